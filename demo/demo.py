@@ -1,0 +1,54 @@
+"""The demo: several questions to the real pages in ``demo/pages``, and how long each stage took."""
+
+import sys
+import time
+from pathlib import Path
+
+import pullquote
+from pullquote.terminal import Style
+
+PAGES = Path(__file__).parent / "pages"
+QUESTIONS = {
+    "apollo_program.en.txt": "What caused the Apollo 1 cabin fire?",
+    "martin_luther.en.txt": "What did Luther's translation of the Bible do for the German language?",
+    "state_of_the_union.en.txt": "Which health research agency is supposed to end cancer?",
+    "react_effects.en.md": "Why does my Effect run twice in development?",
+    "rippenquallen.de.txt": "Wie viel Nahrung können Rippenquallen an einem Tag zu sich nehmen?",
+    "jeanne_d_arc.ja.txt": "百年戦争は何年に始まりましたか?",
+}
+
+
+def main() -> None:
+    """Print the best passages of each page for its question, then the best of all pages for one."""
+    style = Style(sys.stdout)
+    began = time.perf_counter()
+    with pullquote.Highlighter() as highlighter:
+        loaded = time.perf_counter() - began
+        print(f"{highlighter} loaded in {loaded:.2f} s\n")
+        texts = [(PAGES / name).read_text(encoding="utf-8") for name in QUESTIONS]
+        found = highlighter.highlights(list(QUESTIONS.values()), texts, top_k=1)
+        for (name, question), highlights in zip(QUESTIONS.items(), found, strict=True):
+            print(f"{style.bold(question)}  {style.dim(name)}")
+            for highlight in highlights:
+                print(style.dim(f"  {highlight.score:.3f}  characters {highlight.start}-{highlight.end}"))
+                print(style.passage(highlight.text, question), end="\n\n")
+
+        question = "Who was put on trial, and for what?"
+        print(f"{style.bold(question)}  {style.dim('all pages, the best of each that reach a score of 0.25')}")
+        for name, highlights in zip(QUESTIONS, highlighter.highlights(question, texts, top_k=1, min_score=0.25), strict=True):
+            for highlight in highlights:
+                print(style.dim(f"  {highlight.score:.3f}  {name}  characters {highlight.start}-{highlight.end}"))
+                print(style.passage(highlight.text, question), end="\n\n")
+
+        work = found.work
+        characters = sum(len(text) for text in texts)
+        total = work.cutting + work.tokenizing + work.encoding + work.choosing
+        print(f"{len(texts)} pages, {characters:,} characters, {work.pieces:,} windows, {work.tokens:,} tokens:")
+        for stage in ("cutting", "tokenizing", "encoding", "choosing"):
+            seconds = getattr(work, stage)
+            print(f"  {stage:<11} {seconds * 1000:8.1f} ms  {100 * seconds / total:5.1f} %")
+        print(f"  {'together':<11} {total * 1000:8.1f} ms  ({work.tokens / total:,.0f} tokens a second)")
+
+
+if __name__ == "__main__":
+    main()

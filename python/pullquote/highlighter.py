@@ -1,0 +1,302 @@
+"""The `Highlighter`, and the shared one behind `highlights()`."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import warnings
+import weakref
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, TypedDict, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullquote import _native
+from pullquote.errors import InvalidArgumentError, InvalidTypeError
+from pullquote.models import load_encoder, model_directory
+from pullquote.result import Highlights, Work
+
+__all__ = ["Highlighter", "Options", "Order", "TruncationWarning", "Unit", "highlights", "parse_pieces"]
+
+Unit = Literal["sentence", "word", "token"]
+Order = Literal["score", "position"]
+
+# The options of a call, each named and defaulted here and nowhere else; `highlights()` and the command line pass them on.
+HIGHLIGHT_LENGTH = 3
+STEP_SIZE = 1
+UNIT: Unit = "sentence"
+ORDER: Order = "score"
+
+
+class Options(TypedDict, total=False):
+    """The options of a call, as keywords; `Highlighter.highlights` says what they mean."""
+
+    highlight_length: int
+    step_size: int
+    unit: Unit
+    top_k: int | None
+    max_chars: int | None
+    min_score: float | None
+    order: Order
+    allow_gaps: bool
+    timeout: float | None
+
+
+_open: weakref.WeakSet[Highlighter] = weakref.WeakSet()
+
+
+class TruncationWarning(UserWarning):
+    """Texts given to `Highlighter.embed` were longer than the model allows; their ends had no part in their vectors."""
+
+
+def parse_pieces(
+    text: str,
+    highlight_length: int = HIGHLIGHT_LENGTH,
+    step_size: int = STEP_SIZE,
+    unit: Literal["sentence", "word"] = "sentence",
+    *,
+    allow_gaps: bool = False,
+) -> NDArray[np.int64]:
+    """Cut a text into sliding windows.
+
+    A window starts every `step_size` units and spans `highlight_length` of them; the last one ends at the text's end. Together
+    they cover everything that is not white space. Needs no model; for ``unit="token"`` see `Highlighter.parse_pieces`.
+
+    Returns int64 ``[n, 2]``: start and end of each window in characters, ``text[start:end]``.
+
+    Raises `InvalidArgumentError` for a length or a step below 1, for a step larger than the length (text between windows
+    would be skipped) unless `allow_gaps`, and for an unknown unit; `InvalidTypeError` for a text that is not a string;
+    `InvalidTextError` for one with lone surrogates.
+
+    >>> parse_pieces("One. Two. Three.", 2, 1).tolist()
+    [[0, 9], [5, 16]]
+    """
+    return _native.parse_pieces(text, highlight_length, step_size, unit, allow_gaps)
+
+
+class Highlighter:
+    """A model on its devices, for many callers at once.
+
+    Thread-safe: calls from different threads share batches, and each gets its own answer. Python's lock is free while it
+    works. Use it as a context manager, or `close` it, to give the memory back at once.
+
+    - `model`: the directory of a model as Hugging Face and sentence-transformers lay it out (BERT, RoBERTa, XLM-RoBERTa, or a
+      TorchScript module); `None` is the embedded all-MiniLM-L6-v2.
+    - `devices`: ``"auto"`` (all CUDA devices, or the CPU), ``"cpu"``, ``["cuda:0", "cuda:1"]``; ``["cpu:0", "cpu:1"]`` are
+      logical devices that share the cores.
+    - `dtype`: ``"float32"``, ``"bfloat16"``, ``"float16"`` or ``"auto"`` (float16 on CUDA; on a CPU bfloat16 where it has it
+      in hardware, else float32).
+    - `threads`: how many threads the text work and a CPU device may each use; `None` is one for each core this process
+      may run on, at most 32.
+
+    Raises `NoEncoderError`, `TorchVersionError`, `ModelNotFoundError`, `InvalidModelError`, `UnsupportedModelError`, `DeviceError`.
+    After a fork, calls in the child raise `ForkedError`: make a new one there.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | None = None,
+        devices: str | Sequence[str] = "auto",
+        dtype: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        """Load the model; about a second for a small one."""
+        if threads is not None and (not isinstance(threads, int) or threads < 1):
+            message = f"threads must be at least 1, or None for as many as there are cores, not {threads!r}"
+            raise InvalidArgumentError(message)
+        directory = model_directory(model)
+        encoder = load_encoder(directory, devices, dtype, threads)
+        self._native = _native.Highlighter(str(directory), encoder, threads)
+        self.model = directory
+        _open.add(self)
+
+    def highlights(
+        self,
+        query: str | Sequence[str],
+        texts: Iterable[str],
+        *,
+        highlight_length: int = HIGHLIGHT_LENGTH,
+        step_size: int = STEP_SIZE,
+        unit: Unit = UNIT,
+        top_k: int | None = None,
+        max_chars: int | None = None,
+        min_score: float | None = None,
+        order: Order = ORDER,
+        allow_gaps: bool = False,
+        timeout: float | None = None,
+    ) -> Highlights:
+        """Find the passages of pages that answer a query.
+
+        Each page is cut into windows (see `parse_pieces`), every window is compared with the query by the cosine of their
+        vectors, and the best windows that do not overlap are returned. An empty page has none.
+
+        - `query`: one for all pages; or a list: one for each page, or many for one page.
+        - `texts`: the pages.
+        - `highlight_length`, `step_size`: windows, in units; `unit`: ``"sentence"``, ``"word"`` or ``"token"``.
+        - `top_k`: at most so many highlights a page; 3 where neither it nor `max_chars` is given.
+        - `max_chars`: at most so many characters a page, over all its highlights.
+        - `min_score`: only highlights with at least this cosine; there may be none.
+        - `order`: ``"score"``, the best first, or ``"position"``, as they stand in the page. Ties go to the one that stands first.
+        - `allow_gaps`: allow a step larger than the length, which skips text.
+        - `timeout`: in seconds; after it the work is dropped and `DeadlineExceededError` raised.
+
+        Returns `Highlights`: ``result[i]`` is page `i`'s list of `Highlight`.
+
+        Raises `InvalidArgumentError`, `InvalidTypeError`, `InvalidTextError` for what it cannot work with, `EncoderError`
+        where the model fails on it, `ClosedError`, `ForkedError`. Ctrl-C stops the work and leaves the highlighter usable.
+        """
+        queries = [query] if isinstance(query, str) else _listed(query, "query")
+        pages = _listed(texts, "texts")
+        pairing = _pairing(query, queries, pages)
+        spans, scores, page_of, query_of, ends, work = self._native.highlights(
+            queries,
+            pages,
+            pairing,
+            unit,
+            highlight_length,
+            step_size,
+            allow_gaps,
+            top_k,
+            max_chars,
+            min_score,
+            order,
+            timeout,
+        )
+        work.pop("written_at")
+        return Highlights(pages, spans, scores, page_of, query_of, ends, Work(**work))
+
+    def embed(
+        self, texts: Iterable[str], *, role: Literal["query", "passage"] = "passage", timeout: float | None = None
+    ) -> NDArray[np.float32]:
+        """Turn texts into vectors, as sentence-transformers' ``encode`` does with the same model.
+
+        `role` decides which of the model's prompts goes before the texts. Returns float32 ``[n, dimension]``, pooled and
+        normalized as the model's files say; the array owns the memory the devices' results were collected into.
+        Texts longer than the model allows are cut at its limit, with a `TruncationWarning`. Raises as `highlights`.
+        """
+        if role not in {"query", "passage"}:
+            message = f'role must be "query" or "passage", not {role!r}'
+            raise InvalidArgumentError(message)
+        listed = _listed(texts, "texts")
+        if not listed:
+            message = "texts is empty; pass at least one text"
+            raise InvalidArgumentError(message)
+        vectors, truncated, _ = self._native.embed(listed, role == "query", timeout)
+        if truncated:
+            message = f"{truncated} of {len(listed)} texts were cut at the model's limit of {self.max_tokens} tokens"
+            warnings.warn(message, TruncationWarning, stacklevel=2)
+        return vectors
+
+    def parse_pieces(
+        self,
+        text: str,
+        highlight_length: int = HIGHLIGHT_LENGTH,
+        step_size: int = STEP_SIZE,
+        unit: Unit = UNIT,
+        *,
+        allow_gaps: bool = False,
+    ) -> NDArray[np.int64]:
+        """Cut a text into sliding windows, as `pullquote.parse_pieces` does; ``unit="token"`` counts the model's tokens."""
+        return self._native.parse_pieces(text, highlight_length, step_size, unit, allow_gaps)
+
+    @property
+    def dimension(self) -> int:
+        """Values in a vector."""
+        return self._native.dimension
+
+    @property
+    def max_tokens(self) -> int:
+        """The longest window in tokens, special ones included."""
+        return self._native.max_tokens
+
+    @property
+    def dtype(self) -> str:
+        """The type the model computes in."""
+        return self._native.dtype
+
+    @property
+    def devices(self) -> list[str]:
+        """The devices, in the order in which they get work."""
+        return self._native.devices
+
+    def close(self) -> None:
+        """Stop the devices; calls in flight, and later ones, raise `ClosedError`. May be called twice."""
+        self._native.close()
+
+    def __enter__(self) -> Highlighter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Highlighter {self.model.name!r} on {', '.join(self.devices)} in {self.dtype}>"
+
+
+_shared: Highlighter | None = None
+_shared_lock = threading.Lock()
+
+
+def _shared_highlighter() -> Highlighter:
+    global _shared  # noqa: PLW0603 - the one object this module is about
+    if _shared is None:
+        with _shared_lock:
+            if _shared is None:
+                _shared = Highlighter()
+    return _shared
+
+
+def highlights(query: str | Sequence[str], texts: Iterable[str], **options: Unpack[Options]) -> Highlights:
+    """Find the passages of pages that answer a query, with the embedded model on the devices that are there.
+
+    The first call loads the model, which all later calls share. Options and errors: see `Highlighter.highlights`.
+    """
+    return _shared_highlighter().highlights(query, texts, **options)
+
+
+def _listed(texts: Iterable[str], name: str) -> list[str]:
+    """The texts as a list: a generator can be walked only once, and offsets need the texts again."""
+    if isinstance(texts, (str, bytes, bytearray, dict)):
+        message = f"{name} must be a list of strings, not one {type(texts).__name__}; pass [{name}]"
+        raise InvalidTypeError(message)
+    try:
+        return list(texts)
+    except TypeError:
+        message = f"{name} must be a list of strings, not {type(texts).__name__}"
+        raise InvalidTypeError(message) from None
+
+
+def _pairing(query: str | Sequence[str], queries: list[str], pages: list[str]) -> str:
+    if not pages:
+        message = "texts is empty; pass at least one page"
+        raise InvalidArgumentError(message)
+    if isinstance(query, str):
+        return "one_query"
+    if not queries:
+        message = "query is an empty list; pass one query, or one for each page, or many for one page"
+        raise InvalidArgumentError(message)
+    return "one_page" if len(pages) == 1 else "each_its_own"
+
+
+def _forget_in_child() -> None:
+    """A fork has no threads of the shared highlighter; the child makes its own."""
+    global _shared, _shared_lock  # noqa: PLW0603 - as above
+    _shared = None
+    _shared_lock = threading.Lock()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Stop the devices while the interpreter still stands."""
+    for highlighter in list(_open):
+        highlighter.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)

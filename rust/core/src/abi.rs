@@ -1,0 +1,53 @@
+//! The encoder seam as a table of C functions.
+//!
+//! `pullquote-torch` puts an [`EncoderTable`] into a `PyCapsule` named [`CAPSULE_NAME`], as Arrow and `DLPack` do; `pullquote`
+//! takes it out, and from then on the two talk without Python's lock and without a copy. Who takes the table sets
+//! `state` to null in the capsule, so that it is released once.
+//!
+//! All functions but the waker are called by one thread at a time. Strings are UTF-8 and end in NUL.
+
+use std::ffi::{c_char, c_void};
+
+/// The name of the capsule, and with it the version of the table's layout.
+pub const CAPSULE_NAME: &std::ffi::CStr = c"pullquote.encoder.v1";
+
+/// An encoder, as C sees it.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct EncoderTable {
+    /// The encoder itself; null once somebody has taken the table.
+    pub state: *mut c_void,
+    /// An [`crate::encoder::EncoderSpec`] in JSON; lives as long as `state`.
+    pub spec: *const c_char,
+    /// See [`crate::encoder::Encoder::set_waker`]. `wake(context)` may be called from any thread until `release` returns.
+    pub set_waker: unsafe extern "C" fn(
+        state: *mut c_void,
+        wake: unsafe extern "C" fn(context: *const c_void),
+        context: *const c_void,
+    ),
+    /// See [`crate::encoder::Encoder::submit`]. Reads `ids` and `lengths` before it returns; writes `ticket`.
+    /// Returns null, or a failure.
+    pub submit: unsafe extern "C" fn(
+        state: *mut c_void,
+        device: usize,
+        ids: *const i32,
+        id_count: usize,
+        lengths: *const u32,
+        row_count: usize,
+        ticket: *mut u64,
+    ) -> *mut c_char,
+    /// See [`crate::encoder::Encoder::is_finished`].
+    pub is_finished: unsafe extern "C" fn(state: *mut c_void, ticket: u64) -> bool,
+    /// See [`crate::encoder::Encoder::collect`]. Calls `row(context, index, values)` with `dimension` values for each row.
+    /// Returns null, or a failure.
+    pub collect: unsafe extern "C" fn(
+        state: *mut c_void,
+        ticket: u64,
+        row: unsafe extern "C" fn(context: *mut c_void, index: usize, values: *const f32),
+        context: *mut c_void,
+    ) -> *mut c_char,
+    /// Frees a failure: a string of the form `PythonClass: message`.
+    pub release_failure: unsafe extern "C" fn(failure: *mut c_char),
+    /// Ends the encoder: stops its threads, frees its memory.
+    pub release: unsafe extern "C" fn(state: *mut c_void),
+}

@@ -1,0 +1,225 @@
+//! Batches: the rows of all waiting jobs, packed under a token budget.
+//!
+//! Jobs take turns, a batch each, so that a small one is done long before a large one that came earlier, and none starves.
+//! A job gives its longest rows first: neighbours in a batch then have nearly the same length. A batch that a
+//! job does not fill is filled by the next ones.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::call::{self, Stop};
+use crate::encoder::Batch;
+use crate::error::{Error, Result};
+use crate::tokens::TokenPage;
+
+/// Names a job for as long as it is unfinished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct JobId(u64);
+
+/// Rows that are encoded together, for one caller.
+pub(crate) struct Job<Done> {
+    /// Where each row's ids are, in the order of the rows.
+    pub(crate) rows: Vec<RowSource>,
+    /// The caller's memory: `rows.len()` vectors, written by the collect pass.
+    pub(crate) vectors: Vec<f32>,
+    pub(crate) stop: Stop,
+    pub(crate) deadline: Option<Instant>,
+    /// Told how the job ended, once.
+    pub(crate) done: Done,
+}
+
+/// One row: a window of a page.
+#[derive(Clone, Debug)]
+pub(crate) struct RowSource {
+    pub(crate) page: Arc<TokenPage>,
+    pub(crate) window: usize,
+}
+
+/// A row in a batch, and the place its vector belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowTarget {
+    pub(crate) job: JobId,
+    pub(crate) row: usize,
+}
+
+struct Active<Done> {
+    job: Job<Done>,
+    /// Rows not yet in a batch, the longest last.
+    waiting: Vec<usize>,
+    /// Rows whose vector is not yet written.
+    missing: usize,
+}
+
+/// All unfinished jobs.
+pub(crate) struct Batches<Done> {
+    jobs: HashMap<JobId, Active<Done>>,
+    /// Whose turn it is; holds ids of jobs with waiting rows, and some that are gone.
+    turns: VecDeque<JobId>,
+    /// Rows of a failed batch that several jobs shared: each job's are tried again by themselves, so that one job's poison
+    /// is not another's error.
+    again: VecDeque<Vec<RowTarget>>,
+    next: u64,
+}
+
+impl<Done> Batches<Done> {
+    pub(crate) fn new() -> Self {
+        Self { jobs: HashMap::new(), turns: VecDeque::new(), again: VecDeque::new(), next: 0 }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// Takes a job in; one without rows is given back at once, for it is done.
+    pub(crate) fn push(&mut self, job: Job<Done>) -> Option<Job<Done>> {
+        if job.rows.is_empty() {
+            return Some(job);
+        }
+        let id = JobId(self.next);
+        self.next += 1;
+        let mut waiting: Vec<usize> = (0..job.rows.len()).collect();
+        waiting.sort_by_key(|row| job.rows[*row].len());
+        self.jobs.insert(id, Active { missing: waiting.len(), waiting, job });
+        self.turns.push_back(id);
+        None
+    }
+
+    /// The next batch for a device, the rows in it sorted by length; none where nothing waits.
+    pub(crate) fn next_batch(&mut self, budget: usize) -> Option<(Batch, Vec<RowTarget>)> {
+        while let Some(mut targets) = self.again.pop_front() {
+            targets.retain(|target| self.jobs.contains_key(&target.job));
+            if !targets.is_empty() {
+                return Some((self.pack(&targets), targets));
+            }
+        }
+        let mut targets = Vec::new();
+        let mut tokens = 0;
+        let first = self.turns.front().copied();
+        while let Some(id) = self.turns.front().copied() {
+            let Some(active) = self.jobs.get_mut(&id) else {
+                self.turns.pop_front();
+                continue;
+            };
+            while let Some(row) = active.waiting.last().copied() {
+                let length = active.job.rows[row].len();
+                if !targets.is_empty() && tokens + length > budget {
+                    break;
+                }
+                active.waiting.pop();
+                tokens += length;
+                targets.push(RowTarget { job: id, row });
+            }
+            if active.waiting.is_empty() {
+                self.turns.pop_front();
+            } else {
+                // The batch is full. Whose turn it was goes to the back, unless it only filled up somebody else's batch.
+                if Some(id) == first {
+                    self.turns.rotate_left(1);
+                }
+                break;
+            }
+        }
+        if targets.is_empty() {
+            return None;
+        }
+        targets.sort_by_key(|target| self.jobs.get(&target.job).map_or(0, |active| active.job.rows[target.row].len()));
+        Some((self.pack(&targets), targets))
+    }
+
+    fn pack(&self, targets: &[RowTarget]) -> Batch {
+        let mut batch = Batch::default();
+        for RowTarget { job, row } in targets {
+            let source = &self.jobs[job].job.rows[*row];
+            let before = batch.ids.len();
+            source.page.write_row(source.window, &mut batch.ids);
+            batch
+                .lengths
+                .push(u32::try_from(batch.ids.len() - before).expect("a row is at most the model's limit long"));
+        }
+        batch
+    }
+
+    /// Writes a row's vector into its job's memory; a job that is gone has none.
+    pub(crate) fn write(&mut self, target: RowTarget, values: &[f32]) {
+        if let Some(active) = self.jobs.get_mut(&target.job) {
+            let dimension = values.len();
+            active.job.vectors[target.row * dimension..(target.row + 1) * dimension].copy_from_slice(values);
+            active.missing -= 1;
+        }
+    }
+
+    /// Removes the jobs among these rows that are complete.
+    pub(crate) fn take_complete(&mut self, targets: &[RowTarget]) -> Vec<Job<Done>> {
+        let mut complete = Vec::new();
+        for target in targets {
+            if self.jobs.get(&target.job).is_some_and(|active| active.missing == 0)
+                && let Some(active) = self.jobs.remove(&target.job)
+            {
+                complete.push(active.job);
+            }
+        }
+        complete
+    }
+
+    /// A batch failed. Where one job was alone in it, the job is removed and returned; where several shared it, each
+    /// one's rows are tried again by themselves.
+    pub(crate) fn batch_failed(&mut self, targets: &[RowTarget]) -> Option<Job<Done>> {
+        let mut by_job: Vec<Vec<RowTarget>> = Vec::new();
+        for target in targets {
+            match by_job.iter_mut().find(|rows| rows[0].job == target.job) {
+                Some(rows) => rows.push(*target),
+                None => by_job.push(vec![*target]),
+            }
+        }
+        if by_job.len() == 1 {
+            return self.remove(targets[0].job);
+        }
+        self.again.extend(by_job);
+        None
+    }
+
+    /// Removes a job, whatever of it is done.
+    pub(crate) fn remove(&mut self, id: JobId) -> Option<Job<Done>> {
+        self.jobs.remove(&id).map(|active| active.job)
+    }
+
+    /// Removes the jobs that nobody wants any more, each with the reason.
+    pub(crate) fn take_unwanted(&mut self) -> Vec<(Job<Done>, Error)> {
+        let unwanted: Vec<(JobId, Error)> = self
+            .jobs
+            .iter()
+            .filter_map(|(id, active)| {
+                call::check(&active.job.stop, active.job.deadline).err().map(|error| (*id, error))
+            })
+            .collect();
+        unwanted.into_iter().filter_map(|(id, error)| Some((self.remove(id)?, error))).collect()
+    }
+
+    /// Removes all jobs.
+    pub(crate) fn drain(&mut self) -> Vec<Job<Done>> {
+        self.turns.clear();
+        self.again.clear();
+        self.jobs.drain().map(|(_, active)| active.job).collect()
+    }
+}
+
+impl RowSource {
+    fn len(&self) -> usize {
+        self.page.row_len(self.window)
+    }
+}
+
+/// Whether a row's values can be used: an encoder's NaN must not become a score.
+pub(crate) fn check_values(values: &[f32]) -> Result<()> {
+    match values.iter().position(|value| !value.is_finite()) {
+        None => Ok(()),
+        Some(place) => Err(Error::new(
+            crate::error::ErrorKind::Encoder,
+            format!(
+                "the encoder returned {} at dimension {place}: its weights or its type cannot represent this text",
+                values[place]
+            ),
+        )),
+    }
+}

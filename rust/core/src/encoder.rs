@@ -1,0 +1,79 @@
+//! The seam to what turns token ids into vectors.
+//!
+//! Everything an encoder does is asked for by one thread, the conductor: it submits batch after batch serially over the
+//! devices, and collects in a second pass. An encoder never waits in `submit`, and promises that a row's values depend on
+//! that row's ids alone, up to rounding. [`crate::abi`] is the same seam as a table of C functions.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+
+/// What an encoder is, fixed when it is made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EncoderSpec {
+    /// Values in a vector.
+    pub dimension: usize,
+    /// The longest row, in token ids, special ones included.
+    pub max_tokens: usize,
+    /// Rows of the embedding table: every id must be below it.
+    pub vocabulary: usize,
+    /// The type the encoder computes in: `float32`, `bfloat16`, `float16`.
+    pub dtype: String,
+    /// The devices, in the order in which they are walked; never empty.
+    pub devices: Vec<DeviceSpec>,
+    /// Whether the encoder calls the waker when a batch is finished. Where it does not, the conductor waits in `collect`.
+    pub wakes: bool,
+}
+
+/// One device of an encoder.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DeviceSpec {
+    /// As people write it: `cuda:0`, `cpu:1`.
+    pub name: String,
+    /// Batches it wants submitted and not yet collected, so that it never runs dry.
+    pub depth: usize,
+    /// Tokens a batch should have: fewer leave it idle, more bring nothing.
+    pub batch_tokens: usize,
+}
+
+/// The ids of several rows, one behind the other, without padding.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// All ids, special ones included; its length is the sum of `lengths`.
+    pub ids: Vec<i32>,
+    /// How many ids each row has; none is 0.
+    pub lengths: Vec<u32>,
+}
+
+/// A submitted batch, good for one `collect`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket(pub u64);
+
+/// Called by an encoder, from any of its threads, when a batch is finished.
+pub type Waker = Arc<dyn Fn() + Send + Sync>;
+
+/// Turns batches of token ids into vectors on one or more devices.
+pub trait Encoder: Send {
+    /// What this encoder is.
+    fn spec(&self) -> &EncoderSpec;
+
+    /// Gives the encoder the function to call when a batch is finished; called once, before the first `submit`.
+    fn set_waker(&mut self, waker: Waker);
+
+    /// Starts a batch on a device and returns at once.
+    ///
+    /// # Errors
+    /// When the batch could not be started; nothing of it is in flight then.
+    fn submit(&mut self, device: usize, batch: &Batch) -> Result<Ticket>;
+
+    /// Whether `collect` would return without waiting.
+    fn is_finished(&mut self, ticket: Ticket) -> bool;
+
+    /// Waits for a batch and hands out its rows, each once, in the order they were submitted: `row(index, values)`.
+    ///
+    /// # Errors
+    /// When the batch failed; no row was handed out then.
+    fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()>;
+}

@@ -1,0 +1,312 @@
+//! The engine: from queries and pages to highlights, for many callers at once.
+//!
+//! A caller's thread cuts and tokenizes (large texts on the engine's own pool), hands rows to the conductor, and chooses
+//! when the vectors are back. A long list of pages goes through in groups, so that devices are busy while the
+//! next pages are being cut, and memory is bounded by the groups in flight and not by the list (see `run`).
+
+mod run;
+
+use std::process;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use crate::batches::RowSource;
+use crate::call::{self, Call};
+use crate::encoder::{Encoder, EncoderSpec};
+use crate::error::{Error, ErrorKind, Result};
+use crate::highlights::Bounds;
+use crate::model::Model;
+use crate::page::{ByteSpan, CharSpan, Page};
+use crate::pieces::{self, Unit, Windows};
+use crate::pool::{self, Pool};
+use crate::tokens::{Role, TokenPage, Tokens};
+use crate::vectors::Conductor;
+use run::Run;
+
+/// The longest text: positions of tokens are counted in 32 bits.
+pub const MAX_TEXT_BYTES: usize = 1 << 30;
+
+/// A model, its devices, and the thread that owns them.
+pub struct Engine {
+    tokens: Tokens,
+    spec: EncoderSpec,
+    pool: Pool,
+    conductor: RwLock<ConductorState>,
+    /// The process the engine was made in: its threads do not exist in a fork of it.
+    process: u32,
+}
+
+enum ConductorState {
+    /// No call has come yet; the encoder waits for its thread.
+    Idle(Mutex<Option<Box<dyn Encoder>>>),
+    Running(Arc<Conductor>),
+    Closed,
+}
+
+/// Which query goes with which page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pairing {
+    /// One query for every page.
+    OneQuery,
+    /// Query `i` for page `i`.
+    EachItsOwn,
+    /// Every query for the one page.
+    OnePage,
+}
+
+/// What is asked about the pages.
+#[derive(Clone, Copy, Debug)]
+pub struct Question {
+    /// What windows count in.
+    pub unit: Unit,
+    /// How long windows are and how far apart.
+    pub windows: Windows,
+    /// What a page's highlights are bound by.
+    pub bounds: Bounds,
+}
+
+/// All answers of a call, as columns, and what it took.
+///
+/// Answer `i` is rows `ends[i - 1]..ends[i]` of the columns. With one query, and with one for each page, answer `i` is page `i`'s;
+/// with one page it is query `i`'s.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    /// For each answer the row behind its last one.
+    pub ends: Vec<i64>,
+    /// For each highlight its start and its end in characters, one behind the other.
+    pub spans: Vec<i64>,
+    /// For each highlight its score.
+    pub scores: Vec<f32>,
+    /// For each highlight the index of its page.
+    pub pages: Vec<i64>,
+    /// For each highlight the index of its query.
+    pub queries: Vec<i64>,
+    /// What was done.
+    pub work: Work,
+}
+
+/// The vectors of texts.
+#[derive(Clone, Debug)]
+pub struct Embedded {
+    /// One vector behind the other.
+    pub vectors: Vec<f32>,
+    /// How many texts were longer than the model allows.
+    pub truncated: usize,
+    /// Where in memory the collect pass wrote them: the address of `vectors`, as long as nobody copies it.
+    pub written_at: usize,
+}
+
+/// What a call took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Work {
+    /// Windows cut.
+    pub pieces: usize,
+    /// Token ids encoded, special ones and the queries' included.
+    pub tokens: usize,
+    /// Windows longer than the model allows, whose end no vector saw.
+    pub truncated: usize,
+    /// Time the caller spent cutting pages.
+    pub cutting: Duration,
+    /// Time the caller spent tokenizing.
+    pub tokenizing: Duration,
+    /// Time the caller spent waiting for vectors; devices also worked while it cut and tokenized.
+    pub encoding: Duration,
+    /// Time the caller spent scoring and choosing.
+    pub choosing: Duration,
+}
+
+impl Engine {
+    /// An engine for a model and the encoder that has its weights. Starts no thread.
+    ///
+    /// # Errors
+    /// As [`Tokens::read`], and where the tokenizer and the encoder belong to different models.
+    pub fn new(model: &Model, encoder: Box<dyn Encoder>, threads: Option<usize>) -> Result<Self> {
+        let spec = encoder.spec().clone();
+        let tokens = Tokens::read(model)?;
+        tokens.check_vocabulary(spec.vocabulary)?;
+        let conductor = RwLock::new(ConductorState::Idle(Mutex::new(Some(encoder))));
+        Ok(Self { tokens, spec, pool: Pool::new(threads), conductor, process: process::id() })
+    }
+
+    /// What the encoder is.
+    #[must_use]
+    pub const fn spec(&self) -> &EncoderSpec {
+        &self.spec
+    }
+
+    /// The longest window in token ids.
+    #[must_use]
+    pub const fn max_tokens(&self) -> usize {
+        self.tokens.max_tokens()
+    }
+
+    /// Stops the devices and ends every call in flight with [`ErrorKind::Closed`].
+    pub fn close(&self) {
+        if self.process == process::id() {
+            let state = std::mem::replace(
+                &mut *self.conductor.write().unwrap_or_else(PoisonError::into_inner),
+                ConductorState::Closed,
+            );
+            if let ConductorState::Running(conductor) = state {
+                // Calls in flight hold the conductor too; the last of them waits for the batches that run.
+                conductor.close();
+            }
+        }
+    }
+
+    /// The windows of a text, in characters.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidText`] for a text that is too long.
+    pub fn parse_pieces(&self, text: &str, unit: Unit, windows: Windows, call: &Call) -> Result<Vec<CharSpan>> {
+        self.check_process()?;
+        check_length(text)?;
+        self.pool.run(call, text.len(), || {
+            let page = Page::new(text);
+            let pieces = self.cut(text, unit, windows)?;
+            Ok(pieces.into_iter().map(|piece| page.chars(piece)).collect())
+        })
+    }
+
+    /// The vectors of texts.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidText`] for a text that is too long; what the encoder says; what ends the call.
+    pub fn embed(&self, texts: &[&str], role: Role, call: &Call) -> Result<Embedded> {
+        self.check_process()?;
+        texts.iter().try_for_each(|text| check_length(text))?;
+        let bytes = texts.iter().map(|text| text.len()).sum();
+        let (stop, deadline) = (call.stop().clone(), call.deadline());
+        let parts: Vec<&[&str]> = texts.chunks(256).collect();
+        let pages = self.pool.run(call, bytes, || {
+            pool::map(&parts, |part| {
+                call::check(&stop, deadline)?;
+                self.tokens.texts(part, role)
+            })
+        })?;
+        let truncated = pages.iter().map(|page| page.truncated).sum();
+        let rows = pages.into_iter().flat_map(|page| all_rows(&Arc::new(page))).collect();
+        let pending = self.conductor()?.submit(rows, self.spec.dimension, call)?;
+        let written_at = pending.address();
+        Ok(Embedded { vectors: pending.wait(call)?, truncated, written_at })
+    }
+
+    /// The best passages of pages.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidText`] for a text that is too long, [`ErrorKind::InvalidArgument`] where queries and pages do not go
+    /// together; what the encoder says; what ends the call.
+    pub fn highlights(
+        &self,
+        queries: &[&str],
+        pages: &[&str],
+        pairing: Pairing,
+        question: &Question,
+        call: &Call,
+    ) -> Result<Answers> {
+        self.check_process()?;
+        check_pairing(queries, pages, pairing)?;
+        queries.iter().chain(pages).try_for_each(|text| check_length(text))?;
+        let mut run =
+            Run { engine: self, conductor: self.conductor()?, pages, pairing, question, call, work: Work::default() };
+        let queries = run.encode_queries(queries)?;
+        let answers = run.answer(&queries)?;
+        Ok(Answers { work: run.work, ..answers })
+    }
+
+    fn cut(&self, text: &str, unit: Unit, windows: Windows) -> Result<Vec<ByteSpan>> {
+        match unit {
+            Unit::Sentence | Unit::Word => pieces::parse_pieces(text, unit, windows),
+            Unit::Token => Ok(windows.over(&self.tokens.units(text)?)),
+        }
+    }
+
+    fn check_process(&self) -> Result<()> {
+        if self.process == process::id() {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Forked,
+            format!(
+                "this highlighter was made in process {}, of which process {} is a fork; its threads are not here. Make a new one after the fork, or start processes by spawn",
+                self.process,
+                process::id()
+            ),
+        ))
+    }
+
+    fn conductor(&self) -> Result<Arc<Conductor>> {
+        if let ConductorState::Running(conductor) = &*self.conductor.read().unwrap_or_else(PoisonError::into_inner) {
+            return Ok(Arc::clone(conductor));
+        }
+        let mut state = self.conductor.write().unwrap_or_else(PoisonError::into_inner);
+        let closed = || Error::new(ErrorKind::Closed, "the highlighter was closed; make a new one");
+        match &mut *state {
+            ConductorState::Running(conductor) => Ok(Arc::clone(conductor)),
+            ConductorState::Closed => Err(closed()),
+            ConductorState::Idle(encoder) => {
+                let encoder = encoder.get_mut().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(closed)?;
+                let conductor = Arc::new(Conductor::start(encoder)?);
+                *state = ConductorState::Running(Arc::clone(&conductor));
+                Ok(conductor)
+            }
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if self.process != process::id() {
+            // The thread to be joined is in the parent; freeing what it owns could touch locks it holds.
+            let state = std::mem::replace(
+                self.conductor.get_mut().unwrap_or_else(PoisonError::into_inner),
+                ConductorState::Closed,
+            );
+            std::mem::forget(state);
+            std::mem::forget(std::mem::replace(&mut self.pool, Pool::new(Some(1))));
+        }
+    }
+}
+
+fn check_length(text: &str) -> Result<()> {
+    if text.len() <= MAX_TEXT_BYTES {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::InvalidText,
+        format!("a text of {} bytes is too long; at most {MAX_TEXT_BYTES} bytes of UTF-8 fit", text.len()),
+    ))
+}
+
+fn check_pairing(queries: &[&str], pages: &[&str], pairing: Pairing) -> Result<()> {
+    let fits = match pairing {
+        Pairing::OneQuery => queries.len() == 1,
+        Pairing::EachItsOwn => queries.len() == pages.len(),
+        Pairing::OnePage => pages.len() == 1,
+    };
+    if let Some(empty) = queries.iter().position(|query| query.trim().is_empty()) {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!("query {empty} is empty; a query needs at least one character that is not white space"),
+        ));
+    }
+    if fits {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::InvalidArgument,
+        format!(
+            "{} queries do not go with {} pages; pass one query, or one for each page, or many for one page",
+            queries.len(),
+            pages.len()
+        ),
+    ))
+}
+
+fn all_rows(page: &Arc<TokenPage>) -> Vec<RowSource> {
+    (0..page.len()).map(|window| RowSource { page: Arc::clone(page), window }).collect()
+}
+
+fn token_count(rows: &[RowSource]) -> usize {
+    rows.iter().map(|row| row.page.row_len(row.window)).sum()
+}

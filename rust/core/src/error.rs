@@ -1,0 +1,216 @@
+//! Errors: one type, one table.
+//!
+//! An [`ErrorKind`] says what the caller can do next; [`ErrorKind::row`] is the one place that decides the Python class,
+//! the HTTP status, the exit code and whether trying again can help. `python/pullquote/errors.py` is generated from it.
+
+use std::fmt;
+
+/// What went wrong, by what the caller can do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// An argument's value is outside what is allowed: correct it.
+    InvalidArgument,
+    /// An argument has the wrong type: correct it.
+    InvalidType,
+    /// A text cannot be read as Unicode: correct it.
+    InvalidText,
+    /// No encoder is installed: install one.
+    NoEncoder,
+    /// The installed torch is not the one the encoder was built for: install that one.
+    TorchVersion,
+    /// A model file is not there: name another place.
+    ModelNotFound,
+    /// A model file is damaged, or two of them contradict each other: fetch the model again.
+    InvalidModel,
+    /// The model is sound, but of a kind this encoder does not know: use another.
+    UnsupportedModel,
+    /// A device is not there or cannot be used: name another.
+    Device,
+    /// The encoder failed on this request: try again, or look at the model.
+    Encoder,
+    /// The caller stopped the work.
+    Cancelled,
+    /// The deadline passed before the work was done.
+    DeadlineExceeded,
+    /// Too much work is waiting: come back later.
+    Overloaded,
+    /// The engine was closed.
+    Closed,
+    /// The engine belongs to the process this one was forked from: make a new one.
+    Forked,
+    /// A fault of pullquote itself.
+    Internal,
+}
+
+/// A row of the table of errors.
+#[derive(Clone, Copy, Debug)]
+pub struct ErrorRow {
+    /// The Python class in `pullquote.errors`; all derive from `PullquoteError`.
+    pub python_class: &'static str,
+    /// The built-in Python class it derives from as well.
+    pub python_base: &'static str,
+    /// The status of an HTTP answer.
+    pub http_status: u16,
+    /// The exit code of the command line.
+    pub exit_code: u8,
+    /// Whether the same call may succeed later.
+    pub retryable: bool,
+    /// One sentence for the Python docstring.
+    pub meaning: &'static str,
+}
+
+impl ErrorKind {
+    /// Every kind, in the order of the table.
+    pub const ALL: [Self; 16] = [
+        Self::InvalidArgument,
+        Self::InvalidType,
+        Self::InvalidText,
+        Self::NoEncoder,
+        Self::TorchVersion,
+        Self::ModelNotFound,
+        Self::InvalidModel,
+        Self::UnsupportedModel,
+        Self::Device,
+        Self::Encoder,
+        Self::Cancelled,
+        Self::DeadlineExceeded,
+        Self::Overloaded,
+        Self::Closed,
+        Self::Forked,
+        Self::Internal,
+    ];
+
+    /// The table: how this kind appears in Python, over HTTP and on the command line.
+    ///
+    /// Exit codes follow BSD's `sysexits.h` where it has one: 2 is a usage error, 130 is an interrupt.
+    #[must_use]
+    pub const fn row(self) -> ErrorRow {
+        let (python_class, python_base, http_status, exit_code, retryable, meaning) = match self {
+            Self::InvalidArgument => {
+                ("InvalidArgumentError", "ValueError", 400, 2, false, "An argument's value is outside what is allowed.")
+            }
+            Self::InvalidType => ("InvalidTypeError", "TypeError", 400, 2, false, "An argument has the wrong type."),
+            Self::InvalidText => {
+                ("InvalidTextError", "ValueError", 400, 65, false, "A text cannot be read as Unicode.")
+            }
+            Self::NoEncoder => (
+                "NoEncoderError",
+                "ImportError",
+                503,
+                69,
+                false,
+                "No encoder is installed, so nothing can be embedded.",
+            ),
+            Self::TorchVersion => (
+                "TorchVersionError",
+                "ImportError",
+                503,
+                69,
+                false,
+                "The installed torch is not the one that pullquote-torch was built for.",
+            ),
+            Self::ModelNotFound => {
+                ("ModelNotFoundError", "FileNotFoundError", 500, 66, false, "A file of the model is not there.")
+            }
+            Self::InvalidModel => (
+                "InvalidModelError",
+                "ValueError",
+                500,
+                65,
+                false,
+                "A file of the model is damaged, or two of them contradict each other.",
+            ),
+            Self::UnsupportedModel => (
+                "UnsupportedModelError",
+                "ValueError",
+                500,
+                65,
+                false,
+                "The model is of a kind the encoder does not know.",
+            ),
+            Self::Device => ("DeviceError", "ValueError", 500, 69, false, "A device is not there or cannot be used."),
+            Self::Encoder => ("EncoderError", "RuntimeError", 500, 70, true, "The encoder failed on this request."),
+            Self::Cancelled => ("CancelledError", "RuntimeError", 499, 130, false, "The caller stopped the work."),
+            Self::DeadlineExceeded => (
+                "DeadlineExceededError",
+                "TimeoutError",
+                504,
+                75,
+                true,
+                "The deadline passed before the work was done.",
+            ),
+            Self::Overloaded => ("OverloadedError", "RuntimeError", 429, 75, true, "Too much work is waiting."),
+            Self::Closed => ("ClosedError", "RuntimeError", 503, 69, false, "The highlighter was closed."),
+            Self::Forked => (
+                "ForkedError",
+                "RuntimeError",
+                500,
+                70,
+                false,
+                "The highlighter belongs to the process this one was forked from.",
+            ),
+            Self::Internal => ("InternalError", "RuntimeError", 500, 70, false, "A fault of pullquote itself."),
+        };
+        ErrorRow { python_class, python_base, http_status, exit_code, retryable, meaning }
+    }
+
+    /// The kind whose Python class has this name.
+    #[must_use]
+    pub fn from_python_class(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.row().python_class == name)
+    }
+}
+
+/// What failed, on which value, and what would work.
+#[derive(Clone, Debug, thiserror::Error)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error {
+    /// An error of this kind; the message is lower case, without a full stop.
+    #[must_use]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
+    /// What the caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The sentence for people.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+/// The result of anything in pullquote that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_kind_has_its_own_python_class_and_a_sane_row() {
+        let mut classes = HashSet::new();
+        for kind in ErrorKind::ALL {
+            let row = kind.row();
+            assert!(classes.insert(row.python_class), "{kind:?} shares the class {}", row.python_class);
+            assert!((400..600).contains(&row.http_status), "{kind:?} has status {}", row.http_status);
+            assert_ne!(row.exit_code, 0, "{kind:?} would exit as a success");
+            assert_eq!(ErrorKind::from_python_class(row.python_class), Some(kind));
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Grapheme clusters: what a reader takes for one character, so no unit may end inside one.
+
+use icu_segmenter::iterators::GraphemeClusterBreakIterator;
+use icu_segmenter::scaffold::Utf8;
+use icu_segmenter::{GraphemeClusterSegmenter, GraphemeClusterSegmenterBorrowed};
+
+pub(super) static GRAPHEMES: GraphemeClusterSegmenterBorrowed<'static> = GraphemeClusterSegmenter::new();
+
+/// Answers, for positions that never go back, whether a grapheme cluster ends there.
+///
+/// Clusters are only walked where that takes more than a look at the two neighbours, and each at most once.
+pub(super) struct Clusters<'text> {
+    text: &'text str,
+    /// A boundary of clusters, at or before every position still to come.
+    known: usize,
+    /// The boundaries behind `known`, counted from it; `None` until they are needed.
+    walk: Option<GraphemeClusterBreakIterator<'static, 'text, Utf8>>,
+    /// The boundary that the walk has reached.
+    reached: usize,
+}
+
+impl<'text> Clusters<'text> {
+    pub(super) fn new(text: &'text str) -> Self {
+        Self { text, known: 0, walk: None, reached: 0 }
+    }
+
+    /// Whether the text may be cut here: between two clusters, or beside white space, which no unit holds at its ends.
+    pub(super) fn may_cut(&mut self, position: usize) -> bool {
+        let (before, after) = self.text.split_at(position);
+        let (Some(left), Some(right)) = (before.chars().next_back(), after.chars().next()) else { return true };
+        if left.is_whitespace() || right.is_whitespace() || (left.is_ascii() && right.is_ascii()) {
+            (self.known, self.walk) = (position, None);
+            return true;
+        }
+        let known = self.known;
+        let walk = self.walk.get_or_insert_with(|| {
+            self.reached = known;
+            GRAPHEMES.segment_str(&self.text[known..])
+        });
+        while self.reached < position {
+            let Some(next) = walk.next() else { break };
+            self.reached = known + next;
+        }
+        self.reached == position
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn cuts_beside_no_white_space_are_boundaries_of_the_whole_text(
+            text in "\\PC{0,60}|[ae\u{301}\u{200d}👩🏽🇩🇪한각क्ष \r\n]{0,60}",
+        ) {
+            let boundaries: Vec<usize> = GRAPHEMES.segment_str(&text).collect();
+            let mut clusters = Clusters::new(&text);
+            for (position, right) in text.char_indices().skip(1) {
+                let beside_space = right.is_whitespace() || text[..position].ends_with(char::is_whitespace);
+                let expected = beside_space || boundaries.contains(&position);
+                prop_assert_eq!(clusters.may_cut(position), expected, "at {}", position);
+            }
+        }
+    }
+}

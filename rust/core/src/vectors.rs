@@ -1,0 +1,332 @@
+//! Vectors: the conductor, the one thread that owns every device.
+//!
+//! It walks the devices serially and submits, then collects in a second pass, writing each row straight into the memory
+//! that the caller's array will own. It sleeps when nothing is to be done: jobs, finished batches and the end wake it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::batches::{Batches, Job, RowSource, RowTarget, check_values};
+use crate::call::Call;
+use crate::encoder::{Encoder, EncoderSpec, Ticket};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Jobs that may wait for the conductor; callers wait for a place beyond it, until their deadline.
+const MAX_WAITING_JOBS: usize = 4096;
+
+/// The longest sleep: an idle conductor looks around once a minute, a busy one often enough to feel a stopped call.
+const IDLE: Duration = Duration::from_secs(60);
+const BUSY: Duration = Duration::from_millis(50);
+
+/// Handle on the conductor's thread; dropping it ends the thread, and every unfinished job with [`ErrorKind::Closed`].
+pub(crate) struct Conductor {
+    inbox: Arc<Inbox>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What callers and encoders tell the conductor.
+#[derive(Default)]
+struct Inbox {
+    state: Mutex<InboxState>,
+    /// Signalled whenever `state` changes.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct InboxState {
+    arrived: VecDeque<Job<Reply>>,
+    /// Jobs taken in and not ended, those in `arrived` included.
+    unfinished: usize,
+    /// A batch was finished, or a call stopped, since the conductor last looked.
+    woken: bool,
+    closed: bool,
+}
+
+/// How a job ended: written once by the conductor, read once by the caller.
+#[derive(Clone, Default)]
+struct Reply(Arc<ReplyCell>);
+
+#[derive(Default)]
+struct ReplyCell {
+    outcome: Mutex<Option<Result<Vec<f32>>>>,
+    written: Condvar,
+}
+
+/// A job that was handed in.
+pub(crate) struct Pending {
+    reply: Reply,
+    inbox: Arc<Inbox>,
+    address: usize,
+}
+
+impl Conductor {
+    /// Starts the thread, which owns the encoder from now on.
+    pub(crate) fn start(mut encoder: Box<dyn Encoder>) -> Result<Self> {
+        let inbox = Arc::new(Inbox::default());
+        let for_waker = Arc::clone(&inbox);
+        encoder.set_waker(Arc::new(move || for_waker.wake()));
+        let for_thread = Arc::clone(&inbox);
+        let thread = std::thread::Builder::new()
+            .name("pullquote-conductor".to_owned())
+            .spawn(move || Round::new(encoder, for_thread).run())
+            .map_err(|error| Error::new(ErrorKind::Internal, format!("no thread for the conductor: {error}")))?;
+        Ok(Self { inbox, thread: Some(thread) })
+    }
+
+    /// Hands in rows; their vectors are written one behind the other into one new allocation.
+    pub(crate) fn submit(&self, rows: Vec<RowSource>, dimension: usize, call: &Call) -> Result<Pending> {
+        let vectors = vec![0.0; rows.len() * dimension];
+        let address = vectors.as_ptr() as usize;
+        let reply = Reply::default();
+        let job = Job { rows, vectors, stop: call.stop().clone(), deadline: call.deadline(), done: reply.clone() };
+        let mut state = self.inbox.lock();
+        while state.unfinished >= MAX_WAITING_JOBS && !state.closed {
+            state = wait(&self.inbox.changed, state, call.patience());
+            call.check()?;
+        }
+        if state.closed {
+            return Err(closed());
+        }
+        state.unfinished += 1;
+        state.arrived.push_back(job);
+        self.inbox.changed.notify_all();
+        Ok(Pending { reply, inbox: Arc::clone(&self.inbox), address })
+    }
+}
+
+impl Conductor {
+    /// Ends every unfinished job, and the thread as soon as it can.
+    pub(crate) fn close(&self) {
+        self.inbox.lock().closed = true;
+        self.inbox.changed.notify_all();
+    }
+}
+
+impl Drop for Conductor {
+    fn drop(&mut self) {
+        self.close();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the conductor has been told to its callers already.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Pending {
+    /// Where the vectors are being written.
+    pub(crate) const fn address(&self) -> usize {
+        self.address
+    }
+
+    /// Waits for the vectors, looking around on the caller's behalf.
+    pub(crate) fn wait(self, call: &Call) -> Result<Vec<f32>> {
+        let reply = &self.reply.0;
+        let mut outcome = lock(&reply.outcome);
+        loop {
+            if let Some(outcome) = outcome.take() {
+                return outcome;
+            }
+            outcome = wait(&reply.written, outcome, call.patience());
+            if outcome.is_none()
+                && let Err(error) = call.check()
+            {
+                // The conductor drops what is left of the job.
+                self.inbox.wake();
+                return Err(error);
+            }
+        }
+    }
+}
+
+impl Inbox {
+    fn lock(&self) -> MutexGuard<'_, InboxState> {
+        lock(&self.state)
+    }
+
+    fn wake(&self) {
+        self.lock().woken = true;
+        self.changed.notify_all();
+    }
+}
+
+impl Reply {
+    fn write(&self, outcome: Result<Vec<f32>>) {
+        *lock(&self.0.outcome) = Some(outcome);
+        self.0.written.notify_all();
+    }
+}
+
+/// A batch on a device.
+struct InFlight {
+    ticket: Ticket,
+    targets: Vec<RowTarget>,
+    /// When it was submitted, to find the oldest over all devices.
+    since: Instant,
+}
+
+/// The conductor's thread: everything it owns.
+struct Round {
+    encoder: Box<dyn Encoder>,
+    spec: EncoderSpec,
+    inbox: Arc<Inbox>,
+    batches: Batches<Reply>,
+    /// For each device what was submitted to it, the oldest first.
+    in_flight: Vec<VecDeque<InFlight>>,
+}
+
+impl Round {
+    fn new(encoder: Box<dyn Encoder>, inbox: Arc<Inbox>) -> Self {
+        let spec = encoder.spec().clone();
+        let in_flight = spec.devices.iter().map(|_| VecDeque::new()).collect();
+        Self { encoder, spec, inbox, batches: Batches::new(), in_flight }
+    }
+
+    fn run(mut self) {
+        while self.take_in() {
+            for (job, error) in self.batches.take_unwanted() {
+                self.end(job, Err(error));
+            }
+            self.submit_pass();
+            self.collect_pass();
+        }
+    }
+
+    /// Waits until there is something to do, and takes new jobs in; false when the end has come.
+    fn take_in(&mut self) -> bool {
+        let mut state = self.inbox.lock();
+        let busy = !self.batches.is_empty() || self.in_flight.iter().any(|batches| !batches.is_empty());
+        // An encoder that does not wake is waited for in `collect`.
+        let may_sleep = !busy || self.spec.wakes;
+        if may_sleep && state.arrived.is_empty() && !state.woken && !state.closed {
+            state = wait(&self.inbox.changed, state, if busy { BUSY } else { IDLE });
+        }
+        state.woken = false;
+        if state.closed {
+            return false;
+        }
+        let arrived = std::mem::take(&mut state.arrived);
+        drop(state);
+        for job in arrived {
+            if let Some(empty) = self.batches.push(job) {
+                self.end_well(empty);
+            }
+        }
+        true
+    }
+
+    /// First pass: walks the devices serially and gives each what it has room for. Nothing here waits for a device.
+    fn submit_pass(&mut self) {
+        for device in 0..self.spec.devices.len() {
+            while self.in_flight[device].len() < self.spec.devices[device].depth {
+                let Some((batch, targets)) = self.batches.next_batch(self.spec.devices[device].batch_tokens) else {
+                    return;
+                };
+                match self.encoder.submit(device, &batch) {
+                    Ok(ticket) => self.in_flight[device].push_back(InFlight { ticket, targets, since: Instant::now() }),
+                    Err(error) => self.fail(&targets, &error),
+                }
+            }
+        }
+    }
+
+    /// Second pass: walks the devices again and writes what is finished into the callers' memory.
+    fn collect_pass(&mut self) {
+        let mut collected = false;
+        for device in 0..self.in_flight.len() {
+            let mut place = 0;
+            while place < self.in_flight[device].len() {
+                let ticket = self.in_flight[device][place].ticket;
+                if self.spec.wakes && self.encoder.is_finished(ticket) {
+                    self.collect(device, place);
+                    collected = true;
+                } else {
+                    place += 1;
+                }
+            }
+        }
+        if !collected && !self.spec.wakes {
+            let oldest = (0..self.in_flight.len())
+                .filter_map(|device| self.in_flight[device].front().map(|batch| (batch.since, device)))
+                .min();
+            if let Some((_, device)) = oldest {
+                self.collect(device, 0);
+            }
+        }
+        if collected {
+            // There may be room for more on a device.
+            self.inbox.lock().woken = true;
+        }
+    }
+
+    fn collect(&mut self, device: usize, place: usize) {
+        let Some(InFlight { ticket, targets, .. }) = self.in_flight[device].remove(place) else { return };
+        let batches = &mut self.batches;
+        let mut poisoned: Vec<(RowTarget, Error)> = Vec::new();
+        let collected = self.encoder.collect(ticket, &mut |row, values| match check_values(values) {
+            Ok(()) => batches.write(targets[row], values),
+            Err(error) => poisoned.push((targets[row], error)),
+        });
+        if let Err(error) = collected {
+            self.fail(&targets, &error);
+            return;
+        }
+        for (target, error) in poisoned {
+            if let Some(job) = self.batches.remove(target.job) {
+                self.end(job, Err(error));
+            }
+        }
+        for job in self.batches.take_complete(&targets) {
+            self.end_well(job);
+        }
+    }
+
+    fn fail(&mut self, targets: &[RowTarget], error: &Error) {
+        if let Some(job) = self.batches.batch_failed(targets) {
+            self.end(job, Err(error.clone()));
+        }
+    }
+
+    fn end_well(&mut self, mut job: Job<Reply>) {
+        let vectors = std::mem::take(&mut job.vectors);
+        self.end(job, Ok(vectors));
+    }
+
+    fn end(&mut self, job: Job<Reply>, outcome: Result<Vec<f32>>) {
+        self.inbox.lock().unfinished -= 1;
+        self.inbox.changed.notify_all();
+        // The ids go before the caller hears of the end, so that memory does not depend on who is faster.
+        let reply = job.done.clone();
+        drop(job);
+        reply.write(outcome);
+    }
+}
+
+impl Drop for Round {
+    /// Also runs when the conductor panics: no caller is left waiting.
+    fn drop(&mut self) {
+        let arrived = {
+            let mut state = self.inbox.lock();
+            state.closed = true;
+            std::mem::take(&mut state.arrived)
+        };
+        self.inbox.changed.notify_all();
+        for job in self.batches.drain().into_iter().chain(arrived) {
+            job.done.write(Err(closed()));
+        }
+    }
+}
+
+fn closed() -> Error {
+    Error::new(ErrorKind::Closed, "the highlighter was closed; make a new one")
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What the mutexes here guard is never left half-changed, so a panic elsewhere does not spoil it.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn wait<'guard, T>(changed: &Condvar, guard: MutexGuard<'guard, T>, longest: Duration) -> MutexGuard<'guard, T> {
+    changed.wait_timeout(guard, longest).unwrap_or_else(PoisonError::into_inner).0
+}

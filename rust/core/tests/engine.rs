@@ -1,0 +1,227 @@
+//! The engine with an encoder that needs no weights: every answer is its own, whatever else is in flight or failing.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::{DIMENSION, FakeEncoder, Poison, fake_vector, model, word_piece};
+use pullquote_core::call::Call;
+use pullquote_core::engine::{Answers, Engine, Pairing, Question};
+use pullquote_core::error::ErrorKind;
+use pullquote_core::highlights::{Bounds, Order};
+use pullquote_core::model::Model;
+use pullquote_core::pieces::{Unit, Windows};
+use pullquote_core::tokens::{Role, Tokens};
+
+fn engine(encoder: FakeEncoder) -> Engine {
+    let (_folder, model) = small_model();
+    Engine::new(&model, Box::new(encoder), Some(2)).unwrap()
+}
+
+fn small_model() -> (common::Folder, Model) {
+    model(&word_piece(), 64, ("", ""))
+}
+
+fn question() -> Question {
+    Question {
+        unit: Unit::Sentence,
+        windows: Windows::new(2, 1, false).unwrap(),
+        bounds: Bounds::new(Some(4), None, None, Order::Score).unwrap(),
+    }
+}
+
+/// Pages of different lengths, some empty, some with nothing but white space.
+fn pages(count: usize) -> Vec<String> {
+    let sentence = |n: usize| format!("The cat {n} is in the moon. ").repeat(1 + n % 5);
+    (0..count)
+        .map(|n| match n % 7 {
+            3 => String::new(),
+            5 => " \n ".to_owned(),
+            _ => (0..n % 11).map(sentence).collect(),
+        })
+        .collect()
+}
+
+fn ask(engine: &Engine, query: &str, pages: &[String]) -> Answers {
+    let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
+    engine.highlights(&[query], &pages, Pairing::OneQuery, &question(), &Call::default()).unwrap()
+}
+
+/// The columns, comparable to the bit.
+fn columns(answers: &Answers) -> (Vec<i64>, Vec<i64>, Vec<u32>, Vec<i64>) {
+    let scores = answers.scores.iter().map(|score| score.to_bits()).collect();
+    (answers.ends.clone(), answers.spans.clone(), scores, answers.pages.clone())
+}
+
+#[test]
+fn any_number_of_devices_gives_the_same_answers() {
+    let pages = pages(60);
+    let alone = ask(&engine(FakeEncoder::new(1, true, Poison::default())), "Where is the cat?", &pages);
+    assert_eq!(alone.ends.len(), 60);
+    assert!(alone.scores.len() > 60);
+    for (devices, wakes) in [(1, false), (2, true), (3, false), (5, true)] {
+        let encoder = FakeEncoder::new(devices, wakes, Poison::default());
+        let log = Arc::clone(&encoder.log);
+        let several = ask(&engine(encoder), "Where is the cat?", &pages);
+        assert_eq!(columns(&several), columns(&alone), "{devices} devices");
+        let used: std::collections::HashSet<usize> = log.lock().unwrap().iter().map(|(device, _)| *device).collect();
+        assert_eq!(used.len(), devices, "a big request is split over all devices");
+    }
+}
+
+#[test]
+fn a_vector_is_that_of_its_own_text_in_the_memory_that_was_set_aside() {
+    let (_folder, model) = small_model();
+    let tokens = Tokens::read(&model).unwrap();
+    let engine = Engine::new(&model, Box::new(FakeEncoder::new(2, true, Poison::default())), None).unwrap();
+    let texts: Vec<String> = (0..500).map(|n| format!("cat {n} ").repeat(n % 30)).collect();
+    let borrowed: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let embedded = engine.embed(&borrowed, Role::Passage, &Call::default()).unwrap();
+    assert_eq!(embedded.vectors.as_ptr() as usize, embedded.written_at);
+    for (text, vector) in texts.iter().zip(embedded.vectors.chunks_exact(DIMENSION)) {
+        assert_eq!(vector, fake_vector(&tokens.alone(text, Role::Passage).unwrap().0));
+    }
+}
+
+#[test]
+fn small_requests_of_different_callers_share_batches() {
+    let encoder = FakeEncoder::new(1, true, Poison::default());
+    let log = Arc::clone(&encoder.log);
+    let engine = engine(encoder);
+    let rows = 400;
+    std::thread::scope(|scope| {
+        for _ in 0..rows {
+            scope.spawn(|| engine.embed(&["the cat"], Role::Query, &Call::default()).unwrap());
+        }
+    });
+    let log = log.lock().unwrap();
+    assert_eq!(log.iter().map(|(_, lengths)| lengths.len()).sum::<usize>(), rows);
+    assert!(log.iter().any(|(_, lengths)| lengths.len() > 1), "no batch held rows of two callers");
+}
+
+#[test]
+fn batches_keep_to_the_budget_and_hold_neighbouring_lengths() {
+    let encoder = FakeEncoder::new(1, true, Poison::default());
+    let log = Arc::clone(&encoder.log);
+    let texts: Vec<String> = (0..200).map(|n| "cat ".repeat(n % 40)).collect();
+    let borrowed: Vec<&str> = texts.iter().map(String::as_str).collect();
+    engine(encoder).embed(&borrowed, Role::Passage, &Call::default()).unwrap();
+    for (_, lengths) in log.lock().unwrap().iter() {
+        assert!(lengths.len() == 1 || lengths.iter().sum::<u32>() <= 64, "{lengths:?}");
+        assert!(lengths.is_sorted(), "{lengths:?}");
+        assert!(lengths.iter().all(|length| length * 2 >= lengths[lengths.len() - 1] || *length < 12), "{lengths:?}");
+    }
+}
+
+#[test]
+fn a_poisoned_request_fails_alone() {
+    let (_folder, model) = small_model();
+    let percent = Tokens::read(&model).unwrap().alone("%", Role::Query).unwrap().0[1];
+    for poison in [Poison { refuse: Some(percent), nan: None }, Poison { refuse: None, nan: Some(percent) }] {
+        let engine = engine(FakeEncoder::new(2, true, poison));
+        let expected = fake_vector(&Tokens::read(&model).unwrap().alone("the cat", Role::Query).unwrap().0);
+        std::thread::scope(|scope| {
+            for n in 0..200 {
+                let (engine, expected) = (&engine, &expected);
+                scope.spawn(move || {
+                    let text = if n % 5 == 0 { "the % moon" } else { "the cat" };
+                    let embedded = engine.embed(&[text, "bread"], Role::Query, &Call::default());
+                    match embedded {
+                        Ok(embedded) => {
+                            assert_ne!(n % 5, 0, "a poisoned text was answered");
+                            assert_eq!(&embedded.vectors[..DIMENSION], expected);
+                        }
+                        Err(error) => {
+                            assert_eq!(n % 5, 0, "{error}");
+                            assert_eq!(error.kind(), ErrorKind::Encoder);
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn many_mixed_requests_at_once_get_the_answers_they_would_get_alone() {
+    let pages = pages(40);
+    let engine = engine(FakeEncoder::new(3, true, Poison::default()));
+    let queries: Vec<String> = (0..16).map(|n| format!("moon {n}")).collect();
+    let alone: Vec<_> = queries.iter().map(|query| columns(&ask(&engine, query, &pages))).collect();
+    std::thread::scope(|scope| {
+        for round in 0..4 {
+            for (query, expected) in queries.iter().zip(&alone) {
+                let (engine, pages) = (&engine, &pages);
+                scope.spawn(move || assert_eq!(&columns(&ask(engine, query, pages)), expected, "round {round}"));
+            }
+        }
+    });
+}
+
+#[test]
+fn queries_and_pages_go_together_in_three_ways() {
+    let engine = engine(FakeEncoder::new(2, true, Poison::default()));
+    let pages = pages(9);
+    let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
+    let queries = ["cat", "moon", "bread", "in", "the", "Paris", "is", "Haus", "der"];
+    let call = Call::default;
+    let single = |query: &str, page: &str| {
+        engine.highlights(&[query], &[page], Pairing::OneQuery, &question(), &call()).unwrap()
+    };
+
+    let each = engine.highlights(&queries, &pages, Pairing::EachItsOwn, &question(), &call()).unwrap();
+    let many = engine.highlights(&queries, &pages[8..], Pairing::OnePage, &question(), &call()).unwrap();
+    let (mut first, mut first_many) = (0, 0);
+    for index in 0..9 {
+        let (end, end_many) = (usize::try_from(each.ends[index]).unwrap(), usize::try_from(many.ends[index]).unwrap());
+        assert_eq!(each.spans[2 * first..2 * end], single(queries[index], pages[index]).spans, "page {index}");
+        assert_eq!(many.spans[2 * first_many..2 * end_many], single(queries[index], pages[8]).spans, "query {index}");
+        (first, first_many) = (end, end_many);
+    }
+    let wrong = engine.highlights(&queries[..2], &pages, Pairing::EachItsOwn, &question(), &call()).unwrap_err();
+    assert_eq!(wrong.kind(), ErrorKind::InvalidArgument);
+    assert!(wrong.message().contains("2 queries do not go with 9 pages"), "{wrong}");
+}
+
+#[test]
+fn a_stopped_call_and_a_late_one_end_soon_and_leave_the_engine_usable() {
+    let engine = engine(FakeEncoder::new(1, true, Poison::default()));
+    let page = "The cat is in the moon. ".repeat(100_000);
+    let stopped = || true;
+    let call = Call::new(None, Some(&stopped));
+    let began = Instant::now();
+    let error = engine.highlights(&["cat"], &[&page], Pairing::OneQuery, &question(), &call).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cancelled);
+    let call = Call::new(Some(Duration::from_millis(1)), None);
+    let error = engine.highlights(&["cat"], &[&page], Pairing::OneQuery, &question(), &call).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
+    // Generous: doing the page takes much longer than giving it up.
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert_eq!(ask(&engine, "cat", &["The cat.".to_owned()]).scores.len(), 1);
+}
+
+#[test]
+fn closing_ends_later_calls_with_an_error() {
+    let engine = engine(FakeEncoder::new(2, true, Poison::default()));
+    engine.embed(&["the cat"], Role::Query, &Call::default()).unwrap();
+    engine.close();
+    engine.close();
+    assert_eq!(engine.embed(&["the cat"], Role::Query, &Call::default()).unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn an_empty_query_is_refused_and_an_empty_page_has_no_highlights() {
+    let engine = engine(FakeEncoder::new(1, true, Poison::default()));
+    let ask = |query, page| engine.highlights(&[query], &[page], Pairing::OneQuery, &question(), &Call::default());
+    assert_eq!(ask(" \n", "The cat.").unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(ask("cat", "").unwrap().ends, [0]);
+}
+
+#[test]
+fn windows_over_the_limit_are_counted() {
+    let engine = engine(FakeEncoder::new(1, true, Poison::default()));
+    let page = format!("{}moon. The bread.", "cat ".repeat(80));
+    let answers = ask(&engine, "cat", &[page]);
+    assert_eq!((answers.work.pieces, answers.work.truncated), (1, 1));
+}

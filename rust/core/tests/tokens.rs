@@ -1,0 +1,116 @@
+//! The law of tokens: the ids of a window equal those of its text tokenized alone, whatever the tokenizer and the text.
+
+mod common;
+
+use common::{byte_level, model, sentence_piece, unknown_family, word_piece};
+use proptest::prelude::*;
+use pullquote_core::model::Model;
+use pullquote_core::page::ByteSpan;
+use pullquote_core::pieces::{self, Unit, Windows};
+use pullquote_core::tokens::{Role, Tokens};
+use serde_json::Value;
+
+/// A text, and windows of it at any character boundary besides those that cutting makes.
+fn text_and_windows() -> impl Strategy<Value = (String, Vec<ByteSpan>)> {
+    let words = "[ \\n\\t]{0,2}(the|The cat|moon\\.|is!|漢字。|日本|e\\.|Paris,|\u{e9}\u{301}|à la|[a-e]{1,4}|\\PC{0,6}|\u{a0}|\u{3000}|\u{85}|=\u{338}|don't|<s>|\\[SEP\\])";
+    proptest::collection::vec(words, 0..40).prop_map(|words| words.concat()).prop_flat_map(|text| {
+        let boundaries: Vec<usize> = text.char_indices().map(|(place, _)| place).chain([text.len()]).collect();
+        let place = proptest::sample::select(boundaries);
+        let windows = proptest::collection::vec((place.clone(), place), 0..12);
+        (Just(text), windows).prop_map(|(text, windows)| {
+            let span = |(a, b): (usize, usize)| ByteSpan { start: a.min(b), end: a.max(b) }.trimmed(&text);
+            let windows = windows.into_iter().map(span).filter(|span| !span.is_empty()).collect();
+            (text, windows)
+        })
+    })
+}
+
+fn check(tokens: &Tokens, text: &str, windows: &[ByteSpan]) -> Result<(), TestCaseError> {
+    let page = tokens.page(text, windows).unwrap();
+    prop_assert_eq!(page.len(), windows.len());
+    let mut cut_windows = 0;
+    for (index, window) in windows.iter().enumerate() {
+        let (alone, cut) = tokens.alone(window.of(text), Role::Passage).unwrap();
+        prop_assert_eq!(page.row(index), alone, "window {:?} of {:?}", window.of(text), text);
+        prop_assert_eq!(page.row_len(index), page.row(index).len());
+        cut_windows += usize::from(cut);
+    }
+    prop_assert_eq!(page.truncated, cut_windows);
+    Ok(())
+}
+
+fn law(tokenizer: &Value, prompt: &str, max_tokens: usize) {
+    let (_folder, model) = model(tokenizer, max_tokens, ("", prompt));
+    let tokens = Tokens::read(&model).unwrap();
+    proptest!(ProptestConfig::with_cases(300), |((text, windows) in text_and_windows())| {
+        check(&tokens, &text, &windows)?;
+        for unit in [Unit::Sentence, Unit::Word] {
+            let windows = pieces::parse_pieces(&text, unit, Windows::new(3, 1, false).unwrap()).unwrap();
+            check(&tokens, &text, &windows)?;
+        }
+        let units = tokens.units(&text).unwrap();
+        check(&tokens, &text, &Windows::new(4, 2, false).unwrap().over(&units))?;
+        let covered: usize = units.iter().map(|unit| unit.of(&text).chars().filter(|c| !c.is_whitespace()).count()).sum();
+        prop_assert_eq!(covered, text.chars().filter(|c| !c.is_whitespace()).count());
+        prop_assert!(units.windows(2).all(|pair| pair[0].end <= pair[1].start));
+    });
+}
+
+#[test]
+fn word_piece_windows_are_slices() {
+    law(&word_piece(), "", 512);
+}
+
+#[test]
+fn word_piece_windows_are_slices_behind_prompts_and_under_a_limit() {
+    law(&word_piece(), "passage: ", 512);
+    law(&word_piece(), "no space behind:", 9);
+}
+
+#[test]
+fn sentence_piece_windows_are_slices() {
+    law(&sentence_piece(true), "", 512);
+    law(&sentence_piece(true), "passage: ", 20);
+    law(&sentence_piece(false), "", 512);
+}
+
+#[test]
+fn byte_level_windows_are_slices() {
+    law(&byte_level(), "", 512);
+    law(&byte_level(), "passage: ", 512);
+}
+
+#[test]
+fn an_unknown_family_is_tokenized_window_by_window() {
+    law(&unknown_family(), "", 512);
+}
+
+#[test]
+fn a_long_page_is_tokenized_in_chunks_with_the_same_ids() {
+    for tokenizer in [word_piece(), sentence_piece(true), sentence_piece(false), byte_level()] {
+        let (_folder, model) = model(&tokenizer, 64, ("", ""));
+        let tokens = Tokens::read(&model).unwrap();
+        let text = "The cat is in the moon. 漢字 und der Haus.  Bread\nin Paris! ".repeat(1000);
+        let windows = pieces::parse_pieces(&text, Unit::Sentence, Windows::new(2, 1, false).unwrap()).unwrap();
+        let page = tokens.page(&text, &windows).unwrap();
+        for (index, window) in windows.iter().enumerate() {
+            assert_eq!(page.row(index), tokens.alone(window.of(&text), Role::Passage).unwrap().0, "window {index}");
+        }
+        assert!(windows.len() > 1000, "{} windows", windows.len());
+    }
+}
+
+#[test]
+fn a_limit_of_the_tokenizer_file_does_not_count() {
+    let (_folder, model) = model(&word_piece(), 512, ("", ""));
+    let ids = Tokens::read(&model).unwrap().alone(&"the cat ".repeat(50), Role::Query).unwrap().0;
+    assert_eq!(ids.len(), 102);
+    assert_eq!((ids[0], ids[101]), (2, 3));
+}
+
+#[test]
+fn sizes_that_disagree_are_an_error_that_names_both() {
+    let (_folder, model): (_, Model) = model(&word_piece(), 512, ("", ""));
+    let error = Tokens::read(&model).unwrap().check_vocabulary(100).unwrap_err();
+    assert!(error.message().contains("100 rows"), "{error}");
+}

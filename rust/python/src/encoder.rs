@@ -1,0 +1,139 @@
+//! An encoder that lives in another library, reached through a table of C functions in a `PyCapsule`.
+
+use std::ffi::{CStr, c_char, c_void};
+
+use pullquote_core::abi::{CAPSULE_NAME, EncoderTable};
+use pullquote_core::encoder::{Batch, Encoder, EncoderSpec, Ticket, Waker};
+use pullquote_core::error::{Error, ErrorKind, Result};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::failures::{Failure, raise};
+
+/// The table, taken out of its capsule; released when dropped.
+pub(crate) struct ForeignEncoder {
+    table: EncoderTable,
+    spec: EncoderSpec,
+    /// What the other side's waker context points to; freed after the release of the state, when nothing can call it any more.
+    waker: Option<Box<Waker>>,
+}
+
+// SAFETY: `EncoderTable` says that its functions may be called from any thread, by one at a time; `ForeignEncoder` is not
+// `Sync`, and its methods take `&mut self`. The spec's memory is only read while the encoder is made.
+unsafe impl Send for ForeignEncoder {}
+
+impl ForeignEncoder {
+    /// Takes the table out of a capsule, which is empty from then on.
+    pub(crate) fn take(capsule: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let refused = |what: &str| raise(ErrorKind::InvalidType, &format!("not an encoder capsule: {what}"));
+        let capsule = capsule.cast::<PyCapsule>().map_err(|_| refused("no PyCapsule"))?;
+        let pointer = capsule
+            .pointer_checked(Some(CAPSULE_NAME))
+            .map_err(|_| refused("another name; are pullquote and pullquote-torch of the same version?"))?;
+        let table = pointer.cast::<EncoderTable>().as_ptr();
+        // SAFETY: a capsule of this name holds a pointer to an `EncoderTable` (see `abi::CAPSULE_NAME`), which lives as
+        // long as the capsule; Python's lock is held, so nobody else takes it at the same time.
+        let taken = unsafe { *table };
+        if taken.state.is_null() {
+            return Err(refused("its encoder was taken already; load it again"));
+        }
+        // SAFETY: as above; null is what says that the state has a new owner.
+        unsafe { (*table).state = std::ptr::null_mut() };
+        // SAFETY: `spec` is a string that lives as long as `state` (see `EncoderTable::spec`), which nobody has released.
+        let json = unsafe { CStr::from_ptr(taken.spec) }.to_bytes();
+        match serde_json::from_slice(json) {
+            Ok(spec) => Ok(Self { table: taken, spec, waker: None }),
+            Err(error) => {
+                // SAFETY: the state is ours since we set the capsule's to null, and is not used again.
+                unsafe { (taken.release)(taken.state) };
+                let message = format!("an encoder described itself in a way this version cannot read: {error}");
+                Err(Failure(Error::new(ErrorKind::Internal, message)).into())
+            }
+        }
+    }
+
+    fn result(&self, failure: *mut c_char) -> Result<()> {
+        if failure.is_null() {
+            return Ok(());
+        }
+        // SAFETY: a failure that is not null is a string that is ours until we release it (see `EncoderTable`).
+        let text = unsafe { CStr::from_ptr(failure) }.to_string_lossy().into_owned();
+        // SAFETY: the same; `text` is a copy.
+        unsafe { (self.table.release_failure)(failure) };
+        let (class, message) = text.split_once(": ").unwrap_or(("EncoderError", &text));
+        Err(Error::new(ErrorKind::from_python_class(class).unwrap_or(ErrorKind::Encoder), message))
+    }
+}
+
+impl Encoder for ForeignEncoder {
+    fn spec(&self) -> &EncoderSpec {
+        &self.spec
+    }
+
+    fn set_waker(&mut self, waker: Waker) {
+        let waker = Box::new(waker);
+        let context = std::ptr::from_ref::<Waker>(&*waker).cast::<c_void>();
+        // SAFETY: `context` points into a box that `self` keeps until after the state's release, and `wake` reads it as
+        // the `Waker` it is, through a shared reference, which `Waker` (`Sync`) allows from any thread.
+        unsafe { (self.table.set_waker)(self.table.state, wake, context) };
+        self.waker = Some(waker);
+    }
+
+    fn submit(&mut self, device: usize, batch: &Batch) -> Result<Ticket> {
+        let mut ticket = 0;
+        let (ids, lengths) = (&batch.ids, &batch.lengths);
+        // SAFETY: pointers and counts belong together, and all outlive the call, after which they are not used.
+        let failure = unsafe {
+            (self.table.submit)(
+                self.table.state,
+                device,
+                ids.as_ptr(),
+                ids.len(),
+                lengths.as_ptr(),
+                lengths.len(),
+                &raw mut ticket,
+            )
+        };
+        self.result(failure).map(|()| Ticket(ticket))
+    }
+
+    fn is_finished(&mut self, ticket: Ticket) -> bool {
+        // SAFETY: the state is alive: it is released in `drop`.
+        unsafe { (self.table.is_finished)(self.table.state, ticket.0) }
+    }
+
+    fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
+        let mut rows = Rows { dimension: self.spec.dimension, row };
+        // SAFETY: the state is alive; `context` is a `Rows`, which `take_row` expects, and outlives the call.
+        let failure =
+            unsafe { (self.table.collect)(self.table.state, ticket.0, take_row, (&raw mut rows).cast::<c_void>()) };
+        self.result(failure)
+    }
+}
+
+impl Drop for ForeignEncoder {
+    fn drop(&mut self) {
+        // SAFETY: the state is ours and is not used again. The waker is dropped after this, as `release` demands.
+        unsafe { (self.table.release)(self.table.state) };
+    }
+}
+
+/// What `collect` hands its rows to.
+struct Rows<'call> {
+    dimension: usize,
+    row: &'call mut dyn FnMut(usize, &[f32]),
+}
+
+unsafe extern "C" fn take_row(context: *mut c_void, index: usize, values: *const f32) {
+    // SAFETY: `collect` above passes a `Rows` and waits until the other side is done with it.
+    let rows = unsafe { &mut *context.cast::<Rows<'_>>() };
+    // SAFETY: `values` has `dimension` values (see `EncoderTable::collect`) for as long as this call lasts.
+    let values = unsafe { std::slice::from_raw_parts(values, rows.dimension) };
+    (rows.row)(index, values);
+}
+
+unsafe extern "C" fn wake(context: *const c_void) {
+    // SAFETY: `set_waker` above passed a `Waker` that lives until the state is released.
+    let waker = unsafe { &*context.cast::<Waker>() };
+    waker();
+}

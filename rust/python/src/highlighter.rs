@@ -1,0 +1,204 @@
+//! The engine as a Python class. `pullquote.Highlighter` wraps it and documents it.
+
+use numpy::ndarray::Array2;
+use numpy::{IntoPyArray, PyArray1, PyArray2};
+use pullquote_core::engine::{Answers, Engine, Pairing, Question};
+use pullquote_core::error::{Error, ErrorKind};
+use pullquote_core::highlights::{Bounds, Order};
+use pullquote_core::model::Model;
+use pullquote_core::page::CharSpan;
+use pullquote_core::pieces::{Unit, Windows};
+use pullquote_core::tokens::Role;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::encoder::ForeignEncoder;
+use crate::failures::{Failure, raise};
+use crate::leave::leave_python;
+use crate::texts;
+
+/// A model on its devices.
+#[pyclass(frozen, module = "pullquote._native")]
+pub(crate) struct Highlighter {
+    engine: Engine,
+}
+
+/// Spans, scores, pages, queries and ends (see `Answers`), and what was done.
+type HighlightColumns<'py> = (
+    Bound<'py, PyArray2<i64>>,
+    Bound<'py, PyArray1<f32>>,
+    Bound<'py, PyArray1<i64>>,
+    Bound<'py, PyArray1<i64>>,
+    Bound<'py, PyArray1<i64>>,
+    Bound<'py, PyDict>,
+);
+
+#[pymethods]
+impl Highlighter {
+    #[new]
+    fn new(py: Python<'_>, model: &str, encoder: &Bound<'_, PyAny>, threads: Option<usize>) -> PyResult<Self> {
+        let encoder = ForeignEncoder::take(encoder)?;
+        let engine = leave_python(py, None, |_| Engine::new(&Model::read(model)?, Box::new(encoder), threads))?;
+        Ok(Self { engine })
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the options of one call; Python names and defaults them in one place"
+    )]
+    fn highlights<'py>(
+        &self,
+        py: Python<'py>,
+        queries: &Bound<'py, PyAny>,
+        texts: &Bound<'py, PyAny>,
+        pairing: &str,
+        unit: &str,
+        highlight_length: i64,
+        step_size: i64,
+        allow_gaps: bool,
+        top_k: Option<i64>,
+        max_chars: Option<i64>,
+        min_score: Option<f64>,
+        order: &str,
+        timeout: Option<f64>,
+    ) -> PyResult<HighlightColumns<'py>> {
+        let queries = texts::many(queries, "query")?;
+        let texts = texts::many(texts, "texts")?;
+        let pairing = match pairing {
+            "one_query" => Pairing::OneQuery,
+            "each_its_own" => Pairing::EachItsOwn,
+            "one_page" => Pairing::OnePage,
+            _ => return Err(raise(ErrorKind::Internal, &format!("unknown pairing {pairing:?}"))),
+        };
+        let question = question(unit, highlight_length, step_size, allow_gaps, top_k, max_chars, min_score, order)
+            .map_err(Failure)?;
+        let answers = leave_python(py, timeout, |call| {
+            let queries: Vec<&str> = queries.iter().map(|query| &**query).collect();
+            let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
+            self.engine.highlights(&queries, &texts, pairing, &question, call)
+        })?;
+        columns(py, answers)
+    }
+
+    fn embed<'py>(
+        &self,
+        py: Python<'py>,
+        texts: &Bound<'py, PyAny>,
+        is_query: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<(Bound<'py, PyArray2<f32>>, usize, usize)> {
+        let texts = texts::many(texts, "texts")?;
+        let embedded = leave_python(py, timeout, |call| {
+            let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
+            self.engine.embed(&texts, if is_query { Role::Query } else { Role::Passage }, call)
+        })?;
+        let vectors = matrix(py, texts.len(), self.engine.spec().dimension, embedded.vectors)?;
+        Ok((vectors, embedded.truncated, embedded.written_at))
+    }
+
+    fn parse_pieces<'py>(
+        &self,
+        py: Python<'py>,
+        text: &Bound<'py, PyAny>,
+        highlight_length: i64,
+        step_size: i64,
+        unit: &str,
+        allow_gaps: bool,
+    ) -> PyResult<Bound<'py, PyArray2<i64>>> {
+        let text = texts::one(text, "text")?;
+        let unit = Unit::parse(unit).map_err(Failure)?;
+        let windows = Windows::new(highlight_length, step_size, allow_gaps).map_err(Failure)?;
+        let spans = leave_python(py, None, |call| self.engine.parse_pieces(&text, unit, windows, call))?;
+        span_array(py, &spans)
+    }
+
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.engine.close());
+    }
+
+    #[getter]
+    fn dimension(&self) -> usize {
+        self.engine.spec().dimension
+    }
+
+    #[getter]
+    fn max_tokens(&self) -> usize {
+        self.engine.max_tokens()
+    }
+
+    #[getter]
+    fn dtype(&self) -> &str {
+        &self.engine.spec().dtype
+    }
+
+    #[getter]
+    fn devices(&self) -> Vec<&str> {
+        self.engine.spec().devices.iter().map(|device| device.name.as_str()).collect()
+    }
+}
+
+impl Drop for Highlighter {
+    fn drop(&mut self) {
+        // Waiting for batches that run must not hold Python up.
+        Python::attach(|py| py.detach(|| self.engine.close()));
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "the options of one call, checked in one place")]
+fn question(
+    unit: &str,
+    highlight_length: i64,
+    step_size: i64,
+    allow_gaps: bool,
+    top_k: Option<i64>,
+    max_chars: Option<i64>,
+    min_score: Option<f64>,
+    order: &str,
+) -> Result<Question, Error> {
+    Ok(Question {
+        unit: Unit::parse(unit)?,
+        windows: Windows::new(highlight_length, step_size, allow_gaps)?,
+        bounds: Bounds::new(top_k, max_chars, min_score, Order::parse(order)?)?,
+    })
+}
+
+/// Hands the answers' columns to numpy, which owns them from then on: nothing is copied.
+fn columns(py: Python<'_>, answers: Answers) -> PyResult<HighlightColumns<'_>> {
+    let work = PyDict::new(py);
+    work.set_item("pieces", answers.work.pieces)?;
+    work.set_item("tokens", answers.work.tokens)?;
+    work.set_item("truncated", answers.work.truncated)?;
+    work.set_item("cutting", answers.work.cutting.as_secs_f64())?;
+    work.set_item("tokenizing", answers.work.tokenizing.as_secs_f64())?;
+    work.set_item("encoding", answers.work.encoding.as_secs_f64())?;
+    work.set_item("choosing", answers.work.choosing.as_secs_f64())?;
+    let addresses =
+        [answers.spans.as_ptr() as usize, answers.scores.as_ptr() as usize, answers.pages.as_ptr() as usize];
+    work.set_item("written_at", addresses.to_vec())?;
+    Ok((
+        matrix(py, answers.spans.len() / 2, 2, answers.spans)?,
+        answers.scores.into_pyarray(py),
+        answers.pages.into_pyarray(py),
+        answers.queries.into_pyarray(py),
+        answers.ends.into_pyarray(py),
+        work,
+    ))
+}
+
+/// Spans as an array `[n, 2]`.
+pub(crate) fn span_array<'py>(py: Python<'py>, spans: &[CharSpan]) -> PyResult<Bound<'py, PyArray2<i64>>> {
+    let flat: Result<Vec<i64>, _> = spans.iter().flat_map(|span| [span.start, span.end]).map(i64::try_from).collect();
+    let flat = flat.map_err(|_| raise(ErrorKind::Internal, "a span that does not fit 63 bits"))?;
+    matrix(py, spans.len(), 2, flat)
+}
+
+fn matrix<T: numpy::Element>(
+    py: Python<'_>,
+    rows: usize,
+    columns: usize,
+    values: Vec<T>,
+) -> PyResult<Bound<'_, PyArray2<T>>> {
+    let array = Array2::from_shape_vec((rows, columns), values)
+        .map_err(|error| raise(ErrorKind::Internal, &format!("{rows} rows of {columns} do not fit: {error}")))?;
+    Ok(array.into_pyarray(py))
+}

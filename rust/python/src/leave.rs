@@ -1,0 +1,70 @@
+//! Leaving Python: release the lock, run, feel Ctrl-C, map errors and panics. The only way this crate runs anything long.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use pullquote_core::call::Call;
+use pullquote_core::error::{Error, ErrorKind, Result};
+use pyo3::prelude::*;
+
+use crate::failures::{Failure, raise};
+
+/// Runs `work` without Python's lock. On Python's main thread a Ctrl-C stops the work within 50 ms or so, and what the
+/// signal's handler raised (usually `KeyboardInterrupt`) is raised.
+pub(crate) fn leave_python<R: Send>(
+    py: Python<'_>,
+    timeout: Option<f64>,
+    work: impl FnOnce(&Call) -> Result<R> + Send,
+) -> PyResult<R> {
+    let timeout = timeout.map(seconds).transpose()?;
+    let is_main = on_main_thread(py)?;
+    let raised: Mutex<Option<PyErr>> = Mutex::new(None);
+    let result = py.detach(|| {
+        let interrupted = || {
+            Python::attach(|py| match py.check_signals() {
+                Ok(()) => false,
+                Err(error) => {
+                    *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                    true
+                }
+            })
+        };
+        let interrupted: Option<&dyn Fn() -> bool> = if is_main { Some(&interrupted) } else { None };
+        let call = Call::new(timeout, interrupted);
+        catch_unwind(AssertUnwindSafe(|| work(&call))).unwrap_or_else(|panic| {
+            Err(Error::new(
+                ErrorKind::Internal,
+                format!("pullquote panicked: {}; please report this", panic_text(&*panic)),
+            ))
+        })
+    });
+    match (result, raised.into_inner().unwrap_or_else(PoisonError::into_inner)) {
+        (Ok(result), None) => Ok(result),
+        (_, Some(raised)) => Err(raised),
+        (Err(error), None) => Err(Failure(error).into()),
+    }
+}
+
+/// Only there do Python's signal handlers run.
+fn on_main_thread(py: Python<'_>) -> PyResult<bool> {
+    let threading = py.import("threading")?;
+    let main = threading.call_method0("main_thread")?.getattr("ident")?;
+    main.eq(threading.call_method0("get_ident")?)
+}
+
+fn seconds(timeout: f64) -> PyResult<Duration> {
+    if timeout.is_nan() || timeout <= 0.0 {
+        return Err(raise(ErrorKind::InvalidArgument, &format!("timeout must be more than 0 seconds, not {timeout}")));
+    }
+    Ok(Duration::try_from_secs_f64(timeout).unwrap_or(Duration::MAX))
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}

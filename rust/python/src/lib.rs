@@ -1,0 +1,71 @@
+//! `pullquote._native`: the Python face of `pullquote-core`.
+//!
+//! Arguments are checked and turned into Rust values here; everything that takes time runs without Python's lock (see
+//! `leave`). What people call is in `python/pullquote`.
+
+mod encoder;
+mod failures;
+mod highlighter;
+mod leave;
+mod texts;
+
+use numpy::PyArray2;
+use pullquote_core::error::ErrorKind;
+use pullquote_core::page::Page;
+use pullquote_core::pieces::{self, Unit, Windows};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::failures::Failure;
+use crate::highlighter::{Highlighter, span_array};
+
+/// The Rust core of pullquote. Private: call `pullquote` instead.
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<Highlighter>()?;
+    module.add_function(wrap_pyfunction!(parse_pieces, module)?)?;
+    module.add_function(wrap_pyfunction!(error_table, module)?)
+}
+
+/// The windows of one text, over sentences or words.
+#[pyfunction]
+fn parse_pieces<'py>(
+    py: Python<'py>,
+    text: &Bound<'py, PyAny>,
+    highlight_length: i64,
+    step_size: i64,
+    unit: &str,
+    allow_gaps: bool,
+) -> PyResult<Bound<'py, PyArray2<i64>>> {
+    let text = texts::one(text, "text")?;
+    let unit = Unit::parse(unit).map_err(Failure)?;
+    let windows = Windows::new(highlight_length, step_size, allow_gaps).map_err(Failure)?;
+    if unit == Unit::Token {
+        return Err(failures::raise(
+            ErrorKind::InvalidArgument,
+            "unit=\"token\" needs a model's tokenizer; call Highlighter(...).parse_pieces instead",
+        ));
+    }
+    let spans = leave::leave_python(py, None, |_| {
+        let page = Page::new(&text);
+        Ok(pieces::parse_pieces(&text, unit, windows)?.into_iter().map(|piece| page.chars(piece)).collect::<Vec<_>>())
+    })?;
+    span_array(py, &spans)
+}
+
+/// The table of errors: for each class its base, HTTP status, exit code and whether trying again can help.
+#[pyfunction]
+fn error_table(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let row = |kind: ErrorKind| {
+        let (row, dict) = (kind.row(), PyDict::new(py));
+        dict.set_item("kind", format!("{kind:?}"))?;
+        dict.set_item("python_class", row.python_class)?;
+        dict.set_item("python_base", row.python_base)?;
+        dict.set_item("http_status", row.http_status)?;
+        dict.set_item("exit_code", row.exit_code)?;
+        dict.set_item("retryable", row.retryable)?;
+        Ok(dict)
+    };
+    ErrorKind::ALL.into_iter().map(row).collect()
+}

@@ -1,0 +1,53 @@
+//! Texts from Python: borrowed where they lie, checked once.
+
+use pullquote_core::error::ErrorKind;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyString};
+
+use crate::failures::raise;
+
+/// A list of texts: any iterable of strings, but not one string.
+pub(crate) fn many(texts: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<PyBackedStr>> {
+    let wrong =
+        texts.is_instance_of::<PyString>() || texts.is_instance_of::<PyBytes>() || texts.is_instance_of::<PyDict>();
+    if wrong || texts.is_instance_of::<PyByteArray>() {
+        let kind = type_name(texts);
+        return Err(raise(
+            ErrorKind::InvalidType,
+            &format!("{name} must be a list of strings, not one {kind}; pass [{name}]"),
+        ));
+    }
+    let items = texts.try_iter().map_err(|_| {
+        raise(ErrorKind::InvalidType, &format!("{name} must be a list of strings, not {}", type_name(texts)))
+    })?;
+    items.enumerate().map(|(index, item)| one(&item?, &format!("{name}[{index}]"))).collect()
+}
+
+/// One text.
+pub(crate) fn one(text: &Bound<'_, PyAny>, name: &str) -> PyResult<PyBackedStr> {
+    let Ok(string) = text.cast::<PyString>() else {
+        let kind = type_name(text);
+        let advice = if text.is_instance_of::<PyBytes>() {
+            "; decode it first, for instance with .decode(\"utf-8\")"
+        } else {
+            ""
+        };
+        return Err(raise(ErrorKind::InvalidType, &format!("{name} must be a string, not {kind}{advice}")));
+    };
+    PyBackedStr::try_from(string.clone()).map_err(|error| {
+        let py = text.py();
+        let place = error.value(py).getattr("start").and_then(|start| start.extract::<usize>()).unwrap_or(0);
+        raise(
+            ErrorKind::InvalidText,
+            &format!(
+                "{name} has a lone surrogate at character {place}, which no Unicode text can hold; \
+                 repair it, for instance with text.encode(\"utf-16\", \"surrogatepass\").decode(\"utf-16\", \"replace\")"
+            ),
+        )
+    })
+}
+
+fn type_name(value: &Bound<'_, PyAny>) -> String {
+    value.get_type().name().map_or_else(|_| "an unnamed type".to_owned(), |name| name.to_string())
+}

@@ -1,0 +1,34 @@
+"""The libtorch encoder of pullquote.
+
+Importing loads torch, starts no thread and touches no CUDA. ``load`` hands out an encoder as a ``PyCapsule`` that
+holds a table of C functions; ``pullquote`` takes it from there.
+"""
+
+from __future__ import annotations
+
+import torch
+
+_BUILT_FOR = "2.11."
+
+
+def _check_torch(found: str) -> None:
+    """Raises where torch is not the one whose C++ interface this wheel was built against."""
+    if found.startswith(_BUILT_FOR):
+        return
+    message = (
+        f"pullquote-torch was built for torch {_BUILT_FOR}*, but torch {found} is installed; "
+        f'pip install "torch=={_BUILT_FOR}*", or give pullquote your own encoder'
+    )
+    try:
+        from pullquote.errors import TorchVersionError
+    except ImportError:
+        raise ImportError(message) from None
+    raise TorchVersionError(message)
+
+
+_check_torch(torch.__version__)
+
+# After torch: its libraries must be in the process before ours is loaded, and they must be the right ones.
+from pullquote_torch._native import __version__, load  # noqa: E402
+
+__all__ = ["__version__", "load"]

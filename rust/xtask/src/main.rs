@@ -1,0 +1,32 @@
+//! `cargo xtask generate` writes what is generated from the code; `cargo xtask check` says what is stale or untidy.
+
+mod errors;
+mod tidy;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map_or_else(PathBuf::new, Path::to_path_buf);
+    let generated = [("python/pullquote/errors.py", errors::python())];
+    let complaints = match std::env::args().nth(1).as_deref() {
+        Some("generate") => generated
+            .iter()
+            .filter_map(|(path, text)| fs::write(root.join(path), text).err().map(|error| format!("{path}: {error}")))
+            .collect(),
+        Some("check") => {
+            let stale = |(path, text): &(&str, String)| fs::read_to_string(root.join(path)).ok().as_ref() != Some(text);
+            let stale = generated
+                .iter()
+                .filter(|file| stale(file))
+                .map(|(path, _)| format!("{path} is stale; run: cargo run --release -p xtask -- generate"));
+            stale.chain(tidy::complaints(&root)).collect()
+        }
+        _ => vec!["usage: xtask generate | check".to_owned()],
+    };
+    for complaint in &complaints {
+        eprintln!("{complaint}");
+    }
+    if complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,22 @@
+"""What the tests share: one highlighter of each kind, and the real pages of the demo."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pullquote
+
+PAGES = Path(__file__).parents[2] / "demo" / "pages"
+
+
+@pytest.fixture(scope="session")
+def pages() -> dict[str, str]:
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted(PAGES.glob("*.*.*"))}
+
+
+@pytest.fixture(scope="session")
+def highlighter() -> Iterator[pullquote.Highlighter]:
+    """The embedded model in float32, which is exact, on the CPU."""
+    with pullquote.Highlighter(devices="cpu", dtype="float32") as made:
+        yield made

@@ -1,0 +1,145 @@
+"""The invariants of highlights, through the door people use."""
+
+import random
+import unicodedata
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import pullquote
+from pullquote import Highlight, Highlighter, errors
+
+ALPHABETS = [
+    "abc dE. ,!?\n",
+    "äöüß éèñ “”. ",
+    "漢字日本語。、かなカナ！",
+    "กขคงสวัสดี ",
+    "אבגד هلاو، ؟ ",
+    "🎉👩‍👩‍👧🇩🇪é́ \u200d\u200b\u202e",
+    "\x00\x01\x85\u2028\r\n\t.",
+]
+
+
+def random_text(rng: random.Random) -> str:
+    def character() -> str:
+        if rng.random() < 0.1:
+            code = rng.choice([rng.randrange(0xD800), rng.randrange(0xE000, 0x110000)])
+            return chr(code)
+        return rng.choice(rng.choice(ALPHABETS))
+
+    return "".join(character() for _ in range(rng.randrange(300)))
+
+
+def test_highlights_of_a_thousand_random_texts_are_exact_substrings(highlighter: Highlighter) -> None:
+    rng = random.Random(7)
+    texts = [random_text(rng) for _ in range(1000)]
+    result = highlighter.highlights("What is written here?", texts)
+    assert len(result) == 1000
+    for text, found in zip(texts, result, strict=True):
+        assert bool(found) == bool(text.strip())
+        for highlight in found:
+            assert text[highlight.start : highlight.end] == highlight.text
+            assert highlight.text.strip() == highlight.text != ""
+        spans = sorted((highlight.start, highlight.end) for highlight in found)
+        assert all(first[1] <= second[0] for first, second in zip(spans, spans[1:], strict=False))
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    text=st.text(st.characters(exclude_categories=["Cs"]), max_size=200),
+    length=st.integers(1, 5),
+    step=st.integers(1, 5),
+    unit=st.sampled_from(["sentence", "word"]),
+)
+def test_pieces_cover_everything_that_is_not_white_space(text: str, length: int, step: int, unit: str) -> None:
+    spans = pullquote.parse_pieces(text, length, min(step, length), unit)  # type: ignore[arg-type]
+    assert spans.dtype == np.int64
+    assert spans.shape == (len(spans), 2)
+    covered = np.zeros(len(text), dtype=bool)
+    for start, end in spans:
+        assert 0 <= start < end <= len(text)
+        covered[start:end] = True
+    assert all(covered[i] or text[i].isspace() or unicodedata.category(text[i]) in {"Cc", "Zs", "Zl", "Zp"} for i in range(len(text)))
+
+
+def test_windows_start_every_step_and_the_last_one_ends_at_the_texts_end() -> None:
+    text = "One is. Two is. Three is. Four is. Five is."
+    spans = pullquote.parse_pieces(text, 2, 2).tolist()
+    assert [text[start:end] for start, end in spans] == ["One is. Two is.", "Three is. Four is.", "Five is."]
+    assert pullquote.parse_pieces("", 2, 2).shape == (0, 2)
+
+
+def test_token_windows_count_the_models_tokens(highlighter: Highlighter) -> None:
+    text = "Photosynthesis feeds plants. Snow is white, unbelievably white."
+    spans = highlighter.parse_pieces(text, 4, 4, unit="token")
+    assert "".join(text[start:end] for start, end in spans).replace(" ", "") == text.replace(" ", "")
+    assert len(spans) >= 4
+    found = highlighter.highlights("What colour is snow?", [text], unit="token", highlight_length=6, top_k=1)[0]
+    assert "white" in found[0].text
+
+
+def test_the_passage_that_answers_comes_first(highlighter: Highlighter, pages: dict[str, str]) -> None:
+    found = highlighter.highlights("Why does my Effect run twice in development?", [pages["react_effects.en.md"]], top_k=3)[0]
+    assert any("development" in highlight.text and "remount" in highlight.text for highlight in found)
+    assert found[0].score > 0.5
+    assert [highlight.score for highlight in found] == sorted((h.score for h in found), reverse=True)
+
+
+def test_options_bound_what_comes_back(highlighter: Highlighter, pages: dict[str, str]) -> None:
+    texts = list(pages.values())
+    ask = "When did it happen?"
+    by_position = highlighter.highlights(ask, texts, top_k=5, order="position")
+    by_score = highlighter.highlights(ask, texts, top_k=5)
+    for first, second in zip(by_position, by_score, strict=True):
+        assert [h.start for h in first] == sorted(h.start for h in first)
+        assert sorted(first, key=lambda h: h.start) == sorted(second, key=lambda h: h.start)
+    for found in highlighter.highlights(ask, texts, max_chars=700):
+        assert sum(len(h.text) for h in found) <= 700
+    threshold = by_score[0][2].score
+    assert [h.score >= threshold for found in highlighter.highlights(ask, texts, min_score=threshold) for h in found]
+    assert highlighter.highlights(ask, texts, min_score=0.999).scores.size == 0
+
+
+def test_columns_say_the_same_as_the_lists(highlighter: Highlighter, pages: dict[str, str]) -> None:
+    texts = ["", *pages.values(), " \n"]
+    result = highlighter.highlights("Who?", texts)
+    listed = [(page, h) for page, found in enumerate(result) for h in found]
+    assert result.pages.tolist() == [page for page, _ in listed]
+    assert result.spans.tolist() == [[h.start, h.end] for _, h in listed]
+    assert result.scores.tolist() == [h.score for _, h in listed]
+    assert (result.spans.dtype, result.scores.dtype, result.pages.dtype) == (np.int64, np.float32, np.int64)
+    assert result[0] == result[-1] == []
+    assert result[1:3] == [result[1], result[2]]
+    with pytest.raises(IndexError, match="8 lists"):
+        result[8]
+    assert isinstance(result[1][0], Highlight)
+    assert result.work.pieces > 1000
+
+
+def test_queries_and_pages_go_together_in_three_ways(highlighter: Highlighter, pages: dict[str, str]) -> None:
+    texts = list(pages.values())[:3]
+    queries = ["Who died?", "Which war was it?", "What burned?"]
+    each = highlighter.highlights(queries, texts)
+    many = highlighter.highlights(queries, texts[:1])
+    for i in range(3):
+        assert_close(each[i], highlighter.highlights(queries[i], [texts[i]])[0])
+        assert_close(many[i], highlighter.highlights(queries[i], [texts[0]])[0])
+    assert many.pages.tolist() == [0] * len(many.pages)
+    assert each.queries.tolist() == each.pages.tolist()
+    with pytest.raises(errors.InvalidArgumentError, match="2 queries do not go with 3 pages"):
+        highlighter.highlights(queries[:2], texts)
+
+
+def assert_close(found: list[Highlight], expected: list[Highlight]) -> None:
+    """Batches differ, and with them the last bits of a score."""
+    assert [(h.start, h.end) for h in found] == [(h.start, h.end) for h in expected]
+    assert np.allclose([h.score for h in found], [h.score for h in expected], atol=1e-5)
+
+
+def test_windows_over_the_models_limit_are_counted(highlighter: Highlighter) -> None:
+    long = " ".join(f"word{i}" for i in range(400))
+    assert highlighter.highlights("word", [long], unit="word", highlight_length=300, step_size=300).work.truncated == 2
+    with pytest.warns(pullquote.TruncationWarning, match="1 of 2 texts"):
+        highlighter.embed([long, "short"])
