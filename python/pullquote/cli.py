@@ -12,6 +12,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 from tqdm import tqdm
@@ -47,7 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="pullquote", description="Finds the passages of whole pages that answer a query.")
+    parser = argparse.ArgumentParser(
+        prog="pullquote", description="Finds the passages of whole pages that answer a query."
+    )
     parser.add_argument("--version", action="version", version=_versions())
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -59,13 +62,17 @@ def _parser() -> argparse.ArgumentParser:
     highlight.add_argument("--min-score", type=float, help="only highlights with at least this score")
     highlight.add_argument("--order", choices=["score", "position"], default=ORDER, help="default: %(default)s")
     highlight.add_argument("--unit", choices=["sentence", "word", "token"], default=UNIT, help="default: %(default)s")
-    highlight.add_argument("--highlight-length", type=int, default=HIGHLIGHT_LENGTH, help="units (default: %(default)s)")
+    highlight.add_argument(
+        "--highlight-length", type=int, default=HIGHLIGHT_LENGTH, help="units (default: %(default)s)"
+    )
     highlight.add_argument("--step-size", type=int, default=STEP_SIZE, help="units (default: %(default)s)")
     highlight.set_defaults(run=_highlight)
 
     embed = commands.add_parser("embed", help="write the vectors of texts, one a line, to a .npy file")
     embed.add_argument("file", metavar="FILE", help="texts, one a line; - is standard input")
-    embed.add_argument("-o", "--output", required=True, type=Path, help="where the float32 array [lines, dimension] goes")
+    embed.add_argument(
+        "-o", "--output", required=True, type=Path, help="where the float32 array [lines, dimension] goes"
+    )
     embed.add_argument("--role", choices=["passage", "query"], default="passage", help="default: %(default)s")
     embed.set_defaults(run=_embed)
 
@@ -74,7 +81,9 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--encoding", default="utf-8", help="of the files (default: %(default)s)")
         command.add_argument("--model", help="a model's directory (default: the embedded all-MiniLM-L6-v2)")
         command.add_argument("--device", action="append", help="cpu, cuda:0, ...; may be repeated (default: auto)")
-        command.add_argument("--dtype", default="auto", help="float32, bfloat16, float16 or auto (default: %(default)s)")
+        command.add_argument(
+            "--dtype", default="auto", help="float32, bfloat16, float16 or auto (default: %(default)s)"
+        )
         command.add_argument("--threads", type=int, help="for text and for a CPU device (default: all cores)")
     return parser
 
@@ -180,6 +189,7 @@ def _embed(options: argparse.Namespace) -> int:
             vectors = np.zeros((0, highlighter.dimension), dtype=np.float32)
             np.save(options.output, vectors)
         else:
+            progress: tqdm[NoReturn]
             with tqdm(total=len(lines), unit="text", disable=len(lines) < GROUP_LINES or None) as progress:
                 rows = _rows(highlighter, lines, options.role, progress)
                 _write_npy(options.output, (len(lines), highlighter.dimension), rows)
@@ -189,7 +199,7 @@ def _embed(options: argparse.Namespace) -> int:
     return 0
 
 
-def _rows(highlighter: Highlighter, lines: list[str], role: str, progress: tqdm[None]) -> Iterator[bytes]:
+def _rows(highlighter: Highlighter, lines: list[str], role: str, progress: tqdm[NoReturn]) -> Iterator[bytes]:
     for first in range(0, len(lines), GROUP_LINES):
         group = lines[first : first + GROUP_LINES]
         yield highlighter.embed(group, role="query" if role == "query" else "passage").tobytes()

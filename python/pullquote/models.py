@@ -48,7 +48,9 @@ def load_encoder(model: Path, devices: str | Sequence[str], dtype: str, threads:
     except ModuleNotFoundError as error:
         if error.name not in {"pullquote_torch", "torch"}:
             raise
-        message = f"no encoder is installed (no module named {error.name!r}), so nothing can be embedded; run: {INSTALL}"
+        message = (
+            f"no encoder is installed (no module named {error.name!r}), so nothing can be embedded; run: {INSTALL}"
+        )
         raise NoEncoderError(message) from None
     names = [devices] if isinstance(devices, str) else list(devices)
     return torch_encoder.load(str(model), names, dtype, threads or 0)

@@ -12,9 +12,78 @@ __all__ = ["Style"]
 
 # Words that say nothing about what is asked; marking them would hide those that do.
 STOP_WORDS = frozenset(
-    "a about an and are as at be by did do does for from had has have how in is it its of on or that the their this to was "
-    "were what when where which who whom whose why will with der die das und ist in wer was wann wo warum wie le la les des "
-    "est qui que quoi quand el los las es quien cuando donde".split()
+    [
+        "a",
+        "about",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "be",
+        "by",
+        "did",
+        "do",
+        "does",
+        "for",
+        "from",
+        "had",
+        "has",
+        "have",
+        "how",
+        "in",
+        "is",
+        "it",
+        "its",
+        "of",
+        "on",
+        "or",
+        "that",
+        "the",
+        "their",
+        "this",
+        "to",
+        "was",
+        "were",
+        "what",
+        "when",
+        "where",
+        "which",
+        "who",
+        "whom",
+        "whose",
+        "why",
+        "will",
+        "with",
+        "der",
+        "die",
+        "das",
+        "und",
+        "ist",
+        "in",
+        "wer",
+        "was",
+        "wann",
+        "wo",
+        "warum",
+        "wie",
+        "le",
+        "la",
+        "les",
+        "des",
+        "est",
+        "qui",
+        "que",
+        "quoi",
+        "quand",
+        "el",
+        "los",
+        "las",
+        "es",
+        "quien",
+        "cuando",
+        "donde",
+    ]
 )
 INDENT = "    "
 
@@ -51,7 +120,9 @@ class Style:
         pattern = "|".join(re.escape(word) for word in longest_first)
         # In scripts without spaces a word may start anywhere.
         start = r"\b" if query.isascii() else ""
-        return re.sub(f"{start}(?:{pattern})", lambda match: self._escape("1;33", match.group()), text, flags=re.IGNORECASE)
+        return re.sub(
+            f"{start}(?:{pattern})", lambda match: self._escape("1;33", match.group()), text, flags=re.IGNORECASE
+        )
 
     def _escape(self, code: str, text: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self.colours else text

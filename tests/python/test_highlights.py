@@ -1,5 +1,6 @@
 """The invariants of highlights, through the door people use."""
 
+import itertools
 import random
 import unicodedata
 
@@ -29,7 +30,7 @@ def random_text(rng: random.Random) -> str:
             return chr(code)
         return rng.choice(rng.choice(ALPHABETS))
 
-    return "".join(character() for _ in range(rng.randrange(300)))
+    return "".join(character() for _ in range(rng.randrange(120)))
 
 
 def test_highlights_of_a_thousand_random_texts_are_exact_substrings(highlighter: Highlighter) -> None:
@@ -43,7 +44,7 @@ def test_highlights_of_a_thousand_random_texts_are_exact_substrings(highlighter:
             assert text[highlight.start : highlight.end] == highlight.text
             assert highlight.text.strip() == highlight.text != ""
         spans = sorted((highlight.start, highlight.end) for highlight in found)
-        assert all(first[1] <= second[0] for first, second in zip(spans, spans[1:], strict=False))
+        assert all(first[1] <= second[0] for first, second in itertools.pairwise(spans))
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -61,7 +62,10 @@ def test_pieces_cover_everything_that_is_not_white_space(text: str, length: int,
     for start, end in spans:
         assert 0 <= start < end <= len(text)
         covered[start:end] = True
-    assert all(covered[i] or text[i].isspace() or unicodedata.category(text[i]) in {"Cc", "Zs", "Zl", "Zp"} for i in range(len(text)))
+    assert all(
+        covered[i] or text[i].isspace() or unicodedata.category(text[i]) in {"Cc", "Zs", "Zl", "Zp"}
+        for i in range(len(text))
+    )
 
 
 def test_windows_start_every_step_and_the_last_one_ends_at_the_texts_end() -> None:
@@ -80,9 +84,10 @@ def test_token_windows_count_the_models_tokens(highlighter: Highlighter) -> None
     assert "white" in found[0].text
 
 
-def test_the_passage_that_answers_comes_first(highlighter: Highlighter, pages: dict[str, str]) -> None:
-    found = highlighter.highlights("Why does my Effect run twice in development?", [pages["react_effects.en.md"]], top_k=3)[0]
-    assert any("development" in highlight.text and "remount" in highlight.text for highlight in found)
+def test_the_passage_that_answers_comes_first(highlighter: Highlighter, whole_pages: dict[str, str]) -> None:
+    page = whole_pages["apollo_program.en.txt"][20_000:30_000]
+    found = highlighter.highlights("What caused the Apollo 1 cabin fire?", [page])[0]
+    assert "an electrical fire began in the cabin" in found[0].text
     assert found[0].score > 0.5
     assert [highlight.score for highlight in found] == sorted((h.score for h in found), reverse=True)
 
@@ -109,13 +114,17 @@ def test_columns_say_the_same_as_the_lists(highlighter: Highlighter, pages: dict
     assert result.pages.tolist() == [page for page, _ in listed]
     assert result.spans.tolist() == [[h.start, h.end] for _, h in listed]
     assert result.scores.tolist() == [h.score for _, h in listed]
-    assert (result.spans.dtype, result.scores.dtype, result.pages.dtype) == (np.int64, np.float32, np.int64)
+    assert [str(column.dtype) for column in (result.spans, result.scores, result.pages)] == [
+        "int64",
+        "float32",
+        "int64",
+    ]
     assert result[0] == result[-1] == []
     assert result[1:3] == [result[1], result[2]]
     with pytest.raises(IndexError, match="8 lists"):
         result[8]
     assert isinstance(result[1][0], Highlight)
-    assert result.work.pieces > 1000
+    assert result.work.pieces > 100
 
 
 def test_queries_and_pages_go_together_in_three_ways(highlighter: Highlighter, pages: dict[str, str]) -> None:

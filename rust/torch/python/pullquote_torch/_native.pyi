@@ -1,5 +1,7 @@
 from typing_extensions import CapsuleType
 
+__all__ = ["__version__", "load"]
+
 __version__: str
 
 def load(model: str, devices: list[str], dtype: str, threads: int) -> CapsuleType:

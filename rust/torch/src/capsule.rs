@@ -1,0 +1,170 @@
+//! The encoder as a table of C functions.
+//!
+//! Nothing may unwind into C: each function catches panics and turns them, like errors, into a failure string
+//! `PythonClass: message`. Who takes the table sets `state` to null; a capsule that nobody opened releases it itself.
+
+use std::ffi::{CString, c_char, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use pullquote_core::abi::EncoderTable;
+use pullquote_core::encoder::{Batch, Encoder, Ticket};
+use pullquote_core::error::{Error, ErrorKind, Result};
+
+use crate::encoder::TorchEncoder;
+use crate::failure::panic_message;
+
+/// What `state` points to.
+struct Handle {
+    encoder: TorchEncoder,
+    /// What `spec` points to.
+    spec: CString,
+}
+
+/// The waker's context, which the other side promises may be used from any thread until `release` returns.
+struct Context(*const c_void);
+
+// SAFETY: `EncoderTable::set_waker` demands that `wake(context)` may be called from any thread.
+unsafe impl Send for Context {}
+// SAFETY: as above; workers call it at the same time.
+unsafe impl Sync for Context {}
+
+impl Context {
+    fn pointer(&self) -> *const c_void {
+        self.0
+    }
+}
+
+/// An encoder as a table; `release` ends it.
+///
+/// # Errors
+/// [`ErrorKind::Internal`] where its spec cannot be written.
+pub fn encoder_table(encoder: TorchEncoder) -> Result<EncoderTable> {
+    let spec =
+        serde_json::to_string(encoder.spec()).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
+    let spec = CString::new(spec).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
+    let handle = Box::new(Handle { encoder, spec });
+    let spec = handle.spec.as_ptr();
+    let state = Box::into_raw(handle).cast();
+    Ok(EncoderTable { state, spec, set_waker, submit, is_finished, collect, release_failure, release })
+}
+
+/// The handle behind `state`.
+///
+/// # Safety
+/// `state` must come from [`encoder_table`], not be released, and be in use by this call alone.
+unsafe fn handle<'call>(state: *mut c_void) -> &'call mut Handle {
+    // SAFETY: `encoder_table` made it from a box of this type; the caller promises the rest.
+    unsafe { &mut *state.cast::<Handle>() }
+}
+
+/// Runs what may fail or panic: null, or a failure that [`release_failure`] frees.
+fn guarded(work: impl FnOnce() -> Result<()>) -> *mut c_char {
+    let result = catch_unwind(AssertUnwindSafe(work));
+    let error = match result {
+        Ok(Ok(())) => return std::ptr::null_mut(),
+        Ok(Err(error)) => error,
+        Err(panic) => Error::new(ErrorKind::Internal, format!("a panic: {}", panic_message(&*panic))),
+    };
+    let text = format!("{}: {}", error.kind().row().python_class, error.message()).replace('\0', " ");
+    CString::new(text).unwrap_or_default().into_raw()
+}
+
+unsafe extern "C" fn set_waker(
+    state: *mut c_void,
+    wake: unsafe extern "C" fn(context: *const c_void),
+    context: *const c_void,
+) {
+    let context = Context(context);
+    // The signature has no room for a failure, and setting cannot fail.
+    let failure = guarded(|| {
+        // SAFETY: `EncoderTable` demands a live state and one call at a time.
+        let handle = unsafe { handle(state) };
+        handle.encoder.set_waker(Arc::new(move || {
+            // SAFETY: `EncoderTable::set_waker` demands that this may be called from any thread until `release` returns;
+            // after that no worker is left to call it.
+            unsafe { wake(context.pointer()) };
+        }));
+        Ok(())
+    });
+    // SAFETY: the failure is null or came from `guarded`.
+    unsafe { release_failure(failure) };
+}
+
+unsafe extern "C" fn submit(
+    state: *mut c_void,
+    device: usize,
+    ids: *const i32,
+    id_count: usize,
+    lengths: *const u32,
+    row_count: usize,
+    ticket: *mut u64,
+) -> *mut c_char {
+    guarded(|| {
+        // SAFETY: `EncoderTable` demands a live state and one call at a time.
+        let handle = unsafe { handle(state) };
+        // SAFETY: `EncoderTable::submit` demands that the pointers hold as many values as the counts say.
+        let batch = unsafe { Batch { ids: copied(ids, id_count), lengths: copied(lengths, row_count) } };
+        let submitted = handle.encoder.submit_owned(device, batch)?;
+        // SAFETY: `EncoderTable::submit` demands a place to write the ticket to.
+        unsafe { ticket.write(submitted.0) };
+        Ok(())
+    })
+}
+
+/// A copy of foreign memory.
+///
+/// # Safety
+/// `values` must point to `count` values, unless `count` is 0.
+unsafe fn copied<T: Copy>(values: *const T, count: usize) -> Vec<T> {
+    if count == 0 {
+        return Vec::new();
+    }
+    // SAFETY: the caller promises it; where there are none the pointer, which may be null, is not looked at.
+    unsafe { std::slice::from_raw_parts(values, count) }.to_vec()
+}
+
+unsafe extern "C" fn is_finished(state: *mut c_void, ticket: u64) -> bool {
+    let mut finished = true;
+    let failure = guarded(|| {
+        // SAFETY: `EncoderTable` demands a live state and one call at a time.
+        finished = unsafe { handle(state) }.encoder.is_finished(Ticket(ticket));
+        Ok(())
+    });
+    // SAFETY: the failure is null or came from `guarded`; collecting the batch will tell it again.
+    unsafe { release_failure(failure) };
+    finished
+}
+
+unsafe extern "C" fn collect(
+    state: *mut c_void,
+    ticket: u64,
+    row: unsafe extern "C" fn(context: *mut c_void, index: usize, values: *const f32),
+    context: *mut c_void,
+) -> *mut c_char {
+    guarded(|| {
+        // SAFETY: `EncoderTable` demands a live state and one call at a time.
+        let handle = unsafe { handle(state) };
+        handle.encoder.collect(Ticket(ticket), &mut |index, values| {
+            // SAFETY: `EncoderTable::collect` demands a function that takes `dimension` values, which `values` has.
+            unsafe { row(context, index, values.as_ptr()) };
+        })
+    })
+}
+
+unsafe extern "C" fn release_failure(failure: *mut c_char) {
+    if !failure.is_null() {
+        // SAFETY: every failure came from `CString::into_raw` in `guarded`, and is released once.
+        drop(unsafe { CString::from_raw(failure) });
+    }
+}
+
+unsafe extern "C" fn release(state: *mut c_void) {
+    let failure = guarded(|| {
+        // SAFETY: `encoder_table` made it from a box of this type, and it is released once.
+        drop(unsafe { Box::from_raw(state.cast::<Handle>()) });
+        Ok(())
+    });
+    // SAFETY: the failure is null or came from `guarded`.
+    unsafe { release_failure(failure) };
+}

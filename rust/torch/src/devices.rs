@@ -1,0 +1,172 @@
+//! Devices and number types, from the names people write.
+//!
+//! Everything is checked here, once: what comes out exists. What this machine has is asked for only where a name needs
+//! it, because asking for CUDA may load drivers.
+
+use pullquote_core::error::{Error, ErrorKind, Result};
+use tch::Kind;
+
+/// More threads than this bring a small model nothing.
+const MOST_THREADS: usize = 32;
+
+/// A device on which batches run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A share of the processor's cores.
+    Cpu {
+        /// As people write it.
+        name: String,
+        /// Threads, each of which runs whole batches; at least one.
+        workers: usize,
+    },
+    /// A graphics card.
+    Cuda {
+        /// As people write it.
+        name: String,
+        /// Its number.
+        index: usize,
+    },
+}
+
+/// What a name means, before the threads are shared out.
+enum Meaning {
+    Cpu(Option<usize>),
+    Cuda(usize),
+}
+
+/// Reads names of devices.
+///
+/// `threads` is the number of CPU workers, shared out over the CPU devices; 0 is one for each core, at most 32.
+/// `cuda_devices` says how many cards this machine has.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`] where the list makes no sense, [`ErrorKind::Device`] where a device is not there.
+pub fn parse_devices(names: &[String], threads: usize, cuda_devices: &dyn Fn() -> usize) -> Result<Vec<Place>> {
+    let names = match names {
+        [] => return Err(Error::new(ErrorKind::InvalidArgument, "devices is empty; name at least one, or \"auto\"")),
+        [only] if only == "auto" => automatic(cuda_devices()),
+        _ => names.to_vec(),
+    };
+    let meanings = names.iter().map(|name| parse_name(name, cuda_devices)).collect::<Result<Vec<_>>>()?;
+    check_cpus(&names, &meanings)?;
+    let cpus = meanings.iter().filter(|meaning| matches!(meaning, Meaning::Cpu(_))).count();
+    let threads = if threads == 0 { available_threads() } else { threads };
+    let mut shares = (0..cpus).map(|cpu| (threads / cpus + usize::from(cpu < threads % cpus)).max(1));
+    let place = |(name, meaning): (String, Meaning)| match meaning {
+        Meaning::Cpu(_) => Place::Cpu { name, workers: shares.next().unwrap_or(1) },
+        Meaning::Cuda(index) => Place::Cuda { name: format!("cuda:{index}"), index },
+    };
+    Ok(names.into_iter().zip(meanings).map(place).collect())
+}
+
+fn automatic(cuda_devices: usize) -> Vec<String> {
+    if cuda_devices == 0 {
+        return vec!["cpu".to_owned()];
+    }
+    (0..cuda_devices).map(|index| format!("cuda:{index}")).collect()
+}
+
+fn parse_name(name: &str, cuda_devices: &dyn Fn() -> usize) -> Result<Meaning> {
+    let unknown = || {
+        let forms = "expected \"auto\" alone, or any of \"cpu\", \"cpu:N\", \"cuda\", \"cuda:N\"";
+        Error::new(ErrorKind::Device, format!("unknown device {name:?}; {forms}"))
+    };
+    let (kind, index) = match name.split_once(':') {
+        // Rust reads "+1" and "01" as numbers, people would not write them.
+        Some((kind, index))
+            if index.bytes().all(|byte| byte.is_ascii_digit()) && (index.len() == 1 || !index.starts_with('0')) =>
+        {
+            (kind, Some(index.parse::<usize>().map_err(|_| unknown())?))
+        }
+        Some(_) => return Err(unknown()),
+        None => (name, None),
+    };
+    match kind {
+        "cpu" => Ok(Meaning::Cpu(index)),
+        "cuda" => {
+            let index = index.unwrap_or(0);
+            let there = match cuda_devices() {
+                0 => "this machine has no CUDA device; use \"cpu\"".to_owned(),
+                count if index < count => return Ok(Meaning::Cuda(index)),
+                1 => "this machine has only \"cuda:0\"".to_owned(),
+                count => format!("this machine has \"cuda:0\" to \"cuda:{}\"", count - 1),
+            };
+            Err(Error::new(ErrorKind::Device, format!("no device {name:?}: {there}")))
+        }
+        _ => Err(unknown()),
+    }
+}
+
+/// `cpu` is all cores, `cpu:N` a share of them: neither can be there twice, nor both together.
+fn check_cpus(names: &[String], meanings: &[Meaning]) -> Result<()> {
+    let cpus: Vec<(&String, Option<usize>)> = names
+        .iter()
+        .zip(meanings)
+        .filter_map(|(name, meaning)| match meaning {
+            Meaning::Cpu(index) => Some((name, *index)),
+            Meaning::Cuda(_) => None,
+        })
+        .collect();
+    for (place, (name, index)) in cpus.iter().enumerate() {
+        if cpus[..place].iter().any(|(_, earlier)| earlier == index) {
+            return Err(Error::new(ErrorKind::InvalidArgument, format!("device {name:?} is named twice")));
+        }
+        if index.is_none() && cpus.iter().any(|(_, other)| other.is_some()) {
+            let message =
+                "device \"cpu\" is all cores, so no \"cpu:N\" can stand beside it; name \"cpu:0\", \"cpu:1\" and so on";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+    }
+    Ok(())
+}
+
+fn available_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS)
+}
+
+/// The number type to compute in, where the name says it; nothing for `auto`.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`] for any other name.
+pub fn parse_dtype(name: &str) -> Result<Option<Kind>> {
+    match name {
+        "auto" => Ok(None),
+        "float32" => Ok(Some(Kind::Float)),
+        "bfloat16" => Ok(Some(Kind::BFloat16)),
+        "float16" => Ok(Some(Kind::Half)),
+        _ => Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!("unknown dtype {name:?}; expected \"auto\", \"float32\", \"bfloat16\" or \"float16\""),
+        )),
+    }
+}
+
+/// The name of a number type.
+#[must_use]
+pub fn dtype_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::BFloat16 => "bfloat16",
+        Kind::Half => "float16",
+        _ => "float32",
+    }
+}
+
+/// The fastest number type whose vectors are still good, on this device.
+#[must_use]
+pub fn automatic_dtype(place: &Place) -> Kind {
+    match place {
+        Place::Cuda { .. } => Kind::Half,
+        Place::Cpu { .. } if computes_bfloat16() => Kind::BFloat16,
+        Place::Cpu { .. } => Kind::Float,
+    }
+}
+
+/// Whether the processor multiplies bfloat16 itself; where it does not, float32 is faster. AMX comes with AVX-512 BF16.
+fn computes_bfloat16() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("avx512bf16");
+    #[cfg(target_arch = "aarch64")]
+    return std::arch::is_aarch64_feature_detected!("bf16");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    return false;
+}

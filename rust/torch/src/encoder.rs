@@ -1,0 +1,214 @@
+//! The encoder: devices, and who has which batch.
+//!
+//! Implements the seam of `pullquote_core::encoder`. A batch is checked here, once, so that nothing behind can read
+//! outside a table: torch's CPU kernels would return an error then, its CUDA kernels would end the whole context.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use pullquote_core::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
+use pullquote_core::error::{Error, ErrorKind, Result};
+use pullquote_core::model::Model;
+use tch::{Device, Kind};
+
+use crate::cpu::CpuDevice;
+use crate::cuda::CudaDevice;
+use crate::devices::{Place, automatic_dtype, dtype_name, parse_devices, parse_dtype};
+use crate::failure::panic_message;
+use crate::network::Network;
+use crate::script::FILE;
+use crate::threads::compute_alone;
+
+/// Tokens a batch should have on one worker of one thread.
+const CPU_BATCH_TOKENS: usize = 512;
+/// Tokens a batch should have on a graphics card.
+const CUDA_BATCH_TOKENS: usize = 16_384;
+/// One batch runs on a card while the next is being queued.
+const CUDA_DEPTH: usize = 2;
+
+/// A model on one or more devices.
+#[derive(Debug)]
+pub struct TorchEncoder {
+    spec: EncoderSpec,
+    devices: Vec<Computer>,
+    /// The device of each batch that was submitted and not collected.
+    in_flight: HashMap<u64, usize>,
+    next_ticket: u64,
+}
+
+#[derive(Debug)]
+enum Computer {
+    Cpu(CpuDevice),
+    Cuda(CudaDevice),
+}
+
+impl TorchEncoder {
+    /// Loads a model onto devices; see `load` in Python for what the arguments may be.
+    ///
+    /// # Errors
+    /// Where an argument, the model or a device is not usable; the kind says which.
+    pub fn load(directory: &Path, devices: &[String], dtype: &str, threads: usize) -> Result<Self> {
+        let load = || {
+            // So that loading starts no threads in the host's name, which would make its forks unsafe.
+            compute_alone();
+            let dtype = parse_dtype(dtype)?;
+            let places = parse_devices(devices, threads, &cuda_devices)?;
+            tch::no_grad(|| Self::load_onto(&Model::read(directory)?, &places, dtype))
+        };
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().name("pullquote-load".to_owned()).spawn_scoped(scope, load);
+            let thread =
+                thread.map_err(|error| Error::new(ErrorKind::Device, format!("no thread to load with: {error}")))?;
+            thread.join().unwrap_or_else(|panic| {
+                Err(Error::new(ErrorKind::Internal, format!("loading panicked: {}", panic_message(&*panic))))
+            })
+        })
+    }
+
+    fn load_onto(model: &Model, places: &[Place], dtype: Option<Kind>) -> Result<Self> {
+        let kind = dtype.unwrap_or_else(|| places.first().map_or(Kind::Float, automatic_dtype));
+        let mut networks: Vec<(Device, Arc<Network>)> = Vec::new();
+        let mut devices = Vec::with_capacity(places.len());
+        let mut specs = Vec::with_capacity(places.len());
+        for place in places {
+            let device = match place {
+                Place::Cpu { .. } => Device::Cpu,
+                Place::Cuda { index, .. } => Device::Cuda(*index),
+            };
+            let network = if let Some((_, network)) = networks.iter().find(|(known, _)| *known == device) {
+                Arc::clone(network)
+            } else {
+                let network = Arc::new(Network::load(model, device, kind)?);
+                networks.push((device, Arc::clone(&network)));
+                network
+            };
+            let (computer, spec) = start(place, network)?;
+            devices.push(computer);
+            specs.push(spec);
+        }
+        let Some((_, network)) = networks.first() else {
+            return Err(Error::new(ErrorKind::InvalidArgument, "no devices; name at least one, or \"auto\""));
+        };
+        let found = dtype_name(network.kind());
+        if dtype.is_some() && found != dtype_name(kind) {
+            let path = model.file(FILE);
+            let asked = dtype_name(kind);
+            let message = format!(
+                "{}: it was exported in {found} and cannot compute in {asked}; use dtype \"auto\"",
+                path.display()
+            );
+            return Err(Error::new(ErrorKind::UnsupportedModel, message));
+        }
+        let spec = EncoderSpec {
+            dimension: network.dimension(),
+            max_tokens: model.max_tokens,
+            vocabulary: network.vocabulary(),
+            dtype: found.to_owned(),
+            wakes: devices.iter().all(|device| matches!(device, Computer::Cpu(_))),
+            devices: specs,
+        };
+        Ok(Self { spec, devices, in_flight: HashMap::new(), next_ticket: 0 })
+    }
+
+    /// [`Encoder::submit`] for a batch that nobody else needs: it is not copied.
+    ///
+    /// # Errors
+    /// As [`Encoder::submit`].
+    pub fn submit_owned(&mut self, device: usize, batch: Batch) -> Result<Ticket> {
+        self.check(&batch)?;
+        let count = self.devices.len();
+        let Some(computer) = self.devices.get_mut(device) else {
+            return Err(Error::new(ErrorKind::Internal, format!("no device {device}; there are {count}")));
+        };
+        let ticket = self.next_ticket;
+        match computer {
+            Computer::Cpu(cpu) => cpu.submit(ticket, batch),
+            Computer::Cuda(cuda) => cuda.submit(ticket, &batch)?,
+        }
+        self.next_ticket += 1;
+        self.in_flight.insert(ticket, device);
+        Ok(Ticket(ticket))
+    }
+
+    fn check(&self, batch: &Batch) -> Result<()> {
+        let failed = |message: String| Err(Error::new(ErrorKind::Encoder, message));
+        let longest = self.spec.max_tokens;
+        if batch.lengths.is_empty() {
+            return failed("the batch has no rows".to_owned());
+        }
+        for (row, length) in batch.lengths.iter().enumerate() {
+            if *length == 0 || *length as usize > longest {
+                return failed(format!("row {row} of the batch has {length} ids; allowed are 1 to {longest}"));
+            }
+        }
+        let total: u64 = batch.lengths.iter().map(|length| u64::from(*length)).sum();
+        if total != batch.ids.len() as u64 {
+            return failed(format!("the batch has {} ids, but its lengths add up to {total}", batch.ids.len()));
+        }
+        let outside = |id: &&i32| usize::try_from(**id).map_or(true, |id| id >= self.spec.vocabulary);
+        match batch.ids.iter().find(outside) {
+            None => Ok(()),
+            Some(id) => failed(format!("id {id} is outside the model's vocabulary of {} ids", self.spec.vocabulary)),
+        }
+    }
+}
+
+fn start(place: &Place, network: Arc<Network>) -> Result<(Computer, DeviceSpec)> {
+    match place {
+        Place::Cpu { name, workers } => {
+            let device = CpuDevice::start(name, *workers, network)?;
+            let spec = DeviceSpec { name: name.clone(), depth: workers + 1, batch_tokens: CPU_BATCH_TOKENS };
+            Ok((Computer::Cpu(device), spec))
+        }
+        Place::Cuda { name, .. } => {
+            let spec = DeviceSpec { name: name.clone(), depth: CUDA_DEPTH, batch_tokens: CUDA_BATCH_TOKENS };
+            Ok((Computer::Cuda(CudaDevice::new(network)), spec))
+        }
+    }
+}
+
+fn cuda_devices() -> usize {
+    usize::try_from(tch::Cuda::device_count()).unwrap_or(0)
+}
+
+impl Encoder for TorchEncoder {
+    fn spec(&self) -> &EncoderSpec {
+        &self.spec
+    }
+
+    fn set_waker(&mut self, waker: Waker) {
+        for device in &self.devices {
+            if let Computer::Cpu(cpu) = device {
+                cpu.set_waker(Arc::clone(&waker));
+            }
+        }
+    }
+
+    fn submit(&mut self, device: usize, batch: &Batch) -> Result<Ticket> {
+        self.submit_owned(device, batch.clone())
+    }
+
+    fn is_finished(&mut self, ticket: Ticket) -> bool {
+        match self.in_flight.get(&ticket.0).and_then(|device| self.devices.get(*device)) {
+            Some(Computer::Cpu(cpu)) => cpu.is_finished(ticket.0),
+            // A card does not say: collecting waits for what is left, which is at most the batches submitted before.
+            // What is not in flight does not wait either: it is an error at once.
+            Some(Computer::Cuda(_)) | None => true,
+        }
+    }
+
+    fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
+        let Some(computer) = self.in_flight.remove(&ticket.0).and_then(|device| self.devices.get_mut(device)) else {
+            return Err(Error::new(ErrorKind::Internal, format!("batch {} is not in flight", ticket.0)));
+        };
+        let rows = match computer {
+            Computer::Cpu(cpu) => cpu.collect(ticket.0)?,
+            Computer::Cuda(cuda) => cuda.collect(ticket.0)?,
+        };
+        for (index, values) in rows.chunks_exact(self.spec.dimension).enumerate() {
+            row(index, values);
+        }
+        Ok(())
+    }
+}

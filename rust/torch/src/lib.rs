@@ -1,0 +1,21 @@
+//! The libtorch encoder of pullquote.
+//!
+//! A wheel of its own, because it is bound to one torch; `pullquote` itself links none. Python calls `_native.load`, which hands out the encoder as a table of C functions ([`capsule`]). Behind it, in the order in which a batch travels:
+//! [`encoder`] checks it, [`cpu`] or [`cuda`] runs it, [`network`] brings it into a [`layout`], through [`bert`] or
+//! [`script`], and to rows by [`pooling`].
+
+pub mod bert;
+pub mod capsule;
+pub mod cpu;
+pub mod cuda;
+pub mod devices;
+pub mod encoder;
+pub mod failure;
+pub mod layout;
+pub mod network;
+pub mod pooling;
+#[cfg(feature = "python")]
+pub mod python;
+pub mod script;
+pub mod threads;
+pub mod weights;

@@ -1,0 +1,156 @@
+//! A loaded model: a batch of ids to rows of vectors, on one device.
+//!
+//! Whichever architecture it is, rows come out in float32, pooled, and of length one where the model says so. It has no
+//! state but its weights: several threads may use it at once.
+
+use pullquote_core::encoder::Batch;
+use pullquote_core::error::{Error, ErrorKind, Result};
+use pullquote_core::model::{Model, Pooling};
+use tch::{Device, Kind, Tensor};
+
+use crate::bert::Bert;
+use crate::failure::TorchResult;
+use crate::layout::{Packed, Padded};
+use crate::pooling::{normalize, pool, pool_padded};
+use crate::script::{FILE, Script};
+use crate::weights::{INDEX, WHOLE};
+
+/// A model on a device.
+#[derive(Debug)]
+pub struct Network {
+    body: Body,
+    device: Device,
+    pooling: Pooling,
+    normalize: bool,
+    vocabulary: usize,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Body {
+    Bert(Bert),
+    Script(Script),
+}
+
+// SAFETY: tch's `Tensor` lacks `Sync` because its methods may write through `&self`. No method of `Network` writes to one
+// of its tensors: the `f_..._` methods in `bert` are called on results only, before anybody else has seen them. libtorch
+// allows any number of threads to read a tensor (its reference counts are atomic). `CModule` is `Sync` by itself.
+unsafe impl Sync for Network {}
+
+impl Network {
+    /// Loads a model onto a device. A module computes in its own type, whatever is asked for; see [`Self::kind`].
+    ///
+    /// # Errors
+    /// Where the model is not there, damaged, or of a kind that is not known.
+    pub fn load(model: &Model, device: Device, kind: Kind) -> Result<Self> {
+        let (body, vocabulary, kind) = if is_script(model) {
+            let script = Script::load(model, device)?;
+            // A module does not say how large its table is: without a number in config.json any id may be right.
+            let kind = script.kind();
+            (Body::Script(script), model.vocabulary.unwrap_or(i32::MAX as usize), kind)
+        } else {
+            let bert = Bert::load(model, device, kind)?;
+            let vocabulary = usize::try_from(bert.vocabulary()).unwrap_or(0);
+            (Body::Bert(bert), vocabulary, kind)
+        };
+        Ok(Self { body, device, pooling: model.pooling, normalize: model.normalize, vocabulary, kind })
+    }
+
+    /// Values in a vector.
+    #[must_use]
+    pub fn dimension(&self) -> usize {
+        let dimension = match &self.body {
+            Body::Bert(bert) => bert.dimension(),
+            Body::Script(script) => script.dimension(),
+        };
+        usize::try_from(dimension).unwrap_or(0)
+    }
+
+    /// Every id must be below it.
+    #[must_use]
+    pub fn vocabulary(&self) -> usize {
+        self.vocabulary
+    }
+
+    /// The type it computes in.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The rows of a batch, float32 `[rows, dimension]`, on the device. The batch must have been checked.
+    ///
+    /// # Errors
+    /// Where torch has no memory, or a module fails.
+    pub fn encode(&self, batch: &Batch) -> TorchResult<Tensor> {
+        match (&self.body, self.device) {
+            (Body::Bert(_), Device::Cpu) => self.encode_packed(batch),
+            _ => self.encode_padded(batch),
+        }
+    }
+
+    /// [`Self::encode`] without padding; modules, which know only tables, are given one.
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
+    pub fn encode_packed(&self, batch: &Batch) -> TorchResult<Tensor> {
+        let Body::Bert(bert) = &self.body else { return self.encode_padded(batch) };
+        tch::no_grad(|| {
+            let packed = Packed::new(batch)?;
+            let tokens = bert.forward_packed(&packed)?;
+            let pooled = packed.groups.iter().map(|group| {
+                let own = tokens.f_narrow(0, group.start, group.tokens())?;
+                pool(&own.f_view([group.rows, group.length, bert.dimension()])?, self.pooling)
+            });
+            let rows = Tensor::f_cat(&pooled.collect::<TorchResult<Vec<_>>>()?, 0)?;
+            let rows = if self.normalize { normalize(&rows)? } else { rows };
+            match &packed.moved {
+                Some(places) => rows.f_index_select(0, places),
+                None => Ok(rows),
+            }
+        })
+    }
+
+    /// [`Self::encode`] with rows filled up to the longest: what the packed version is tested against.
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
+    pub fn encode_padded(&self, batch: &Batch) -> TorchResult<Tensor> {
+        tch::no_grad(|| {
+            let padded = Padded::new(batch, self.device)?;
+            let tokens = match &self.body {
+                Body::Bert(bert) => bert.forward_padded(&padded)?,
+                Body::Script(script) => script.forward(&padded)?,
+            };
+            let rows = if tokens.dim() == 2 {
+                tokens.f_to_kind(Kind::Float)?
+            } else {
+                pool_padded(&tokens, padded.mask.as_ref(), self.pooling)?
+            };
+            if self.normalize { normalize(&rows) } else { Ok(rows) }
+        })
+    }
+}
+
+/// Whether a directory holds a `TorchScript` module instead of weights.
+fn is_script(model: &Model) -> bool {
+    !model.file(WHOLE).exists() && !model.file(INDEX).exists() && model.file(FILE).exists()
+}
+
+/// Copies rows out of torch, and looks at them: a type that is too narrow for a model shows as infinities.
+///
+/// # Errors
+/// [`ErrorKind::Encoder`] where torch fails now or failed before on this device, or where values are no numbers.
+pub fn copy_rows(rows: &Tensor) -> Result<Vec<f32>> {
+    let failed = |error: tch::TchError| crate::failure::torch_failed(ErrorKind::Encoder, "the batch failed", &error);
+    let rows = rows.f_to_device(Device::Cpu).and_then(|rows| rows.f_contiguous()).map_err(failed)?;
+    let mut values = vec![0.0_f32; rows.numel()];
+    rows.f_copy_data(&mut values, rows.numel()).map_err(failed)?;
+    if values.iter().all(|value| value.is_finite()) {
+        Ok(values)
+    } else {
+        let message =
+            "the model returned values that are no finite numbers; try dtype \"float32\", or look at its weights";
+        Err(Error::new(ErrorKind::Encoder, message))
+    }
+}

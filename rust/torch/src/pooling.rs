@@ -1,0 +1,59 @@
+//! From token vectors to one vector for each row.
+//!
+//! Sums are taken in float32 whatever the tokens came in; rows come out in float32.
+
+use pullquote_core::model::Pooling;
+use tch::{Kind, Tensor};
+
+use crate::failure::TorchResult;
+
+/// What `torch.nn.functional.normalize` takes for the least length.
+const LEAST_LENGTH: f64 = 1e-12;
+
+/// Pools rows of one length: `[rows, length, dimension]` to float32 `[rows, dimension]`.
+///
+/// # Errors
+/// Where torch has no memory.
+pub fn pool(tokens: &Tensor, pooling: Pooling) -> TorchResult<Tensor> {
+    match pooling {
+        Pooling::Mean => tokens.f_mean_dim(1_i64, false, Kind::Float),
+        Pooling::Cls => tokens.f_select(1, 0)?.f_to_kind(Kind::Float),
+        Pooling::Max => tokens.f_amax(1_i64, false)?.f_to_kind(Kind::Float),
+        Pooling::Last => tokens.f_select(1, -1)?.f_to_kind(Kind::Float),
+    }
+}
+
+/// Pools rows that were filled up: the mask `[rows, longest]` says which tokens count.
+///
+/// # Errors
+/// Where torch has no memory.
+pub fn pool_padded(tokens: &Tensor, mask: Option<&Tensor>, pooling: Pooling) -> TorchResult<Tensor> {
+    let Some(mask) = mask else { return pool(tokens, pooling) };
+    match pooling {
+        Pooling::Mean => {
+            let mask = mask.f_to_kind(Kind::Float)?.f_unsqueeze(-1)?;
+            let sum = tokens.f_to_kind(Kind::Float)?.f_mul(&mask)?.f_sum_dim_intlist(1_i64, false, Kind::Float)?;
+            sum.f_div(&mask.f_sum_dim_intlist(1_i64, false, Kind::Float)?)
+        }
+        Pooling::Max => {
+            let outside = mask.f_logical_not()?.f_unsqueeze(-1)?;
+            tokens.f_to_kind(Kind::Float)?.f_masked_fill(&outside, f64::NEG_INFINITY)?.f_amax(1_i64, false)
+        }
+        Pooling::Last => {
+            let last = mask.f_sum_dim_intlist(1_i64, true, Kind::Int64)?.f_sub_scalar(1)?.f_unsqueeze(-1)?;
+            let (_, _, width) = tokens.size3()?;
+            let last = last.f_expand([-1, 1, width], false)?;
+            tokens.f_gather(1, &last, false)?.f_squeeze_dim(1)?.f_to_kind(Kind::Float)
+        }
+        Pooling::Cls => pool(tokens, pooling),
+    }
+}
+
+/// Brings rows to length one.
+///
+/// # Errors
+/// Where torch has no memory.
+pub fn normalize(rows: &Tensor) -> TorchResult<Tensor> {
+    let lengths = rows.f_linalg_norm(2, -1_i64, true, Kind::Float)?;
+    rows.f_div(&lengths.f_clamp_min(LEAST_LENGTH)?)
+}

@@ -1,0 +1,68 @@
+//! The Python module: loads an encoder and hands its table of C functions over in a `PyCapsule`.
+
+use pullquote_core::abi::{CAPSULE_NAME, EncoderTable};
+use pullquote_core::error::Error;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::capsule::encoder_table;
+use crate::encoder::TorchEncoder;
+
+/// The Python module; `python/pullquote_torch/_native.pyi` documents it.
+#[pymodule(gil_used = false)]
+pub mod _native {
+    use std::path::PathBuf;
+
+    use pyo3::prelude::*;
+    use pyo3::types::PyCapsule;
+
+    use super::{encoder_capsule, python_error};
+    use crate::encoder::TorchEncoder;
+
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    /// Loads a model onto devices and hands out its encoder.
+    #[pyfunction]
+    #[allow(clippy::needless_pass_by_value)] // what Python hands over is ours
+    fn load(
+        py: Python<'_>,
+        model: PathBuf,
+        devices: Vec<String>,
+        dtype: String,
+        threads: usize,
+    ) -> PyResult<Bound<'_, PyCapsule>> {
+        let encoder = py.detach(|| TorchEncoder::load(&model, &devices, &dtype, threads));
+        encoder_capsule(py, encoder.map_err(|error| python_error(py, &error))?)
+    }
+}
+
+/// The table, as the capsule's content.
+#[repr(transparent)]
+struct Content(EncoderTable);
+
+// SAFETY: `state` owns a `Handle`, which is `Send` (its encoder is, by the `Encoder` trait); `spec` points into it.
+unsafe impl Send for Content {}
+
+/// Puts an encoder into a capsule.
+///
+/// # Errors
+/// Where Python has no memory.
+fn encoder_capsule(py: Python<'_>, encoder: TorchEncoder) -> PyResult<Bound<'_, PyCapsule>> {
+    let content = Content(encoder_table(encoder).map_err(|error| python_error(py, &error))?);
+    PyCapsule::new_with_value_and_destructor(py, content, CAPSULE_NAME, |content, _| {
+        if !content.0.state.is_null() {
+            // SAFETY: `state` came from `encoder_table`, and nobody took it: whoever does sets it to null.
+            unsafe { (content.0.release)(content.0.state) };
+        }
+    })
+}
+
+/// An error as the class of `pullquote.errors` that it names, or as `RuntimeError` where that module is not there.
+fn python_error(py: Python<'_>, error: &Error) -> PyErr {
+    let class = py.import("pullquote.errors").and_then(|errors| errors.getattr(error.kind().row().python_class));
+    let raised = class.and_then(|class| class.call1((error.message(),)));
+    raised.map_or_else(|_| PyRuntimeError::new_err(error.message().to_owned()), PyErr::from_value)
+}

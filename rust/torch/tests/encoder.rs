@@ -1,0 +1,174 @@
+//! The encoder through its seam, in Rust and in C: order, devices, failures, and its end.
+
+mod models;
+
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use models::{batch, collect, draft, encode, largest_difference, load, write};
+use pullquote_core::encoder::{Batch, Encoder, Ticket};
+use pullquote_core::error::ErrorKind;
+use pullquote_torch::capsule::encoder_table;
+use tch::Tensor;
+
+#[test]
+fn two_devices_are_one() {
+    let directory = write(&draft("bert"));
+    let mut one = load(&directory, &["cpu"], 1);
+    let mut two = load(&directory, &["cpu:0", "cpu:1"], 3);
+    let depths: Vec<usize> = two.spec().devices.iter().map(|device| device.depth).collect();
+    assert_eq!(depths, [3, 2], "three threads are two and one");
+    let batches: Vec<Batch> = (0..12).map(|seed| batch(seed, &[4, 4, 17, 9])).collect();
+    let tickets: Vec<Ticket> = batches
+        .iter()
+        .enumerate()
+        .map(|(index, batch)| two.submit(index % 2, batch).expect("the batch is sound"))
+        .collect();
+    for (batch, ticket) in batches.iter().zip(tickets) {
+        assert!(largest_difference(&encode(&mut one, batch), &collect(&mut two, ticket)) < 1e-5);
+    }
+}
+
+#[test]
+fn batches_are_collected_in_any_order_and_each_wakes_once() {
+    let directory = write(&draft("bert"));
+    let mut encoder = load(&directory, &["cpu"], 2);
+    let woken = Arc::new(AtomicUsize::new(0));
+    let waker = Arc::clone(&woken);
+    encoder.set_waker(Arc::new(move || {
+        waker.fetch_add(1, Ordering::SeqCst);
+    }));
+    assert!(encoder.spec().wakes);
+    let batches: Vec<Batch> = (0..20).map(|seed| batch(seed, &[5, 11])).collect();
+    let tickets: Vec<Ticket> =
+        batches.iter().map(|batch| encoder.submit(0, batch).expect("the batch is sound")).collect();
+    let mut rows: Vec<_> = tickets.iter().rev().map(|ticket| collect(&mut encoder, *ticket)).collect();
+    rows.reverse();
+    for (batch, rows) in batches.iter().zip(&rows) {
+        assert!(largest_difference(rows, &encode(&mut encoder, batch)) < 1e-6);
+    }
+    drop(encoder);
+    assert_eq!(woken.load(Ordering::SeqCst), 40, "twenty batches, each encoded twice");
+}
+
+#[test]
+fn a_bad_batch_fails_alone() {
+    let directory = write(&draft("bert"));
+    let mut encoder = load(&directory, &["cpu"], 1);
+    let good = batch(1, &[8]);
+    let ticket = encoder.submit(0, &good).expect("the batch is sound");
+    let cases = [
+        (Batch { ids: vec![1, 50], lengths: vec![2] }, "id 50 is outside the model's vocabulary of 50 ids"),
+        (Batch { ids: vec![-1, 5], lengths: vec![2] }, "id -1"),
+        (Batch { ids: vec![], lengths: vec![] }, "no rows"),
+        (Batch { ids: vec![1], lengths: vec![1, 0] }, "row 1 of the batch has 0 ids"),
+        (batch(1, &[21]), "21 ids; allowed are 1 to 20"),
+        (Batch { ids: vec![1, 2], lengths: vec![3] }, "has 2 ids, but its lengths add up to 3"),
+    ];
+    for (bad, expected) in cases {
+        let error = encoder.submit(0, &bad).expect_err("the batch is bad");
+        assert_eq!(error.kind(), ErrorKind::Encoder);
+        assert!(error.message().contains(expected), "{error}");
+    }
+    assert_eq!(collect(&mut encoder, ticket).len(), 1);
+    let again = encoder.collect(ticket, &mut |_, _| {}).expect_err("it was collected");
+    assert_eq!(again.kind(), ErrorKind::Internal);
+    assert!(encoder.submit(7, &good).is_err());
+}
+
+#[test]
+fn vectors_that_are_no_numbers_fail_their_batch() {
+    let draft = draft("bert");
+    let row = draft.tensors[0].1.f_narrow(0, 7, 1).and_then(|mut row| row.f_fill_(f64::NAN));
+    let _ = row.expect("torch works");
+    let mut encoder = load(&write(&draft), &["cpu"], 1);
+    let bad = encoder.submit(0, &Batch { ids: vec![1, 7], lengths: vec![1, 1] }).expect("nobody looks at it yet");
+    let error = encoder.collect(bad, &mut |_, _| panic!("no row of a failed batch")).expect_err("it has no numbers");
+    assert_eq!(error.kind(), ErrorKind::Encoder);
+    assert_eq!(encode(&mut encoder, &Batch { ids: vec![1, 8], lengths: vec![1, 1] }).len(), 2);
+}
+
+#[test]
+fn dropping_with_batches_in_flight_ends() {
+    let directory = write(&draft("xlm-roberta"));
+    let started = Instant::now();
+    for workers in 1..4 {
+        let mut encoder = load(&directory, &["cpu"], workers);
+        for seed in 0..200 {
+            encoder.submit(0, &batch(seed, &[20; 16])).expect("the batch is sound");
+        }
+    }
+    assert!(started.elapsed() < Duration::from_secs(20), "waiting batches are thrown away");
+}
+
+unsafe extern "C" fn push_row(context: *mut c_void, index: usize, values: *const f32) {
+    // SAFETY: the test below passes this type, and `values` has `dimension` values.
+    let (rows, values) = unsafe {
+        let (rows, dimension) = &mut *context.cast::<(Vec<Vec<f32>>, usize)>();
+        (rows, std::slice::from_raw_parts(values, *dimension))
+    };
+    assert_eq!(index, rows.len());
+    rows.push(values.to_vec());
+}
+
+unsafe extern "C" fn count_wake(context: *const c_void) {
+    // SAFETY: the test below passes this type, and keeps it until after `release`.
+    unsafe { &*context.cast::<AtomicUsize>() }.fetch_add(1, Ordering::SeqCst);
+}
+
+#[test]
+fn the_table_of_c_functions_says_the_same() {
+    let directory = write(&draft("bert"));
+    let sound = batch(4, &[3, 3, 10]);
+    let expected = encode(&mut load(&directory, &["cpu"], 1), &sound);
+    let table = encoder_table(load(&directory, &["cpu"], 1)).expect("a spec can be written");
+    let woken = AtomicUsize::new(0);
+    let mut ticket = 0;
+    let submit = |batch: &Batch, ticket: &mut u64| {
+        let (ids, lengths) = (&batch.ids, &batch.lengths);
+        // SAFETY: the state is live, pointers and counts belong together.
+        unsafe { (table.submit)(table.state, 0, ids.as_ptr(), ids.len(), lengths.as_ptr(), lengths.len(), ticket) }
+    };
+    let text = |failure: *mut c_char| {
+        assert!(!failure.is_null());
+        // SAFETY: a failure is a string that ends in NUL, released once.
+        unsafe {
+            let text = CStr::from_ptr(failure).to_str().expect("it is UTF-8").to_owned();
+            (table.release_failure)(failure);
+            text
+        }
+    };
+    // SAFETY: the state is live; the context lives until after `release`.
+    unsafe { (table.set_waker)(table.state, count_wake, (&raw const woken).cast()) };
+    assert!(submit(&sound, &mut ticket).is_null());
+    let mut rows = (Vec::new(), usize::try_from(models::HIDDEN).expect("it is small"));
+    // SAFETY: the state is live; the context is what `push_row` expects.
+    assert!(unsafe { (table.collect)(table.state, ticket, push_row, (&raw mut rows).cast()) }.is_null());
+    assert!(largest_difference(&rows.0, &expected) < 1e-6);
+    let bad = text(submit(&Batch { ids: vec![99], lengths: vec![1] }, &mut ticket));
+    assert_eq!(bad, "EncoderError: id 99 is outside the model's vocabulary of 50 ids");
+    // SAFETY: as above.
+    let unknown = text(unsafe { (table.collect)(table.state, 77, push_row, (&raw mut rows).cast()) });
+    assert_eq!(unknown, "InternalError: batch 77 is not in flight");
+    // SAFETY: the state is live, and nothing uses it afterwards.
+    unsafe { (table.release)(table.state) };
+    assert_eq!(woken.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn the_host_keeps_its_threads() {
+    let directory = write(&draft("bert"));
+    let before = tch::get_num_threads();
+    let mut encoder = load(&directory, &["cpu"], 2);
+    encode(&mut encoder, &batch(1, &[20; 8]));
+    assert_eq!(tch::get_num_threads(), before);
+    // Gradients, like threads, are a setting of each thread.
+    assert!(Tensor::f_ones(1_i64, (tch::Kind::Float, tch::Device::Cpu)).is_ok_and(|tensor| {
+        tensor
+            .f_set_requires_grad(true)
+            .and_then(|tensor| tensor.f_mul_scalar(2))
+            .is_ok_and(|twice| twice.requires_grad())
+    }));
+}

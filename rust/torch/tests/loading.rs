@@ -1,0 +1,156 @@
+//! Everything that can be wrong with a model, a device or a type: which kind of error, and what it names.
+
+mod models;
+
+use models::{Draft, ModelDirectory, draft, write, write_small_files};
+use pullquote_core::encoder::Encoder;
+use pullquote_core::error::{Error, ErrorKind};
+use pullquote_torch::devices::{Place, parse_devices};
+use pullquote_torch::encoder::TorchEncoder;
+use serde_json::json;
+use tch::{Device, Kind, Tensor};
+
+fn failure(directory: &ModelDirectory) -> Error {
+    TorchEncoder::load(directory.path(), &["cpu".to_owned()], "float32", 1).expect_err("the model is bad")
+}
+
+fn assert_says(error: &Error, kind: ErrorKind, words: &[&str]) {
+    assert_eq!(error.kind(), kind, "{error}");
+    for word in words {
+        assert!(error.message().contains(word), "{error:?} does not say {word:?}");
+    }
+}
+
+#[test]
+fn models_of_other_kinds_are_named() {
+    let cases = [
+        ("model_type", json!("mpnet"), &["\"mpnet\"", "bert, roberta, xlm-roberta, camembert", "model.pt"][..]),
+        ("hidden_act", json!("silu"), &["\"silu\"", "gelu_new", "relu"]),
+        ("position_embedding_type", json!("relative_key"), &["\"relative_key\"", "absolute"]),
+        ("is_decoder", json!(true), &["is_decoder"]),
+    ];
+    for (key, value, words) in cases {
+        let mut draft = draft("bert");
+        draft.config[key] = value;
+        assert_says(&failure(&write(&draft)), ErrorKind::UnsupportedModel, words);
+    }
+}
+
+#[test]
+fn weights_that_do_not_fit_are_named() {
+    type Damage = fn(&mut Draft);
+    let cases: [(Damage, &[&str]); 5] = [
+        (
+            |draft| draft.tensors.retain(|(name, _)| name != "encoder.layer.1.output.dense.bias"),
+            &["model.safetensors", "lacks the tensor encoder.layer.1.output.dense.bias", "[16]"],
+        ),
+        (
+            |draft| draft.tensors[3].1 = Tensor::f_zeros([15], (Kind::Float, Device::Cpu)).expect("torch works"),
+            &["model.safetensors", "embeddings.LayerNorm.weight", "[15]", "[16]"],
+        ),
+        (
+            |draft| draft.tensors[0].1 = Tensor::f_zeros([50, 8], (Kind::Float, Device::Cpu)).expect("torch works"),
+            &["embeddings.word_embeddings.weight", "[50, 8]", "[any, 16]"],
+        ),
+        (
+            |draft| draft.tensors[1].1 = Tensor::f_zeros([9, 16], (Kind::Float, Device::Cpu)).expect("torch works"),
+            &["embeddings.position_embeddings.weight", "9 tokens", "20"],
+        ),
+        (|draft| draft.config["num_attention_heads"] = json!(3), &["config.json", "16", "3"]),
+    ];
+    for (damage, words) in cases {
+        let mut draft = draft("bert");
+        damage(&mut draft);
+        assert_says(&failure(&write(&draft)), ErrorKind::InvalidModel, words);
+    }
+    let mut draft = draft("bert");
+    draft.config.as_object_mut().expect("it is one").remove("hidden_size");
+    assert_says(&failure(&write(&draft)), ErrorKind::InvalidModel, &["config.json", "hidden_size is missing"]);
+}
+
+#[test]
+fn the_table_says_how_large_the_vocabulary_is() {
+    let mut draft = draft("bert");
+    draft.config["vocab_size"] = json!(4);
+    assert_eq!(models::load(&write(&draft), &["cpu"], 1).spec().vocabulary, 50);
+}
+
+#[test]
+fn damaged_files_are_named() {
+    let directory = write(&draft("bert"));
+    let whole = std::fs::read(directory.path().join("model.safetensors")).expect("it was written");
+    for length in [0, 4, 100, whole.len() / 2, whole.len() - 1] {
+        directory.write("model.safetensors", &whole[..length]);
+        assert_says(&failure(&directory), ErrorKind::InvalidModel, &["model.safetensors is damaged"]);
+    }
+    let empty = write_small_files(&draft("bert"));
+    assert_says(&failure(&empty), ErrorKind::ModelNotFound, &["lacks", "model.safetensors", "model.pt"]);
+    empty.write("model.safetensors.index.json", b"{}");
+    assert_says(&failure(&empty), ErrorKind::InvalidModel, &["index.json", "weight_map"]);
+    empty.write("model.safetensors.index.json", br#"{"weight_map": {"a": "../a.safetensors"}}"#);
+    assert_says(&failure(&empty), ErrorKind::InvalidModel, &["../a.safetensors", "outside"]);
+    empty.write("model.safetensors.index.json", br#"{"weight_map": {"a": "a.safetensors"}}"#);
+    assert_says(&failure(&empty), ErrorKind::ModelNotFound, &["a.safetensors"]);
+    let script = write_small_files(&draft("bert"));
+    script.write("model.pt", b"no module");
+    let error = failure(&script);
+    assert_says(&error, ErrorKind::InvalidModel, &["model.pt"]);
+    assert!(!error.message().contains('\n'), "{error}");
+}
+
+#[test]
+fn types_are_named() {
+    let directory = write(&draft("bert"));
+    let error = TorchEncoder::load(directory.path(), &["cpu".to_owned()], "int8", 1).expect_err("there is none");
+    assert_says(
+        &error,
+        ErrorKind::InvalidArgument,
+        &["\"int8\"", "\"auto\", \"float32\", \"bfloat16\" or \"float16\""],
+    );
+}
+
+fn places(names: &[&str], threads: usize, cuda_devices: usize) -> Result<Vec<Place>, Error> {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    parse_devices(&names, threads, &|| cuda_devices)
+}
+
+#[test]
+fn wrong_devices_are_named() {
+    use ErrorKind::{Device, InvalidArgument};
+    let cases: &[(&[&str], usize, ErrorKind, &[&str])] = &[
+        (&[], 0, InvalidArgument, &["empty", "auto"]),
+        (&["tpu"], 0, Device, &["\"tpu\"", "\"cuda:N\""]),
+        (&["CPU"], 0, Device, &["\"CPU\""]),
+        (&["cpu:"], 0, Device, &["\"cpu:\""]),
+        (&["cpu:-1"], 0, Device, &["\"cpu:-1\""]),
+        (&["cpu:+1"], 0, Device, &["\"cpu:+1\""]),
+        (&["cuda:01"], 4, Device, &["\"cuda:01\""]),
+        (&["cuda:99999999999999999999999"], 4, Device, &["unknown device"]),
+        (&["mps:0"], 0, Device, &["\"mps:0\""]),
+        (&["auto", "cpu"], 0, Device, &["\"auto\" alone"]),
+        (&["cuda"], 0, Device, &["\"cuda\"", "this machine has no CUDA device; use \"cpu\""]),
+        (&["cuda:1"], 1, Device, &["\"cuda:1\"", "only \"cuda:0\""]),
+        (&["cuda:4"], 4, Device, &["\"cuda:0\" to \"cuda:3\""]),
+        (&["cpu", "cpu"], 0, InvalidArgument, &["\"cpu\" is named twice"]),
+        (&["cpu:1", "cpu:1"], 0, InvalidArgument, &["\"cpu:1\" is named twice"]),
+        (&["cpu", "cpu:1"], 0, InvalidArgument, &["\"cpu\" is all cores"]),
+        (&["cpu:1", "cpu"], 0, InvalidArgument, &["\"cpu\" is all cores"]),
+    ];
+    for (names, cuda_devices, kind, words) in cases {
+        let error = places(names, 1, *cuda_devices).expect_err("the devices are wrong");
+        assert_says(&error, *kind, words);
+    }
+}
+
+#[test]
+fn threads_are_shared_out() {
+    let cpu = |name: &str, workers| Place::Cpu { name: name.to_owned(), workers };
+    let cuda = |index| Place::Cuda { name: format!("cuda:{index}"), index };
+    assert_eq!(places(&["cpu"], 5, 0).expect("right"), [cpu("cpu", 5)]);
+    assert_eq!(places(&["cpu:0", "cpu:1"], 5, 0).expect("right"), [cpu("cpu:0", 3), cpu("cpu:1", 2)]);
+    assert_eq!(places(&["cpu:7", "cpu:2"], 1, 0).expect("right"), [cpu("cpu:7", 1), cpu("cpu:2", 1)]);
+    assert_eq!(places(&["auto"], 2, 0).expect("right"), [cpu("cpu", 2)]);
+    assert_eq!(places(&["auto"], 2, 2).expect("right"), [cuda(0), cuda(1)]);
+    assert_eq!(places(&["cuda", "cuda:0", "cpu"], 2, 1).expect("right"), [cuda(0), cuda(0), cpu("cpu", 2)]);
+    assert!(matches!(&places(&["cpu"], 0, 0).expect("right")[..], [Place::Cpu { workers: 1..=32, .. }]));
+}

@@ -1,0 +1,166 @@
+//! Tiny models, written as Hugging Face would, and batches for them.
+
+#![allow(dead_code)] // each test binary uses its own part
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pullquote_core::encoder::{Batch, Encoder, Ticket};
+use pullquote_torch::encoder::TorchEncoder;
+use serde_json::{Value, json};
+use tch::Tensor;
+
+pub const HIDDEN: i64 = 16;
+pub const INTERMEDIATE: i64 = 24;
+pub const VOCABULARY: i64 = 50;
+pub const LONGEST: i64 = 20;
+
+/// A model to be written: tests change what they need.
+pub struct Draft {
+    pub config: Value,
+    pub pooling: &'static str,
+    pub tensors: Vec<(String, Tensor)>,
+}
+
+/// A model's directory, removed when it goes.
+pub struct ModelDirectory(PathBuf);
+
+impl Drop for ModelDirectory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl ModelDirectory {
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub fn write(&self, name: &str, content: &[u8]) {
+        std::fs::write(self.0.join(name), content).expect("the temporary directory is writable");
+    }
+}
+
+/// Weights of two layers, the same in every run; `RoBERTa`'s position table has two rows more.
+pub fn draft(family: &str) -> Draft {
+    let offset = if family == "bert" { 0 } else { 2 };
+    let config = json!({
+        "model_type": family, "hidden_size": HIDDEN, "intermediate_size": INTERMEDIATE, "num_attention_heads": 2,
+        "num_hidden_layers": 2, "vocab_size": VOCABULARY, "max_position_embeddings": LONGEST + offset,
+        "pad_token_id": 1, "hidden_act": "gelu", "layer_norm_eps": 1e-12, "type_vocab_size": 2,
+    });
+    let mut state = 1;
+    let mut random = |shape: &[i64]| random_tensor(&mut state, shape);
+    let mut tensors = vec![
+        ("embeddings.word_embeddings.weight".to_owned(), random(&[VOCABULARY, HIDDEN])),
+        ("embeddings.position_embeddings.weight".to_owned(), random(&[LONGEST + offset, HIDDEN])),
+        ("embeddings.token_type_embeddings.weight".to_owned(), random(&[2, HIDDEN])),
+        ("embeddings.LayerNorm.weight".to_owned(), random(&[HIDDEN])),
+        ("embeddings.LayerNorm.bias".to_owned(), random(&[HIDDEN])),
+    ];
+    for layer in 0..2 {
+        let linears = [
+            ("attention.self.query", HIDDEN, HIDDEN),
+            ("attention.self.key", HIDDEN, HIDDEN),
+            ("attention.self.value", HIDDEN, HIDDEN),
+            ("attention.output.dense", HIDDEN, HIDDEN),
+            ("intermediate.dense", INTERMEDIATE, HIDDEN),
+            ("output.dense", HIDDEN, INTERMEDIATE),
+        ];
+        for (name, outputs, inputs) in linears {
+            tensors.push((format!("encoder.layer.{layer}.{name}.weight"), random(&[outputs, inputs])));
+            tensors.push((format!("encoder.layer.{layer}.{name}.bias"), random(&[outputs])));
+        }
+        for name in ["attention.output.LayerNorm", "output.LayerNorm"] {
+            tensors.push((format!("encoder.layer.{layer}.{name}.weight"), random(&[HIDDEN])));
+            tensors.push((format!("encoder.layer.{layer}.{name}.bias"), random(&[HIDDEN])));
+        }
+    }
+    Draft { config, pooling: "mean", tensors }
+}
+
+/// Values between -1 and 1.
+fn random_tensor(state: &mut u64, shape: &[i64]) -> Tensor {
+    let values: Vec<f32> = (0..shape.iter().product())
+        .map(|_: i64| f32::from(u16::try_from(next(state) % 2001).expect("it is below 2001")) / 1000.0 - 1.0)
+        .collect();
+    Tensor::f_from_slice(&values).and_then(|tensor| tensor.f_view(shape)).expect("torch works")
+}
+
+/// Knuth's linear congruential generator; its high bits.
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state >> 33
+}
+
+/// A directory with the small files of a draft and no weights.
+pub fn write_small_files(draft: &Draft) -> ModelDirectory {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let name = format!("pullquote-torch-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let directory = ModelDirectory(std::env::temp_dir().join(name));
+    std::fs::create_dir_all(directory.path().join("1_Pooling")).expect("the temporary directory is writable");
+    let modules = json!([
+        {"type": "sentence_transformers.models.Transformer", "path": ""},
+        {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"},
+        {"type": "sentence_transformers.models.Normalize", "path": "2_Normalize"},
+    ]);
+    directory.write("config.json", draft.config.to_string().as_bytes());
+    directory.write("modules.json", modules.to_string().as_bytes());
+    directory.write("1_Pooling/config.json", json!({"pooling_mode": draft.pooling}).to_string().as_bytes());
+    directory
+}
+
+pub fn write(draft: &Draft) -> ModelDirectory {
+    let directory = write_small_files(draft);
+    Tensor::write_safetensors(&draft.tensors, directory.path().join("model.safetensors"))
+        .expect("weights can be written");
+    directory
+}
+
+/// Loads in float32.
+pub fn load(directory: &ModelDirectory, devices: &[&str], threads: usize) -> TorchEncoder {
+    let devices: Vec<String> = devices.iter().map(|device| (*device).to_owned()).collect();
+    TorchEncoder::load(directory.path(), &devices, "float32", threads).expect("the model is sound")
+}
+
+/// Rows of these lengths; the same seed chooses the same ids.
+pub fn batch(seed: u64, lengths: &[u32]) -> Batch {
+    let mut state = seed;
+    let total: u32 = lengths.iter().sum();
+    let ids = (0..total)
+        .map(|_| i32::try_from(next(&mut state) % VOCABULARY.unsigned_abs()).expect("the vocabulary is small"));
+    Batch { ids: ids.collect(), lengths: lengths.to_vec() }
+}
+
+/// The rows of a batch as batches of their own.
+pub fn alone(batch: &Batch) -> Vec<Batch> {
+    let mut start = 0;
+    let mut rows = Vec::new();
+    for length in &batch.lengths {
+        let end = start + *length as usize;
+        rows.push(Batch { ids: batch.ids[start..end].to_vec(), lengths: vec![*length] });
+        start = end;
+    }
+    rows
+}
+
+pub fn collect(encoder: &mut TorchEncoder, ticket: Ticket) -> Vec<Vec<f32>> {
+    let mut rows = Vec::new();
+    let handed = encoder.collect(ticket, &mut |index, values| {
+        assert_eq!(index, rows.len(), "rows come in order");
+        rows.push(values.to_vec());
+    });
+    handed.expect("the batch is sound");
+    rows
+}
+
+pub fn encode(encoder: &mut TorchEncoder, batch: &Batch) -> Vec<Vec<f32>> {
+    let ticket = encoder.submit(0, batch).expect("the batch is sound");
+    collect(encoder, ticket)
+}
+
+pub fn largest_difference(left: &[Vec<f32>], right: &[Vec<f32>]) -> f32 {
+    assert_eq!(left.len(), right.len());
+    let pairs = left.iter().flatten().zip(right.iter().flatten());
+    pairs.map(|(left, right)| (left - right).abs()).fold(0.0, f32::max)
+}

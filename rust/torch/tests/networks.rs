@@ -1,0 +1,143 @@
+//! What models compute: the packed version against the plain one, families against each other, and modules.
+
+mod models;
+
+use models::{HIDDEN, alone, batch, draft, encode, largest_difference, load, write, write_small_files};
+use pullquote_core::encoder::{Batch, Encoder};
+use pullquote_core::model::Model;
+use pullquote_torch::encoder::TorchEncoder;
+use pullquote_torch::network::{Network, copy_rows};
+use serde_json::json;
+use tch::{CModule, Device, Kind, Tensor};
+
+const TOLERANCE: f32 = 1e-5;
+
+fn rows_of(tensor: &Tensor, width: i64) -> Vec<Vec<f32>> {
+    let width = usize::try_from(width).expect("a width is no negative number");
+    copy_rows(tensor).expect("torch works").chunks(width).map(<[f32]>::to_vec).collect()
+}
+
+#[test]
+fn packed_equals_padded() {
+    // This one computes on the test's own thread: several of them with several threads each would wait for each other.
+    pullquote_torch::threads::compute_alone();
+    for family in ["bert", "roberta", "xlm-roberta", "camembert"] {
+        for pooling in ["mean", "cls", "max", "lasttoken"] {
+            for activation in ["gelu", "gelu_new", "relu"] {
+                let mut draft = draft(family);
+                draft.pooling = pooling;
+                draft.config["hidden_act"] = json!(activation);
+                let directory = write(&draft);
+                let model = Model::read(directory.path()).expect("the model is sound");
+                let network = Network::load(&model, Device::Cpu, Kind::Float).expect("the model is sound");
+                for lengths in [&[7][..], &[5, 5, 5], &[3, 20, 1, 9, 3, 20, 2], &[20, 19, 18, 4, 4, 1]] {
+                    let batch = batch(11, lengths);
+                    let packed = network.encode_packed(&batch).expect("the batch is sound");
+                    let padded = network.encode_padded(&batch).expect("the batch is sound");
+                    let difference = largest_difference(&rows_of(&packed, HIDDEN), &rows_of(&padded, HIDDEN));
+                    assert!(difference < TOLERANCE, "{family} {pooling} {activation} {lengths:?}: {difference}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_does_not_see_its_neighbours() {
+    let directory = write(&draft("bert"));
+    let mut encoder = load(&directory, &["cpu"], 2);
+    let together = batch(5, &[9, 2, 20, 9, 1]);
+    let rows = encode(&mut encoder, &together);
+    let single: Vec<Vec<f32>> = alone(&together).iter().flat_map(|row| encode(&mut encoder, row)).collect();
+    assert!(largest_difference(&rows, &single) < TOLERANCE);
+    let difference = largest_difference(&rows[..1], &rows[3..4]);
+    assert!(difference > 0.01, "different rows of one length differ, not by {difference}");
+}
+
+#[test]
+fn roberta_is_bert_with_positions_behind_the_padding_id() {
+    let mut roberta = draft("xlm-roberta");
+    let mut bert = draft("bert");
+    bert.tensors = roberta.tensors.iter().map(|(name, tensor)| (name.clone(), tensor.shallow_clone())).collect();
+    let table = bert.tensors[1].1.f_narrow(0, 2, models::LONGEST).and_then(|table| table.f_contiguous());
+    bert.tensors[1].1 = table.expect("torch works");
+    // Names as XLM-R checkpoints have them, so that prefixes are tested as well.
+    roberta.tensors.iter_mut().for_each(|(name, _)| *name = format!("roberta.{name}"));
+    let batch = batch(3, &[4, 20]);
+    let rows = encode(&mut load(&write(&roberta), &["cpu"], 1), &batch);
+    assert!(largest_difference(&rows, &encode(&mut load(&write(&bert), &["cpu"], 1), &batch)) < TOLERANCE);
+}
+
+#[test]
+fn weights_in_several_files_are_the_same_weights() {
+    let draft = draft("bert");
+    let whole = write(&draft);
+    let parts = write_small_files(&draft);
+    let (first, second) = draft.tensors.split_at(9);
+    let mut map = serde_json::Map::new();
+    for (file, tensors) in [("a.safetensors", first), ("b.safetensors", second)] {
+        Tensor::write_safetensors(tensors, parts.path().join(file)).expect("weights can be written");
+        map.extend(tensors.iter().map(|(name, _)| (name.clone(), json!(file))));
+    }
+    parts.write("model.safetensors.index.json", json!({"weight_map": map}).to_string().as_bytes());
+    let batch = batch(8, &[6, 13]);
+    let rows = encode(&mut load(&whole, &["cpu"], 1), &batch);
+    assert!(largest_difference(&rows, &encode(&mut load(&parts, &["cpu"], 1), &batch)) < 1e-6);
+}
+
+#[test]
+fn narrow_types_stay_close() {
+    let directory = write(&draft("bert"));
+    let batch = batch(2, &[12, 7]);
+    let exact = encode(&mut load(&directory, &["cpu"], 1), &batch);
+    for dtype in ["bfloat16", "float16"] {
+        let encoder = TorchEncoder::load(directory.path(), &["cpu".to_owned()], dtype, 1);
+        let mut encoder = encoder.expect("the model is sound");
+        assert_eq!(encoder.spec().dtype, dtype);
+        for (exact, narrow) in exact.iter().zip(encode(&mut encoder, &batch)) {
+            let cosine: f32 = exact.iter().zip(&narrow).map(|(left, right)| left * right).sum();
+            assert!(cosine > 0.995, "{dtype}: {cosine}");
+        }
+    }
+}
+
+/// A module that returns each token's id plus 0, 1 and 2, or the sums of that over a row's tokens.
+fn trace(pooled: bool) -> CModule {
+    let shape = [2, 4];
+    let inputs = [
+        Tensor::f_ones(shape, (Kind::Int64, Device::Cpu)).expect("torch works"),
+        Tensor::f_ones(shape, (Kind::Int64, Device::Cpu)).expect("torch works"),
+    ];
+    let offsets = Tensor::f_from_slice(&[0.0_f32, 1.0, 2.0]).expect("torch works");
+    let forward = |inputs: &[Tensor]| {
+        let tokens = inputs[0].f_to_kind(Kind::Float)?.f_unsqueeze(-1)?.f_add(&offsets)?;
+        let masked = tokens.f_mul(&inputs[1].f_to_kind(Kind::Float)?.f_unsqueeze(-1)?)?;
+        if pooled { masked.f_sum_dim_intlist(1_i64, false, Kind::Float) } else { Ok::<_, tch::TchError>(masked) }
+    };
+    let mut closure = |inputs: &[Tensor]| vec![forward(inputs).expect("torch works")];
+    CModule::create_by_tracing("Module", "forward", &inputs, &mut closure).expect("the closure can be traced")
+}
+
+#[test]
+fn a_module_is_pooled_or_taken_as_it_is() {
+    for pooled in [false, true] {
+        let mut draft = draft("something-else");
+        draft.config["vocab_size"] = json!(30);
+        let directory = write_small_files(&draft);
+        trace(pooled).save(directory.path().join("model.pt")).expect("a module can be saved");
+        let narrow =
+            TorchEncoder::load(directory.path(), &["cpu".to_owned()], "bfloat16", 1).expect_err("it is float32");
+        assert!(narrow.message().contains("exported in float32 and cannot compute in bfloat16"), "{narrow}");
+        let mut encoder = load(&directory, &["cpu"], 1);
+        assert_eq!((encoder.spec().dimension, encoder.spec().vocabulary), (3, 30));
+        // Means 2 and 7 to 9, sums 6 and 7 to 9: of length one all the same direction as means, for these rows.
+        let rows = encode(&mut encoder, &Batch { ids: vec![1, 2, 3, 7], lengths: vec![3, 1] });
+        for (row, first) in rows.iter().zip([2.0_f32, 7.0]) {
+            let expected = [first, first + 1.0, first + 2.0];
+            let length = expected.iter().map(|value| value * value).sum::<f32>().sqrt();
+            for (value, expected) in row.iter().zip(expected) {
+                assert!((value - expected / length).abs() < TOLERANCE, "{rows:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+"""The command line, as a shell sees it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pullquote
+
+PAGE = "The moon is white.\n\nBread is baked from flour. Ovens are hot.\n\nCats sleep."
+
+
+def run(*arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "pullquote", *map(str, arguments)]
+    return subprocess.run(command, input=stdin, capture_output=True, check=False)
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    path = tmp_path / "page.txt"
+    path.write_text(PAGE, encoding="utf-8")
+    return path
+
+
+def test_highlights_are_printed_for_people(page: Path) -> None:
+    done = run("highlight", "-q", "How is bread made?", "--highlight-length", "1", "-k", "1", page)
+    assert done.returncode == 0, done.stderr
+    out = done.stdout.decode()
+    assert str(page) in out
+    assert "Bread is baked from flour." in out
+    assert "characters 20-46" in out
+    assert "\x1b" not in out
+
+
+def test_highlights_are_printed_for_machines(page: Path) -> None:
+    done = run("highlight", "--json", "-q", "bread", "--highlight-length", "1", page, "-", stdin="Brot.漢字。".encode())
+    rows = [json.loads(line) for line in done.stdout.decode().splitlines()]
+    assert [row["page"] for row in rows] == [str(page), "-"]
+    for row, text in zip(rows, [PAGE, "Brot.漢字。"], strict=True):
+        assert row["highlights"]
+        assert all(text[h["start"] : h["end"]] == h["text"] for h in row["highlights"])
+
+
+def test_a_file_that_cannot_be_read_does_not_stop_the_others(page: Path, tmp_path: Path) -> None:
+    latin = tmp_path / "latin.txt"
+    latin.write_bytes("Brötchen sind rund.".encode("latin-1"))
+    done = run("highlight", "--json", "-q", "bread", tmp_path / "nowhere.txt", latin, page)
+    assert done.returncode == 66
+    assert b"nowhere.txt: No such file" in done.stderr
+    assert b"latin.txt: not utf-8 at byte 2; name its encoding, for instance --encoding latin-1" in done.stderr
+    assert json.loads(done.stdout)["page"] == str(page)
+    again = run("highlight", "--json", "--encoding", "latin-1", "-q", "bread", latin)
+    assert json.loads(again.stdout)["highlights"][0]["text"] == "Brötchen sind rund."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--top-k", "0"], 2, b"top_k must be at least 1, not 0"),
+        (["--device", "tpu"], 69, b"tpu"),
+        (["--model", "/nowhere"], 66, b"/nowhere"),
+        (["--encoding", "klingon"], 65, b"klingon"),
+        (["--unit", "page"], 2, b"invalid choice"),
+    ],
+)
+def test_exit_codes_are_those_of_the_table(page: Path, arguments: list[str], code: int, message: bytes) -> None:
+    done = run("highlight", "-q", "bread", *arguments, page)
+    assert (done.returncode, message in done.stderr) == (code, True), done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_embed_writes_an_array(tmp_path: Path) -> None:
+    out = tmp_path / "vectors.npy"
+    done = run("embed", "--json", "--dtype", "float32", "-o", out, "-", stdin=b"first line\nsecond line\n")
+    assert json.loads(done.stdout) == {"output": str(out), "shape": [2, 384], "dtype": "float32"}
+    vectors = np.load(out)
+    assert vectors.dtype == np.float32
+    with pullquote.Highlighter(devices="cpu", dtype="float32") as highlighter:
+        assert np.abs(vectors - highlighter.embed(["first line", "second line"])).max() < 1e-5
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_the_version_names_both_wheels_and_torch() -> None:
+    out = run("--version").stdout.decode()
+    assert f"pullquote {pullquote.__version__}" in out
+    assert "pullquote-torch 0.1.0" in out
+    assert "torch 2.11" in out

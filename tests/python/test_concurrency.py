@@ -1,0 +1,228 @@
+"""Many callers at once: each gets its own answer, Python goes on, memory stays flat, and a fork is told what it is."""
+
+import _thread
+import multiprocessing
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullquote
+from pullquote import Highlighter, errors
+
+
+def resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def requests(pages: dict[str, str], count: int) -> list[dict[str, Any]]:
+    """Mixed requests: one or several pages, all units, all orders, short and long."""
+    rng = random.Random(11)
+    texts = list(pages.values())
+
+    def cut() -> str:
+        text = rng.choice(texts)
+        start = rng.randrange(len(text))
+        return text[start : start + rng.choice([0, 5, 80, 250, 600])]
+
+    def request() -> dict[str, Any]:
+        unit = rng.choice(["sentence", "sentence", "word", "token"])
+        length = rng.choice([1, 2, 3] if unit == "sentence" else [8, 20])
+        return {
+            "query": rng.choice(["Who died?", "Warum?", "百年戦争", "Effect cleanup", "health"]),
+            "texts": [cut() for _ in range(rng.choice([1, 1, 1, 2, 3]))],
+            "unit": unit,
+            "highlight_length": length,
+            "step_size": (length + 1) // 2,
+            "top_k": rng.choice([1, 3, 100]),
+            "order": rng.choice(["score", "position"]),
+        }
+
+    return [request() for _ in range(count)]
+
+
+def test_a_thousand_mixed_requests_from_32_threads_get_the_answers_they_get_alone(
+    highlighter: Highlighter, pages: dict[str, str]
+) -> None:
+    asked = requests(pages, 1000)
+    alone = [highlighter.highlights(**request) for request in asked]
+    before = resident_bytes()
+    with ThreadPoolExecutor(32) as threads:
+        together = list(threads.map(lambda request: highlighter.highlights(**request), asked))
+    # One batch's worth of slack for each of 32 callers; what is kept of each request is a few hundred bytes.
+    assert resident_bytes() - before < 100_000_000
+    for request, expected, found in zip(asked, alone, together, strict=True):
+        if request["order"] == "position":
+            # The last bits of scores differ with the batch, and may decide between two equal passages.
+            assert np.allclose(np.sort(found.scores), np.sort(expected.scores), atol=2e-5)
+        else:
+            assert np.allclose(found.scores, expected.scores, atol=2e-5)
+        for text, highlights in zip(request["texts"], found, strict=True):
+            assert all(text[h.start : h.end] == h.text for h in highlights)
+
+
+def test_python_goes_on_beside_a_long_call(highlighter: Highlighter, pages: dict[str, str]) -> None:
+    texts = list(pages.values())
+    counted = 0
+    done = threading.Event()
+
+    def call() -> None:
+        highlighter.highlights("Who?", texts)
+        done.set()
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    while not done.is_set():
+        counted += 1
+    caller.join()
+    # A caller that kept the lock would have left room for a handful of rounds.
+    assert counted > 10_000
+
+
+def test_two_calls_overlap(pages: dict[str, str]) -> None:
+    """Both are in flight at once: each starts before the other ends."""
+    texts = list(pages.values())
+    times: dict[int, tuple[float, float]] = {}
+    with Highlighter(devices=["cpu:0", "cpu:1"], dtype="float32") as several:
+
+        def call(number: int) -> None:
+            began = time.perf_counter()
+            several.highlights("Who?", texts)
+            times[number] = (began, time.perf_counter())
+
+        callers = [threading.Thread(target=call, args=(number,)) for number in range(2)]
+        for caller in callers:
+            caller.start()
+        for caller in callers:
+            caller.join()
+    first, second = times[0], times[1]
+    overlap = min(first[1], second[1]) - max(first[0], second[0])
+    longest = max(first[1] - first[0], second[1] - second[0])
+    assert overlap > longest / 2
+
+
+def test_ctrl_c_ends_a_long_call_and_leaves_the_highlighter_usable(
+    highlighter: Highlighter, whole_pages: dict[str, str]
+) -> None:
+    text = "\n\n".join(whole_pages.values()) * 5
+    sent: list[float] = []
+
+    def interrupt() -> None:
+        sent.append(time.perf_counter())
+        _thread.interrupt_main(signal.SIGINT)
+
+    timer = threading.Timer(0.7, interrupt)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        highlighter.highlights("Who?", [text])
+    # Within 200 ms on a quiet machine; a CI machine may be a busy one. The page itself takes minutes.
+    assert time.perf_counter() - sent[0] < 2.0
+    timer.join()
+    assert highlighter.highlights("cat", ["The cat."])[0][0].text == "The cat."
+
+
+def test_a_timeout_drops_the_work(highlighter: Highlighter, whole_pages: dict[str, str]) -> None:
+    text = "\n\n".join(whole_pages.values()) * 5
+    with pytest.raises(errors.DeadlineExceededError):
+        highlighter.highlights("Who?", [text], timeout=0.3)
+    assert highlighter.highlights("cat", ["The cat."])[0][0].text == "The cat."
+
+
+def test_vectors_are_the_memory_the_collect_pass_wrote(highlighter: Highlighter, pages: dict[str, str]) -> None:
+    native = highlighter._native
+    vectors, _, written_at = native.embed(["one", "two", "three"], False, None)
+    assert vectors.ctypes.data == written_at
+    spans, scores, page_of, _, _, work = native.highlights(
+        ["Who?"], list(pages.values()), "one_query", "sentence", 3, 1, False, 5, None, None, "score", None
+    )
+    assert [column.ctypes.data for column in (spans, scores, page_of)] == work["written_at"]
+
+
+def test_a_large_result_is_in_memory_once() -> None:
+    """In a process of its own, whose peak is nobody else's."""
+    code = """
+import resource, sys
+import pullquote
+with pullquote.Highlighter(devices="cpu", dtype="float32") as highlighter:
+    highlighter.embed(["warm"] * 2000)
+    peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    before = peak()
+    vectors = highlighter.embed(["a"] * 30_000)
+    print(vectors.nbytes, peak() - before)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    size, grown = (int(number) for number in done.stdout.split())
+    assert size == 30_000 * 384 * 4
+    # The result, and per text some 150 bytes of ids and bookkeeping; a second copy would be 100 % more.
+    assert grown < 1.5 * size, f"{grown / size:.2f} results"
+
+
+def test_the_hosts_threads_are_left_alone() -> None:
+    code = """
+import os, torch
+before = torch.get_num_threads()
+import pullquote
+tasks = lambda: len(os.listdir("/proc/self/task"))
+native = tasks()
+import pullquote_torch
+assert tasks() == native, "importing started a thread"
+with pullquote.Highlighter(devices="cpu", threads=1) as highlighter:
+    highlighter.highlights("Who?", ["Somebody was here."] * 50)
+    names = [open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task")]
+    print(sorted(name for name in names if name.startswith("pullquote")))
+print(torch.get_num_threads() == before)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    names, unchanged = done.stdout.strip().splitlines()
+    # Linux keeps 15 characters of a name.
+    assert names == "['pullquote-condu', 'pullquote-cpu.0']", names
+    assert unchanged == "True"
+
+
+def child(queue: Any) -> None:
+    highlighter = CHILD["highlighter"]
+    try:
+        highlighter.highlights("cat", ["The cat."])
+    except errors.ForkedError as error:
+        queue.put(str(error))
+    fresh = pullquote.highlights("cat", ["The cat."])
+    queue.put(fresh[0][0].text)
+
+
+CHILD: dict[str, Any] = {}
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_fork_is_told_what_it_is_and_can_make_its_own(highlighter: Highlighter) -> None:
+    highlighter.highlights("cat", ["The cat."])
+    CHILD["highlighter"] = highlighter
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    process = context.Process(target=child, args=(queue,))
+    process.start()
+    assert "is a fork" in queue.get(timeout=60)
+    assert queue.get(timeout=60) == "The cat."
+    process.join(60)
+    assert process.exitcode == 0
+
+
+def test_memory_is_flat_over_many_requests(highlighter: Highlighter, pages: dict[str, str]) -> None:
+    asked = requests(pages, 400)
+    for request in asked[:100]:
+        highlighter.highlights(**request)
+    before = resident_bytes()
+    for request in asked[100:]:
+        highlighter.highlights(**request)
+    assert resident_bytes() - before < 30_000_000
