@@ -50,7 +50,7 @@ format: setup ## Write the code as lint wants it
 	$(BIN)/ruff format .
 
 bench: setup ## Measure, and keep the record under bench/record/
-	$(BIN)/python bench/end_to_end.py
+	$(BIN)/python bench/end_to_end.py --dtypes float32 bfloat16
 
 wheel: .make/venv ## Build both wheels into dist/
 	$(BIN)/maturin build --release --out dist

@@ -179,10 +179,7 @@ impl Engine {
         let (stop, deadline) = (call.stop().clone(), call.deadline());
         let parts: Vec<&[&str]> = texts.chunks(256).collect();
         let pages = self.pool.run(call, bytes, || {
-            pool::map(&parts, |part| {
-                call::check(&stop, deadline)?;
-                self.tokens.texts(part, role)
-            })
+            pool::map(&parts, |part| self.tokens.texts(part, role, &|| call::check(&stop, deadline)))
         })?;
         let truncated = pages.iter().map(|page| page.truncated).sum();
         let rows = pages.into_iter().flat_map(|page| all_rows(&Arc::new(page))).collect();

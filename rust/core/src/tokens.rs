@@ -38,6 +38,9 @@ pub struct Tokens {
     prompts: Prompts,
 }
 
+/// Asked now and then whether the work is still wanted; an error ends it.
+pub type GoOn<'call> = dyn Fn() -> Result<()> + Sync + 'call;
+
 /// What a text is for: it decides the prompt before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -172,12 +175,15 @@ impl Tokens {
         Ok(([self.prefix.as_slice(), &ids, &self.suffix].concat(), cut))
     }
 
-    /// The ids of each text by itself, as a page whose windows are the texts.
+    /// The ids of each text by itself, as a page whose windows are the texts; `go_on` as in [`Tokens::page`].
     ///
     /// # Errors
-    /// [`ErrorKind::Internal`] where the tokenizer fails.
-    pub fn texts(&self, texts: &[&str], role: Role) -> Result<TokenPage> {
-        let rows: Vec<(Vec<i32>, bool)> = pool::map(texts, |text| self.alone(text, role))?;
+    /// [`ErrorKind::Internal`] where the tokenizer fails; what `go_on` says.
+    pub fn texts(&self, texts: &[&str], role: Role, go_on: &GoOn) -> Result<TokenPage> {
+        let rows: Vec<(Vec<i32>, bool)> = pool::map(texts, |text| {
+            go_on()?;
+            self.alone(text, role)
+        })?;
         let mut page = TokenPage::default();
         for (ids, cut) in rows {
             let whole = append(&mut page.ids, &ids);
@@ -187,18 +193,18 @@ impl Tokens {
         Ok(page)
     }
 
-    /// The ids of a page's windows; the page is tokenized once.
+    /// The ids of a page's windows; the page is tokenized once. `go_on` is asked between chunks, from any thread.
     ///
     /// # Errors
-    /// [`ErrorKind::Internal`] where the tokenizer fails.
-    pub fn page(&self, text: &str, pieces: &[ByteSpan]) -> Result<TokenPage> {
+    /// [`ErrorKind::Internal`] where the tokenizer fails; what `go_on` says.
+    pub fn page(&self, text: &str, pieces: &[ByteSpan], go_on: &GoOn) -> Result<TokenPage> {
         if pieces.is_empty() {
             return Ok(TokenPage::default());
         }
-        let sliced = if self.family == Family::Unknown { None } else { Some(self.tokenize(text)?) };
+        let sliced = if self.family == Family::Unknown { None } else { Some(self.tokenize(text, go_on)?) };
         let Some((ids, ends)) = sliced.filter(|(ids, _)| !self.holds_added_token(ids)) else {
             let texts: Vec<&str> = pieces.iter().map(|piece| piece.of(text)).collect();
-            return self.texts(&texts, Role::Passage);
+            return self.texts(&texts, Role::Passage, go_on);
         };
         let mut page = TokenPage { ids, rows: Vec::with_capacity(pieces.len()), truncated: 0 };
         let prefix = append(&mut page.ids, &self.prefix);
@@ -208,7 +214,10 @@ impl Tokens {
         let prompt_alone = prompt.ends_with(' ') && self.family != Family::ByteLevel;
         let prompt_ids = self.encode(if prompt_alone { prompt } else { "" })?;
         let prompt_ids = append(&mut page.ids, &signed(prompt_ids.get_ids()));
-        for piece in pieces {
+        for (number, piece) in pieces.iter().enumerate() {
+            if number % 256 == 0 {
+                go_on()?;
+            }
             let first = if prompt.is_empty() || prompt_alone {
                 piece.start
             } else {
@@ -289,8 +298,9 @@ impl Tokens {
     }
 
     /// All ids of a text, and for each the byte where its word ends.
-    fn tokenize(&self, text: &str) -> Result<(Vec<i32>, Vec<usize>)> {
+    fn tokenize(&self, text: &str, go_on: &GoOn) -> Result<(Vec<i32>, Vec<usize>)> {
         let chunks = pool::map(&self.chunks(text), |chunk| {
+            go_on()?;
             // The space at a chunk's end becomes part of the next chunk's first word: its mark of a word's start.
             let body = chunk.of(text);
             let body = if self.family == Family::ByteLevel { body } else { body.strip_suffix(' ').unwrap_or(body) };

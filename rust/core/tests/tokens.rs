@@ -26,7 +26,7 @@ fn text_and_windows() -> impl Strategy<Value = (String, Vec<ByteSpan>)> {
 }
 
 fn check(tokens: &Tokens, text: &str, windows: &[ByteSpan]) -> Result<(), TestCaseError> {
-    let page = tokens.page(text, windows).unwrap();
+    let page = tokens.page(text, windows, &|| Ok(())).unwrap();
     prop_assert_eq!(page.len(), windows.len());
     let mut cut_windows = 0;
     for (index, window) in windows.iter().enumerate() {
@@ -92,7 +92,7 @@ fn a_long_page_is_tokenized_in_chunks_with_the_same_ids() {
         let tokens = Tokens::read(&model).unwrap();
         let text = "The cat is in the moon. 漢字 und der Haus.  Bread\nin Paris! ".repeat(1000);
         let windows = pieces::parse_pieces(&text, Unit::Sentence, Windows::new(2, 1, false).unwrap()).unwrap();
-        let page = tokens.page(&text, &windows).unwrap();
+        let page = tokens.page(&text, &windows, &|| Ok(())).unwrap();
         for (index, window) in windows.iter().enumerate() {
             assert_eq!(page.row(index), tokens.alone(window.of(&text), Role::Passage).unwrap().0, "window {index}");
         }

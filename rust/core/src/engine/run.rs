@@ -58,7 +58,7 @@ struct Open<'text> {
 impl<'text> Run<'_, 'text> {
     pub(super) fn encode_queries(&mut self, queries: &[&str]) -> Result<Vec<Vec<f32>>> {
         let began = Instant::now();
-        let page = self.engine.tokens.texts(queries, Role::Query)?;
+        let page = self.engine.tokens.texts(queries, Role::Query, &|| Ok(()))?;
         let rows = all_rows(&Arc::new(page));
         self.work.tokens += token_count(&rows);
         self.work.tokenizing += began.elapsed();
@@ -113,8 +113,8 @@ impl<'text> Run<'_, 'text> {
                 let page = Page::new(text);
                 let pieces = engine.cut(text, question.unit, question.windows)?;
                 let cut = Instant::now();
-                call::check(&stop, deadline)?;
-                let tokens = Arc::new(engine.tokens.page(text, &pieces)?);
+                let go_on = || call::check(&stop, deadline);
+                let tokens = Arc::new(engine.tokens.page(text, &pieces, &go_on)?);
                 Ok(Prepared { page, pieces, tokens, cutting: cut - began, tokenizing: cut.elapsed() })
             })
         })?;
