@@ -49,7 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="pullquote", description="Finds the passages of whole pages that answer a query."
+        prog="pullquote",
+        description="Finds the passages of whole pages that answer a query.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,  # keeps the lines of --version
     )
     parser.add_argument("--version", action="version", version=_versions())
     commands = parser.add_subparsers(required=True, metavar="COMMAND")

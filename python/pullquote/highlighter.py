@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pullquote import _native
 from pullquote.errors import InvalidArgumentError, InvalidTypeError
-from pullquote.models import load_encoder, model_directory
+from pullquote.models import find_encoder, model_directory
 from pullquote.result import Highlights, Work
 
 __all__ = ["Highlighter", "Options", "Order", "TruncationWarning", "Unit", "highlights", "parse_pieces"]
@@ -108,8 +108,11 @@ class Highlighter:
         if threads is not None and (not isinstance(threads, int) or threads < 1):
             message = f"threads must be at least 1, or None for as many as there are cores, not {threads!r}"
             raise InvalidArgumentError(message)
+        # The encoder first: without one, no model is of use.
+        torch_encoder = find_encoder()
         directory = model_directory(model)
-        encoder = load_encoder(directory, devices, dtype, threads)
+        names = [devices] if isinstance(devices, str) else list(devices)
+        encoder = torch_encoder.load(str(directory), names, dtype, threads or 0)
         self._native = _native.Highlighter(str(directory), encoder, threads)
         self.model = directory
         _open.add(self)

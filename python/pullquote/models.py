@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from pullquote.errors import InvalidTypeError, ModelNotFoundError, NoEncoderError
 
-__all__ = ["INSTALL", "embedded_model", "load_encoder", "model_directory"]
+__all__ = ["INSTALL", "embedded_model", "find_encoder", "model_directory"]
 
 INSTALL = 'pip install "pullquote[torch]"'
 
@@ -37,14 +36,14 @@ def model_directory(model: str | Path | None) -> Path:
     return Path(model).expanduser()
 
 
-def load_encoder(model: Path, devices: str | Sequence[str], dtype: str, threads: int | None) -> Any:
-    """Load a model's weights on devices; returns the capsule that the core takes.
+def find_encoder() -> ModuleType:
+    """The encoder's module.
 
     Raises `NoEncoderError` where ``pullquote-torch`` is not installed, `TorchVersionError` where torch is not the one it was
-    built for, and what the encoder says of the model and the devices.
+    built for.
     """
     try:
-        torch_encoder = importlib.import_module("pullquote_torch")
+        return importlib.import_module("pullquote_torch")
     except ModuleNotFoundError as error:
         if error.name not in {"pullquote_torch", "torch"}:
             raise
@@ -52,5 +51,3 @@ def load_encoder(model: Path, devices: str | Sequence[str], dtype: str, threads:
             f"no encoder is installed (no module named {error.name!r}), so nothing can be embedded; run: {INSTALL}"
         )
         raise NoEncoderError(message) from None
-    names = [devices] if isinstance(devices, str) else list(devices)
-    return torch_encoder.load(str(model), names, dtype, threads or 0)

@@ -84,7 +84,6 @@ def test_embed_writes_an_array(tmp_path: Path) -> None:
 
 
 def test_the_version_names_both_wheels_and_torch() -> None:
-    out = run("--version").stdout.decode()
-    assert f"pullquote {pullquote.__version__}" in out
-    assert "pullquote-torch 0.1.0" in out
-    assert "torch 2.11" in out
+    out = run("--version").stdout.decode().splitlines()
+    assert out[:2] == [f"pullquote {pullquote.__version__}", "pullquote-torch 0.1.0"]
+    assert out[2].startswith("torch 2.11")

