@@ -6,7 +6,6 @@
 
 mod boundaries;
 
-use std::collections::HashSet;
 use std::fs;
 use std::ops::Range;
 
@@ -23,6 +22,9 @@ use boundaries::Family;
 /// and for a cancelled call to stop soon.
 const CHUNK_BYTES: usize = 16 * 1024;
 
+/// Segments of a page that are tokenized between two looks at whether the call is still wanted.
+const SEGMENTS_AT_ONCE: usize = 128;
+
 /// A model's tokenizer.
 #[derive(Debug)]
 pub struct Tokens {
@@ -31,8 +33,10 @@ pub struct Tokens {
     /// The special ids before and behind every row.
     prefix: Vec<i32>,
     suffix: Vec<i32>,
-    /// Ids that only a special token written out in the text can have; the unknown token is none of them.
-    added: HashSet<u32>,
+    /// Special tokens that may be written out in a text.
+    added: Vec<String>,
+    /// Those that are looked for after normalization, which may have changed the case.
+    added_in_lower_case: Vec<String>,
     /// The longest row, special ids included.
     longest: usize,
     prompts: Prompts,
@@ -123,9 +127,8 @@ impl Tokens {
         let inside = filled.get_special_tokens_mask().iter().position(|special| *special == 0).unwrap_or(0);
         let special = signed(special.get_ids());
         let (prefix, suffix) = special.split_at(inside.min(special.len()));
-        let unknown = json["model"]["unk_token"].as_str().and_then(|token| tokenizer.token_to_id(token));
-        let unknown = unknown.or_else(|| json["model"]["unk_id"].as_u64().and_then(|id| u32::try_from(id).ok()));
-        let added = tokenizer.get_added_tokens_decoder().into_keys().filter(|id| Some(*id) != unknown).collect();
+        let (normalized, added): (Vec<_>, Vec<_>) =
+            tokenizer.get_added_tokens_decoder().into_values().partition(|token| token.normalized);
         if model.max_tokens <= special.len() {
             return Err(damaged(format!(
                 "{} special tokens leave no room in {} tokens",
@@ -137,7 +140,8 @@ impl Tokens {
             family: Family::of(&json),
             prefix: prefix.to_vec(),
             suffix: suffix.to_vec(),
-            added,
+            added: added.into_iter().map(|token| token.content).collect(),
+            added_in_lower_case: normalized.into_iter().map(|token| token.content.to_lowercase()).collect(),
             longest: model.max_tokens,
             prompts: model.prompts.clone(),
             tokenizer,
@@ -198,47 +202,55 @@ impl Tokens {
     /// # Errors
     /// [`ErrorKind::Internal`] where the tokenizer fails; what `go_on` says.
     pub fn page(&self, text: &str, pieces: &[ByteSpan], go_on: &GoOn) -> Result<TokenPage> {
-        if pieces.is_empty() {
-            return Ok(TokenPage::default());
-        }
-        let sliced = if self.family == Family::Unknown { None } else { Some(self.tokenize(text, go_on)?) };
-        let Some((ids, ends)) = sliced.filter(|(ids, _)| !self.holds_added_token(ids)) else {
+        if self.family == Family::Unknown || self.holds_added_token(text) {
             let texts: Vec<&str> = pieces.iter().map(|piece| piece.of(text)).collect();
             return self.texts(&texts, Role::Passage, go_on);
-        };
-        let mut page = TokenPage { ids, rows: Vec::with_capacity(pieces.len()), truncated: 0 };
+        }
+        let prompt = self.prompt(Role::Passage);
+        // A prompt that ends in a space keeps its ids whatever comes behind it; byte-level words take the space along.
+        let prompt_alone = prompt.ends_with(' ') && self.family != Family::ByteLevel;
+        let bodies = pieces.iter().map(|piece| self.body(text, *piece, prompt.is_empty() || prompt_alone)).collect();
+        let segments = Segments::between(bodies);
+        let groups: Vec<&[ByteSpan]> = segments.spans.chunks(SEGMENTS_AT_ONCE).collect();
+        let encoded = pool::map(&groups, |group| {
+            go_on()?;
+            let encode = |span: &ByteSpan| Ok(signed(self.encode(self.segment(text, *span))?.get_ids()));
+            group.iter().map(encode).collect::<Result<Vec<_>>>()
+        })?;
+        let mut page = TokenPage { ids: Vec::new(), rows: Vec::with_capacity(pieces.len()), truncated: 0 };
+        let starts: Vec<u32> =
+            std::iter::once(0).chain(encoded.iter().flatten().map(|ids| append(&mut page.ids, ids).end)).collect();
         let prefix = append(&mut page.ids, &self.prefix);
         let suffix = append(&mut page.ids, &self.suffix);
-        let prompt = self.prompt(Role::Passage);
-        // A prompt that ends in white space keeps its ids whatever comes behind it; byte-level words take the space along.
-        let prompt_alone = prompt.ends_with(' ') && self.family != Family::ByteLevel;
-        let prompt_ids = self.encode(if prompt_alone { prompt } else { "" })?;
+        let prompt_ids = self.encode(if prompt_alone { self.without_last_space(prompt) } else { "" })?;
         let prompt_ids = append(&mut page.ids, &signed(prompt_ids.get_ids()));
-        for (number, piece) in pieces.iter().enumerate() {
-            if number % 256 == 0 {
+        for (number, (piece, body)) in pieces.iter().zip(&segments.bodies).enumerate() {
+            if number % SEGMENTS_AT_ONCE == 0 {
                 go_on()?;
             }
-            let first = if prompt.is_empty() || prompt_alone {
-                piece.start
-            } else {
-                // The prompt grows together with the first word.
-                piece.start + piece.of(text).chars().next().map_or(0, char::len_utf8)
-            };
-            let start = self.family.next_safe(text, first, piece.end).unwrap_or(piece.end);
-            let end = self.family.last_safe(text, start, piece.end).unwrap_or(start);
-            let head = if start == piece.start {
+            let head = if body.start == piece.start {
                 prompt_ids.clone()
             } else {
-                self.append_edge(&mut page.ids, &format!("{prompt}{}", &text[piece.start..start]))?
+                self.append_edge(&mut page.ids, &format!("{prompt}{}", &text[piece.start..body.start]))?
             };
-            let body = index(ends.partition_point(|token| *token <= start))
-                ..index(ends.partition_point(|token| *token <= end));
-            let tail = if end == piece.end { 0..0 } else { self.append_edge(&mut page.ids, &text[end..piece.end])? };
-            let mut parts = [prefix.clone(), head, body, tail, suffix.clone()];
+            let tail =
+                if body.end == piece.end { 0..0 } else { self.append_edge(&mut page.ids, &text[body.end..piece.end])? };
+            let middle = starts[segments.first_at(body.start)]..starts[segments.first_at(body.end)];
+            let middle = if body.is_empty() { 0..0 } else { middle };
+            let mut parts = [prefix.clone(), head, middle, tail, suffix.clone()];
             page.truncated += usize::from(cut_at(&mut parts[1..4], self.room()));
             page.rows.push(Row { parts });
         }
         Ok(page)
+    }
+
+    /// The part of a window between its first and its last safe boundary; empty, at the window's end, where there is none.
+    fn body(&self, text: &str, piece: ByteSpan, may_start_at_once: bool) -> ByteSpan {
+        // A prompt that does not end in a space grows together with the first word.
+        let first_char = if may_start_at_once { 0 } else { piece.of(text).chars().next().map_or(0, char::len_utf8) };
+        let start = self.family.next_safe(text, piece.start + first_char, piece.end).unwrap_or(piece.end);
+        let end = self.family.last_safe(text, start, piece.end).unwrap_or(start);
+        ByteSpan { start, end }
     }
 
     /// The spans of a text's tokens: ordered, disjoint, on character boundaries; with the white space between them they are
@@ -288,27 +300,29 @@ impl Tokens {
         })
     }
 
+    /// The space before a word becomes part of that word, its mark of a word's start, so it is no part of what comes before.
+    fn without_last_space<'text>(&self, text: &'text str) -> &'text str {
+        if self.family == Family::ByteLevel { text } else { text.strip_suffix(' ').unwrap_or(text) }
+    }
+
+    /// A segment's text. Where the next one starts with a space itself, this one keeps its own.
+    fn segment<'text>(&self, text: &'text str, segment: ByteSpan) -> &'text str {
+        let body = segment.of(text);
+        if text[segment.end..].starts_with(' ') { body } else { self.without_last_space(body) }
+    }
+
     fn append_edge(&self, ids: &mut Vec<i32>, edge: &str) -> Result<Range<u32>> {
         let encoding = self.encode(edge)?;
         Ok(append(ids, &signed(encoding.get_ids())))
     }
 
-    fn holds_added_token(&self, ids: &[i32]) -> bool {
-        ids.iter().any(|id| self.added.contains(&id.cast_unsigned()))
-    }
-
-    /// All ids of a text, and for each the byte where its word ends.
-    fn tokenize(&self, text: &str, go_on: &GoOn) -> Result<(Vec<i32>, Vec<usize>)> {
-        let chunks = pool::map(&self.chunks(text), |chunk| {
-            go_on()?;
-            // The space at a chunk's end becomes part of the next chunk's first word: its mark of a word's start.
-            let body = chunk.of(text);
-            let body = if self.family == Family::ByteLevel { body } else { body.strip_suffix(' ').unwrap_or(body) };
-            let encoding = self.encode(body)?;
-            Ok((signed(encoding.get_ids()), word_ends(&encoding, chunk.start)))
-        })?;
-        let (ids, ends): (Vec<_>, Vec<_>) = chunks.into_iter().unzip();
-        Ok((ids.concat(), ends.concat()))
+    /// Whether a special token is written out in the text: such a token is found before words are, anywhere in them.
+    fn holds_added_token(&self, text: &str) -> bool {
+        self.added.iter().any(|token| text.contains(token.as_str()))
+            || (!self.added_in_lower_case.is_empty() && {
+                let lower = text.to_lowercase();
+                self.added_in_lower_case.iter().any(|token| lower.contains(token.as_str()))
+            })
     }
 
     /// The text in parts that can be tokenized each by itself.
@@ -342,17 +356,35 @@ impl Tokens {
     }
 }
 
-/// For each id the byte behind its pre-token: the unit that the tokenizer never joins across.
-fn word_ends(encoding: &Encoding, base: usize) -> Vec<usize> {
-    let offsets = encoding.get_offsets();
-    let words = encoding.get_word_ids();
-    let mut ends: Vec<usize> = offsets.iter().map(|(_, end)| base + end).collect();
-    for token in (1..ends.len()).rev() {
-        if words[token - 1].is_some() && words[token - 1] == words[token] {
-            ends[token - 1] = ends[token - 1].max(ends[token]);
+/// The page between the safe boundaries that windows need: each segment is tokenized once, by itself.
+struct Segments {
+    /// For each window what of it is made of whole segments.
+    bodies: Vec<ByteSpan>,
+    /// In order, disjoint, none empty; text that no window needs is in none.
+    spans: Vec<ByteSpan>,
+}
+
+impl Segments {
+    fn between(bodies: Vec<ByteSpan>) -> Self {
+        // At each boundary, how many bodies start less how many end there.
+        let mut changes: Vec<(usize, i64)> =
+            bodies.iter().filter(|body| !body.is_empty()).flat_map(|body| [(body.start, 1), (body.end, -1)]).collect();
+        changes.sort_unstable();
+        let mut spans = Vec::new();
+        let mut open = 0;
+        for pair in changes.windows(2) {
+            open += pair[0].1;
+            if open > 0 && pair[0].0 < pair[1].0 {
+                spans.push(ByteSpan { start: pair[0].0, end: pair[1].0 });
+            }
         }
+        Self { bodies, spans }
     }
-    ends
+
+    /// The first segment that starts at or behind a boundary.
+    fn first_at(&self, boundary: usize) -> usize {
+        self.spans.partition_point(|span| span.start < boundary)
+    }
 }
 
 /// Cuts the parts, in order, so that they have at most `room` ids together; says whether anything was lost.

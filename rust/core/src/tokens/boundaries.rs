@@ -41,10 +41,14 @@ impl Family {
                     | "Precompiled"
                     | "Nmt"
             ) || (kind(step) == "Replace" && step["pattern"]["Regex"] == " {2,}")
+                // White space behind a window is no part of it.
+                || (kind(step) == "Strip" && step["strip_left"] == false)
         };
         if !normalizer.iter().all(local) {
             return Self::Unknown;
         }
+        let strips = normalizer.iter().any(|step| kind(step) == "Strip");
+        let collapses = normalizer.iter().any(|step| kind(step) == "Replace");
         // Composing normalizers may join a punctuation mark with what follows it (`=` and U+0338).
         let composes = normalizer.iter().any(|step| matches!(kind(step), "NFC" | "NFKC" | "Precompiled" | "Nmt"));
         let prepends = |step: &Value| {
@@ -57,7 +61,8 @@ impl Family {
             },
             ["WhitespaceSplit"] => Self::Spaced,
             ["WhitespaceSplit", "Metaspace"] if prepends(pre_tokenizer[1]) => Self::Spaced,
-            ["Metaspace"] if pre_tokenizer[0]["split"] != false => {
+            // Collapsing spaces leaves one at a text's end, which only stripping takes away.
+            ["Metaspace"] if pre_tokenizer[0]["split"] != false && collapses == strips => {
                 // `first` marks the start of the text, which is where a window tokenized alone starts too.
                 let scheme = pre_tokenizer[0]["prepend_scheme"].as_str();
                 if prepends(pre_tokenizer[0]) || scheme == Some("first") { Self::Metaspace } else { Self::Unknown }
@@ -77,7 +82,11 @@ impl Family {
                 is_bert_space(before) || is_bert_space(after) || alone(before) || alone(after)
             }
             Self::Spaced => is_plain_space(before) || is_plain_space(after),
-            Self::Metaspace => before == ' ' || after == ' ',
+            Self::Metaspace => {
+                // Other white space at a segment's end would be stripped there, but not in the middle of a window.
+                let last = text[..byte].trim_end_matches(' ').chars().next_back();
+                (after == ' ' || (before == ' ' && starts_word(after))) && !last.is_some_and(char::is_whitespace)
+            }
             Self::ByteLevel => !before.is_whitespace() && is_plain_space(after),
             Self::Unknown => false,
         }
@@ -123,6 +132,14 @@ const fn is_plain_space(c: char) -> bool {
 /// What BERT's normalizer turns into a space; other white space (U+0085, U+000B) it removes as a control character.
 const fn is_bert_space(c: char) -> bool {
     is_plain_space(c) || matches!(c, '\u{a0}' | '\u{3000}')
+}
+
+/// Whether no normalizer turns this into white space, or into nothing: behind a space it starts a word for certain.
+fn starts_word(c: char) -> bool {
+    let becomes_space_and_mark = matches!(c, '\u{37a}' | '\u{fe70}'..='\u{fe7f}');
+    (c.is_alphanumeric() && !becomes_space_and_mark)
+        || c.is_ascii_punctuation()
+        || matches!(c, '«' | '»' | '¿' | '¡' | '–' | '—' | '\u{2018}'..='\u{201f}' | '\u{3008}'..='\u{3011}')
 }
 
 /// A part of what BERT takes for punctuation: the marks that end sentences and quotes.
