@@ -17,5 +17,6 @@ pub mod page;
 pub mod pieces;
 pub mod pool;
 pub mod scores;
+pub mod terms;
 pub mod tokens;
 mod vectors;

@@ -1,0 +1,168 @@
+//! The normal form of a word: small letters, its stem, no accents; and the term that stands for it.
+
+use std::hash::Hasher;
+
+use frostem::Stemmer;
+use rustc_hash::FxHasher;
+use unicode_normalization::char::{compose, decompose_compatible};
+
+use super::characters::digit_value;
+use super::{Language, Term};
+
+/// Longer words are no words of any language: they get no stem.
+const LONGEST_WORD: usize = 64;
+
+/// How many terms are remembered: enough for the vocabulary of a page.
+const REMEMBERED: usize = 2048;
+
+/// Turns words into terms.
+///
+/// Words repeat: what was made of each is remembered by the hash of its bytes, so that most words cost a hash and a
+/// look. A slot holds one word; a later one takes its place.
+pub(super) struct Normal {
+    language: Language,
+    stemmer: Option<Stemmer>,
+    remembered: Vec<(u64, Term)>,
+    /// The word at hand in small letters; kept for its memory.
+    lowered: String,
+    /// The word at hand in its normal form; kept for its memory.
+    folded: String,
+}
+
+impl Normal {
+    pub(super) fn new(language: Language) -> Self {
+        let stemmer = language.algorithm().map(Stemmer::new);
+        Self {
+            language,
+            stemmer,
+            remembered: vec![(0, Term(0)); REMEMBERED],
+            lowered: String::new(),
+            folded: String::new(),
+        }
+    }
+
+    /// The term of a word, or of the part of one, that is all letters.
+    pub(super) fn word(&mut self, word: &str) -> Term {
+        let key = hash(word.as_bytes());
+        #[expect(clippy::cast_possible_truncation, reason = "the low bits choose the slot")]
+        let slot = key as usize % REMEMBERED;
+        if self.remembered[slot].0 == key {
+            return self.remembered[slot].1;
+        }
+        self.lowered.clear();
+        lower(word, self.language, &mut self.lowered);
+        let term = self.finish(true);
+        self.remembered[slot] = (key, term);
+        term
+    }
+
+    /// The term of a word typed without accents, where that is another one than [`Self::word`]'s.
+    pub(super) fn unaccented(&mut self, word: &str) -> Option<Term> {
+        if !self.language.accents_tell() || word.is_ascii() {
+            return None;
+        }
+        self.lowered.clear();
+        self.folded.clear();
+        lower(word, self.language, &mut self.lowered);
+        fold(&self.lowered, &mut self.folded);
+        (self.folded != self.lowered).then(|| Term(hash(self.folded.as_bytes())))
+    }
+
+    /// An empty buffer for a word in small letters that is put together from parts.
+    pub(super) fn begin(&mut self) -> (&mut String, Language) {
+        self.lowered.clear();
+        (&mut self.lowered, self.language)
+    }
+
+    /// The term of the word in [`Self::begin`]'s buffer; only one of all letters has a stem.
+    pub(super) fn finish(&mut self, all_letters: bool) -> Term {
+        let algorithm = self.stemmer.filter(|_| all_letters && self.lowered.len() <= LONGEST_WORD);
+        let stem = algorithm.map(|algorithm| algorithm.stem(&self.lowered));
+        let word = stem.as_deref().unwrap_or(&self.lowered);
+        if word.is_ascii() || self.language.accents_tell() {
+            return Term(hash(word.as_bytes()));
+        }
+        self.folded.clear();
+        fold(word, &mut self.folded);
+        Term(hash(self.folded.as_bytes()))
+    }
+}
+
+/// The hash of a word; within one build of this library, the same everywhere.
+pub(super) fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = FxHasher::default();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+/// Appends a word in small letters, composed, with ASCII digits, without what cannot be seen.
+pub(super) fn lower(word: &str, language: Language, out: &mut String) {
+    let start = out.len();
+    if word.is_ascii() && !(language == Language::Turkish && word.contains('I')) {
+        out.push_str(word);
+        out[start..].make_ascii_lowercase();
+        return;
+    }
+    for c in word.chars() {
+        match c {
+            'I' if language == Language::Turkish => out.push('ı'),
+            'İ' => out.push('i'),
+            '\u{ad}' | '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' => {}
+            // Stemmers know letters with accents as one character; a page may spell them as two.
+            '\u{300}'..='\u{36f}' => {
+                let composed = out[start..].chars().next_back().and_then(|before| compose(before, c));
+                if composed.is_some() {
+                    out.pop();
+                }
+                out.push(composed.unwrap_or(c));
+            }
+            '\u{ff01}'..='\u{ff5e}' | '\u{1d400}'..='\u{1d7ff}' | '\u{fb00}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}' => {
+                decompose_compatible(c, |plain| out.extend(plain.to_lowercase()));
+            }
+            _ => match digit_value(c) {
+                Some(value) => out.push(char::from(b'0' + value)),
+                None => out.extend(c.to_lowercase()),
+            },
+        }
+    }
+}
+
+/// Appends a word without accents, vowel points and the like, and with one spelling where writers use several.
+pub(super) fn fold(word: &str, out: &mut String) {
+    for c in word.chars() {
+        if c.is_ascii() {
+            out.push(c);
+        } else {
+            decompose_compatible(c, |part| fold_character(part, out));
+        }
+    }
+}
+
+fn fold_character(c: char, out: &mut String) {
+    match c {
+        // Accents; Hebrew points; Arabic vowel signs and tatweel; the nukta of Hindi, Bengali and Punjabi.
+        '\u{300}'..='\u{36f}'
+        | '\u{591}'..='\u{5c7}'
+        | '\u{640}'
+        | '\u{64b}'..='\u{65f}'
+        | '\u{670}'
+        | '\u{93c}'
+        | '\u{9bc}'
+        | '\u{a3c}' => {}
+        'ß' => out.push_str("ss"),
+        'æ' => out.push_str("ae"),
+        'œ' => out.push_str("oe"),
+        'þ' => out.push_str("th"),
+        'ø' => out.push('o'),
+        'ð' | 'đ' => out.push('d'),
+        'ł' => out.push('l'),
+        'ħ' => out.push('h'),
+        'ı' => out.push('i'),
+        'ς' => out.push('σ'),
+        // Arabic: teh marbuta, the two ways to write a final yeh, and Persian's kaf and yeh.
+        'ة' => out.push('ه'),
+        'ى' | 'ی' => out.push('ي'),
+        'ک' => out.push('ك'),
+        _ => out.push(c),
+    }
+}

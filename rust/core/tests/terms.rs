@@ -1,0 +1,249 @@
+//! Terms keep their promises: what is one word is one term, every span lies in the text, and BM25 is BM25.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use proptest::prelude::*;
+use pullquote_core::page::ByteSpan;
+use pullquote_core::pieces::sentences;
+use pullquote_core::terms::{Language, PageTerms, QueryTerm, Term, guess_language, query_terms, terms};
+
+/// What was read, as it is written in the text.
+fn read(text: &str, language: Language) -> Vec<&str> {
+    terms(text, language).iter().map(|found| found.span.of(text)).collect()
+}
+
+fn ids(text: &str, language: Language) -> Vec<Term> {
+    terms(text, language).iter().map(|found| found.term).collect()
+}
+
+#[test]
+fn words_numbers_and_compounds_are_read_whole_and_in_parts() {
+    let cases: &[(&str, &[&str])] = &[
+        ("The cat, sat!", &["The", "cat", "sat"]),
+        ("max_batch_tokens=8", &["max_batch_tokens", "max", "batch", "tokens", "8"]),
+        ("maxBatchTokens", &["maxBatchTokens", "max", "Batch", "Tokens"]),
+        ("HTTPServer2", &["HTTPServer2", "HTTP", "Server", "2"]),
+        ("RFC 9110 by NATO", &["RFC", "9110", "by", "NATO"]),
+        ("an e-mail.", &["an", "e-mail", "e", "mail"]),
+        ("the U.S. of", &["the", "U.S", "of"]),
+        ("Warsaw's “O’Brien” l'homme", &["Warsaw", "O’Brien", "O", "Brien", "l", "homme"]),
+        ("3.5 and 2.11", &["3.5", "and", "2.11"]),
+        ("v2.11.0", &["v2.11.0", "v", "2.11.0", "2.11.0"]),
+        ("10,000 people, 1,2", &["10,000", "people", "1,2", "1,2", "1,2"]),
+        ("1000,2000,3000,4000,5000,6000,7,8", &["1000", "2000", "3000", "4000", "5000", "6000", "7", "8"]),
+        ("in 2024-05-01.", &["in", "2024-05-01", "2024", "05", "01"]),
+        ("C++, F# or C", &["C++", "C", "F#", "F", "or", "C"]),
+        ("AT&T __init__ a/b", &["AT&T", "AT", "T", "init", "a", "b"]),
+        ("1970s", &["1970s", "1970", "s"]),
+        ("soft\u{ad}ly m² word¹", &["soft\u{ad}ly", "m", "word"]),
+        ("我来到北京。", &["我来", "来到", "到北", "北京"]),
+        ("東京タワーです", &["東京", "京タ", "タワー", "タワ", "ワー", "ーで", "です"]),
+        ("AI技術, 木", &["AI", "技術", "木"]),
+        ("세종대왕이 만든", &["세종대왕이", "세종", "종대", "대왕", "왕이", "만든"]),
+        ("ภาษาไทยง่าย มาก", &["ภาษา", "ไทย", "ง่าย", "มาก"]),
+        ("हिन्दी में", &["हिन्दी", "में"]),
+        ("", &[]),
+        ("— … !?", &[]),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(read(text, Language::None), *expected, "{text:?}");
+    }
+}
+
+#[test]
+fn spellings_of_one_word_share_a_term() {
+    let cases: &[(Language, &[&str])] = &[
+        (Language::None, &["max_batch_tokens", "maxBatchTokens", "MAX_BATCH_TOKENS", "max-batch-tokens"]),
+        (Language::None, &["email", "e-mail", "Email", "E\u{2010}mail", "ｅｍａｉｌ"]),
+        (Language::None, &["US", "U.S."]),
+        (Language::None, &["10,000", "10000", "１００００", "١٠٠٠٠"]),
+        (Language::None, &["1.234.567,5", "1,234,567.5"]),
+        (Language::None, &["COVID-19", "covid19"]),
+        (Language::None, &["é", "e\u{301}", "E", "É"]),
+        (Language::English, &["connected", "connections", "Connecting", "connection's"]),
+        (Language::German, &["Häuser", "häusern", "HAUS", "Ha\u{308}usern"]),
+        (Language::German, &["Straße", "STRASSE", "Strassen"]),
+        (Language::Spanish, &["músicas", "musica", "MÚSICA"]),
+        (Language::Greek, &["Αθήνα", "ΑΘΗΝΑ", "αθηνα"]),
+        (Language::Turkish, &["IŞIK", "ışık"]),
+        (Language::Turkish, &["İstanbul", "istanbul"]),
+        (Language::Russian, &["городов", "город", "ГОРОДАМИ"]),
+        (Language::None, &["أحمد", "احمد", "أَحْمَد", "احمـــد"]),
+        (Language::None, &["مدرسة", "مدرسه"]),
+        (Language::None, &["क़लम", "क\u{93c}लम", "कलम"]),
+        (Language::None, &["タワー", "ﾀﾜｰ"]),
+        (Language::None, &["ガイド", "ｶﾞｲﾄﾞ"]),
+    ];
+    for (language, spellings) in cases {
+        let first = ids(spellings[0], *language)[0];
+        for spelling in &spellings[1..] {
+            assert_eq!(ids(spelling, *language)[0], first, "{} and {spelling}", spellings[0]);
+        }
+    }
+    // In Vietnamese accents tell words apart; only a query without any meets all of them.
+    let meets = |query: &str, page: &str| {
+        let page = ids(page, Language::Vietnamese);
+        query_terms(query, Language::Vietnamese).iter().all(|term| page.contains(&term.term))
+    };
+    assert!(meets("Đà Nẵng", "đà nẵng") && meets("da nang", "Đà Nẵng") && !meets("má", "mã"));
+    assert!(ids("v2.11.0", Language::None).contains(&ids("2.11", Language::None)[0]));
+    assert!(ids("10.000", Language::None).contains(&ids("10000", Language::None)[0]));
+    for (one, other) in [("1.5", "15"), ("C++", "C"), ("cat", "car"), ("日本", "本日")] {
+        assert_ne!(ids(one, Language::None)[0], ids(other, Language::None)[0], "{one} and {other}");
+    }
+}
+
+#[test]
+fn the_language_is_guessed_from_stop_words() {
+    for (text, expected) in [
+        ("The name of the town was taken from that of a duke who ruled it.", Language::English),
+        ("Der Name der Stadt wurde von dem eines Herzogs genommen, der sie regierte.", Language::German),
+        ("Le nom de la ville est pris du duc qui la gouvernait.", Language::French),
+        ("El nombre de la ciudad fue tomado del duque que la gobernaba y no de su hijo.", Language::Spanish),
+        ("O nome da cidade foi tomado do duque que não a governava e de seu filho.", Language::Portuguese),
+        ("Название города было взято от герцога, который в нём правил, а не от его сына.", Language::Russian),
+        ("Назва міста була взята від герцога, який у ньому правив, а не від його сина.", Language::Ukrainian),
+        ("शहर का नाम उस राजा से लिया गया था जो वहाँ राज करता था।", Language::Hindi),
+        ("Tên của thành phố được lấy từ tên của một công tước và không có gì khác.", Language::Vietnamese),
+        ("東京は日本の首都である。", Language::None),
+        ("fn main() { let x = parse(input)?; println!(x); }", Language::None),
+        ("", Language::None),
+    ] {
+        assert_eq!(guess_language(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn stop_words_are_left_out_of_a_query_unless_nothing_else_is_left() {
+    let words = |query, language| -> Vec<(String, f32)> {
+        query_terms(query, language).into_iter().map(|term| (term.text, term.weight)).collect()
+    };
+    let owned = |expected: &[(&str, f32)]| -> Vec<(String, f32)> {
+        expected.iter().map(|&(word, weight)| (word.to_owned(), weight)).collect()
+    };
+    assert_eq!(words("Who is the king of kings?", Language::English), owned(&[("king", 1.0)]));
+    assert_eq!(words("to be or not to be", Language::English).len(), 4);
+    assert_eq!(words("¿Donde esta Málaga?", Language::Spanish), owned(&[("Málaga", 1.0)]));
+    assert_eq!(words("top_k", Language::English), owned(&[("top_k", 1.0), ("top", 0.5), ("k", 0.5)]));
+    assert_eq!(words("", Language::English), owned(&[]));
+}
+
+#[test]
+fn the_terms_that_a_range_holds_are_named() {
+    let text = "The cat sat. A dog ran. Cats and dogs.";
+    let page = PageTerms::new(text, &sentences(text), Language::English);
+    let query = query_terms("cat or dogs or mice", Language::English);
+    let held = |range| page.matched(&query, range).map(|term| term.text.as_str()).collect::<Vec<_>>();
+    assert_eq!(page.units(), 3);
+    assert_eq!(held(0..1), ["cat"]);
+    assert_eq!(held(1..2), ["dogs"]);
+    assert_eq!(held(1..3), ["cat", "dogs"]);
+    assert!(held(1..1).is_empty());
+}
+
+#[test]
+fn a_page_without_units_and_a_query_without_terms_are_no_trouble() {
+    let query = query_terms("cat", Language::None);
+    assert!(PageTerms::new("", &[], Language::None).bm25(&query, &[]).is_empty());
+    let page = PageTerms::new("a cat", &[ByteSpan { start: 0, end: 5 }], Language::None);
+    assert_eq!(page.bm25(&[], &[0..1, 0..0]), [0.0, 0.0]);
+    assert!(page.bm25(&query, &[0..1, 0..0])[0] > 0.0);
+}
+
+/// BM25 as the books have it, over words in strings.
+fn plain_bm25(documents: &[Vec<&str>], query: &[&str]) -> Vec<f64> {
+    let size = |n: usize| f64::from(u32::try_from(n).expect("a small number"));
+    let average = (size(documents.iter().map(Vec::len).sum()) / size(documents.len())).max(1.0);
+    let tables: Vec<HashMap<&str, usize>> = documents
+        .iter()
+        .map(|words| {
+            let mut table = HashMap::new();
+            for &word in words {
+                *table.entry(word).or_insert(0) += 1;
+            }
+            table
+        })
+        .collect();
+    let score = |table: &HashMap<&str, usize>, length: usize| {
+        query
+            .iter()
+            .filter_map(|&word| {
+                let tf = size(*table.get(word)?);
+                let df = size(tables.iter().filter(|table| table.contains_key(word)).count());
+                let idf = (1.0 + (size(documents.len()) - df + 0.5) / (df + 0.5)).ln();
+                Some(idf * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * size(length) / average)))
+            })
+            .sum::<f64>()
+    };
+    tables.iter().zip(documents).map(|(table, words)| score(table, words.len())).collect()
+}
+
+const WORDS: [&str; 8] = ["ox", "cat", "dog", "emu", "newt", "yak", "boar", "seal"];
+
+/// Those whose words take other ways than the rest: a script or a stemmer of its own, or no stemmer.
+const LANGUAGES: [Language; 16] = [
+    Language::None,
+    Language::Arabic,
+    Language::Armenian,
+    Language::English,
+    Language::Finnish,
+    Language::French,
+    Language::German,
+    Language::Greek,
+    Language::Hindi,
+    Language::Hungarian,
+    Language::Persian,
+    Language::Polish,
+    Language::Russian,
+    Language::Tamil,
+    Language::Turkish,
+    Language::Vietnamese,
+];
+
+proptest! {
+    #[test]
+    fn spans_lie_in_the_text_on_characters_and_in_order(
+        text in "\\PC{0,80}|[a-cA-C0-9é漢かカ한ไ '’._,&#+\u{ad}\u{301}ﾞ-]{0,80}|[à-öα-ώа-яա-ֆا-يऄ-हா-்஀-ௐ ]{0,80}"
+    ) {
+        for language in LANGUAGES {
+            let mut last = 0;
+            for found in terms(&text, language) {
+                let span = found.span;
+                prop_assert!(last <= span.start && span.start < span.end && span.end <= text.len());
+                prop_assert!(text.is_char_boundary(span.start) && text.is_char_boundary(span.end));
+                last = span.start;
+            }
+            let _ = query_terms(&text, language);
+        }
+        let _ = guess_language(&text);
+    }
+
+    #[test]
+    fn scores_are_those_of_the_plain_formula(
+        sentences in prop::collection::vec(prop::collection::vec(0..WORDS.len(), 1..7), 1..12),
+        ends in prop::collection::vec((0..12_usize, 0..12_usize), 1..9),
+        asked in prop::collection::btree_set(0..WORDS.len(), 0..5),
+    ) {
+        let sentences: Vec<Vec<&str>> =
+            sentences.iter().map(|words| words.iter().map(|&word| WORDS[word]).collect()).collect();
+        let (mut text, mut units) = (String::new(), Vec::new());
+        for words in &sentences {
+            let start = text.len();
+            text += &words.join(" ");
+            units.push(ByteSpan { start, end: text.len() });
+            text += ". ";
+        }
+        let ranges: Vec<Range<usize>> = ends
+            .iter()
+            .map(|&(a, b)| a.min(b).min(units.len())..a.max(b).min(units.len()))
+            .collect();
+        let asked: Vec<&str> = asked.into_iter().map(|word| WORDS[word]).collect();
+        let query: Vec<QueryTerm> = query_terms(&asked.join(" "), Language::None);
+        let documents: Vec<Vec<&str>> = ranges.iter().map(|range| sentences[range.clone()].concat()).collect();
+        let found = PageTerms::new(&text, &units, Language::None).bm25(&query, &ranges);
+        for (found, expected) in found.iter().zip(plain_bm25(&documents, &asked)) {
+            prop_assert!((f64::from(*found) - expected).abs() < 1e-4, "{found} is not {expected}");
+        }
+    }
+}
