@@ -69,14 +69,21 @@ class Pullquote:
         texts = [page.text for page in pages]
         start = time.perf_counter()
         result = self._highlighter.highlights(
-            query, texts, highlight_length=HIGHLIGHT_LENGTH, step_size=STEP_SIZE, top_k=TOP_K
+            query,
+            texts,
+            highlight_length=HIGHLIGHT_LENGTH,
+            step_size=STEP_SIZE,
+            top_k=TOP_K,
+            # What the rivals do: windows, by cosine.
+            grow=False,
+            lexical=0.0,
         )
         found = list(result)
         seconds = time.perf_counter() - start
         chosen = [
             Chosen(
                 np.array([(one.start, one.end) for one in page], dtype=np.int64).reshape(-1, 2),
-                np.array([one.score for one in page], dtype=np.float32),
+                np.array([one.cosine for one in page], dtype=np.float32),
                 None,
             )
             for page in found

@@ -34,9 +34,9 @@ def main() -> None:
                 print(style.passage(highlight.text, question), end="\n\n")
 
         question = "Who was put on trial, and for what?"
-        print(f"{style.bold(question)}  {style.dim('all pages, the best of each that reach a score of 0.25')}")
+        print(f"{style.bold(question)}  {style.dim('all pages, the best of each that reach a score of 0.7')}")
         for name, highlights in zip(
-            QUESTIONS, highlighter.highlights(question, texts, top_k=1, min_score=0.25), strict=True
+            QUESTIONS, highlighter.highlights(question, texts, top_k=1, min_score=0.7), strict=True
         ):
             for highlight in highlights:
                 print(style.dim(f"  {highlight.score:.3f}  {name}  characters {highlight.start}-{highlight.end}"))

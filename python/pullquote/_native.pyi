@@ -26,6 +26,8 @@ class Highlighter:
         highlight_length: int,
         step_size: int,
         allow_gaps: bool,
+        grow: bool,
+        lexical: float | None,
         top_k: int | None,
         max_chars: int | None,
         min_score: float | None,
@@ -33,6 +35,8 @@ class Highlighter:
         timeout: float | None,
     ) -> tuple[
         NDArray[np.int64],
+        NDArray[np.float32],
+        NDArray[np.float32],
         NDArray[np.float32],
         NDArray[np.int64],
         NDArray[np.int64],

@@ -11,6 +11,7 @@ import importlib.metadata
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import NoReturn
 
@@ -172,7 +173,7 @@ def _read(name: str, encoding: str) -> str:
 
 def _show(name: str, highlights: list[Highlight], options: argparse.Namespace, style: Style) -> None:
     if options.json:
-        rows = [{"text": h.text, "start": h.start, "end": h.end, "score": round(h.score, 6)} for h in highlights]
+        rows = [asdict(highlight) for highlight in highlights]
         print(json.dumps({"page": name, "highlights": rows}, ensure_ascii=False))
         return
     print(style.bold(name))

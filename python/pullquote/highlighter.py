@@ -43,6 +43,8 @@ class Options(TypedDict, total=False):
     min_score: float | None
     order: Order
     allow_gaps: bool
+    grow: bool
+    lexical: float | Literal["auto"]
     timeout: float | None
 
 
@@ -130,19 +132,27 @@ class Highlighter:
         min_score: float | None = None,
         order: Order = ORDER,
         allow_gaps: bool = False,
+        grow: bool = True,
+        lexical: float | Literal["auto"] = "auto",
         timeout: float | None = None,
     ) -> Highlights:
         """Find the passages of pages that answer a query.
 
-        Each page is cut into windows (see `parse_pieces`), every window is compared with the query by the cosine of their
-        vectors, and the best windows that do not overlap are returned. An empty page has none.
+        Each page is cut into sentences and windows of them (see `parse_pieces`). All are compared with the query by meaning
+        (the cosine of vectors) and by words (BM25); a sentence is worth what it says itself and what the best window around
+        it does. The best sentences grow to neighbours that are nearly as relevant, and no two passages overlap.
+        An empty page has none.
 
         - `query`: one for all pages; or a list: one for each page, or many for one page.
         - `texts`: the pages.
-        - `highlight_length`, `step_size`: windows, in units; `unit`: ``"sentence"``, ``"word"`` or ``"token"``.
+        - `highlight_length`, `step_size`: windows, in units; `unit`: ``"sentence"``, ``"word"`` or ``"token"``. A passage grows to
+          at most `highlight_length` sentences; under a budget alone, the best sentences that fit are taken and neighbours join.
+        - `grow`: `False` returns the best windows as they were cut, without ranking sentences; words and tokens never grow.
+        - `lexical`: how much words count, from 0.0 (the cosine alone) to 1.0 (words alone); ``"auto"`` is a half, and more
+          where the model's tokenizer does not know the page's script.
         - `top_k`: at most so many highlights a page; 3 where neither it nor `max_chars` is given.
         - `max_chars`: at most so many characters a page, over all its highlights.
-        - `min_score`: only highlights with at least this cosine; there may be none.
+        - `min_score`: only highlights with at least this score, from 0 to 1; there may be none.
         - `order`: ``"score"``, the best first, or ``"position"``, as they stand in the page. Ties go to the one that stands first.
         - `allow_gaps`: allow a step larger than the length, which skips text.
         - `timeout`: in seconds; after it the work is dropped and `DeadlineExceededError` raised.
@@ -155,7 +165,7 @@ class Highlighter:
         queries = [query] if isinstance(query, str) else _listed(query, "query")
         pages = _listed(texts, "texts")
         pairing = _pairing(query, queries, pages)
-        spans, scores, page_of, query_of, ends, work = self._native.highlights(
+        spans, scores, cosines, lexicals, page_of, query_of, ends, work = self._native.highlights(
             queries,
             pages,
             pairing,
@@ -163,6 +173,8 @@ class Highlighter:
             highlight_length,
             step_size,
             allow_gaps,
+            grow,
+            _weight(lexical),
             top_k,
             max_chars,
             min_score,
@@ -170,7 +182,7 @@ class Highlighter:
             timeout,
         )
         work.pop("written_at")
-        return Highlights(pages, spans, scores, page_of, query_of, ends, Work(**work))
+        return Highlights(pages, spans, scores, cosines, lexicals, page_of, query_of, ends, Work(**work))
 
     def embed(
         self, texts: Iterable[str], *, role: Literal["query", "passage"] = "passage", timeout: float | None = None
@@ -273,6 +285,15 @@ def _listed(texts: Iterable[str], name: str) -> list[str]:
     except TypeError:
         message = f"{name} must be a list of strings, not {type(texts).__name__}"
         raise InvalidTypeError(message) from None
+
+
+def _weight(lexical: float | Literal["auto"]) -> float | None:
+    if lexical == "auto":
+        return None
+    if isinstance(lexical, (int, float)):
+        return lexical
+    message = f'lexical must be "auto" or a number from 0.0 (meaning alone) to 1.0 (words alone), not {lexical!r}'
+    raise InvalidArgumentError(message)
 
 
 def _pairing(query: str | Sequence[str], queries: list[str], pages: list[str]) -> str:

@@ -17,20 +17,27 @@ class Highlight:
     """A passage of a page, word for word: ``page[start:end] == text``.
 
     `start` and `end` count characters (Unicode code points), as Python's slices do.
-    `score` is the cosine of the passage with the query, from -1 to 1.
+
+    `score`, from 0 to 1, is comparable between the pages of a call: ``1 / (1 + exp(2 - relevance))``, where relevance joins
+    meaning and words, ``(1 - lexical) * z(cosine) + lexical * z(BM25)``, and ``z`` counts in standard deviations from
+    the mean of all pieces of the call. `cosine` (-1 to 1) and `lexical` (BM25, 0 and more) are the best of the windows and
+    sentences within the passage.
     """
 
     text: str
     start: int
     end: int
     score: float
+    cosine: float
+    lexical: float
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
     """What a call took; times are in seconds of the caller's wall clock.
 
-    `pieces` windows were cut, `tokens` ids encoded (special ones and the queries' included). `truncated` windows were
+    `pieces` windows and sentences were encoded, with `tokens` ids (special ones and the queries' included).
+    `truncated` windows were
     longer than the model allows: what stands behind its limit had no part in their score. Devices also compute while
     the caller cuts and tokenizes, so `encoding` is the time spent waiting for them and nothing else.
     """
@@ -52,20 +59,22 @@ class Highlights(Sequence[list[Highlight]]):
     The same as columns, a row for each highlight, in the order of the lists:
 
     - `spans`: int64 ``[n, 2]``, start and end in characters of the page
-    - `scores`: float32 ``[n]``
+    - `scores`, `cosines`, `lexicals`: float32 ``[n]``
     - `pages`: int64 ``[n]``, which of the texts
     - `queries`: int64 ``[n]``, which of the queries
 
     The columns are the memory the core wrote; nothing was copied.
     """
 
-    __slots__ = ("_ends", "_texts", "pages", "queries", "scores", "spans", "work")
+    __slots__ = ("_ends", "_texts", "cosines", "lexicals", "pages", "queries", "scores", "spans", "work")
 
     def __init__(
         self,
         texts: Sequence[str],
         spans: NDArray[np.int64],
         scores: NDArray[np.float32],
+        cosines: NDArray[np.float32],
+        lexicals: NDArray[np.float32],
         pages: NDArray[np.int64],
         queries: NDArray[np.int64],
         ends: NDArray[np.int64],
@@ -76,6 +85,8 @@ class Highlights(Sequence[list[Highlight]]):
         self._ends = ends
         self.spans = spans
         self.scores = scores
+        self.cosines = cosines
+        self.lexicals = lexicals
         self.pages = pages
         self.queries = queries
         self.work = work
@@ -108,5 +119,6 @@ class Highlights(Sequence[list[Highlight]]):
         for row in range(first, int(self._ends[index])):
             start, end = (int(place) for place in self.spans[row])
             text = self._texts[int(self.pages[row])][start:end]
-            found.append(Highlight(text, start, end, float(self.scores[row])))
+            values = (float(column[row]) for column in (self.scores, self.cosines, self.lexicals))
+            found.append(Highlight(text, start, end, *values))
         return found

@@ -143,8 +143,8 @@ def test_vectors_are_the_memory_the_collect_pass_wrote(highlighter: Highlighter,
     native = highlighter._native
     vectors, _, written_at = native.embed(["one", "two", "three"], False, None)
     assert vectors.ctypes.data == written_at
-    spans, scores, page_of, _, _, work = native.highlights(
-        ["Who?"], list(pages.values()), "one_query", "sentence", 3, 1, False, 5, None, None, "score", None
+    spans, scores, _, _, page_of, _, _, work = native.highlights(
+        ["Who?"], list(pages.values()), "one_query", "sentence", 3, 1, False, True, None, 5, None, None, "score", None
     )
     assert [column.ctypes.data for column in (spans, scores, page_of)] == work["written_at"]
 

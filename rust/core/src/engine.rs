@@ -4,6 +4,7 @@
 //! when the vectors are back. A long list of pages goes through in groups, so that devices are busy while the
 //! next pages are being cut, and memory is bounded by the groups in flight and not by the list (see `run`).
 
+mod answers;
 mod run;
 
 use std::process;
@@ -19,6 +20,7 @@ use crate::model::Model;
 use crate::page::{ByteSpan, CharSpan, Page};
 use crate::pieces::{self, Unit, Windows};
 use crate::pool::{self, Pool};
+use crate::scores::relevance::Lexical;
 use crate::tokens::{Role, TokenPage, Tokens};
 use crate::vectors::Conductor;
 use run::Run;
@@ -61,6 +63,10 @@ pub struct Question {
     pub unit: Unit,
     /// How long windows are and how far apart.
     pub windows: Windows,
+    /// Whether sentences are ranked and passages grown from them, or windows are returned as they are. Only sentences grow.
+    pub grow: bool,
+    /// How much words count against meaning.
+    pub lexical: Lexical,
     /// What a page's highlights are bound by.
     pub bounds: Bounds,
 }
@@ -75,8 +81,12 @@ pub struct Answers {
     pub ends: Vec<i64>,
     /// For each highlight its start and its end in characters, one behind the other.
     pub spans: Vec<i64>,
-    /// For each highlight its score.
+    /// For each highlight its score, from 0 to 1 (see [`crate::scores::relevance`]).
     pub scores: Vec<f32>,
+    /// For each highlight the best cosine of the pieces in it.
+    pub cosines: Vec<f32>,
+    /// For each highlight the best BM25 of the pieces in it; 0 where words did not count.
+    pub lexicals: Vec<f32>,
     /// For each highlight the index of its page.
     pub pages: Vec<i64>,
     /// For each highlight the index of its query.
@@ -163,7 +173,7 @@ impl Engine {
         check_length(text)?;
         self.pool.run(call, text.len(), || {
             let page = Page::new(text);
-            let pieces = self.cut(text, unit, windows)?;
+            let pieces = windows.over(&self.units(text, unit)?);
             Ok(pieces.into_iter().map(|piece| page.chars(piece)).collect())
         })
     }
@@ -204,17 +214,18 @@ impl Engine {
         self.check_process()?;
         check_pairing(queries, pages, pairing)?;
         queries.iter().chain(pages).try_for_each(|text| check_length(text))?;
-        let mut run =
-            Run { engine: self, conductor: self.conductor()?, pages, pairing, question, call, work: Work::default() };
-        let queries = run.encode_queries(queries)?;
-        let answers = run.answer(&queries)?;
+        let conductor = self.conductor()?;
+        let mut run = Run { engine: self, conductor, queries, pages, pairing, question, call, work: Work::default() };
+        let vectors = run.encode_queries()?;
+        let answers = run.answer(&vectors)?;
         Ok(Answers { work: run.work, ..answers })
     }
 
-    fn cut(&self, text: &str, unit: Unit, windows: Windows) -> Result<Vec<ByteSpan>> {
+    fn units(&self, text: &str, unit: Unit) -> Result<Vec<ByteSpan>> {
         match unit {
-            Unit::Sentence | Unit::Word => pieces::parse_pieces(text, unit, windows),
-            Unit::Token => Ok(windows.over(&self.tokens.units(text)?)),
+            Unit::Sentence => Ok(pieces::sentences(text)),
+            Unit::Word => Ok(pieces::words(text)),
+            Unit::Token => self.tokens.units(text),
         }
     }
 

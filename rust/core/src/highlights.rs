@@ -1,9 +1,14 @@
 //! Highlights: the best pieces of a page that do not overlap, within the caller's bounds.
 
+mod passages;
+
 use std::collections::BTreeMap;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::page::{ByteSpan, Page};
+use crate::scores::relevance::relevance;
+
+pub use passages::{Passage, choose_passages};
 
 /// How many highlights of a page are returned where the caller says neither a count nor a budget.
 pub const DEFAULT_TOP_K: usize = 3;
@@ -27,13 +32,13 @@ pub struct Bounds {
     order: Order,
 }
 
-/// A piece and its score.
+/// A piece that was chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Scored {
-    /// Where it is.
-    pub span: ByteSpan,
-    /// How well it answers, from -1 to 1.
-    pub score: f32,
+pub struct Chosen {
+    /// Which of the pieces.
+    pub piece: usize,
+    /// How well it answers.
+    pub relevance: f32,
 }
 
 impl Order {
@@ -77,13 +82,22 @@ impl Bounds {
             order,
         })
     }
+
+    /// What `min_score` asks of a piece's relevance.
+    fn min_relevance(&self) -> f32 {
+        match self.min_score {
+            all if all <= 0.0 => f32::NEG_INFINITY,
+            none if none >= 1.0 => f32::INFINITY,
+            least => relevance(least),
+        }
+    }
 }
 
 /// The best pieces of a page: each overlaps none better than itself; ties go to the one that stands first.
 #[must_use]
-pub fn choose(page: &Page, pieces: &[ByteSpan], scores: &[f32], bounds: &Bounds) -> Vec<Scored> {
-    let mut best: Vec<usize> = (0..pieces.len()).filter(|piece| scores[*piece] >= bounds.min_score).collect();
-    best.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b)));
+pub fn choose(page: &Page, pieces: &[ByteSpan], relevance: &[f32], bounds: &Bounds) -> Vec<Chosen> {
+    let mut best: Vec<usize> = (0..pieces.len()).filter(|piece| relevance[*piece] >= bounds.min_relevance()).collect();
+    best.sort_by(|a, b| relevance[*b].total_cmp(&relevance[*a]).then(a.cmp(b)));
     let mut taken: BTreeMap<usize, usize> = BTreeMap::new();
     let mut chosen = Vec::new();
     let mut left = bounds.max_chars;
@@ -102,10 +116,10 @@ pub fn choose(page: &Page, pieces: &[ByteSpan], scores: &[f32], bounds: &Bounds)
         }
         left -= length;
         taken.insert(span.start, span.end);
-        chosen.push(Scored { span, score: scores[piece] });
+        chosen.push(Chosen { piece, relevance: relevance[piece] });
     }
     if bounds.order == Order::Position {
-        chosen.sort_by_key(|scored| scored.span.start);
+        chosen.sort_by_key(|chosen| pieces[chosen.piece].start);
     }
     chosen
 }
@@ -133,13 +147,13 @@ mod tests {
             // The plain way: look at every pair.
             let mut order: Vec<usize> = (0..pieces.len()).collect();
             order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b)));
-            let mut expected: Vec<Scored> = Vec::new();
+            let mut expected: Vec<Chosen> = Vec::new();
             for piece in order {
-                let free = expected.iter().all(|taken| !taken.span.overlaps(pieces[piece]));
-                let used: usize = expected.iter().map(|taken| taken.span.len()).sum();
+                let free = expected.iter().all(|taken| !pieces[taken.piece].overlaps(pieces[piece]));
+                let used: usize = expected.len() * length;
                 let room = used + length <= usize::try_from(max_chars).unwrap();
                 if free && room && expected.len() < usize::try_from(top_k).unwrap() {
-                    expected.push(Scored { span: pieces[piece], score: scores[piece] });
+                    expected.push(Chosen { piece, relevance: scores[piece] });
                 }
             }
             prop_assert_eq!(chosen, expected);
@@ -154,6 +168,7 @@ mod tests {
         let count = |bounds: Result<Bounds>| choose(&page, &pieces, &scores, &bounds.unwrap()).len();
         assert_eq!(count(Bounds::new(None, None, None, Order::Score)), DEFAULT_TOP_K);
         assert_eq!(count(Bounds::new(None, Some(7), None, Order::Score)), 7);
-        assert_eq!(count(Bounds::new(Some(9), None, Some(18.0), Order::Score)), 2);
+        assert_eq!(count(Bounds::new(Some(9), None, Some(1.0), Order::Score)), 0);
+        assert_eq!(count(Bounds::new(Some(30), None, Some(0.5), Order::Score)), 18);
     }
 }

@@ -1,4 +1,6 @@
-//! Scores: a query's vector against those of the pieces.
+//! Scores: a query against the pieces, by meaning (the cosine of vectors) and by words (BM25, see [`crate::terms`]).
+
+pub mod relevance;
 
 /// The cosine of a query with each of the vectors that lie one behind the other in `vectors`.
 ///

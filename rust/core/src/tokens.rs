@@ -62,6 +62,8 @@ pub struct TokenPage {
     rows: Vec<Row>,
     /// Windows that were longer than the model allows and were cut at the limit.
     pub truncated: usize,
+    /// Characters that are no white space, for each token: near one where the tokenizer does not know the script.
+    pub characters_per_token: f32,
 }
 
 /// A window's ids: special ids, an edge, a slice of the page, another edge, special ids. All are ranges of `TokenPage::ids`.
@@ -194,6 +196,8 @@ impl Tokens {
             page.rows.push(Row { parts: [whole, 0..0, 0..0, 0..0, 0..0] });
             page.truncated += usize::from(cut);
         }
+        let characters = texts.iter().map(|text| visible_characters(text)).sum();
+        page.characters_per_token = ratio(characters, page.ids.len());
         Ok(page)
     }
 
@@ -217,9 +221,11 @@ impl Tokens {
             let encode = |span: &ByteSpan| Ok(signed(self.encode(self.segment(text, *span))?.get_ids()));
             group.iter().map(encode).collect::<Result<Vec<_>>>()
         })?;
-        let mut page = TokenPage { ids: Vec::new(), rows: Vec::with_capacity(pieces.len()), truncated: 0 };
+        let mut page = TokenPage { rows: Vec::with_capacity(pieces.len()), ..TokenPage::default() };
         let starts: Vec<u32> =
             std::iter::once(0).chain(encoded.iter().flatten().map(|ids| append(&mut page.ids, ids).end)).collect();
+        let characters: usize = segments.spans.iter().map(|span| visible_characters(span.of(text))).sum();
+        page.characters_per_token = ratio(characters, page.ids.len());
         let prefix = append(&mut page.ids, &self.prefix);
         let suffix = append(&mut page.ids, &self.suffix);
         let prompt_ids = self.encode(if prompt_alone { self.without_last_space(prompt) } else { "" })?;
@@ -400,6 +406,15 @@ fn cut_at(parts: &mut [Range<u32>], room: usize) -> bool {
         left -= part.end - part.start;
     }
     cut
+}
+
+fn visible_characters(text: &str) -> usize {
+    text.chars().filter(|c| !c.is_whitespace()).count()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "an average, of which one digit is used")]
+fn ratio(characters: usize, tokens: usize) -> f32 {
+    characters as f32 / tokens.max(1) as f32
 }
 
 fn append(ids: &mut Vec<i32>, more: &[i32]) -> Range<u32> {

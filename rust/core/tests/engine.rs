@@ -12,6 +12,7 @@ use pullquote_core::error::ErrorKind;
 use pullquote_core::highlights::{Bounds, Order};
 use pullquote_core::model::Model;
 use pullquote_core::pieces::{Unit, Windows};
+use pullquote_core::scores::relevance::Lexical;
 use pullquote_core::tokens::{Role, Tokens};
 
 fn engine(encoder: FakeEncoder) -> Engine {
@@ -27,6 +28,8 @@ fn question() -> Question {
     Question {
         unit: Unit::Sentence,
         windows: Windows::new(2, 1, false).unwrap(),
+        grow: true,
+        lexical: Lexical::Auto,
         bounds: Bounds::new(Some(4), None, None, Order::Score).unwrap(),
     }
 }
@@ -223,5 +226,6 @@ fn windows_over_the_limit_are_counted() {
     let engine = engine(FakeEncoder::new(1, true, Poison::default()));
     let page = format!("{}moon. The bread.", "cat ".repeat(80));
     let answers = ask(&engine, "cat", &[page]);
-    assert_eq!((answers.work.pieces, answers.work.truncated), (1, 1));
+    // One window of both sentences, and the sentences.
+    assert_eq!((answers.work.pieces, answers.work.truncated), (3, 2));
 }

@@ -3,11 +3,12 @@
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2};
 use pullquote_core::engine::{Answers, Engine, Pairing, Question};
-use pullquote_core::error::{Error, ErrorKind};
+use pullquote_core::error::ErrorKind;
 use pullquote_core::highlights::{Bounds, Order};
 use pullquote_core::model::Model;
 use pullquote_core::page::CharSpan;
 use pullquote_core::pieces::{Unit, Windows};
+use pullquote_core::scores::relevance::Lexical;
 use pullquote_core::tokens::Role;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -23,9 +24,11 @@ pub(crate) struct Highlighter {
     engine: Engine,
 }
 
-/// Spans, scores, pages, queries and ends (see `Answers`), and what was done.
+/// Spans, scores, cosines, lexical scores, pages, queries and ends (see `Answers`), and what was done.
 type HighlightColumns<'py> = (
     Bound<'py, PyArray2<i64>>,
+    Bound<'py, PyArray1<f32>>,
+    Bound<'py, PyArray1<f32>>,
     Bound<'py, PyArray1<f32>>,
     Bound<'py, PyArray1<i64>>,
     Bound<'py, PyArray1<i64>>,
@@ -56,6 +59,8 @@ impl Highlighter {
         highlight_length: i64,
         step_size: i64,
         allow_gaps: bool,
+        grow: bool,
+        lexical: Option<f64>,
         top_k: Option<i64>,
         max_chars: Option<i64>,
         min_score: Option<f64>,
@@ -70,8 +75,15 @@ impl Highlighter {
             "one_page" => Pairing::OnePage,
             _ => return Err(raise(ErrorKind::Internal, &format!("unknown pairing {pairing:?}"))),
         };
-        let question = question(unit, highlight_length, step_size, allow_gaps, top_k, max_chars, min_score, order)
-            .map_err(Failure)?;
+        let windows = Windows::new(highlight_length, step_size, allow_gaps);
+        let bounds = Order::parse(order).and_then(|order| Bounds::new(top_k, max_chars, min_score, order));
+        let question = Question {
+            unit: Unit::parse(unit).map_err(Failure)?,
+            windows: windows.map_err(Failure)?,
+            grow,
+            lexical: Lexical::new(lexical).map_err(Failure)?,
+            bounds: bounds.map_err(Failure)?,
+        };
         let answers = leave_python(py, timeout, |call| {
             let queries: Vec<&str> = queries.iter().map(|query| &**query).collect();
             let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
@@ -144,24 +156,6 @@ impl Drop for Highlighter {
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "the options of one call, checked in one place")]
-fn question(
-    unit: &str,
-    highlight_length: i64,
-    step_size: i64,
-    allow_gaps: bool,
-    top_k: Option<i64>,
-    max_chars: Option<i64>,
-    min_score: Option<f64>,
-    order: &str,
-) -> Result<Question, Error> {
-    Ok(Question {
-        unit: Unit::parse(unit)?,
-        windows: Windows::new(highlight_length, step_size, allow_gaps)?,
-        bounds: Bounds::new(top_k, max_chars, min_score, Order::parse(order)?)?,
-    })
-}
-
 /// Hands the answers' columns to numpy, which owns them from then on: nothing is copied.
 fn columns(py: Python<'_>, answers: Answers) -> PyResult<HighlightColumns<'_>> {
     let work = PyDict::new(py);
@@ -178,6 +172,8 @@ fn columns(py: Python<'_>, answers: Answers) -> PyResult<HighlightColumns<'_>> {
     Ok((
         matrix(py, answers.spans.len() / 2, 2, answers.spans)?,
         answers.scores.into_pyarray(py),
+        answers.cosines.into_pyarray(py),
+        answers.lexicals.into_pyarray(py),
         answers.pages.into_pyarray(py),
         answers.queries.into_pyarray(py),
         answers.ends.into_pyarray(py),

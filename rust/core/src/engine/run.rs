@@ -5,14 +5,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::answers::choose_answers;
 use super::{Answers, Engine, Pairing, Question, Work, all_rows, token_count};
 use crate::batches::RowSource;
 use crate::call::{self, Call};
 use crate::error::Result;
-use crate::highlights::{Scored, choose};
 use crate::page::{ByteSpan, Page};
 use crate::pool;
 use crate::scores::cosines;
+use crate::terms::{Language, PageTerms, guess_language};
 use crate::tokens::{Role, TokenPage};
 use crate::vectors::{Conductor, Pending};
 
@@ -25,11 +26,17 @@ const JOB_ROWS: usize = 4096;
 /// Jobs of one call that may be unfinished; beyond it the caller waits before it cuts more.
 const JOBS_IN_FLIGHT: usize = 4;
 
-/// A page that was cut and tokenized.
-struct Prepared<'text> {
-    page: Page<'text>,
-    pieces: Vec<ByteSpan>,
-    tokens: Arc<TokenPage>,
+/// A page that was cut, tokenized and read for its words.
+pub(super) struct Prepared<'text> {
+    pub(super) page: Page<'text>,
+    /// The page's units.
+    pub(super) units: Vec<ByteSpan>,
+    /// The windows over them.
+    pub(super) ranges: Vec<Range<usize>>,
+    /// The page's words, where they count.
+    pub(super) terms: Option<(PageTerms, Language)>,
+    /// The ids of the windows, then those of the units where these are looked at too.
+    pub(super) tokens: Arc<TokenPage>,
     cutting: Duration,
     tokenizing: Duration,
 }
@@ -41,6 +48,7 @@ type Share = (usize, usize);
 pub(super) struct Run<'run, 'text> {
     pub(super) engine: &'run Engine,
     pub(super) conductor: Arc<Conductor>,
+    pub(super) queries: &'run [&'run str],
     pub(super) pages: &'run [&'text str],
     pub(super) pairing: Pairing,
     pub(super) question: &'run Question,
@@ -49,16 +57,16 @@ pub(super) struct Run<'run, 'text> {
 }
 
 /// A page that waits for its scores.
-struct Open<'text> {
-    prepared: Prepared<'text>,
-    /// For each query that goes with the page, its index and the scores so far.
-    scores: Vec<(usize, Vec<f32>)>,
+pub(super) struct Open<'text> {
+    pub(super) prepared: Prepared<'text>,
+    /// For each query that goes with the page, its index and the cosines so far, in the order of the rows.
+    pub(super) cosines: Vec<(usize, Vec<f32>)>,
 }
 
 impl<'text> Run<'_, 'text> {
-    pub(super) fn encode_queries(&mut self, queries: &[&str]) -> Result<Vec<Vec<f32>>> {
+    pub(super) fn encode_queries(&mut self) -> Result<Vec<Vec<f32>>> {
         let began = Instant::now();
-        let page = self.engine.tokens.texts(queries, Role::Query, &|| Ok(()))?;
+        let page = self.engine.tokens.texts(self.queries, Role::Query, &|| Ok(()))?;
         let rows = all_rows(&Arc::new(page));
         self.work.tokens += token_count(&rows);
         self.work.tokenizing += began.elapsed();
@@ -69,20 +77,18 @@ impl<'text> Run<'_, 'text> {
         Ok(vectors.chunks_exact(dimension).map(<[f32]>::to_vec).collect())
     }
 
-    /// Group after group: cut and tokenize, hand in, and take back what is finished.
+    /// Group after group: cut and tokenize, hand in, and take back what is finished. Then choose: what a score means
+    /// depends on all the pages.
     pub(super) fn answer(&mut self, queries: &[Vec<f32>]) -> Result<Answers> {
-        let mut open: VecDeque<(usize, Open<'text>)> = VecDeque::new();
+        let mut open: Vec<Open<'text>> = Vec::with_capacity(self.pages.len());
         let mut jobs: VecDeque<(Vec<Share>, Pending)> = VecDeque::new();
-        let mut answers = Answers::default();
         for group in groups(self.pages) {
             let first = group.start;
             for (offset, prepared) in self.prepare(group)?.into_iter().enumerate() {
-                let page = first + offset;
-                let scores = self.queries_of(page, queries.len()).map(|query| (query, Vec::new())).collect();
-                open.push_back((page, Open { prepared, scores }));
+                let queries = self.queries_of(first + offset, queries.len());
+                open.push(Open { prepared, cosines: queries.map(|query| (query, Vec::new())).collect() });
             }
-            let from = open.len() - open.iter().rev().take_while(|(page, _)| *page >= first).count();
-            for (shares, rows) in jobs_of(open.iter().skip(from)) {
+            for (shares, rows) in jobs_of(open.iter().enumerate().skip(first)) {
                 while jobs.len() >= JOBS_IN_FLIGHT {
                     self.take_back(&mut jobs, &mut open, queries)?;
                 }
@@ -90,13 +96,13 @@ impl<'text> Run<'_, 'text> {
                 let pending = self.conductor.submit(rows, self.engine.spec.dimension, self.call)?;
                 jobs.push_back((shares, pending));
             }
-            self.close_complete(&mut open, &mut answers);
         }
         while !jobs.is_empty() {
             self.take_back(&mut jobs, &mut open, queries)?;
-            self.close_complete(&mut open, &mut answers);
         }
-        self.close_complete(&mut open, &mut answers);
+        let began = Instant::now();
+        let answers = choose_answers(&open, self.queries, self.question);
+        self.work.choosing += began.elapsed();
         Ok(answers)
     }
 
@@ -111,11 +117,20 @@ impl<'text> Run<'_, 'text> {
                 call::check(&stop, deadline)?;
                 let began = Instant::now();
                 let page = Page::new(text);
-                let pieces = engine.cut(text, question.unit, question.windows)?;
+                let units = engine.units(text, question.unit)?;
+                let ranges: Vec<Range<usize>> = question.windows.ranges(units.len()).collect();
+                let mut pieces = question.windows.over(&units);
+                if question.looks_at_units() {
+                    pieces.extend(&units);
+                }
                 let cut = Instant::now();
                 let go_on = || call::check(&stop, deadline);
                 let tokens = Arc::new(engine.tokens.page(text, &pieces, &go_on)?);
-                Ok(Prepared { page, pieces, tokens, cutting: cut - began, tokenizing: cut.elapsed() })
+                let terms = question.lexical.may_count().then(|| {
+                    let language = guess_language(text);
+                    (PageTerms::new(text, &units, language), language)
+                });
+                Ok(Prepared { page, units, ranges, terms, tokens, cutting: cut - began, tokenizing: cut.elapsed() })
             })
         })?;
         // The pages' own times add up over threads; they share out the caller's.
@@ -128,7 +143,7 @@ impl<'text> Run<'_, 'text> {
         self.work.cutting += elapsed.mul_f64(share);
         self.work.tokenizing += elapsed.mul_f64(1.0 - share);
         for page in &prepared {
-            self.work.pieces += page.pieces.len();
+            self.work.pieces += page.tokens.len();
             self.work.truncated += page.tokens.truncated;
         }
         Ok(prepared)
@@ -146,7 +161,7 @@ impl<'text> Run<'_, 'text> {
     fn take_back(
         &mut self,
         jobs: &mut VecDeque<(Vec<Share>, Pending)>,
-        open: &mut VecDeque<(usize, Open<'text>)>,
+        open: &mut [Open<'text>],
         queries: &[Vec<f32>],
     ) -> Result<()> {
         let Some((shares, pending)) = jobs.pop_front() else { return Ok(()) };
@@ -158,36 +173,12 @@ impl<'text> Run<'_, 'text> {
         for (page, rows) in shares {
             let (mine, others) = rest.split_at(rows * self.engine.spec.dimension);
             rest = others;
-            let first = open.front().map_or(0, |(first, _)| *first);
-            for (query, scores) in &mut open[page - first].1.scores {
+            for (query, scores) in &mut open[page].cosines {
                 scores.extend(cosines(&queries[*query], mine));
             }
         }
         self.work.choosing += began.elapsed();
         Ok(())
-    }
-
-    /// Chooses on the pages at the front that have all their scores.
-    fn close_complete(&mut self, open: &mut VecDeque<(usize, Open<'text>)>, answers: &mut Answers) {
-        let began = Instant::now();
-        while open
-            .front()
-            .is_some_and(|(_, page)| page.scores.iter().all(|(_, scores)| scores.len() == page.prepared.pieces.len()))
-        {
-            let Some((page, Open { prepared, scores })) = open.pop_front() else { break };
-            for (query, scores) in scores {
-                let chosen = choose(&prepared.page, &prepared.pieces, &scores, &self.question.bounds);
-                for Scored { span, score } in chosen {
-                    let span = prepared.page.chars(span);
-                    answers.spans.extend([column(span.start), column(span.end)]);
-                    answers.scores.push(score);
-                    answers.pages.push(column(page));
-                    answers.queries.push(column(query));
-                }
-                answers.ends.push(column(answers.scores.len()));
-            }
-        }
-        self.work.choosing += began.elapsed();
     }
 }
 
@@ -207,7 +198,7 @@ fn groups(pages: &[&str]) -> Vec<Range<usize>> {
 
 /// The rows of pages in jobs of at most [`JOB_ROWS`].
 fn jobs_of<'open, 'text: 'open>(
-    pages: impl Iterator<Item = &'open (usize, Open<'text>)>,
+    pages: impl Iterator<Item = (usize, &'open Open<'text>)>,
 ) -> Vec<(Vec<Share>, Vec<RowSource>)> {
     let mut jobs: Vec<(Vec<Share>, Vec<RowSource>)> = Vec::new();
     for (page, Open { prepared, .. }) in pages {
@@ -222,16 +213,11 @@ fn jobs_of<'open, 'text: 'open>(
             };
             let rest = rows.split_off(room.min(rows.len()));
             if let Some((shares, filled)) = jobs.last_mut() {
-                shares.push((*page, rows.len()));
+                shares.push((page, rows.len()));
                 filled.append(&mut rows);
             }
             rows = rest;
         }
     }
     jobs
-}
-
-/// A count or an index, as numpy's default integer.
-fn column(value: usize) -> i64 {
-    i64::try_from(value).expect("nothing in memory has 2^63 parts")
 }

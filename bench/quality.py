@@ -1,0 +1,192 @@
+"""Claim: the passages that come back hold the answer, and little else.
+
+Runs the product over pages with questions and answers, and prints for each set, as means over its questions:
+
+- ``hit@k``: the answer (every span of it, where the set needs all) lies in the union of the k best passages
+- ``hit@Nc``: the same, for what comes back when N characters are allowed
+- ``chars@k``: characters in that union; ``IoU@1``: characters of the best passage against the answer's sentences
+- ``bad``: passages that break a law: out of range, empty, overlapping, over the budget; it must be 0
+
+A set is a ``.jsonl.gz`` file, a page a line:
+``{"text", "questions": [{"q", "answers": [{"text", "start"}], "need"?}]}`` with offsets in characters.
+
+    .venv/bin/python bench/quality.py DIR_OR_FILE... --questions 10
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import itertools
+import json
+import random
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import pullquote
+
+TOP_KS = (1, 3, 5)
+BUDGETS = (500, 1000, 2000)
+COLUMNS = [f"hit@{k}" for k in TOP_KS] + [f"hit@{c}c" for c in BUDGETS] + ["IoU@1", "chars@1", "chars@3", "bad"]
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question, the spans that answer it, and whether all of them are needed."""
+
+    text: str
+    answers: list[Span]
+    needs_all: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page and the questions that are asked of it."""
+
+    text: str
+    questions: list[Question]
+
+
+def load(path: Path, pages: int, concat: int) -> list[Page]:
+    """Read a set; `concat` neighbours become one longer page, and `pages` of 0 means all of them."""
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    loaded = []
+    for first in range(0, len(rows), concat):
+        text, questions = "", []
+        for row in rows[first : first + concat]:
+            base = len(text) + 2 * bool(text)
+            text = f"{text}\n\n{row['text']}" if text else row["text"]
+            questions += [_question(question, base) for question in row["questions"]]
+        loaded.append(Page(text, questions))
+    return loaded[:pages] if pages else loaded
+
+
+def _question(row: dict[str, Any], base: int) -> Question:
+    answers = [(base + answer["start"], base + answer["start"] + len(answer["text"])) for answer in row["answers"]]
+    return Question(row["q"], answers, row.get("need") == "all")
+
+
+def covered(spans: Sequence[Span], length: int) -> NDArray[np.bool_]:
+    """Which characters of a page lie in one of the spans; white space between two neighbours joins them."""
+    mask = np.zeros(length, dtype=bool)
+    ordered = sorted(spans)
+    for place, (start, end) in enumerate(ordered):
+        mask[start:end] = True
+        if place and start <= ordered[place - 1][1] + 1:
+            mask[ordered[place - 1][1] : start] = True
+    return mask
+
+
+def judge(page: Page, question: Question, best: list[Span], filled: dict[int, list[Span]]) -> dict[str, float]:
+    """All figures of one question."""
+    length = len(page.text)
+
+    def hit(spans: Sequence[Span]) -> float:
+        mask = covered(spans, length)
+        found = [bool(mask[start:end].all()) for start, end in question.answers]
+        return float(all(found) if question.needs_all else any(found))
+
+    row = {f"hit@{k}": hit(best[:k]) for k in TOP_KS}
+    row |= {f"chars@{k}": float(covered(best[:k], length).sum()) for k in (1, 3)}
+    row |= {f"hit@{budget}c": hit(spans) for budget, spans in filled.items()}
+    first, context = covered(best[:1], length), covered(_context(page, question), length)
+    row["IoU@1"] = float((first & context).sum() / max(1, (first | context).sum()))
+    row["bad"] = float(_broken(best, length, None) + sum(_broken(s, length, b) for b, s in filled.items()))
+    return row
+
+
+def _context(page: Page, question: Question) -> list[Span]:
+    """The sentences that hold the shortest answer, or all answers where all are needed."""
+    if question.needs_all:
+        return question.answers
+    answer = min(question.answers, key=lambda span: span[1] - span[0])
+    sentences = pullquote.parse_pieces(page.text, 1, 1)
+    held = sentences[(sentences[:, 0] < answer[1]) & (sentences[:, 1] > answer[0])]
+    return [(int(start), int(end)) for start, end in held] or [answer]
+
+
+def _broken(spans: list[Span], length: int, budget: int | None) -> int:
+    bad = sum(not 0 <= start < end <= length for start, end in spans)
+    ordered = sorted(spans)
+    bad += sum(first[1] > second[0] for first, second in itertools.pairwise(ordered))
+    return bad + (budget is not None and sum(end - start for start, end in spans) > budget)
+
+
+def ask(highlighter: pullquote.Highlighter, page: Page, options: dict[str, Any]) -> list[list[Span]]:
+    """Spans for each question, the page encoded once."""
+    result = highlighter.highlights([question.text for question in page.questions], [page.text], **options)
+    return [[(highlight.start, highlight.end) for highlight in found] for found in result]
+
+
+def evaluate(highlighter: pullquote.Highlighter, pages: list[Page], options: dict[str, Any]) -> dict[str, float]:
+    """Means over the questions of a set."""
+    rows = []
+    for page in pages:
+        best = ask(highlighter, page, options | {"top_k": max(TOP_KS)})
+        filled = {budget: ask(highlighter, page, options | {"max_chars": budget}) for budget in BUDGETS}
+        for place, question in enumerate(page.questions):
+            rows.append(judge(page, question, best[place], {budget: spans[place] for budget, spans in filled.items()}))
+    total = {column: sum(row[column] for row in rows) for column in COLUMNS}
+    return {column: value if column == "bad" else value / len(rows) for column, value in total.items()}
+
+
+def sample(path: Path, arguments: argparse.Namespace) -> list[Page]:
+    """The pages and questions of a set that are asked, the same ones every time."""
+    pages = load(path, arguments.pages, arguments.concat or (6 if path.name.startswith("xquad") else 1))
+    count = max(arguments.questions, 25 if len(pages) < 5 else 0, 80 if len(pages) == 1 else 0)
+    rng = random.Random(0)  # noqa: S311 - which questions are asked is no secret
+    return [Page(page.text, rng.sample(page.questions, min(count, len(page.questions)))) for page in pages]
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "meaning alone": {"lexical": 0.0},
+    "words alone": {"lexical": 1.0},
+    "windows": {"grow": False},
+    "windows by cosine": {"grow": False, "lexical": 0.0},
+}
+
+
+def main() -> None:
+    """Print the table, a row for each set and variant."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sets", nargs="+", type=Path, help="files, or folders of them")
+    parser.add_argument("--pages", type=int, default=12, help="pages a set, 0 for all (default %(default)s)")
+    parser.add_argument("--questions", type=int, default=10, help="questions a page (default %(default)s)")
+    parser.add_argument("--concat", type=int, default=0, help="join so many pages (default: 6 for xquad, else 1)")
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=["default"])
+    parser.add_argument("--model", help="a model's directory")
+    parser.add_argument("--json", type=Path, help="append a line for each row to this file")
+    arguments = parser.parse_args()
+    files = [file for path in arguments.sets for file in (sorted(path.glob("*.jsonl.gz")) if path.is_dir() else [path])]
+    if not files:
+        sys.exit(f"no .jsonl.gz file in {', '.join(map(str, arguments.sets))}")
+    print("| set | n | variant | " + " | ".join(COLUMNS) + " | s |")
+    print("|---" * (len(COLUMNS) + 4) + "|")
+    with pullquote.Highlighter(arguments.model) as highlighter:
+        for file in files:
+            pages = sample(file, arguments)
+            name, count = file.name.removesuffix(".jsonl.gz"), sum(len(page.questions) for page in pages)
+            for variant in arguments.variants:
+                began = time.perf_counter()
+                row = evaluate(highlighter, pages, VARIANTS[variant])
+                cells = [f"{row[c]:.0f}" if c.startswith(("chars", "bad")) else f"{row[c]:.3f}" for c in COLUMNS]
+                seconds = time.perf_counter() - began
+                print(f"| {name} | {count} | {variant} | " + " | ".join(cells) + f" | {seconds:.0f} |", flush=True)
+                if arguments.json:
+                    with arguments.json.open("a") as out:
+                        print(json.dumps({"set": name, "n": count, "variant": variant, **row}), file=out)
+
+
+if __name__ == "__main__":
+    main()
