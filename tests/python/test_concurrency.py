@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,15 @@ def test_two_calls_overlap(pages: dict[str, str]) -> None:
     assert overlap > longest / 2
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Python's own handler: whoever started the tests in the background made SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_ends_a_long_call_and_leaves_the_highlighter_usable(
     highlighter: Highlighter, whole_pages: dict[str, str]
 ) -> None:
