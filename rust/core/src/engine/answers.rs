@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::run::Open;
-use super::{Answers, Question};
+use super::{Answers, Pairing, Question};
 use crate::highlights::{choose, choose_passages};
 use crate::page::ByteSpan;
 use crate::pieces::Unit;
@@ -39,13 +39,13 @@ struct Row {
 }
 
 /// Chooses on all pages, query after query.
-pub(super) fn choose_answers(open: &[Open], queries: &[&str], question: &Question) -> Answers {
+pub(super) fn choose_answers(open: &[Open], queries: &[&str], pairing: Pairing, question: &Question) -> Answers {
     let mut answers = Answers::default();
     for (number, query) in queries.iter().enumerate() {
-        let spoken: Vec<Spoken> = open
-            .iter()
-            .enumerate()
-            .filter_map(|(page, open)| {
+        let pages = if pairing == Pairing::EachItsOwn { number..number + 1 } else { 0..open.len() };
+        let spoken: Vec<Spoken> = pages
+            .filter_map(|page| {
+                let open = &open[page];
                 let (_, cosines) = open.cosines.iter().find(|(asked, _)| *asked == number)?;
                 let (windows, units) = cosines.split_at(open.prepared.ranges.len());
                 let cosine = Evidence { windows: windows.to_vec(), units: units.to_vec() };

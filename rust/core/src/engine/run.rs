@@ -101,7 +101,7 @@ impl<'text> Run<'_, 'text> {
             self.take_back(&mut jobs, &mut open, queries)?;
         }
         let began = Instant::now();
-        let answers = choose_answers(&open, self.queries, self.question);
+        let answers = choose_answers(&open, self.queries, self.pairing, self.question);
         self.work.choosing += began.elapsed();
         Ok(answers)
     }
