@@ -188,14 +188,10 @@ def _embed(options: argparse.Namespace) -> int:
     lines = _read(options.file, options.encoding).splitlines()
     with _highlighter(options) as highlighter:
         # The array is on disk as it grows: its size is known, its memory is not needed at once.
-        if not lines:
-            vectors = np.zeros((0, highlighter.dimension), dtype=np.float32)
-            np.save(options.output, vectors)
-        else:
-            progress: tqdm[NoReturn]
-            with tqdm(total=len(lines), unit="text", disable=len(lines) < GROUP_LINES or None) as progress:
-                rows = _rows(highlighter, lines, options.role, progress)
-                _write_npy(options.output, (len(lines), highlighter.dimension), rows)
+        progress: tqdm[NoReturn]
+        with tqdm(total=len(lines), unit="text", disable=len(lines) < GROUP_LINES or None) as progress:
+            rows = _rows(highlighter, lines, options.role, progress)
+            _write_npy(options.output, (len(lines), highlighter.dimension), rows)
         shape = [len(lines), highlighter.dimension]
     if options.json:
         print(json.dumps({"output": str(options.output), "shape": shape, "dtype": "float32"}))

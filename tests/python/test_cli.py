@@ -83,6 +83,14 @@ def test_embed_writes_an_array(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [out]
 
 
+def test_embed_writes_an_array_of_no_lines_where_it_was_told_to(tmp_path: Path) -> None:
+    out = tmp_path / "vectors"
+    done = run("embed", "-o", out, "-")
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.iterdir()) == [out]
+    assert np.load(out).shape == (0, 384)
+
+
 def test_the_version_names_both_wheels_and_torch() -> None:
     out = run("--version").stdout.decode().splitlines()
     assert out[:2] == [f"pullquote {pullquote.__version__}", "pullquote-torch 0.1.0"]

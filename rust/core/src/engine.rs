@@ -21,7 +21,7 @@ use crate::page::{ByteSpan, CharSpan, Page};
 use crate::pieces::{self, Unit, Windows};
 use crate::pool::{self, Pool};
 use crate::scores::relevance::Lexical;
-use crate::tokens::{Role, TokenPage, Tokens};
+use crate::tokens::{GoOn, Role, TokenPage, Tokens};
 use crate::vectors::Conductor;
 use run::Run;
 
@@ -171,9 +171,10 @@ impl Engine {
     pub fn parse_pieces(&self, text: &str, unit: Unit, windows: Windows, call: &Call) -> Result<Vec<CharSpan>> {
         self.check_process()?;
         check_length(text)?;
+        let (stop, deadline) = (call.stop().clone(), call.deadline());
         self.pool.run(call, text.len(), || {
             let page = Page::new(text);
-            let pieces = windows.over(&self.units(text, unit)?);
+            let pieces = windows.over(&self.units(text, unit, &|| call::check(&stop, deadline))?);
             Ok(pieces.into_iter().map(|piece| page.chars(piece)).collect())
         })
     }
@@ -221,11 +222,11 @@ impl Engine {
         Ok(Answers { work: run.work, ..answers })
     }
 
-    fn units(&self, text: &str, unit: Unit) -> Result<Vec<ByteSpan>> {
+    fn units(&self, text: &str, unit: Unit, go_on: &GoOn) -> Result<Vec<ByteSpan>> {
         match unit {
             Unit::Sentence => Ok(pieces::sentences(text)),
             Unit::Word => Ok(pieces::words(text)),
-            Unit::Token => self.tokens.units(text),
+            Unit::Token => self.tokens.units(text, go_on),
         }
     }
 

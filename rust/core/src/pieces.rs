@@ -12,7 +12,7 @@ mod blocks;
 mod graphemes;
 mod lines;
 mod long;
-mod marks;
+pub(crate) mod marks;
 mod sentences;
 mod windows;
 mod words;

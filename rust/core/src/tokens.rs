@@ -260,12 +260,13 @@ impl Tokens {
     }
 
     /// The spans of a text's tokens: ordered, disjoint, on character boundaries; with the white space between them they are
-    /// the whole text. Tokens that share a character (bytes of one) count as one.
+    /// the whole text. Tokens that share a character (bytes of one) count as one. `go_on` as in [`Tokens::page`].
     ///
     /// # Errors
     /// [`ErrorKind::Internal`] where the tokenizer fails.
-    pub fn units(&self, text: &str) -> Result<Vec<ByteSpan>> {
+    pub fn units(&self, text: &str, go_on: &GoOn) -> Result<Vec<ByteSpan>> {
         let chunks: Vec<Vec<usize>> = pool::map(&self.chunks(text), |chunk| {
+            go_on()?;
             let encoding = self.encode(chunk.of(text))?;
             let tokens = encoding.get_offsets().iter().filter(|(start, end)| start < end);
             Ok(tokens.map(|(start, _)| chunk.start + start).collect())

@@ -117,14 +117,14 @@ impl<'text> Run<'_, 'text> {
                 call::check(&stop, deadline)?;
                 let began = Instant::now();
                 let page = Page::new(text);
-                let units = engine.units(text, question.unit)?;
+                let go_on = || call::check(&stop, deadline);
+                let units = engine.units(text, question.unit, &go_on)?;
                 let ranges: Vec<Range<usize>> = question.windows.ranges(units.len()).collect();
                 let mut pieces = question.windows.over(&units);
                 if question.looks_at_units() {
                     pieces.extend(&units);
                 }
                 let cut = Instant::now();
-                let go_on = || call::check(&stop, deadline);
                 let tokens = Arc::new(engine.tokens.page(text, &pieces, &go_on)?);
                 let terms = question.lexical.may_count().then(|| {
                     let language = guess_language(text);

@@ -127,7 +127,7 @@ pub(super) const fn is_east_asian(c: char) -> bool {
 }
 
 /// Whether this is Thai, Lao, Khmer or Burmese: no spaces between words, no marks between sentences.
-pub(super) const fn is_southeast_asian(c: char) -> bool {
+pub(crate) const fn is_southeast_asian(c: char) -> bool {
     matches!(c, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}')
 }
 

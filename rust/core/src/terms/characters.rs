@@ -3,6 +3,8 @@
 use icu_properties::CodePointMapData;
 use icu_properties::props::GeneralCategory;
 
+use crate::pieces::marks::is_southeast_asian;
+
 /// What a character is to a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
@@ -92,10 +94,13 @@ fn by_category(c: char) -> Class {
         | Category::OtherLetter
         | Category::NonspacingMark
         | Category::SpacingMark
-        | Category::LetterNumber => match c {
-            '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' => Class::SoutheastAsian,
-            _ => Class::Letter,
-        },
+        | Category::LetterNumber => {
+            if is_southeast_asian(c) {
+                Class::SoutheastAsian
+            } else {
+                Class::Letter
+            }
+        }
         _ => Class::Other,
     }
 }
