@@ -1,4 +1,4 @@
-//! A page: one text, and the two ways to count in it.
+//! A page: one text, the two ways to count in it, and the blocks it is laid out in.
 //!
 //! Rust counts bytes, Python counts characters (Unicode code points). [`ByteSpan`] and [`CharSpan`] are two types so
 //! that they cannot be mixed; [`Page`] turns one into the other in constant time.
@@ -19,6 +19,43 @@ pub struct CharSpan {
     pub start: usize,
     /// The character after the last one.
     pub end: usize,
+}
+
+/// A stretch of a page that no sentence leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Where it lies; blocks are ordered, disjoint, and cover all that is not white space.
+    pub span: ByteSpan,
+    /// What it holds.
+    pub kind: BlockKind,
+    /// Whether it goes on with what the block before it began: a further row of its table, a further line of its code, a
+    /// further paragraph of its list item.
+    pub goes_on: bool,
+}
+
+/// What a block holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockKind {
+    /// Sentences.
+    Prose,
+    /// Sentences that belong to one item of a list.
+    Item,
+    /// A heading: one unit, which stands for nothing without what follows it.
+    Heading,
+    /// A row of a table: one unit. The first one of a table is its header.
+    Row,
+    /// A line of code: one unit.
+    Code,
+    /// A rule, or the empty line of a quote: one unit that says nothing.
+    Rule,
+}
+
+impl BlockKind {
+    /// Whether the block is one unit, and no sentences are looked for in it.
+    #[must_use]
+    pub const fn is_whole(self) -> bool {
+        !matches!(self, Self::Prose | Self::Item)
+    }
 }
 
 impl ByteSpan {

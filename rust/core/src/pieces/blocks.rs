@@ -6,23 +6,7 @@
 use super::abbreviations::{self, last_word};
 use super::lines::{Line, Marker, Shape, content, indent, lines};
 use super::marks::{is_closing, is_east_asian, is_terminal};
-use crate::page::ByteSpan;
-
-/// A stretch of text that no sentence leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Block {
-    pub(super) span: ByteSpan,
-    pub(super) kind: Kind,
-}
-
-/// What a block holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Sentences.
-    Prose,
-    /// One unit: a heading, a rule, a row of a table, a line of code.
-    Whole,
-}
+use crate::page::{Block, BlockKind, ByteSpan};
 
 /// Below this width, in characters, lines without a full stop are a menu or an address and not wrapped prose.
 const NARROWEST_WRAP: usize = 30;
@@ -35,8 +19,16 @@ const WIDEST_WRAP: usize = 200;
 
 /// The blocks of a text. `has_capitals` says whether it has capital letters, so that a small one tells something.
 pub(super) fn blocks(text: &str, has_capitals: bool) -> Vec<Block> {
-    let mut cutter =
-        Cutter { text, has_capitals, blocks: Vec::new(), group: Vec::new(), widest: 0, item: None, fence: None };
+    let mut cutter = Cutter {
+        text,
+        has_capitals,
+        blocks: Vec::new(),
+        group: Vec::new(),
+        widest: 0,
+        item: None,
+        fence: None,
+        in_table: false,
+    };
     let mut lines = lines(text).peekable();
     while let Some(line) = lines.next() {
         cutter.add(line, lines.peek());
@@ -61,6 +53,8 @@ struct Cutter<'text> {
     item: Option<usize>,
     /// The mark and the length of the fence that code is in.
     fence: Option<(u8, usize)>,
+    /// Whether the line before was a row of a table.
+    in_table: bool,
 }
 
 impl Cutter<'_> {
@@ -71,7 +65,7 @@ impl Cutter<'_> {
     fn add(&mut self, line: Line, next: Option<&Line>) {
         if let Some((mark, length)) = self.fence {
             if line.end > line.start {
-                self.push(line.start, line.end, Kind::Whole);
+                self.push(line.start, line.end, BlockKind::Code, true);
             }
             let closes =
                 |shape| matches!(shape, Shape::Fence { mark: m, length: l, bare: true } if m == mark && l >= length);
@@ -80,6 +74,7 @@ impl Cutter<'_> {
             }
             return;
         }
+        let in_table = std::mem::replace(&mut self.in_table, line.shape == Shape::Row);
         match line.shape {
             Shape::Text => self.gather(line),
             Shape::Item(marker) if self.is_wrapped_dash(&line, marker, next) => self.gather(line),
@@ -91,18 +86,24 @@ impl Cutter<'_> {
             Shape::Rule { underlines: true } if self.is_title() => {
                 let title = self.group.pop().map_or(line.start, |title| title.start);
                 self.end_group();
-                self.push(title, line.end, Kind::Whole);
+                self.push(title, line.end, BlockKind::Heading, false);
             }
             Shape::Blank => {
                 self.end_group();
                 // Nothing but the `>` of a quote.
                 if line.end > line.start {
-                    self.push(line.start, line.end, Kind::Whole);
+                    self.push(line.start, line.end, BlockKind::Rule, false);
                 }
             }
             Shape::Heading | Shape::Row | Shape::Rule { .. } | Shape::Fence { .. } => {
                 self.end_group();
-                self.push(line.start, line.end, Kind::Whole);
+                let kind = match line.shape {
+                    Shape::Heading => BlockKind::Heading,
+                    Shape::Row => BlockKind::Row,
+                    Shape::Fence { .. } => BlockKind::Code,
+                    _ => BlockKind::Rule,
+                };
+                self.push(line.start, line.end, kind, in_table && kind == BlockKind::Row);
                 if let Shape::Fence { mark, length, .. } = line.shape {
                     self.fence = Some((mark, length));
                 }
@@ -137,8 +138,8 @@ impl Cutter<'_> {
         self.group.push(line);
     }
 
-    fn push(&mut self, start: usize, end: usize, kind: Kind) {
-        self.blocks.push(Block { span: ByteSpan { start, end }, kind });
+    fn push(&mut self, start: usize, end: usize, kind: BlockKind, goes_on: bool) {
+        self.blocks.push(Block { span: ByteSpan { start, end }, kind, goes_on });
     }
 
     /// Cuts the group at its hard line ends.
@@ -147,17 +148,18 @@ impl Cutter<'_> {
         self.widest = 0;
         let item = self.item.take();
         let (Some(first), Some(last)) = (group.first(), group.last()) else { return };
-        let mut start = first.start;
+        let kind = if item.is_some() { BlockKind::Item } else { BlockKind::Prose };
+        let (mut start, mut goes_on) = (first.start, false);
         if group.len() > 1 {
             let soft = self.soft_ends(&group, item);
             for ((line, next), soft) in group.iter().zip(&group[1..]).zip(soft) {
                 if !soft {
-                    self.push(start, line.end, Kind::Prose);
-                    start = next.start;
+                    self.push(start, line.end, kind, goes_on);
+                    (start, goes_on) = (next.start, item.is_some());
                 }
             }
         }
-        self.push(start, last.end, Kind::Prose);
+        self.push(start, last.end, kind, goes_on);
     }
 
     /// For each line of the group but the last: whether its end is only wrapping.
@@ -245,34 +247,48 @@ fn first_word_width(line: &str) -> usize {
 mod tests {
     use super::*;
 
-    fn cut(text: &str) -> Vec<(&str, bool)> {
-        let is_whole = |block: &Block| block.kind == Kind::Whole;
-        blocks(text, true).iter().map(|block| (block.span.of(text), is_whole(block))).collect()
+    fn cut(text: &str) -> Vec<(&str, BlockKind, bool)> {
+        blocks(text, true).iter().map(|block| (block.span.of(text), block.kind, block.goes_on)).collect()
     }
 
     #[test]
+    #[expect(clippy::type_complexity, reason = "a table of cases")]
     fn layout_bounds_blocks() {
-        let cases: [(&str, &[(&str, bool)]); 11] = [
-            ("One\n\n \nTwo", &[("One", false), ("Two", false)]),
-            ("# Title\nText", &[("# Title", true), ("Text", false)]),
-            ("Intro.\nTitle\n===\nText", &[("Intro.", false), ("Title\n===", true), ("Text", false)]),
-            ("---\nText", &[("---", true), ("Text", false)]),
+        use BlockKind::{Code, Heading, Item, Prose, Row, Rule};
+        let cases: [(&str, &[(&str, BlockKind, bool)]); 12] = [
+            ("One\n\n \nTwo", &[("One", Prose, false), ("Two", Prose, false)]),
+            ("# Title\nText", &[("# Title", Heading, false), ("Text", Prose, false)]),
+            (
+                "Intro.\nTitle\n===\nText",
+                &[("Intro.", Prose, false), ("Title\n===", Heading, false), ("Text", Prose, false)],
+            ),
+            ("---\nText", &[("---", Rule, false), ("Text", Prose, false)]),
             (
                 "```sh\nls\n\n# x\n```\nText",
-                &[("```sh", true), ("ls", true), ("# x", true), ("```", true), ("Text", false)],
+                &[
+                    ("```sh", Code, false),
+                    ("ls", Code, true),
+                    ("# x", Code, true),
+                    ("```", Code, true),
+                    ("Text", Prose, false),
+                ],
             ),
-            ("| a |\n|---|\nx | y | z", &[("| a |", true), ("|---|", true), ("x | y | z", true)]),
+            (
+                "| a |\n|---|\nx | y | z\n\n| b |",
+                &[("| a |", Row, false), ("|---|", Row, true), ("x | y | z", Row, true), ("| b |", Row, false)],
+            ),
             (
                 "We need:\n- Apples\n  or Pears\n- Plums",
-                &[("We need:", false), ("- Apples\n  or Pears", false), ("- Plums", false)],
+                &[("We need:", Prose, false), ("- Apples\n  or Pears", Item, false), ("- Plums", Item, false)],
             ),
-            ("1. One\r\n2. Two\r\n   More", &[("1. One", false), ("2. Two\r\n   More", false)]),
+            ("- One.\n\n  Two.\n", &[("- One.", Item, false), ("  Two.", Prose, false)]),
+            ("1. One\r\n2. Two\r\n   More", &[("1. One", Item, false), ("2. Two\r\n   More", Item, false)]),
             (
                 "John Smith\n12 Main Street\nSpringfield",
-                &[("John Smith", false), ("12 Main Street", false), ("Springfield", false)],
+                &[("John Smith", Prose, false), ("12 Main Street", Prose, false), ("Springfield", Prose, false)],
             ),
-            ("One\x0ctwo\u{2028}three", &[("One", false), ("two", false), ("three", false)]),
-            ("> Quoted\n>\n> Again", &[("> Quoted", false), (">", true), ("> Again", false)]),
+            ("One\x0ctwo\u{2028}three", &[("One", Prose, false), ("two", Prose, false), ("three", Prose, false)]),
+            ("> Quoted\n>\n> Again", &[("> Quoted", Prose, false), (">", Rule, false), ("> Again", Prose, false)]),
         ];
         for (text, expected) in cases {
             assert_eq!(cut(text), expected, "{text:?}");
@@ -287,7 +303,7 @@ mod tests {
             "On the first day he went\nto town.",
             "东西南北中发白东西南北中发白东西南北中发白东西南北中发白东西\n东西南北",
         ] {
-            assert_eq!(cut(text), [(text, false)]);
+            assert_eq!(cut(text), [(text, BlockKind::Prose, false)]);
         }
     }
 

@@ -11,7 +11,7 @@ use icu_segmenter::options::SentenceBreakInvariantOptions;
 use icu_segmenter::{SentenceSegmenter, SentenceSegmenterBorrowed};
 
 use super::abbreviations::{self, Ends, last_word};
-use super::blocks::{Kind, blocks};
+use super::blocks::blocks;
 use super::graphemes::Clusters;
 use super::long::push_units;
 use super::marks::{attached_end, is_east_asian, is_opening, is_terminal};
@@ -36,16 +36,15 @@ pub fn sentences(text: &str) -> Vec<ByteSpan> {
     let has_capitals = has_capitals(text);
     let mut found = Vec::new();
     for block in blocks(text, has_capitals) {
-        match block.kind {
-            Kind::Whole => push_units(text, block.span, &mut found),
-            Kind::Prose => {
-                let prose = Prose { text: &unwrapped(block.span.of(text)), has_capitals };
-                prose.cut(|start, end| {
-                    let sentence = ByteSpan { start: block.span.start + start, end: block.span.start + end };
-                    push_units(text, sentence, &mut found);
-                });
-            }
+        if block.kind.is_whole() {
+            push_units(text, block.span, &mut found);
+            continue;
         }
+        let prose = Prose { text: &unwrapped(block.span.of(text)), has_capitals };
+        prose.cut(|start, end| {
+            let sentence = ByteSpan { start: block.span.start + start, end: block.span.start + end };
+            push_units(text, sentence, &mut found);
+        });
     }
     found
 }
