@@ -14,12 +14,14 @@ mod lines;
 mod long;
 pub(crate) mod marks;
 mod sentences;
+mod units;
 mod windows;
 mod words;
 
 use std::fmt;
 
 pub use sentences::sentences;
+pub use units::Units;
 pub use windows::Windows;
 pub use words::words;
 

@@ -6,6 +6,7 @@
 use super::abbreviations::{self, last_word};
 use super::lines::{Line, Marker, Shape, content, indent, lines};
 use super::marks::{is_closing, is_east_asian, is_terminal};
+use super::sentences::has_capitals;
 use crate::page::{Block, BlockKind, ByteSpan};
 
 /// Below this width, in characters, lines without a full stop are a menu or an address and not wrapped prose.
@@ -17,11 +18,11 @@ const NARROWEST_DASH_WRAP: usize = 20;
 /// A line of more characters than this was not wrapped: it is a paragraph of its own.
 const WIDEST_WRAP: usize = 200;
 
-/// The blocks of a text. `has_capitals` says whether it has capital letters, so that a small one tells something.
-pub(super) fn blocks(text: &str, has_capitals: bool) -> Vec<Block> {
+/// The blocks of a text.
+pub(super) fn blocks(text: &str) -> Vec<Block> {
     let mut cutter = Cutter {
         text,
-        has_capitals,
+        has_capitals: has_capitals(text),
         blocks: Vec::new(),
         group: Vec::new(),
         widest: 0,
@@ -42,6 +43,7 @@ pub(super) fn blocks(text: &str, has_capitals: bool) -> Vec<Block> {
 
 struct Cutter<'text> {
     text: &'text str,
+    /// Whether the text has capital letters, so that a small one tells something.
     has_capitals: bool,
     /// What is done.
     blocks: Vec<Block>,
@@ -248,7 +250,7 @@ mod tests {
     use super::*;
 
     fn cut(text: &str) -> Vec<(&str, BlockKind, bool)> {
-        blocks(text, true).iter().map(|block| (block.span.of(text), block.kind, block.goes_on)).collect()
+        blocks(text).iter().map(|block| (block.span.of(text), block.kind, block.goes_on)).collect()
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::blocks::blocks;
 use super::graphemes::Clusters;
 use super::long::push_units;
 use super::marks::{attached_end, is_east_asian, is_opening, is_terminal};
-use crate::page::ByteSpan;
+use crate::page::{Block, ByteSpan};
 
 static SENTENCES: LazyLock<SentenceSegmenterBorrowed<'static>> =
     LazyLock::new(|| SentenceSegmenter::new(SentenceBreakInvariantOptions::default()));
@@ -33,24 +33,32 @@ const FAR_ATTACHED: usize = 64;
 /// empty, they cover everything that is not white space, and none ends inside a grapheme cluster.
 #[must_use]
 pub fn sentences(text: &str) -> Vec<ByteSpan> {
-    let has_capitals = has_capitals(text);
     let mut found = Vec::new();
-    for block in blocks(text, has_capitals) {
-        if block.kind.is_whole() {
-            push_units(text, block.span, &mut found);
-            continue;
-        }
-        let prose = Prose { text: &unwrapped(block.span.of(text)), has_capitals };
-        prose.cut(|start, end| {
-            let sentence = ByteSpan { start: block.span.start + start, end: block.span.start + end };
-            push_units(text, sentence, &mut found);
-        });
-    }
+    cut_blocks(text, &blocks(text), |_, sentences| found.append(sentences));
     found
 }
 
+/// Hands over the sentences of each block, in order.
+pub(super) fn cut_blocks(text: &str, blocks: &[Block], mut found: impl FnMut(&Block, &mut Vec<ByteSpan>)) {
+    let has_capitals = has_capitals(text);
+    let mut sentences = Vec::new();
+    for block in blocks {
+        if block.kind.is_whole() {
+            push_units(text, block.span, &mut sentences);
+        } else {
+            let prose = Prose { text: &unwrapped(block.span.of(text)), has_capitals };
+            prose.cut(|start, end| {
+                let sentence = ByteSpan { start: block.span.start + start, end: block.span.start + end };
+                push_units(text, sentence, &mut sentences);
+            });
+        }
+        found(block, &mut sentences);
+        sentences.clear();
+    }
+}
+
 /// Whether a text has capital letters, so that a small one tells that a sentence goes on.
-fn has_capitals(text: &str) -> bool {
+pub(super) fn has_capitals(text: &str) -> bool {
     // Nearly every page has an ASCII capital near its start.
     text.bytes().any(|byte| byte.is_ascii_uppercase()) || text.chars().any(char::is_uppercase)
 }
