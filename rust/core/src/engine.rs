@@ -6,6 +6,7 @@
 
 mod answers;
 mod run;
+mod titles;
 
 use std::process;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -17,8 +18,8 @@ use crate::encoder::{Encoder, EncoderSpec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::highlights::Bounds;
 use crate::model::Model;
-use crate::page::{ByteSpan, CharSpan, Page};
-use crate::pieces::{self, Unit, Windows};
+use crate::page::{CharSpan, Page};
+use crate::pieces::{self, Unit, Units, Windows};
 use crate::pool::{self, Pool};
 use crate::scores::relevance::Lexical;
 use crate::tokens::{GoOn, Role, TokenPage, Tokens};
@@ -48,12 +49,25 @@ enum ConductorState {
 /// Which query goes with which page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pairing {
-    /// One query for every page.
-    OneQuery,
-    /// Query `i` for page `i`.
-    EachItsOwn,
-    /// Every query for the one page.
-    OnePage,
+    /// Every query with every page; each query has its own answers.
+    All,
+    /// Every query with every page; a unit is worth what it is to the query that it answers best.
+    Fused,
+    /// Query `i` with page `i`.
+    Each,
+}
+
+/// Queries and pages of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'text> {
+    /// What is asked.
+    pub queries: &'text [&'text str],
+    /// The pages.
+    pub pages: &'text [&'text str],
+    /// A title for each page, where there is one; or empty.
+    pub titles: &'text [Option<&'text str>],
+    /// Which query goes with which page.
+    pub pairing: Pairing,
 }
 
 /// What is asked about the pages.
@@ -67,20 +81,26 @@ pub struct Question {
     pub grow: bool,
     /// How much words count against meaning.
     pub lexical: Lexical,
-    /// What a page's highlights are bound by.
+    /// How many units on each side of a highlight are reported beside it.
+    pub context: usize,
+    /// Whether the words that matched are reported.
+    pub explain: bool,
+    /// What highlights are bound by.
     pub bounds: Bounds,
 }
 
 /// All answers of a call, as columns, and what it took.
 ///
-/// Answer `i` is rows `ends[i - 1]..ends[i]` of the columns. With one query, and with one for each page, answer `i` is page `i`'s;
-/// with one page it is query `i`'s.
+/// Answer `i` is rows `ends[i - 1]..ends[i]` of the columns. Where every query goes with every page, the answers of the first
+/// query's pages come first, then the second's; else answer `i` is page `i`'s.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
     /// For each answer the row behind its last one.
     pub ends: Vec<i64>,
     /// For each highlight its start and its end in characters, one behind the other.
     pub spans: Vec<i64>,
+    /// For each highlight the start and the end of it and the units around it.
+    pub contexts: Vec<i64>,
     /// For each highlight its score, from 0 to 1 (see [`crate::scores::relevance`]).
     pub scores: Vec<f32>,
     /// For each highlight the best cosine of the pieces in it.
@@ -91,8 +111,23 @@ pub struct Answers {
     pub pages: Vec<i64>,
     /// For each highlight the index of its query.
     pub queries: Vec<i64>,
+    /// The words that matched, where they were asked for.
+    pub matches: Matches,
     /// What was done.
     pub work: Work,
+}
+
+/// Words of pages that matched words of queries.
+#[derive(Clone, Debug, Default)]
+pub struct Matches {
+    /// For each highlight the match behind its last one; empty where nobody asked.
+    pub ends: Vec<i64>,
+    /// For each match its start and its end in characters.
+    pub spans: Vec<i64>,
+    /// For each match which of `words` it matched.
+    pub words: Vec<i64>,
+    /// The words of all queries, as these have them.
+    pub query_words: Vec<String>,
 }
 
 /// The vectors of texts.
@@ -174,7 +209,7 @@ impl Engine {
         let (stop, deadline) = (call.stop().clone(), call.deadline());
         self.pool.run(call, text.len(), || {
             let page = Page::new(text);
-            let pieces = windows.over(&self.units(text, unit, &|| call::check(&stop, deadline))?);
+            let pieces = windows.over(&self.units(text, unit, &|| call::check(&stop, deadline))?.spans);
             Ok(pieces.into_iter().map(|piece| page.chars(piece)).collect())
         })
     }
@@ -202,31 +237,20 @@ impl Engine {
     /// The best passages of pages.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidText`] for a text that is too long, [`ErrorKind::InvalidArgument`] where queries and pages do not go
-    /// together; what the encoder says; what ends the call.
-    pub fn highlights(
-        &self,
-        queries: &[&str],
-        pages: &[&str],
-        pairing: Pairing,
-        question: &Question,
-        call: &Call,
-    ) -> Result<Answers> {
+    /// [`ErrorKind::InvalidText`] for a text that is too long, [`ErrorKind::InvalidArgument`] where queries, pages and titles do not
+    /// go together; what the encoder says; what ends the call.
+    pub fn highlights(&self, request: &Request, question: &Question, call: &Call) -> Result<Answers> {
         self.check_process()?;
-        check_pairing(queries, pages, pairing)?;
-        queries.iter().chain(pages).try_for_each(|text| check_length(text))?;
+        request.check()?;
         let conductor = self.conductor()?;
-        let mut run = Run { engine: self, conductor, queries, pages, pairing, question, call, work: Work::default() };
-        let vectors = run.encode_queries()?;
-        let answers = run.answer(&vectors)?;
-        Ok(Answers { work: run.work, ..answers })
+        Run { engine: self, conductor, request, question, call, work: Work::default() }.answer()
     }
 
-    fn units(&self, text: &str, unit: Unit, go_on: &GoOn) -> Result<Vec<ByteSpan>> {
+    fn units(&self, text: &str, unit: Unit, go_on: &GoOn) -> Result<Units> {
         match unit {
-            Unit::Sentence => Ok(pieces::sentences(text)),
-            Unit::Word => Ok(pieces::words(text)),
-            Unit::Token => self.tokens.units(text, go_on),
+            Unit::Sentence => Ok(Units::sentences(text, None, &[])),
+            Unit::Word => Ok(Units::apart(pieces::words(text))),
+            Unit::Token => Ok(Units::apart(self.tokens.units(text, go_on)?)),
         }
     }
 
@@ -287,29 +311,32 @@ fn check_length(text: &str) -> Result<()> {
     ))
 }
 
-fn check_pairing(queries: &[&str], pages: &[&str], pairing: Pairing) -> Result<()> {
-    let fits = match pairing {
-        Pairing::OneQuery => queries.len() == 1,
-        Pairing::EachItsOwn => queries.len() == pages.len(),
-        Pairing::OnePage => pages.len() == 1,
-    };
-    if let Some(empty) = queries.iter().position(|query| query.trim().is_empty()) {
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
-            format!("query {empty} is empty; a query needs at least one character that is not white space"),
-        ));
+impl Request<'_> {
+    fn check(&self) -> Result<()> {
+        let Self { queries, pages, titles, pairing } = self;
+        let invalid = |message| Err(Error::new(ErrorKind::InvalidArgument, message));
+        queries.iter().chain(*pages).chain(titles.iter().flatten()).try_for_each(|text| check_length(text))?;
+        if let Some(empty) = queries.iter().position(|query| query.trim().is_empty()) {
+            return invalid(format!(
+                "query {empty} is empty; a query needs at least one character that is not white space"
+            ));
+        }
+        if queries.is_empty() || (*pairing == Pairing::Each && queries.len() != pages.len()) {
+            return invalid(format!(
+                "{} queries do not go with {} pages; pass one query, or one for each page, or many for one page",
+                queries.len(),
+                pages.len()
+            ));
+        }
+        if !titles.is_empty() && titles.len() != pages.len() {
+            return invalid(format!(
+                "{} titles do not go with {} pages; pass one for each page, None where it has none",
+                titles.len(),
+                pages.len()
+            ));
+        }
+        Ok(())
     }
-    if fits {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::InvalidArgument,
-        format!(
-            "{} queries do not go with {} pages; pass one query, or one for each page, or many for one page",
-            queries.len(),
-            pages.len()
-        ),
-    ))
 }
 
 fn all_rows(page: &Arc<TokenPage>) -> Vec<RowSource> {

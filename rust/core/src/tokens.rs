@@ -284,6 +284,35 @@ impl Tokens {
         Ok(spans.filter(|span| !span.is_empty()).collect())
     }
 
+    /// How many tokens a text by itself has, special ones not counted.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Internal`] where the tokenizer fails.
+    pub fn count(&self, text: &str) -> Result<usize> {
+        Ok(self.encode(text)?.len())
+    }
+
+    /// Tokens before each unit, and in all: each unit is counted by itself, with the white space behind it.
+    ///
+    /// Where tokens grow over white space (byte-level, `SentencePiece`) a run of units can have a few more or less than that.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Internal`] where the tokenizer fails; what `go_on` says.
+    pub fn counts_before(&self, text: &str, units: &[ByteSpan], go_on: &GoOn) -> Result<Vec<usize>> {
+        let ends: Vec<usize> = units.iter().skip(1).map(|next| next.start).chain([text.len()]).collect();
+        let spans: Vec<ByteSpan> = units.iter().zip(ends).map(|(unit, end)| ByteSpan { end, ..*unit }).collect();
+        let groups: Vec<&[ByteSpan]> = spans.chunks(SEGMENTS_AT_ONCE).collect();
+        let counts = pool::map(&groups, |group| {
+            go_on()?;
+            group.iter().map(|span| self.count(span.of(text))).collect::<Result<Vec<usize>>>()
+        })?;
+        let mut before = vec![0];
+        for count in counts.into_iter().flatten() {
+            before.push(before[before.len() - 1] + count);
+        }
+        Ok(before)
+    }
+
     /// The longest row, special ids included.
     #[must_use]
     pub const fn max_tokens(&self) -> usize {

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use common::{DIMENSION, FakeEncoder, Poison, fake_vector, model, word_piece};
 use pullquote_core::call::Call;
-use pullquote_core::engine::{Answers, Engine, Pairing, Question};
+use pullquote_core::engine::{Answers, Engine, Pairing, Question, Request};
 use pullquote_core::error::ErrorKind;
-use pullquote_core::highlights::{Bounds, Order};
+use pullquote_core::highlights::{Bounds, Limits, Order, Repeats};
 use pullquote_core::model::Model;
 use pullquote_core::pieces::{Unit, Windows};
 use pullquote_core::scores::relevance::Lexical;
@@ -30,8 +30,14 @@ fn question() -> Question {
         windows: Windows::new(2, 1, false).unwrap(),
         grow: true,
         lexical: Lexical::Auto,
-        bounds: Bounds::new(Some(4), None, None, Order::Score).unwrap(),
+        context: 0,
+        explain: false,
+        bounds: Bounds::new(&Limits { top_k: Some(4), ..Limits::default() }, Order::Score, Repeats::Page).unwrap(),
     }
+}
+
+fn request<'text>(queries: &'text [&'text str], pages: &'text [&'text str], pairing: Pairing) -> Request<'text> {
+    Request { queries, pages, titles: &[], pairing }
 }
 
 /// Pages of different lengths, some empty, some with nothing but white space.
@@ -48,7 +54,7 @@ fn pages(count: usize) -> Vec<String> {
 
 fn ask(engine: &Engine, query: &str, pages: &[String]) -> Answers {
     let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
-    engine.highlights(&[query], &pages, Pairing::OneQuery, &question(), &Call::default()).unwrap()
+    engine.highlights(&request(&[query], &pages, Pairing::All), &question(), &Call::default()).unwrap()
 }
 
 /// The columns, comparable to the bit.
@@ -163,18 +169,18 @@ fn many_mixed_requests_at_once_get_the_answers_they_would_get_alone() {
 }
 
 #[test]
-fn queries_and_pages_go_together_in_three_ways() {
+fn queries_and_pages_go_together_in_every_way() {
     let engine = engine(FakeEncoder::new(2, true, Poison::default()));
     let pages = pages(9);
     let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
     let queries = ["cat", "moon", "bread", "in", "the", "Paris", "is", "Haus", "der"];
     let call = Call::default;
     let single = |query: &str, page: &str| {
-        engine.highlights(&[query], &[page], Pairing::OneQuery, &question(), &call()).unwrap()
+        engine.highlights(&request(&[query], &[page], Pairing::All), &question(), &call()).unwrap()
     };
 
-    let each = engine.highlights(&queries, &pages, Pairing::EachItsOwn, &question(), &call()).unwrap();
-    let many = engine.highlights(&queries, &pages[8..], Pairing::OnePage, &question(), &call()).unwrap();
+    let each = engine.highlights(&request(&queries, &pages, Pairing::Each), &question(), &call()).unwrap();
+    let many = engine.highlights(&request(&queries, &pages[8..], Pairing::All), &question(), &call()).unwrap();
     let (mut first, mut first_many) = (0, 0);
     for index in 0..9 {
         let (end, end_many) = (usize::try_from(each.ends[index]).unwrap(), usize::try_from(many.ends[index]).unwrap());
@@ -182,7 +188,12 @@ fn queries_and_pages_go_together_in_three_ways() {
         assert_eq!(many.spans[2 * first_many..2 * end_many], single(queries[index], pages[8]).spans, "query {index}");
         (first, first_many) = (end, end_many);
     }
-    let wrong = engine.highlights(&queries[..2], &pages, Pairing::EachItsOwn, &question(), &call()).unwrap_err();
+    let all = engine.highlights(&request(&queries, &pages, Pairing::All), &question(), &call()).unwrap();
+    assert_eq!(all.ends.len(), 81);
+    let (first, end) = (all.ends[2 * 9 + 6], all.ends[2 * 9 + 7]);
+    let rows = usize::try_from(2 * first).unwrap()..usize::try_from(2 * end).unwrap();
+    assert_eq!(all.spans[rows], single(queries[2], pages[7]).spans, "query 2 on page 7");
+    let wrong = engine.highlights(&request(&queries[..2], &pages, Pairing::Each), &question(), &call()).unwrap_err();
     assert_eq!(wrong.kind(), ErrorKind::InvalidArgument);
     assert!(wrong.message().contains("2 queries do not go with 9 pages"), "{wrong}");
 }
@@ -194,10 +205,10 @@ fn a_stopped_call_and_a_late_one_end_soon_and_leave_the_engine_usable() {
     let stopped = || true;
     let call = Call::new(None, Some(&stopped));
     let began = Instant::now();
-    let error = engine.highlights(&["cat"], &[&page], Pairing::OneQuery, &question(), &call).unwrap_err();
+    let error = engine.highlights(&request(&["cat"], &[&page], Pairing::All), &question(), &call).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled);
     let call = Call::new(Some(Duration::from_millis(1)), None);
-    let error = engine.highlights(&["cat"], &[&page], Pairing::OneQuery, &question(), &call).unwrap_err();
+    let error = engine.highlights(&request(&["cat"], &[&page], Pairing::All), &question(), &call).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
     // Generous: doing the page takes much longer than giving it up.
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
@@ -216,7 +227,7 @@ fn closing_ends_later_calls_with_an_error() {
 #[test]
 fn an_empty_query_is_refused_and_an_empty_page_has_no_highlights() {
     let engine = engine(FakeEncoder::new(1, true, Poison::default()));
-    let ask = |query, page| engine.highlights(&[query], &[page], Pairing::OneQuery, &question(), &Call::default());
+    let ask = |query, page| engine.highlights(&request(&[query], &[page], Pairing::All), &question(), &Call::default());
     assert_eq!(ask(" \n", "The cat.").unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert_eq!(ask("cat", "").unwrap().ends, [0]);
 }
@@ -228,4 +239,104 @@ fn windows_over_the_limit_are_counted() {
     let answers = ask(&engine, "cat", &[page]);
     // One window of both sentences, and the sentences.
     assert_eq!((answers.work.pieces, answers.work.truncated), (3, 2));
+}
+
+#[test]
+fn fused_queries_give_each_page_one_answer_with_the_query_that_a_passage_answers_best() {
+    let engine = engine(FakeEncoder::new(1, true, Poison::default()));
+    let page = "The cat sleeps all day long. Nobody knows why it rains here. The moon is made of bread.";
+    let question = Question { lexical: Lexical::new(Some(1.0)).unwrap(), ..question() };
+    let queries = ["Where is the cat?", "Is bread in the moon?"];
+    let answers = engine.highlights(&request(&queries, &[page], Pairing::Fused), &question, &Call::default()).unwrap();
+    assert_eq!(answers.ends.len(), 1);
+    let found: Vec<(i64, &str)> = (0..answers.scores.len())
+        .map(|row| {
+            let place = |column: usize| usize::try_from(answers.spans[2 * row + column]).unwrap();
+            (answers.queries[row], &page[place(0)..place(1)])
+        })
+        .collect();
+    assert!(found.iter().any(|(query, text)| *query == 0 && text.contains("cat")), "{found:?}");
+    assert!(found.iter().any(|(query, text)| *query == 1 && text.contains("moon")), "{found:?}");
+}
+
+#[test]
+fn the_words_that_matched_and_what_stands_around_are_told() {
+    let engine = engine(FakeEncoder::new(1, true, Poison::default()));
+    let page = "Nobody knows. It was so. The cats sleep in bread-boxes. Or so they say. Really.";
+    let bounds = Bounds::new(&Limits { top_k: Some(1), ..Limits::default() }, Order::Score, Repeats::Page).unwrap();
+    let windows = Windows::new(1, 1, false).unwrap();
+    let question = Question {
+        windows,
+        lexical: Lexical::new(Some(1.0)).unwrap(),
+        context: 1,
+        explain: true,
+        bounds,
+        ..question()
+    };
+    let pages = [page];
+    let request = request(&["Which cat is in a bread-box?"], &pages, Pairing::All);
+    let answers = engine.highlights(&request, &question, &Call::default()).unwrap();
+    let text = |spans: &[i64], row: usize| {
+        let place = |column: usize| usize::try_from(spans[2 * row + column]).unwrap();
+        page[place(0)..place(1)].to_owned()
+    };
+    assert_eq!(text(&answers.spans, 0), "The cats sleep in bread-boxes.");
+    assert_eq!(text(&answers.contexts, 0), "It was so. The cats sleep in bread-boxes. Or so they say.");
+    let matches = &answers.matches;
+    let found: Vec<(String, &str)> = (0..matches.words.len())
+        .map(|row| {
+            let word = usize::try_from(matches.words[row]).unwrap();
+            (text(&matches.spans, row), matches.query_words[word].as_str())
+        })
+        .collect();
+    assert_eq!(found[0], ("cats".to_owned(), "cat"));
+    assert_eq!(found[1], ("bread-boxes".to_owned(), "bread-box"));
+    assert_eq!((found.len(), matches.ends.as_slice()), (2, [2].as_slice()));
+}
+
+#[test]
+fn a_title_speaks_for_its_page_and_changes_nothing_within_it() {
+    let engine = engine(FakeEncoder::new(1, true, Poison::default()));
+    let page = "The cat is in the moon. Bread is good. The moon is out.";
+    let pages = [page, page];
+    let ask = |titles: &[Option<&str>]| {
+        let request = Request { titles, ..request(&["Where in Paris is the cat?"], &pages, Pairing::All) };
+        let question = Question { lexical: Lexical::new(Some(1.0)).unwrap(), ..question() };
+        engine.highlights(&request, &question, &Call::default())
+    };
+    let (plain, titled) = (ask(&[]).unwrap(), ask(&[Some("Haus"), Some("Paris")]).unwrap());
+    let half = plain.scores.len() / 2;
+    assert_eq!(plain.scores[..half], plain.scores[half..]);
+    assert_eq!(plain.spans, titled.spans);
+    assert!(titled.scores[half] > titled.scores[0], "{:?}", titled.scores);
+    let wrong = ask(&[None]).unwrap_err();
+    assert_eq!(wrong.message(), "1 titles do not go with 2 pages; pass one for each page, None where it has none");
+}
+
+#[test]
+fn a_budget_in_tokens_holds_for_every_tokenizer() {
+    for tokenizer in [word_piece(), common::sentence_piece(false), common::byte_level()] {
+        let (_folder, model) = model(&tokenizer, 64, ("", ""));
+        let tokens = Tokens::read(&model).unwrap();
+        let engine = Engine::new(&model, Box::new(FakeEncoder::new(1, true, Poison::default())), Some(2)).unwrap();
+        let pages = pages(12);
+        let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
+        for most in [1, 7, 20, 60] {
+            let limits = Limits { max_tokens: Some(most), max_total_tokens: Some(3 * most), ..Limits::default() };
+            let bounds = Bounds::new(&limits, Order::Score, Repeats::Keep).unwrap();
+            let question = Question { bounds, ..question() };
+            let request = request(&["Where is the cat?"], &pages, Pairing::All);
+            let answers = engine.highlights(&request, &question, &Call::default()).unwrap();
+            let mut used = vec![0; pages.len()];
+            for row in 0..answers.scores.len() {
+                let place = |column: usize| usize::try_from(answers.spans[2 * row + column]).unwrap();
+                let page = usize::try_from(answers.pages[row]).unwrap();
+                used[page] += tokens.count(&pages[page][place(0)..place(1)]).unwrap();
+            }
+            let most = usize::try_from(most).unwrap();
+            assert!(used.iter().all(|used| *used <= most), "{used:?} {most}");
+            let all = used.iter().sum::<usize>();
+            assert!(all <= 3 * most && (most < 20 || 4 * all > 3 * most), "{all} of {}", 3 * most);
+        }
+    }
 }

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::answers::choose_answers;
-use super::{Answers, Engine, Pairing, Question, Work, all_rows, token_count};
+use super::titles::Titles;
+use super::{Answers, Engine, Pairing, Question, Request, Work, all_rows, token_count};
 use crate::batches::RowSource;
 use crate::call::{self, Call};
 use crate::error::Result;
-use crate::page::{ByteSpan, Page};
+use crate::page::Page;
+use crate::pieces::Units;
 use crate::pool;
 use crate::scores::cosines;
 use crate::terms::{Language, PageTerms, guess_language};
@@ -30,11 +32,14 @@ const JOBS_IN_FLIGHT: usize = 4;
 pub(super) struct Prepared<'text> {
     pub(super) page: Page<'text>,
     /// The page's units.
-    pub(super) units: Vec<ByteSpan>,
+    pub(super) units: Units,
     /// The windows over them.
     pub(super) ranges: Vec<Range<usize>>,
     /// The page's words, where they count.
-    pub(super) terms: Option<(PageTerms, Language)>,
+    pub(super) terms: Option<PageTerms>,
+    pub(super) language: Language,
+    /// Tokens before each unit, and in all; empty where tokens are not bounded.
+    pub(super) tokens_before: Vec<usize>,
     /// The ids of the windows, then those of the units where these are looked at too.
     pub(super) tokens: Arc<TokenPage>,
     cutting: Duration,
@@ -48,9 +53,7 @@ type Share = (usize, usize);
 pub(super) struct Run<'run, 'text> {
     pub(super) engine: &'run Engine,
     pub(super) conductor: Arc<Conductor>,
-    pub(super) queries: &'run [&'run str],
-    pub(super) pages: &'run [&'text str],
-    pub(super) pairing: Pairing,
+    pub(super) request: &'run Request<'text>,
     pub(super) question: &'run Question,
     pub(super) call: &'run Call<'run>,
     pub(super) work: Work,
@@ -64,9 +67,43 @@ pub(super) struct Open<'text> {
 }
 
 impl<'text> Run<'_, 'text> {
-    pub(super) fn encode_queries(&mut self) -> Result<Vec<Vec<f32>>> {
+    /// Group after group: cut and tokenize, hand in, and take back what is finished. Then choose: what a score means
+    /// depends on all the pages.
+    pub(super) fn answer(mut self) -> Result<Answers> {
+        let queries = self.encode(self.request.queries, Role::Query)?;
+        let titles = self.titles(&queries)?;
+        let pages = self.request.pages;
+        let mut open: Vec<Open<'text>> = Vec::with_capacity(pages.len());
+        let mut jobs: VecDeque<(Vec<Share>, Pending)> = VecDeque::new();
+        for group in groups(pages) {
+            let first = group.start;
+            for (offset, prepared) in self.prepare(group)?.into_iter().enumerate() {
+                let queries = self.request.queries_of(first + offset);
+                open.push(Open { prepared, cosines: queries.map(|query| (query, Vec::new())).collect() });
+            }
+            for (shares, rows) in jobs_of(open.iter().enumerate().skip(first)) {
+                while jobs.len() >= JOBS_IN_FLIGHT {
+                    self.take_back(&mut jobs, &mut open, &queries)?;
+                }
+                self.work.tokens += token_count(&rows);
+                let pending = self.conductor.submit(rows, self.engine.spec.dimension, self.call)?;
+                jobs.push_back((shares, pending));
+            }
+        }
+        while !jobs.is_empty() {
+            self.take_back(&mut jobs, &mut open, &queries)?;
+        }
         let began = Instant::now();
-        let page = self.engine.tokens.texts(self.queries, Role::Query, &|| Ok(()))?;
+        let mut answers = choose_answers(&open, &titles, self.request, self.question, &self.engine.tokens)?;
+        self.work.choosing += began.elapsed();
+        answers.work = self.work;
+        Ok(answers)
+    }
+
+    /// The vectors of a few short texts.
+    fn encode(&mut self, texts: &[&str], role: Role) -> Result<Vec<Vec<f32>>> {
+        let began = Instant::now();
+        let page = self.engine.tokens.texts(texts, role, &|| Ok(()))?;
         let rows = all_rows(&Arc::new(page));
         self.work.tokens += token_count(&rows);
         self.work.tokenizing += began.elapsed();
@@ -77,37 +114,20 @@ impl<'text> Run<'_, 'text> {
         Ok(vectors.chunks_exact(dimension).map(<[f32]>::to_vec).collect())
     }
 
-    /// Group after group: cut and tokenize, hand in, and take back what is finished. Then choose: what a score means
-    /// depends on all the pages.
-    pub(super) fn answer(&mut self, queries: &[Vec<f32>]) -> Result<Answers> {
-        let mut open: Vec<Open<'text>> = Vec::with_capacity(self.pages.len());
-        let mut jobs: VecDeque<(Vec<Share>, Pending)> = VecDeque::new();
-        for group in groups(self.pages) {
-            let first = group.start;
-            for (offset, prepared) in self.prepare(group)?.into_iter().enumerate() {
-                let queries = self.queries_of(first + offset, queries.len());
-                open.push(Open { prepared, cosines: queries.map(|query| (query, Vec::new())).collect() });
-            }
-            for (shares, rows) in jobs_of(open.iter().enumerate().skip(first)) {
-                while jobs.len() >= JOBS_IN_FLIGHT {
-                    self.take_back(&mut jobs, &mut open, queries)?;
-                }
-                self.work.tokens += token_count(&rows);
-                let pending = self.conductor.submit(rows, self.engine.spec.dimension, self.call)?;
-                jobs.push_back((shares, pending));
-            }
+    /// What the pages' titles say of each query; nothing where there are none to compare.
+    fn titles(&mut self, queries: &[Vec<f32>]) -> Result<Titles> {
+        let titled: Vec<(usize, &str)> = self.request.titled().collect();
+        if titled.len() < 2 || self.request.pairing == Pairing::Each {
+            return Ok(Titles::default());
         }
-        while !jobs.is_empty() {
-            self.take_back(&mut jobs, &mut open, queries)?;
-        }
-        let began = Instant::now();
-        let answers = choose_answers(&open, self.queries, self.pairing, self.question);
-        self.work.choosing += began.elapsed();
-        Ok(answers)
+        let texts: Vec<&str> = titled.iter().map(|(_, title)| *title).collect();
+        let vectors = self.encode(&texts, Role::Passage)?.concat();
+        let cosines = queries.iter().map(|query| cosines(query, &vectors)).collect();
+        Ok(Titles::read(&titled, cosines, self.request, self.question))
     }
 
     fn prepare(&mut self, group: Range<usize>) -> Result<Vec<Prepared<'text>>> {
-        let texts = &self.pages[group];
+        let texts = &self.request.pages[group];
         let bytes = texts.iter().map(|text| text.len()).sum();
         let (engine, question) = (self.engine, self.question);
         let (stop, deadline) = (self.call.stop().clone(), self.call.deadline());
@@ -119,18 +139,32 @@ impl<'text> Run<'_, 'text> {
                 let page = Page::new(text);
                 let go_on = || call::check(&stop, deadline);
                 let units = engine.units(text, question.unit, &go_on)?;
-                let ranges: Vec<Range<usize>> = question.windows.ranges(units.len()).collect();
-                let mut pieces = question.windows.over(&units);
+                let ranges: Vec<Range<usize>> = question.windows.ranges(units.spans.len()).collect();
+                let mut pieces = question.windows.over(&units.spans);
                 if question.looks_at_units() {
-                    pieces.extend(&units);
+                    pieces.extend(&units.spans);
                 }
                 let cut = Instant::now();
                 let tokens = Arc::new(engine.tokens.page(text, &pieces, &go_on)?);
-                let terms = question.lexical.may_count().then(|| {
-                    let language = guess_language(text);
-                    (PageTerms::new(text, &units, language), language)
-                });
-                Ok(Prepared { page, units, ranges, terms, tokens, cutting: cut - began, tokenizing: cut.elapsed() })
+                let language = guess_language(text);
+                let terms = question.lexical.may_count().then(|| PageTerms::new(text, &units.spans, language));
+                let tokens_before = if question.bounds.counts_tokens() {
+                    engine.tokens.counts_before(text, &units.spans, &go_on)?
+                } else {
+                    Vec::new()
+                };
+                let tokenizing = cut.elapsed();
+                Ok(Prepared {
+                    page,
+                    units,
+                    ranges,
+                    terms,
+                    language,
+                    tokens_before,
+                    tokens,
+                    cutting: cut - began,
+                    tokenizing,
+                })
             })
         })?;
         // The pages' own times add up over threads; they share out the caller's.
@@ -147,14 +181,6 @@ impl<'text> Run<'_, 'text> {
             self.work.truncated += page.tokens.truncated;
         }
         Ok(prepared)
-    }
-
-    fn queries_of(&self, page: usize, queries: usize) -> Range<usize> {
-        match self.pairing {
-            Pairing::OneQuery => 0..1,
-            Pairing::EachItsOwn => page..page + 1,
-            Pairing::OnePage => 0..queries,
-        }
     }
 
     /// Waits for the oldest job and scores its rows.

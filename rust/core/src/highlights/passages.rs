@@ -1,188 +1,226 @@
-//! Passages: runs of sentences that are as short as they can be and as long as they must be.
+//! Passages: runs of units that are as short as they can be and as long as they must be, over all pages of an answer.
 //!
-//! The best sentence is the seed. With a count, a passage grows from its seed to the better neighbour while that is nearly
-//! as relevant; with a budget, the best sentences that fit are taken, and neighbours join.
+//! All units of all pages are walked once, the most relevant first: so a budget that pages share goes where the relevance
+//! is. With a count, a passage grows from its seed to the better neighbour while that is nearly as relevant; with a
+//! budget alone, the best that fits is taken and neighbours join. Windows are taken as they are. What stays together is
+//! taken whole, and what repeats a better passage is left out.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::{Bounds, Order};
-use crate::page::{ByteSpan, Page};
+use super::bounds::{Bounds, Budget, Order, Repeats};
+use super::repeats::Read;
+use crate::page::Page;
+use crate::pieces::Units;
+use crate::terms::Language;
 
 /// How relevant a neighbour must be, as a part of its seed's relevance, for a passage to take it in. Chosen by trial: lower
 /// values find the answer a little more often in passages that are much longer.
 const NEIGHBOUR: f32 = 0.6;
+
+/// What passages are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seeds<'page> {
+    /// Windows as they were cut: each is a passage, and no two overlap.
+    Windows(&'page [Range<usize>]),
+    /// Units, from which passages grow to at most so many where nothing longer stays together.
+    Units(usize),
+}
+
+/// A page of which every seed was judged.
+#[derive(Clone, Copy, Debug)]
+pub struct Judged<'page> {
+    /// Its text.
+    pub page: &'page Page<'page>,
+    /// Its units.
+    pub units: &'page Units,
+    /// What passages are made of.
+    pub seeds: Seeds<'page>,
+    /// How relevant each seed is.
+    pub relevance: &'page [f32],
+    /// What the page as a whole adds to that.
+    pub title: f32,
+    /// Tokens before each unit, and in the whole page; empty where tokens are not bounded.
+    pub tokens_before: &'page [usize],
+    /// Whose words they are.
+    pub language: Language,
+}
 
 /// A run of units, and the relevance of its best one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Passage {
     /// Which units of the page.
     pub units: Range<usize>,
-    /// The relevance of the best of them.
+    /// Which of the page's seeds it is there for: the best one.
+    pub seed: usize,
+    /// How relevant that one is.
     pub relevance: f32,
 }
 
-/// The best passages of a page, of at most `longest` units each where they grow; ties go to the one that stands first.
+/// The best passages of each page, in the order that the bounds ask for; ties go to what stands first.
 #[must_use]
-pub fn choose_passages(
-    page: &Page,
-    units: &[ByteSpan],
-    relevance: &[f32],
-    longest: usize,
-    bounds: &Bounds,
-) -> Vec<Passage> {
-    let mut order: Vec<usize> = (0..units.len()).filter(|unit| relevance[*unit] >= bounds.min_relevance()).collect();
-    order.sort_by(|a, b| relevance[*b].total_cmp(&relevance[*a]).then(a.cmp(b)));
-    let mut taken = Taken { page, units, relevance, runs: BTreeMap::new(), left: bounds.max_chars };
-    let mut passages = if bounds.top_k == usize::MAX {
-        for unit in order {
-            taken.join(unit);
-        }
-        taken.joined()
-    } else {
-        let mut passages = Vec::new();
-        for seed in order {
-            if passages.len() == bounds.top_k {
-                break;
-            }
-            passages.extend(taken.grow(seed, longest));
-        }
-        passages
-    };
-    if bounds.order == Order::Position {
-        passages.sort_by_key(|passage| passage.units.start);
+pub fn choose_passages(pages: &[Judged], bounds: &Bounds) -> Vec<Vec<Passage>> {
+    let least = bounds.min_relevance();
+    let mut order: Vec<(f32, usize, usize)> = Vec::new();
+    for (number, page) in pages.iter().enumerate() {
+        let seeds = page.relevance.iter().enumerate().map(|(seed, relevance)| (relevance + page.title, number, seed));
+        order.extend(seeds.filter(|(relevance, ..)| *relevance >= least));
     }
-    passages
+    order.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+    let mut left = bounds.answer;
+    let mut read = Read::default();
+    let mut taken: Vec<Taken> = pages.iter().map(|judged| Taken::new(*judged, bounds)).collect();
+    for (_, page, seed) in order {
+        if left.chars == 0 || left.tokens == 0 {
+            break;
+        }
+        let read = if bounds.repeats == Repeats::Answer { Some(&mut read) } else { None };
+        taken[page].take(seed, bounds, &mut left, read);
+    }
+    taken.into_iter().map(|taken| taken.passages(bounds.order)).collect()
 }
 
-/// The units that passages have, and the budget that is left.
+/// What a page has given so far.
 struct Taken<'page> {
-    page: &'page Page<'page>,
-    units: &'page [ByteSpan],
-    relevance: &'page [f32],
-    /// Each run's first unit, and the one behind its last.
-    runs: BTreeMap<usize, usize>,
-    left: usize,
+    judged: Judged<'page>,
+    /// For each unit, the run that stays together with it; empty where windows are taken as they are.
+    group_of: Vec<u32>,
+    /// Each run's first unit, the one behind its last, and its best seed.
+    runs: BTreeMap<usize, (usize, usize)>,
+    left: Budget,
+    read: Read,
 }
 
-impl Taken<'_> {
-    fn has(&self, unit: usize) -> bool {
-        self.runs.range(..=unit).next_back().is_some_and(|(_, end)| *end > unit)
-    }
-
-    /// Characters from the first unit's start to the last one's end.
-    fn chars(&self, units: &Range<usize>) -> usize {
-        self.page.chars(ByteSpan { start: self.units[units.start].start, end: self.units[units.end - 1].end }).len()
-    }
-
-    /// A passage around a seed; none where the seed is taken already, or is more than the budget has left.
-    fn grow(&mut self, seed: usize, longest: usize) -> Option<Passage> {
-        let mut units = seed..seed + 1;
-        if self.has(seed) || self.chars(&units) > self.left {
-            return None;
-        }
-        let least = NEIGHBOUR * self.relevance[seed];
-        while units.len() < longest {
-            let free = |unit: &usize| *unit < self.units.len() && !self.has(*unit);
-            let before = units.start.checked_sub(1).filter(free);
-            let behind = Some(units.end).filter(free);
-            let value = |unit: Option<usize>| unit.map_or(f32::NEG_INFINITY, |unit| self.relevance[unit]);
-            let best = value(before).max(value(behind));
-            if best <= 0.0 || best < least {
-                break;
+impl<'page> Taken<'page> {
+    fn new(judged: Judged<'page>, bounds: &Bounds) -> Self {
+        let mut group_of = Vec::new();
+        if matches!(judged.seeds, Seeds::Units(_)) {
+            for (number, group) in (0_u32..).zip(&judged.units.groups) {
+                group_of.resize(group.end, number);
             }
-            let grown =
-                if value(before) >= value(behind) { units.start - 1..units.end } else { units.start..units.end + 1 };
-            if self.chars(&grown) > self.left {
-                break;
-            }
-            units = grown;
         }
-        self.left -= if self.left == usize::MAX { 0 } else { self.chars(&units) };
-        self.runs.insert(units.start, units.end);
-        Some(Passage { units, relevance: self.relevance[seed] })
+        Self { judged, group_of, runs: BTreeMap::new(), left: bounds.page, read: Read::default() }
     }
 
-    /// Takes a unit if the budget has room for it and for what lies between it and its neighbours.
-    fn join(&mut self, unit: usize) {
-        let before = self.runs.range(..unit).next_back().map(|(start, end)| *start..*end).filter(|run| run.end == unit);
-        let behind = self.runs.get(&(unit + 1)).map(|end| unit + 1..*end);
-        let joined = before.as_ref().map_or(unit, |run| run.start)..behind.as_ref().map_or(unit + 1, |run| run.end);
-        let had: usize = before.iter().chain(&behind).map(|run| self.chars(run)).sum();
-        let cost = self.chars(&joined) - had;
-        if cost > self.left {
+    /// Takes the passage of a seed, where it is free, fits and is new.
+    fn take(&mut self, seed: usize, bounds: &Bounds, shared: &mut Budget, read: Option<&mut Read>) {
+        if self.runs.len() >= bounds.top_k || self.left.chars == 0 {
             return;
         }
-        self.left -= cost;
-        if let Some(run) = behind {
-            self.runs.remove(&run.start);
-        }
-        self.runs.insert(joined.start, joined.end);
-    }
-
-    /// The runs, the most relevant first.
-    fn joined(&self) -> Vec<Passage> {
-        let passage = |(start, end): (&usize, &usize)| {
-            let relevance = self.relevance[*start..*end].iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            Passage { units: *start..*end, relevance }
+        let left = Budget { chars: self.left.chars.min(shared.chars), tokens: self.left.tokens.min(shared.tokens) };
+        let most = Budget {
+            chars: bounds.page.chars.min(bounds.answer.chars),
+            tokens: bounds.page.tokens.min(bounds.answer.tokens),
         };
-        let mut passages: Vec<Passage> = self.runs.iter().map(passage).collect();
-        passages.sort_by(|a, b| b.relevance.total_cmp(&a.relevance).then(a.units.start.cmp(&b.units.start)));
-        passages
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    /// Sentences of ten characters with a space between.
-    fn sentences(count: usize) -> (String, Vec<ByteSpan>) {
-        let text = "x".repeat(11 * count);
-        (text, (0..count).map(|unit| ByteSpan { start: 11 * unit, end: 11 * unit + 10 }).collect())
-    }
-
-    fn chosen(relevance: &[f32], longest: usize, top_k: Option<i64>, max_chars: Option<i64>) -> Vec<(usize, usize)> {
-        let (text, units) = sentences(relevance.len());
-        let bounds = Bounds::new(top_k, max_chars, None, Order::Score).unwrap();
-        let passages = choose_passages(&Page::new(&text), &units, relevance, longest, &bounds);
-        passages.into_iter().map(|passage| (passage.units.start, passage.units.end)).collect()
-    }
-
-    #[test]
-    fn a_passage_grows_to_neighbours_that_are_nearly_as_relevant() {
-        assert_eq!(chosen(&[0.1, 3.0, 2.0, 1.9, 0.0], 3, Some(1), None), [(1, 4)]);
-        assert_eq!(chosen(&[0.1, 3.0, 2.0, 1.9, 0.0], 2, Some(1), None), [(1, 3)]);
-        assert_eq!(chosen(&[1.0, 3.0, 1.0], 3, Some(3), None), [(1, 2), (0, 1), (2, 3)]);
-        assert_eq!(chosen(&[2.0, 3.0, 2.5, 2.4], 3, Some(2), None), [(1, 4), (0, 1)]);
-    }
-
-    #[test]
-    fn a_budget_takes_the_best_that_fit_and_joins_neighbours() {
-        assert_eq!(chosen(&[1.0, 3.0, 2.0, 0.5], 1, None, Some(21)), [(1, 3)]);
-        // Ten characters each, and one between neighbours.
-        assert_eq!(chosen(&[1.0, 3.0, 2.0, 0.5], 1, None, Some(20)), [(1, 2), (3, 4)]);
-        assert_eq!(chosen(&[1.0, 3.0], 3, None, Some(9)), []);
-        assert_eq!(chosen(&[1.0, 3.0, 2.9, 2.8], 3, Some(1), Some(25)), [(1, 3)]);
-    }
-
-    proptest! {
-        #[test]
-        fn passages_keep_their_bounds(
-            relevance in proptest::collection::vec(-2.0..4.0_f32, 0..40), longest in 1..5_usize,
-            top_k in proptest::option::of(1..6_i64), max_chars in proptest::option::of(1..200_i64)
-        ) {
-            let found = chosen(&relevance, longest, top_k, max_chars);
-            let mut sorted = found.clone();
-            sorted.sort_unstable();
-            prop_assert!(sorted.windows(2).all(|pair| pair[0].1 <= pair[1].0));
-            let chars: usize = found.iter().map(|(start, end)| 11 * (end - start) - 1).sum();
-            prop_assert!(max_chars.is_none_or(|most| chars <= usize::try_from(most).unwrap()));
-            if top_k.is_some() || max_chars.is_none() {
-                prop_assert!(found.len() <= usize::try_from(top_k.unwrap_or(3)).unwrap());
-                prop_assert!(found.iter().all(|(start, end)| end - start <= longest));
+        let joins = bounds.top_k == usize::MAX && matches!(self.judged.seeds, Seeds::Units(_));
+        let run = match self.judged.seeds {
+            Seeds::Windows(windows) => windows[seed].clone(),
+            Seeds::Units(_) if joins => self.whole(seed, most),
+            Seeds::Units(longest) => self.grown(seed, longest, left, most),
+        };
+        if run.clone().any(|unit| self.has(unit)) {
+            return;
+        }
+        let (joined, had) = if joins { self.joined(&run) } else { (run.clone(), Budget { chars: 0, tokens: 0 }) };
+        let cost = self.cost(&joined).beyond(had);
+        if !left.holds(cost) {
+            return;
+        }
+        if bounds.repeats != Repeats::Keep {
+            let text = self.judged.units.span(&run).of(self.judged.page.text());
+            if read.unwrap_or(&mut self.read).repeats(text, self.judged.language) {
+                return;
             }
         }
+        self.left.spend(cost);
+        shared.spend(cost);
+        let mut best = seed;
+        while let Some((&start, &(end, other))) = self.runs.range(joined.clone()).next() {
+            debug_assert!(end <= joined.end, "what is joined holds what it joins");
+            best = if self.is_better(other, best) { other } else { best };
+            self.runs.remove(&start);
+        }
+        self.runs.insert(joined.start, (joined.end, best));
+    }
+
+    fn is_better(&self, seed: usize, other: usize) -> bool {
+        let relevance = |seed: usize| self.judged.relevance[seed];
+        relevance(seed).total_cmp(&relevance(other)).then(other.cmp(&seed)).is_gt()
+    }
+
+    fn has(&self, unit: usize) -> bool {
+        self.runs.range(..=unit).next_back().is_some_and(|(_, (end, _))| *end > unit)
+    }
+
+    /// From the first unit's start to the last one's end.
+    fn cost(&self, run: &Range<usize>) -> Budget {
+        let before = |unit: usize| self.judged.tokens_before.get(unit).copied().unwrap_or(0);
+        Budget {
+            chars: self.judged.page.chars(self.judged.units.span(run)).len(),
+            tokens: before(run.end) - before(run.start),
+        }
+    }
+
+    /// What stays together with a unit; the unit alone where that is more than any passage may be.
+    fn whole(&self, unit: usize, most: Budget) -> Range<usize> {
+        let group = &self.judged.units.groups[self.group_of[unit] as usize];
+        if most.holds(self.cost(group)) { group.clone() } else { unit..unit + 1 }
+    }
+
+    /// A run around a seed.
+    fn grown(&self, seed: usize, longest: usize, left: Budget, most: Budget) -> Range<usize> {
+        let mut run = self.whole(seed, most);
+        let least = NEIGHBOUR * self.judged.relevance[seed];
+        let free = |run: &Range<usize>| !run.clone().any(|unit| self.has(unit));
+        let value = |run: &Option<Range<usize>>| {
+            let units = run.clone().map_or(0..0, |run| run);
+            self.judged.relevance[units].iter().copied().fold(f32::NEG_INFINITY, f32::max)
+        };
+        loop {
+            let before = run.start.checked_sub(1).map(|unit| self.whole(unit, most)).filter(free);
+            let behind = Some(run.end)
+                .filter(|unit| *unit < self.group_of.len())
+                .map(|unit| self.whole(unit, most))
+                .filter(free);
+            let (value_before, value_behind) = (value(&before), value(&behind));
+            let best = value_before.max(value_behind);
+            let (Some(neighbour), true) =
+                (if value_before >= value_behind { before } else { behind }, best > 0.0 && best >= least)
+            else {
+                return run;
+            };
+            let wider = run.start.min(neighbour.start)..run.end.max(neighbour.end);
+            if wider.len() > longest || !left.holds(self.cost(&wider)) {
+                return run;
+            }
+            run = wider;
+        }
+    }
+
+    /// A run with the neighbours that it touches, and what those had cost.
+    fn joined(&self, run: &Range<usize>) -> (Range<usize>, Budget) {
+        let before = self.runs.range(..run.start).next_back().map(|(start, (end, _))| *start..*end);
+        let before = before.filter(|before| before.end == run.start);
+        let behind = self.runs.get(&run.end).map(|(end, _)| run.end..*end);
+        let mut had = Budget { chars: 0, tokens: 0 };
+        for neighbour in before.iter().chain(&behind) {
+            let cost = self.cost(neighbour);
+            had = Budget { chars: had.chars + cost.chars, tokens: had.tokens + cost.tokens };
+        }
+        (before.map_or(run.start, |before| before.start)..behind.map_or(run.end, |behind| behind.end), had)
+    }
+
+    fn passages(self, order: Order) -> Vec<Passage> {
+        let relevance = |seed: usize| self.judged.relevance[seed] + self.judged.title;
+        let passage = |(start, (end, seed)): (usize, (usize, usize))| Passage {
+            units: start..end,
+            seed,
+            relevance: relevance(seed),
+        };
+        let mut passages: Vec<Passage> = self.runs.into_iter().map(passage).collect();
+        if order == Order::Score {
+            passages.sort_by(|a, b| b.relevance.total_cmp(&a.relevance).then(a.seed.cmp(&b.seed)));
+        }
+        passages
     }
 }

@@ -95,26 +95,26 @@ fn span(spans: &[ByteSpan], run: &Range<usize>) -> ByteSpan {
 fn held(text: &str, spans: &[ByteSpan], things: &[Thing]) -> Vec<bool> {
     let mut held = vec![false; spans.len()];
     let fits = |run: &Range<usize>| bytecount::num_chars(span(spans, run).of(text).as_bytes()) <= WHOLE;
-    let mut hold = |run: Range<usize>| held[run].iter_mut().skip(1).for_each(|held| *held = true);
+    let mut stay = |run: Range<usize>| held[run].iter_mut().skip(1).for_each(|held| *held = true);
     for Thing { kind, units } in things.iter().filter(|thing| !thing.units.is_empty()) {
         match kind {
             BlockKind::Prose | BlockKind::Rule => {}
-            BlockKind::Heading => hold(units.clone()),
-            _ if fits(units) => hold(units.clone()),
+            BlockKind::Heading => stay(units.clone()),
+            _ if fits(units) => stay(units.clone()),
             BlockKind::Item => {}
             BlockKind::Row => {
                 let first_row = (units.start + 1..units.end).find(|unit| !is_underline(spans[*unit].of(text)));
-                hold(units.start..first_row.map_or(units.end, |unit| unit + 1));
+                stay(units.start..first_row.map_or(units.end, |unit| unit + 1));
             }
             BlockKind::Code => {
                 // What opens and closes a fence stays with the line inside.
-                hold(units.start..units.end.min(units.start + 2));
-                hold(units.start.max(units.end.saturating_sub(2))..units.end);
+                stay(units.start..units.end.min(units.start + 2));
+                stay(units.start.max(units.end.saturating_sub(2))..units.end);
                 let is_parted = |unit: usize| text[spans[unit - 1].end..spans[unit].start].matches('\n').count() > 1;
                 let mut start = units.start;
                 for end in (units.start + 1..units.end).filter(|unit| is_parted(*unit)).chain([units.end]) {
                     if fits(&(start..end)) {
-                        hold(start..end);
+                        stay(start..end);
                     }
                     start = end;
                 }
@@ -179,7 +179,7 @@ mod tests {
         assert!(found[0].starts_with("```\nlet") && found[3].ends_with("two;\n```"), "{found:?}");
         let item = format!("- {}", "This is one more sentence of it. ".repeat(30));
         assert_eq!(groups(&item).len(), 30);
-        assert_eq!(groups(&format!("```\n{}\n```", "x".repeat(5000))).len(), 4);
+        assert_eq!(groups(&format!("```\n{}\n```", "x".repeat(5000))).len(), 5);
         assert!(groups(&"# A menu entry\n".repeat(1000)).len() > 50);
     }
 

@@ -52,6 +52,12 @@ impl Scale {
         Self { mean, spread: ((squares + prior_squares) / pieces).sqrt() }
     }
 
+    /// Values on the scale: how many spreads each lies above the mean.
+    #[must_use]
+    pub fn all(self, values: &[f32]) -> Vec<f32> {
+        values.iter().map(|value| self.z(*value)).collect()
+    }
+
     #[expect(clippy::cast_possible_truncation, reason = "values are single precision to begin with")]
     fn z(self, value: f32) -> f32 {
         ((f64::from(value) - self.mean) / self.spread) as f32
@@ -72,7 +78,7 @@ impl Evidence {
     #[must_use]
     pub fn scaled(&self, ranges: &[Range<usize>], windows: Scale, units: Scale) -> Vec<f32> {
         if self.units.is_empty() {
-            return self.windows.iter().map(|value| windows.z(*value)).collect();
+            return windows.all(&self.windows);
         }
         let mut best = vec![f32::NEG_INFINITY; self.units.len()];
         for (range, value) in ranges.iter().zip(&self.windows) {
@@ -137,6 +143,12 @@ impl Lexical {
                 ),
             )),
         }
+    }
+
+    /// The weight for titles: most are names, which a model knows as well or as badly in any script.
+    #[must_use]
+    pub fn weight_of_names(self) -> f32 {
+        self.weight(f32::INFINITY)
     }
 
     /// Whether the words of a page have to be read.

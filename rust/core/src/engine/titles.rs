@@ -1,0 +1,79 @@
+//! Titles: which of several pages a query is about.
+//!
+//! A page on Genghis Khan says "he", and not "Genghis Khan", where it says when he was born. A title speaks for all of its page:
+//! what it says of the query, by meaning and by words, is added to the relevance of every unit of the page. Between the
+//! units of one page it changes nothing.
+
+use std::collections::HashMap;
+
+use super::{Pairing, Question, Request};
+use crate::page::ByteSpan;
+use crate::scores::relevance::{BM25, COSINE, Scale, join};
+use crate::terms::{PageTerms, guess_language, query_terms};
+
+/// How much a title counts against what the page itself says. Chosen by trial, see ARCHITECTURE.md.
+const TITLE: f32 = 0.5;
+
+/// What the titles add.
+#[derive(Debug, Default)]
+pub(super) struct Titles {
+    /// For each query, for each page that has a title.
+    added: Vec<HashMap<usize, f32>>,
+}
+
+impl Titles {
+    /// Reads the pages' titles; `cosines` has for each query one value for each title.
+    pub(super) fn read(
+        titled: &[(usize, &str)],
+        cosines: Vec<Vec<f32>>,
+        request: &Request,
+        question: &Question,
+    ) -> Self {
+        let (text, spans) = one_line_each(titled);
+        let language = guess_language(&text);
+        let terms = PageTerms::new(&text, &spans, language);
+        let ranges: Vec<_> = (0..spans.len()).map(|title| title..title + 1).collect();
+        let added = cosines.into_iter().zip(request.queries).map(|(cosines, query)| {
+            let words = terms.bm25(&query_terms(query, language), &ranges);
+            let added = join(
+                &Scale::of(cosines.iter(), COSINE).all(&cosines),
+                &Scale::of(words.iter(), BM25).all(&words),
+                question.lexical.weight_of_names(),
+            );
+            titled.iter().zip(added).map(|((page, _), added)| (*page, TITLE * added)).collect()
+        });
+        Self { added: added.collect() }
+    }
+
+    /// What is added to the relevance of a page's units for a query.
+    pub(super) fn of(&self, query: usize, page: usize) -> f32 {
+        self.added.get(query).and_then(|pages| pages.get(&page)).copied().unwrap_or(0.0)
+    }
+}
+
+/// All titles as one text, and where each lies in it.
+fn one_line_each(titled: &[(usize, &str)]) -> (String, Vec<ByteSpan>) {
+    let mut text = String::new();
+    let spans = titled.iter().map(|(_, title)| {
+        let start = text.len();
+        text.push_str(title);
+        let span = ByteSpan { start, end: text.len() };
+        text.push('\n');
+        span
+    });
+    let spans = spans.collect();
+    (text, spans)
+}
+
+impl<'text> Request<'text> {
+    /// The pages that have a title, and their titles.
+    pub(super) fn titled(&self) -> impl Iterator<Item = (usize, &'text str)> + use<'text> {
+        let titles = self.titles.iter().enumerate();
+        titles.filter_map(|(page, title)| title.filter(|title| !title.trim().is_empty()).map(|title| (page, title)))
+    }
+
+    /// The queries that go with a page.
+    pub(super) fn queries_of(&self, page: usize) -> std::ops::Range<usize> {
+        if self.pairing == Pairing::Each { page..page + 1 } else { 0..self.queries.len() }
+    }
+}

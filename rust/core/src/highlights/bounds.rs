@@ -1,0 +1,243 @@
+//! Bounds: what a caller asks for at most and at least, checked once.
+
+use std::ops::Range;
+
+use super::passages::Passage;
+use crate::error::{Error, ErrorKind, Result};
+use crate::scores::relevance::relevance;
+
+/// How many highlights of a page are returned where the caller says neither a count nor a budget.
+pub const DEFAULT_TOP_K: usize = 3;
+
+/// How a page's highlights are ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Order {
+    /// The best first.
+    #[default]
+    Score,
+    /// As they stand in the page.
+    Position,
+}
+
+/// Where a passage that says what a better one said is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeats {
+    /// Nowhere.
+    Keep,
+    /// Where the better one is of the same page.
+    Page,
+    /// Wherever the better one stands.
+    Answer,
+}
+
+/// What passages may take up; `usize::MAX` is no bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// In characters.
+    pub chars: usize,
+    /// In tokens of the model, special ones not counted.
+    pub tokens: usize,
+}
+
+/// The bounds as a caller says them; none is no bound.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    /// Highlights of a page.
+    pub top_k: Option<i64>,
+    /// Characters of a page's highlights.
+    pub max_chars: Option<i64>,
+    /// Tokens of a page's highlights.
+    pub max_tokens: Option<i64>,
+    /// Characters of all highlights of an answer.
+    pub max_total_chars: Option<i64>,
+    /// Tokens of all highlights of an answer.
+    pub max_total_tokens: Option<i64>,
+    /// The least score.
+    pub min_score: Option<f64>,
+}
+
+/// What highlights are bound by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    pub(super) top_k: usize,
+    pub(super) page: Budget,
+    pub(super) answer: Budget,
+    pub(super) repeats: Repeats,
+    pub(super) order: Order,
+    min_score: f32,
+}
+
+impl Order {
+    /// The order of this name.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] naming those there are.
+    pub fn parse(name: &str) -> Result<Self> {
+        match name {
+            "score" => Ok(Self::Score),
+            "position" => Ok(Self::Position),
+            _ => invalid(format!("order must be \"score\" or \"position\", not {name:?}")),
+        }
+    }
+}
+
+impl Repeats {
+    /// What is meant by this name; `auto` is the page, and the answer where its pages share a budget.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] naming those there are.
+    pub fn parse(name: &str, limits: &Limits) -> Result<Self> {
+        match name {
+            "auto" if limits.max_total_chars.or(limits.max_total_tokens).is_some() => Ok(Self::Answer),
+            "auto" | "page" => Ok(Self::Page),
+            "answer" => Ok(Self::Answer),
+            "keep" => Ok(Self::Keep),
+            _ => invalid(format!("repeats must be \"auto\", \"page\", \"answer\" or \"keep\", not {name:?}")),
+        }
+    }
+}
+
+impl Budget {
+    /// No bound.
+    pub const NONE: Self = Self { chars: usize::MAX, tokens: usize::MAX };
+
+    /// Whether so much fits in.
+    pub(super) const fn holds(self, cost: Self) -> bool {
+        cost.chars <= self.chars && cost.tokens <= self.tokens
+    }
+
+    /// What is left when so much is spent.
+    pub(super) fn spend(&mut self, cost: Self) {
+        for (left, cost) in [(&mut self.chars, cost.chars), (&mut self.tokens, cost.tokens)] {
+            if *left != usize::MAX {
+                *left -= cost;
+            }
+        }
+    }
+
+    /// What more one costs than another that it holds.
+    pub(super) const fn beyond(self, other: Self) -> Self {
+        Self { chars: self.chars - other.chars, tokens: self.tokens - other.tokens }
+    }
+}
+
+impl Bounds {
+    /// Checks the bounds. Without a count, a budget decides alone; without both, [`DEFAULT_TOP_K`] does.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] naming the value.
+    pub fn new(limits: &Limits, order: Order, repeats: Repeats) -> Result<Self> {
+        let at_least_one = |name: &str, value: Option<i64>| match value.map(|value| (value, usize::try_from(value))) {
+            None => Ok(usize::MAX),
+            Some((_, Ok(count))) if count > 0 => Ok(count),
+            Some((value, _)) => invalid(format!("{name} must be at least 1, not {value}")),
+        };
+        let page = Budget {
+            chars: at_least_one("max_chars", limits.max_chars)?,
+            tokens: at_least_one("max_tokens", limits.max_tokens)?,
+        };
+        let answer = Budget {
+            chars: at_least_one("max_total_chars", limits.max_total_chars)?,
+            tokens: at_least_one("max_total_tokens", limits.max_total_tokens)?,
+        };
+        let min_score = limits.min_score.unwrap_or(f64::NEG_INFINITY);
+        if min_score.is_nan() {
+            return invalid("min_score must be a number, not NaN".to_owned());
+        }
+        let without_count = limits.top_k.is_none() && page == Budget::NONE && answer == Budget::NONE;
+        Ok(Self {
+            top_k: if without_count { DEFAULT_TOP_K } else { at_least_one("top_k", limits.top_k)? },
+            page,
+            answer,
+            #[expect(clippy::cast_possible_truncation, reason = "scores are single precision; a bound needs no more")]
+            min_score: min_score as f32,
+            order,
+            repeats,
+        })
+    }
+
+    /// Whether the tokens of passages have to be counted.
+    #[must_use]
+    pub const fn counts_tokens(&self) -> bool {
+        self.page.tokens != usize::MAX || self.answer.tokens != usize::MAX
+    }
+
+    /// Leaves out the least relevant passages until exactly counted tokens are within the bounds: runs of units may have a few
+    /// more than was reckoned with.
+    ///
+    /// # Errors
+    /// What `count` says.
+    pub fn keep_tokens(
+        &self,
+        pages: &mut [Vec<Passage>],
+        count: impl Fn(usize, &Range<usize>) -> Result<usize>,
+    ) -> Result<()> {
+        let mut all = Vec::new();
+        for (page, passages) in pages.iter().enumerate() {
+            for passage in passages {
+                all.push((passage.relevance, page, passage.units.start, count(page, &passage.units)?));
+            }
+        }
+        // The best first: what does not fit behind those goes.
+        all.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+        let mut left = vec![self.page.tokens; pages.len()];
+        let mut left_of_all = self.answer.tokens;
+        for (_, page, start, tokens) in all {
+            if tokens > left[page] || tokens > left_of_all {
+                pages[page].retain(|passage| passage.units.start != start);
+                continue;
+            }
+            left[page] -= tokens;
+            left_of_all -= tokens;
+        }
+        Ok(())
+    }
+
+    /// What `min_score` asks of a piece's relevance.
+    pub(super) fn min_relevance(&self) -> f32 {
+        match self.min_score {
+            all if all <= 0.0 => f32::NEG_INFINITY,
+            none if none >= 1.0 => f32::INFINITY,
+            least => relevance(least),
+        }
+    }
+}
+
+fn invalid<T>(message: String) -> Result<T> {
+    Err(Error::new(ErrorKind::InvalidArgument, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_count_a_budget_decides_alone() {
+        let bounds = |limits: Limits| Bounds::new(&limits, Order::Score, Repeats::Keep).unwrap();
+        assert_eq!(bounds(Limits::default()).top_k, DEFAULT_TOP_K);
+        assert_eq!(bounds(Limits { max_chars: Some(7), ..Limits::default() }).top_k, usize::MAX);
+        assert_eq!(bounds(Limits { max_total_tokens: Some(7), ..Limits::default() }).top_k, usize::MAX);
+        assert_eq!(bounds(Limits { max_tokens: Some(7), top_k: Some(2), ..Limits::default() }).top_k, 2);
+    }
+
+    #[test]
+    fn what_cannot_be_is_an_error_that_names_it() {
+        let message =
+            |limits: Limits| Bounds::new(&limits, Order::Score, Repeats::Keep).unwrap_err().message().to_owned();
+        let none = Limits::default();
+        assert_eq!(message(Limits { top_k: Some(0), ..none }), "top_k must be at least 1, not 0");
+        assert_eq!(message(Limits { max_chars: Some(-3), ..none }), "max_chars must be at least 1, not -3");
+        assert_eq!(message(Limits { max_total_tokens: Some(0), ..none }), "max_total_tokens must be at least 1, not 0");
+        assert_eq!(message(Limits { min_score: Some(f64::NAN), ..none }), "min_score must be a number, not NaN");
+        let repeats = Repeats::parse("all", &none).unwrap_err();
+        assert_eq!(repeats.message(), "repeats must be \"auto\", \"page\", \"answer\" or \"keep\", not \"all\"");
+    }
+
+    #[test]
+    fn repeats_are_dropped_over_all_pages_where_they_share_a_budget() {
+        let shared = Limits { max_total_chars: Some(100), ..Limits::default() };
+        assert_eq!(Repeats::parse("auto", &shared).unwrap(), Repeats::Answer);
+        assert_eq!(Repeats::parse("auto", &Limits::default()).unwrap(), Repeats::Page);
+        assert_eq!(Repeats::parse("keep", &shared).unwrap(), Repeats::Keep);
+    }
+}

@@ -1,0 +1,165 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::page::{ByteSpan, Page};
+use crate::pieces::{Units, Windows};
+use crate::terms::Language;
+
+/// Sentences of ten characters with a space between; no two alike.
+fn sentences(count: usize) -> (String, Units) {
+    let text = (0..count).map(|n| format!("{n:09}. ")).collect::<Vec<_>>().concat();
+    (text, Units::apart((0..count).map(|unit| ByteSpan { start: 11 * unit, end: 11 * unit + 10 }).collect()))
+}
+
+fn bounds(top_k: Option<i64>, max_chars: Option<i64>) -> Bounds {
+    Bounds::new(&Limits { top_k, max_chars, ..Limits::default() }, Order::Score, Repeats::Page).unwrap()
+}
+
+fn judged<'page>(
+    page: &'page Page<'page>,
+    units: &'page Units,
+    seeds: Seeds<'page>,
+    relevance: &'page [f32],
+) -> Judged<'page> {
+    Judged { page, units, seeds, relevance, title: 0.0, tokens_before: &[], language: Language::None }
+}
+
+fn runs(passages: Vec<Passage>) -> Vec<(usize, usize)> {
+    passages.into_iter().map(|passage| (passage.units.start, passage.units.end)).collect()
+}
+
+fn chosen(relevance: &[f32], longest: usize, top_k: Option<i64>, max_chars: Option<i64>) -> Vec<(usize, usize)> {
+    let (text, units) = sentences(relevance.len());
+    let page = Page::new(&text);
+    let judged = judged(&page, &units, Seeds::Units(longest), relevance);
+    runs(choose_passages(&[judged], &bounds(top_k, max_chars)).remove(0))
+}
+
+#[test]
+fn a_passage_grows_to_neighbours_that_are_nearly_as_relevant() {
+    assert_eq!(chosen(&[0.1, 3.0, 2.0, 1.9, 0.0], 3, Some(1), None), [(1, 4)]);
+    assert_eq!(chosen(&[0.1, 3.0, 2.0, 1.9, 0.0], 2, Some(1), None), [(1, 3)]);
+    assert_eq!(chosen(&[1.0, 3.0, 1.0], 3, Some(3), None), [(1, 2), (0, 1), (2, 3)]);
+    assert_eq!(chosen(&[2.0, 3.0, 2.5, 2.4], 3, Some(2), None), [(1, 4), (0, 1)]);
+}
+
+#[test]
+fn a_budget_takes_the_best_that_fit_and_joins_neighbours() {
+    assert_eq!(chosen(&[1.0, 3.0, 2.0, 0.5], 1, None, Some(21)), [(1, 3)]);
+    // Ten characters each, and one between neighbours.
+    assert_eq!(chosen(&[1.0, 3.0, 2.0, 0.5], 1, None, Some(20)), [(1, 2), (3, 4)]);
+    assert_eq!(chosen(&[1.0, 3.0], 3, None, Some(9)), []);
+    assert_eq!(chosen(&[1.0, 3.0, 2.9, 2.8], 3, Some(1), Some(25)), [(1, 3)]);
+    assert_eq!(chosen(&[1.0, 3.0, 2.0, 2.5], 1, None, Some(1000)), [(0, 4)]);
+}
+
+#[test]
+fn what_stays_together_is_taken_whole_unless_it_is_more_than_the_budget() {
+    let (text, mut units) = sentences(5);
+    units.groups = vec![0..1, 1..4, 4..5];
+    let page = Page::new(&text);
+    let relevance = [0.0, 1.0, 3.0, 1.0, 2.0];
+    let found = |top_k, max_chars| {
+        let judged = judged(&page, &units, Seeds::Units(3), &relevance);
+        runs(choose_passages(&[judged], &bounds(top_k, max_chars)).remove(0))
+    };
+    assert_eq!(found(Some(1), None), [(1, 4)]);
+    assert_eq!(found(None, Some(43)), [(1, 5)]);
+    assert_eq!(found(None, Some(42)), [(1, 4)]);
+    assert_eq!(found(None, Some(20)), [(2, 3), (4, 5)]);
+    assert_eq!(found(Some(1), Some(20)), [(2, 3)]);
+}
+
+#[test]
+fn a_shared_budget_goes_where_the_relevance_is() {
+    let (text, units) = sentences(3);
+    let page = Page::new(&text);
+    let (poor, good) = ([1.0, 0.5, 0.2], [3.0, 2.0, 0.9]);
+    let pages = [&poor, &good].map(|relevance| judged(&page, &units, Seeds::Units(1), relevance));
+    let limits = Limits { max_total_chars: Some(31), ..Limits::default() };
+    let found = |limits: &Limits, repeats| {
+        choose_passages(&pages, &Bounds::new(limits, Order::Score, repeats).unwrap())
+            .into_iter()
+            .map(runs)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(found(&limits, Repeats::Keep), [vec![(0, 1)], vec![(0, 2)]]);
+    assert_eq!(found(&limits, Repeats::Answer), [vec![(2, 3)], vec![(0, 2)]], "two of the first page say nothing new");
+    let both = Limits { max_chars: Some(10), ..limits };
+    assert_eq!(found(&both, Repeats::Keep), [vec![(0, 1)], vec![(0, 1)]]);
+}
+
+#[test]
+fn tokens_are_bounded_too() {
+    let (text, units) = sentences(3);
+    let page = Page::new(&text);
+    let judged = Judged { tokens_before: &[0, 5, 6, 8], ..judged(&page, &units, Seeds::Units(1), &[3.0, 2.0, 1.0]) };
+    let found = |limits: Limits| {
+        let bounds = Bounds::new(&limits, Order::Score, Repeats::Keep).unwrap();
+        runs(choose_passages(&[judged], &bounds).remove(0))
+    };
+    assert_eq!(found(Limits { max_tokens: Some(7), ..Limits::default() }), [(0, 2)]);
+    assert_eq!(found(Limits { max_tokens: Some(4), ..Limits::default() }), [(1, 3)]);
+    assert_eq!(found(Limits { max_total_tokens: Some(2), top_k: Some(2), ..Limits::default() }), [(1, 2)]);
+}
+
+#[test]
+fn what_repeats_is_left_out() {
+    let text = "The cat sat on the mat. Dogs bark at the moon. The cat sat on the mat!";
+    let units = Units::sentences(text, None, &[]);
+    let page = Page::new(text);
+    let found = |repeats| {
+        let judged = judged(&page, &units, Seeds::Units(1), &[3.0, 1.0, 3.0]);
+        let bounds = Bounds::new(&Limits { top_k: Some(2), ..Limits::default() }, Order::Score, repeats).unwrap();
+        runs(choose_passages(&[judged], &bounds).remove(0))
+    };
+    assert_eq!(found(Repeats::Keep), [(0, 1), (2, 3)]);
+    assert_eq!(found(Repeats::Page), [(0, 1), (1, 2)]);
+}
+
+proptest! {
+    #[test]
+    fn passages_keep_their_bounds(
+        relevance in proptest::collection::vec(-2.0..4.0_f32, 0..40), longest in 1..5_usize,
+        top_k in proptest::option::of(1..6_i64), max_chars in proptest::option::of(1..200_i64)
+    ) {
+        let found = chosen(&relevance, longest, top_k, max_chars);
+        let mut sorted = found.clone();
+        sorted.sort_unstable();
+        prop_assert!(sorted.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+        let chars: usize = found.iter().map(|(start, end)| 11 * (end - start) - 1).sum();
+        prop_assert!(max_chars.is_none_or(|most| chars <= usize::try_from(most).unwrap()));
+        if top_k.is_some() || max_chars.is_none() {
+            prop_assert!(found.len() <= usize::try_from(top_k.unwrap_or(3)).unwrap());
+            prop_assert!(found.iter().all(|(start, end)| end - start <= longest));
+        }
+    }
+
+    #[test]
+    fn windows_are_the_greedy_best_without_overlaps(
+        scores in proptest::collection::vec(-4..4_i8, 1..40), length in 1..5_i64, top_k in 1..6_i64, max_chars in 1..60_i64
+    ) {
+        let scores: Vec<f32> = scores.into_iter().map(|score| f32::from(score) / 4.0).collect();
+        let (text, units) = sentences(scores.len());
+        let windows: Vec<_> = Windows::new(length, 1, true).unwrap().ranges(scores.len()).collect();
+        let page = Page::new(&text);
+        let judged = judged(&page, &units, Seeds::Windows(&windows), &scores[..windows.len()]);
+        let found = runs(choose_passages(&[judged], &bounds(Some(top_k), Some(max_chars))).remove(0));
+
+        // The plain way: look at every pair.
+        let mut order: Vec<usize> = (0..windows.len()).collect();
+        order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b)));
+        let mut expected: Vec<(usize, usize)> = Vec::new();
+        let chars = |run: &(usize, usize)| 11 * (run.1 - run.0) - 1;
+        for window in order {
+            let run = (windows[window].start, windows[window].end);
+            let free = expected.iter().all(|taken| taken.1 <= run.0 || run.1 <= taken.0);
+            let used: usize = expected.iter().map(chars).sum();
+            let room = used + chars(&run) <= usize::try_from(max_chars).unwrap();
+            if free && room && expected.len() < usize::try_from(top_k).unwrap() {
+                expected.push(run);
+            }
+        }
+        prop_assert_eq!(found, expected);
+    }
+}
