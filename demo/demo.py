@@ -26,21 +26,21 @@ def main() -> None:
         loaded = time.perf_counter() - began
         print(f"{highlighter} loaded in {loaded:.2f} s\n")
         texts = [(PAGES / name).read_text(encoding="utf-8") for name in QUESTIONS]
-        found = highlighter.highlights(list(QUESTIONS.values()), texts, top_k=1)
+        found = highlighter.highlights(list(QUESTIONS.values()), texts, top_k=1, explain=True)
         for (name, question), highlights in zip(QUESTIONS.items(), found, strict=True):
             print(f"{style.bold(question)}  {style.dim(name)}")
             for highlight in highlights:
                 print(style.dim(f"  {highlight.score:.3f}  characters {highlight.start}-{highlight.end}"))
-                print(style.passage(highlight.text, question), end="\n\n")
+                print(style.passage(highlight), end="\n\n")
 
         question = "Who was put on trial, and for what?"
         print(f"{style.bold(question)}  {style.dim('all pages, the best of each that reach a score of 0.7')}")
         for name, highlights in zip(
-            QUESTIONS, highlighter.highlights(question, texts, top_k=1, min_score=0.7), strict=True
+            QUESTIONS, highlighter.highlights(question, texts, top_k=1, min_score=0.7, explain=True), strict=True
         ):
             for highlight in highlights:
                 print(style.dim(f"  {highlight.score:.3f}  {name}  characters {highlight.start}-{highlight.end}"))
-                print(style.passage(highlight.text, question), end="\n\n")
+                print(style.passage(highlight), end="\n\n")
 
         work = found.work
         characters = sum(len(text) for text in texts)

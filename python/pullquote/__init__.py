@@ -12,12 +12,13 @@ Importing this package starts no thread and loads no model.
 from pullquote._native import __version__
 from pullquote.errors import PullquoteError
 from pullquote.highlighter import Highlighter, TruncationWarning, highlights, parse_pieces
-from pullquote.result import Highlight, Highlights, Work
+from pullquote.result import Highlight, Highlights, Match, Work
 
 __all__ = [
     "Highlight",
     "Highlighter",
     "Highlights",
+    "Match",
     "PullquoteError",
     "TruncationWarning",
     "Work",

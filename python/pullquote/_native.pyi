@@ -17,32 +17,7 @@ def error_table() -> list[dict[str, Any]]: ...
 @final
 class Highlighter:
     def __new__(cls, model: str, encoder: object, threads: int | None) -> Highlighter: ...
-    def highlights(
-        self,
-        queries: object,
-        texts: object,
-        pairing: str,
-        unit: str,
-        highlight_length: int,
-        step_size: int,
-        allow_gaps: bool,
-        grow: bool,
-        lexical: float | None,
-        top_k: int | None,
-        max_chars: int | None,
-        min_score: float | None,
-        order: str,
-        timeout: float | None,
-    ) -> tuple[
-        NDArray[np.int64],
-        NDArray[np.float32],
-        NDArray[np.float32],
-        NDArray[np.float32],
-        NDArray[np.int64],
-        NDArray[np.int64],
-        NDArray[np.int64],
-        dict[str, Any],
-    ]: ...
+    def highlights(self, queries: object, texts: object, titles: object, options: dict[str, Any]) -> dict[str, Any]: ...
     def embed(self, texts: object, is_query: bool, timeout: float | None) -> tuple[NDArray[np.float32], int, int]: ...
     def parse_pieces(
         self, text: str, highlight_length: int, step_size: int, unit: str, allow_gaps: bool

@@ -13,13 +13,24 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, Literal, NoReturn, get_args
 
 import numpy as np
 from tqdm import tqdm
 
 from pullquote.errors import InvalidTextError, PullquoteError
-from pullquote.highlighter import HIGHLIGHT_LENGTH, ORDER, STEP_SIZE, UNIT, Highlighter
+from pullquote.highlighter import (
+    HIGHLIGHT_LENGTH,
+    ORDER,
+    REPEATS,
+    STEP_SIZE,
+    UNIT,
+    Highlighter,
+    Options,
+    Order,
+    Repeats,
+    Unit,
+)
 from pullquote.result import Highlight
 from pullquote.terminal import Style
 
@@ -59,12 +70,33 @@ def _parser() -> argparse.ArgumentParser:
 
     highlight = commands.add_parser("highlight", help="print the passages of files that answer a query")
     highlight.add_argument("files", nargs="+", metavar="FILE", help="pages, as text; - is standard input")
-    highlight.add_argument("-q", "--query", required=True, help="the question")
+    highlight.add_argument(
+        "-q",
+        "--query",
+        required=True,
+        action="append",
+        help="the question; may be repeated, each is asked of every page",
+    )
+    highlight.add_argument("--fuse", action="store_true", help="one answer to all questions")
     highlight.add_argument("-k", "--top-k", type=int, help="at most so many highlights a page (default 3)")
     highlight.add_argument("--max-chars", type=int, help="at most so many characters a page")
+    highlight.add_argument("--max-tokens", type=int, help="at most so many of the model's tokens a page")
+    highlight.add_argument("--max-total-chars", type=int, help="at most so many characters over all pages")
+    highlight.add_argument("--max-total-tokens", type=int, help="at most so many of the model's tokens over all pages")
     highlight.add_argument("--min-score", type=float, help="only highlights with at least this score")
-    highlight.add_argument("--order", choices=["score", "position"], default=ORDER, help="default: %(default)s")
-    highlight.add_argument("--unit", choices=["sentence", "word", "token"], default=UNIT, help="default: %(default)s")
+    highlight.add_argument("--order", choices=get_args(Order), default=ORDER, help="default: %(default)s")
+    highlight.add_argument(
+        "--repeats",
+        choices=get_args(Repeats),
+        default=REPEATS,
+        help="where repeats are left out (default: %(default)s)",
+    )
+    highlight.add_argument("-C", "--context", type=int, default=0, help="so many sentences on each side, apart")
+    highlight.add_argument("--explain", action="store_true", help="with --json: the words that matched")
+    highlight.add_argument(
+        "--lexical", type=_weight, default="auto", help="how much words count, 0.0 to 1.0 (default: %(default)s)"
+    )
+    highlight.add_argument("--unit", choices=get_args(Unit), default=UNIT, help="default: %(default)s")
     highlight.add_argument(
         "--highlight-length", type=int, default=HIGHLIGHT_LENGTH, help="units (default: %(default)s)"
     )
@@ -111,40 +143,55 @@ def _highlight(options: argparse.Namespace) -> int:
     code = 0
     total = len(options.files)
     with _highlighter(options) as highlighter, tqdm(total=total, unit="page", disable=total < 2 or None) as progress:
-        for names, texts, errors in _groups(options.files, options.encoding):
+        for names, texts, errors in _groups(options):
             for message, error_code in errors:
                 progress.clear()
                 _complain(message)
                 code = code or error_code
             if texts:
-                found = highlighter.highlights(
-                    options.query,
-                    texts,
-                    highlight_length=options.highlight_length,
-                    step_size=options.step_size,
-                    unit=options.unit,
-                    top_k=options.top_k,
-                    max_chars=options.max_chars,
-                    min_score=options.min_score,
-                    order=options.order,
-                )
+                found = highlighter.highlights(options.query, texts, **_asked(options))
                 progress.clear()
-                for name, highlights in zip(names, found, strict=True):
-                    _show(name, highlights, options, style)
+                for number, highlights in enumerate(found):
+                    query = None if options.fuse or len(options.query) == 1 else options.query[number // len(texts)]
+                    _show(names[number % len(texts)], query, highlights, options, style)
                 sys.stdout.flush()
             progress.update(len(names) + len(errors))
     return code
 
 
-def _groups(files: Sequence[str], encoding: str) -> Iterator[tuple[list[str], list[str], list[tuple[str, int]]]]:
-    """Names, texts and errors of neighbouring files, about `GROUP_CHARACTERS` at a time."""
+def _asked(options: argparse.Namespace) -> Options:
+    return {
+        "pairing": "all",
+        "fuse": options.fuse,
+        "highlight_length": options.highlight_length,
+        "step_size": options.step_size,
+        "unit": options.unit,
+        "top_k": options.top_k,
+        "max_chars": options.max_chars,
+        "max_tokens": options.max_tokens,
+        "max_total_chars": options.max_total_chars,
+        "max_total_tokens": options.max_total_tokens,
+        "min_score": options.min_score,
+        "order": options.order,
+        "repeats": options.repeats,
+        "context": options.context,
+        # People see the words marked; machines get them where they asked for them.
+        "explain": options.explain or not options.json,
+        "lexical": options.lexical,
+    }
+
+
+def _groups(options: argparse.Namespace) -> Iterator[tuple[list[str], list[str], list[tuple[str, int]]]]:
+    """Names, texts and errors of neighbouring files, about `GROUP_CHARACTERS` at a time; all, where they share something."""
+    shared = options.max_total_chars or options.max_total_tokens or options.repeats == "answer"
+    limit = sys.maxsize if shared else GROUP_CHARACTERS
     names: list[str] = []
     texts: list[str] = []
     errors: list[tuple[str, int]] = []
     size = 0
-    for name in files:
+    for name in options.files:
         try:
-            text = _read(name, encoding)
+            text = _read(name, options.encoding)
         except PullquoteError as error:
             errors.append((str(error), error.exit_code))
         except OSError as error:
@@ -153,7 +200,7 @@ def _groups(files: Sequence[str], encoding: str) -> Iterator[tuple[list[str], li
             names.append(name)
             texts.append(text)
             size += len(text)
-        if size >= GROUP_CHARACTERS:
+        if size >= limit:
             yield names, texts, errors
             names, texts, errors, size = [], [], [], 0
     yield names, texts, errors
@@ -171,17 +218,33 @@ def _read(name: str, encoding: str) -> str:
         raise InvalidTextError(message) from None
 
 
-def _show(name: str, highlights: list[Highlight], options: argparse.Namespace, style: Style) -> None:
+def _show(name: str, query: str | None, highlights: list[Highlight], options: argparse.Namespace, style: Style) -> None:
     if options.json:
-        rows = [asdict(highlight) for highlight in highlights]
-        print(json.dumps({"page": name, "highlights": rows}, ensure_ascii=False))
+        asked = {} if query is None else {"query": query}
+        rows = [_row(highlight, options) for highlight in highlights]
+        print(json.dumps({"page": name, **asked, "highlights": rows}, ensure_ascii=False))
         return
-    print(style.bold(name))
+    print(style.bold(name if query is None else f"{name}  {query}"))
     if not highlights:
         print("  no passage\n")
     for highlight in highlights:
         print(f"  {style.dim(f'{highlight.score:.3f}  characters {highlight.start}-{highlight.end}')}")
-        print(style.passage(highlight.text, options.query), end="\n\n")
+        print(style.passage(highlight), end="\n\n")
+
+
+def _row(highlight: Highlight, options: argparse.Namespace) -> dict[str, Any]:
+    """A highlight as JSON has it: what nobody asked for is left out, and so is the page's number, which has a name here."""
+    row = asdict(highlight)
+    unasked = ["page", *([] if options.fuse else ["query"])]
+    unasked += [] if options.context else ["before", "after"]
+    unasked += [] if options.explain else ["matches"]
+    for name in unasked:
+        del row[name]
+    return row
+
+
+def _weight(text: str) -> float | Literal["auto"]:
+    return "auto" if text == "auto" else float(text)
 
 
 def _embed(options: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, TypedDict, Unpack
+from typing import Literal, TypedDict, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,18 +18,21 @@ from numpy.typing import NDArray
 from pullquote import _native
 from pullquote.errors import InvalidArgumentError, InvalidTypeError
 from pullquote.models import find_encoder, model_directory
-from pullquote.result import Highlights, Work
+from pullquote.result import Highlights
 
 __all__ = ["Highlighter", "Options", "Order", "TruncationWarning", "Unit", "highlights", "parse_pieces"]
 
 Unit = Literal["sentence", "word", "token"]
 Order = Literal["score", "position"]
+Repeats = Literal["auto", "page", "answer", "keep"]
+Pairing = Literal["auto", "each", "all"]
 
 # The options of a call, each named and defaulted here and nowhere else; `highlights()` and the command line pass them on.
 HIGHLIGHT_LENGTH = 3
 STEP_SIZE = 1
 UNIT: Unit = "sentence"
 ORDER: Order = "score"
+REPEATS: Repeats = "auto"
 
 
 class Options(TypedDict, total=False):
@@ -38,15 +41,26 @@ class Options(TypedDict, total=False):
     highlight_length: int
     step_size: int
     unit: Unit
+    titles: Iterable[str | None] | None
+    pairing: Pairing
+    fuse: bool
     top_k: int | None
     max_chars: int | None
+    max_tokens: int | None
+    max_total_chars: int | None
+    max_total_tokens: int | None
     min_score: float | None
     order: Order
+    repeats: Repeats
+    context: int
+    explain: bool
     allow_gaps: bool
     grow: bool
     lexical: float | Literal["auto"]
     timeout: float | None
 
+
+_Text = TypeVar("_Text", str, str | None)
 
 _open: weakref.WeakSet[Highlighter] = weakref.WeakSet()
 
@@ -127,10 +141,19 @@ class Highlighter:
         highlight_length: int = HIGHLIGHT_LENGTH,
         step_size: int = STEP_SIZE,
         unit: Unit = UNIT,
+        titles: Iterable[str | None] | None = None,
+        pairing: Pairing = "auto",
+        fuse: bool = False,
         top_k: int | None = None,
         max_chars: int | None = None,
+        max_tokens: int | None = None,
+        max_total_chars: int | None = None,
+        max_total_tokens: int | None = None,
         min_score: float | None = None,
         order: Order = ORDER,
+        repeats: Repeats = REPEATS,
+        context: int = 0,
+        explain: bool = False,
         allow_gaps: bool = False,
         grow: bool = True,
         lexical: float | Literal["auto"] = "auto",
@@ -140,20 +163,40 @@ class Highlighter:
 
         Each page is cut into sentences and windows of them (see `parse_pieces`). All are compared with the query by meaning
         (the cosine of vectors) and by words (BM25); a sentence is worth what it says itself and what the best window around
-        it does. The best sentences grow to neighbours that are nearly as relevant, and no two passages overlap.
+        it does. The best sentences grow to neighbours that are nearly as relevant, and no two passages overlap. What means
+        little alone stays whole: a heading with what follows it, a list item, a table with its header, a piece of code.
         An empty page has none.
 
+        What is asked:
+
         - `query`: one for all pages; or a list: one for each page, or many for one page.
-        - `texts`: the pages.
-        - `highlight_length`, `step_size`: windows, in units; `unit`: ``"sentence"``, ``"word"`` or ``"token"``. A passage grows to
-          at most `highlight_length` sentences; under a budget alone, the best sentences that fit are taken and neighbours join.
-        - `grow`: `False` returns the best windows as they were cut, without ranking sentences; words and tokens never grow.
+        - `texts`: the pages. `titles`: one for each, or `None`; where pages are compared, a title speaks for all of its
+          page.
+        - `pairing`: ``"all"`` asks each query of every page, which are encoded once, and ``result[q, p]`` is what query `q`
+          found on page `p`; ``"each"`` asks query `i` of page `i`; ``"auto"`` is ``"each"`` where there are lists of both,
+          else ``"all"``.
+        - `fuse`: one answer to all queries: a sentence is worth what it is to the query that it answers best.
         - `lexical`: how much words count, from 0.0 (the cosine alone) to 1.0 (words alone); ``"auto"`` is a half, and more
           where the model's tokenizer does not know the page's script.
-        - `top_k`: at most so many highlights a page; 3 where neither it nor `max_chars` is given.
-        - `max_chars`: at most so many characters a page, over all its highlights.
+
+        What comes back:
+
+        - `top_k`: at most so many highlights a page; 3 where neither it nor a budget is given.
+        - `max_chars`, `max_tokens`: at most so many characters, or tokens of the model, a page, over all its highlights. Under a
+          budget without `top_k`, the best sentences that fit are taken and neighbours join.
+        - `max_total_chars`, `max_total_tokens`: the same over all pages: the budget goes where the relevance is.
         - `min_score`: only highlights with at least this score, from 0 to 1; there may be none.
+        - `repeats`: where a passage that says what a better one said is left out: of the same ``"page"``, of the whole
+          ``"answer"``, or ``"keep"`` for nowhere; ``"auto"`` is the page, and the answer where its pages share a budget.
         - `order`: ``"score"``, the best first, or ``"position"``, as they stand in the page. Ties go to the one that stands first.
+        - `context`: so many sentences on each side are reported beside a highlight, as `before` and `after`.
+        - `explain`: report the words that matched, as `matches`.
+
+        How pages are cut:
+
+        - `highlight_length`, `step_size`: windows, in units; `unit`: ``"sentence"``, ``"word"`` or ``"token"``. A passage grows to
+          at most `highlight_length` sentences, or to what stays whole.
+        - `grow`: `False` returns the best windows as they were cut, without ranking sentences; words and tokens never grow.
         - `allow_gaps`: allow a step larger than the length, which skips text.
         - `timeout`: in seconds; after it the work is dropped and `DeadlineExceededError` raised.
 
@@ -164,25 +207,28 @@ class Highlighter:
         """
         queries = [query] if isinstance(query, str) else _listed(query, "query")
         pages = _listed(texts, "texts")
-        pairing = _pairing(query, queries, pages)
-        spans, scores, cosines, lexicals, page_of, query_of, ends, work = self._native.highlights(
-            queries,
-            pages,
-            pairing,
-            unit,
-            highlight_length,
-            step_size,
-            allow_gaps,
-            grow,
-            _weight(lexical),
-            top_k,
-            max_chars,
-            min_score,
-            order,
-            timeout,
-        )
-        work.pop("written_at")
-        return Highlights(pages, spans, scores, cosines, lexicals, page_of, query_of, ends, Work(**work))
+        options = {
+            "pairing": _pairing(query, queries, pages, pairing, fuse),
+            "unit": unit,
+            "highlight_length": highlight_length,
+            "step_size": step_size,
+            "allow_gaps": allow_gaps,
+            "grow": grow,
+            "lexical": _weight(lexical),
+            "context": context,
+            "explain": explain,
+            "top_k": top_k,
+            "max_chars": max_chars,
+            "max_tokens": max_tokens,
+            "max_total_chars": max_total_chars,
+            "max_total_tokens": max_total_tokens,
+            "min_score": min_score,
+            "order": order,
+            "repeats": repeats,
+            "timeout": timeout,
+        }
+        found = self._native.highlights(queries, pages, None if titles is None else _listed(titles, "titles"), options)
+        return Highlights(pages, found)
 
     def embed(
         self, texts: Iterable[str], *, role: Literal["query", "passage"] = "passage", timeout: float | None = None
@@ -275,7 +321,7 @@ def highlights(query: str | Sequence[str], texts: Iterable[str], **options: Unpa
     return _shared_highlighter().highlights(query, texts, **options)
 
 
-def _listed(texts: Iterable[str], name: str) -> list[str]:
+def _listed(texts: Iterable[_Text], name: str) -> list[_Text]:
     """The texts as a list: a generator can be walked only once, and offsets need the texts again."""
     if isinstance(texts, (str, bytes, bytearray, dict)):
         message = f"{name} must be a list of strings, not one {type(texts).__name__}; pass [{name}]"
@@ -296,16 +342,26 @@ def _weight(lexical: float | Literal["auto"]) -> float | None:
     raise InvalidArgumentError(message)
 
 
-def _pairing(query: str | Sequence[str], queries: list[str], pages: list[str]) -> str:
+def _pairing(
+    query: str | Sequence[str], queries: list[str], pages: list[str], pairing: Pairing, fuse: bool
+) -> Literal["each", "all", "fused"]:
     if not pages:
         message = "texts is empty; pass at least one page"
         raise InvalidArgumentError(message)
-    if isinstance(query, str):
-        return "one_query"
     if not queries:
         message = "query is an empty list; pass one query, or one for each page, or many for one page"
         raise InvalidArgumentError(message)
-    return "one_page" if len(pages) == 1 else "each_its_own"
+    if pairing not in {"auto", "each", "all"}:
+        message = f'pairing must be "auto", "each" or "all", not {pairing!r}'
+        raise InvalidArgumentError(message)
+    if fuse and pairing == "each":
+        message = 'fuse=True joins all queries on every page, so it does not go with pairing="each"'
+        raise InvalidArgumentError(message)
+    if fuse:
+        return "fused"
+    if pairing == "auto":
+        return "all" if isinstance(query, str) or len(pages) == 1 else "each"
+    return pairing
 
 
 def _forget_in_child() -> None:

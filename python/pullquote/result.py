@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Highlight", "Highlights", "Work"]
+__all__ = ["Highlight", "Highlights", "Match", "Work"]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A word of a page that matched one of a query: ``page[start:end]`` has the same stem as `word`."""
+
+    word: str
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +31,9 @@ class Highlight:
     meaning and words, ``(1 - lexical) * z(cosine) + lexical * z(BM25)``, and ``z`` counts in standard deviations from
     the mean of all pieces of the call. `cosine` (-1 to 1) and `lexical` (BM25, 0 and more) are the best of the windows and
     sentences within the passage.
+
+    `page` and `query` say which of the texts it is from and which of the queries it answers. `before` and `after` are what
+    stands around it, as much as `context` asked for; `matches` are the words that matched, where `explain` asked for them.
     """
 
     text: str
@@ -30,6 +42,11 @@ class Highlight:
     score: float
     cosine: float
     lexical: float
+    page: int = 0
+    query: int = 0
+    before: str = ""
+    after: str = ""
+    matches: tuple[Match, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,53 +71,69 @@ class Work:
 class Highlights(Sequence[list[Highlight]]):
     """The passages found: ``result[i]`` is the list of page `i`.
 
-    With many queries for one page, ``result[i]`` is the list of query `i`.
+    With many queries for one page, ``result[i]`` is the list of query `i`. Where each of many queries was asked of every page,
+    ``result[q, p]`` is the list of query `q` on page `p`, and the lists of the first query come first.
 
     The same as columns, a row for each highlight, in the order of the lists:
 
     - `spans`: int64 ``[n, 2]``, start and end in characters of the page
+    - `contexts`: int64 ``[n, 2]``, start and end of the passage with what stands around it
     - `scores`, `cosines`, `lexicals`: float32 ``[n]``
     - `pages`: int64 ``[n]``, which of the texts
     - `queries`: int64 ``[n]``, which of the queries
 
-    The columns are the memory the core wrote; nothing was copied.
+    The columns are the memory the core wrote; nothing was copied. `texts` are the pages, `work` is what it took.
     """
 
-    __slots__ = ("_ends", "_texts", "cosines", "lexicals", "pages", "queries", "scores", "spans", "work")
+    __slots__ = (
+        "_ends",
+        "_match_ends",
+        "_match_spans",
+        "_match_words",
+        "_query_words",
+        "contexts",
+        "cosines",
+        "lexicals",
+        "pages",
+        "queries",
+        "scores",
+        "spans",
+        "texts",
+        "work",
+        "written_at",
+    )
 
-    def __init__(
-        self,
-        texts: Sequence[str],
-        spans: NDArray[np.int64],
-        scores: NDArray[np.float32],
-        cosines: NDArray[np.float32],
-        lexicals: NDArray[np.float32],
-        pages: NDArray[np.int64],
-        queries: NDArray[np.int64],
-        ends: NDArray[np.int64],
-        work: Work,
-    ) -> None:
-        """Take the columns as they are; made by `Highlighter.highlights`."""
-        self._texts = texts
-        self._ends = ends
-        self.spans = spans
-        self.scores = scores
-        self.cosines = cosines
-        self.lexicals = lexicals
-        self.pages = pages
-        self.queries = queries
-        self.work = work
+    def __init__(self, texts: Sequence[str], columns: dict[str, Any]) -> None:
+        """Take the columns as the core wrote them; made by `Highlighter.highlights`."""
+        self.texts = texts
+        self.spans: NDArray[np.int64] = columns["spans"]
+        self.contexts: NDArray[np.int64] = columns["contexts"]
+        self.scores: NDArray[np.float32] = columns["scores"]
+        self.cosines: NDArray[np.float32] = columns["cosines"]
+        self.lexicals: NDArray[np.float32] = columns["lexicals"]
+        self.pages: NDArray[np.int64] = columns["pages"]
+        self.queries: NDArray[np.int64] = columns["queries"]
+        # Where the core wrote the first columns; a test compares.
+        self.written_at: list[int] = columns["written_at"]
+        self.work = Work(**columns["work"])
+        self._ends: NDArray[np.int64] = columns["ends"]
+        self._match_ends: NDArray[np.int64] = columns["match_ends"]
+        self._match_spans: NDArray[np.int64] = columns["match_spans"]
+        self._match_words: NDArray[np.int64] = columns["match_words"]
+        self._query_words: list[str] = columns["query_words"]
 
     def __len__(self) -> int:
         return len(self._ends)
 
     @overload
-    def __getitem__(self, index: int) -> list[Highlight]: ...
+    def __getitem__(self, index: int | tuple[int, int]) -> list[Highlight]: ...
     @overload
     def __getitem__(self, index: slice) -> list[list[Highlight]]: ...
-    def __getitem__(self, index: int | slice) -> list[Highlight] | list[list[Highlight]]:
+    def __getitem__(self, index: int | tuple[int, int] | slice) -> list[Highlight] | list[list[Highlight]]:
         if isinstance(index, slice):
             return [self._list(i) for i in range(*index.indices(len(self)))]
+        if isinstance(index, tuple):
+            return self._list(self._place(index))
         place = index + len(self) if index < 0 else index
         if not 0 <= place < len(self):
             message = f"there are {len(self)} lists of highlights, so no number {index}"
@@ -113,12 +146,43 @@ class Highlights(Sequence[list[Highlight]]):
     def __repr__(self) -> str:
         return f"<Highlights: {len(self.scores)} passages in {len(self)} lists>"
 
+    def _place(self, index: tuple[int, int]) -> int:
+        query, page = index
+        pages = len(self.texts)
+        if len(self) % pages or not (0 <= query < len(self) // pages and 0 <= page < pages):
+            message = (
+                f"there are {len(self)} lists of highlights for {pages} pages, so none of query {query}, page {page}"
+            )
+            raise IndexError(message)
+        return query * pages + page
+
     def _list(self, index: int) -> list[Highlight]:
         first = int(self._ends[index - 1]) if index else 0
-        found = []
-        for row in range(first, int(self._ends[index])):
-            start, end = (int(place) for place in self.spans[row])
-            text = self._texts[int(self.pages[row])][start:end]
-            values = (float(column[row]) for column in (self.scores, self.cosines, self.lexicals))
-            found.append(Highlight(text, start, end, *values))
-        return found
+        return [self._highlight(row) for row in range(first, int(self._ends[index]))]
+
+    def _highlight(self, row: int) -> Highlight:
+        page = int(self.pages[row])
+        text = self.texts[page]
+        start, end = (int(place) for place in self.spans[row])
+        first, last = (int(place) for place in self.contexts[row])
+        return Highlight(
+            text=text[start:end],
+            start=start,
+            end=end,
+            score=float(self.scores[row]),
+            cosine=float(self.cosines[row]),
+            lexical=float(self.lexicals[row]),
+            page=page,
+            query=int(self.queries[row]),
+            before=text[first:start],
+            after=text[end:last],
+            matches=self._matches(row),
+        )
+
+    def _matches(self, row: int) -> tuple[Match, ...]:
+        if not len(self._match_ends):
+            return ()
+        rows = range(int(self._match_ends[row - 1]) if row else 0, int(self._match_ends[row]))
+        words = (self._query_words[int(self._match_words[match])] for match in rows)
+        spans = ((int(start), int(end)) for start, end in self._match_spans[rows.start : rows.stop])
+        return tuple(Match(word, start, end) for word, (start, end) in zip(words, spans, strict=True))

@@ -1,91 +1,20 @@
-"""Passages in a terminal: wrapped, with the query's words marked where the terminal can."""
+"""Passages in a terminal: wrapped, with the words that matched marked where the terminal can."""
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import textwrap
+from collections.abc import Callable
 from typing import TextIO
+
+from pullquote.result import Highlight
 
 __all__ = ["Style"]
 
-# Words that say nothing about what is asked; marking them would hide those that do.
-STOP_WORDS = frozenset(
-    [
-        "a",
-        "about",
-        "an",
-        "and",
-        "are",
-        "as",
-        "at",
-        "be",
-        "by",
-        "did",
-        "do",
-        "does",
-        "for",
-        "from",
-        "had",
-        "has",
-        "have",
-        "how",
-        "in",
-        "is",
-        "it",
-        "its",
-        "of",
-        "on",
-        "or",
-        "that",
-        "the",
-        "their",
-        "this",
-        "to",
-        "was",
-        "were",
-        "what",
-        "when",
-        "where",
-        "which",
-        "who",
-        "whom",
-        "whose",
-        "why",
-        "will",
-        "with",
-        "der",
-        "die",
-        "das",
-        "und",
-        "ist",
-        "in",
-        "wer",
-        "was",
-        "wann",
-        "wo",
-        "warum",
-        "wie",
-        "le",
-        "la",
-        "les",
-        "des",
-        "est",
-        "qui",
-        "que",
-        "quoi",
-        "quand",
-        "el",
-        "los",
-        "las",
-        "es",
-        "quien",
-        "cuando",
-        "donde",
-    ]
-)
 INDENT = "    "
+# What stands around a matched word until lines are wrapped: characters that no text of people holds.
+OPEN, CLOSE = "\ufdd0", "\ufdd1"
 
 
 class Style:
@@ -104,25 +33,28 @@ class Style:
         """Print faint."""
         return self._escape("2", text)
 
-    def passage(self, text: str, query: str) -> str:
-        """Wrap and indent a passage, with the query's words marked."""
-        lines = []
-        for line in text.splitlines():
-            lines += textwrap.wrap(line, self.width, initial_indent=INDENT, subsequent_indent=INDENT) or [""]
-        return self.mark("\n".join(lines), query)
+    def passage(self, highlight: Highlight) -> str:
+        """Wrap and indent a passage: its matches marked, what stands around it faint."""
+        parts = [
+            self._lines(highlight.before, self.dim),
+            self._marked(highlight),
+            self._lines(highlight.after, self.dim),
+        ]
+        return "\n".join(part for part in parts if part)
 
-    def mark(self, text: str, query: str) -> str:
-        """Mark the words of the query, in any case and with any ending."""
-        words = {word for word in re.findall(r"\w+", query.casefold()) if word not in STOP_WORDS}
-        if not self.colours or not words:
-            return text
-        longest_first = sorted(words, key=len, reverse=True)
-        pattern = "|".join(re.escape(word) for word in longest_first)
-        # In scripts without spaces a word may start anywhere.
-        start = r"\b" if query.isascii() else ""
-        return re.sub(
-            f"{start}(?:{pattern})", lambda match: self._escape("1;33", match.group()), text, flags=re.IGNORECASE
-        )
+    def _marked(self, highlight: Highlight) -> str:
+        text = highlight.text
+        if self.colours:
+            for match in reversed(highlight.matches):
+                start, end = match.start - highlight.start, match.end - highlight.start
+                text = f"{text[:start]}{OPEN}{text[start:end]}{CLOSE}{text[end:]}"
+        return self._lines(text, lambda line: line.replace(OPEN, "\x1b[1;33m").replace(CLOSE, "\x1b[0m"))
+
+    def _lines(self, text: str, show: Callable[[str], str]) -> str:
+        lines = []
+        for line in text.strip().splitlines():
+            lines += textwrap.wrap(line, self.width, initial_indent=INDENT, subsequent_indent=INDENT) or [""]
+        return "\n".join(show(line) if line else line for line in lines)
 
     def _escape(self, code: str, text: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self.colours else text

@@ -153,10 +153,10 @@ def test_vectors_are_the_memory_the_collect_pass_wrote(highlighter: Highlighter,
     native = highlighter._native
     vectors, _, written_at = native.embed(["one", "two", "three"], False, None)
     assert vectors.ctypes.data == written_at
-    spans, scores, _, _, page_of, _, _, work = native.highlights(
-        ["Who?"], list(pages.values()), "one_query", "sentence", 3, 1, False, True, None, 5, None, None, "score", None
-    )
-    assert [column.ctypes.data for column in (spans, scores, page_of)] == work["written_at"]
+    found = highlighter.highlights("Who?", list(pages.values()), top_k=5)
+    assert found.spans.ctypes.data == found.written_at[0]
+    assert found.scores.ctypes.data == found.written_at[1]
+    assert found.pages.ctypes.data == found.written_at[2]
 
 
 def test_a_large_result_is_in_memory_once() -> None:

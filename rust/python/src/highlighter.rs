@@ -1,10 +1,10 @@
 //! The engine as a Python class. `pullquote.Highlighter` wraps it and documents it.
 
 use numpy::ndarray::Array2;
-use numpy::{IntoPyArray, PyArray1, PyArray2};
-use pullquote_core::engine::{Answers, Engine, Pairing, Question};
-use pullquote_core::error::ErrorKind;
-use pullquote_core::highlights::{Bounds, Order};
+use numpy::{IntoPyArray, PyArray2};
+use pullquote_core::engine::{Answers, Engine, Pairing, Question, Request};
+use pullquote_core::error::{Error, ErrorKind};
+use pullquote_core::highlights::{Bounds, Limits, Order, Repeats};
 use pullquote_core::model::Model;
 use pullquote_core::page::CharSpan;
 use pullquote_core::pieces::{Unit, Windows};
@@ -24,17 +24,63 @@ pub(crate) struct Highlighter {
     engine: Engine,
 }
 
-/// Spans, scores, cosines, lexical scores, pages, queries and ends (see `Answers`), and what was done.
-type HighlightColumns<'py> = (
-    Bound<'py, PyArray2<i64>>,
-    Bound<'py, PyArray1<f32>>,
-    Bound<'py, PyArray1<f32>>,
-    Bound<'py, PyArray1<f32>>,
-    Bound<'py, PyArray1<i64>>,
-    Bound<'py, PyArray1<i64>>,
-    Bound<'py, PyArray1<i64>>,
-    Bound<'py, PyDict>,
-);
+/// The options of a call: a dictionary that `python/pullquote/highlighter.py` fills, where they are named, defaulted and described.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Options {
+    pairing: String,
+    unit: String,
+    highlight_length: i64,
+    step_size: i64,
+    allow_gaps: bool,
+    grow: bool,
+    lexical: Option<f64>,
+    context: i64,
+    explain: bool,
+    top_k: Option<i64>,
+    max_chars: Option<i64>,
+    max_tokens: Option<i64>,
+    max_total_chars: Option<i64>,
+    max_total_tokens: Option<i64>,
+    min_score: Option<f64>,
+    order: String,
+    repeats: String,
+    timeout: Option<f64>,
+}
+
+impl Options {
+    fn pairing(&self) -> PyResult<Pairing> {
+        match self.pairing.as_str() {
+            "all" => Ok(Pairing::All),
+            "fused" => Ok(Pairing::Fused),
+            "each" => Ok(Pairing::Each),
+            other => Err(raise(ErrorKind::Internal, &format!("unknown pairing {other:?}"))),
+        }
+    }
+
+    fn question(&self) -> pullquote_core::error::Result<Question> {
+        let limits = Limits {
+            top_k: self.top_k,
+            max_chars: self.max_chars,
+            max_tokens: self.max_tokens,
+            max_total_chars: self.max_total_chars,
+            max_total_tokens: self.max_total_tokens,
+            min_score: self.min_score,
+        };
+        let context = usize::try_from(self.context).map_err(|_| {
+            Error::new(ErrorKind::InvalidArgument, format!("context must be 0 or more, not {}", self.context))
+        })?;
+        Ok(Question {
+            unit: Unit::parse(&self.unit)?,
+            windows: Windows::new(self.highlight_length, self.step_size, self.allow_gaps)?,
+            grow: self.grow,
+            lexical: Lexical::new(self.lexical)?,
+            context,
+            explain: self.explain,
+            bounds: Bounds::new(&limits, Order::parse(&self.order)?, Repeats::parse(&self.repeats, &limits)?)?,
+        })
+    }
+}
 
 #[pymethods]
 impl Highlighter {
@@ -45,49 +91,25 @@ impl Highlighter {
         Ok(Self { engine })
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the options of one call; Python names and defaults them in one place"
-    )]
     fn highlights<'py>(
         &self,
         py: Python<'py>,
         queries: &Bound<'py, PyAny>,
         texts: &Bound<'py, PyAny>,
-        pairing: &str,
-        unit: &str,
-        highlight_length: i64,
-        step_size: i64,
-        allow_gaps: bool,
-        grow: bool,
-        lexical: Option<f64>,
-        top_k: Option<i64>,
-        max_chars: Option<i64>,
-        min_score: Option<f64>,
-        order: &str,
-        timeout: Option<f64>,
-    ) -> PyResult<HighlightColumns<'py>> {
+        titles: &Bound<'py, PyAny>,
+        options: &Bound<'py, PyDict>,
+    ) -> PyResult<Bound<'py, PyDict>> {
         let queries = texts::many(queries, "query")?;
         let texts = texts::many(texts, "texts")?;
-        let pairing = match pairing {
-            "one_query" => Pairing::OneQuery,
-            "each_its_own" => Pairing::EachItsOwn,
-            "one_page" => Pairing::OnePage,
-            _ => return Err(raise(ErrorKind::Internal, &format!("unknown pairing {pairing:?}"))),
-        };
-        let windows = Windows::new(highlight_length, step_size, allow_gaps);
-        let bounds = Order::parse(order).and_then(|order| Bounds::new(top_k, max_chars, min_score, order));
-        let question = Question {
-            unit: Unit::parse(unit).map_err(Failure)?,
-            windows: windows.map_err(Failure)?,
-            grow,
-            lexical: Lexical::new(lexical).map_err(Failure)?,
-            bounds: bounds.map_err(Failure)?,
-        };
-        let answers = leave_python(py, timeout, |call| {
+        let titles = texts::many_or_none(titles, "titles")?;
+        let options: Options = options.extract()?;
+        let (pairing, question) = (options.pairing()?, options.question().map_err(Failure)?);
+        let answers = leave_python(py, options.timeout, |call| {
             let queries: Vec<&str> = queries.iter().map(|query| &**query).collect();
             let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
-            self.engine.highlights(&queries, &texts, pairing, &question, call)
+            let titles: Vec<Option<&str>> = titles.iter().map(Option::as_deref).collect();
+            let request = Request { queries: &queries, pages: &texts, titles: &titles, pairing };
+            self.engine.highlights(&request, &question, call)
         })?;
         columns(py, answers)
     }
@@ -157,7 +179,7 @@ impl Drop for Highlighter {
 }
 
 /// Hands the answers' columns to numpy, which owns them from then on: nothing is copied.
-fn columns(py: Python<'_>, answers: Answers) -> PyResult<HighlightColumns<'_>> {
+fn columns(py: Python<'_>, answers: Answers) -> PyResult<Bound<'_, PyDict>> {
     let work = PyDict::new(py);
     work.set_item("pieces", answers.work.pieces)?;
     work.set_item("tokens", answers.work.tokens)?;
@@ -168,17 +190,24 @@ fn columns(py: Python<'_>, answers: Answers) -> PyResult<HighlightColumns<'_>> {
     work.set_item("choosing", answers.work.choosing.as_secs_f64())?;
     let addresses =
         [answers.spans.as_ptr() as usize, answers.scores.as_ptr() as usize, answers.pages.as_ptr() as usize];
-    work.set_item("written_at", addresses.to_vec())?;
-    Ok((
-        matrix(py, answers.spans.len() / 2, 2, answers.spans)?,
-        answers.scores.into_pyarray(py),
-        answers.cosines.into_pyarray(py),
-        answers.lexicals.into_pyarray(py),
-        answers.pages.into_pyarray(py),
-        answers.queries.into_pyarray(py),
-        answers.ends.into_pyarray(py),
-        work,
-    ))
+    let columns = PyDict::new(py);
+    let rows = answers.scores.len();
+    columns.set_item("work", work)?;
+    columns.set_item("written_at", addresses.to_vec())?;
+    columns.set_item("ends", answers.ends.into_pyarray(py))?;
+    columns.set_item("spans", matrix(py, rows, 2, answers.spans)?)?;
+    columns.set_item("contexts", matrix(py, rows, 2, answers.contexts)?)?;
+    columns.set_item("scores", answers.scores.into_pyarray(py))?;
+    columns.set_item("cosines", answers.cosines.into_pyarray(py))?;
+    columns.set_item("lexicals", answers.lexicals.into_pyarray(py))?;
+    columns.set_item("pages", answers.pages.into_pyarray(py))?;
+    columns.set_item("queries", answers.queries.into_pyarray(py))?;
+    let matches = answers.matches;
+    columns.set_item("match_ends", matches.ends.into_pyarray(py))?;
+    columns.set_item("match_spans", matrix(py, matches.words.len(), 2, matches.spans)?)?;
+    columns.set_item("match_words", matches.words.into_pyarray(py))?;
+    columns.set_item("query_words", matches.query_words)?;
+    Ok(columns)
 }
 
 /// Spans as an array `[n, 2]`.

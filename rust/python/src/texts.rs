@@ -9,6 +9,22 @@ use crate::failures::raise;
 
 /// A list of texts: any iterable of strings, but not one string.
 pub(crate) fn many(texts: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<PyBackedStr>> {
+    each(texts, name, one)
+}
+
+/// A list of texts, of which some may be `None`; `None` is no list at all.
+pub(crate) fn many_or_none(texts: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<Option<PyBackedStr>>> {
+    if texts.is_none() {
+        return Ok(Vec::new());
+    }
+    each(texts, name, |text, name| if text.is_none() { Ok(None) } else { one(text, name).map(Some) })
+}
+
+fn each<T>(
+    texts: &Bound<'_, PyAny>,
+    name: &str,
+    read: impl Fn(&Bound<'_, PyAny>, &str) -> PyResult<T>,
+) -> PyResult<Vec<T>> {
     let wrong =
         texts.is_instance_of::<PyString>() || texts.is_instance_of::<PyBytes>() || texts.is_instance_of::<PyDict>();
     if wrong || texts.is_instance_of::<PyByteArray>() {
@@ -21,7 +37,7 @@ pub(crate) fn many(texts: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<PyBacke
     let items = texts.try_iter().map_err(|_| {
         raise(ErrorKind::InvalidType, &format!("{name} must be a list of strings, not {}", type_name(texts)))
     })?;
-    items.enumerate().map(|(index, item)| one(&item?, &format!("{name}[{index}]"))).collect()
+    items.enumerate().map(|(index, item)| read(&item?, &format!("{name}[{index}]"))).collect()
 }
 
 /// One text.

@@ -1,0 +1,135 @@
+"""What comes back: within its bounds, whole, without repeats, with what was asked for beside it."""
+
+import pytest
+
+import pullquote
+from pullquote import Highlighter, Match, errors
+
+ABOUT_BREAD = "Bread is baked from flour, water and salt. The dough rests for an hour. Ovens must be very hot."
+ABOUT_CATS = "Cats sleep for most of the day. They hunt at dawn and at dusk. Some cats like bread crumbs."
+ABOUT_MOON = "The moon is far away. It circles the earth in a month. Nobody lives there."
+
+
+def test_a_shared_budget_is_kept_and_goes_where_the_relevance_is(highlighter: Highlighter) -> None:
+    texts = [ABOUT_MOON, ABOUT_BREAD, ABOUT_CATS]
+    for budget in (50, 100, 200):
+        found = highlighter.highlights("How is bread baked?", texts, max_total_chars=budget)
+        sizes = [sum(len(highlight.text) for highlight in page) for page in found]
+        assert sum(sizes) <= budget
+        assert sizes[1] == max(sizes)
+        assert sizes[1] > 0
+    everything = highlighter.highlights("How is bread baked?", texts, max_total_chars=10_000)
+    assert [[highlight.text for highlight in page] for page in everything] == [[text] for text in texts]
+
+
+@pytest.mark.parametrize("option", ["max_tokens", "max_total_tokens"])
+def test_tokens_are_those_of_the_model(highlighter: Highlighter, pages: dict[str, str], option: str) -> None:
+    for most in (20, 100):
+        found = highlighter.highlights("Who was it?", [pages["apollo_program.en.txt"]], **{option: most})[0]  # type: ignore[arg-type]
+        used = sum(len(highlighter.parse_pieces(highlight.text, 1, 1, unit="token")) for highlight in found)
+        assert most / 2 < used <= most
+
+
+def test_what_repeats_is_left_out(highlighter: Highlighter) -> None:
+    page = f"{ABOUT_BREAD}\n\n{ABOUT_MOON}\n\n{ABOUT_BREAD.upper()}"
+    query = "How is bread baked?"
+
+    def texts(**options: object) -> list[str]:
+        result = highlighter.highlights(query, [page, ABOUT_BREAD], top_k=9, highlight_length=1, **options)  # type: ignore[arg-type]
+        return [highlight.text for found in result for highlight in found]
+
+    kept, dropped, over_pages = texts(repeats="keep"), texts(), texts(repeats="answer")
+    assert (len(kept), len(dropped), len(over_pages)) == (12, 9, 6)
+    assert sum("FLOUR" in text.upper() for text in over_pages) == 1
+
+
+def test_a_heading_comes_with_what_follows_and_a_table_with_its_header(highlighter: Highlighter) -> None:
+    page = (
+        "# Baking\n\nBread is baked from flour. It is eaten warm.\n\n# Prices\n\n"
+        "| what | price |\n|---|---|\n| bread | 3 |\n| cake | 5 |\n\nAll prices are in euros."
+    )
+    found = highlighter.highlights("What does a cake cost?", [page], top_k=1, highlight_length=1)[0][0]
+    assert found.text.startswith("# Prices\n\n| what | price |")
+    assert found.text.endswith("| cake | 5 |")
+    found = highlighter.highlights("What is bread baked from?", [page], top_k=1, highlight_length=1)[0][0]
+    assert found.text == "# Baking\n\nBread is baked from flour."
+
+
+def test_context_stands_beside_the_passage(highlighter: Highlighter) -> None:
+    found = highlighter.highlights("dough rests", [ABOUT_BREAD], top_k=1, highlight_length=1, context=1)[0][0]
+    assert found.text == "The dough rests for an hour."
+    assert found.before == "Bread is baked from flour, water and salt. "
+    assert found.after == " Ovens must be very hot."
+    assert found.before + found.text + found.after == ABOUT_BREAD
+    plain = highlighter.highlights("dough rests", [ABOUT_BREAD], top_k=1, highlight_length=1)[0][0]
+    assert (plain.before, plain.after) == ("", "")
+
+
+def test_the_words_that_matched_are_told(highlighter: Highlighter) -> None:
+    query = "How do cats hunt?"
+    found = highlighter.highlights(query, [ABOUT_CATS], top_k=1, highlight_length=1, explain=True)[0][0]
+    assert found.matches
+    assert all(match.word in query for match in found.matches)
+    assert {ABOUT_CATS[match.start : match.end] for match in found.matches} <= {"Cats", "cats", "hunt"}
+    assert Match("hunt", 37, 41) in found.matches
+    assert highlighter.highlights(query, [ABOUT_CATS])[0][0].matches == ()
+
+
+def test_queries_are_asked_of_every_page_which_are_encoded_once(highlighter: Highlighter) -> None:
+    queries, texts = ["How is bread baked?", "When do cats hunt?"], [ABOUT_BREAD, ABOUT_CATS, ABOUT_MOON]
+    result = highlighter.highlights(queries, texts, pairing="all", top_k=1)
+    assert len(result) == 6
+    one = highlighter.highlights(queries[0], texts, top_k=1)
+    assert result.work.pieces == one.work.pieces
+    for number, query in enumerate(queries):
+        alone = highlighter.highlights(query, texts, top_k=1)
+        for page in range(3):
+            [together], [single] = result[number, page], alone[page]
+            assert (together.text, together.query, together.page) == (single.text, number, page)
+            assert together.score == pytest.approx(single.score, abs=2e-3)
+    with pytest.raises(IndexError, match="none of query 2, page 0"):
+        result[2, 0]
+
+
+def test_fused_queries_have_one_answer(highlighter: Highlighter) -> None:
+    queries, texts = ["How is bread baked?", "When do cats hunt?"], [ABOUT_BREAD, ABOUT_CATS]
+    result = highlighter.highlights(queries, texts, fuse=True, top_k=1, highlight_length=1)
+    assert [found[0].query for found in result] == [0, 1]
+    assert "baked" in result[0][0].text
+    assert "hunt" in result[1][0].text
+
+
+def test_titles_tell_pages_apart(highlighter: Highlighter) -> None:
+    page = "He was born in 1162 near the river. His mother raised him alone."
+    other = "He was born in 1769 on an island. His father was a lawyer."
+    query = "When was Napoleon born?"
+    found = highlighter.highlights(query, [page, other], titles=["Genghis Khan", "Napoleon"], top_k=1)
+    assert found[1][0].score > found[0][0].score + 0.1
+    untitled = highlighter.highlights(query, [page, other], titles=[None, None], top_k=1)
+    assert untitled.scores.tolist() == highlighter.highlights(query, [page, other], top_k=1).scores.tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"context": -1}, "context must be 0 or more, not -1"),
+        ({"max_tokens": 0}, "max_tokens must be at least 1, not 0"),
+        ({"max_total_chars": -5}, "max_total_chars must be at least 1, not -5"),
+        ({"repeats": "none"}, 'repeats must be "auto", "page", "answer" or "keep", not "none"'),
+        ({"pairing": "zip"}, 'pairing must be "auto", "each" or "all", not \'zip\''),
+        (
+            {"pairing": "each", "fuse": True},
+            'fuse=True joins all queries on every page, so it does not go with pairing="each"',
+        ),
+        ({"titles": ["one", "two"]}, "2 titles do not go with 1 pages; pass one for each page, None where it has none"),
+    ],
+)
+def test_what_cannot_be_is_an_error_that_says_what_would_work(
+    highlighter: Highlighter, options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(errors.InvalidArgumentError) as raised:
+        highlighter.highlights("bread", [ABOUT_BREAD], **options)  # type: ignore[arg-type]
+    assert str(raised.value) == message
+    with pytest.raises(errors.InvalidTypeError, match=r"titles\[0\] must be a string, not int"):
+        highlighter.highlights("bread", [ABOUT_BREAD], titles=[3])  # type: ignore[list-item]
+    assert pullquote.PullquoteError
