@@ -5,6 +5,7 @@
 //! tokenized alone; where nothing is safe, the whole window is.
 
 mod boundaries;
+mod counts;
 
 use std::fs;
 use std::ops::Range;
@@ -17,6 +18,7 @@ use crate::model::{Model, Prompts};
 use crate::page::ByteSpan;
 use crate::pool;
 use boundaries::Family;
+use counts::unknown_id;
 
 /// Bytes of a page that are tokenized at once: enough to keep the cost of a call low, small enough for all cores to have work
 /// and for a cancelled call to stop soon.
@@ -33,6 +35,8 @@ pub struct Tokens {
     /// The special ids before and behind every row.
     prefix: Vec<i32>,
     suffix: Vec<i32>,
+    /// The id of what the tokenizer does not know, where it has one.
+    unknown: Option<i32>,
     /// Special tokens that may be written out in a text.
     added: Vec<String>,
     /// Those that are looked for after normalization, which may have changed the case.
@@ -62,7 +66,8 @@ pub struct TokenPage {
     rows: Vec<Row>,
     /// Windows that were longer than the model allows and were cut at the limit.
     pub truncated: usize,
-    /// Characters that are no white space, for each token: near one where the tokenizer does not know the script.
+    /// How many characters a token stands for, where unknown ones stand for none: three to five where the tokenizer knows the
+    /// script, near one or below where it does not.
     pub characters_per_token: f32,
 }
 
@@ -140,6 +145,7 @@ impl Tokens {
         }
         Ok(Self {
             family: Family::of(&json),
+            unknown: unknown_id(&json, &tokenizer),
             prefix: prefix.to_vec(),
             suffix: suffix.to_vec(),
             added: added.into_iter().map(|token| token.content).collect(),
@@ -196,8 +202,7 @@ impl Tokens {
             page.rows.push(Row { parts: [whole, 0..0, 0..0, 0..0, 0..0] });
             page.truncated += usize::from(cut);
         }
-        let characters = texts.iter().map(|text| visible_characters(text)).sum();
-        page.characters_per_token = ratio(characters, page.ids.len());
+        page.characters_per_token = self.characters_per_token(texts.len(), |row| texts[row])?;
         Ok(page)
     }
 
@@ -224,8 +229,6 @@ impl Tokens {
         let mut page = TokenPage { rows: Vec::with_capacity(pieces.len()), ..TokenPage::default() };
         let starts: Vec<u32> =
             std::iter::once(0).chain(encoded.iter().flatten().map(|ids| append(&mut page.ids, ids).end)).collect();
-        let characters: usize = segments.spans.iter().map(|span| visible_characters(span.of(text))).sum();
-        page.characters_per_token = ratio(characters, page.ids.len());
         let prefix = append(&mut page.ids, &self.prefix);
         let suffix = append(&mut page.ids, &self.suffix);
         let prompt_ids = self.encode(if prompt_alone { self.without_last_space(prompt) } else { "" })?;
@@ -247,6 +250,7 @@ impl Tokens {
             page.truncated += usize::from(cut_at(&mut parts[1..4], self.room()));
             page.rows.push(Row { parts });
         }
+        page.characters_per_token = self.characters_per_token(pieces.len(), |row| pieces[row].of(text))?;
         Ok(page)
     }
 
@@ -282,35 +286,6 @@ impl Tokens {
         let ends = starts.iter().skip(1).copied().chain([text.len()]);
         let spans = starts.iter().zip(ends).map(|(start, end)| ByteSpan { start: *start, end }.trimmed(text));
         Ok(spans.filter(|span| !span.is_empty()).collect())
-    }
-
-    /// How many tokens a text by itself has, special ones not counted.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Internal`] where the tokenizer fails.
-    pub fn count(&self, text: &str) -> Result<usize> {
-        Ok(self.encode(text)?.len())
-    }
-
-    /// Tokens before each unit, and in all: each unit is counted by itself, with the white space behind it.
-    ///
-    /// Where tokens grow over white space (byte-level, `SentencePiece`) a run of units can have a few more or less than that.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Internal`] where the tokenizer fails; what `go_on` says.
-    pub fn counts_before(&self, text: &str, units: &[ByteSpan], go_on: &GoOn) -> Result<Vec<usize>> {
-        let ends: Vec<usize> = units.iter().skip(1).map(|next| next.start).chain([text.len()]).collect();
-        let spans: Vec<ByteSpan> = units.iter().zip(ends).map(|(unit, end)| ByteSpan { end, ..*unit }).collect();
-        let groups: Vec<&[ByteSpan]> = spans.chunks(SEGMENTS_AT_ONCE).collect();
-        let counts = pool::map(&groups, |group| {
-            go_on()?;
-            group.iter().map(|span| self.count(span.of(text))).collect::<Result<Vec<usize>>>()
-        })?;
-        let mut before = vec![0];
-        for count in counts.into_iter().flatten() {
-            before.push(before[before.len() - 1] + count);
-        }
-        Ok(before)
     }
 
     /// The longest row, special ids included.
@@ -436,15 +411,6 @@ fn cut_at(parts: &mut [Range<u32>], room: usize) -> bool {
         left -= part.end - part.start;
     }
     cut
-}
-
-fn visible_characters(text: &str) -> usize {
-    text.chars().filter(|c| !c.is_whitespace()).count()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "an average, of which one digit is used")]
-fn ratio(characters: usize, tokens: usize) -> f32 {
-    characters as f32 / tokens.max(1) as f32
 }
 
 fn append(ids: &mut Vec<i32>, more: &[i32]) -> Range<u32> {

@@ -129,3 +129,19 @@ fn sizes_that_disagree_are_an_error_that_names_both() {
     let error = Tokens::read(&model).unwrap().check_vocabulary(100).unwrap_err();
     assert!(error.message().contains("100 rows"), "{error}");
 }
+
+#[test]
+fn a_token_stands_for_little_where_the_script_is_not_known() {
+    let known = |tokenizer: &serde_json::Value, text: &str| {
+        let (_folder, model) = model(tokenizer, 512, ("", ""));
+        let windows = pieces::parse_pieces(text, Unit::Sentence, Windows::new(1, 1, false).unwrap()).unwrap();
+        Tokens::read(&model).unwrap().page(text, &windows, &|| Ok(())).unwrap().characters_per_token
+    };
+    let english = "The cat is the bread in the moon. ".repeat(20);
+    assert!(known(&word_piece(), &english) > 2.5);
+    // Whole words are unknown: long, and nothing.
+    assert!(known(&word_piece(), &"ภาษาไทย เป็นภาษา. ".repeat(20)) < 1.0);
+    // No place is safe to cut at, so that every window is tokenized alone.
+    let chinese = known(&sentence_piece(true), &"漢字日本語漢字日本語".repeat(20));
+    assert!((0.5..1.5).contains(&chinese), "{chinese}");
+}

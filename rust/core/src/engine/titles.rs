@@ -12,7 +12,7 @@ use crate::scores::relevance::{BM25, COSINE, Scale, join};
 use crate::terms::{PageTerms, guess_language, query_terms};
 
 /// How much a title counts against what the page itself says. Chosen by trial, see ARCHITECTURE.md.
-const TITLE: f32 = 0.5;
+const TITLE: f32 = 0.75;
 
 /// What the titles add.
 #[derive(Debug, Default)]
