@@ -5,6 +5,7 @@
 //! text to the place of the source it was read from. Reading never fails and takes time linear in the source. What a
 //! piece of a block is, is for [`crate::pieces`] to say, and so is the layout of plain text, which has no markup.
 
+mod detect;
 mod html;
 mod map;
 mod markdown;
@@ -26,11 +27,13 @@ pub enum Format {
     Markdown,
     /// HTML as browsers read it. Its text is what they show to a reader.
     Html,
+    /// One of the others, found out by looking at the start of the source.
+    Auto,
 }
 
 impl Format {
     /// The name of each format, in the order of the variants.
-    pub const NAMES: [&'static str; 3] = ["text", "markdown", "html"];
+    pub const NAMES: [&'static str; 4] = ["text", "markdown", "html", "auto"];
 
     /// The format of this name.
     ///
@@ -42,9 +45,10 @@ impl Format {
             "text" => Ok(Self::Text),
             "markdown" => Ok(Self::Markdown),
             "html" => Ok(Self::Html),
+            "auto" => Ok(Self::Auto),
             _ => {
-                let [text, markdown, html] = Self::NAMES;
-                let message = format!("format must be {text:?}, {markdown:?} or {html:?}, not {name:?}");
+                let [text, markdown, html, auto] = Self::NAMES;
+                let message = format!("format must be {text:?}, {markdown:?}, {html:?} or {auto:?}, not {name:?}");
                 Err(Error::new(ErrorKind::InvalidArgument, message))
             }
         }
@@ -62,6 +66,7 @@ impl fmt::Display for Format {
 pub struct Document<'source> {
     /// Borrowed where the text is the source.
     text: Cow<'source, str>,
+    /// Never [`Format::Auto`].
     format: Format,
     /// `None` for plain text.
     blocks: Option<Vec<Block>>,
@@ -76,8 +81,9 @@ impl<'source> Document<'source> {
     /// Reads a source. Whatever it holds, something comes of it.
     #[must_use]
     pub fn read(source: &'source str, format: Format) -> Self {
+        let format = if format == Format::Auto { detect::format(source) } else { format };
         match format {
-            Format::Text => Self {
+            Format::Text | Format::Auto => Self {
                 text: Cow::Borrowed(source),
                 format: Format::Text,
                 blocks: None,
@@ -102,7 +108,7 @@ impl<'source> Document<'source> {
         &self.text
     }
 
-    /// What the source was read as.
+    /// What the source was read as; never [`Format::Auto`].
     #[must_use]
     pub const fn format(&self) -> Format {
         self.format

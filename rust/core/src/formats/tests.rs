@@ -31,7 +31,7 @@ fn every_format_is_parsed_from_the_name_it_shows() {
     assert_eq!(Format::default(), Format::Text);
     let error = Format::parse("rtf").expect_err("there is no such format");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-    assert_eq!(error.message(), r#"format must be "text", "markdown" or "html", not "rtf""#);
+    assert_eq!(error.message(), r#"format must be "text", "markdown", "html" or "auto", not "rtf""#);
 }
 
 #[test]
@@ -46,6 +46,23 @@ fn text_and_markdown_are_their_source() {
         assert_eq!(document.blocks().is_some(), format == Format::Markdown);
         assert_eq!(document.title().is_some(), format == Format::Markdown);
         assert!(format == Format::Markdown || document.links().is_empty());
+    }
+}
+
+#[test]
+fn auto_is_found_out() {
+    let cases = [
+        ("<p>A</p>", Format::Html, "A"),
+        (
+            "# A\n\nSome words of prose.\n\n## B\n\n- c\n- d\n",
+            Format::Markdown,
+            "# A\n\nSome words of prose.\n\n## B\n\n- c\n- d\n",
+        ),
+        ("A", Format::Text, "A"),
+    ];
+    for (source, format, text) in cases {
+        let document = Document::read(source, Format::Auto);
+        assert_eq!((document.format(), document.text()), (format, text));
     }
 }
 
@@ -133,7 +150,7 @@ fn hostile_sources_end() {
         "漢",
     ];
     let read = |source: &str| {
-        for format in [Format::Markdown, Format::Html] {
+        for format in [Format::Markdown, Format::Html, Format::Auto] {
             let document = Document::read(source, format);
             if let Some(blocks) = document.blocks() {
                 assert_lawful(document.text(), blocks, document.links());
@@ -160,6 +177,7 @@ proptest! {
     #[test]
     fn any_source_is_read(source in "\\PC{0,200}", format in prop::sample::select(Format::NAMES.to_vec())) {
         let document = Document::read(&source, Format::parse(format).expect("it is one of the names"));
+        prop_assert_ne!(document.format(), Format::Auto);
         let whole = ByteSpan { start: 0, end: document.text().len() };
         prop_assert!(document.source_span(whole).end <= source.len());
         if let Some(blocks) = document.blocks() {
