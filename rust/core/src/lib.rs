@@ -1,9 +1,10 @@
 //! From pages to highlights.
 //!
 //! The modules bear the names of what they make, in the order of the flow; each imports only what comes before it:
-//! [`page`] → [`pieces`] → [`tokens`] → `batches` → `vectors` → [`scores`] → [`highlights`]; [`engine`] puts them
-//! together. Beside them stand the seam to what computes vectors ([`encoder`], and [`abi`] for the same in C), a model's
-//! small files ([`model`]), a caller's wish ([`call`]), the threads for text ([`pool`]) and the errors ([`error`]).
+//! [`page`] → [`formats`] → [`pieces`] → [`tokens`] → `batches` → `vectors` → [`scores`] → [`highlights`]; [`engine`]
+//! puts them together. Beside them stand the seam to what computes vectors ([`encoder`], and [`abi`] for the same in C),
+//! a model's small files ([`model`]), a caller's wish ([`call`]), the threads for text ([`pool`]) and the errors
+//! ([`error`]).
 
 pub mod abi;
 mod batches;
@@ -11,6 +12,7 @@ pub mod call;
 pub mod encoder;
 pub mod engine;
 pub mod error;
+pub mod formats;
 pub mod highlights;
 pub mod model;
 pub mod page;

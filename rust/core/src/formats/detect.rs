@@ -1,0 +1,295 @@
+//! Detection: what a source is written in, by its start.
+//!
+//! Plain text read as Markdown or HTML loses more than the other way round, so markup has to be convincing: a page that
+//! begins as HTML does, or is mostly lines of its tags; or different kinds of Markdown that stand where they would.
+
+use super::Format;
+
+/// How many bytes are looked at.
+const START: usize = 64 * 1024;
+
+/// How much Markdown convinces, see [`Signs`].
+const CONVINCING: usize = 4;
+
+/// What a source is written in; never [`Format::Auto`].
+pub(super) fn format(source: &str) -> Format {
+    let source = source.strip_prefix('\u{feff}').unwrap_or(source);
+    let start = first_bytes(source, START);
+    let opening = after_comments(start);
+    if begins_with_tag(opening, &["!doctype html", "html", "head", "body"]) {
+        return Format::Html;
+    }
+    // A program of a shell, or XML that is not HTML.
+    if start.starts_with("#!") || start.trim_start().starts_with("<?xml") {
+        return Format::Text;
+    }
+    if Signs::of(start).convince() {
+        return Format::Markdown;
+    }
+    let is_cut = start.len() < source.len();
+    if is_fragment(opening, is_cut) { Format::Html } else { Format::Text }
+}
+
+/// The first bytes of a text, at most so many, without a part of a character.
+fn first_bytes(text: &str, most: usize) -> &str {
+    let end = (0..=most.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
+    &text[..end.unwrap_or_default()]
+}
+
+/// What follows white space, comments and an XML declaration.
+fn after_comments(mut start: &str) -> &str {
+    loop {
+        start = start.trim_start();
+        let end = match start {
+            _ if start.starts_with("<!--") => "-->",
+            _ if start.starts_with("<?xml") => "?>",
+            _ => return start,
+        };
+        match start.find(end) {
+            Some(at) => start = &start[at + end.len()..],
+            None => return start,
+        }
+    }
+}
+
+/// Whether a text begins with one of these tags.
+fn begins_with_tag(text: &str, names: &[&str]) -> bool {
+    let Some(text) = text.strip_prefix('<') else { return false };
+    names.iter().any(|name| {
+        let begins = text.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
+        begins && text[name.len()..].starts_with(|c: char| c == '>' || c == '/' || c.is_ascii_whitespace())
+    })
+}
+
+/// The tags of blocks, which nobody writes who does not write HTML.
+const BLOCKS: [&str; 25] = [
+    "article",
+    "aside",
+    "blockquote",
+    "center",
+    "dd",
+    "div",
+    "dl",
+    "dt",
+    "footer",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "header",
+    "li",
+    "main",
+    "nav",
+    "ol",
+    "p",
+    "pre",
+    "section",
+    "table",
+    "td",
+    "tr",
+    "ul",
+];
+
+/// Whether a text is a part of a page: it begins with a block and ends with one, if its end was not cut off, or most of
+/// its lines have tags of different blocks at their ends.
+fn is_fragment(text: &str, is_cut: bool) -> bool {
+    let mut has_end = [false; BLOCKS.len()];
+    let mut ends = 0;
+    for tag in text.split("</").skip(1) {
+        let name = tag.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+        if let Some(block) = BLOCKS.iter().position(|block| name.eq_ignore_ascii_case(block)) {
+            has_end[block] = true;
+            ends += 1;
+        }
+    }
+    let starts_so = begins_with_tag(text, &BLOCKS);
+    let ends_so = is_cut || text.trim_end().ends_with('>');
+    let is_one = starts_so && ends_so && ends >= 1;
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let tagged = || lines().filter(|line| line.starts_with('<') && line.ends_with('>')).count();
+    let kinds = has_end.iter().filter(|&&has_end| has_end).count();
+    is_one || (ends >= 3 && (starts_so || kinds >= 2) && tagged() * 2 > lines().count())
+}
+
+/// The signs of Markdown in a text.
+#[derive(Default)]
+struct Signs {
+    /// Headings with an empty line before and prose, or more Markdown, behind. All of the first level are one: comments
+    /// are of the first level.
+    headings: usize,
+    has_main_heading: bool,
+    fences: usize,
+    items: usize,
+    links: usize,
+    tables: usize,
+    strong: usize,
+    code: usize,
+    has_front_matter: bool,
+    /// Lines that look like a program, and lines in all, outside of fences.
+    program: usize,
+    lines: usize,
+}
+
+impl Signs {
+    fn of(text: &str) -> Self {
+        let mut signs = Self { has_front_matter: has_front_matter(text), ..Self::default() };
+        let mut fence: Option<&str> = None;
+        // The line before; and the level of the heading that was the last line that was not empty.
+        let (mut before, mut heading) = ("", None);
+        for line in text.lines().map(str::trim_end) {
+            let content = line.trim_start();
+            if let Some(open) = fence {
+                if content.starts_with(open) {
+                    signs.fences += 1;
+                    fence = None;
+                }
+                continue;
+            }
+            if content.is_empty() {
+                before = "";
+                continue;
+            }
+            signs.lines += 1;
+            let level = heading_level(line);
+            let is_comment = level.is_some() && level == heading_level(before);
+            if let Some(level) = heading.take()
+                && !is_comment
+                && is_markdown_or_prose(content)
+                && (level > 1 || !std::mem::replace(&mut signs.has_main_heading, true))
+            {
+                signs.headings += 1;
+            }
+            if line.starts_with("```") || line.starts_with("~~~") {
+                fence = Some(&line[..3]);
+            } else if is_comment || line == "#" {
+                signs.program += 1;
+            } else if level.is_some() {
+                heading = level.filter(|_| before.is_empty());
+            } else {
+                signs.items += usize::from(is_item(content));
+                signs.tables += usize::from(is_delimiter_row(content) && before.contains('|'));
+                signs.links += links(content);
+                signs.strong += between_marks(content, "**");
+                signs.code += between_marks(content, "`");
+                signs.program += usize::from(is_program(line));
+            }
+            before = line;
+        }
+        signs
+    }
+
+    /// Headings alone convince when there are some; the rest when there are different kinds, or many of one. Weighed on
+    /// 5,600 files of Rust's registry and a Linux system: 1 of 4,294 that are neither HTML nor Markdown is taken for
+    /// Markdown, 35 of 794 of Markdown, licences and such, for text; all 542 of HTML are found.
+    fn convince(&self) -> bool {
+        let weigh = |count: usize, one: usize, more: usize| match count {
+            0 => 0,
+            1 => one,
+            _ => more,
+        };
+        let weight = weigh(self.headings, 2, 4)
+            + weigh(self.fences, 2, 3)
+            + weigh(self.links, 1, 3)
+            + weigh(self.tables, 3, 4)
+            + weigh(self.strong, 1, 2)
+            + weigh(self.items, 0, 1)
+            + weigh(self.code, 0, 1);
+        let has_structure = self.headings + self.fences + self.links + self.tables > 0;
+        let is_program = self.program * 5 > self.lines && weight < 2 * CONVINCING;
+        self.has_front_matter || (weight >= CONVINCING && has_structure && !is_program)
+    }
+}
+
+/// Whether a text begins with front matter: with keys between lines of three marks, and no more keys behind those, as
+/// files of several documents in YAML have.
+fn has_front_matter(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim_end);
+    let (marks, separator) = match lines.next() {
+        Some("---") => ("---", ':'),
+        Some("+++") => ("+++", '='),
+        _ => return false,
+    };
+    let is_key = |line: &str| {
+        let key = line.split(separator).next().unwrap_or_default().trim_end();
+        key.len() < line.len() && key.chars().all(|c| c.is_alphanumeric() || "_-. ".contains(c))
+    };
+    lines.next().is_some_and(is_key)
+        && lines.any(|line| line == marks)
+        && lines.find(|line| !line.is_empty()).is_some_and(|line| !is_key(line))
+}
+
+/// The level of a heading with `#`.
+fn heading_level(line: &str) -> Option<usize> {
+    let title = line.trim_start_matches('#');
+    let level = line.len() - title.len();
+    ((1..=6).contains(&level) && title.starts_with(' ')).then_some(level)
+}
+
+/// Whether a line may follow a heading, rather than a comment.
+fn is_markdown_or_prose(line: &str) -> bool {
+    let marks = ["```", "~~~", "![", "[", "|", "> ", "<", "**"];
+    let is_prose = line.starts_with(char::is_alphabetic) && line.split_whitespace().nth(3).is_some();
+    is_item(line)
+        || heading_level(line).is_some()
+        || marks.iter().any(|mark| line.starts_with(mark))
+        || (is_prose && !is_program(line))
+}
+
+/// Whether a line is an item of a list.
+fn is_item(line: &str) -> bool {
+    let number = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let marks: &[&str] = if number.len() < line.len() { &[". ", ") "] } else { &["- ", "* ", "+ "] };
+    marks.iter().any(|mark| number.starts_with(mark))
+}
+
+/// Whether a line is what stands below the header of a table.
+fn is_delimiter_row(line: &str) -> bool {
+    line.contains('|') && line.contains("--") && line.chars().all(|c| matches!(c, '|' | '-' | ':' | ' '))
+}
+
+/// No target of a link has more bytes.
+const LONGEST_TARGET: usize = 2000;
+
+/// How many links a line has whose target looks like one.
+fn links(line: &str) -> usize {
+    let Some(bracket) = line.find('[') else { return 0 };
+    let is_target = |rest: &str| {
+        let rest = first_bytes(rest, LONGEST_TARGET);
+        let target = rest.split(')').next().unwrap_or_default();
+        let target = target.split(" \"").next().unwrap_or_default();
+        target.len() < rest.len() && target.contains(['/', '.', '#', ':']) && !target.contains(' ')
+    };
+    let is_link = |&(at, _): &(usize, &str)| bracket < at && is_target(&line[at + 2..]);
+    line.match_indices("](").filter(is_link).take(3).count()
+}
+
+/// How many stretches of a line stand between two of these marks, as words do.
+fn between_marks(line: &str, marks: &str) -> usize {
+    let parts: Vec<&str> = line.split(marks).collect();
+    let outside = |part: &str| !part.ends_with(char::is_alphanumeric);
+    let inside = |part: &str| !part.is_empty() && part.trim() == part && !part.starts_with('*');
+    parts
+        .chunks_exact(2)
+        .filter(|pair| outside(pair[0]) && inside(pair[1]))
+        .count()
+        .min(parts.len().saturating_sub(1) / 2)
+}
+
+/// Whether a line is one of a program.
+fn is_program(line: &str) -> bool {
+    const STARTS: [&str; 15] = [
+        "import ", "from ", "def ", "class ", "return ", "export ", "echo ", "sudo ", "if [", "elif ", "fn ", "let ",
+        "const ", "#include", "set -",
+    ];
+    const ENDS: [&str; 9] = [";", "{", "}", "):", "else:", "\\", "()", "&&", ","];
+    let content = line.trim_start();
+    let is_assignment = content.split_once(['=']).is_some_and(|(name, _)| {
+        let name = name.trim_end();
+        !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_.[]".contains(c))
+    });
+    let starts = STARTS.iter().any(|start| content.starts_with(start)) && !line.ends_with('.');
+    is_assignment || starts || ENDS.iter().any(|end| line.ends_with(end) && !(*end == "," && content == line))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+use super::*;
+
+#[test]
+fn pages_and_fragments_are_html() {
+    for source in [
+        "<!DOCTYPE html>\n<title>A</title>",
+        "\u{feff}  <!-- saved -->\n<?xml version=\"1.0\"?>\n<HTML lang=en>",
+        "<html>",
+        "<body class=a># A\n\n## B",
+        "<p>One.</p>\n<p>Two <b>three</b>.</p>",
+        "<div class=\"a\"><ul><li>A</li><li>B</li></ul></div>\n",
+        "<a href=b>A</a>\n<div>\n<p>B</p>\n</div>\n<ul>\n<li>C</li>\n</ul>\n",
+    ] {
+        assert_eq!(format(source), Format::Html, "{source:?}");
+    }
+}
+
+#[test]
+fn structure_of_different_kinds_is_markdown() {
+    for source in [
+        "# Title\n\nSome words of prose here.\n\n## Part\n\n- one\n- two\n",
+        "Title\n===\n\nSee [the docs](https://a.b/c) and [more](d.md).\n\n```sh\nls\n```\n",
+        "---\ntitle: A\n---\nText",
+        "+++\ntitle = \"A\"\n+++\nText",
+        "| a | b |\n|---|:-:|\n| 1 | 2 |\n\nA **strong** word, and **another** one.\n",
+        "<div align=center>\n  <img src=a>\n</div>\n\n# Title\n\nWhat this is good for.\n\n## Use\n\n```\nx\n```\n",
+        "# Title\n\n```python\n# comment\nimport a\n```\n\n```html\n<p>a</p>\n<div>b</div>\n```\n",
+    ] {
+        assert_eq!(format(source), Format::Markdown, "{source:?}");
+    }
+}
+
+#[test]
+fn everything_else_is_text() {
+    for source in [
+        "",
+        "Just words. And more of them.\n\nA second paragraph.",
+        "A std::vector<int> holds ints; std::map<std::string, std::vector<p>> holds <p> and <div>.\nUse a < b && c > d.",
+        "From: A <foo@bar>\nTo: B <b@c.d>\nSubject: hi\n\n> quoted\n\n- a\n- b\n\n-- \nA",
+        "Network Working Group\nRequest for Comments: 1\n\n1.  Introduction\n\n   The key words [RFC2119] are\n   * one\n   * two\n\n   \
+         +---+---+\n   | a | b |\n   +---+---+\n",
+        "2024-01-01 [INFO] a - b\n2024-01-01 [WARN] c(d) <e>\n",
+        "#!/bin/sh\n# Title\n\n## Part\n\necho a\n",
+        "# Copyright A\n# Licence B\n\n# Read all of the files\nimport os\n\n# Write them out again\ndef main():\n    x = 1\n",
+        "# Settings of the server\n\nname = \"a\"\n\n# How many there may be\n\nlimit = 3\n\n# Another one\n\npath = \"b\"\n",
+        "def f(*args, **kwargs):\n    \"\"\"Return `a` and `b`.\n\n    - c\n    - d\n    \"\"\"\n    return g(*args, **kwargs)\n",
+        "---\nkind: a\n---\nkind: b\n",
+        "<?xml version=\"1.0\"?>\n<section><p>a</p><p>b</p></section>",
+        "A <b>bold</b> word and an <i>italic</i> one.",
+        "auto f = [&](int a) { return v[i](a); };\n",
+    ] {
+        assert_eq!(format(source), Format::Text, "{source:?}");
+    }
+}
+
+#[test]
+fn only_the_start_is_looked_at() {
+    let words = "é ".repeat(START);
+    assert_eq!(format(&format!("{words}\n\n# A\n\n## B\n\nSome words of prose.")), Format::Text);
+    assert_eq!(format(&format!("<html>{words}")), Format::Html);
+    assert_eq!(format(&format!("<div><p>a</p>{words}</div>")), Format::Html);
+}

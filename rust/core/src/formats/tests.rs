@@ -1,0 +1,187 @@
+use super::*;
+use proptest::prelude::*;
+
+/// Asserts the law of blocks, and that links are ordered, disjoint, and leave no block.
+pub(super) fn assert_lawful(text: &str, blocks: &[Block], links: &[ByteSpan]) {
+    let mut done = 0;
+    for block in blocks {
+        let span = block.span;
+        assert!(done <= span.start && !span.is_empty(), "{span:?} overlaps or is empty in {text:?}");
+        assert!(text[done..span.start].trim().is_empty(), "text before {span:?} is in no block of {text:?}");
+        assert_eq!(span.trimmed(text), span, "not trimmed in {text:?}");
+        done = span.end;
+    }
+    assert!(text[done..].trim().is_empty(), "text after {done} is in no block of {text:?}");
+    assert!(!blocks.first().is_some_and(|first| first.goes_on), "the first block goes on with nothing in {text:?}");
+    let mut done = 0;
+    for link in links {
+        assert!(done <= link.start && !link.is_empty(), "{link:?} overlaps or is empty in {text:?}");
+        let block = blocks.partition_point(|block| block.span.end < link.end);
+        let within = blocks.get(block).is_some_and(|block| block.span.start <= link.start);
+        assert!(within && text.is_char_boundary(link.start), "{link:?} leaves its block in {text:?}");
+        done = link.end;
+    }
+}
+
+#[test]
+fn every_format_is_parsed_from_the_name_it_shows() {
+    for name in Format::NAMES {
+        assert_eq!(Format::parse(name).expect("it is one of the names").to_string(), name);
+    }
+    assert_eq!(Format::default(), Format::Text);
+    let error = Format::parse("rtf").expect_err("there is no such format");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert_eq!(error.message(), r#"format must be "text", "markdown", "html" or "auto", not "rtf""#);
+}
+
+#[test]
+fn text_and_markdown_are_their_source() {
+    let source = "# A\n\n<p>[b](c)</p>";
+    for format in [Format::Text, Format::Markdown] {
+        let document = Document::read(source, format);
+        assert_eq!(document.format(), format);
+        assert_eq!(document.text().as_ptr(), source.as_ptr(), "it was copied");
+        let span = ByteSpan { start: 2, end: 6 };
+        assert_eq!(document.source_span(span), span);
+        assert_eq!(document.blocks().is_some(), format == Format::Markdown);
+        assert_eq!(document.title().is_some(), format == Format::Markdown);
+        assert!(format == Format::Markdown || document.links().is_empty());
+    }
+}
+
+#[test]
+fn auto_is_found_out() {
+    let cases = [
+        ("<p>A</p>", Format::Html, "A"),
+        (
+            "# A\n\nSome words of prose.\n\n## B\n\n- c\n- d\n",
+            Format::Markdown,
+            "# A\n\nSome words of prose.\n\n## B\n\n- c\n- d\n",
+        ),
+        ("A", Format::Text, "A"),
+    ];
+    for (source, format, text) in cases {
+        let document = Document::read(source, Format::Auto);
+        assert_eq!((document.format(), document.text()), (format, text));
+    }
+}
+
+/// A mebibyte of each shape that a reader could take longer than linear time for, or go too deep in: where it does, this
+/// test does not end.
+#[test]
+fn hostile_sources_end() {
+    const SIZE: usize = 1 << 20;
+    let shapes = [
+        "<div>",
+        "<b>",
+        "<a>",
+        "</b>",
+        "<p>",
+        "</p>",
+        "<li>",
+        "<ul><li>",
+        "<b><p>",
+        "<p></b>",
+        "<a><div>",
+        "<h1>",
+        "<dd>",
+        "<table>",
+        "<table><tr><td>",
+        "<td>",
+        "</table>",
+        "<svg>",
+        "<svg><foreignObject>",
+        "<math><mi>",
+        "</svg>",
+        "<pre>",
+        "<pre> ",
+        "<br>",
+        "<template>",
+        "<select>",
+        "<span hidden>",
+        "<x",
+        "<!--",
+        "<script>",
+        "</script",
+        "<title>",
+        "<![CDATA[",
+        "<",
+        "</",
+        "&",
+        "&a",
+        "&amp;",
+        "&#1",
+        "<plaintext>",
+        "\0",
+        "\r",
+        " ",
+        "&nbsp;",
+        "> ",
+        "- ",
+        "1. ",
+        "#",
+        "# a\n",
+        "a\n",
+        "```\n",
+        "`",
+        "`a``",
+        "[",
+        "![",
+        "[a](",
+        "](",
+        "[a]: b\n",
+        "[^a]: b\n",
+        "*a_ ",
+        "|",
+        "|a",
+        "|-",
+        "---\n",
+        "a\n---\n",
+        "+++\n",
+        "> ```\n",
+        ">- ",
+        "\t- ",
+        "\\",
+        "<?",
+        "<a ",
+        "<a b=\"",
+        "~~a ",
+        "\u{a0}",
+        "漢",
+    ];
+    let read = |source: &str| {
+        for format in [Format::Markdown, Format::Html, Format::Auto] {
+            let document = Document::read(source, format);
+            if let Some(blocks) = document.blocks() {
+                assert_lawful(document.text(), blocks, document.links());
+            }
+        }
+    };
+    for shape in shapes {
+        read(&shape.repeat(SIZE / shape.len()));
+    }
+    // Many ends of what is far behind, or never was.
+    for (starts, ends) in [("<b>", "</i>"), ("<b>", "</p>"), ("<div>", "</b>"), ("<li><b>", "</li>"), ("<x>", "</y>")] {
+        let behind = "<i><p><b><table><tr><td>";
+        read(&format!("{behind}{}{}", starts.repeat(SIZE / 2 / starts.len()), ends.repeat(SIZE / 2 / ends.len())));
+    }
+    let long = "a".repeat(SIZE);
+    read(&format!("<p style='{long}' {long}={long}>b</p><{long}>c</{long}>&{long};&#{};", "0".repeat(SIZE)));
+    // A wide table whose rows are short: the parser fills them up.
+    read(&format!("{}\n{}\n{}", "|a".repeat(SIZE >> 5), "|-".repeat(SIZE >> 5), "|b\n".repeat(SIZE >> 2)));
+    // Deeper and deeper lists.
+    read(&(0..SIZE).map(|depth| format!("{}- a\n", " ".repeat(depth))).take(1400).collect::<String>());
+}
+
+proptest! {
+    #[test]
+    fn any_source_is_read(source in "\\PC{0,200}", format in prop::sample::select(Format::NAMES.to_vec())) {
+        let document = Document::read(&source, Format::parse(format).expect("it is one of the names"));
+        prop_assert_ne!(document.format(), Format::Auto);
+        let whole = ByteSpan { start: 0, end: document.text().len() };
+        prop_assert!(document.source_span(whole).end <= source.len());
+        if let Some(blocks) = document.blocks() {
+            assert_lawful(document.text(), blocks, document.links());
+        }
+    }
+}
