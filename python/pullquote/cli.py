@@ -25,6 +25,7 @@ from pullquote.highlighter import (
     REPEATS,
     STEP_SIZE,
     UNIT,
+    Format,
     Highlighter,
     Options,
     Order,
@@ -96,6 +97,9 @@ def _parser() -> argparse.ArgumentParser:
     highlight.add_argument(
         "--lexical", type=_weight, default="auto", help="how much words count, 0.0 to 1.0 (default: %(default)s)"
     )
+    highlight.add_argument(
+        "--format", choices=get_args(Format), default="auto", help="of the files (default: %(default)s, which looks)"
+    )
     highlight.add_argument("--unit", choices=get_args(Unit), default=UNIT, help="default: %(default)s")
     highlight.add_argument(
         "--highlight-length", type=int, default=HIGHLIGHT_LENGTH, help="units (default: %(default)s)"
@@ -163,6 +167,7 @@ def _asked(options: argparse.Namespace) -> Options:
     return {
         "pairing": "all",
         "fuse": options.fuse,
+        "format": options.format,
         "highlight_length": options.highlight_length,
         "step_size": options.step_size,
         "unit": options.unit,

@@ -26,6 +26,7 @@ Unit = Literal["sentence", "word", "token"]
 Order = Literal["score", "position"]
 Repeats = Literal["auto", "page", "answer", "keep"]
 Pairing = Literal["auto", "each", "all"]
+Format = Literal["text", "markdown", "html", "auto"]
 
 # The options of a call, each named and defaulted here and nowhere else; `highlights()` and the command line pass them on.
 HIGHLIGHT_LENGTH = 3
@@ -33,6 +34,7 @@ STEP_SIZE = 1
 UNIT: Unit = "sentence"
 ORDER: Order = "score"
 REPEATS: Repeats = "auto"
+FORMAT: Format = "text"
 
 
 class Options(TypedDict, total=False):
@@ -41,6 +43,7 @@ class Options(TypedDict, total=False):
     highlight_length: int
     step_size: int
     unit: Unit
+    format: Format
     titles: Iterable[str | None] | None
     pairing: Pairing
     fuse: bool
@@ -141,6 +144,7 @@ class Highlighter:
         highlight_length: int = HIGHLIGHT_LENGTH,
         step_size: int = STEP_SIZE,
         unit: Unit = UNIT,
+        format: Format = FORMAT,  # noqa: A002 - what everybody calls it
         titles: Iterable[str | None] | None = None,
         pairing: Pairing = "auto",
         fuse: bool = False,
@@ -161,10 +165,10 @@ class Highlighter:
     ) -> Highlights:
         """Find the passages of pages that answer a query.
 
-        Each page is cut into sentences and windows of them (see `parse_pieces`). All are compared with the query by meaning
-        (the cosine of vectors) and by words (BM25); a sentence is worth what it says itself and what the best window around
-        it does. The best sentences grow to neighbours that are nearly as relevant, and no two passages overlap. What means
-        little alone stays whole: a heading with what follows it, a list item, a table with its header, a piece of code.
+        Each page is cut into sentences and windows of them (see `parse_pieces`). Windows are compared with the query by meaning
+        (the cosine of vectors) and by words (BM25), sentences and paragraphs by how much of the query they hold. A passage is
+        the run of most relevance around its best sentence, and no two overlap. What means little alone stays whole: a
+        heading with what follows it, a list item, a table with its header, a piece of code.
         An empty page has none.
 
         What is asked:
@@ -194,9 +198,12 @@ class Highlighter:
 
         How pages are cut:
 
-        - `highlight_length`, `step_size`: windows, in units; `unit`: ``"sentence"``, ``"word"`` or ``"token"``. A passage grows to
-          at most `highlight_length` sentences, or to what stays whole.
-        - `grow`: `False` returns the best windows as they were cut, without ranking sentences; words and tokens never grow.
+        - `format`: what the texts are written in: ``"text"``, ``"markdown"`` (laid out as its markup says; offsets are those of the
+          source), ``"html"`` (what a browser shows is read; offsets are those of that text, ``result.texts[i]``, and
+          `source_start` and `source_end` those of the source), or ``"auto"``, which looks.
+        - `highlight_length`, `step_size`: windows, in units; `unit`: ``"sentence"``, ``"word"`` or ``"token"``. A passage
+          reaches no further than the windows around its best sentence, ``2 * highlight_length - 1``; what stays whole may.
+        - `grow`: `False` returns the best windows as they were cut, without ranking sentences; so do words and tokens.
         - `allow_gaps`: allow a step larger than the length, which skips text.
         - `timeout`: in seconds; after it the work is dropped and `DeadlineExceededError` raised.
 
@@ -209,6 +216,7 @@ class Highlighter:
         pages = _listed(texts, "texts")
         options = {
             "pairing": _pairing(query, queries, pages, pairing, fuse),
+            "format": format,
             "unit": unit,
             "highlight_length": highlight_length,
             "step_size": step_size,

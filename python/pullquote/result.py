@@ -9,6 +9,14 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from pullquote.selectors import (
+    TextPositionSelector,
+    TextQuoteSelector,
+    text_fragment,
+    text_position_selector,
+    text_quote_selector,
+)
+
 __all__ = ["Highlight", "Highlights", "Match", "Work"]
 
 
@@ -27,13 +35,16 @@ class Highlight:
 
     `start` and `end` count characters (Unicode code points), as Python's slices do.
 
-    `score`, from 0 to 1, is comparable between the pages of a call: ``1 / (1 + exp(2 - relevance))``, where relevance joins
-    meaning and words, ``(1 - lexical) * z(cosine) + lexical * z(BM25)``, and ``z`` counts in standard deviations from
-    the mean of all pieces of the call. `cosine` (-1 to 1) and `lexical` (BM25, 0 and more) are the best of the windows and
-    sentences within the passage.
+    `score`, from 0 to 1, is comparable between the pages of a call: ``1 / (1 + exp(2 - relevance))``. The relevance of a window
+    joins meaning and words, ``(1 - lexical) * z(cosine) + lexical * z(BM25)``, where ``z`` counts in standard deviations from
+    the mean of all windows of the call. That of a sentence is ``((1 - lexical) * z(cosine) + lexical * words) / 1.4`` with
+    ``words = 2/3 * z(BM25) + 8 * coverage(sentence) + 2 * coverage(paragraph)``, where cosine and BM25 are those of the best
+    windows around it, and coverage is the share of the query's words, by their rarity, that is there. A passage has the score
+    of its best sentence. `cosine` (-1 to 1) and `lexical` (BM25, 0 and more) are the best of the windows around that.
 
     `page` and `query` say which of the texts it is from and which of the queries it answers. `before` and `after` are what
     stands around it, as much as `context` asked for; `matches` are the words that matched, where `explain` asked for them.
+    `source_start` and `source_end` say where it was read from: the same as `start` and `end`, but for HTML.
     """
 
     text: str
@@ -47,6 +58,8 @@ class Highlight:
     before: str = ""
     after: str = ""
     matches: tuple[Match, ...] = ()
+    source_start: int = 0
+    source_end: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +91,13 @@ class Highlights(Sequence[list[Highlight]]):
 
     - `spans`: int64 ``[n, 2]``, start and end in characters of the page
     - `contexts`: int64 ``[n, 2]``, start and end of the passage with what stands around it
+    - `sources`: int64 ``[n, 2]``, start and end of what it was read from, in characters of the source
     - `scores`, `cosines`, `lexicals`: float32 ``[n]``
     - `pages`: int64 ``[n]``, which of the texts
     - `queries`: int64 ``[n]``, which of the queries
 
-    The columns are the memory the core wrote; nothing was copied. `texts` are the pages, `work` is what it took.
+    The columns are the memory the core wrote; nothing was copied. `texts` are the pages as they were read, `formats` says as
+    what, and `work` what it took.
     """
 
     __slots__ = (
@@ -93,19 +108,24 @@ class Highlights(Sequence[list[Highlight]]):
         "_query_words",
         "contexts",
         "cosines",
+        "formats",
         "lexicals",
         "pages",
         "queries",
         "scores",
+        "sources",
         "spans",
         "texts",
         "work",
         "written_at",
     )
 
-    def __init__(self, texts: Sequence[str], columns: dict[str, Any]) -> None:
+    def __init__(self, sources: Sequence[str], columns: dict[str, Any]) -> None:
         """Take the columns as the core wrote them; made by `Highlighter.highlights`."""
-        self.texts = texts
+        read: list[str | None] = columns["texts"]
+        self.texts = [source if text is None else text for source, text in zip(sources, read, strict=True)]
+        self.formats: list[str] = columns["formats"]
+        self.sources: NDArray[np.int64] = columns["sources"]
         self.spans: NDArray[np.int64] = columns["spans"]
         self.contexts: NDArray[np.int64] = columns["contexts"]
         self.scores: NDArray[np.float32] = columns["scores"]
@@ -146,6 +166,21 @@ class Highlights(Sequence[list[Highlight]]):
     def __repr__(self) -> str:
         return f"<Highlights: {len(self.scores)} passages in {len(self)} lists>"
 
+    def text_fragment(self, highlight: Highlight) -> str:
+        """What to append to the page's address so that a browser scrolls to the highlight and marks it: ``#:~:text=…``.
+
+        Raises `InvalidArgumentError` for one that is not from these pages.
+        """
+        return text_fragment(self.texts[highlight.page], highlight.start, highlight.end)
+
+    def selectors(self, highlight: Highlight) -> tuple[TextQuoteSelector, TextPositionSelector]:
+        """Where the highlight is, as W3C's Web Annotation Data Model says it: by its words, and by its position in the text.
+
+        Raises `InvalidArgumentError` for one that is not from these pages.
+        """
+        place = (self.texts[highlight.page], highlight.start, highlight.end)
+        return text_quote_selector(*place), text_position_selector(*place)
+
     def _place(self, index: tuple[int, int]) -> int:
         query, page = index
         pages = len(self.texts)
@@ -177,6 +212,8 @@ class Highlights(Sequence[list[Highlight]]):
             before=text[first:start],
             after=text[end:last],
             matches=self._matches(row),
+            source_start=int(self.sources[row, 0]),
+            source_end=int(self.sources[row, 1]),
         )
 
     def _matches(self, row: int) -> tuple[Match, ...]:

@@ -2,7 +2,6 @@
 
 import pytest
 
-import pullquote
 from pullquote import Highlighter, Match, errors
 
 ABOUT_BREAD = "Bread is baked from flour, water and salt. The dough rests for an hour. Ovens must be very hot."
@@ -132,4 +131,3 @@ def test_what_cannot_be_is_an_error_that_says_what_would_work(
     assert str(raised.value) == message
     with pytest.raises(errors.InvalidTypeError, match=r"titles\[0\] must be a string, not int"):
         highlighter.highlights("bread", [ABOUT_BREAD], titles=[3])  # type: ignore[list-item]
-    assert pullquote.PullquoteError

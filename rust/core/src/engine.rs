@@ -16,6 +16,7 @@ use crate::batches::RowSource;
 use crate::call::{self, Call};
 use crate::encoder::{Encoder, EncoderSpec};
 use crate::error::{Error, ErrorKind, Result};
+use crate::formats::{Document, Format};
 use crate::highlights::Bounds;
 use crate::model::Model;
 use crate::page::{CharSpan, Page};
@@ -62,8 +63,10 @@ pub enum Pairing {
 pub struct Request<'text> {
     /// What is asked.
     pub queries: &'text [&'text str],
-    /// The pages.
+    /// The sources of the pages.
     pub pages: &'text [&'text str],
+    /// What these are written in.
+    pub format: Format,
     /// A title for each page, where there is one; or empty.
     pub titles: &'text [Option<&'text str>],
     /// Which query goes with which page.
@@ -101,6 +104,12 @@ pub struct Answers {
     pub spans: Vec<i64>,
     /// For each highlight the start and the end of it and the units around it.
     pub contexts: Vec<i64>,
+    /// For each highlight the start and the end of what it was read from, in characters of the source.
+    pub sources: Vec<i64>,
+    /// For each page its text, where that is not the source.
+    pub texts: Vec<Option<String>>,
+    /// For each page what it was read as.
+    pub formats: Vec<Format>,
     /// For each highlight its score, from 0 to 1 (see [`crate::scores::relevance`]).
     pub scores: Vec<f32>,
     /// For each highlight the best cosine of the pieces in it.
@@ -209,7 +218,8 @@ impl Engine {
         let (stop, deadline) = (call.stop().clone(), call.deadline());
         self.pool.run(call, text.len(), || {
             let page = Page::new(text);
-            let pieces = windows.over(&self.units(text, unit, &|| call::check(&stop, deadline))?.spans);
+            let pieces = windows
+                .over(&self.units(&Document::read(text, Format::Text), unit, &|| call::check(&stop, deadline))?.spans);
             Ok(pieces.into_iter().map(|piece| page.chars(piece)).collect())
         })
     }
@@ -246,9 +256,10 @@ impl Engine {
         Run { engine: self, conductor, request, question, call, work: Work::default() }.answer()
     }
 
-    fn units(&self, text: &str, unit: Unit, go_on: &GoOn) -> Result<Units> {
+    fn units(&self, document: &Document, unit: Unit, go_on: &GoOn) -> Result<Units> {
+        let text = document.text();
         match unit {
-            Unit::Sentence => Ok(Units::sentences(text, None, &[])),
+            Unit::Sentence => Ok(Units::sentences(text, document.blocks(), document.links())),
             Unit::Word => Ok(Units::apart(pieces::words(text))),
             Unit::Token => Ok(Units::apart(self.tokens.units(text, go_on)?)),
         }
@@ -313,7 +324,7 @@ fn check_length(text: &str) -> Result<()> {
 
 impl Request<'_> {
     fn check(&self) -> Result<()> {
-        let Self { queries, pages, titles, pairing } = self;
+        let Self { queries, pages, titles, pairing, .. } = self;
         let invalid = |message| Err(Error::new(ErrorKind::InvalidArgument, message));
         queries.iter().chain(*pages).chain(titles.iter().flatten()).try_for_each(|text| check_length(text))?;
         if let Some(empty) = queries.iter().position(|query| query.trim().is_empty()) {

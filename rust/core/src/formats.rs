@@ -108,6 +108,15 @@ impl<'source> Document<'source> {
         &self.text
     }
 
+    /// The text, where it is not the source.
+    #[must_use]
+    pub fn into_extracted(self) -> Option<String> {
+        match self.text {
+            Cow::Owned(text) => Some(text),
+            Cow::Borrowed(_) => None,
+        }
+    }
+
     /// What the source was read as; never [`Format::Auto`].
     #[must_use]
     pub const fn format(&self) -> Format {

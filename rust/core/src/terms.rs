@@ -13,7 +13,7 @@ mod normal;
 mod scan;
 mod stop_words;
 
-pub use bm25::PageTerms;
+pub use bm25::{Found, PageTerms};
 pub use language::{Language, guess_language};
 
 use crate::page::ByteSpan;

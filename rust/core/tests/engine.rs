@@ -9,6 +9,7 @@ use common::{DIMENSION, FakeEncoder, Poison, fake_vector, model, word_piece};
 use pullquote_core::call::Call;
 use pullquote_core::engine::{Answers, Engine, Pairing, Question, Request};
 use pullquote_core::error::ErrorKind;
+use pullquote_core::formats::Format;
 use pullquote_core::highlights::{Bounds, Limits, Order, Repeats};
 use pullquote_core::model::Model;
 use pullquote_core::pieces::{Unit, Windows};
@@ -37,7 +38,7 @@ fn question() -> Question {
 }
 
 fn request<'text>(queries: &'text [&'text str], pages: &'text [&'text str], pairing: Pairing) -> Request<'text> {
-    Request { queries, pages, titles: &[], pairing }
+    Request { queries, pages, format: Format::Text, titles: &[], pairing }
 }
 
 /// Pages of different lengths, some empty, some with nothing but white space.

@@ -130,25 +130,28 @@ fn stop_words_are_left_out_of_a_query_unless_nothing_else_is_left() {
 }
 
 #[test]
-fn the_terms_that_a_range_holds_are_named() {
+fn coverage_is_the_share_of_the_query_that_is_there() {
     let text = "The cat sat. A dog ran. Cats and dogs.";
     let page = PageTerms::new(text, &sentences(text), Language::English);
-    let query = query_terms("cat or dogs or mice", Language::English);
-    let held = |range| page.matched(&query, range).map(|term| term.text.as_str()).collect::<Vec<_>>();
+    let covered =
+        |query: &str, ranges: &[Range<usize>]| page.find(&query_terms(query, Language::English)).coverage(ranges);
     assert_eq!(page.units(), 3);
-    assert_eq!(held(0..1), ["cat"]);
-    assert_eq!(held(1..2), ["dogs"]);
-    assert_eq!(held(1..3), ["cat", "dogs"]);
-    assert!(held(1..1).is_empty());
+    assert_eq!(covered("cat or dogs", &[0..1, 1..2, 2..3, 0..3, 1..1]), [0.5, 0.5, 1.0, 1.0, 0.0]);
+    // What the page does not have is rarest of all, and missing.
+    let rarity = |with: f64| (1.0 + (3.5 - with) / (with + 0.5)).ln();
+    let expected = rarity(2.0) / (rarity(2.0) + rarity(0.0));
+    assert!((f64::from(covered("cats or mice", &[0..1])[0]) - expected).abs() < 1e-6);
+    assert_eq!(covered("mice", &[0..3]), [0.0]);
+    assert_eq!(covered("", &[0..3]), [0.0]);
 }
 
 #[test]
 fn a_page_without_units_and_a_query_without_terms_are_no_trouble() {
     let query = query_terms("cat", Language::None);
-    assert!(PageTerms::new("", &[], Language::None).bm25(&query, &[]).is_empty());
+    assert!(PageTerms::new("", &[], Language::None).find(&query).bm25(&[]).is_empty());
     let page = PageTerms::new("a cat", &[ByteSpan { start: 0, end: 5 }], Language::None);
-    assert_eq!(page.bm25(&[], &[0..1, 0..0]), [0.0, 0.0]);
-    assert!(page.bm25(&query, &[0..1, 0..0])[0] > 0.0);
+    assert_eq!(page.find(&[]).bm25(&[0..1, 0..0]), [0.0, 0.0]);
+    assert!(page.find(&query).bm25(&[0..1, 0..0])[0] > 0.0);
 }
 
 /// BM25 as the books have it, over words in strings.
@@ -241,7 +244,7 @@ proptest! {
         let asked: Vec<&str> = asked.into_iter().map(|word| WORDS[word]).collect();
         let query: Vec<QueryTerm> = query_terms(&asked.join(" "), Language::None);
         let documents: Vec<Vec<&str>> = ranges.iter().map(|range| sentences[range.clone()].concat()).collect();
-        let found = PageTerms::new(&text, &units, Language::None).bm25(&query, &ranges);
+        let found = PageTerms::new(&text, &units, Language::None).find(&query).bm25(&ranges);
         for (found, expected) in found.iter().zip(plain_bm25(&documents, &asked)) {
             prop_assert!((f64::from(*found) - expected).abs() < 1e-4, "{found} is not {expected}");
         }

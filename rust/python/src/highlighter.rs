@@ -4,6 +4,7 @@ use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2};
 use pullquote_core::engine::{Answers, Engine, Pairing, Question, Request};
 use pullquote_core::error::{Error, ErrorKind};
+use pullquote_core::formats::Format;
 use pullquote_core::highlights::{Bounds, Limits, Order, Repeats};
 use pullquote_core::model::Model;
 use pullquote_core::page::CharSpan;
@@ -29,6 +30,7 @@ pub(crate) struct Highlighter {
 #[pyo3(from_item_all)]
 struct Options {
     pairing: String,
+    format: String,
     unit: String,
     highlight_length: i64,
     step_size: i64,
@@ -104,11 +106,12 @@ impl Highlighter {
         let titles = texts::many_or_none(titles, "titles")?;
         let options: Options = options.extract()?;
         let (pairing, question) = (options.pairing()?, options.question().map_err(Failure)?);
+        let format = Format::parse(&options.format).map_err(Failure)?;
         let answers = leave_python(py, options.timeout, |call| {
             let queries: Vec<&str> = queries.iter().map(|query| &**query).collect();
             let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
             let titles: Vec<Option<&str>> = titles.iter().map(Option::as_deref).collect();
-            let request = Request { queries: &queries, pages: &texts, titles: &titles, pairing };
+            let request = Request { queries: &queries, pages: &texts, format, titles: &titles, pairing };
             self.engine.highlights(&request, &question, call)
         })?;
         columns(py, answers)
@@ -197,6 +200,9 @@ fn columns(py: Python<'_>, answers: Answers) -> PyResult<Bound<'_, PyDict>> {
     columns.set_item("ends", answers.ends.into_pyarray(py))?;
     columns.set_item("spans", matrix(py, rows, 2, answers.spans)?)?;
     columns.set_item("contexts", matrix(py, rows, 2, answers.contexts)?)?;
+    columns.set_item("sources", matrix(py, rows, 2, answers.sources)?)?;
+    columns.set_item("texts", answers.texts)?;
+    columns.set_item("formats", answers.formats.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     columns.set_item("scores", answers.scores.into_pyarray(py))?;
     columns.set_item("cosines", answers.cosines.into_pyarray(py))?;
     columns.set_item("lexicals", answers.lexicals.into_pyarray(py))?;

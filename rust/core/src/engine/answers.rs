@@ -8,7 +8,7 @@ use super::{Answers, Pairing, Question, Request};
 use crate::error::Result;
 use crate::highlights::{Judged, Passage, Seeds, choose_passages};
 use crate::pieces::Unit;
-use crate::scores::relevance::{BM25, COSINE, Evidence, Prior, Scale, join, score};
+use crate::scores::relevance::{self, BM25, COSINE, Scale, best_around, join, of_units, score};
 use crate::terms::{QueryTerm, query_terms, terms};
 use crate::tokens::Tokens;
 
@@ -18,9 +18,17 @@ impl Question {
         self.grow && self.unit == Unit::Sentence && self.windows.step_size() <= self.windows.highlight_length()
     }
 
-    /// Whether units are encoded beside the windows. Where windows are the units, once is enough.
-    pub(super) fn looks_at_units(&self) -> bool {
-        self.grows() && (self.windows.highlight_length(), self.windows.step_size()) != (1, 1)
+    /// Whether units are encoded beside the windows. Where words count, these tell the units of a window apart as well, for
+    /// nothing; where windows are the units, once is enough.
+    pub(super) fn encodes_units(&self) -> bool {
+        self.grows()
+            && !self.lexical.may_count()
+            && (self.windows.highlight_length(), self.windows.step_size()) != (1, 1)
+    }
+
+    /// The units of the longest passage: as far as the windows around one unit reach.
+    fn longest(&self) -> usize {
+        self.windows.highlight_length().saturating_mul(2) - 1
     }
 }
 
@@ -30,8 +38,12 @@ struct Spoken<'open, 'text> {
     query: usize,
     open: &'open Open<'text>,
     terms: Vec<QueryTerm>,
-    cosine: Evidence,
-    lexical: Evidence,
+    /// Of each window.
+    cosine: &'open [f32],
+    /// Of each unit, where they were encoded.
+    own_cosine: &'open [f32],
+    /// BM25 of each window; empty where words do not count.
+    lexical: Vec<f32>,
     /// Of each seed of passages.
     relevance: Vec<f32>,
     /// What the page's title adds to all of them.
@@ -90,41 +102,85 @@ fn spoken<'open, 'text>(
         .zip(open)
         .filter_map(|(page, open)| {
             let (_, cosines) = open.cosines.iter().find(|(asked, _)| *asked == query)?;
-            let (windows, units) = cosines.split_at(open.prepared.ranges.len());
-            let cosine = Evidence { windows: windows.to_vec(), units: units.to_vec() };
+            let (cosine, own_cosine) = cosines.split_at(open.prepared.ranges.len());
             let terms = query_terms(text, open.prepared.language);
-            let lexical = lexical(open, &terms, question);
-            Some(Spoken { page, query, open, terms, cosine, lexical, relevance: Vec::new(), title: 0.0 })
+            let title = titles.of(query, page);
+            Some(Spoken {
+                page,
+                query,
+                open,
+                terms,
+                cosine,
+                own_cosine,
+                lexical: Vec::new(),
+                relevance: Vec::new(),
+                title,
+            })
         })
         .collect();
+    let covered: Vec<Option<Covered>> = all.iter_mut().map(|spoken| spoken.read(question)).collect();
     // Scales are those of all pages together, so that scores can be compared between them.
-    let cosine = scales(all.iter().map(|spoken| &spoken.cosine), COSINE);
-    let lexical = scales(all.iter().map(|spoken| &spoken.lexical), BM25);
-    for spoken in &mut all {
-        let ranges = &spoken.open.prepared.ranges;
-        let mut relevance = spoken.cosine.scaled(ranges, cosine.0, cosine.1);
-        if question.lexical.may_count() {
-            let weight = question.lexical.weight(spoken.open.prepared.tokens.characters_per_token);
-            relevance = join(&relevance, &spoken.lexical.scaled(ranges, lexical.0, lexical.1), weight);
-        }
-        spoken.relevance = relevance;
-        spoken.title = titles.of(query, spoken.page);
+    let cosine = Scale::of(all.iter().flat_map(|spoken| spoken.cosine), COSINE);
+    let own_cosine = Scale::of(all.iter().flat_map(|spoken| spoken.own_cosine), COSINE);
+    let lexical = Scale::of(all.iter().flat_map(|spoken| &spoken.lexical), BM25);
+    for (spoken, covered) in all.iter_mut().zip(covered) {
+        let prepared = &spoken.open.prepared;
+        let weight = question.lexical.weight(prepared.tokens.characters_per_token);
+        let (cosine, lexical) = (cosine.all(spoken.cosine), lexical.all(&spoken.lexical));
+        spoken.relevance = if question.grows() {
+            // A unit in no window (a step over the length) is like the least of all.
+            let around = |values: &[f32]| best_around(prepared.units.spans.len(), &prepared.ranges, values, 0.0);
+            let meaning = relevance::meaning(&around(&cosine), &own_cosine.all(spoken.own_cosine));
+            of_units(&match covered {
+                None => meaning,
+                Some(Covered { units, paragraphs }) => {
+                    join(&meaning, &relevance::words(&around(&lexical), &units, &paragraphs), weight)
+                }
+            })
+        } else if lexical.is_empty() {
+            cosine
+        } else {
+            join(&cosine, &lexical, weight)
+        };
     }
     all
 }
 
-/// BM25 of the windows, and of the units where these are looked at.
-fn lexical(open: &Open, query: &[QueryTerm], question: &Question) -> Evidence {
-    let prepared = &open.prepared;
-    let Some(terms) = &prepared.terms else { return Evidence::default() };
-    let units = if question.looks_at_units() { prepared.units.spans.len() } else { 0 };
-    let units: Vec<Range<usize>> = (0..units).map(|unit| unit..unit + 1).collect();
-    Evidence { windows: terms.bm25(query, &prepared.ranges), units: terms.bm25(query, &units) }
+/// How much of the query each unit holds, and the paragraph that it stands in.
+struct Covered {
+    units: Vec<f32>,
+    paragraphs: Vec<f32>,
 }
 
-fn scales<'evidence>(evidence: impl Iterator<Item = &'evidence Evidence> + Clone, prior: Prior) -> (Scale, Scale) {
-    let windows = Scale::of(evidence.clone().flat_map(|evidence| &evidence.windows), prior);
-    (windows, Scale::of(evidence.flat_map(|evidence| &evidence.units), prior))
+impl Spoken<'_, '_> {
+    /// Reads the page's words, where they count.
+    fn read(&mut self, question: &Question) -> Option<Covered> {
+        let prepared = &self.open.prepared;
+        let found = prepared.terms.as_ref()?.find(&self.terms);
+        self.lexical = found.bm25(&prepared.ranges);
+        question.grows().then(|| {
+            let units: Vec<Range<usize>> = (0..prepared.units.spans.len()).map(|unit| unit..unit + 1).collect();
+            let paragraphs = &prepared.units.paragraphs;
+            let each = paragraphs.iter().zip(found.coverage(paragraphs));
+            let of_paragraphs = each.flat_map(|(run, covered)| std::iter::repeat_n(covered, run.len())).collect();
+            Covered { units: found.coverage(&units), paragraphs: of_paragraphs }
+        })
+    }
+
+    /// The best cosine and the best BM25 of the windows around a unit, or of a window; and of the unit, where it was encoded.
+    fn evidence(&self, seed: usize, question: &Question) -> (f32, f32) {
+        let ranges = &self.open.prepared.ranges;
+        let around = if question.grows() {
+            let first = ranges.partition_point(|window| window.end <= seed);
+            first..first + ranges[first..].partition_point(|window| window.start <= seed)
+        } else {
+            seed..seed + 1
+        };
+        let best = |values: &[f32]| values.iter().copied().reduce(f32::max);
+        let own = if question.grows() { self.own_cosine.get(seed).copied() } else { None };
+        let cosine = best(&self.cosine[around.clone()]).into_iter().chain(own).reduce(f32::max);
+        (cosine.unwrap_or(0.0), best(self.lexical.get(around).unwrap_or_default()).unwrap_or(0.0))
+    }
 }
 
 impl<'open, 'text> Asked<'open, 'text> {
@@ -159,11 +215,8 @@ impl Answers {
             .iter()
             .map(|asked| {
                 let prepared = &asked.spoken[0].open.prepared;
-                let seeds = if question.grows() {
-                    Seeds::Units(question.windows.highlight_length())
-                } else {
-                    Seeds::Windows(&prepared.ranges)
-                };
+                let seeds =
+                    if question.grows() { Seeds::Units(question.longest()) } else { Seeds::Windows(&prepared.ranges) };
                 Judged {
                     page: &prepared.page,
                     units: &prepared.units,
@@ -203,13 +256,11 @@ impl Answers {
         let around = run.start.saturating_sub(question.context)
             ..(run.end.saturating_add(question.context)).min(units.spans.len());
         push(&mut self.contexts, &around);
+        let source = prepared.document.source_span(units.span(run));
+        let source = prepared.source.as_ref().unwrap_or(&prepared.page).chars(source);
+        self.sources.extend([column(source.start), column(source.end)]);
         self.scores.push(score(passage.relevance));
-        let (cosine, lexical) = if question.grows() {
-            (spoken.cosine.within(run, &prepared.ranges), spoken.lexical.within(run, &prepared.ranges))
-        } else {
-            let lexical = spoken.lexical.windows.get(passage.seed);
-            (spoken.cosine.windows[passage.seed], lexical.copied().unwrap_or(0.0))
-        };
+        let (cosine, lexical) = spoken.evidence(passage.seed, question);
         self.cosines.push(cosine);
         self.lexicals.push(lexical);
         self.pages.push(column(spoken.page));

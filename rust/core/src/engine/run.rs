@@ -11,6 +11,7 @@ use super::{Answers, Engine, Pairing, Question, Request, Work, all_rows, token_c
 use crate::batches::RowSource;
 use crate::call::{self, Call};
 use crate::error::Result;
+use crate::formats::{Document, Format};
 use crate::page::Page;
 use crate::pieces::Units;
 use crate::pool;
@@ -30,7 +31,10 @@ const JOBS_IN_FLIGHT: usize = 4;
 
 /// A page that was cut, tokenized and read for its words.
 pub(super) struct Prepared<'text> {
+    pub(super) document: &'text Document<'text>,
     pub(super) page: Page<'text>,
+    /// The source, where that is not the text.
+    pub(super) source: Option<Page<'text>>,
     /// The page's units.
     pub(super) units: Units,
     /// The windows over them.
@@ -40,7 +44,7 @@ pub(super) struct Prepared<'text> {
     pub(super) language: Language,
     /// Tokens before each unit, and in all; empty where tokens are not bounded.
     pub(super) tokens_before: Vec<usize>,
-    /// The ids of the windows, then those of the units where these are looked at too.
+    /// The ids of the windows, then those of the units where these are encoded too.
     pub(super) tokens: Arc<TokenPage>,
     cutting: Duration,
     tokenizing: Duration,
@@ -71,13 +75,13 @@ impl<'text> Run<'_, 'text> {
     /// depends on all the pages.
     pub(super) fn answer(mut self) -> Result<Answers> {
         let queries = self.encode(self.request.queries, Role::Query)?;
-        let titles = self.titles(&queries)?;
-        let pages = self.request.pages;
-        let mut open: Vec<Open<'text>> = Vec::with_capacity(pages.len());
+        let documents = self.read()?;
+        let titles = self.titles(&documents, &queries)?;
+        let mut open: Vec<Open> = Vec::with_capacity(documents.len());
         let mut jobs: VecDeque<(Vec<Share>, Pending)> = VecDeque::new();
-        for group in groups(pages) {
+        for group in groups(&documents) {
             let first = group.start;
-            for (offset, prepared) in self.prepare(group)?.into_iter().enumerate() {
+            for (offset, prepared) in self.prepare(&documents, group)?.into_iter().enumerate() {
                 let queries = self.request.queries_of(first + offset);
                 open.push(Open { prepared, cosines: queries.map(|query| (query, Vec::new())).collect() });
             }
@@ -97,7 +101,26 @@ impl<'text> Run<'_, 'text> {
         let mut answers = choose_answers(&open, &titles, self.request, self.question, &self.engine.tokens)?;
         self.work.choosing += began.elapsed();
         answers.work = self.work;
+        drop(open);
+        answers.formats = documents.iter().map(Document::format).collect();
+        answers.texts = documents.into_iter().map(Document::into_extracted).collect();
         Ok(answers)
+    }
+
+    /// Reads the sources; plain text costs nothing.
+    fn read(&mut self) -> Result<Vec<Document<'text>>> {
+        let Request { pages, format, .. } = *self.request;
+        let bytes = if format == Format::Text { 0 } else { pages.iter().map(|source| source.len()).sum() };
+        let (stop, deadline) = (self.call.stop().clone(), self.call.deadline());
+        let began = Instant::now();
+        let documents = self.engine.pool.run(self.call, bytes, || {
+            pool::map(pages, |source| {
+                call::check(&stop, deadline)?;
+                Ok(Document::read(source, format))
+            })
+        });
+        self.work.cutting += began.elapsed();
+        documents
     }
 
     /// The vectors of a few short texts.
@@ -115,8 +138,8 @@ impl<'text> Run<'_, 'text> {
     }
 
     /// What the pages' titles say of each query; nothing where there are none to compare.
-    fn titles(&mut self, queries: &[Vec<f32>]) -> Result<Titles> {
-        let titled: Vec<(usize, &str)> = self.request.titled().collect();
+    fn titles(&mut self, documents: &[Document], queries: &[Vec<f32>]) -> Result<Titles> {
+        let titled: Vec<(usize, &str)> = self.request.titled(documents);
         if titled.len() < 2 || self.request.pairing == Pairing::Each {
             return Ok(Titles::default());
         }
@@ -126,22 +149,33 @@ impl<'text> Run<'_, 'text> {
         Ok(Titles::read(&titled, cosines, self.request, self.question))
     }
 
-    fn prepare(&mut self, group: Range<usize>) -> Result<Vec<Prepared<'text>>> {
-        let texts = &self.request.pages[group];
-        let bytes = texts.iter().map(|text| text.len()).sum();
+    /// Cuts, tokenizes and reads a group of pages.
+    fn prepare<'document>(
+        &mut self,
+        documents: &'document [Document<'text>],
+        group: Range<usize>,
+    ) -> Result<Vec<Prepared<'document>>>
+    where
+        'text: 'document,
+    {
+        let pages: Vec<(&Document, &str)> =
+            documents[group.clone()].iter().zip(self.request.pages[group].iter().copied()).collect();
+        let bytes = pages.iter().map(|(document, _)| document.text().len()).sum();
         let (engine, question) = (self.engine, self.question);
         let (stop, deadline) = (self.call.stop().clone(), self.call.deadline());
         let began = Instant::now();
         let prepared = engine.pool.run(self.call, bytes, || {
-            pool::map(texts, |text| {
+            pool::map(&pages, |(document, source)| {
                 call::check(&stop, deadline)?;
                 let began = Instant::now();
+                let text = document.text();
                 let page = Page::new(text);
+                let source = (document.format() == Format::Html).then(|| Page::new(source));
                 let go_on = || call::check(&stop, deadline);
-                let units = engine.units(text, question.unit, &go_on)?;
+                let units = engine.units(document, question.unit, &go_on)?;
                 let ranges: Vec<Range<usize>> = question.windows.ranges(units.spans.len()).collect();
                 let mut pieces = question.windows.over(&units.spans);
-                if question.looks_at_units() {
+                if question.encodes_units() {
                     pieces.extend(&units.spans);
                 }
                 let cut = Instant::now();
@@ -155,7 +189,9 @@ impl<'text> Run<'_, 'text> {
                 };
                 let tokenizing = cut.elapsed();
                 Ok(Prepared {
+                    document,
                     page,
+                    source,
                     units,
                     ranges,
                     terms,
@@ -187,7 +223,7 @@ impl<'text> Run<'_, 'text> {
     fn take_back(
         &mut self,
         jobs: &mut VecDeque<(Vec<Share>, Pending)>,
-        open: &mut [Open<'text>],
+        open: &mut [Open],
         queries: &[Vec<f32>],
     ) -> Result<()> {
         let Some((shares, pending)) = jobs.pop_front() else { return Ok(()) };
@@ -209,12 +245,12 @@ impl<'text> Run<'_, 'text> {
 }
 
 /// Runs of neighbouring pages of about [`GROUP_BYTES`].
-fn groups(pages: &[&str]) -> Vec<Range<usize>> {
+fn groups(documents: &[Document]) -> Vec<Range<usize>> {
     let mut groups = Vec::new();
     let (mut first, mut bytes) = (0, 0);
-    for (page, text) in pages.iter().enumerate() {
-        bytes += text.len();
-        if bytes >= GROUP_BYTES || page + 1 == pages.len() {
+    for (page, document) in documents.iter().enumerate() {
+        bytes += document.text().len();
+        if bytes >= GROUP_BYTES || page + 1 == documents.len() {
             groups.push(first..page + 1);
             (first, bytes) = (page + 1, 0);
         }

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use super::{Pairing, Question, Request};
+use crate::formats::Document;
 use crate::page::ByteSpan;
 use crate::scores::relevance::{BM25, COSINE, Scale, join};
 use crate::terms::{PageTerms, guess_language, query_terms};
@@ -34,7 +35,7 @@ impl Titles {
         let terms = PageTerms::new(&text, &spans, language);
         let ranges: Vec<_> = (0..spans.len()).map(|title| title..title + 1).collect();
         let added = cosines.into_iter().zip(request.queries).map(|(cosines, query)| {
-            let words = terms.bm25(&query_terms(query, language), &ranges);
+            let words = terms.find(&query_terms(query, language)).bm25(&ranges);
             let added = join(
                 &Scale::of(cosines.iter(), COSINE).all(&cosines),
                 &Scale::of(words.iter(), BM25).all(&words),
@@ -66,10 +67,17 @@ fn one_line_each(titled: &[(usize, &str)]) -> (String, Vec<ByteSpan>) {
 }
 
 impl<'text> Request<'text> {
-    /// The pages that have a title, and their titles.
-    pub(super) fn titled(&self) -> impl Iterator<Item = (usize, &'text str)> + use<'text> {
-        let titles = self.titles.iter().enumerate();
-        titles.filter_map(|(page, title)| title.filter(|title| !title.trim().is_empty()).map(|title| (page, title)))
+    /// The pages that have a title, and their titles: the caller's, or else what a page calls itself.
+    pub(super) fn titled<'document>(&self, documents: &'document [Document]) -> Vec<(usize, &'document str)>
+    where
+        'text: 'document,
+    {
+        let given = |page: usize| self.titles.get(page).copied().flatten();
+        let titles =
+            documents.iter().enumerate().map(|(page, document)| (page, given(page).or_else(|| document.title())));
+        titles
+            .filter_map(|(page, title)| title.filter(|title| !title.trim().is_empty()).map(|title| (page, title)))
+            .collect()
     }
 
     /// The queries that go with a page.

@@ -1,9 +1,9 @@
 //! Passages: runs of units that are as short as they can be and as long as they must be, over all pages of an answer.
 //!
 //! All units of all pages are walked once, the most relevant first: so a budget that pages share goes where the relevance
-//! is. With a count, a passage grows from its seed to the better neighbour while that is nearly as relevant; with a
-//! budget alone, the best that fits is taken and neighbours join. Windows are taken as they are. What stays together is
-//! taken whole, and what repeats a better passage is left out.
+//! is. With a count, a passage is the run around its seed that has most relevance above a bar; with a budget alone, the best
+//! that fits is taken and neighbours join. Windows are taken as they are. What stays together is taken whole, and what
+//! repeats a better passage is left out.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,9 +14,9 @@ use crate::page::Page;
 use crate::pieces::Units;
 use crate::terms::Language;
 
-/// How relevant a neighbour must be, as a part of its seed's relevance, for a passage to take it in. Chosen by trial: lower
-/// values find the answer a little more often in passages that are much longer.
-const NEIGHBOUR: f32 = 0.6;
+/// How relevant the ends of a passage are at least, as a part of its best unit's relevance. It trades length for hits: here
+/// passages are as long as windows of three sentences.
+const BAR: f32 = 0.72;
 
 /// What passages are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,10 +80,20 @@ pub fn choose_passages(pages: &[Judged], bounds: &Bounds) -> Vec<Vec<Passage>> {
     taken.into_iter().map(|taken| taken.passages(bounds.order)).collect()
 }
 
+/// A run that grows to one side.
+#[derive(Clone)]
+struct Side {
+    run: Range<usize>,
+    /// The relevance above the bar of all that was added.
+    gain: f32,
+    /// Whether what was added last reaches the bar.
+    reaches: bool,
+}
+
 /// What a page has given so far.
 struct Taken<'page> {
     judged: Judged<'page>,
-    /// For each unit, the run that stays together with it; empty where windows are taken as they are.
+    /// For each unit, which group it is in; empty where windows are taken as they are.
     group_of: Vec<u32>,
     /// Each run's first unit, the one behind its last, and its best seed.
     runs: BTreeMap<usize, (usize, usize)>,
@@ -167,34 +177,45 @@ impl<'page> Taken<'page> {
         if most.holds(self.cost(group)) { group.clone() } else { unit..unit + 1 }
     }
 
-    /// A run around a seed.
+    /// The run around a seed whose other units have most relevance above the bar, and whose ends reach it; the seed alone, or
+    /// what stays together with it, where no run gains anything. At most so many units, but for what stays together.
     fn grown(&self, seed: usize, longest: usize, left: Budget, most: Budget) -> Range<usize> {
-        let mut run = self.whole(seed, most);
-        let least = NEIGHBOUR * self.judged.relevance[seed];
-        let free = |run: &Range<usize>| !run.clone().any(|unit| self.has(unit));
-        let value = |run: &Option<Range<usize>>| {
-            let units = run.clone().map_or(0..0, |run| run);
-            self.judged.relevance[units].iter().copied().fold(f32::NEG_INFINITY, f32::max)
-        };
-        loop {
-            let before = run.start.checked_sub(1).map(|unit| self.whole(unit, most)).filter(free);
-            let behind = Some(run.end)
-                .filter(|unit| *unit < self.group_of.len())
-                .map(|unit| self.whole(unit, most))
-                .filter(free);
-            let (value_before, value_behind) = (value(&before), value(&behind));
-            let best = value_before.max(value_behind);
-            let (Some(neighbour), true) =
-                (if value_before >= value_behind { before } else { behind }, best > 0.0 && best >= least)
-            else {
-                return run;
-            };
-            let wider = run.start.min(neighbour.start)..run.end.max(neighbour.end);
-            if wider.len() > longest || !left.holds(self.cost(&wider)) {
-                return run;
-            }
-            run = wider;
+        let whole = self.whole(seed, most);
+        let bar = BAR * self.judged.relevance[seed];
+        let mut best = (0.0, whole.clone());
+        if bar <= 0.0 {
+            return whole;
         }
+        let mut before = Side { run: whole.clone(), gain: 0.0, reaches: true };
+        loop {
+            let mut both = Side { reaches: true, ..before.clone() };
+            while before.reaches {
+                if both.reaches && both.gain > best.0 {
+                    best = (both.gain, both.run.clone());
+                }
+                let Some(wider) = self.wider(&both, both.run.end, bar, longest, left, most) else { break };
+                both = wider;
+            }
+            let next = before.run.start.checked_sub(1);
+            let Some(wider) = next.and_then(|unit| self.wider(&before, unit, bar, longest, left, most)) else { break };
+            before = wider;
+        }
+        best.1
+    }
+
+    /// A run with what stays together with a unit beside it; none where that is taken, or would be too much.
+    fn wider(&self, side: &Side, unit: usize, bar: f32, longest: usize, left: Budget, most: Budget) -> Option<Side> {
+        if unit >= self.group_of.len() {
+            return None;
+        }
+        let more = self.whole(unit, most);
+        let run = side.run.start.min(more.start)..side.run.end.max(more.end);
+        if run.len() > longest || more.clone().any(|unit| self.has(unit)) || !left.holds(self.cost(&run)) {
+            return None;
+        }
+        let relevance = &self.judged.relevance[more];
+        let gain = side.gain + relevance.iter().map(|relevance| relevance - bar).sum::<f32>();
+        Some(Side { run, gain, reaches: relevance.iter().any(|relevance| *relevance >= bar) })
     }
 
     /// A run with the neighbours that it touches, and what those had cost.

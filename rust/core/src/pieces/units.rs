@@ -23,6 +23,9 @@ pub struct Units {
     pub spans: Vec<ByteSpan>,
     /// The runs of units that stay together: ordered, disjoint, and each unit lies in one.
     pub groups: Vec<Range<usize>>,
+    /// The runs of units without an empty line between them: ordered, disjoint, and each unit lies in one. A heading belongs
+    /// to what follows it.
+    pub paragraphs: Vec<Range<usize>>,
 }
 
 /// Units in a row that one thing holds: a paragraph, a list item, a table, a piece of code.
@@ -35,8 +38,8 @@ impl Units {
     /// Units of which none holds another.
     #[must_use]
     pub fn apart(spans: Vec<ByteSpan>) -> Self {
-        let groups = (0..spans.len()).map(|unit| unit..unit + 1).collect();
-        Self { spans, groups }
+        let groups: Vec<Range<usize>> = (0..spans.len()).map(|unit| unit..unit + 1).collect();
+        Self { paragraphs: groups.clone(), groups, spans }
     }
 
     /// The sentences of a text that is laid out in these blocks (guessed from its lines where there are none), none of which
@@ -70,14 +73,11 @@ impl Units {
             }
         });
         let held = held(text, &spans, &things);
-        let mut groups: Vec<Range<usize>> = Vec::new();
-        for (unit, held) in held.into_iter().enumerate() {
-            match groups.last_mut() {
-                Some(group) if held => group.end = unit + 1,
-                _ => groups.push(unit..unit + 1),
-            }
+        let mut goes_on = held.clone();
+        for (goes_on, pair) in goes_on.iter_mut().skip(1).zip(spans.windows(2)) {
+            *goes_on |= !has_empty_line(&text[pair[0].end..pair[1].start]);
         }
-        Self { spans, groups }
+        Self { groups: runs(&held), paragraphs: runs(&goes_on), spans }
     }
 
     /// From a run's first unit to its last.
@@ -89,6 +89,23 @@ impl Units {
 
 fn span(spans: &[ByteSpan], run: &Range<usize>) -> ByteSpan {
     ByteSpan { start: spans[run.start].start, end: spans[run.end - 1].end }
+}
+
+/// Runs of units of which each goes on with the one before it.
+fn runs(goes_on: &[bool]) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for (unit, goes_on) in goes_on.iter().enumerate() {
+        match runs.last_mut() {
+            Some(run) if *goes_on => run.end = unit + 1,
+            _ => runs.push(unit..unit + 1),
+        }
+    }
+    runs
+}
+
+/// Whether the white space between two units holds an empty line.
+fn has_empty_line(gap: &str) -> bool {
+    gap.matches('\n').count() > 1 || gap.contains('\u{2029}')
 }
 
 /// For each unit whether it stays with the one before it.
@@ -110,7 +127,7 @@ fn held(text: &str, spans: &[ByteSpan], things: &[Thing]) -> Vec<bool> {
                 // What opens and closes a fence stays with the line inside.
                 stay(units.start..units.end.min(units.start + 2));
                 stay(units.start.max(units.end.saturating_sub(2))..units.end);
-                let is_parted = |unit: usize| text[spans[unit - 1].end..spans[unit].start].matches('\n').count() > 1;
+                let is_parted = |unit: usize| has_empty_line(&text[spans[unit - 1].end..spans[unit].start]);
                 let mut start = units.start;
                 for end in (units.start + 1..units.end).filter(|unit| is_parted(*unit)).chain([units.end]) {
                     if fits(&(start..end)) {
@@ -184,6 +201,14 @@ mod tests {
     }
 
     #[test]
+    fn empty_lines_part_paragraphs() {
+        let text = "# One\n\nFirst. Second.\nThird\n\n- a\n- b\n \nLast.";
+        let units = Units::sentences(text, None, &[]);
+        let found: Vec<&str> = units.paragraphs.iter().map(|run| units.span(run).of(text)).collect();
+        assert_eq!(found, ["# One\n\nFirst. Second.\nThird", "- a\n- b", "Last."]);
+    }
+
+    #[test]
     fn no_sentence_ends_inside_a_link() {
         let text = "See One. Two. Three here. Four.";
         let links = [ByteSpan { start: 4, end: 19 }];
@@ -196,8 +221,10 @@ mod tests {
         #[test]
         fn every_unit_lies_in_one_group(text in "(\\PC{0,12}|# |\n|- |\\| a |```|\\. ){0,60}") {
             let units = Units::sentences(&text, None, &[]);
-            let covered: Vec<usize> = units.groups.iter().cloned().flatten().collect();
-            prop_assert_eq!(covered, (0..units.spans.len()).collect::<Vec<_>>());
+            for runs in [&units.groups, &units.paragraphs] {
+                let covered: Vec<usize> = runs.iter().cloned().flatten().collect();
+                prop_assert_eq!(covered, (0..units.spans.len()).collect::<Vec<_>>());
+            }
             prop_assert_eq!(&units.spans, &super::super::sentences(&text));
         }
     }

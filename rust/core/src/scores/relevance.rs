@@ -1,9 +1,17 @@
 //! Relevance: meaning and words in one number.
 //!
 //! Cosines and BM25 have different scales, which differ again from model to model and from query to query. Both are put on
-//! one by the mean and the spread over all pieces of the request: `z = (value - mean) / spread`. Relevance is
-//! `(1 - lexical) * z(cosine) + lexical * z(BM25)`; where sentences are ranked, the `z` of each is a third the sentence's own and
-//! two thirds that of the best window around it. A score is relevance brought between 0 and 1: `1 / (1 + exp(2 - relevance))`.
+//! one by the mean and the spread over all windows of the request: `z = (value - mean) / spread`. A window's relevance is
+//! `(1 - lexical) * z(cosine) + lexical * z(BM25)`. A sentence's is the same of the best windows around it, and words say more:
+//!
+//! ```text
+//! meaning   = best z(cosine) of the windows around it
+//! words     = 2/3 of the best z(BM25) of them + 8 coverage(sentence) + 2 coverage(paragraph)
+//! relevance = ((1 - lexical) * meaning + lexical * words) / 1.4
+//! ```
+//!
+//! where coverage is the share of the query that is found there (see [`crate::terms::Found::coverage`]). A score is relevance
+//! brought between 0 and 1: `1 / (1 + exp(2 - relevance))`. ARCHITECTURE.md has the trials behind the numbers.
 
 use std::ops::Range;
 
@@ -64,48 +72,52 @@ impl Scale {
     }
 }
 
-/// A kind of evidence for a query on a page: for each window, and for each unit where units were looked at too.
-#[derive(Clone, Debug, Default)]
-pub struct Evidence {
-    /// For each window.
-    pub windows: Vec<f32>,
-    /// For each unit; empty where only windows count.
-    pub units: Vec<f32>,
+/// What windows around a unit say in words, against what it says itself: it is too small for BM25.
+const AROUND: f32 = 2.0 / 3.0;
+/// What a sentence is worth that holds all of the query, in spreads: half of it is as rare as four spreads are.
+const SENTENCE: f32 = 8.0;
+/// What its paragraph is worth: the subject is named once, and the answer follows.
+const PARAGRAPH: f32 = 2.0;
+/// How much wider the relevance of the best sentences spreads than that of the best windows.
+const SPREAD: f32 = 1.4;
+/// The part of its meaning that a unit says itself where units were encoded too.
+const OWN: f32 = 1.0 / 3.0;
+
+/// For each unit the largest value of the windows around it; `none` where there is no window.
+#[must_use]
+pub fn best_around(units: usize, windows: &[Range<usize>], values: &[f32], none: f32) -> Vec<f32> {
+    let mut best = vec![f32::NEG_INFINITY; units];
+    for (window, value) in windows.iter().zip(values) {
+        for around in &mut best[window.clone()] {
+            *around = around.max(*value);
+        }
+    }
+    best.iter_mut().filter(|best| !best.is_finite()).for_each(|best| *best = none);
+    best
 }
 
-impl Evidence {
-    /// On its scale: for each window, or for each unit a third its own and two thirds the best window's around it.
-    #[must_use]
-    pub fn scaled(&self, ranges: &[Range<usize>], windows: Scale, units: Scale) -> Vec<f32> {
-        if self.units.is_empty() {
-            return windows.all(&self.windows);
-        }
-        let mut best = vec![f32::NEG_INFINITY; self.units.len()];
-        for (range, value) in ranges.iter().zip(&self.windows) {
-            for around in &mut best[range.clone()] {
-                *around = around.max(windows.z(*value));
-            }
-        }
-        let mix = |(own, around): (&f32, &f32)| {
-            let own = units.z(*own);
-            // A unit in no window (a step over the length) has only itself.
-            if around.is_finite() { (own + 2.0 * around) / 3.0 } else { own }
-        };
-        self.units.iter().zip(&best).map(mix).collect()
+/// What units mean to a query: what the best windows around them do, and in part what they do themselves where that is known.
+#[must_use]
+pub fn meaning(around: &[f32], own: &[f32]) -> Vec<f32> {
+    if own.is_empty() {
+        return around.to_vec();
     }
+    around.iter().zip(own).map(|(around, own)| around + OWN * (own - around)).collect()
+}
 
-    /// The largest value of the units and windows that lie within a run of units; 0 where there is no evidence of this kind.
-    #[must_use]
-    pub fn within(&self, run: &Range<usize>, ranges: &[Range<usize>]) -> f32 {
-        if self.windows.is_empty() {
-            return 0.0;
-        }
-        let first = ranges.partition_point(|range| range.start < run.start);
-        let inside = ranges[first..].iter().take_while(|range| range.start < run.end).zip(&self.windows[first..]);
-        let windows = inside.filter(|(range, _)| range.end <= run.end).map(|(_, value)| *value);
-        let units = self.units.get(run.clone()).unwrap_or_default().iter().copied();
-        windows.chain(units).fold(f32::NEG_INFINITY, f32::max)
-    }
+/// What units say in words: BM25 of the windows around them, on its scale, and how much of the query they and their paragraphs
+/// cover.
+#[must_use]
+pub fn words(around: &[f32], sentence: &[f32], paragraph: &[f32]) -> Vec<f32> {
+    let covered = sentence.iter().zip(paragraph);
+    let each = around.iter().zip(covered);
+    each.map(|(around, (sentence, paragraph))| AROUND * around + SENTENCE * sentence + PARAGRAPH * paragraph).collect()
+}
+
+/// The relevance of units, on the scale of that of windows.
+#[must_use]
+pub fn of_units(joined: &[f32]) -> Vec<f32> {
+    joined.iter().map(|relevance| relevance / SPREAD).collect()
 }
 
 /// Joins the two kinds, each on its scale.
@@ -192,13 +204,12 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_takes_part_in_the_best_window_around_it() {
-        let plain = Scale { mean: 0.0, spread: 1.0 };
-        let evidence = Evidence { windows: vec![1.0, 4.0], units: vec![0.0, 3.0, 0.0] };
-        let ranges = [0..2, 1..3];
-        assert_eq!(evidence.scaled(&ranges, plain, plain), [2.0 / 3.0, 11.0 / 3.0, 8.0 / 3.0]);
-        assert!((evidence.within(&(1..3), &ranges) - 4.0).abs() < 1e-6);
-        assert!((evidence.within(&(0..1), &ranges) - 0.0).abs() < 1e-6);
+    fn a_unit_is_worth_what_the_best_window_around_it_is() {
+        assert_eq!(best_around(4, &[0..2, 1..3], &[1.0, 4.0], -1.0), [1.0, 4.0, 4.0, -1.0]);
+        assert_eq!(meaning(&[3.0, 0.0], &[]), [3.0, 0.0]);
+        assert_eq!(meaning(&[3.0, 0.0], &[0.0, 3.0]), [2.0, 1.0]);
+        assert_eq!(words(&[3.0], &[0.5], &[1.0]), [8.0]);
+        assert_eq!(of_units(&join(&[2.0], &[5.0], 0.5)), [2.5]);
     }
 
     #[test]

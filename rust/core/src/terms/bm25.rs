@@ -54,57 +54,10 @@ impl PageTerms {
         self.starts.len() - 1
     }
 
-    /// The score of each range of units: 0 where none of the query's terms is, and higher for more and rarer ones.
-    ///
-    /// Takes one walk over the page's terms, and a step for each range and each of the query's terms that the page has.
-    ///
-    /// # Panics
-    ///
-    /// Where a range ends behind the last unit.
+    /// Where a page has the terms of a query. Takes one walk over the page's terms.
     #[must_use]
-    pub fn bm25(&self, query: &[QueryTerm], ranges: &[Range<usize>]) -> Vec<f32> {
-        let length = |range: &Range<usize>| self.starts[range.end.max(range.start)] - self.starts[range.start];
-        let total: f64 = ranges.iter().map(|range| f64::from(length(range))).sum();
-        let documents = f64::from(count(ranges.len()));
-        let average = (total / documents.max(1.0)).max(1.0);
-        let norms: Vec<f64> =
-            ranges.iter().map(|range| K1 * (1.0 - B + B * f64::from(length(range)) / average)).collect();
-        let mut scores = vec![0.0; ranges.len()];
-        let mut counts = vec![0_u32; ranges.len()];
-        let mut before = vec![0_u32; self.starts.len()];
-        for (term, units) in query.iter().zip(self.postings(query)) {
-            if units.is_empty() {
-                continue;
-            }
-            sum_up(&units, &mut before);
-            let mut holding = 0_u32;
-            for (range, counted) in ranges.iter().zip(&mut counts) {
-                *counted = before[range.end.max(range.start)] - before[range.start];
-                holding += u32::from(*counted > 0);
-            }
-            let holding = f64::from(holding);
-            let rarity = f64::from(term.weight) * (1.0 + (documents - holding + 0.5) / (holding + 0.5)).ln();
-            for ((score, &counted), norm) in scores.iter_mut().zip(&counts).zip(&norms) {
-                let counted = f64::from(counted);
-                *score += rarity * counted * (K1 + 1.0) / (counted + norm);
-            }
-        }
-        #[expect(clippy::cast_possible_truncation, reason = "scores are compared, not added up")]
-        scores.into_iter().map(|score| score as f32).collect()
-    }
-
-    /// The query's terms that a range of units holds, in the query's order.
-    ///
-    /// # Panics
-    ///
-    /// Where the range ends behind the last unit.
-    pub fn matched<'query>(
-        &self,
-        query: &'query [QueryTerm],
-        range: Range<usize>,
-    ) -> impl Iterator<Item = &'query QueryTerm> {
-        let held = &self.terms[self.starts[range.start] as usize..self.starts[range.end.max(range.start)] as usize];
-        query.iter().filter(|term| held.contains(&term.term))
+    pub fn find<'page>(&'page self, query: &'page [QueryTerm]) -> Found<'page> {
+        Found { page: self, query, postings: self.postings(query) }
     }
 
     /// For each of the query's terms, the units that hold it, once for each time that they do.
@@ -130,6 +83,96 @@ impl PageTerms {
         }
         postings
     }
+}
+
+/// Where a page has the terms of a query.
+#[derive(Clone, Debug)]
+pub struct Found<'page> {
+    page: &'page PageTerms,
+    query: &'page [QueryTerm],
+    /// For each of the query's terms, the units that hold it, once for each time that they do.
+    postings: Vec<Vec<u32>>,
+}
+
+impl Found<'_> {
+    /// The BM25 of each range of units: 0 where none of the query's terms is, and higher for more and rarer ones.
+    ///
+    /// Takes a step for each range and each of the query's terms that the page has.
+    ///
+    /// # Panics
+    ///
+    /// Where a range ends behind the last unit.
+    #[must_use]
+    pub fn bm25(&self, ranges: &[Range<usize>]) -> Vec<f32> {
+        let starts = &self.page.starts;
+        let length = |range: &Range<usize>| starts[range.end.max(range.start)] - starts[range.start];
+        let total: f64 = ranges.iter().map(|range| f64::from(length(range))).sum();
+        let documents = f64::from(count(ranges.len()));
+        let average = (total / documents.max(1.0)).max(1.0);
+        let norms: Vec<f64> =
+            ranges.iter().map(|range| K1 * (1.0 - B + B * f64::from(length(range)) / average)).collect();
+        let mut scores = vec![0.0; ranges.len()];
+        self.count_in(ranges, |term, counts| {
+            let holding = counts.iter().filter(|counted| **counted > 0).count();
+            let weight = f64::from(term.weight) * rarity(documents, f64::from(count(holding)));
+            for ((score, &counted), norm) in scores.iter_mut().zip(counts).zip(&norms) {
+                let counted = f64::from(counted);
+                *score += weight * counted * (K1 + 1.0) / (counted + norm);
+            }
+        });
+        single(scores)
+    }
+
+    /// How much of the query each range of units holds: the rarity of the terms that are in it against that of all the
+    /// query's terms, whether the page has them or not; from 0 to 1.
+    ///
+    /// For something as short as a sentence this tells more than BM25 does, whose norm for lengths only adds noise there, and
+    /// it says whether the query is answered at all.
+    ///
+    /// # Panics
+    ///
+    /// Where a range ends behind the last unit.
+    #[must_use]
+    pub fn coverage(&self, ranges: &[Range<usize>]) -> Vec<f32> {
+        let units = f64::from(count(self.page.units()));
+        let weight =
+            |term: &QueryTerm, units_with: usize| f64::from(term.weight) * rarity(units, f64::from(count(units_with)));
+        let mut different = self.postings.clone();
+        different.iter_mut().for_each(Vec::dedup);
+        let all: f64 = self.query.iter().zip(&different).map(|(term, units)| weight(term, units.len())).sum();
+        let mut scores = vec![0.0; ranges.len()];
+        let mut found = different.iter().filter(|units| !units.is_empty());
+        self.count_in(ranges, |term, counts| {
+            let weight = weight(term, found.next().map_or(0, Vec::len)) / all;
+            for (score, &counted) in scores.iter_mut().zip(counts) {
+                *score += if counted > 0 { weight } else { 0.0 };
+            }
+        });
+        single(scores)
+    }
+
+    /// For each term that the page has, how often each range holds it.
+    fn count_in(&self, ranges: &[Range<usize>], mut counted: impl FnMut(&QueryTerm, &[u32])) {
+        let mut counts = vec![0_u32; ranges.len()];
+        let mut before = vec![0_u32; self.page.starts.len()];
+        for (term, units) in self.query.iter().zip(&self.postings).filter(|(_, units)| !units.is_empty()) {
+            sum_up(units, &mut before);
+            for (range, count) in ranges.iter().zip(&mut counts) {
+                *count = before[range.end.max(range.start)] - before[range.start];
+            }
+            counted(term, &counts);
+        }
+    }
+}
+
+/// How much a term tells that so many of the documents hold.
+fn rarity(documents: f64, holding: f64) -> f64 {
+    (1.0 + (documents - holding + 0.5) / (holding + 0.5)).ln()
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "scores are compared, not added up")]
+fn single(scores: Vec<f64>) -> Vec<f32> {
+    scores.into_iter().map(|score| score as f32).collect()
 }
 
 /// Sets `before[i]` to how many of the ordered `units` lie below `i`.
