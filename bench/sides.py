@@ -76,6 +76,7 @@ class Pullquote:
             top_k=TOP_K,
             # What the rivals do: windows, by cosine.
             grow=False,
+            repeats="keep",
             lexical=0.0,
         )
         found = list(result)

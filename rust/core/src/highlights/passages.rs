@@ -16,7 +16,7 @@ use crate::terms::Language;
 
 /// How relevant the ends of a passage are at least, as a part of its best unit's relevance. It trades length for hits: here
 /// passages are as long as windows of three sentences.
-const BAR: f32 = 0.72;
+const BAR: f32 = 0.7;
 
 /// What passages are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,84 @@
+"""Claim: ranking by words as well as by meaning, and growing whole passages, costs next to nothing.
+
+Three ways to ask the same pages, which encode exactly the same windows, take turns: the plain one (the best windows by
+cosine), words beside it, and the default, with sentences ranked and passages chosen. A ratio is the seconds of a way over
+those of the plain one in the same round.
+
+    .venv/bin/python bench/ranking_cost.py --rounds 5
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+# The modules beside this file are the package `bench`, for mypy too.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import pullquote
+from bench import record
+from bench.workload import load_workload
+
+CLAIM = "ranking_cost"
+QUERY = "Who led the work, and what did it cost?"
+WAYS: dict[str, dict[str, Any]] = {
+    "windows by cosine": {"grow": False, "lexical": 0.0, "repeats": "keep"},
+    "windows by cosine and words": {"grow": False, "repeats": "keep"},
+    "default": {},
+}
+
+
+def main() -> None:
+    """Measure and keep the record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", nargs="+", type=Path, default=[record.REPOSITORY / "demo" / "pages"])
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    with pullquote.Highlighter() as highlighter:
+        work = load_workload(arguments.pages, QUERY, highlighter.model, None)
+        texts = [page.text for page in work.pages]
+        seconds: dict[str, list[float]] = {way: [] for way in WAYS}
+        choosing: dict[str, list[float]] = {way: [] for way in WAYS}
+        pieces = {way: highlighter.highlights(QUERY, texts[:3], **options).work.pieces for way, options in WAYS.items()}
+        assert len(set(pieces.values())) == 1, f"the ways encode different windows: {pieces}"
+        for number in range(arguments.rounds):
+            for way in [*WAYS][:: 1 if number % 2 else -1]:
+                began = time.perf_counter()
+                found = highlighter.highlights(QUERY, texts, **WAYS[way])
+                seconds[way].append(time.perf_counter() - began)
+                choosing[way].append(found.work.choosing / seconds[way][-1])
+    ratios = {
+        way: [s / plain for s, plain in zip(seconds[way], seconds["windows by cosine"], strict=True)] for way in WAYS
+    }
+    around = record.circumstances() | {"rounds": arguments.rounds, "dtype": highlighter.dtype}
+    raw = around | work.counts() | {"seconds": seconds, "ratios": ratios, "choosing": choosing}
+    lines = [
+        f"# {CLAIM}",
+        "",
+        f"{around['date']}, commit {around['commit']}, {around['cpu']}, {around['cores']} cores, {around['dtype']}",
+        "",
+        f"{len(texts)} pages, {work.pieces:,} windows, {work.tokens:,} tokens; {arguments.rounds} rounds, the ways taking turns;"
+        " medians (least to most)",
+        "",
+        "| way | seconds | ratio to windows by cosine | of its time, scoring and choosing |",
+        "|---|---:|---:|---:|",
+    ]
+    for way in WAYS:
+        share = median(choosing[way])
+        lines.append(f"| {way} | {_spread(seconds[way], 2)} | {_spread(ratios[way], 3)} | {share:.2%} |")
+    table = "\n".join(lines) + "\n"
+    directory = record.keep(CLAIM, raw, table)
+    print(table)
+    print(f"kept in {directory}")
+
+
+def _spread(values: list[float], digits: int) -> str:
+    return f"{median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
+if __name__ == "__main__":
+    main()
