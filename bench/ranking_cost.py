@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--pages", nargs="+", type=Path, default=[record.REPOSITORY / "demo" / "pages"])
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
-    with pullquote.Highlighter() as highlighter:
+    with pullquote.Highlighter(cache_bytes=0) as highlighter:
         work = load_workload(arguments.pages, QUERY, highlighter.model, None)
         texts = [page.text for page in work.pages]
         seconds: dict[str, list[float]] = {way: [] for way in WAYS}

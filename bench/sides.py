@@ -61,7 +61,9 @@ class Pullquote:
     """`Highlighter.highlights`, one call for all pages; it cuts the windows itself."""
 
     def __init__(self, setting: Setting) -> None:
-        self._highlighter = pullquote.Highlighter(setting.model, devices=[setting.device], dtype=setting.dtype)
+        self._highlighter = pullquote.Highlighter(
+            setting.model, devices=[setting.device], dtype=setting.dtype, cache_bytes=0
+        )
         self.threads = "1 process; as many threads for text as cores, and one encoder thread for each core"
 
     def run(self, query: str, pages: list[Page]) -> Run:

@@ -12,9 +12,10 @@ Importing this package starts no thread and loads no model.
 from pullquote._native import __version__
 from pullquote.errors import PullquoteError
 from pullquote.highlighter import Highlighter, TruncationWarning, highlights, parse_pieces
-from pullquote.result import Highlight, Highlights, Match, Work
+from pullquote.result import CacheState, Highlight, Highlights, Match, Work
 
 __all__ = [
+    "CacheState",
     "Highlight",
     "Highlighter",
     "Highlights",

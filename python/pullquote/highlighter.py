@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import warnings
 import weakref
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from pullquote import _native
 from pullquote.errors import InvalidArgumentError, InvalidTypeError
 from pullquote.models import find_encoder, model_directory
-from pullquote.result import Highlights
+from pullquote.result import CacheState, Highlights
 
 __all__ = ["Highlighter", "Options", "Order", "TruncationWarning", "Unit", "highlights", "parse_pieces"]
 
@@ -35,6 +36,9 @@ UNIT: Unit = "sentence"
 ORDER: Order = "score"
 REPEATS: Repeats = "auto"
 FORMAT: Format = "text"
+
+# What a highlighter keeps of the pages it has read, if not told otherwise: about 5 MB of text with a small model.
+CACHE_BYTES = 256 * 1024 * 1024
 
 
 class Options(TypedDict, total=False):
@@ -111,6 +115,8 @@ class Highlighter:
       in hardware, else float32).
     - `threads`: how many threads the text work and a CPU device may each use; `None` is one for each core this process
       may run on, at most 32.
+    - `cache_bytes`: what was read of pages, with their vectors, is kept in at most so much memory, so that another query on
+      the same pages costs only itself; what was used longest ago goes first. 0 keeps nothing.
 
     Raises `NoEncoderError`, `TorchVersionError`, `ModelNotFoundError`, `InvalidModelError`, `UnsupportedModelError`, `DeviceError`.
     After a fork, calls in the child raise `ForkedError`: make a new one there.
@@ -122,17 +128,21 @@ class Highlighter:
         devices: str | Sequence[str] = "auto",
         dtype: str = "auto",
         threads: int | None = None,
+        cache_bytes: int = CACHE_BYTES,
     ) -> None:
         """Load the model; about a second for a small one."""
         if threads is not None and (not isinstance(threads, int) or threads < 1):
             message = f"threads must be at least 1, or None for as many as there are cores, not {threads!r}"
+            raise InvalidArgumentError(message)
+        if not isinstance(cache_bytes, int) or cache_bytes < 0:
+            message = f"cache_bytes must be 0, for no cache, or more, not {cache_bytes!r}"
             raise InvalidArgumentError(message)
         # The encoder first: without one, no model is of use.
         torch_encoder = find_encoder()
         directory = model_directory(model)
         names = [devices] if isinstance(devices, str) else list(devices)
         encoder = torch_encoder.load(str(directory), names, dtype, threads or 0)
-        self._native = _native.Highlighter(str(directory), encoder, threads)
+        self._native = _native.Highlighter(str(directory), encoder, threads, min(cache_bytes, sys.maxsize))
         self.model = directory
         _open.add(self)
 
@@ -291,6 +301,15 @@ class Highlighter:
     def devices(self) -> list[str]:
         """The devices, in the order in which they get work."""
         return self._native.devices
+
+    @property
+    def cache(self) -> CacheState:
+        """How full the cache of pages is, and how often it helped."""
+        return CacheState(*self._native.cache())
+
+    def clear_cache(self) -> None:
+        """Let go of all pages that are kept; for instance where they must not stay in memory."""
+        self._native.clear_cache()
 
     def close(self) -> None:
         """Stop the devices; calls in flight, and later ones, raise `ClosedError`. May be called twice."""

@@ -17,7 +17,7 @@ from pullquote.selectors import (
     text_quote_selector,
 )
 
-__all__ = ["Highlight", "Highlights", "Match", "Work"]
+__all__ = ["CacheState", "Highlight", "Highlights", "Match", "Work"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +63,27 @@ class Highlight:
 
 
 @dataclass(frozen=True, slots=True)
+class CacheState:
+    """How full a highlighter's cache is, and how often it helped: `pages` kept in `bytes`, and lookups since it was made."""
+
+    pages: int
+    bytes: int
+    hits: int
+    misses: int
+
+
+@dataclass(frozen=True, slots=True)
 class Work:
     """What a call took; times are in seconds of the caller's wall clock.
 
-    `pieces` windows and sentences were encoded, with `tokens` ids (special ones and the queries' included).
-    `truncated` windows were
-    longer than the model allows: what stands behind its limit had no part in their score. Devices also compute while
-    the caller cuts and tokenizes, so `encoding` is the time spent waiting for them and nothing else.
+    `pieces` windows (and sentences, where words do not count) were compared. `encoded` of them had to be encoded, with
+    `tokens` ids (special ones and the queries' included): the others are equal to one of those, or of pages that are kept.
+    `truncated` windows were longer than the model allows: what stands behind its limit had no part in their score. Devices
+    also compute while the caller cuts and tokenizes, so `encoding` is the time spent waiting for them and nothing else.
     """
 
     pieces: int
+    encoded: int
     tokens: int
     truncated: int
     cutting: float

@@ -5,6 +5,8 @@
 //! next pages are being cut, and memory is bounded by the groups in flight and not by the list (see `run`).
 
 mod answers;
+mod cache;
+mod reading;
 mod run;
 mod titles;
 
@@ -25,6 +27,8 @@ use crate::pool::{self, Pool};
 use crate::scores::relevance::Lexical;
 use crate::tokens::{GoOn, Role, TokenPage, Tokens};
 use crate::vectors::Conductor;
+use cache::Cache;
+pub use cache::CacheState;
 use run::Run;
 
 /// The longest text: positions of tokens are counted in 32 bits.
@@ -35,6 +39,7 @@ pub struct Engine {
     tokens: Tokens,
     spec: EncoderSpec,
     pool: Pool,
+    cache: Cache,
     conductor: RwLock<ConductorState>,
     /// The process the engine was made in: its threads do not exist in a fork of it.
     process: u32,
@@ -153,8 +158,10 @@ pub struct Embedded {
 /// What a call took.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Work {
-    /// Windows cut.
+    /// Windows of the pages, and sentences where these are encoded too.
     pub pieces: usize,
+    /// How many of them were encoded: not those of pages that are kept, nor those that are equal to others.
+    pub encoded: usize,
     /// Token ids encoded, special ones and the queries' included.
     pub tokens: usize,
     /// Windows longer than the model allows, whose end no vector saw.
@@ -170,16 +177,18 @@ pub struct Work {
 }
 
 impl Engine {
-    /// An engine for a model and the encoder that has its weights. Starts no thread.
+    /// An engine for a model and the encoder that has its weights, which keeps what it read of pages in at most so many bytes.
+    /// Starts no thread.
     ///
     /// # Errors
     /// As [`Tokens::read`], and where the tokenizer and the encoder belong to different models.
-    pub fn new(model: &Model, encoder: Box<dyn Encoder>, threads: Option<usize>) -> Result<Self> {
+    pub fn new(model: &Model, encoder: Box<dyn Encoder>, threads: Option<usize>, cache_bytes: usize) -> Result<Self> {
         let spec = encoder.spec().clone();
         let tokens = Tokens::read(model)?;
         tokens.check_vocabulary(spec.vocabulary)?;
         let conductor = RwLock::new(ConductorState::Idle(Mutex::new(Some(encoder))));
-        Ok(Self { tokens, spec, pool: Pool::new(threads), conductor, process: process::id() })
+        let (pool, cache) = (Pool::new(threads), Cache::new(cache_bytes));
+        Ok(Self { tokens, spec, pool, cache, conductor, process: process::id() })
     }
 
     /// What the encoder is.
@@ -194,6 +203,17 @@ impl Engine {
         self.tokens.max_tokens()
     }
 
+    /// How full the cache of pages is, and how often it helped.
+    #[must_use]
+    pub fn cache(&self) -> CacheState {
+        self.cache.state()
+    }
+
+    /// Lets go of all pages that are kept.
+    pub fn clear_cache(&self) {
+        self.cache.clear();
+    }
+
     /// Stops the devices and ends every call in flight with [`ErrorKind::Closed`].
     pub fn close(&self) {
         if self.process == process::id() {
@@ -201,6 +221,7 @@ impl Engine {
                 &mut *self.conductor.write().unwrap_or_else(PoisonError::into_inner),
                 ConductorState::Closed,
             );
+            self.cache.clear();
             if let ConductorState::Running(conductor) = state {
                 // Calls in flight hold the conductor too; the last of them waits for the batches that run.
                 conductor.close();

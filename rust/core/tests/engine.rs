@@ -18,7 +18,7 @@ use pullquote_core::tokens::{Role, Tokens};
 
 fn engine(encoder: FakeEncoder) -> Engine {
     let (_folder, model) = small_model();
-    Engine::new(&model, Box::new(encoder), Some(2)).unwrap()
+    Engine::new(&model, Box::new(encoder), Some(2), 0).unwrap()
 }
 
 fn small_model() -> (common::Folder, Model) {
@@ -43,12 +43,12 @@ fn request<'text>(queries: &'text [&'text str], pages: &'text [&'text str], pair
 
 /// Pages of different lengths, some empty, some with nothing but white space.
 fn pages(count: usize) -> Vec<String> {
-    let sentence = |n: usize| format!("The cat {n} is in the moon. ").repeat(1 + n % 5);
+    let sentence = |page: usize, n: usize| format!("The cat {n} of {page} is in the moon. ").repeat(1 + n % 5);
     (0..count)
         .map(|n| match n % 7 {
             3 => String::new(),
             5 => " \n ".to_owned(),
-            _ => (0..n % 11).map(sentence).collect(),
+            _ => (0..n % 11).map(|sentences| sentence(n, sentences)).collect(),
         })
         .collect()
 }
@@ -84,7 +84,7 @@ fn any_number_of_devices_gives_the_same_answers() {
 fn a_vector_is_that_of_its_own_text_in_the_memory_that_was_set_aside() {
     let (_folder, model) = small_model();
     let tokens = Tokens::read(&model).unwrap();
-    let engine = Engine::new(&model, Box::new(FakeEncoder::new(2, true, Poison::default())), None).unwrap();
+    let engine = Engine::new(&model, Box::new(FakeEncoder::new(2, true, Poison::default())), None, 0).unwrap();
     let texts: Vec<String> = (0..500).map(|n| format!("cat {n} ").repeat(n % 30)).collect();
     let borrowed: Vec<&str> = texts.iter().map(String::as_str).collect();
     let embedded = engine.embed(&borrowed, Role::Passage, &Call::default()).unwrap();
@@ -238,8 +238,7 @@ fn windows_over_the_limit_are_counted() {
     let engine = engine(FakeEncoder::new(1, true, Poison::default()));
     let page = format!("{}moon. The bread.", "cat ".repeat(80));
     let answers = ask(&engine, "cat", &[page]);
-    // One window of both sentences, and the sentences.
-    assert_eq!((answers.work.pieces, answers.work.truncated), (3, 2));
+    assert_eq!((answers.work.pieces, answers.work.truncated), (1, 1));
 }
 
 #[test]
@@ -319,7 +318,7 @@ fn a_budget_in_tokens_holds_for_every_tokenizer() {
     for tokenizer in [word_piece(), common::sentence_piece(false), common::byte_level()] {
         let (_folder, model) = model(&tokenizer, 64, ("", ""));
         let tokens = Tokens::read(&model).unwrap();
-        let engine = Engine::new(&model, Box::new(FakeEncoder::new(1, true, Poison::default())), Some(2)).unwrap();
+        let engine = Engine::new(&model, Box::new(FakeEncoder::new(1, true, Poison::default())), Some(2), 0).unwrap();
         let pages = pages(12);
         let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
         for most in [1, 7, 20, 60] {
@@ -337,7 +336,84 @@ fn a_budget_in_tokens_holds_for_every_tokenizer() {
             let most = usize::try_from(most).unwrap();
             assert!(used.iter().all(|used| *used <= most), "{used:?} {most}");
             let all = used.iter().sum::<usize>();
-            assert!(all <= 3 * most && (most < 20 || 4 * all > 3 * most), "{all} of {}", 3 * most);
+            assert!(all <= 3 * most && (most < 60 || 4 * all > 3 * most), "{all} of {}", 3 * most);
+        }
+    }
+}
+
+/// The batches of an engine's devices: which device, and how long each row was.
+type Log = std::sync::Mutex<Vec<(usize, Vec<u32>)>>;
+
+/// Rows that an engine's devices have seen.
+fn rows_of(log: &Log) -> usize {
+    log.lock().unwrap().iter().map(|(_, lengths)| lengths.len()).sum()
+}
+
+fn caching(cache_bytes: usize) -> (Engine, Arc<Log>) {
+    let encoder = FakeEncoder::new(1, true, Poison::default());
+    let log = Arc::clone(&encoder.log);
+    let (_folder, model) = small_model();
+    (Engine::new(&model, Box::new(encoder), Some(2), cache_bytes).unwrap(), log)
+}
+
+#[test]
+fn a_page_is_encoded_once_for_all_queries_that_come() {
+    let pages = pages(20);
+    let (plain, _) = caching(0);
+    let (engine, log) = caching(1 << 20);
+    let first = ask(&engine, "Where is the cat?", &pages);
+    let encoded = rows_of(&log);
+    assert_eq!(first.work.encoded + 1, encoded);
+    for query in ["Where is the cat?", "moon", "bread in Paris"] {
+        let before = rows_of(&log);
+        let again = ask(&engine, query, &pages);
+        assert_eq!(columns(&again), columns(&ask(&plain, query, &pages)), "{query}");
+        assert_eq!((again.work.encoded, rows_of(&log) - before), (0, 1), "only the query");
+        assert_eq!(again.work.pieces, first.work.pieces);
+    }
+    let state = engine.cache();
+    assert!(state.bytes <= 1 << 20 && state.hits > state.misses, "{state:?}");
+    // Cut in another way it is another page, and what was let go of is not there.
+    let other = Question { windows: Windows::new(1, 1, false).unwrap(), ..question() };
+    let borrowed: Vec<&str> = pages.iter().map(String::as_str).collect();
+    let request = request(&["cat"], &borrowed, Pairing::All);
+    assert!(engine.highlights(&request, &other, &Call::default()).unwrap().work.encoded > 0);
+    engine.clear_cache();
+    assert_eq!(ask(&engine, "cat", &pages).work.encoded, first.work.encoded);
+}
+
+#[test]
+fn equal_pieces_are_encoded_once() {
+    let footer = "All rights are reserved. Do not copy the moon. Bread is not for sale.";
+    let pages: Vec<String> = (0..50).map(|n| format!("The cat {n} is in.\n\n{footer}")).collect();
+    let (engine, log) = caching(0);
+    let answers = ask(&engine, "Where is the cat?", &pages);
+    assert_eq!(answers.work.pieces, 50 * 3);
+    assert_eq!(answers.work.encoded, 50 + 2, "of three windows, two are the same on every page");
+    assert_eq!(rows_of(&log), 1 + 52);
+    let alone = ask(&engine, "Where is the cat?", &pages[7..8]);
+    let same = |column: &[f32], row: usize| column[row].to_bits();
+    let first = usize::try_from(answers.ends[6]).unwrap();
+    assert_eq!(same(&answers.cosines, first), same(&alone.cosines, 0));
+}
+
+#[test]
+fn the_same_page_with_its_own_query_each_is_encoded_once() {
+    let pages = pages(30);
+    let page = pages[10].as_str();
+    for cache_bytes in [0, 1 << 20] {
+        let (engine, log) = caching(cache_bytes);
+        let queries: Vec<String> = (0..600).map(|n| format!("cat moon {}", n % 7)).collect();
+        let queries: Vec<&str> = queries.iter().map(String::as_str).collect();
+        let same = vec![page; queries.len()];
+        let each = engine.highlights(&request(&queries, &same, Pairing::Each), &question(), &Call::default()).unwrap();
+        let encoded = rows_of(&log) - queries.len();
+        assert!(encoded <= pages[10].matches('.').count(), "{encoded} rows");
+        for number in [0, 6, 7, 599] {
+            let alone = ask(&engine, queries[number], &pages[10..11]);
+            let end = usize::try_from(each.ends[number]).unwrap();
+            let found = &each.spans[2 * (end - alone.scores.len())..2 * end];
+            assert_eq!(found, alone.spans, "query {number}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2};
-use pullquote_core::engine::{Answers, Engine, Pairing, Question, Request};
+use pullquote_core::engine::{Answers, CacheState, Engine, Pairing, Question, Request};
 use pullquote_core::error::{Error, ErrorKind};
 use pullquote_core::formats::Format;
 use pullquote_core::highlights::{Bounds, Limits, Order, Repeats};
@@ -87,9 +87,16 @@ impl Options {
 #[pymethods]
 impl Highlighter {
     #[new]
-    fn new(py: Python<'_>, model: &str, encoder: &Bound<'_, PyAny>, threads: Option<usize>) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        model: &str,
+        encoder: &Bound<'_, PyAny>,
+        threads: Option<usize>,
+        cache_bytes: usize,
+    ) -> PyResult<Self> {
         let encoder = ForeignEncoder::take(encoder)?;
-        let engine = leave_python(py, None, |_| Engine::new(&Model::read(model)?, Box::new(encoder), threads))?;
+        let engine =
+            leave_python(py, None, |_| Engine::new(&Model::read(model)?, Box::new(encoder), threads, cache_bytes))?;
         Ok(Self { engine })
     }
 
@@ -149,6 +156,16 @@ impl Highlighter {
         span_array(py, &spans)
     }
 
+    /// Pages, bytes, hits and misses of the cache.
+    fn cache(&self) -> (usize, usize, u64, u64) {
+        let CacheState { pages, bytes, hits, misses } = self.engine.cache();
+        (pages, bytes, hits, misses)
+    }
+
+    fn clear_cache(&self, py: Python<'_>) {
+        py.detach(|| self.engine.clear_cache());
+    }
+
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.engine.close());
     }
@@ -185,6 +202,7 @@ impl Drop for Highlighter {
 fn columns(py: Python<'_>, answers: Answers) -> PyResult<Bound<'_, PyDict>> {
     let work = PyDict::new(py);
     work.set_item("pieces", answers.work.pieces)?;
+    work.set_item("encoded", answers.work.encoded)?;
     work.set_item("tokens", answers.work.tokens)?;
     work.set_item("truncated", answers.work.truncated)?;
     work.set_item("cutting", answers.work.cutting.as_secs_f64())?;

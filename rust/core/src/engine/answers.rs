@@ -102,8 +102,8 @@ fn spoken<'open, 'text>(
         .zip(open)
         .filter_map(|(page, open)| {
             let (_, cosines) = open.cosines.iter().find(|(asked, _)| *asked == query)?;
-            let (cosine, own_cosine) = cosines.split_at(open.prepared.ranges.len());
-            let terms = query_terms(text, open.prepared.language);
+            let (cosine, own_cosine) = cosines.split_at(open.prepared.reading.ranges.len());
+            let terms = query_terms(text, open.prepared.reading.language);
             let title = titles.of(query, page);
             Some(Spoken {
                 page,
@@ -125,11 +125,12 @@ fn spoken<'open, 'text>(
     let lexical = Scale::of(all.iter().flat_map(|spoken| &spoken.lexical), BM25);
     for (spoken, covered) in all.iter_mut().zip(covered) {
         let prepared = &spoken.open.prepared;
-        let weight = question.lexical.weight(prepared.tokens.characters_per_token);
+        let weight = question.lexical.weight(prepared.reading.characters_per_token);
         let (cosine, lexical) = (cosine.all(spoken.cosine), lexical.all(&spoken.lexical));
         spoken.relevance = if question.grows() {
             // A unit in no window (a step over the length) is like the least of all.
-            let around = |values: &[f32]| best_around(prepared.units.spans.len(), &prepared.ranges, values, 0.0);
+            let around =
+                |values: &[f32]| best_around(prepared.reading.units.spans.len(), &prepared.reading.ranges, values, 0.0);
             let meaning = relevance::meaning(&around(&cosine), &own_cosine.all(spoken.own_cosine));
             of_units(&match covered {
                 None => meaning,
@@ -156,11 +157,11 @@ impl Spoken<'_, '_> {
     /// Reads the page's words, where they count.
     fn read(&mut self, question: &Question) -> Option<Covered> {
         let prepared = &self.open.prepared;
-        let found = prepared.terms.as_ref()?.find(&self.terms);
-        self.lexical = found.bm25(&prepared.ranges);
+        let found = prepared.reading.terms.as_ref()?.find(&self.terms);
+        self.lexical = found.bm25(&prepared.reading.ranges);
         question.grows().then(|| {
-            let units: Vec<Range<usize>> = (0..prepared.units.spans.len()).map(|unit| unit..unit + 1).collect();
-            let paragraphs = &prepared.units.paragraphs;
+            let units: Vec<Range<usize>> = (0..prepared.reading.units.spans.len()).map(|unit| unit..unit + 1).collect();
+            let paragraphs = &prepared.reading.units.paragraphs;
             let each = paragraphs.iter().zip(found.coverage(paragraphs));
             let of_paragraphs = each.flat_map(|(run, covered)| std::iter::repeat_n(covered, run.len())).collect();
             Covered { units: found.coverage(&units), paragraphs: of_paragraphs }
@@ -169,7 +170,7 @@ impl Spoken<'_, '_> {
 
     /// The best cosine and the best BM25 of the windows around a unit, or of a window; and of the unit, where it was encoded.
     fn evidence(&self, seed: usize, question: &Question) -> (f32, f32) {
-        let ranges = &self.open.prepared.ranges;
+        let ranges = &self.open.prepared.reading.ranges;
         let around = if question.grows() {
             let first = ranges.partition_point(|window| window.end <= seed);
             first..first + ranges[first..].partition_point(|window| window.start <= seed)
@@ -215,16 +216,19 @@ impl Answers {
             .iter()
             .map(|asked| {
                 let prepared = &asked.spoken[0].open.prepared;
-                let seeds =
-                    if question.grows() { Seeds::Units(question.longest()) } else { Seeds::Windows(&prepared.ranges) };
+                let seeds = if question.grows() {
+                    Seeds::Units(question.longest())
+                } else {
+                    Seeds::Windows(&prepared.reading.ranges)
+                };
                 Judged {
                     page: &prepared.page,
-                    units: &prepared.units,
+                    units: &prepared.reading.units,
                     seeds,
                     relevance: &asked.relevance,
                     title: asked.title,
                     tokens_before: &prepared.tokens_before,
-                    language: prepared.language,
+                    language: prepared.reading.language,
                 }
             })
             .collect();
@@ -232,7 +236,7 @@ impl Answers {
         if question.bounds.counts_tokens() {
             let count = |page: usize, run: &Range<usize>| {
                 let prepared = &asked[page].spoken[0].open.prepared;
-                tokens.count(prepared.units.span(run).of(prepared.page.text()))
+                tokens.count(prepared.reading.units.span(run).of(prepared.page.text()))
             };
             question.bounds.keep_tokens(&mut chosen, count)?;
         }
@@ -247,7 +251,7 @@ impl Answers {
 
     fn write(&mut self, spoken: &Spoken, passage: &Passage, question: &Question) {
         let prepared = &spoken.open.prepared;
-        let (units, run) = (&prepared.units, &passage.units);
+        let (units, run) = (&prepared.reading.units, &passage.units);
         let push = |columns: &mut Vec<i64>, run: &Range<usize>| {
             let span = prepared.page.chars(units.span(run));
             columns.extend([column(span.start), column(span.end)]);
@@ -273,11 +277,11 @@ impl Answers {
     /// Finds the words of a passage that the query has too; of a compound and its parts the longest that does.
     fn explain(&mut self, spoken: &Spoken, run: &Range<usize>) {
         let prepared = &spoken.open.prepared;
-        let span = prepared.units.span(run);
+        let span = prepared.reading.units.span(run);
         let first_word = self.matches.query_words.len();
         self.matches.query_words.extend(spoken.terms.iter().map(|term| term.text.clone()));
         let mut read_to = 0;
-        for found in terms(span.of(prepared.page.text()), prepared.language) {
+        for found in terms(span.of(prepared.page.text()), prepared.reading.language) {
             let Some(word) = spoken.terms.iter().position(|term| term.term == found.term) else { continue };
             if found.span.start < read_to {
                 continue;

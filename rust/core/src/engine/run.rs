@@ -1,11 +1,15 @@
 //! One call of [`Engine::highlights`]: pages go through in groups, rows in jobs, and answers come out in order.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustc_hash::FxHashMap;
+
 use super::answers::choose_answers;
+use super::cache::Key;
+use super::reading::Reading;
 use super::titles::Titles;
 use super::{Answers, Engine, Pairing, Question, Request, Work, all_rows, token_count};
 use crate::batches::RowSource;
@@ -13,10 +17,8 @@ use crate::call::{self, Call};
 use crate::error::Result;
 use crate::formats::{Document, Format};
 use crate::page::Page;
-use crate::pieces::Units;
 use crate::pool;
 use crate::scores::cosines;
-use crate::terms::{Language, PageTerms, guess_language};
 use crate::tokens::{Role, TokenPage};
 use crate::vectors::{Conductor, Pending};
 
@@ -29,29 +31,31 @@ const JOB_ROWS: usize = 4096;
 /// Jobs of one call that may be unfinished; beyond it the caller waits before it cuts more.
 const JOBS_IN_FLIGHT: usize = 4;
 
-/// A page that was cut, tokenized and read for its words.
+/// A page as a call has it.
 pub(super) struct Prepared<'text> {
     pub(super) document: &'text Document<'text>,
     pub(super) page: Page<'text>,
     /// The source, where that is not the text.
     pub(super) source: Option<Page<'text>>,
-    /// The page's units.
-    pub(super) units: Units,
-    /// The windows over them.
-    pub(super) ranges: Vec<Range<usize>>,
-    /// The page's words, where they count.
-    pub(super) terms: Option<PageTerms>,
-    pub(super) language: Language,
+    pub(super) reading: Arc<Reading>,
     /// Tokens before each unit, and in all; empty where tokens are not bounded.
-    pub(super) tokens_before: Vec<usize>,
-    /// The ids of the windows, then those of the units where these are encoded too.
-    pub(super) tokens: Arc<TokenPage>,
-    cutting: Duration,
-    tokenizing: Duration,
+    pub(super) tokens_before: Arc<[usize]>,
+    /// What has to be encoded; nothing where the vectors are known, or will be.
+    tokens: Option<Arc<TokenPage>>,
 }
 
-/// Rows of one page in a job: the page's index, and how many.
-type Share = (usize, usize);
+/// Which pages of a call are the same.
+struct Sames {
+    /// For each page what it is kept under, where anything is kept or may be the same.
+    keys: Vec<Option<Key>>,
+    /// For each page the first one that is the same, if that is another.
+    first: Vec<Option<usize>>,
+    /// For each page the queries that it and those that are the same have to answer.
+    queries: Vec<Vec<usize>>,
+}
+
+/// Which rows of a job are whose: a page, and for each of its next rows the one of the job.
+type Share = (usize, Vec<usize>);
 
 /// One call of [`Engine::highlights`].
 pub(super) struct Run<'run, 'text> {
@@ -68,6 +72,8 @@ pub(super) struct Open<'text> {
     pub(super) prepared: Prepared<'text>,
     /// For each query that goes with the page, its index and the cosines so far, in the order of the rows.
     pub(super) cosines: Vec<(usize, Vec<f32>)>,
+    /// The vectors so far, where they will be kept.
+    vectors: Option<Vec<f32>>,
 }
 
 impl<'text> Run<'_, 'text> {
@@ -78,17 +84,16 @@ impl<'text> Run<'_, 'text> {
         let documents = self.read()?;
         let titles = self.titles(&documents, &queries)?;
         let mut open: Vec<Open> = Vec::with_capacity(documents.len());
+        let sames = self.sames(&documents)?;
         let mut jobs: VecDeque<(Vec<Share>, Pending)> = VecDeque::new();
         for group in groups(&documents) {
             let first = group.start;
-            for (offset, prepared) in self.prepare(&documents, group)?.into_iter().enumerate() {
-                let queries = self.request.queries_of(first + offset);
-                open.push(Open { prepared, cosines: queries.map(|query| (query, Vec::new())).collect() });
-            }
+            self.prepare(&documents, group, &sames, &queries, &mut open)?;
             for (shares, rows) in jobs_of(open.iter().enumerate().skip(first)) {
                 while jobs.len() >= JOBS_IN_FLIGHT {
                     self.take_back(&mut jobs, &mut open, &queries)?;
                 }
+                self.work.encoded += rows.len();
                 self.work.tokens += token_count(&rows);
                 let pending = self.conductor.submit(rows, self.engine.spec.dimension, self.call)?;
                 jobs.push_back((shares, pending));
@@ -97,6 +102,7 @@ impl<'text> Run<'_, 'text> {
         while !jobs.is_empty() {
             self.take_back(&mut jobs, &mut open, &queries)?;
         }
+        self.keep(&sames, &mut open);
         let began = Instant::now();
         let mut answers = choose_answers(&open, &titles, self.request, self.question, &self.engine.tokens)?;
         self.work.choosing += began.elapsed();
@@ -105,6 +111,22 @@ impl<'text> Run<'_, 'text> {
         answers.formats = documents.iter().map(Document::format).collect();
         answers.texts = documents.into_iter().map(Document::into_extracted).collect();
         Ok(answers)
+    }
+
+    /// Keeps what was read and encoded, and gives the pages that are the same as others what those have.
+    fn keep(&mut self, sames: &Sames, open: &mut [Open]) {
+        for page in 0..open.len() {
+            let Open { prepared, vectors, .. } = &mut open[page];
+            if let (Some(key), Some(vectors)) = (sames.keys[page], vectors.take()) {
+                let reading = Reading { vectors: Some(vectors), ..Reading::clone(&prepared.reading) };
+                self.engine.cache.insert(key, Arc::new(reading));
+            }
+            if let Some(same) = sames.first[page] {
+                let mine = self.request.queries_of(page);
+                open[page].cosines =
+                    open[same].cosines.iter().filter(|(query, _)| mine.contains(query)).cloned().collect();
+            }
+        }
     }
 
     /// Reads the sources; plain text costs nothing.
@@ -149,74 +171,108 @@ impl<'text> Run<'_, 'text> {
         Ok(Titles::read(&titled, cosines, self.request, self.question))
     }
 
-    /// Cuts, tokenizes and reads a group of pages.
+    /// Finds the pages that are the same: those are read and encoded once.
+    fn sames(&mut self, documents: &[Document]) -> Result<Sames> {
+        let pages = documents.len();
+        let mut queries: Vec<Vec<usize>> = (0..pages).map(|page| self.request.queries_of(page).collect()).collect();
+        if !self.engine.cache.keeps() && pages == 1 {
+            return Ok(Sames { keys: vec![None], first: vec![None], queries });
+        }
+        let (question, began) = (self.question, Instant::now());
+        let bytes = documents.iter().map(|document| document.text().len()).sum();
+        let key = |document: &Document| Ok(Some(Key::of(document, question)));
+        let keys = self.engine.pool.run(self.call, bytes, || pool::map(documents, key))?;
+        let mut first_with: HashMap<Key, usize> = HashMap::with_capacity(pages);
+        let mut first = vec![None; pages];
+        for (page, key) in keys.iter().enumerate() {
+            let known = key.map_or(page, |key| *first_with.entry(key).or_insert(page));
+            if known != page {
+                first[page] = Some(known);
+                let more = std::mem::take(&mut queries[page]);
+                queries[known].extend(more);
+                queries[known].sort_unstable();
+                queries[known].dedup();
+            }
+        }
+        self.work.cutting += began.elapsed();
+        Ok(Sames { keys, first, queries })
+    }
+
+    /// Cuts, tokenizes and reads a group of pages, where they are not known, and opens them.
     fn prepare<'document>(
         &mut self,
         documents: &'document [Document<'text>],
         group: Range<usize>,
-    ) -> Result<Vec<Prepared<'document>>>
+        sames: &Sames,
+        queries: &[Vec<f32>],
+        open: &mut Vec<Open<'document>>,
+    ) -> Result<()>
     where
         'text: 'document,
     {
-        let pages: Vec<(&Document, &str)> =
-            documents[group.clone()].iter().zip(self.request.pages[group].iter().copied()).collect();
-        let bytes = pages.iter().map(|(document, _)| document.text().len()).sum();
+        let unknown = |page: usize| sames.first[page].is_none();
+        let kept = |page: usize| {
+            let key = sames.keys[page].filter(|_| unknown(page));
+            (page, key.and_then(|key| self.engine.cache.get(&key)))
+        };
+        let pages: Vec<(usize, Option<Arc<Reading>>)> = group.map(kept).collect();
+        let bytes = pages.iter().map(|(page, _)| documents[*page].text().len()).sum();
         let (engine, question) = (self.engine, self.question);
         let (stop, deadline) = (self.call.stop().clone(), self.call.deadline());
+        let go_on = || call::check(&stop, deadline);
         let began = Instant::now();
-        let prepared = engine.pool.run(self.call, bytes, || {
-            pool::map(&pages, |(document, source)| {
-                call::check(&stop, deadline)?;
-                let began = Instant::now();
-                let text = document.text();
-                let page = Page::new(text);
-                let source = (document.format() == Format::Html).then(|| Page::new(source));
-                let go_on = || call::check(&stop, deadline);
-                let units = engine.units(document, question.unit, &go_on)?;
-                let ranges: Vec<Range<usize>> = question.windows.ranges(units.spans.len()).collect();
-                let mut pieces = question.windows.over(&units.spans);
-                if question.encodes_units() {
-                    pieces.extend(&units.spans);
-                }
-                let cut = Instant::now();
-                let tokens = Arc::new(engine.tokens.page(text, &pieces, &go_on)?);
-                let language = guess_language(text);
-                let terms = question.lexical.may_count().then(|| PageTerms::new(text, &units.spans, language));
-                let tokens_before = if question.bounds.counts_tokens() {
-                    engine.tokens.counts_before(text, &units.spans, &go_on)?
-                } else {
-                    Vec::new()
-                };
-                let tokenizing = cut.elapsed();
-                Ok(Prepared {
-                    document,
-                    page,
-                    source,
-                    units,
-                    ranges,
-                    terms,
-                    language,
-                    tokens_before,
-                    tokens,
-                    cutting: cut - began,
-                    tokenizing,
-                })
+        let read = engine.pool.run(self.call, bytes, || {
+            pool::map(&pages, |(page, kept)| match kept {
+                None if unknown(*page) => engine.read(&documents[*page], question, &go_on).map(Some),
+                _ => Ok(None),
             })
         })?;
         // The pages' own times add up over threads; they share out the caller's.
-        let (cutting, tokenizing) =
-            prepared.iter().fold((Duration::ZERO, Duration::ZERO), |(cutting, tokenizing), page| {
-                (cutting + page.cutting, tokenizing + page.tokenizing)
-            });
+        let (mut cutting, mut tokenizing) = (Duration::ZERO, Duration::ZERO);
+        for ((number, kept), fresh) in pages.into_iter().zip(read) {
+            let (document, mut tokens) = (&documents[number], None);
+            let reading = match (fresh, kept, sames.first[number]) {
+                (Some(fresh), ..) => {
+                    cutting += fresh.cutting;
+                    tokenizing += fresh.tokenizing;
+                    tokens = Some(fresh.tokens);
+                    Arc::new(fresh.reading)
+                }
+                (_, Some(kept), _) => kept,
+                (_, _, Some(same)) => Arc::clone(&open[same].prepared.reading),
+                (None, None, None) => Arc::default(),
+            };
+            self.work.pieces += reading.rows;
+            self.work.truncated += reading.truncated;
+            let tokens_before = match sames.first[number] {
+                Some(same) => Arc::clone(&open[same].prepared.tokens_before),
+                None if question.bounds.counts_tokens() => {
+                    engine.tokens.counts_before(document.text(), &reading.units.spans, &go_on)?.into()
+                }
+                None => Arc::default(),
+            };
+            let page = Page::new(document.text());
+            let source = (document.format() == Format::Html).then(|| Page::new(self.request.pages[number]));
+            let prepared = Prepared { document, page, source, reading, tokens_before, tokens };
+            open.push(self.open(prepared, &sames.queries[number], queries));
+        }
         let elapsed = began.elapsed();
         let share = cutting.as_secs_f64() / (cutting + tokenizing).as_secs_f64().max(1e-9);
         self.work.cutting += elapsed.mul_f64(share);
         self.work.tokenizing += elapsed.mul_f64(1.0 - share);
-        for page in &prepared {
-            self.work.pieces += page.tokens.len();
-            self.work.truncated += page.tokens.truncated;
-        }
-        Ok(prepared)
+        Ok(())
+    }
+
+    /// A page whose cosines are to come, or come from the vectors that were kept.
+    fn open<'document>(&self, prepared: Prepared<'document>, asked: &[usize], queries: &[Vec<f32>]) -> Open<'document> {
+        let Reading { vectors, rows, .. } = &*prepared.reading;
+        let score =
+            |query: &usize| (*query, vectors.as_ref().map_or(Vec::new(), |kept| cosines(&queries[*query], kept)));
+        let cosines = asked.iter().map(score).collect();
+        let cache = &self.engine.cache;
+        let bytes = prepared.reading.bytes() + rows * self.engine.spec.dimension * size_of::<f32>();
+        let is_kept = prepared.tokens.is_some() && cache.keeps() && cache.has_room_for(bytes);
+        Open { prepared, cosines, vectors: is_kept.then(Vec::new) }
     }
 
     /// Waits for the oldest job and scores its rows.
@@ -231,12 +287,17 @@ impl<'text> Run<'_, 'text> {
         let vectors = pending.wait(self.call)?;
         self.work.encoding += began.elapsed();
         let began = Instant::now();
-        let mut rest = vectors.as_slice();
+        let dimension = self.engine.spec.dimension;
         for (page, rows) in shares {
-            let (mine, others) = rest.split_at(rows * self.engine.spec.dimension);
-            rest = others;
-            for (query, scores) in &mut open[page].cosines {
-                scores.extend(cosines(&queries[*query], mine));
+            let page = &mut open[page];
+            for run in rows.chunk_by(|row, next| row + 1 == *next) {
+                let mine = &vectors[run[0] * dimension..(run[0] + run.len()) * dimension];
+                for (query, scores) in &mut page.cosines {
+                    scores.extend(cosines(&queries[*query], mine));
+                }
+                if let Some(vectors) = &mut page.vectors {
+                    vectors.extend(mine);
+                }
             }
         }
         self.work.choosing += began.elapsed();
@@ -258,27 +319,31 @@ fn groups(documents: &[Document]) -> Vec<Range<usize>> {
     groups
 }
 
-/// The rows of pages in jobs of at most [`JOB_ROWS`].
+/// The rows of pages in jobs of at most [`JOB_ROWS`]; rows of a job that are equal are encoded once.
 fn jobs_of<'open, 'text: 'open>(
     pages: impl Iterator<Item = (usize, &'open Open<'text>)>,
 ) -> Vec<(Vec<Share>, Vec<RowSource>)> {
     let mut jobs: Vec<(Vec<Share>, Vec<RowSource>)> = Vec::new();
+    let mut known: FxHashMap<Vec<i32>, usize> = FxHashMap::default();
     for (page, Open { prepared, .. }) in pages {
-        let mut rows = all_rows(&prepared.tokens);
-        while !rows.is_empty() {
-            let room = match jobs.last() {
-                Some((_, filled)) if filled.len() < JOB_ROWS => JOB_ROWS - filled.len(),
-                _ => {
-                    jobs.push((Vec::new(), Vec::new()));
-                    JOB_ROWS
-                }
-            };
-            let rest = rows.split_off(room.min(rows.len()));
-            if let Some((shares, filled)) = jobs.last_mut() {
-                shares.push((page, rows.len()));
-                filled.append(&mut rows);
+        let Some(tokens) = &prepared.tokens else { continue };
+        let mut is_new = true;
+        for window in 0..tokens.len() {
+            if jobs.last().is_none_or(|(_, rows)| rows.len() == JOB_ROWS) {
+                jobs.push((Vec::new(), Vec::new()));
+                known.clear();
+                is_new = true;
             }
-            rows = rest;
+            let Some((shares, rows)) = jobs.last_mut() else { continue };
+            let row = *known.entry(tokens.row(window)).or_insert_with(|| {
+                rows.push(RowSource { page: Arc::clone(tokens), window });
+                rows.len() - 1
+            });
+            match shares.last_mut() {
+                Some((_, share)) if !is_new => share.push(row),
+                _ => shares.push((page, vec![row])),
+            }
+            is_new = false;
         }
     }
     jobs

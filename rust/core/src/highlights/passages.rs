@@ -188,13 +188,12 @@ impl<'page> Taken<'page> {
         }
         let mut before = Side { run: whole.clone(), gain: 0.0, reaches: true };
         loop {
-            let mut both = Side { reaches: true, ..before.clone() };
-            while before.reaches {
-                if both.reaches && both.gain > best.0 {
-                    best = (both.gain, both.run.clone());
+            let mut both = Some(before.clone()).filter(|before| before.reaches);
+            while let Some(side) = both {
+                if side.reaches && side.gain > best.0 {
+                    best = (side.gain, side.run.clone());
                 }
-                let Some(wider) = self.wider(&both, both.run.end, bar, longest, left, most) else { break };
-                both = wider;
+                both = self.wider(&side, side.run.end, bar, longest, left, most);
             }
             let next = before.run.start.checked_sub(1);
             let Some(wider) = next.and_then(|unit| self.wider(&before, unit, bar, longest, left, most)) else { break };

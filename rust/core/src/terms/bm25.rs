@@ -54,6 +54,12 @@ impl PageTerms {
         self.starts.len() - 1
     }
 
+    /// What it takes in memory.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of_val(self.terms.as_slice()) + size_of_val(self.starts.as_slice())
+    }
+
     /// Where a page has the terms of a query. Takes one walk over the page's terms.
     #[must_use]
     pub fn find<'page>(&'page self, query: &'page [QueryTerm]) -> Found<'page> {

@@ -10,10 +10,11 @@ use super::normal::{fold, hash, lower};
 use super::stop_words::STOP_WORDS;
 
 /// A language whose words can be brought to their stems, or whose stop words are known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the names are those of the languages")]
 pub enum Language {
     /// Unknown, or one that needs none of this, such as Chinese: words stay as they are.
+    #[default]
     None,
     Arabic,
     Armenian,
