@@ -52,6 +52,7 @@ format: setup ## Write the code as lint wants it
 bench: setup ## Measure, and keep the record under bench/record/
 	$(BIN)/python bench/end_to_end.py --dtypes float32 bfloat16
 	$(BIN)/python bench/ranking_cost.py
+	$(BIN)/python bench/second_query.py
 
 wheel: .make/venv ## Build both wheels into dist/
 	$(BIN)/maturin build --release --out dist

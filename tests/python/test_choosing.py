@@ -2,6 +2,7 @@
 
 import pytest
 
+import pullquote
 from pullquote import Highlighter, Match, errors
 
 ABOUT_BREAD = "Bread is baked from flour, water and salt. The dough rests for an hour. Ovens must be very hot."
@@ -131,3 +132,44 @@ def test_what_cannot_be_is_an_error_that_says_what_would_work(
     assert str(raised.value) == message
     with pytest.raises(errors.InvalidTypeError, match=r"titles\[0\] must be a string, not int"):
         highlighter.highlights("bread", [ABOUT_BREAD], titles=[3])  # type: ignore[list-item]
+
+
+def test_a_second_query_costs_only_itself(pages: dict[str, str]) -> None:
+    texts = list(pages.values())
+    with (
+        Highlighter(devices="cpu", dtype="float32") as kept,
+        Highlighter(devices="cpu", dtype="float32", cache_bytes=0) as plain,
+    ):
+        first = kept.highlights("Who was it?", texts)
+        assert first.work.encoded > 0
+        assert kept.cache.misses == len(texts)
+        for query in ("Who was it?", "Where did it happen?"):
+            again, anew = kept.highlights(query, texts), plain.highlights(query, texts)
+            assert (again.work.encoded, again.work.pieces) == (0, anew.work.pieces)
+            assert again.spans.tolist() == anew.spans.tolist()
+            assert again.scores == pytest.approx(anew.scores, abs=2e-5)
+        assert kept.cache.hits == 2 * len(texts)
+        assert kept.cache.pages == len(texts)
+        assert 0 < kept.cache.bytes < 256 * 1024 * 1024
+        kept.clear_cache()
+        assert (kept.cache.pages, kept.cache.bytes) == (0, 0)
+        assert plain.cache == pullquote.CacheState(0, 0, 0, 0)
+
+
+def test_a_cache_keeps_to_its_bytes(pages: dict[str, str]) -> None:
+    texts = [f"{text}\n\nPage {number}." for number in range(8) for text in list(pages.values())[:1]]
+    with Highlighter(devices="cpu", dtype="float32") as made:
+        made.highlights("Who was it?", texts[:1])
+        one = made.cache.bytes
+    with Highlighter(devices="cpu", dtype="float32", cache_bytes=4 * one + one // 2) as made:
+        for text in texts:
+            made.highlights("Who was it?", [text])
+            assert made.cache.bytes <= 4 * one + one // 2
+        assert made.cache.pages == 4
+        assert made.highlights("Who was it?", texts[-1:]).work.encoded == 0
+        assert made.highlights("Who was it?", texts[:1]).work.encoded > 0
+
+
+def test_a_cache_of_less_than_nothing_is_refused() -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="cache_bytes must be 0, for no cache, or more, not -1"):
+        Highlighter(cache_bytes=-1)
