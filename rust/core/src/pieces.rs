@@ -9,10 +9,12 @@
 
 mod abbreviations;
 mod blocks;
+mod furniture;
 mod graphemes;
 mod lines;
 mod long;
 pub(crate) mod marks;
+mod records;
 mod sentences;
 mod windows;
 mod words;
