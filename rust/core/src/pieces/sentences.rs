@@ -121,7 +121,7 @@ impl Prose<'_> {
             "." if attached_end > mark_end && first.is_uppercase() => true,
             "." if first.is_ascii_digit() => is_plain_word(last_word(&self.text[..mark])),
             "." => !self.has_capitals && first.is_lowercase(),
-            "…" => first.is_uppercase(),
+            "…" => first.is_alphabetic() && !first.is_lowercase(),
             _ => {
                 let is_greek = |c: char| matches!(c, '\u{370}'..='\u{3ff}' | '\u{1f00}'..='\u{1fff}');
                 self.text[..mark].ends_with(is_greek) && is_greek(first) && first.is_uppercase()
@@ -156,18 +156,22 @@ impl Prose<'_> {
         let closed = body.len() < before.len();
         let goes_on = self.has_capitals && next.is_lowercase();
         // Nothing but marks so far: `!!! note`, `[...] and`.
-        if body.trim_end_matches(is_terminal).trim_start_matches(is_opening).is_empty() {
+        if body.chars().take(FAR_ATTACHED).all(|c| is_opening(c) || is_terminal(c)) {
             return false;
         }
         match body.chars().next_back() {
             Some('.' | '!' | '?') if !parted && is_picture(next) => true,
             Some('.') if !parted => is_east_asian(next) && self.full_stop_ends(&body[..body.len() - 1], after),
-            Some('.') if body.ends_with("..") || closed => !goes_on,
+            Some('.') if body.ends_with("..") || closed => !(goes_on || closed && quotes(after)),
             Some('.') => self.full_stop_ends(&body[..body.len() - 1], after),
             // A title inside a Japanese sentence: `『PUSH!!』に`.
             Some('!' | '?') if !parted => (!closed && is_east_asian(next)) || (is_opening(next) && !next.is_ascii()),
-            Some('!' | '?') if closed => !goes_on,
+            Some('!' | '?') if closed => !goes_on && !quotes(after),
             Some('…') => !goes_on,
+            // Burmese: a comma.
+            Some('၊') => false,
+            // Khmer: `។ល។`, and so on.
+            Some('។') if after.starts_with("ល។") => false,
             // A quote inside a Japanese sentence: `「行く。」と言った。`
             Some('。' | '！' | '？') if closed && !parted => {
                 !['と', 'っ', 'の', 'が', 'は', 'を', 'に', 'で', 'も'].contains(&next)
@@ -180,15 +184,23 @@ impl Prose<'_> {
     fn full_stop_ends(&self, sentence: &str, after: &str) -> bool {
         let word = last_word(sentence);
         // Nothing but a number so far: `1. Introduction`.
-        let is_marker = sentence.trim_start().len() == word.len() && is_numbering(word);
-        let is_ordinal = (1..=2).contains(&word.len())
-            && word.bytes().all(|byte| byte.is_ascii_digit())
-            && abbreviations::is_counted(after);
-        if is_marker || is_ordinal {
+        let is_first = sentence[..sentence.len() - word.len()].trim_end().is_empty();
+        let is_marker = is_first && is_numbering(word);
+        let counts = word.len() <= 2 && word.bytes().all(|byte| byte.is_ascii_digit()) || is_roman(word);
+        let is_ordinal = !word.is_empty() && counts && abbreviations::is_counted(after);
+        // `ש"ח`: the last letter of an acronym is no initial.
+        let is_acronym = sentence[..sentence.len() - word.len()]
+            .strip_suffix(['"', '\'', '’'])
+            .is_some_and(|before| before.ends_with(|c| matches!(c, '\u{5d0}'..='\u{5ea}')));
+        if is_acronym {
+            return true;
+        }
+        if is_marker || is_ordinal || abbreviations::ends_in_consonants(sentence) {
             return false;
         }
         if is_plain_letter(sentence, word) {
-            return true;
+            // `à 10 h. 30`
+            return !after.starts_with(|c: char| c.is_ascii_digit());
         }
         match abbreviations::ends(word) {
             None => true,
@@ -235,8 +247,19 @@ fn is_plain_letter(sentence: &str, letter: &str) -> bool {
 /// Whether this numbers what follows: `12`, `1.2`, `IV`, `B`.
 fn is_numbering(word: &str) -> bool {
     let digits = word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') && word.len() <= 6;
-    let roman = word.bytes().all(|byte| b"IVX".contains(&byte)) && word.len() <= 5;
-    !word.is_empty() && (digits || roman || (word.len() == 1 && word.as_bytes()[0].is_ascii_alphabetic()))
+    !word.is_empty() && (digits || is_roman(word) || (word.len() == 1 && word.as_bytes()[0].is_ascii_alphabetic()))
+}
+
+/// Whether this is a small Roman number, or nothing.
+fn is_roman(word: &str) -> bool {
+    word.bytes().all(|byte| b"IVX".contains(&byte)) && word.len() <= 5
+}
+
+/// Whether a Korean text goes on with who said what was quoted before it.
+fn quotes(text: &str) -> bool {
+    ["라고", "라는", "라며", "라면서", "이라고", "이라는", "이라며", "하고", "하며"]
+        .iter()
+        .any(|said| text.starts_with(said))
 }
 
 /// The first word of a text with a capital letter, enough to look it up.
