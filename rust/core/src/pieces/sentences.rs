@@ -5,6 +5,7 @@
 //! ellipsis, behind a Greek question mark. Every look around an end is bounded, so all of it is linear.
 
 use std::borrow::Cow;
+use std::cell::LazyCell;
 use std::sync::LazyLock;
 
 use icu_segmenter::options::SentenceBreakInvariantOptions;
@@ -13,6 +14,7 @@ use icu_segmenter::{SentenceSegmenter, SentenceSegmenterBorrowed};
 use super::abbreviations::{self, Ends, last_word};
 use super::blocks::blocks;
 use super::graphemes::Clusters;
+use super::links::Links;
 use super::long::push_units;
 use super::marks::{attached_end, is_east_asian, is_opening, is_terminal};
 use crate::page::ByteSpan;
@@ -30,7 +32,8 @@ const FAR_ATTACHED: usize = 64;
 ///
 /// A heading, a line of code and a row of a table are one each; an item of a list starts one. What is longer than
 /// 1,000 characters or 120 words is cut where that hurts least. Sentences are ordered, disjoint, trimmed, none is
-/// empty, they cover everything that is not white space, and none ends inside a grapheme cluster.
+/// empty, they cover everything that is not white space, and none ends inside a grapheme cluster, or inside a link or a
+/// span of code that is no longer than that.
 #[must_use]
 pub fn sentences(text: &str) -> Vec<ByteSpan> {
     let has_capitals = has_capitals(text);
@@ -60,6 +63,9 @@ fn unwrapped(block: &str) -> Cow<'_, str> {
     if block.contains(['\n', '\r']) { Cow::Owned(block.replace(['\n', '\r'], " ")) } else { Cow::Borrowed(block) }
 }
 
+/// The links of a block: most blocks hold one sentence, and need none.
+type LazyLinks<'text> = LazyCell<Links, Box<dyn FnOnce() -> Links + 'text>>;
+
 /// A block of running text in which every line end is a space.
 struct Prose<'text> {
     text: &'text str,
@@ -71,16 +77,21 @@ impl Prose<'_> {
     /// Hands over the start and the end of each sentence, in order, with the white space between them.
     fn cut(&self, mut sentence: impl FnMut(usize, usize)) {
         let mut clusters = Clusters::new(self.text);
+        let links: LazyLinks = LazyCell::new(Box::new(|| Links::of(self.text)));
         let mut start = 0;
-        let mut cut = |end: usize| {
-            if end > start && end < self.text.len() && self.ends_sentence(start, end) && clusters.may_cut(end) {
+        let mut cut = |seen: usize| {
+            if seen <= start || seen == self.text.len() {
+                return;
+            }
+            let Some(end) = links.outside(seen).filter(|&end| end < self.text.len()) else { return };
+            if self.ends_sentence(start, end, &links) && clusters.may_cut(end) {
                 sentence(start, end);
                 start = end;
             }
         };
         let mut proposed = 0;
         for end in SENTENCES.segment_str(self.text).skip(1) {
-            self.propose_more(proposed, end, &mut cut);
+            self.propose_more(proposed, end, &links, &mut cut);
             cut(self.settled(end));
             proposed = end;
         }
@@ -90,7 +101,7 @@ impl Prose<'_> {
     }
 
     /// Proposes the ends inside a stretch that Unicode's rules take for one sentence.
-    fn propose_more(&self, from: usize, to: usize, propose: &mut impl FnMut(usize)) {
+    fn propose_more(&self, from: usize, to: usize, links: &LazyLinks, propose: &mut impl FnMut(usize)) {
         let bytes = self.text.as_bytes();
         let mut at = from;
         while let Some(step) = bytes[at..to].iter().position(|byte| matches!(byte, b'.' | b';' | 0xe2 | 0xcd)) {
@@ -105,7 +116,10 @@ impl Prose<'_> {
                     continue;
                 }
             };
-            let end = attached_end(self.text, mark_end);
+            let mut end = attached_end(self.text, mark_end);
+            if self.text[..end].ends_with(']') {
+                end = links.outside(end).unwrap_or(end);
+            }
             let next = self.text[end..].trim_start();
             if next.len() < self.text.len() - end && self.is_missed(at, mark_end, end, next) {
                 propose(end);
@@ -147,10 +161,14 @@ impl Prose<'_> {
     }
 
     /// Whether the sentence from `start` ends here, given that a mark is before `end`.
-    fn ends_sentence(&self, start: usize, end: usize) -> bool {
+    fn ends_sentence(&self, start: usize, end: usize, links: &LazyLinks) -> bool {
         let (before, after) = (self.text[start..end].trim_end(), self.text[end..].trim_start());
         let Some(next) = after.chars().next() else { return false };
         let parted = start + before.len() < end || after.len() < self.text.len() - end;
+        let before = match links.ending_at(start + before.len()) {
+            Some(link) => self.text[start..link.text_end].trim_end(),
+            None => before,
+        };
         let body = before.strip_suffix(SPACED_CLOSING).map_or(before, str::trim_end);
         let body = &body[..mark_end(body)];
         let closed = body.len() < before.len();
