@@ -1,4 +1,4 @@
-"""Golden pieces: the same file that Rust's tests check, through the door Python has."""
+"""Golden pieces: the same files that Rust's tests check, through the door Python has."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,9 @@ import pytest
 
 import pullquote
 
-CASES = json.loads((Path(__file__).parents[1] / "golden" / "pieces.json").read_text(encoding="utf-8"))
+GOLDEN = Path(__file__).parents[1] / "golden"
+CASES = json.loads((GOLDEN / "pieces.json").read_text(encoding="utf-8"))
+LANGUAGES = json.loads((GOLDEN / "languages.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{case['page']}-{case['unit']}" for case in CASES])
@@ -16,3 +18,10 @@ def test_pieces_of_real_pages_are_the_golden_ones(case: dict[str, Any], whole_pa
     text = whole_pages[case["page"]][case["from"] : case["to"]]
     spans = pullquote.parse_pieces(text, case["highlight_length"], case["step_size"], case["unit"])
     assert spans.tolist() == case["spans"]
+
+
+@pytest.mark.parametrize("case", LANGUAGES, ids=[f"{case['language']}-{case['unit']}" for case in LANGUAGES])
+def test_pieces_are_those_a_reader_of_the_language_sees(case: dict[str, Any]) -> None:
+    text = case["text"]
+    spans = pullquote.parse_pieces(text, 1, 1, case["unit"])
+    assert [text[start:end] for start, end in spans.tolist()] == case["pieces"]

@@ -46,7 +46,7 @@ pub enum BlockKind {
     Row,
     /// A line of code: one unit.
     Code,
-    /// A rule, or the empty line of a quote: one unit that says nothing.
+    /// A rule, the empty line of a quote, a page's number or running head: one unit that says nothing.
     Rule,
 }
 

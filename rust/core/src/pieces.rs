@@ -5,14 +5,17 @@
 //! last. Everything here takes time linear in the text. What a token is, is for [`crate::tokens`] to say.
 //!
 //! Sentences are found in three steps: `blocks` cuts the text where its layout does, `sentences` cuts a
-//! block at the ends of its sentences, `long` cuts what is too long to be one unit.
+//! block at the ends of its sentences, `long` cuts what is too long to be one unit; neither cuts inside `links`.
 
 mod abbreviations;
 mod blocks;
+mod furniture;
 mod graphemes;
 mod lines;
+mod links;
 mod long;
 pub(crate) mod marks;
+mod records;
 mod sentences;
 mod units;
 mod windows;

@@ -8,6 +8,7 @@
 mod bm25;
 mod characters;
 mod compounds;
+mod endings;
 mod language;
 mod normal;
 mod scan;

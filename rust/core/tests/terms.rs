@@ -37,10 +37,17 @@ fn words_numbers_and_compounds_are_read_whole_and_in_parts() {
         ("AT&T __init__ a/b", &["AT&T", "AT", "T", "init", "a", "b"]),
         ("1970s", &["1970s", "1970", "s"]),
         ("soft\u{ad}ly m² word¹", &["soft\u{ad}ly", "m", "word"]),
+        ("infor-\nmation", &["infor-\nmation", "infor", "mation"]),
+        ("Sub-\r\n  Committee", &["Sub-\r\n  Committee", "Sub", "Committee"]),
+        ("soft\u{ad}\nly", &["soft\u{ad}\nly", "soft\u{ad}", "ly"]),
+        ("one -\ntwo-\n- three-\n\nfour- five", &["one", "two", "three", "four", "five"]),
+        ("2024-\n05 x-\n5", &["2024", "05", "x", "5"]),
+        ("צה\"ל, \"ד״ר\" צ'רצ'יל", &["צה\"ל", "ד״ר", "צ'רצ'יל", "צ", "רצ", "יל"]),
         ("我来到北京。", &["我来", "来到", "到北", "北京"]),
         ("東京タワーです", &["東京", "京タ", "タワー", "タワ", "ワー", "ーで", "です"]),
         ("AI技術, 木", &["AI", "技術", "木"]),
-        ("세종대왕이 만든", &["세종대왕이", "세종", "종대", "대왕", "왕이", "만든"]),
+        ("세종대왕이 만든", &["세종대왕이", "세종대왕", "세종", "종대", "대왕", "왕이", "만든"]),
+        ("집에서 책을", &["집에서", "집", "집에", "에서", "책을", "책"]),
         ("ภาษาไทยง่าย มาก", &["ภาษา", "ไทย", "ง่าย", "มาก"]),
         ("हिन्दी में", &["हिन्दी", "में"]),
         ("", &[]),
@@ -72,6 +79,23 @@ fn spellings_of_one_word_share_a_term() {
         (Language::None, &["أحمد", "احمد", "أَحْمَد", "احمـــد"]),
         (Language::None, &["مدرسة", "مدرسه"]),
         (Language::None, &["क़लम", "क\u{93c}लम", "कलम"]),
+        (
+            Language::English,
+            &["information", "infor-\nmation", "INFOR-\r\n MATION", "infor\u{ad}\nmation", "in\u{ad}formation"],
+        ),
+        (Language::English, &["well-known", "well-\nknown", "well\u{2010}\nknown"]),
+        (Language::None, &["office", "oﬃce", "ｏｆｆｉｃｅ", "OﬃCE"]),
+        (Language::None, &["first flat", "ﬁrst ﬂat"]),
+        (Language::None, &["צה\"ל", "צה״ל"]),
+        (Language::None, &["پاکستان", "پاكستان"]),
+        (Language::None, &["ہفتہ", "هفته"]),
+        (Language::Persian, &["کتاب\u{200c}ها", "کتابها"]),
+        (Language::None, &["ঢাকা", "ঢাকায়", "ঢাকায\u{9bc}", "ঢাকার", "ঢাকাতে"]),
+        (Language::None, &["বাংলাদেশ", "বাংলাদেশের", "বাংলাদেশে"]),
+        (Language::None, &["ছাত্র", "ছাত্ররা", "ছাত্রদের", "ছাত্রগুলো"]),
+        (Language::Tamil, &["புத்தகம்", "புத்தகங்கள்"]),
+        (Language::Indonesian, &["buku", "bukunya", "BUKU"]),
+        (Language::None, &["ng'ombe", "Ng’ombe"]),
         (Language::None, &["タワー", "ﾀﾜｰ"]),
         (Language::None, &["ガイド", "ｶﾞｲﾄﾞ"]),
     ];
@@ -91,6 +115,34 @@ fn spellings_of_one_word_share_a_term() {
     assert!(ids("10.000", Language::None).contains(&ids("10000", Language::None)[0]));
     for (one, other) in [("1.5", "15"), ("C++", "C"), ("cat", "car"), ("日本", "本日")] {
         assert_ne!(ids(one, Language::None)[0], ids(other, Language::None)[0], "{one} and {other}");
+    }
+}
+
+/// Where words change at their ends, or stand side by side without a space.
+#[test]
+fn a_query_meets_the_forms_that_a_page_has() {
+    let cases = [
+        (Language::None, "서울", "서울에서 만났다"),
+        (Language::None, "서울에서", "그는 서울로 갔다"),
+        (Language::None, "집", "집에서 책을 읽었다"),
+        (Language::None, "대학교", "대학교에서는"),
+        (Language::Persian, "تهران کتاب", "کتاب‌های تهران"),
+        (Language::Persian, "خانه", "خانهٔ پدری"),
+        (Language::None, "کتاب", "یہ کتاب، اچھی ہے۔"),
+        (Language::None, "বই", "বইটি ভালো।"),
+        (Language::Tamil, "சென்னை", "சென்னையில் மழை"),
+        (Language::None, "ວຽງຈັນ", "ຂ້ອຍຢູ່ວຽງຈັນ"),
+        (Language::None, "ភ្នំពេញ", "ខ្ញុំរស់នៅភ្នំពេញ។"),
+        (Language::None, "ရန်ကုန်", "ကျွန်တော် ရန်ကုန်မှာနေတယ်။"),
+        (Language::None, "กรุงเทพ", "ฉันอยู่กรุงเทพมานาน"),
+        (Language::Indonesian, "buku", "Buku-buku itu mahal."),
+        (Language::None, "Nairobi", "Aliishi Nairobi."),
+        (Language::None, "ירושלים", "העיר ירושלים."),
+    ];
+    for (language, query, page) in cases {
+        let held = ids(page, language);
+        let met = query_terms(query, language).iter().filter(|term| held.contains(&term.term)).count();
+        assert!(met > 0, "{query} in {page}");
     }
 }
 

@@ -132,12 +132,16 @@ fn spoken<'open, 'text>(
             let around =
                 |values: &[f32]| best_around(prepared.reading.units.spans.len(), &prepared.reading.ranges, values, 0.0);
             let meaning = relevance::meaning(&around(&cosine), &own_cosine.all(spoken.own_cosine));
-            of_units(&match covered {
+            let mut relevance = of_units(&match covered {
                 None => meaning,
                 Some(Covered { units, paragraphs }) => {
                     join(&meaning, &relevance::words(&around(&lexical), &units, &paragraphs), weight)
                 }
-            })
+            });
+            for unit in &prepared.reading.units.quiet {
+                relevance[*unit] = relevance[*unit].min(0.0);
+            }
+            relevance
         } else if lexical.is_empty() {
             cosine
         } else {

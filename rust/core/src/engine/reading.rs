@@ -43,11 +43,12 @@ pub(super) struct Fresh {
 impl Reading {
     /// What it takes in memory, nearly.
     pub(super) fn bytes(&self) -> usize {
-        let Units { spans, groups, paragraphs } = &self.units;
+        let Units { spans, groups, paragraphs, quiet } = &self.units;
         let runs = self.ranges.len() + groups.len() + paragraphs.len();
         size_of::<Self>()
             + size_of_val(spans.as_slice())
             + runs * size_of::<Range<usize>>()
+            + size_of_val(quiet.as_slice())
             + self.terms.as_ref().map_or(0, PageTerms::bytes)
             + self.vectors.as_ref().map_or(0, |vectors| size_of_val(vectors.as_slice()))
     }

@@ -4,8 +4,10 @@
 //! line was merely wrapped: every line end inside a block is such a soft one.
 
 use super::abbreviations::{self, last_word};
+use super::furniture::Running;
 use super::lines::{Line, Marker, Shape, content, indent, lines};
 use super::marks::{is_closing, is_east_asian, is_terminal};
+use super::records::are_records;
 use super::sentences::has_capitals;
 use crate::page::{Block, BlockKind, ByteSpan};
 
@@ -29,12 +31,15 @@ pub(super) fn blocks(text: &str) -> Vec<Block> {
         item: None,
         fence: None,
         in_table: false,
+        running: Running::of(text),
+        begins_page: false,
     };
     let mut lines = lines(text).peekable();
     while let Some(line) = lines.next() {
         cutter.add(line, lines.peek());
         if line.hard {
             cutter.end_group();
+            cutter.begins_page = true;
         }
     }
     cutter.end_group();
@@ -57,6 +62,10 @@ struct Cutter<'text> {
     fence: Option<(u8, usize)>,
     /// Whether the line before was a row of a table.
     in_table: bool,
+    /// The lines that head or foot the pages.
+    running: Running,
+    /// Whether the group begins a page, so that its first line may be a head; until the group ends.
+    begins_page: bool,
 }
 
 impl Cutter<'_> {
@@ -78,6 +87,8 @@ impl Cutter<'_> {
         }
         let in_table = std::mem::replace(&mut self.in_table, line.shape == Shape::Row);
         match line.shape {
+            Shape::Text if self.running.holds(self.of(&line)) => self.push_furniture(&line),
+            Shape::PageNumber => self.push_furniture(&line),
             Shape::Text => self.gather(line),
             Shape::Item(marker) if self.is_wrapped_dash(&line, marker, next) => self.gather(line),
             Shape::Item(_) => {
@@ -128,7 +139,6 @@ impl Cutter<'_> {
         if self.item.is_some() || ends_sentence(last) || self.widest < NARROWEST_DASH_WRAP {
             return false;
         }
-        let has_room = |line: &str, next: &str, widest| width(line) + 1 + first_word_width(next) <= widest;
         let starts_list = next.is_some_and(|next| {
             next.shape == Shape::Item(marker) && has_room(text, self.of(next), self.widest.max(width(text)))
         });
@@ -138,6 +148,12 @@ impl Cutter<'_> {
     fn gather(&mut self, line: Line) {
         self.widest = self.widest.max(width(self.of(&line)));
         self.group.push(line);
+    }
+
+    fn push_furniture(&mut self, line: &Line) {
+        self.end_group();
+        self.push(line.start, line.end, BlockKind::Rule, false);
+        self.begins_page = true;
     }
 
     fn push(&mut self, start: usize, end: usize, kind: BlockKind, goes_on: bool) {
@@ -150,10 +166,16 @@ impl Cutter<'_> {
         self.widest = 0;
         let item = self.item.take();
         let (Some(first), Some(last)) = (group.first(), group.last()) else { return };
+        let begins_page = std::mem::take(&mut self.begins_page);
         let kind = if item.is_some() { BlockKind::Item } else { BlockKind::Prose };
         let (mut start, mut goes_on) = (first.start, false);
         if group.len() > 1 {
-            let soft = self.soft_ends(&group, item);
+            let mut soft = self.soft_ends(&group, item);
+            // A head: there was room for more, and what goes on is the sentence of the page before.
+            if begins_page {
+                let widest = group.iter().map(|line| width(self.of(line))).filter(|&width| width <= WIDEST_WRAP).max();
+                soft[0] &= !has_room(self.of(first), self.of(&group[1]), widest.unwrap_or(0));
+            }
             for ((line, next), soft) in group.iter().zip(&group[1..]).zip(soft) {
                 if !soft {
                     self.push(start, line.end, kind, goes_on);
@@ -180,10 +202,11 @@ impl Cutter<'_> {
             .zip(&widths)
             .map(|((line, next), &width)| {
                 let (line, next) = (self.of(line), self.of(next));
-                if item.is_some_and(|item| indent(next) > item) || (self.has_capitals && goes_on(line, next)) {
+                let goes_on = is_hyphenated(line, next) || (self.has_capitals && goes_on(line, next));
+                if item.is_some_and(|item| indent(next) > item) || goes_on {
                     End::Soft
-                } else if width <= WIDEST_WRAP && wraps && width + 1 + first_word_width(next) > widest {
-                    End::Full
+                } else if width <= WIDEST_WRAP && wraps && !has_room(line, next, widest) {
+                    if are_records(line, next) { End::Record } else { End::Full }
                 } else if ends_sentence(line) {
                     End::Sentence
                 } else {
@@ -206,6 +229,8 @@ enum End {
     Full,
     /// There was room for more, but a sentence ended.
     Sentence,
+    /// The next line's first word would not have fit, but it begins another thing of the same kind.
+    Record,
     /// There was room for more.
     Hard,
 }
@@ -216,6 +241,12 @@ fn goes_on(line: &str, next: &str) -> bool {
     starts_small && !line.ends_with([';', ':', '{', '}', '[', '>'])
 }
 
+/// Whether a word goes on in the next line behind its hyphen.
+fn is_hyphenated(line: &str, next: &str) -> bool {
+    let word = line.strip_suffix(['-', '\u{2010}', '\u{ad}']);
+    word.is_some_and(|word| word.ends_with(char::is_alphabetic)) && content(next).starts_with(char::is_alphabetic)
+}
+
 /// Whether a sentence may end with this line, or introduce what follows it.
 fn ends_sentence(line: &str) -> bool {
     let line = line.trim_end_matches(is_closing);
@@ -223,6 +254,11 @@ fn ends_sentence(line: &str) -> bool {
         Some(sentence) => abbreviations::ends(last_word(sentence)).is_none(),
         None => line.ends_with(|c| is_terminal(c) || c == ':'),
     }
+}
+
+/// Whether the next line's first word would have fit on a line of this width.
+fn has_room(line: &str, next: &str, widest: usize) -> bool {
+    width(line) + 1 + first_word_width(next) <= widest
 }
 
 /// How many characters a line has.

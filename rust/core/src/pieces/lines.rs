@@ -2,6 +2,8 @@
 //!
 //! A line is judged alone; what it means beside its neighbours is for [`super::blocks`].
 
+use super::furniture::{has_leader, is_page_number};
+
 /// One line of a text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
@@ -20,12 +22,14 @@ pub(super) enum Shape {
     Text,
     /// `# Title`
     Heading,
-    /// A row of a table.
+    /// A row of a table, or a line of a table of contents.
     Row,
     /// `===`, `---`, `***`: under a title the first two underline it, alone each is a rule.
     Rule {
         underlines: bool,
     },
+    /// The number of a page.
+    PageNumber,
     /// The first line of a list item.
     Item(Marker),
     /// Three or more of `mark`; a bare one may close what another opened.
@@ -97,8 +101,11 @@ pub(super) fn content(line: &str) -> &str {
 fn shape(line: &str) -> Shape {
     let content = content(line);
     let Some(first) = content.chars().next() else { return Shape::Blank };
-    if first == '|' || is_row(content) {
+    if first == '|' || is_row(content) || has_leader(content) {
         return Shape::Row;
+    }
+    if is_page_number(content) {
+        return Shape::PageNumber;
     }
     if first.is_ascii_alphabetic() && content.as_bytes().get(1) != Some(&b')') {
         return Shape::Text;
@@ -203,6 +210,8 @@ mod tests {
             ("| a | b |", Shape::Row),
             ("a | b | c", Shape::Row),
             ("a | b", Shape::Text),
+            ("Methods ..... 12", Shape::Row),
+            ("- 12 -", Shape::PageNumber),
             ("- a", bullet('-')),
             ("  • a", bullet('•')),
             ("-a", Shape::Text),

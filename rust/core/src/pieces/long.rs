@@ -4,6 +4,7 @@
 //! Thai, Lao, Khmer and Burmese part phrases with spaces and mark no sentences, so theirs are cut at spaces earlier.
 
 use super::graphemes::{Clusters, GRAPHEMES};
+use super::links::Links;
 use super::marks::is_southeast_asian;
 use super::words::WORDS;
 use crate::page::ByteSpan;
@@ -74,12 +75,13 @@ const fn share(left: usize, most: usize) -> usize {
 
 /// Cuts at spaces, into parts of 80 to 300 characters where the spaces allow; the wider space is the better place.
 fn push_phrases(text: &str, sentence: ByteSpan, length: Length, units: &mut Vec<ByteSpan>) {
+    let links = Links::of(sentence.of(text));
     let mut part = sentence;
     let mut left = length.chars;
     while left > MOST_PHRASE_CHARS {
         let most = share(left, MOST_PHRASE_CHARS);
         let mut best: Option<Gap> = None;
-        for gap in gaps(part.of(text)) {
+        for gap in gaps(part.of(text)).filter(|gap| links.around(part.start - sentence.start + gap.start).is_none()) {
             if gap.chars > most && best.is_some() {
                 break;
             }
@@ -126,10 +128,20 @@ fn gaps(text: &str) -> impl Iterator<Item = Gap> {
 
 /// Cuts into parts within [`MOST_CHARS`] and [`MOST_WORDS`].
 fn push_parts(text: &str, sentence: ByteSpan, length: Length, units: &mut Vec<ByteSpan>) {
+    if length.fits() {
+        units.push(sentence);
+        return;
+    }
+    let links = Links::of(sentence.of(text));
     let mut part = sentence;
     let mut left = length;
     while !left.fits() {
-        let end = part.start + part_end(part.of(text), left);
+        let skipped = part.start - sentence.start;
+        let around = |at: usize| {
+            let link = links.around(skipped + at)?.span;
+            Some(ByteSpan { start: link.start.saturating_sub(skipped), end: link.end - skipped })
+        };
+        let end = part.start + part_end(part.of(text), left, around);
         if end == part.end {
             break;
         }
@@ -146,53 +158,66 @@ fn push_parts(text: &str, sentence: ByteSpan, length: Length, units: &mut Vec<By
     }
 }
 
-/// The end of the first part of a text that is too long: behind a clause, else a word, else a grapheme cluster.
-fn part_end(text: &str, left: Length) -> usize {
+/// The end of the first part of a text that is too long: behind a clause, else a word, else a grapheme cluster. `around`
+/// says which link a place lies inside of: one that fits into a part is not cut.
+fn part_end(text: &str, left: Length, around: impl Fn(usize) -> Option<ByteSpan>) -> usize {
     let most = Length { chars: share(left.chars, MOST_CHARS), words: share(left.words, MOST_WORDS), ..left };
     let mut taken = Length::default();
-    let (mut clause, mut space) = (None, None);
+    let (mut clause, mut space, mut space_in_link) = (None, None, None);
     let mut clusters = Clusters::new(text);
     let mut window_end = text.len();
     let mut previous = ' ';
     for (at, c) in text.char_indices() {
         let ends_word = c.is_whitespace() && !previous.is_whitespace();
-        if taken.chars == most.chars || (taken.words + 1 == most.words && ends_word) {
+        let is_last = taken.chars == most.chars || (taken.words + 1 == most.words && ends_word);
+        if ends_word && !parts_word(previous, c) {
+            *(if around(at).is_none() { &mut space } else { &mut space_in_link }) = Some(at);
+        }
+        if is_last {
             window_end = at;
             break;
         }
         let is_late = taken.chars >= most.chars / 2 || taken.words >= most.words / 2;
-        if is_late && ends_clause(previous, c) && clusters.may_cut(at) {
+        if is_late && ends_clause(previous, c) && clusters.may_cut(at) && around(at).is_none() {
             clause = Some(at);
         }
-        if ends_word {
-            taken.words += 1;
-            space = Some(at);
-        }
+        taken.words += usize::from(ends_word);
         taken.chars += 1;
         previous = c;
     }
-    if text[window_end..].starts_with(char::is_whitespace) {
-        space = Some(window_end);
-    }
-    clause.or(space).unwrap_or_else(|| word_end(text, window_end))
+    let beside_link = || {
+        let link = around(window_end)?;
+        let end = if link.start > 0 { link.start } else { link.end };
+        (Length::of(&text[..end]).fits() && Clusters::new(text).may_cut(end)).then_some(end)
+    };
+    clause
+        .or(space)
+        .or_else(beside_link)
+        .or(space_in_link)
+        .unwrap_or_else(|| word_end(text, window_end, |end| around(end).is_none()))
+}
+
+/// Whether the white space between two characters parts a word: behind the hyphen at the end of a line.
+const fn parts_word(left: char, right: char) -> bool {
+    matches!(left, '-' | '\u{2010}' | '\u{ad}') && matches!(right, '\n' | '\r')
 }
 
 /// Whether a clause ends between two characters.
 const fn ends_clause(left: char, right: char) -> bool {
     match left {
-        ';' | ':' | ',' | '—' | '–' | '،' | '؛' => right.is_whitespace(),
+        ';' | ':' | ',' | '—' | '–' | '،' | '؛' | '၊' => right.is_whitespace(),
         '，' | '、' | '；' | '：' => true,
         _ => false,
     }
 }
 
 /// The last end of a word within the first `window` bytes of a text; of a grapheme cluster, where there is none.
-fn word_end(text: &str, window: usize) -> usize {
+fn word_end(text: &str, window: usize, may_cut: impl Fn(usize) -> bool) -> usize {
     // Some more text, so that a word at the end of the window is seen whole.
     let seen = text[window..].char_indices().nth(64).map_or(text.len(), |(at, _)| window + at);
     let mut clusters = Clusters::new(&text[..seen]);
     let words = WORDS.segment_str(&text[..seen]).take_while(|&end| end <= window);
-    let word = words.filter(|&end| end > 0 && end < seen && clusters.may_cut(end)).last();
+    let word = words.filter(|&end| end > 0 && end < seen && may_cut(end) && clusters.may_cut(end)).last();
     word.unwrap_or_else(|| {
         let mut ends = GRAPHEMES.segment_str(text).skip(1);
         let mut end = ends.next().unwrap_or(text.len());

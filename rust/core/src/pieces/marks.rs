@@ -1,5 +1,7 @@
 //! Marks: the punctuation that ends, opens, closes or refers, and the scripts that treat it in their own way.
 
+use super::abbreviations::{self, last_word};
+
 /// Whether this ends a sentence.
 pub(super) const fn is_terminal(c: char) -> bool {
     matches!(
@@ -20,6 +22,7 @@ pub(super) const fn is_terminal(c: char) -> bool {
             | '።'
             | '။'
             | '។'
+            | '៕'
             | '‼'
             | '⁇'
             | '⁈'
@@ -98,9 +101,11 @@ const LONGEST_REFERENCE: usize = 24;
 pub(super) fn attached_end(text: &str, mark_end: usize) -> usize {
     let mut at = mark_end;
     while let Some(c) = text[at..].chars().next() {
-        if is_closing(c) || is_emphasis(c) || is_superscript(c) {
+        // German closes quotes with the marks that others open them with: `。“为` opens one.
+        let opens = matches!(c, '“' | '‘') && text[at + c.len_utf8()..].starts_with(char::is_alphanumeric);
+        if (is_closing(c) && !opens) || is_emphasis(c) || is_superscript(c) {
             at += c.len_utf8();
-        } else if let Some(length) = reference(&text[at..]) {
+        } else if let Some(length) = reference(&text[at..]).or_else(|| footnote(text, at)) {
             at += length;
         } else {
             break;
@@ -117,13 +122,31 @@ fn reference(text: &str) -> Option<usize> {
     (length > 0 && inside.bytes().take(length).all(refers)).then_some(length + 2)
 }
 
-/// Whether this is Chinese or Japanese writing or a Korean syllable, which may be wrapped behind any character.
-pub(super) const fn is_east_asian(c: char) -> bool {
+/// How many bytes the number of a footnote takes that lost its raised place: `so held.12 The`.
+///
+/// It stands behind a word's mark and before white space; behind an abbreviation it would be what that counts.
+fn footnote(text: &str, at: usize) -> Option<usize> {
+    let digits = text[at..].bytes().take(4).take_while(u8::is_ascii_digit).count();
+    if !(1..=3).contains(&digits) || !text[at + digits..].starts_with(char::is_whitespace) {
+        return None;
+    }
+    let sentence = text[..at].trim_end_matches(['"', '”', '’', '»', ')']).strip_suffix(['.', '!', '?'])?;
+    let is_word = |word: &str| word.chars().count() > 2 && word.chars().all(char::is_lowercase);
+    let word = last_word(sentence);
+    (is_word(word) && abbreviations::ends(word).is_none()).then_some(digits)
+}
+
+/// Whether this is Chinese or Japanese writing, which puts no spaces between words.
+pub(super) const fn is_han_or_kana(c: char) -> bool {
     matches!(
         c,
-        '\u{1100}'..='\u{11ff}' | '\u{2e80}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}'
-            | '\u{ff01}'..='\u{ff9f}' | '\u{20000}'..='\u{3ffff}'
+        '\u{2e80}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{ff01}'..='\u{ff9f}' | '\u{20000}'..='\u{3ffff}'
     )
+}
+
+/// Whether this is Chinese or Japanese writing or a Korean syllable, which may be wrapped behind any character.
+pub(super) const fn is_east_asian(c: char) -> bool {
+    is_han_or_kana(c) || matches!(c, '\u{1100}'..='\u{11ff}' | '\u{ac00}'..='\u{d7af}')
 }
 
 /// Whether this is Thai, Lao, Khmer or Burmese: no spaces between words, no marks between sentences.
@@ -147,6 +170,22 @@ mod tests {
             (" x", ""),
         ] {
             assert_eq!(&text[..attached_end(text, 0)], expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_stands_before_a_mark_tells_what_is_attached() {
+        for (text, mark_end, expected) in [
+            ("held.12 The", 5, "12"),
+            ("held.”3 The", 5, "”3"),
+            ("held.1234 The", 5, ""),
+            ("fig.12 The", 4, ""),
+            ("held.12a", 5, ""),
+            ("3.12 The", 2, ""),
+            ("道。“为", "道。".len(), ""),
+            ("Ja.“ Er", 3, "“"),
+        ] {
+            assert_eq!(&text[mark_end..attached_end(text, mark_end)], expected, "{text:?}");
         }
     }
 }

@@ -5,6 +5,7 @@
 //! ellipsis, behind a Greek question mark. Every look around an end is bounded, so all of it is linear.
 
 use std::borrow::Cow;
+use std::cell::LazyCell;
 use std::sync::LazyLock;
 
 use icu_segmenter::options::SentenceBreakInvariantOptions;
@@ -13,6 +14,7 @@ use icu_segmenter::{SentenceSegmenter, SentenceSegmenterBorrowed};
 use super::abbreviations::{self, Ends, last_word};
 use super::blocks::blocks;
 use super::graphemes::Clusters;
+use super::links::Links;
 use super::long::push_units;
 use super::marks::{attached_end, is_east_asian, is_opening, is_terminal};
 use crate::page::{Block, ByteSpan};
@@ -30,7 +32,8 @@ const FAR_ATTACHED: usize = 64;
 ///
 /// A heading, a line of code and a row of a table are one each; an item of a list starts one. What is longer than
 /// 1,000 characters or 120 words is cut where that hurts least. Sentences are ordered, disjoint, trimmed, none is
-/// empty, they cover everything that is not white space, and none ends inside a grapheme cluster.
+/// empty, they cover everything that is not white space, and none ends inside a grapheme cluster, or inside a link or a
+/// span of code that is no longer than that.
 #[must_use]
 pub fn sentences(text: &str) -> Vec<ByteSpan> {
     let mut found = Vec::new();
@@ -68,6 +71,9 @@ fn unwrapped(block: &str) -> Cow<'_, str> {
     if block.contains(['\n', '\r']) { Cow::Owned(block.replace(['\n', '\r'], " ")) } else { Cow::Borrowed(block) }
 }
 
+/// The links of a block: most blocks hold one sentence, and need none.
+type LazyLinks<'text> = LazyCell<Links, Box<dyn FnOnce() -> Links + 'text>>;
+
 /// A block of running text in which every line end is a space.
 struct Prose<'text> {
     text: &'text str,
@@ -79,16 +85,21 @@ impl Prose<'_> {
     /// Hands over the start and the end of each sentence, in order, with the white space between them.
     fn cut(&self, mut sentence: impl FnMut(usize, usize)) {
         let mut clusters = Clusters::new(self.text);
+        let links: LazyLinks = LazyCell::new(Box::new(|| Links::of(self.text)));
         let mut start = 0;
-        let mut cut = |end: usize| {
-            if end > start && end < self.text.len() && self.ends_sentence(start, end) && clusters.may_cut(end) {
+        let mut cut = |seen: usize| {
+            if seen <= start || seen == self.text.len() {
+                return;
+            }
+            let Some(end) = links.outside(seen).filter(|&end| end < self.text.len()) else { return };
+            if self.ends_sentence(start, end, &links) && clusters.may_cut(end) {
                 sentence(start, end);
                 start = end;
             }
         };
         let mut proposed = 0;
         for end in SENTENCES.segment_str(self.text).skip(1) {
-            self.propose_more(proposed, end, &mut cut);
+            self.propose_more(proposed, end, &links, &mut cut);
             cut(self.settled(end));
             proposed = end;
         }
@@ -98,7 +109,7 @@ impl Prose<'_> {
     }
 
     /// Proposes the ends inside a stretch that Unicode's rules take for one sentence.
-    fn propose_more(&self, from: usize, to: usize, propose: &mut impl FnMut(usize)) {
+    fn propose_more(&self, from: usize, to: usize, links: &LazyLinks, propose: &mut impl FnMut(usize)) {
         let bytes = self.text.as_bytes();
         let mut at = from;
         while let Some(step) = bytes[at..to].iter().position(|byte| matches!(byte, b'.' | b';' | 0xe2 | 0xcd)) {
@@ -113,7 +124,10 @@ impl Prose<'_> {
                     continue;
                 }
             };
-            let end = attached_end(self.text, mark_end);
+            let mut end = attached_end(self.text, mark_end);
+            if self.text[..end].ends_with(']') {
+                end = links.outside(end).unwrap_or(end);
+            }
             let next = self.text[end..].trim_start();
             if next.len() < self.text.len() - end && self.is_missed(at, mark_end, end, next) {
                 propose(end);
@@ -129,7 +143,7 @@ impl Prose<'_> {
             "." if attached_end > mark_end && first.is_uppercase() => true,
             "." if first.is_ascii_digit() => is_plain_word(last_word(&self.text[..mark])),
             "." => !self.has_capitals && first.is_lowercase(),
-            "…" => first.is_uppercase(),
+            "…" => first.is_alphabetic() && !first.is_lowercase(),
             _ => {
                 let is_greek = |c: char| matches!(c, '\u{370}'..='\u{3ff}' | '\u{1f00}'..='\u{1fff}');
                 self.text[..mark].ends_with(is_greek) && is_greek(first) && first.is_uppercase()
@@ -155,27 +169,35 @@ impl Prose<'_> {
     }
 
     /// Whether the sentence from `start` ends here, given that a mark is before `end`.
-    fn ends_sentence(&self, start: usize, end: usize) -> bool {
+    fn ends_sentence(&self, start: usize, end: usize, links: &LazyLinks) -> bool {
         let (before, after) = (self.text[start..end].trim_end(), self.text[end..].trim_start());
         let Some(next) = after.chars().next() else { return false };
         let parted = start + before.len() < end || after.len() < self.text.len() - end;
+        let before = match links.ending_at(start + before.len()) {
+            Some(link) => self.text[start..link.text_end].trim_end(),
+            None => before,
+        };
         let body = before.strip_suffix(SPACED_CLOSING).map_or(before, str::trim_end);
         let body = &body[..mark_end(body)];
         let closed = body.len() < before.len();
         let goes_on = self.has_capitals && next.is_lowercase();
         // Nothing but marks so far: `!!! note`, `[...] and`.
-        if body.trim_end_matches(is_terminal).trim_start_matches(is_opening).is_empty() {
+        if body.chars().take(FAR_ATTACHED).all(|c| is_opening(c) || is_terminal(c)) {
             return false;
         }
         match body.chars().next_back() {
             Some('.' | '!' | '?') if !parted && is_picture(next) => true,
             Some('.') if !parted => is_east_asian(next) && self.full_stop_ends(&body[..body.len() - 1], after),
-            Some('.') if body.ends_with("..") || closed => !goes_on,
+            Some('.') if body.ends_with("..") || closed => !(goes_on || closed && quotes(after)),
             Some('.') => self.full_stop_ends(&body[..body.len() - 1], after),
             // A title inside a Japanese sentence: `『PUSH!!』に`.
             Some('!' | '?') if !parted => (!closed && is_east_asian(next)) || (is_opening(next) && !next.is_ascii()),
-            Some('!' | '?') if closed => !goes_on,
+            Some('!' | '?') if closed => !goes_on && !quotes(after),
             Some('…') => !goes_on,
+            // Burmese: a comma.
+            Some('၊') => false,
+            // Khmer: `។ល។`, and so on.
+            Some('។') if after.starts_with("ល។") => false,
             // A quote inside a Japanese sentence: `「行く。」と言った。`
             Some('。' | '！' | '？') if closed && !parted => {
                 !['と', 'っ', 'の', 'が', 'は', 'を', 'に', 'で', 'も'].contains(&next)
@@ -188,15 +210,23 @@ impl Prose<'_> {
     fn full_stop_ends(&self, sentence: &str, after: &str) -> bool {
         let word = last_word(sentence);
         // Nothing but a number so far: `1. Introduction`.
-        let is_marker = sentence.trim_start().len() == word.len() && is_numbering(word);
-        let is_ordinal = (1..=2).contains(&word.len())
-            && word.bytes().all(|byte| byte.is_ascii_digit())
-            && abbreviations::is_counted(after);
-        if is_marker || is_ordinal {
+        let is_first = sentence[..sentence.len() - word.len()].trim_end().is_empty();
+        let is_marker = is_first && is_numbering(word);
+        let counts = word.len() <= 2 && word.bytes().all(|byte| byte.is_ascii_digit()) || is_roman(word);
+        let is_ordinal = !word.is_empty() && counts && abbreviations::is_counted(after);
+        // `ש"ח`: the last letter of an acronym is no initial.
+        let is_acronym = sentence[..sentence.len() - word.len()]
+            .strip_suffix(['"', '\'', '’'])
+            .is_some_and(|before| before.ends_with(|c| matches!(c, '\u{5d0}'..='\u{5ea}')));
+        if is_acronym {
+            return true;
+        }
+        if is_marker || is_ordinal || abbreviations::ends_in_consonants(sentence) {
             return false;
         }
         if is_plain_letter(sentence, word) {
-            return true;
+            // `à 10 h. 30`
+            return !after.starts_with(|c: char| c.is_ascii_digit());
         }
         match abbreviations::ends(word) {
             None => true,
@@ -243,8 +273,19 @@ fn is_plain_letter(sentence: &str, letter: &str) -> bool {
 /// Whether this numbers what follows: `12`, `1.2`, `IV`, `B`.
 fn is_numbering(word: &str) -> bool {
     let digits = word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') && word.len() <= 6;
-    let roman = word.bytes().all(|byte| b"IVX".contains(&byte)) && word.len() <= 5;
-    !word.is_empty() && (digits || roman || (word.len() == 1 && word.as_bytes()[0].is_ascii_alphabetic()))
+    !word.is_empty() && (digits || is_roman(word) || (word.len() == 1 && word.as_bytes()[0].is_ascii_alphabetic()))
+}
+
+/// Whether this is a small Roman number, or nothing.
+fn is_roman(word: &str) -> bool {
+    word.bytes().all(|byte| b"IVX".contains(&byte)) && word.len() <= 5
+}
+
+/// Whether a Korean text goes on with who said what was quoted before it.
+fn quotes(text: &str) -> bool {
+    ["라고", "라는", "라며", "라면서", "이라고", "이라는", "이라며", "하고", "하며"]
+        .iter()
+        .any(|said| text.starts_with(said))
 }
 
 /// The first word of a text with a capital letter, enough to look it up.

@@ -26,6 +26,8 @@ pub struct Units {
     /// The runs of units without an empty line between them: ordered, disjoint, and each unit lies in one. A heading belongs
     /// to what follows it.
     pub paragraphs: Vec<Range<usize>>,
+    /// The units that say nothing, whatever words they hold: rules, page numbers, running heads. In order.
+    pub quiet: Vec<usize>,
 }
 
 /// Units in a row that one thing holds: a paragraph, a list item, a table, a piece of code.
@@ -39,7 +41,7 @@ impl Units {
     #[must_use]
     pub fn apart(spans: Vec<ByteSpan>) -> Self {
         let groups: Vec<Range<usize>> = (0..spans.len()).map(|unit| unit..unit + 1).collect();
-        Self { paragraphs: groups.clone(), groups, spans }
+        Self { paragraphs: groups.clone(), groups, spans, quiet: Vec::new() }
     }
 
     /// The sentences of a text that is laid out in these blocks (guessed from its lines where there are none), none of which
@@ -77,7 +79,9 @@ impl Units {
         for (goes_on, pair) in goes_on.iter_mut().skip(1).zip(spans.windows(2)) {
             *goes_on |= !has_empty_line(&text[pair[0].end..pair[1].start]);
         }
-        Self { groups: runs(&held), paragraphs: runs(&goes_on), spans }
+        let quiet =
+            things.iter().filter(|thing| thing.kind == BlockKind::Rule).flat_map(|thing| thing.units.clone()).collect();
+        Self { groups: runs(&held), paragraphs: runs(&goes_on), quiet, spans }
     }
 
     /// From a run's first unit to its last.
@@ -198,6 +202,14 @@ mod tests {
         assert_eq!(groups(&item).len(), 30);
         assert_eq!(groups(&format!("```\n{}\n```", "x".repeat(5000))).len(), 5);
         assert!(groups(&"# A menu entry\n".repeat(1000)).len() > 50);
+    }
+
+    #[test]
+    fn rules_and_page_numbers_are_quiet() {
+        let text = "One.\n\n---\n\nTwo goes on\n\nPage 3 of 10\n\nand ends.";
+        let units = Units::sentences(text, None, &[]);
+        let quiet: Vec<&str> = units.quiet.iter().map(|unit| units.spans[*unit].of(text)).collect();
+        assert_eq!(quiet, ["---", "Page 3 of 10"]);
     }
 
     #[test]

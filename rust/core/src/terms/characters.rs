@@ -66,7 +66,7 @@ pub(super) fn class(c: char) -> Class {
     }
     match c {
         '\u{ad}' | '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' => Class::Ignorable,
-        '\u{2019}' | '\u{2010}' | '\u{2011}' => Class::Joiner,
+        '\u{2019}' | '\u{2010}' | '\u{2011}' | '\u{5f3}' => Class::Joiner,
         'à'..='ö' | 'ø'..='ÿ' | 'а'..='џ' | 'ά'..='ώ' => Class::Letter,
         '\u{4e00}'..='\u{9fff}'
         | '\u{2e80}'..='\u{2fdf}'
@@ -113,7 +113,7 @@ pub(super) fn joins(before: Class, joiner: char, after: Class) -> bool {
         && after.is_word()
         && match joiner {
             ',' => digits,
-            '\'' | '\u{2019}' | '&' => letters,
+            '\'' | '\u{2019}' | '\u{5f3}' | '&' => letters,
             _ => true,
         }
 }

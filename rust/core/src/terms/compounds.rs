@@ -5,7 +5,8 @@
 //! | `max_batch_tokens`, `maxBatchTokens`, `max-batch-tokens` | `maxbatchtokens`; `max`, `batch`, `tokens` |
 //! | `HTTPServer2` | `httpserver2`; `http`, `server`, `2` |
 //! | `e-mail`, `O’Brien`, `AT&T`, `COVID-19`, `1970s` | `email`, `obrien`, `att`, `covid19`, `1970s`; the parts |
-//! | `U.S.`, `e.g.` | `us`, `eg` |
+//! | `U.S.`, `e.g.`, `צה"ל` | `us`, `eg`, `צהל` |
+//! | `infor-` at the end of a line, `mation` on the next | `information`; `infor`, `mation` |
 //! | `Warsaw’s` | `warsaw` |
 //! | `l’homme` | `l`, `homme` |
 //! | `3.5`, `2024-05-01` | `3.5`; `2024-05-01`, `2024`, `05`, `01` |
@@ -65,6 +66,7 @@ impl Compounds {
         let is_acronym = self.parts.len() > 1
             && self.parts.iter().all(|part| !part.is_number && part.span.of(text).chars().nth(1).is_none())
             && self.parts[1..].iter().all(|part| part.joint == Joint::Mark('.'));
+        let is_hebrew_acronym = self.parts.iter().any(|part| matches!(part.joint, Joint::Mark('"' | '\u{5f4}')));
         let marked = matches!(text.as_bytes()[span.end - 1], b'+' | b'#');
         if self.parts.len() == 1 && !marked {
             return found_part(text, &self.parts[0], Role::Whole, normal, found);
@@ -72,7 +74,7 @@ impl Compounds {
         if span.len() <= LONGEST_WHOLE && !self.is_elision(text) {
             found(self.whole(text, marked.then_some(span), normal), span, Role::Whole);
         }
-        if !is_acronym {
+        if !is_acronym && !is_hebrew_acronym {
             for part in &self.parts {
                 found_part(text, part, Role::Part, normal, found);
             }
@@ -132,6 +134,7 @@ impl Compounds {
         let [first, second, ..] = &self.parts[..] else { return false };
         matches!(second.joint, Joint::Mark('\'' | '’'))
             && first.span.len() <= 2
+            && first.span.of(text).is_ascii()
             && !first.span.of(text).starts_with('O')
     }
 

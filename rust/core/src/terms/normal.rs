@@ -7,6 +7,7 @@ use rustc_hash::FxHasher;
 use unicode_normalization::char::{compose, decompose_compatible};
 
 use super::characters::digit_value;
+use super::endings::bengali_stem;
 use super::{Language, Term};
 
 /// Longer words are no words of any language: they get no stem.
@@ -84,7 +85,7 @@ impl Normal {
         }
         self.folded.clear();
         fold(word, &mut self.folded);
-        Term(hash(self.folded.as_bytes()))
+        Term(hash(bengali_stem(&self.folded).as_bytes()))
     }
 }
 
@@ -159,8 +160,8 @@ fn fold_character(c: char, out: &mut String) {
         'ħ' => out.push('h'),
         'ı' => out.push('i'),
         'ς' => out.push('σ'),
-        // Arabic: teh marbuta, the two ways to write a final yeh, and Persian's kaf and yeh.
-        'ة' => out.push('ه'),
+        // Arabic: teh marbuta, the two ways to write a final yeh, Persian's kaf and yeh, and Urdu's heh.
+        'ة' | 'ہ' | 'ۃ' | 'ە' => out.push('ه'),
         'ى' | 'ی' => out.push('ي'),
         'ک' => out.push('ك'),
         _ => out.push(c),

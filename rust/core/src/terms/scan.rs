@@ -2,6 +2,7 @@
 
 use super::characters::{ASCII, Class, class, joins};
 use super::compounds::Compounds;
+use super::endings::korean_noun;
 use super::normal::{Normal, hash};
 use super::{Language, Term};
 use crate::page::ByteSpan;
@@ -112,16 +113,24 @@ impl Reader<'_> {
         end
     }
 
-    /// Reads a Korean word: whole, and every two syllables side by side, since particles hang on its end.
+    /// Reads a Korean word: whole, without the particle that hangs on its end, and every two syllables side by side.
     fn hangul(&mut self, start: usize, found: &mut impl FnMut(Term, ByteSpan, Role)) -> usize {
         self.run.clear();
         let end = self.gather(start, |class| class == Class::Hangul);
         let span = ByteSpan { start, end };
+        let noun = korean_noun(span.of(self.text)).map(|length| ByteSpan { start, end: start + length });
         if let [first, second] = &self.run[..] {
             found(characters_term(&[first.c, second.c]), span, Role::Whole);
+        } else {
+            found(Term(hash(span.of(self.text).as_bytes())), span, Role::Whole);
+        }
+        // A noun of two syllables is one of the pairs.
+        if let Some(noun) = noun.filter(|noun| noun.of(self.text).chars().count() != 2) {
+            found(Term(hash(noun.of(self.text).as_bytes())), noun, Role::Part);
+        }
+        if self.run.len() == 2 {
             return end;
         }
-        found(Term(hash(span.of(self.text).as_bytes())), span, Role::Whole);
         for pair in self.run.windows(2) {
             let span = ByteSpan { start: pair[0].start, end: pair[1].end };
             found(characters_term(&[pair[0].c, pair[1].c]), span, Role::Part);
@@ -236,15 +245,28 @@ fn token_end(text: &str, start: usize) -> (usize, Kind) {
                 let joiner = text[at..].chars().next().unwrap_or_default();
                 let after = text[at + length..].chars().next().map_or(Class::Other, class);
                 if !joins(before, joiner, after) {
-                    break;
+                    let wrap = wrap(text, at + length);
+                    if wrap == 0 || !matches!(joiner, '-' | '\u{2010}') || before == Class::Digit {
+                        break;
+                    }
+                    at += wrap;
                 }
                 kind = Kind::Compound;
             }
             // Soft hyphens vanish inside a word; `before` stays what it was.
             Class::Ignorable => {
-                at += length;
+                let wrap = if text[at..].starts_with('\u{ad}') && before != Class::Digit {
+                    wrap(text, at + length)
+                } else {
+                    0
+                };
+                if wrap > 0 {
+                    kind = Kind::Compound;
+                }
+                at += length + wrap;
                 continue;
             }
+            Class::Other if is_gershayim(text, at, length) => kind = Kind::Compound,
             _ => break,
         }
         before = now;
@@ -254,6 +276,34 @@ fn token_end(text: &str, start: usize) -> (usize, Kind) {
         return (at + if bytes[at] == b'#' { 1 } else { 2 }, Kind::Compound);
     }
     (at, kind)
+}
+
+/// The white space of a few bytes to look for behind a hyphen: a line end and the next line's indentation.
+const WIDEST_WRAP: usize = 64;
+
+/// How many bytes of white space part the two halves of a word that was hyphenated at the end of a line; none where it was
+/// not: no line ends here, or no letter follows.
+fn wrap(text: &str, at: usize) -> usize {
+    let (mut length, mut line_ends) = (0, 0);
+    for byte in text.as_bytes()[at..].iter().take(WIDEST_WRAP) {
+        match byte {
+            b' ' | b'\t' => {}
+            b'\n' => line_ends += 1,
+            b'\r' => line_ends += usize::from(text.as_bytes().get(at + length + 1) != Some(&b'\n')),
+            _ => break,
+        }
+        length += 1;
+    }
+    let (next, _) = class_at(text, at + length);
+    if line_ends == 1 && matches!(next, Class::Letter | Class::Capital) { length } else { 0 }
+}
+
+/// Whether this is the mark inside a Hebrew acronym, for which a plain quote is typed: `צה"ל`.
+fn is_gershayim(text: &str, at: usize, length: usize) -> bool {
+    let is_hebrew = |c: char| matches!(c, '\u{5d0}'..='\u{5ea}');
+    matches!(&text[at..at + length], "\"" | "\u{5f4}")
+        && text[..at].ends_with(is_hebrew)
+        && text[at + length..].starts_with(is_hebrew)
 }
 
 /// Whether a token is one letter with `#` or `++` behind it, as names of programming languages are: `C++`, `F#`.
