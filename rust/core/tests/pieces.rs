@@ -306,3 +306,13 @@ proptest! {
         prop_assert_eq!(joined, shown(&text, sentences(&text)));
     }
 }
+
+#[test]
+fn a_link_that_ends_where_a_sentence_starts_is_no_part_of_it() {
+    let text = "Unarmed Jews gathered in Jerusalem.[citation needed][original research?] In modern times. He won.";
+    let found = shown(text, sentences(text));
+    assert_eq!(
+        found,
+        ["Unarmed Jews gathered in Jerusalem.[citation needed][original research?]", "In modern times.", "He won."]
+    );
+}

@@ -32,7 +32,7 @@ fn complaints_about(name: &str, text: &str) -> Vec<String> {
         complaints.push(format!("{name}: {lines} lines; look for the second subject hiding in it"));
     }
     let is_rust = Path::new(name).extension().is_some_and(|extension| extension == "rs");
-    let mut in_tests = name.starts_with("tests") || name.contains("/tests/");
+    let mut in_tests = name.starts_with("tests") || name.contains("/tests/") || name.ends_with("/tests.rs");
     for (index, line) in text.lines().enumerate() {
         in_tests |= line.contains("#[cfg(test)]");
         let place = || format!("{name}:{}", index + 1);

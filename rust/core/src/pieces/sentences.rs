@@ -173,7 +173,8 @@ impl Prose<'_> {
         let (before, after) = (self.text[start..end].trim_end(), self.text[end..].trim_start());
         let Some(next) = after.chars().next() else { return false };
         let parted = start + before.len() < end || after.len() < self.text.len() - end;
-        let before = match links.ending_at(start + before.len()) {
+        // A link that ends where the sentence starts is no part of it.
+        let before = match links.ending_at(start + before.len()).filter(|link| link.text_end > start) {
             Some(link) => self.text[start..link.text_end].trim_end(),
             None => before,
         };
