@@ -190,8 +190,8 @@ class Highlighter:
           found on page `p`; ``"each"`` asks query `i` of page `i`; ``"auto"`` is ``"each"`` where there are lists of both,
           else ``"all"``.
         - `fuse`: one answer to all queries: a sentence is worth what it is to the query that it answers best.
-        - `lexical`: how much words count, from 0.0 (the cosine alone) to 1.0 (words alone); ``"auto"`` is a half, and more
-          where the model's tokenizer does not know the page's script.
+        - `lexical`: how much words count, from 0.0 (the cosine alone) to 1.0 (words alone); ``"auto"`` is a half, more where
+          the model's tokenizer does not know the page's script, and less where hardly a word of the query is on any page.
 
         What comes back:
 

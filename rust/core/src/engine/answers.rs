@@ -123,9 +123,10 @@ fn spoken<'open, 'text>(
     let cosine = Scale::of(all.iter().flat_map(|spoken| spoken.cosine), COSINE);
     let own_cosine = Scale::of(all.iter().flat_map(|spoken| spoken.own_cosine), COSINE);
     let lexical = Scale::of(all.iter().flat_map(|spoken| &spoken.lexical), BM25);
+    let found = covered.iter().flatten().flat_map(|covered| &covered.units).copied().reduce(f32::max).unwrap_or(1.0);
     for (spoken, covered) in all.iter_mut().zip(covered) {
         let prepared = &spoken.open.prepared;
-        let weight = question.lexical.weight(prepared.reading.characters_per_token);
+        let weight = question.lexical.weight(prepared.reading.characters_per_token, found);
         let (cosine, lexical) = (cosine.all(spoken.cosine), lexical.all(&spoken.lexical));
         spoken.relevance = if question.grows() {
             // A unit in no window (a step over the length) is like the least of all.

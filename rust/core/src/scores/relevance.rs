@@ -20,7 +20,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// How much words count against meaning.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Lexical {
-    /// By the page: half, and more the less the model's tokenizer knows the page's script.
+    /// By the page and the query: half, more the less the model's tokenizer knows the page's script, and less where hardly a
+    /// word of the query is on any page.
     Auto,
     /// From 0, the cosine alone, to 1, the words alone.
     Weight(f32),
@@ -80,6 +81,8 @@ const SENTENCE: f32 = 8.0;
 const PARAGRAPH: f32 = 2.0;
 /// How much wider the relevance of the best sentences spreads than that of the best windows.
 const SPREAD: f32 = 1.4;
+/// How much of a query the best sentence covers at least where its words are to be trusted.
+const FOUND: f32 = 0.3;
 /// The part of its meaning that a unit says itself where units were encoded too.
 const OWN: f32 = 1.0 / 3.0;
 
@@ -160,7 +163,7 @@ impl Lexical {
     /// The weight for titles: most are names, which a model knows as well or as badly in any script.
     #[must_use]
     pub fn weight_of_names(self) -> f32 {
-        self.weight(f32::INFINITY)
+        self.weight(f32::INFINITY, 1.0)
     }
 
     /// Whether the words of a page have to be read.
@@ -168,15 +171,21 @@ impl Lexical {
         self != Self::Weight(0.0)
     }
 
-    /// The weight for a page of which the tokenizer made tokens of so many characters.
+    /// The weight for a page of which the tokenizer made tokens of so many characters, and for a query of which the best
+    /// sentence of all pages covers so much.
     ///
-    /// Where it knows the script a token has three to five characters; where it does not, nearly every letter is its own
-    /// token (or unknown), and the vectors say little.
+    /// Where the tokenizer knows the script a token has three to five characters; where it does not, nearly every letter is its
+    /// own token (or unknown), and the vectors say little. Where it does, and hardly a word of the query is on any page (a
+    /// paraphrase, another language, typos), the words that are there say little.
     #[must_use]
-    pub fn weight(self, characters_per_token: f32) -> f32 {
+    pub fn weight(self, characters_per_token: f32, covered: f32) -> f32 {
         match self {
             Self::Weight(weight) => weight,
-            Self::Auto => 0.5 + 0.3 * ((2.2 - characters_per_token) / 0.8).clamp(0.0, 1.0),
+            Self::Auto => {
+                let unknown = ((2.2 - characters_per_token) / 0.8).clamp(0.0, 1.0);
+                let found = (covered / FOUND).clamp(0.5, 1.0);
+                (0.5 + 0.3 * unknown) * (1.0 - (1.0 - found) * (1.0 - unknown))
+            }
         }
     }
 }
@@ -213,9 +222,12 @@ mod tests {
     }
 
     #[test]
-    fn words_count_more_where_the_tokenizer_does_not_know_the_script() {
-        assert!((Lexical::Auto.weight(4.0) - 0.5).abs() < 1e-6);
-        assert!((Lexical::Auto.weight(1.1) - 0.8).abs() < 1e-6);
-        assert!((Lexical::Weight(0.25).weight(1.1) - 0.25).abs() < 1e-6);
+    fn words_count_more_where_the_script_is_not_known_and_less_where_they_are_not_there() {
+        assert!((Lexical::Auto.weight(4.0, 1.0) - 0.5).abs() < 1e-6);
+        assert!((Lexical::Auto.weight(1.1, 1.0) - 0.8).abs() < 1e-6);
+        assert!((Lexical::Auto.weight(1.1, 0.0) - 0.8).abs() < 1e-6);
+        assert!((Lexical::Auto.weight(4.0, 0.15) - 0.25).abs() < 1e-6);
+        assert!((Lexical::Auto.weight(4.0, 0.0) - 0.25).abs() < 1e-6);
+        assert!((Lexical::Weight(0.25).weight(1.1, 0.0) - 0.25).abs() < 1e-6);
     }
 }
