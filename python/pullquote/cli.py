@@ -121,7 +121,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--model", help="a model's directory (default: the embedded all-MiniLM-L6-v2)")
         command.add_argument("--device", action="append", help="cpu, cuda:0, ...; may be repeated (default: auto)")
         command.add_argument(
-            "--dtype", default="auto", help="float32, bfloat16, float16 or auto (default: %(default)s)"
+            "--dtype", default="auto", help="float32, bfloat16, float16, int8 or auto (default: %(default)s)"
         )
         command.add_argument("--threads", type=int, help="for text and for a CPU device (default: all cores)")
     return parser

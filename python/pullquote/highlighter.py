@@ -111,8 +111,9 @@ class Highlighter:
       TorchScript module); `None` is the embedded all-MiniLM-L6-v2.
     - `devices`: ``"auto"`` (all CUDA devices, or the CPU), ``"cpu"``, ``["cuda:0", "cuda:1"]``; ``["cpu:0", "cpu:1"]`` are
       logical devices that share the cores.
-    - `dtype`: ``"float32"``, ``"bfloat16"``, ``"float16"`` or ``"auto"`` (float16 on CUDA; on a CPU bfloat16 where it has it
-      in hardware, else float32).
+    - `dtype`: ``"float32"``, ``"bfloat16"``, ``"float16"``, ``"int8"`` or ``"auto"`` (float16 on CUDA; on a CPU bfloat16
+      where it has it in hardware, else float32). int8 is the fastest on a CPU, and only there: its vectors have a cosine
+      of more than 0.995 to those in float32, where bfloat16 has more than 0.9995.
     - `threads`: how many threads the text work and a CPU device may each use; `None` is one for each core this process
       may run on, at most 32.
     - `cache_bytes`: what was read of pages, with their vectors, is kept in at most so much memory, so that another query on

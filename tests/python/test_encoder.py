@@ -55,13 +55,20 @@ def test_float32_is_sentence_transformers_to_1e_5(
     assert np.abs(vectors - reference).max() < 1e-5
 
 
-@pytest.mark.parametrize(("dtype", "least"), [("bfloat16", 0.9995), ("float16", 0.99999)])
-def test_half_precision_keeps_the_direction(
+@pytest.mark.parametrize(("dtype", "least"), [("bfloat16", 0.9995), ("float16", 0.99999), ("int8", 0.995)])
+def test_lower_precision_keeps_the_direction(
     pieces: list[str], reference: NDArray[np.float32], dtype: str, least: float
 ) -> None:
-    with Highlighter(devices="cpu", dtype=dtype) as half:
-        assert half.dtype == dtype
-        assert cosine(half.embed(pieces), reference).min() > least
+    with Highlighter(devices="cpu", dtype=dtype) as lower:
+        assert lower.dtype == dtype
+        assert cosine(lower.embed(pieces), reference).min() > least
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
+def test_a_piece_has_the_same_vector_in_any_company(pieces: list[str], dtype: str) -> None:
+    with Highlighter(devices="cpu", dtype=dtype) as lower:
+        together = lower.embed(pieces[:40])
+        assert np.array_equal(together, np.concatenate([lower.embed([piece]) for piece in pieces[:40]]))
 
 
 def test_logical_devices_agree_with_one(pieces: list[str], reference: NDArray[np.float32]) -> None:

@@ -1,23 +1,25 @@
 //! BERT and its relatives: token ids to token vectors.
 //!
 //! `RoBERTa`, `XLM-R` and `CamemBERT` compute the same; only their position table starts behind the padding id. There are two
-//! versions: over [`Packed`] rows, for the CPU, and over [`Padded`] ones, for graphics cards. The second is the plain
-//! one, and the first is tested against it.
+//! versions: over [`Packed`] rows, for the CPU, and over [`Padded`] ones, for graphics cards. The second, without the
+//! [`Means`] that a CPU may have, is the plain one, and all others are tested against it.
 //!
 //! Three things are done once, at loading, in float32: the token type's vector is added to the position table (there is
 //! only type 0), queries are scaled by the root of the head's width, and queries, keys and values share one matrix.
 
 use pullquote_core::error::{Error, ErrorKind, Result};
-use pullquote_core::model::{Model, is_roberta};
-use serde_json::Value;
+use pullquote_core::model::Model;
 use tch::{Device, Kind, Tensor};
 
+use crate::devices::Precision;
 use crate::failure::{TorchResult, torch_failed};
 use crate::layout::{Group, Packed, Padded};
+use crate::linear::Linear;
+use crate::means::{Allowed, Means};
+use crate::norm::Norm;
+use crate::operators::Fused;
+use crate::shape::Shape;
 use crate::weights::{ANY, Weights};
-
-/// What `model_type` may be.
-pub const KNOWN: [&str; 4] = ["bert", "roberta", "xlm-roberta", "camembert"];
 
 /// Rows up to this length are attended to with plain operators.
 const SHORT: i64 = 128;
@@ -31,25 +33,7 @@ pub struct Bert {
     norm: Norm,
     layers: Vec<Layer>,
     shape: Shape,
-}
-
-/// The numbers of `config.json`.
-#[derive(Clone, Copy, Debug)]
-struct Shape {
-    hidden: i64,
-    intermediate: i64,
-    heads: i64,
-    layers: i64,
-    epsilon: f64,
-    activation: Activation,
-    first_position: i64,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Activation {
-    Gelu,
-    GeluTanh,
-    Relu,
+    means: Means,
 }
 
 #[derive(Debug)]
@@ -62,35 +46,22 @@ struct Layer {
     norm: Norm,
 }
 
-#[derive(Debug)]
-struct Linear {
-    weight: Tensor,
-    bias: Tensor,
-}
-
-#[derive(Debug)]
-struct Norm {
-    weight: Tensor,
-    bias: Tensor,
-    width: i64,
-    epsilon: f64,
-}
-
 impl Bert {
     /// Loads a model onto a device.
     ///
     /// # Errors
     /// [`ErrorKind::UnsupportedModel`] where the architecture is another, [`ErrorKind::InvalidModel`] and
     /// [`ErrorKind::ModelNotFound`] where the weights are not what `config.json` says.
-    pub fn load(model: &Model, device: Device, kind: Kind) -> Result<Self> {
+    pub fn load(model: &Model, device: Device, precision: Precision, allowed: Allowed) -> Result<Self> {
         let shape = Shape::read(model)?;
-        let mut loader = Loader { weights: Weights::read(&model.directory)?, device, kind };
+        let means = Means::find(device, precision, &shape, allowed);
+        let mut loader = Loader { weights: Weights::read(&model.directory)?, device, means, reach: None };
         let hidden = shape.hidden;
         let words = loader.take("embeddings.word_embeddings.weight", &[ANY, hidden])?;
         let positions = loader.positions(model, &shape)?;
         let norm = loader.norm("embeddings.LayerNorm", &shape)?;
         let layers = (0..shape.layers).map(|layer| loader.layer(layer, &shape)).collect::<Result<_>>()?;
-        Ok(Self { words: loader.place(&words)?, positions, norm, layers, shape })
+        Ok(Self { words: loader.place(&words)?, positions, norm, layers, shape, means })
     }
 
     /// Values in a token's vector.
@@ -111,10 +82,10 @@ impl Bert {
     /// Where torch has no memory.
     pub fn forward_packed(&self, batch: &Packed) -> TorchResult<Tensor> {
         let positions = self.positions.f_index_select(0, &batch.positions)?;
-        let mut hidden = self.words.f_index_select(0, &batch.ids)?;
-        let _ = hidden.f_add_(&positions)?;
-        self.layers.iter().try_fold(self.norm.apply(&hidden)?, |hidden, layer| {
-            layer.apply(&hidden, self.shape.activation, |mixed| self.attend_packed(mixed, &batch.groups))
+        let words = self.words.f_index_select(0, &batch.ids)?;
+        let hidden = self.norm.apply_to_sum(words, &positions, self.means.kernels)?;
+        self.layers.iter().try_fold(hidden, |hidden, layer| {
+            self.apply(layer, &hidden, |mixed| self.attend_packed(mixed, &batch.groups))
         })
     }
 
@@ -126,16 +97,36 @@ impl Bert {
         let (rows, longest) = batch.ids.size2()?;
         let positions = self.positions.f_narrow(0, 0, longest)?;
         let words = self.words.f_index_select(0, &batch.ids.f_view(-1)?)?;
-        let hidden = words.f_view([rows, longest, self.shape.hidden])?.f_add(&positions)?;
+        let words = words.f_view([rows, longest, self.shape.hidden])?;
+        let positions = positions.f_expand_as(&words)?.f_contiguous()?;
+        let hidden = self.norm.apply_to_sum(words, &positions, self.means.kernels)?;
         // [rows, 1, 1, longest]: the same for all heads and all queries.
         let mask = batch.mask.as_ref().map(|mask| mask.f_view([rows, 1, 1, longest])).transpose()?;
-        self.layers.iter().try_fold(self.norm.apply(&hidden)?, |hidden, layer| {
-            layer.apply(&hidden, self.shape.activation, |mixed| self.attend(mixed, rows, longest, mask.as_ref()))
+        self.layers.iter().try_fold(hidden, |hidden, layer| {
+            self.apply(layer, &hidden, |mixed| self.attend(mixed, rows, longest, mask.as_ref()))
         })
+    }
+
+    fn apply(
+        &self,
+        layer: &Layer,
+        hidden: &Tensor,
+        attend: impl Fn(&Tensor) -> TorchResult<Tensor>,
+    ) -> TorchResult<Tensor> {
+        let kernels = self.means.kernels;
+        let mixed = layer.query_key_value.apply(hidden, Fused::Nothing)?;
+        let context = layer.context.apply(&attend(&mixed)?, Fused::Nothing)?;
+        let context = layer.context_norm.apply_to_sum(context, hidden, kernels)?;
+        let wide = layer.up.apply(&context, self.shape.activation)?;
+        let out = layer.down.apply(&wide, Fused::Nothing)?;
+        layer.norm.apply_to_sum(out, &context, kernels)
     }
 
     /// Attention within each group of equally long rows: no padding, no mask.
     fn attend_packed(&self, mixed: &Tensor, groups: &[Group]) -> TorchResult<Tensor> {
+        if let Some(kernels) = self.means.kernels {
+            return kernels.attend(mixed, groups, self.shape.heads);
+        }
         let attend = |group: &Group| {
             let own = mixed.f_narrow(0, group.start, group.tokens())?;
             self.attend(&own, group.rows, group.length, None)?.f_view([group.tokens(), self.shape.hidden])
@@ -166,122 +157,13 @@ impl Bert {
     }
 }
 
-impl Shape {
-    fn read(model: &Model) -> Result<Self> {
-        let config = &model.config;
-        let unsupported = |what: String| {
-            let path = model.file("config.json");
-            Error::new(ErrorKind::UnsupportedModel, format!("{}: {what}", path.display()))
-        };
-        if !KNOWN.contains(&model.model_type.as_str()) {
-            let known = KNOWN.join(", ");
-            let found = &model.model_type;
-            return Err(unsupported(format!(
-                "model_type {found:?} is not known; known are {known}, or any TorchScript module saved as model.pt"
-            )));
-        }
-        let activation = match text(config, "hidden_act").unwrap_or("gelu") {
-            "gelu" => Activation::Gelu,
-            "gelu_new" | "gelu_pytorch_tanh" => Activation::GeluTanh,
-            "relu" => Activation::Relu,
-            other => {
-                let known = "gelu, gelu_new, gelu_pytorch_tanh and relu";
-                return Err(unsupported(format!("hidden_act {other:?} is not known; known are {known}")));
-            }
-        };
-        match text(config, "position_embedding_type").unwrap_or("absolute") {
-            "absolute" => {}
-            other => {
-                return Err(unsupported(format!("position_embedding_type {other:?} is not known; known is absolute")));
-            }
-        }
-        if config.get("is_decoder").and_then(Value::as_bool) == Some(true) {
-            return Err(unsupported("is_decoder true is not known; known are encoders".to_owned()));
-        }
-        let shape = Self {
-            hidden: count(model, "hidden_size")?,
-            intermediate: count(model, "intermediate_size")?,
-            heads: count(model, "num_attention_heads")?,
-            layers: count(model, "num_hidden_layers")?,
-            epsilon: config.get("layer_norm_eps").and_then(Value::as_f64).unwrap_or(1e-12),
-            activation,
-            first_position: if is_roberta(&model.model_type) {
-                config.get("pad_token_id").and_then(Value::as_u64).map_or(1, u64_to_i64) + 1
-            } else {
-                0
-            },
-        };
-        if shape.hidden % shape.heads != 0 {
-            let Self { hidden, heads, .. } = shape;
-            let path = model.file("config.json");
-            let message =
-                format!("{}: hidden_size {hidden} is no multiple of num_attention_heads {heads}", path.display());
-            return Err(Error::new(ErrorKind::InvalidModel, message));
-        }
-        Ok(shape)
-    }
-}
-
-fn text<'config>(config: &'config Value, key: &str) -> Option<&'config str> {
-    config.get(key).and_then(Value::as_str)
-}
-
-/// A number of `config.json` that must be there; the bound keeps products of two of them within `i64`.
-fn count(model: &Model, key: &str) -> Result<i64> {
-    let found = model.config.get(key);
-    found.and_then(Value::as_i64).filter(|number| (1..1 << 24).contains(number)).ok_or_else(|| {
-        let found = found.map_or_else(|| "missing".to_owned(), Value::to_string);
-        let path = model.file("config.json");
-        Error::new(
-            ErrorKind::InvalidModel,
-            format!("{}: {key} is {found}; expected a whole number from 1", path.display()),
-        )
-    })
-}
-
-fn u64_to_i64(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX - 1)
-}
-
-impl Layer {
-    fn apply(
-        &self,
-        hidden: &Tensor,
-        activation: Activation,
-        attend: impl Fn(&Tensor) -> TorchResult<Tensor>,
-    ) -> TorchResult<Tensor> {
-        let mut context = self.context.apply(&attend(&self.query_key_value.apply(hidden)?)?)?;
-        let _ = context.f_add_(hidden)?;
-        let context = self.context_norm.apply(&context)?;
-        let mut wide = self.up.apply(&context)?;
-        let _ = match activation {
-            Activation::Gelu => wide.f_gelu_("none")?,
-            Activation::GeluTanh => wide.f_gelu_("tanh")?,
-            Activation::Relu => wide.f_relu_()?,
-        };
-        let mut out = self.down.apply(&wide)?;
-        let _ = out.f_add_(&context)?;
-        self.norm.apply(&out)
-    }
-}
-
-impl Linear {
-    fn apply(&self, input: &Tensor) -> TorchResult<Tensor> {
-        input.f_linear(&self.weight, Some(&self.bias))
-    }
-}
-
-impl Norm {
-    fn apply(&self, input: &Tensor) -> TorchResult<Tensor> {
-        input.f_layer_norm(self.width, Some(&self.weight), Some(&self.bias), self.epsilon, false)
-    }
-}
-
 /// Takes weights, checks them, and brings them to the device.
 struct Loader {
     weights: Weights,
     device: Device,
-    kind: Kind,
+    means: Means,
+    /// How large each channel of the last norm that was loaded may become, `float32 [hidden]`.
+    reach: Option<Tensor>,
 }
 
 impl Loader {
@@ -294,7 +176,7 @@ impl Loader {
     /// To the device, in the type to compute in.
     fn place(&self, tensor: &Tensor) -> Result<Tensor> {
         tensor
-            .f_to_device_(self.device, self.kind, false, false)
+            .f_to_device_(self.device, self.means.kind, false, false)
             .and_then(|tensor| tensor.f_contiguous())
             .map_err(|error| self.failed(&error))
     }
@@ -326,6 +208,7 @@ impl Loader {
     fn layer(&mut self, index: i64, shape: &Shape) -> Result<Layer> {
         let name = |part: &str| format!("encoder.layer.{index}.{part}");
         let (hidden, intermediate) = (shape.hidden, shape.intermediate);
+        // In the order of computing: what feeds a layer is loaded before it.
         Ok(Layer {
             query_key_value: self.query_key_value(&name("attention.self"), shape)?,
             context: self.linear(&name("attention.output.dense"), hidden, hidden)?,
@@ -355,18 +238,30 @@ impl Loader {
         }
         let weight = Tensor::f_cat(&weights, 0).map_err(|error| self.failed(&error))?;
         let bias = Tensor::f_cat(&biases, 0).map_err(|error| self.failed(&error))?;
-        Ok(Linear { weight: self.place(&weight)?, bias: self.place(&bias)? })
+        self.build(&weight, &bias)
     }
 
     fn linear(&mut self, name: &str, outputs: i64, inputs: i64) -> Result<Linear> {
         let weight = self.take(&format!("{name}.weight"), &[outputs, inputs])?;
         let bias = self.take(&format!("{name}.bias"), &[outputs])?;
-        Ok(Linear { weight: self.place(&weight)?, bias: self.place(&bias)? })
+        self.build(&weight, &bias)
+    }
+
+    /// A layer whose input is the last norm that was loaded, or something else if a layer stands between.
+    fn build(&mut self, weight: &Tensor, bias: &Tensor) -> Result<Linear> {
+        let reach = self.reach.take();
+        if self.device == Device::Cpu {
+            return Linear::new(weight, bias, reach.as_ref(), self.means).map_err(|error| self.failed(&error));
+        }
+        Ok(Linear::plain(self.place(weight)?, self.place(bias)?))
     }
 
     fn norm(&mut self, name: &str, shape: &Shape) -> Result<Norm> {
         let weight = self.take(&format!("{name}.weight"), &[shape.hidden])?;
         let bias = self.take(&format!("{name}.bias"), &[shape.hidden])?;
+        // Normal values seldom lie beyond three.
+        let reach = weight.f_abs().and_then(|weight| weight.f_mul_scalar(3)?.f_add(&bias.f_abs()?));
+        self.reach = Some(reach.map_err(|error| self.failed(&error))?);
         let (weight, bias) = (self.place(&weight)?, self.place(&bias)?);
         Ok(Norm { weight, bias, width: shape.hidden, epsilon: shape.epsilon })
     }

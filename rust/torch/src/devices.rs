@@ -1,4 +1,4 @@
-//! Devices and number types, from the names people write.
+//! Devices and precisions, from the names people write.
 //!
 //! Everything is checked here, once: what comes out exists. What this machine has is asked for only where a name needs
 //! it, because asking for CUDA may load drivers.
@@ -124,45 +124,100 @@ fn available_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS)
 }
 
-/// The number type to compute in, where the name says it; nothing for `auto`.
-///
-/// # Errors
-/// [`ErrorKind::InvalidArgument`] for any other name.
-pub fn parse_dtype(name: &str) -> Result<Option<Kind>> {
-    match name {
-        "auto" => Ok(None),
-        "float32" => Ok(Some(Kind::Float)),
-        "bfloat16" => Ok(Some(Kind::BFloat16)),
-        "float16" => Ok(Some(Kind::Half)),
-        _ => Err(Error::new(
-            ErrorKind::InvalidArgument,
-            format!("unknown dtype {name:?}; expected \"auto\", \"float32\", \"bfloat16\" or \"float16\""),
-        )),
-    }
+/// The numbers that a model computes with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// Exact: what others are measured by.
+    Float32,
+    /// The fastest with good vectors, on processors that have it.
+    BFloat16,
+    /// The same on graphics cards.
+    Float16,
+    /// Linear layers in bytes, on CPUs only.
+    Int8,
 }
 
-/// The name of a number type.
-#[must_use]
-pub fn dtype_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::BFloat16 => "bfloat16",
-        Kind::Half => "float16",
-        _ => "float32",
+impl Precision {
+    /// The one with this name; nothing for `auto`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for any other name.
+    pub fn parse(name: &str) -> Result<Option<Self>> {
+        match name {
+            "auto" => Ok(None),
+            "float32" => Ok(Some(Self::Float32)),
+            "bfloat16" => Ok(Some(Self::BFloat16)),
+            "float16" => Ok(Some(Self::Float16)),
+            "int8" => Ok(Some(Self::Int8)),
+            _ => Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!(
+                    "unknown dtype {name:?}; expected \"auto\", \"float32\", \"bfloat16\", \"float16\" or \"int8\""
+                ),
+            )),
+        }
     }
-}
 
-/// The fastest number type whose vectors are still good, on this device.
-#[must_use]
-pub fn automatic_dtype(place: &Place) -> Kind {
-    match place {
-        Place::Cuda { .. } => Kind::Half,
-        Place::Cpu { .. } if computes_bfloat16() => Kind::BFloat16,
-        Place::Cpu { .. } => Kind::Float,
+    /// What people write.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Float32 => "float32",
+            Self::BFloat16 => "bfloat16",
+            Self::Float16 => "float16",
+            Self::Int8 => "int8",
+        }
+    }
+
+    /// The type of what goes from layer to layer.
+    #[must_use]
+    pub fn kind(self) -> Kind {
+        match self {
+            Self::Float32 => Kind::Float,
+            Self::Float16 => Kind::Half,
+            Self::Int8 if !computes_bfloat16() => Kind::Float,
+            Self::BFloat16 | Self::Int8 => Kind::BFloat16,
+        }
+    }
+
+    /// What a module that returns this type computes in.
+    #[must_use]
+    pub fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::BFloat16 => Self::BFloat16,
+            Kind::Half => Self::Float16,
+            _ => Self::Float32,
+        }
+    }
+
+    /// The fastest whose vectors are still good, on this device.
+    #[must_use]
+    pub fn automatic(place: &Place) -> Self {
+        match place {
+            Place::Cuda { .. } => Self::Float16,
+            Place::Cpu { .. } if computes_bfloat16() => Self::BFloat16,
+            Place::Cpu { .. } => Self::Float32,
+        }
+    }
+
+    /// Whether a device can compute with them.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for bytes on a graphics card.
+    pub fn check(self, place: &Place) -> Result<()> {
+        match place {
+            Place::Cuda { name, .. } if self == Self::Int8 => Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!("dtype \"int8\" is for CPUs; for device {name:?} use \"float16\" or \"auto\""),
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
 /// Whether the processor multiplies bfloat16 itself; where it does not, float32 is faster. AMX comes with AVX-512 BF16.
-fn computes_bfloat16() -> bool {
+#[must_use]
+pub fn computes_bfloat16() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("avx512bf16");
     #[cfg(target_arch = "aarch64")]

@@ -10,12 +10,13 @@ use std::sync::Arc;
 use pullquote_core::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::model::Model;
-use tch::{Device, Kind};
+use tch::Device;
 
 use crate::cpu::CpuDevice;
 use crate::cuda::CudaDevice;
-use crate::devices::{Place, automatic_dtype, dtype_name, parse_devices, parse_dtype};
+use crate::devices::{Place, Precision, parse_devices};
 use crate::failure::panic_message;
+use crate::means::Allowed;
 use crate::network::Network;
 use crate::script::FILE;
 use crate::threads::compute_alone;
@@ -52,9 +53,9 @@ impl TorchEncoder {
         let load = || {
             // So that loading starts no threads in the host's name, which would make its forks unsafe.
             compute_alone();
-            let dtype = parse_dtype(dtype)?;
+            let precision = Precision::parse(dtype)?;
             let places = parse_devices(devices, threads, &cuda_devices)?;
-            tch::no_grad(|| Self::load_onto(&Model::read(directory)?, &places, dtype))
+            tch::no_grad(|| Self::load_onto(&Model::read(directory)?, &places, precision))
         };
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().name("pullquote-load".to_owned()).spawn_scoped(scope, load);
@@ -66,12 +67,13 @@ impl TorchEncoder {
         })
     }
 
-    fn load_onto(model: &Model, places: &[Place], dtype: Option<Kind>) -> Result<Self> {
-        let kind = dtype.unwrap_or_else(|| places.first().map_or(Kind::Float, automatic_dtype));
+    fn load_onto(model: &Model, places: &[Place], asked: Option<Precision>) -> Result<Self> {
+        let precision = asked.or_else(|| places.first().map(Precision::automatic)).unwrap_or(Precision::Float32);
         let mut networks: Vec<(Device, Arc<Network>)> = Vec::new();
         let mut devices = Vec::with_capacity(places.len());
         let mut specs = Vec::with_capacity(places.len());
         for place in places {
+            precision.check(place)?;
             let device = match place {
                 Place::Cpu { .. } => Device::Cpu,
                 Place::Cuda { index, .. } => Device::Cuda(*index),
@@ -79,7 +81,7 @@ impl TorchEncoder {
             let network = if let Some((_, network)) = networks.iter().find(|(known, _)| *known == device) {
                 Arc::clone(network)
             } else {
-                let network = Arc::new(Network::load(model, device, kind)?);
+                let network = Arc::new(Network::load(model, device, precision, Allowed::ALL)?);
                 networks.push((device, Arc::clone(&network)));
                 network
             };
@@ -90,10 +92,10 @@ impl TorchEncoder {
         let Some((_, network)) = networks.first() else {
             return Err(Error::new(ErrorKind::InvalidArgument, "no devices; name at least one, or \"auto\""));
         };
-        let found = dtype_name(network.kind());
-        if dtype.is_some() && found != dtype_name(kind) {
+        let found = network.precision().name();
+        if asked.is_some() && network.precision() != precision {
             let path = model.file(FILE);
-            let asked = dtype_name(kind);
+            let asked = precision.name();
             let message = format!(
                 "{}: it was exported in {found} and cannot compute in {asked}; use dtype \"auto\"",
                 path.display()

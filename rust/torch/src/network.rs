@@ -9,8 +9,10 @@ use pullquote_core::model::{Model, Pooling};
 use tch::{Device, Kind, Tensor};
 
 use crate::bert::Bert;
+use crate::devices::Precision;
 use crate::failure::TorchResult;
 use crate::layout::{Packed, Padded};
+use crate::means::Allowed;
 use crate::pooling::{normalize, pool, pool_padded};
 use crate::script::{FILE, Script};
 use crate::weights::{INDEX, WHOLE};
@@ -23,7 +25,7 @@ pub struct Network {
     pooling: Pooling,
     normalize: bool,
     vocabulary: usize,
-    kind: Kind,
+    precision: Precision,
 }
 
 #[derive(Debug)]
@@ -38,22 +40,22 @@ enum Body {
 unsafe impl Sync for Network {}
 
 impl Network {
-    /// Loads a model onto a device. A module computes in its own type, whatever is asked for; see [`Self::kind`].
+    /// Loads a model onto a device. A module computes in its own type, whatever is asked for; see [`Self::precision`].
     ///
     /// # Errors
     /// Where the model is not there, damaged, or of a kind that is not known.
-    pub fn load(model: &Model, device: Device, kind: Kind) -> Result<Self> {
-        let (body, vocabulary, kind) = if is_script(model) {
+    pub fn load(model: &Model, device: Device, precision: Precision, allowed: Allowed) -> Result<Self> {
+        let (body, vocabulary, precision) = if is_script(model) {
             let script = Script::load(model, device)?;
             // A module does not say how large its table is: without a number in config.json any id may be right.
-            let kind = script.kind();
-            (Body::Script(script), model.vocabulary.unwrap_or(i32::MAX as usize), kind)
+            let precision = Precision::of(script.kind());
+            (Body::Script(script), model.vocabulary.unwrap_or(i32::MAX as usize), precision)
         } else {
-            let bert = Bert::load(model, device, kind)?;
+            let bert = Bert::load(model, device, precision, allowed)?;
             let vocabulary = usize::try_from(bert.vocabulary()).unwrap_or(0);
-            (Body::Bert(bert), vocabulary, kind)
+            (Body::Bert(bert), vocabulary, precision)
         };
-        Ok(Self { body, device, pooling: model.pooling, normalize: model.normalize, vocabulary, kind })
+        Ok(Self { body, device, pooling: model.pooling, normalize: model.normalize, vocabulary, precision })
     }
 
     /// Values in a vector.
@@ -72,10 +74,10 @@ impl Network {
         self.vocabulary
     }
 
-    /// The type it computes in.
+    /// What it computes in.
     #[must_use]
-    pub fn kind(&self) -> Kind {
-        self.kind
+    pub fn precision(&self) -> Precision {
+        self.precision
     }
 
     /// The rows of a batch, float32 `[rows, dimension]`, on the device. The batch must have been checked.

@@ -101,11 +101,11 @@ fn damaged_files_are_named() {
 #[test]
 fn types_are_named() {
     let directory = write(&draft("bert"));
-    let error = TorchEncoder::load(directory.path(), &["cpu".to_owned()], "int8", 1).expect_err("there is none");
+    let error = TorchEncoder::load(directory.path(), &["cpu".to_owned()], "int4", 1).expect_err("there is none");
     assert_says(
         &error,
         ErrorKind::InvalidArgument,
-        &["\"int8\"", "\"auto\", \"float32\", \"bfloat16\" or \"float16\""],
+        &["\"int4\"", "\"auto\", \"float32\", \"bfloat16\", \"float16\" or \"int8\""],
     );
 }
 

@@ -5,7 +5,9 @@ mod models;
 use models::{HIDDEN, alone, batch, draft, encode, largest_difference, load, write, write_small_files};
 use pullquote_core::encoder::{Batch, Encoder};
 use pullquote_core::model::Model;
+use pullquote_torch::devices::Precision;
 use pullquote_torch::encoder::TorchEncoder;
+use pullquote_torch::means::Allowed;
 use pullquote_torch::network::{Network, copy_rows};
 use serde_json::json;
 use tch::{CModule, Device, Kind, Tensor};
@@ -29,7 +31,8 @@ fn packed_equals_padded() {
                 draft.config["hidden_act"] = json!(activation);
                 let directory = write(&draft);
                 let model = Model::read(directory.path()).expect("the model is sound");
-                let network = Network::load(&model, Device::Cpu, Kind::Float).expect("the model is sound");
+                let network =
+                    Network::load(&model, Device::Cpu, Precision::Float32, Allowed::ALL).expect("the model is sound");
                 for lengths in [&[7][..], &[5, 5, 5], &[3, 20, 1, 9, 3, 20, 2], &[20, 19, 18, 4, 4, 1]] {
                     let batch = batch(11, lengths);
                     let packed = network.encode_packed(&batch).expect("the batch is sound");

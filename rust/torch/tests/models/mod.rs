@@ -41,39 +41,54 @@ impl ModelDirectory {
     }
 }
 
-/// Weights of two layers, the same in every run; `RoBERTa`'s position table has two rows more.
+/// Sizes of a model with two layers.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    pub hidden: i64,
+    pub intermediate: i64,
+    pub heads: i64,
+    pub longest: i64,
+}
+
+/// A tiny model, whose sizes fill no register of any processor.
 pub fn draft(family: &str) -> Draft {
+    draft_of(family, Sizes { hidden: HIDDEN, intermediate: INTERMEDIATE, heads: 2, longest: LONGEST })
+}
+
+/// Weights of two layers, the same in every run; `RoBERTa`'s position table has two rows more.
+pub fn draft_of(family: &str, sizes: Sizes) -> Draft {
+    let Sizes { hidden, intermediate, heads, longest } = sizes;
     let offset = if family == "bert" { 0 } else { 2 };
     let config = json!({
-        "model_type": family, "hidden_size": HIDDEN, "intermediate_size": INTERMEDIATE, "num_attention_heads": 2,
-        "num_hidden_layers": 2, "vocab_size": VOCABULARY, "max_position_embeddings": LONGEST + offset,
+        "model_type": family, "hidden_size": hidden, "intermediate_size": intermediate, "num_attention_heads": heads,
+        "num_hidden_layers": 2, "vocab_size": VOCABULARY, "max_position_embeddings": longest + offset,
         "pad_token_id": 1, "hidden_act": "gelu", "layer_norm_eps": 1e-12, "type_vocab_size": 2,
     });
     let mut state = 1;
     let mut random = |shape: &[i64]| random_tensor(&mut state, shape);
     let mut tensors = vec![
-        ("embeddings.word_embeddings.weight".to_owned(), random(&[VOCABULARY, HIDDEN])),
-        ("embeddings.position_embeddings.weight".to_owned(), random(&[LONGEST + offset, HIDDEN])),
-        ("embeddings.token_type_embeddings.weight".to_owned(), random(&[2, HIDDEN])),
-        ("embeddings.LayerNorm.weight".to_owned(), random(&[HIDDEN])),
-        ("embeddings.LayerNorm.bias".to_owned(), random(&[HIDDEN])),
+        ("embeddings.word_embeddings.weight".to_owned(), random(&[VOCABULARY, hidden])),
+        ("embeddings.position_embeddings.weight".to_owned(), random(&[longest + offset, hidden])),
+        ("embeddings.token_type_embeddings.weight".to_owned(), random(&[2, hidden])),
+        ("embeddings.LayerNorm.weight".to_owned(), random(&[hidden])),
+        ("embeddings.LayerNorm.bias".to_owned(), random(&[hidden])),
     ];
     for layer in 0..2 {
         let linears = [
-            ("attention.self.query", HIDDEN, HIDDEN),
-            ("attention.self.key", HIDDEN, HIDDEN),
-            ("attention.self.value", HIDDEN, HIDDEN),
-            ("attention.output.dense", HIDDEN, HIDDEN),
-            ("intermediate.dense", INTERMEDIATE, HIDDEN),
-            ("output.dense", HIDDEN, INTERMEDIATE),
+            ("attention.self.query", hidden, hidden),
+            ("attention.self.key", hidden, hidden),
+            ("attention.self.value", hidden, hidden),
+            ("attention.output.dense", hidden, hidden),
+            ("intermediate.dense", intermediate, hidden),
+            ("output.dense", hidden, intermediate),
         ];
         for (name, outputs, inputs) in linears {
             tensors.push((format!("encoder.layer.{layer}.{name}.weight"), random(&[outputs, inputs])));
             tensors.push((format!("encoder.layer.{layer}.{name}.bias"), random(&[outputs])));
         }
         for name in ["attention.output.LayerNorm", "output.LayerNorm"] {
-            tensors.push((format!("encoder.layer.{layer}.{name}.weight"), random(&[HIDDEN])));
-            tensors.push((format!("encoder.layer.{layer}.{name}.bias"), random(&[HIDDEN])));
+            tensors.push((format!("encoder.layer.{layer}.{name}.weight"), random(&[hidden])));
+            tensors.push((format!("encoder.layer.{layer}.{name}.bias"), random(&[hidden])));
         }
     }
     Draft { config, pooling: "mean", tensors }

@@ -1,0 +1,185 @@
+"""The sides of the encoder's measurement: all are given the same rows, and all use all cores.
+
+A side is loaded in a process of its own. The rivals get token ids, in batches of equally long rows, so that they neither
+tokenize nor pad; their pooling is part of the exported graph. pullquote gets texts.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+from transformers import AutoModel
+from transformers.utils.logging import disable_progress_bar
+
+import pullquote
+from bench.cores import cores
+
+Vectors = NDArray[np.float32]
+
+# Of a rival's batch: 8 rows of 64, 4 of 128. ONNX Runtime is slower with more, OpenVINO the same.
+_BATCH_TOKENS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Texts and their token ids, int64 ``[n, length]``, special ones included."""
+
+    texts: list[str]
+    ids: NDArray[np.int64]
+
+    def batches(self) -> list[NDArray[np.int64]]:
+        """Cut the ids into batches of about 512 tokens."""
+        rows = max(1, _BATCH_TOKENS // self.ids.shape[1])
+        return [self.ids[first : first + rows] for first in range(0, len(self.ids), rows)]
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """The model as ONNX, in float32 and with weights in int8."""
+
+    float32: Path
+    int8: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One way to encode: whose it is, in which dtype, and what shares the cores."""
+
+    name: str
+    dtype: str
+    threads: str
+    load: Callable[[Path, Exported], Callable[[Rows], Vectors]]
+
+
+class Pooled(torch.nn.Module):
+    """The transformer with mean pooling and normalization, as one graph."""
+
+    def __init__(self, model: Path) -> None:
+        super().__init__()
+        self.body = AutoModel.from_pretrained(str(model), attn_implementation="eager").eval()
+
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Rows' vectors, float32 ``[n, dimension]``."""
+        hidden = self.body(input_ids=ids, attention_mask=mask).last_hidden_state
+        weights = mask.unsqueeze(-1).to(hidden.dtype)
+        return torch.nn.functional.normalize((hidden * weights).sum(1) / weights.sum(1))
+
+
+def export(model: Path, directory: Path) -> Exported:
+    """Write the model as ONNX, and a copy that ONNX Runtime quantizes dynamically.
+
+    The graph is the plain one: with attention fused by ``onnxruntime.transformers`` both are slower here.
+    """
+    from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415 (a package for this measurement)
+
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    exported = Exported(directory / "float32.onnx", directory / "int8.onnx")
+    ids = torch.full((2, 16), 1000)
+    axes = {name: {0: "rows", 1: "length"} for name in ("ids", "mask")} | {"vectors": {0: "rows"}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            Pooled(model),
+            (ids, torch.ones_like(ids)),
+            str(exported.float32),
+            input_names=["ids", "mask"],
+            output_names=["vectors"],
+            dynamic_axes=axes,
+            opset_version=17,
+            dynamo=False,
+        )
+    quantize_dynamic(str(exported.float32), str(exported.int8), weight_type=QuantType.QInt8)
+    return exported
+
+
+def _pullquote(dtype: str) -> Side:
+    def load(model: Path, _: Exported) -> Callable[[Rows], Vectors]:
+        highlighter = pullquote.Highlighter(model, devices="cpu", dtype=dtype)
+        return lambda rows: highlighter.embed(rows.texts)
+
+    return Side("pullquote", dtype, "one worker for each core", load)
+
+
+def _onnxruntime(dtype: str) -> Side:
+    def load(_: Path, exported: Exported) -> Callable[[Rows], Vectors]:
+        import onnxruntime  # noqa: PLC0415
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        path = exported.int8 if dtype == "int8" else exported.float32
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        return _shared_out(lambda ids: session.run(None, {"ids": ids, "mask": np.ones_like(ids)})[0])
+
+    return Side("onnxruntime", dtype, "one session, run by one thread for each core", load)
+
+
+def _openvino(dtype: str) -> Side:
+    def load(_: Path, exported: Exported) -> Callable[[Rows], Vectors]:
+        import openvino  # noqa: PLC0415
+
+        hint = {"float32": "f32", "bfloat16": "bf16"}[dtype]
+        options = {
+            "INFERENCE_PRECISION_HINT": hint,
+            "PERFORMANCE_HINT": "THROUGHPUT",
+            "NUM_STREAMS": cores(),
+            "INFERENCE_NUM_THREADS": cores(),
+        }
+        compiled = openvino.Core().compile_model(str(exported.float32), "CPU", options)
+
+        def encode(ids: NDArray[np.int64]) -> Vectors:
+            request = compiled.create_infer_request()
+            return np.array(request.infer({"ids": ids, "mask": np.ones_like(ids)})["vectors"])
+
+        return _shared_out(encode)
+
+    return Side("openvino", dtype, "one stream for each core", load)
+
+
+def _shared_out(encode: Callable[[NDArray[np.int64]], Vectors]) -> Callable[[Rows], Vectors]:
+    """Give batches to one thread for each core: faster than one batch on all cores, for all rivals."""
+    pool = ThreadPoolExecutor(cores())
+    return lambda rows: np.concatenate(list(pool.map(encode, rows.batches())))
+
+
+def _sentence_transformers() -> Side:
+    def load(model: Path, _: Exported) -> Callable[[Rows], Vectors]:
+        disable_progress_bar()  # type: ignore[no-untyped-call]
+        network = SentenceTransformer(str(model), device="cpu").eval()
+        return lambda rows: np.asarray(
+            network.encode(rows.texts, batch_size=32, normalize_embeddings=True, show_progress_bar=False)
+        )
+
+    return Side("sentence-transformers", "float32", "as installed: torch's threads on one batch", load)
+
+
+def sides() -> dict[str, Side]:
+    """All sides, by name and dtype."""
+    every = [_pullquote(dtype) for dtype in ("float32", "bfloat16", "int8")]
+    every += [_onnxruntime("float32"), _onnxruntime("int8"), _openvino("float32"), _openvino("bfloat16")]
+    every.append(_sentence_transformers())
+    return {f"{side.name} {side.dtype}": side for side in every}
+
+
+# The side of this process, if it is one that was started for a side.
+_loaded: list[Callable[[Rows], Vectors]] = []
+
+
+def load(name: str, model: Path, exported: Exported) -> None:
+    """Load a side into this process."""
+    _loaded.append(sides()[name].load(model, exported))
+
+
+def run(rows: Rows) -> tuple[float, Vectors]:
+    """Encode the rows with this process' side: seconds and vectors, of length one."""
+    start = time.perf_counter()
+    vectors = _loaded[0](rows)
+    return time.perf_counter() - start, vectors

@@ -1,0 +1,253 @@
+//! What stands between a transformer's linear layers, written for processors with AVX-512 and its bfloat16 instructions:
+//! attention, the layer norm of a sum, and the ways to bytes and back.
+//!
+//! torch's own operators compute the same, in more passes over memory; they are what other processors run, and what these
+//! are tested against. Everything here runs on the calling thread and depends on one row of the batch at a time.
+
+#[cfg(target_arch = "x86_64")]
+mod attention;
+#[cfg(target_arch = "x86_64")]
+mod lanes;
+#[cfg(target_arch = "x86_64")]
+mod rows;
+
+use tch::Tensor;
+
+/// Rows as bytes: `value · smoothing = (byte - zero) · scale`.
+#[derive(Debug)]
+pub struct Bytes {
+    /// `uint8 [rows, width]`.
+    pub values: Tensor,
+    /// `float32 [rows, 1]`.
+    pub scales: Tensor,
+    /// `float32 [rows, 1]`: whole numbers.
+    pub zeros: Tensor,
+}
+
+/// The numbers that make products of bytes results of a layer, all `float32 [outputs]`.
+#[derive(Debug)]
+pub struct Results {
+    /// The products of a row of ones.
+    pub columns: Tensor,
+    /// What is added at the end.
+    pub bias: Tensor,
+}
+
+/// Proof that this processor has the instructions, and that a model's sizes fill its registers.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernels {
+    #[cfg(target_arch = "x86_64")]
+    narrow: bool,
+    #[cfg(not(target_arch = "x86_64"))]
+    never: std::convert::Infallible,
+}
+
+#[cfg(target_arch = "x86_64")]
+mod present {
+    use std::slice::{from_raw_parts, from_raw_parts_mut};
+
+    use tch::{Device, Kind, TchError, Tensor};
+
+    use super::attention::{Sizes, attend, fits};
+    use super::lanes::{Element, LANES, Narrow};
+    use super::{Bytes, Kernels, Results, rows};
+    use crate::failure::TorchResult;
+    use crate::layout::Group;
+    use crate::norm::Norm;
+    use crate::operators::Fused;
+    use crate::shape::Shape;
+
+    impl Kernels {
+        /// The kernels for a model with activations of this type, unless the processor or the sizes do not fit.
+        #[must_use]
+        pub fn for_model(kind: Kind, shape: &Shape) -> Option<Self> {
+            let features = is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512bf16");
+            let whole = |width: i64| usize::try_from(width).is_ok_and(|width| width.is_multiple_of(LANES));
+            let width = usize::try_from(shape.hidden / shape.heads).unwrap_or(0);
+            let narrow = match kind {
+                Kind::Float if fits::<f32>(width) => false,
+                Kind::BFloat16 if fits::<Narrow>(width) => true,
+                _ => return None,
+            };
+            (features && whole(shape.hidden) && whole(shape.intermediate)).then_some(Self { narrow })
+        }
+
+        /// Attention within each group, from `[tokens, 3 · hidden]` to `[tokens, hidden]`; queries come scaled.
+        ///
+        /// # Errors
+        /// Where torch has no memory.
+        pub fn attend(self, mixed: &Tensor, groups: &[Group], heads: i64) -> TorchResult<Tensor> {
+            if self.narrow {
+                attend_groups::<Narrow>(mixed, groups, heads)
+            } else {
+                attend_groups::<f32>(mixed, groups, heads)
+            }
+        }
+
+        /// The layer norm of `rows + residual`, in the place of the rows, which nobody else may have.
+        ///
+        /// # Errors
+        /// Where types or shapes do not fit.
+        pub fn add_norm(self, rows: &mut Tensor, residual: &Tensor, norm: &Norm) -> TorchResult<()> {
+            if self.narrow { add_norm::<Narrow>(rows, residual, norm) } else { add_norm::<f32>(rows, residual, norm) }
+        }
+
+        /// Rows `[rows, width]` times `smoothing` `[width]` as bytes.
+        ///
+        /// # Errors
+        /// Where torch has no memory.
+        pub fn quantize(self, input: &Tensor, smoothing: &Tensor) -> TorchResult<Bytes> {
+            if self.narrow { quantize::<Narrow>(input, smoothing) } else { quantize::<f32>(input, smoothing) }
+        }
+
+        /// Products `[rows, outputs]` of bytes as results of a layer, in the activations' type.
+        ///
+        /// # Errors
+        /// Where torch has no memory.
+        pub fn finish(self, products: &Tensor, bytes: &Bytes, results: &Results, fused: Fused) -> TorchResult<Tensor> {
+            if self.narrow {
+                finish::<Narrow>(products, bytes, results, fused)
+            } else {
+                finish::<f32>(products, bytes, results, fused)
+            }
+        }
+    }
+
+    // What follows is called by `Kernels` alone, which exists only where its features were detected.
+
+    fn attend_groups<E: Element>(mixed: &Tensor, groups: &[Group], heads: i64) -> TorchResult<Tensor> {
+        let (tokens, triple) = mixed.size2()?;
+        let mut context = Tensor::f_empty([tokens, triple / 3], (E::KIND, Device::Cpu))?;
+        let (heads, triple) = (size(heads)?, size(triple)?);
+        let mixed = read::<E>(mixed)?;
+        let places = write::<E>(&mut context)?;
+        for group in groups {
+            let (start, end) = (size(group.start)?, size(group.start + group.tokens())?);
+            let sizes = Sizes { length: size(group.length)?, heads, width: triple / 3 / heads };
+            let (mixed, places) =
+                (&mixed[start * triple..end * triple], &mut places[start * triple / 3..end * triple / 3]);
+            // SAFETY: the features were detected.
+            unsafe { attend(mixed, places, sizes) };
+        }
+        Ok(context)
+    }
+
+    fn add_norm<E: Element>(rows: &mut Tensor, residual: &Tensor, norm: &Norm) -> TorchResult<()> {
+        // An epsilon is a small number.
+        #[allow(clippy::cast_possible_truncation)]
+        let epsilon = norm.epsilon as f32;
+        let norm = rows::Norm { weight: read::<E>(&norm.weight)?, bias: read::<E>(&norm.bias)?, epsilon };
+        // SAFETY: the features were detected.
+        unsafe { rows::add_norm(write::<E>(rows)?, read::<E>(residual)?, &norm) };
+        Ok(())
+    }
+
+    fn quantize<E: Element>(input: &Tensor, smoothing: &Tensor) -> TorchResult<Bytes> {
+        let (rows, width) = input.size2()?;
+        let number = (Kind::Float, Device::Cpu);
+        let mut bytes = Bytes {
+            values: Tensor::f_empty([rows, width], (Kind::Uint8, Device::Cpu))?,
+            scales: Tensor::f_empty([rows, 1], number)?,
+            zeros: Tensor::f_empty([rows, 1], number)?,
+        };
+        let (input, smoothing) = (read::<E>(input)?, read::<f32>(smoothing)?);
+        let (scales, zeros) = (write::<f32>(&mut bytes.scales)?, write::<f32>(&mut bytes.zeros)?);
+        // SAFETY: the features were detected.
+        unsafe { rows::quantize(input, smoothing, write::<u8>(&mut bytes.values)?, scales, zeros) };
+        Ok(bytes)
+    }
+
+    fn finish<E: Element>(products: &Tensor, bytes: &Bytes, results: &Results, fused: Fused) -> TorchResult<Tensor> {
+        let mut output = Tensor::f_empty(products.size(), (E::KIND, Device::Cpu))?;
+        let finish = rows::Finish {
+            scales: read(&bytes.scales)?,
+            zeros: read(&bytes.zeros)?,
+            columns: read(&results.columns)?,
+            bias: read(&results.bias)?,
+        };
+        // SAFETY: the features were detected.
+        unsafe { rows::finish(read::<f32>(products)?, write::<E>(&mut output)?, &finish, fused) };
+        Ok(output)
+    }
+
+    /// A type whose values are plain data, as torch calls it.
+    trait Plain {
+        const KIND: Kind;
+    }
+
+    impl<E: Element> Plain for E {
+        const KIND: Kind = E::KIND;
+    }
+
+    impl Plain for u8 {
+        const KIND: Kind = Kind::Uint8;
+    }
+
+    /// A tensor's values.
+    fn read<T: Plain>(tensor: &Tensor) -> TorchResult<&[T]> {
+        check::<T>(tensor)?;
+        // SAFETY: it lies in this process' memory, one value behind the other, of this type; tch knows it by reference, and
+        // whoever shares its memory only reads (see `Sync` of `Network`).
+        Ok(unsafe { from_raw_parts(tensor.data_ptr().cast::<T>(), tensor.numel()) })
+    }
+
+    /// A tensor's values, to be written. Nobody else may have the tensor: it was made just now.
+    fn write<T: Plain>(tensor: &mut Tensor) -> TorchResult<&mut [T]> {
+        check::<T>(tensor)?;
+        // SAFETY: as in `read`, and no other tensor shares the memory.
+        Ok(unsafe { from_raw_parts_mut(tensor.data_ptr().cast::<T>(), tensor.numel()) })
+    }
+
+    fn check<T: Plain>(tensor: &Tensor) -> TorchResult<()> {
+        let kind = tensor.f_kind()?;
+        if kind == T::KIND && tensor.device() == Device::Cpu && tensor.is_contiguous() && !tensor.data_ptr().is_null() {
+            return Ok(());
+        }
+        Err(TchError::Kind(format!("expected contiguous {:?} on the CPU, found {tensor:?}", T::KIND)))
+    }
+
+    fn size(number: i64) -> TorchResult<usize> {
+        usize::try_from(number).map_err(|_| TchError::Shape(format!("{number} is no size")))
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod absent {
+    use tch::{Kind, Tensor};
+
+    use super::{Bytes, Kernels, Results};
+    use crate::failure::TorchResult;
+    use crate::layout::Group;
+    use crate::norm::Norm;
+    use crate::operators::Fused;
+    use crate::shape::Shape;
+
+    // There are none for this processor, so that none of the others can be called.
+    #[allow(missing_docs, clippy::missing_errors_doc)]
+    impl Kernels {
+        #[must_use]
+        pub fn for_model(_: Kind, _: &Shape) -> Option<Self> {
+            None
+        }
+
+        pub fn attend(self, _: &Tensor, _: &[Group], _: i64) -> TorchResult<Tensor> {
+            match self.never {}
+        }
+
+        pub fn add_norm(self, _: &mut Tensor, _: &Tensor, _: &Norm) -> TorchResult<()> {
+            match self.never {}
+        }
+
+        pub fn quantize(self, _: &Tensor, _: &Tensor) -> TorchResult<Bytes> {
+            match self.never {}
+        }
+
+        pub fn finish(self, _: &Tensor, _: &Bytes, _: &Results, _: Fused) -> TorchResult<Tensor> {
+            match self.never {}
+        }
+    }
+}

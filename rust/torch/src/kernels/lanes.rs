@@ -1,0 +1,131 @@
+//! Sixteen numbers at a time: to and from memory in either type, and the functions that AVX-512 lacks.
+//!
+//! All of it computes in float32. A bfloat16 in memory is the upper half of a float32.
+
+use std::arch::x86_64::{
+    __m256bh, __m256i, __m512, _CMP_LT_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm256_loadu_si256,
+    _mm256_storeu_si256, _mm512_abs_ps, _mm512_add_ps, _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtepu16_epi32,
+    _mm512_cvtneps_pbh, _mm512_div_ps, _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_loadu_ps, _mm512_mask_sub_ps,
+    _mm512_max_ps, _mm512_mul_ps, _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_ps, _mm512_setzero_ps,
+    _mm512_slli_epi32, _mm512_storeu_ps, _mm512_sub_ps,
+};
+use std::mem::transmute;
+
+use tch::Kind;
+
+/// How many float32 a register holds.
+pub const LANES: usize = 16;
+
+/// A bfloat16, as its bits.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct Narrow(#[allow(dead_code)] u16); // read as memory only
+
+/// Either of the types that activations have. Any bits are a value of it.
+pub trait Element: Copy + 'static {
+    /// As torch calls it.
+    const KIND: Kind;
+    /// Whether it is [`Narrow`], or else `f32`.
+    const NARROW: bool;
+    /// Nothing.
+    const ZERO: Self;
+}
+
+impl Element for f32 {
+    const KIND: Kind = Kind::Float;
+    const NARROW: bool = false;
+    const ZERO: Self = 0.0;
+}
+
+impl Element for Narrow {
+    const KIND: Kind = Kind::BFloat16;
+    const NARROW: bool = true;
+    const ZERO: Self = Self(0);
+}
+
+/// Reads sixteen values.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
+pub fn load<E: Element>(place: &[E; LANES]) -> __m512 {
+    let place = place.as_ptr();
+    if E::NARROW {
+        // SAFETY: sixteen of two bytes are 32 bytes.
+        let halves = unsafe { _mm256_loadu_si256(place.cast()) };
+        _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(halves)))
+    } else {
+        // SAFETY: sixteen of four bytes are 64 bytes.
+        unsafe { _mm512_loadu_ps(place.cast()) }
+    }
+}
+
+/// Writes sixteen values, rounded to nearest.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
+pub fn store<E: Element>(place: &mut [E; LANES], values: __m512) {
+    let place = place.as_mut_ptr();
+    if E::NARROW {
+        // SAFETY: both types are 32 bytes of plain data.
+        let halves = unsafe { transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(values)) };
+        // SAFETY: sixteen of two bytes are 32 bytes.
+        unsafe { _mm256_storeu_si256(place.cast(), halves) };
+    } else {
+        // SAFETY: sixteen of four bytes are 64 bytes.
+        unsafe { _mm512_storeu_ps(place.cast(), values) };
+    }
+}
+
+/// e to the power of x, to the last bit or two; zero far below, NaN of NaN.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
+pub fn exp(x: __m512) -> __m512 {
+    // 2^(n + f) with n whole and f at most a half away; for f the first terms of the exponential's series.
+    let power = _mm512_mul_ps(x, _mm512_set1_ps(std::f32::consts::LOG2_E));
+    let whole = _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(power);
+    let rest = _mm512_sub_ps(power, whole);
+    let mut sum = _mm512_set1_ps(1.540_353e-4);
+    for term in [1.333_355_8e-3, 9.618_129e-3, 5.550_411e-2, 2.402_265e-1, std::f32::consts::LN_2, 1.0] {
+        sum = _mm512_fmadd_ps(sum, rest, _mm512_set1_ps(term));
+    }
+    _mm512_scalef_ps(sum, whole)
+}
+
+/// x times the normal distribution's share below x; Abramowitz and Stegun 7.1.26, good to 1.5e-7.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
+pub fn gelu(x: __m512) -> __m512 {
+    let one = _mm512_set1_ps(1.0);
+    let z = _mm512_mul_ps(_mm512_abs_ps(x), _mm512_set1_ps(std::f32::consts::FRAC_1_SQRT_2));
+    let t = _mm512_div_ps(one, _mm512_fmadd_ps(z, _mm512_set1_ps(0.327_591_1), one));
+    let mut sum = _mm512_set1_ps(1.061_405_4);
+    for term in [-1.453_152, 1.421_413_7, -0.284_496_74, 0.254_829_6] {
+        sum = _mm512_fmadd_ps(sum, t, _mm512_set1_ps(term));
+    }
+    // Half of what lies beyond |x|, on either side.
+    let square = _mm512_mul_ps(z, z);
+    let tail = _mm512_mul_ps(_mm512_mul_ps(sum, t), exp(_mm512_sub_ps(_mm512_setzero_ps(), square)));
+    let beyond = _mm512_mul_ps(tail, _mm512_set1_ps(0.5));
+    let negative = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(x, _mm512_setzero_ps());
+    // Below zero the share is the tail, above it is one less the tail.
+    let share = _mm512_mask_sub_ps(_mm512_sub_ps(one, beyond), negative, beyond, _mm512_setzero_ps());
+    _mm512_mul_ps(x, share)
+}
+
+/// [`gelu`] by the hyperbolic tangent, as `gelu_new` has it.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
+pub fn gelu_tanh(x: __m512) -> __m512 {
+    // x (1 + tanh u) / 2 = x (1 - 1 / (1 + e^2u)), with u = sqrt(2 / pi) (x + 0.044715 x^3).
+    let one = _mm512_set1_ps(1.0);
+    let square = _mm512_mul_ps(x, x);
+    let inner = _mm512_mul_ps(x, _mm512_fmadd_ps(square, _mm512_set1_ps(0.044_715), one));
+    let power = exp(_mm512_mul_ps(inner, _mm512_set1_ps(2.0 * 0.797_884_6)));
+    _mm512_fnmadd_ps(x, _mm512_div_ps(one, _mm512_add_ps(one, power)), x)
+}
+
+/// Negative values become zero, NaN stays.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
+pub fn relu(x: __m512) -> __m512 {
+    // The second operand is returned where either is no number.
+    _mm512_max_ps(_mm512_setzero_ps(), x)
+}

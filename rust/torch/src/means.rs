@@ -1,0 +1,58 @@
+//! By what means a model is computed: found out once, when it is loaded.
+
+use tch::{Device, Kind};
+
+use crate::devices::{Precision, computes_bfloat16};
+use crate::kernels::Kernels;
+use crate::operators::runs;
+use crate::shape::Shape;
+
+/// What may be used where it is there. Tests forbid some of it, to compare the results.
+#[derive(Clone, Copy, Debug)]
+pub struct Allowed {
+    /// oneDNN's laid out weights.
+    pub onednn: bool,
+    /// The kernels of this crate.
+    pub kernels: bool,
+}
+
+impl Allowed {
+    /// Whatever this machine has.
+    pub const ALL: Self = Self { onednn: true, kernels: true };
+    /// torch's plain operators only.
+    pub const PLAIN: Self = Self { onednn: false, kernels: false };
+}
+
+/// How layers are computed.
+#[derive(Clone, Copy, Debug)]
+pub struct Means {
+    /// The type of activations, and of weights that are no bytes.
+    pub kind: Kind,
+    /// Whether weights are bytes.
+    pub bytes: bool,
+    /// Whether oneDNN multiplies; or else torch's plain operators.
+    pub onednn: bool,
+    /// What does the rest; or else torch's plain operators.
+    pub kernels: Option<Kernels>,
+}
+
+impl Means {
+    /// The fastest means on this device, of those that are allowed.
+    #[must_use]
+    pub fn find(device: Device, precision: Precision, shape: &Shape, allowed: Allowed) -> Self {
+        let kind = precision.kind();
+        let bytes = precision == Precision::Int8;
+        if device != Device::Cpu {
+            return Self { kind, bytes, onednn: false, kernels: None };
+        }
+        // oneDNN's float16 needs instructions that few have, and nobody asks for it on a CPU.
+        let able = match precision {
+            Precision::Float16 => false,
+            Precision::BFloat16 => computes_bfloat16(),
+            Precision::Float32 | Precision::Int8 => true,
+        };
+        let onednn = allowed.onednn && able && runs(if bytes { Kind::Int8 } else { kind });
+        let kernels = if allowed.kernels { Kernels::for_model(kind, shape) } else { None };
+        Self { kind, bytes, onednn, kernels }
+    }
+}
