@@ -9,7 +9,8 @@ def load(model: str, devices: list[str], dtype: str, threads: int) -> CapsuleTyp
 
     ``model`` is a directory as Hugging Face and sentence-transformers lay it out. ``devices`` names ``"auto"``, or any of
     ``"cpu"``, ``"cpu:N"``, ``"cuda"``, ``"cuda:N"``. ``dtype`` is ``"auto"``, ``"float32"``, ``"bfloat16"``,
-    ``"float16"`` or ``"int8"``, which is for CPUs. ``threads`` is how many CPU workers there are; 0 is one for each core, at most 32.
+    ``"float16"`` or ``"int8"``, which is for CPUs. ``threads`` is how many CPU workers there are; 0 is one for
+    each core, at most 32.
 
     Returns a capsule named ``pullquote.encoder.v1``. Raises the classes of ``pullquote.errors``, or ``RuntimeError``
     where that module is not there.
