@@ -179,7 +179,12 @@ def load(name: str, model: Path, exported: Exported) -> None:
 
 
 def run(rows: Rows) -> tuple[float, Vectors]:
-    """Encode the rows with this process' side: seconds and vectors, of length one."""
+    """Encode the rows with this process' side: seconds and vectors, of length one.
+
+    A tenth is encoded before, untimed: while the others had their turns, the system took back what memory it could.
+    """
+    tenth = max(1, len(rows.texts) // 10)
+    _loaded[0](Rows(rows.texts[:tenth], rows.ids[:tenth]))
     start = time.perf_counter()
     vectors = _loaded[0](rows)
     return time.perf_counter() - start, vectors
