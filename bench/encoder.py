@@ -150,6 +150,7 @@ def markdown(around: dict[str, object], results: list[Measured]) -> str:
         f"- machine: {around['cpu']}, {around['cores']} cores, {around['system']}",
         f"- versions: {', '.join(f'{name} {number}' for name, number in versions.items())}",
         f"- {around['rounds']} rounds, the sides taking turns; speeds and ratios are medians",
+        "- each turn begins with a tenth of the rows, untimed",
         "- cosines are with pullquote's vectors in float32: the least and the mean of all rows",
         "- the rivals get token ids in batches of 512 tokens of equally long rows; pullquote and sentence-transformers get texts",
     ]

@@ -162,9 +162,9 @@ def _sentence_transformers() -> Side:
 
 
 def sides() -> dict[str, Side]:
-    """All sides, by name and dtype."""
-    every = [_pullquote(dtype) for dtype in ("float32", "bfloat16", "int8")]
-    every += [_onnxruntime("float32"), _onnxruntime("int8"), _openvino("float32"), _openvino("bfloat16")]
+    """All sides, by name and dtype; those that are compared take their turns one after the other."""
+    every = [_pullquote("float32"), _onnxruntime("float32"), _openvino("float32")]
+    every += [_pullquote("bfloat16"), _openvino("bfloat16"), _pullquote("int8"), _onnxruntime("int8")]
     every.append(_sentence_transformers())
     return {f"{side.name} {side.dtype}": side for side in every}
 
@@ -179,7 +179,12 @@ def load(name: str, model: Path, exported: Exported) -> None:
 
 
 def run(rows: Rows) -> tuple[float, Vectors]:
-    """Encode the rows with this process' side: seconds and vectors, of length one."""
+    """Encode the rows with this process' side: seconds and vectors, of length one.
+
+    A tenth is encoded before, untimed: while the others had their turns, the system took back what memory it could.
+    """
+    tenth = max(1, len(rows.texts) // 10)
+    _loaded[0](Rows(rows.texts[:tenth], rows.ids[:tenth]))
     start = time.perf_counter()
     vectors = _loaded[0](rows)
     return time.perf_counter() - start, vectors

@@ -98,8 +98,8 @@ impl Bert {
         let positions = self.positions.f_narrow(0, 0, longest)?;
         let words = self.words.f_index_select(0, &batch.ids.f_view(-1)?)?;
         let words = words.f_view([rows, longest, self.shape.hidden])?;
-        let positions = positions.f_expand_as(&words)?.f_contiguous()?;
-        let hidden = self.norm.apply_to_sum(words, &positions, self.means.kernels)?;
+        // The same positions for all rows, which the kernels do not know.
+        let hidden = self.norm.apply_to_sum(words, &positions, None)?;
         // [rows, 1, 1, longest]: the same for all heads and all queries.
         let mask = batch.mask.as_ref().map(|mask| mask.f_view([rows, 1, 1, longest])).transpose()?;
         self.layers.iter().try_fold(hidden, |hidden, layer| {

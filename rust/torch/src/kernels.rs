@@ -60,7 +60,7 @@ mod present {
     impl Kernels {
         /// The kernels for a model with activations of this type, unless the processor or the sizes do not fit.
         #[must_use]
-        pub fn for_model(kind: Kind, shape: &Shape) -> Option<Self> {
+        pub(crate) fn for_model(kind: Kind, shape: &Shape) -> Option<Self> {
             let features = is_x86_feature_detected!("avx512f")
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512vl")
@@ -77,10 +77,7 @@ mod present {
         }
 
         /// Attention within each group, from `[tokens, 3 · hidden]` to `[tokens, hidden]`; queries come scaled.
-        ///
-        /// # Errors
-        /// Where torch has no memory.
-        pub fn attend(self, mixed: &Tensor, groups: &[Group], heads: i64) -> TorchResult<Tensor> {
+        pub(crate) fn attend(self, mixed: &Tensor, groups: &[Group], heads: i64) -> TorchResult<Tensor> {
             if self.narrow {
                 attend_groups::<Narrow>(mixed, groups, heads)
             } else {
@@ -89,26 +86,23 @@ mod present {
         }
 
         /// The layer norm of `rows + residual`, in the place of the rows, which nobody else may have.
-        ///
-        /// # Errors
-        /// Where types or shapes do not fit.
-        pub fn add_norm(self, rows: &mut Tensor, residual: &Tensor, norm: &Norm) -> TorchResult<()> {
+        pub(crate) fn add_norm(self, rows: &mut Tensor, residual: &Tensor, norm: &Norm) -> TorchResult<()> {
             if self.narrow { add_norm::<Narrow>(rows, residual, norm) } else { add_norm::<f32>(rows, residual, norm) }
         }
 
         /// Rows `[rows, width]` times `smoothing` `[width]` as bytes.
-        ///
-        /// # Errors
-        /// Where torch has no memory.
-        pub fn quantize(self, input: &Tensor, smoothing: &Tensor) -> TorchResult<Bytes> {
+        pub(crate) fn quantize(self, input: &Tensor, smoothing: &Tensor) -> TorchResult<Bytes> {
             if self.narrow { quantize::<Narrow>(input, smoothing) } else { quantize::<f32>(input, smoothing) }
         }
 
         /// Products `[rows, outputs]` of bytes as results of a layer, in the activations' type.
-        ///
-        /// # Errors
-        /// Where torch has no memory.
-        pub fn finish(self, products: &Tensor, bytes: &Bytes, results: &Results, fused: Fused) -> TorchResult<Tensor> {
+        pub(crate) fn finish(
+            self,
+            products: &Tensor,
+            bytes: &Bytes,
+            results: &Results,
+            fused: Fused,
+        ) -> TorchResult<Tensor> {
             if self.narrow {
                 finish::<Narrow>(products, bytes, results, fused)
             } else {
@@ -227,26 +221,24 @@ mod absent {
     use crate::shape::Shape;
 
     // There are none for this processor, so that none of the others can be called.
-    #[allow(missing_docs, clippy::missing_errors_doc)]
     impl Kernels {
-        #[must_use]
-        pub fn for_model(_: Kind, _: &Shape) -> Option<Self> {
+        pub(crate) fn for_model(_: Kind, _: &Shape) -> Option<Self> {
             None
         }
 
-        pub fn attend(self, _: &Tensor, _: &[Group], _: i64) -> TorchResult<Tensor> {
+        pub(crate) fn attend(self, _: &Tensor, _: &[Group], _: i64) -> TorchResult<Tensor> {
             match self.never {}
         }
 
-        pub fn add_norm(self, _: &mut Tensor, _: &Tensor, _: &Norm) -> TorchResult<()> {
+        pub(crate) fn add_norm(self, _: &mut Tensor, _: &Tensor, _: &Norm) -> TorchResult<()> {
             match self.never {}
         }
 
-        pub fn quantize(self, _: &Tensor, _: &Tensor) -> TorchResult<Bytes> {
+        pub(crate) fn quantize(self, _: &Tensor, _: &Tensor) -> TorchResult<Bytes> {
             match self.never {}
         }
 
-        pub fn finish(self, _: &Tensor, _: &Bytes, _: &Results, _: Fused) -> TorchResult<Tensor> {
+        pub(crate) fn finish(self, _: &Tensor, _: &Bytes, _: &Results, _: Fused) -> TorchResult<Tensor> {
             match self.never {}
         }
     }

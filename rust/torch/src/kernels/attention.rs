@@ -77,12 +77,14 @@ struct Head<'row, E> {
 
 impl<E: Element> Head<'_, E> {
     /// The row from a token's query (0), key (1) or value (2) on.
+    #[inline]
     fn from(&self, token: usize, part: usize) -> &[E] {
         let hidden = self.sizes.heads * self.sizes.width;
         &self.mixed[(3 * token + part) * hidden + self.offset..]
     }
 
     /// A token's query (0), key (1) or value (2).
+    #[inline]
     fn part(&self, token: usize, part: usize) -> &[E] {
         &self.from(token, part)[..self.sizes.width]
     }

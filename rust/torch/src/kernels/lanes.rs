@@ -129,3 +129,53 @@ pub fn relu(x: __m512) -> __m512 {
     // The second operand is returned where either is no number.
     _mm512_max_ps(_mm512_setzero_ps(), x)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{LANES, exp, gelu, gelu_tanh, load, store};
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
+    fn all(x: [f32; LANES]) -> [[f32; LANES]; 3] {
+        let mut results = [[0.0; LANES]; 3];
+        store(&mut results[0], exp(load(&x)));
+        store(&mut results[1], gelu(load(&x)));
+        store(&mut results[2], gelu_tanh(load(&x)));
+        results
+    }
+
+    /// The error function by its series, which is exact enough up to five; beyond, it is one.
+    fn erf(x: f64) -> f64 {
+        if x.abs() > 5.0 {
+            return x.signum();
+        }
+        let terms = (0..200).scan(x, |term, n| {
+            let n = f64::from(n);
+            let found = *term / (2.0 * n + 1.0);
+            *term *= -x * x / (n + 1.0);
+            Some(found)
+        });
+        terms.sum::<f64>() * std::f64::consts::FRAC_2_SQRT_PI
+    }
+
+    #[test]
+    fn functions_are_good_to_a_few_units_of_the_last_place() {
+        if !is_x86_feature_detected!("avx512bf16") || !is_x86_feature_detected!("avx512vl") {
+            return;
+        }
+        for step in -8_000..8_000_i16 {
+            let x = f32::from(step) / 400.0;
+            // SAFETY: processors with AVX-512 BF16 and VL have the others.
+            let [found_exp, found_gelu, found_tanh] = unsafe { all([x; LANES]) };
+            let (wide, close) = (f64::from(x), |found: f32, exact: f64, scale: f64| {
+                (f64::from(found) - exact).abs() <= 1e-6 * scale.max(1e-30)
+            });
+            // The power's rounding grows with it.
+            assert!(close(found_exp[0], wide.exp(), wide.exp() * wide.abs().max(1.0)), "exp {x}: {}", found_exp[0]);
+            let exact = wide / 2.0 * (1.0 + erf(wide / 2.0_f64.sqrt()));
+            assert!(close(found_gelu[3], exact, wide.abs().max(1.0)), "gelu {x}: {} {exact}", found_gelu[3]);
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (wide + 0.044_715 * wide.powi(3));
+            let exact = wide / 2.0 * (1.0 + inner.tanh());
+            assert!(close(found_tanh[15], exact, wide.abs().max(1.0)), "gelu_tanh {x}: {} {exact}", found_tanh[15]);
+        }
+    }
+}
