@@ -38,12 +38,34 @@ pub struct Bert {
 
 #[derive(Debug)]
 struct Layer {
-    query_key_value: Linear,
+    query_key_value: QueryKeyValue,
     context: Linear,
     context_norm: Norm,
     up: Linear,
     down: Linear,
     norm: Norm,
+}
+
+/// What makes queries, keys and values, side by side.
+#[derive(Debug)]
+enum QueryKeyValue {
+    /// One layer of three times the outputs.
+    Joined(Linear),
+    /// One for each: in bytes they smooth their common input in ways of their own, which brings the least cosine of 500
+    /// real pieces from 0.9952 to 0.9964 and costs 3 % of the speed.
+    Apart([Linear; 3]),
+}
+
+impl QueryKeyValue {
+    fn apply(&self, hidden: &Tensor) -> TorchResult<Tensor> {
+        match self {
+            Self::Joined(layer) => layer.apply(hidden, Fused::Nothing),
+            Self::Apart(layers) => {
+                let parts = layers.iter().map(|layer| layer.apply(hidden, Fused::Nothing));
+                Tensor::f_cat(&parts.collect::<TorchResult<Vec<_>>>()?, -1)
+            }
+        }
+    }
 }
 
 impl Bert {
@@ -114,7 +136,7 @@ impl Bert {
         attend: impl Fn(&Tensor) -> TorchResult<Tensor>,
     ) -> TorchResult<Tensor> {
         let kernels = self.means.kernels;
-        let mixed = layer.query_key_value.apply(hidden, Fused::Nothing)?;
+        let mixed = layer.query_key_value.apply(hidden)?;
         let context = layer.context.apply(&attend(&mixed)?, Fused::Nothing)?;
         let context = layer.context_norm.apply_to_sum(context, hidden, kernels)?;
         let wide = layer.up.apply(&context, self.shape.activation)?;
@@ -162,7 +184,7 @@ struct Loader {
     weights: Weights,
     device: Device,
     means: Means,
-    /// How large each channel of the last norm that was loaded may become, `float32 [hidden]`.
+    /// How large each channel of the last norm that was loaded may become, `float32 [hidden]`; taken by the layer it feeds.
     reach: Option<Tensor>,
 }
 
@@ -219,7 +241,7 @@ impl Loader {
         })
     }
 
-    fn query_key_value(&mut self, name: &str, shape: &Shape) -> Result<Linear> {
+    fn query_key_value(&mut self, name: &str, shape: &Shape) -> Result<QueryKeyValue> {
         let hidden = shape.hidden;
         // Heads are narrow: their width is exact in f64.
         #[allow(clippy::cast_precision_loss)]
@@ -236,22 +258,26 @@ impl Loader {
             weights.push(weight);
             biases.push(bias);
         }
+        let reach = self.reach.take();
+        if self.means.bytes {
+            let part = |part: usize| self.build(&weights[part], &biases[part], reach.as_ref());
+            return Ok(QueryKeyValue::Apart([part(0)?, part(1)?, part(2)?]));
+        }
         let weight = Tensor::f_cat(&weights, 0).map_err(|error| self.failed(&error))?;
         let bias = Tensor::f_cat(&biases, 0).map_err(|error| self.failed(&error))?;
-        self.build(&weight, &bias)
+        Ok(QueryKeyValue::Joined(self.build(&weight, &bias, None)?))
     }
 
     fn linear(&mut self, name: &str, outputs: i64, inputs: i64) -> Result<Linear> {
         let weight = self.take(&format!("{name}.weight"), &[outputs, inputs])?;
         let bias = self.take(&format!("{name}.bias"), &[outputs])?;
-        self.build(&weight, &bias)
+        let reach = self.reach.take();
+        self.build(&weight, &bias, reach.as_ref())
     }
 
-    /// A layer whose input is the last norm that was loaded, or something else if a layer stands between.
-    fn build(&mut self, weight: &Tensor, bias: &Tensor) -> Result<Linear> {
-        let reach = self.reach.take();
+    fn build(&self, weight: &Tensor, bias: &Tensor, reach: Option<&Tensor>) -> Result<Linear> {
         if self.device == Device::Cpu {
-            return Linear::new(weight, bias, reach.as_ref(), self.means).map_err(|error| self.failed(&error));
+            return Linear::new(weight, bias, reach, self.means).map_err(|error| self.failed(&error));
         }
         Ok(Linear::plain(self.place(weight)?, self.place(bias)?))
     }
