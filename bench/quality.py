@@ -150,9 +150,12 @@ def sample(path: Path, arguments: argparse.Namespace) -> list[Page]:
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
+    "full": {"effort": "full"},
+    "fast": {"effort": "fast"},
     "meaning alone": {"lexical": 0.0},
     "words alone": {"lexical": 1.0},
     "windows": {"grow": False},
+    "all windows": {"grow": False, "effort": "full"},
     "windows by cosine": {"grow": False, "lexical": 0.0},
 }
 

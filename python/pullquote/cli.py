@@ -20,11 +20,13 @@ from tqdm import tqdm
 
 from pullquote.errors import InvalidTextError, PullquoteError
 from pullquote.highlighter import (
+    EFFORT,
     HIGHLIGHT_LENGTH,
     ORDER,
     REPEATS,
     STEP_SIZE,
     UNIT,
+    Effort,
     Format,
     Highlighter,
     Options,
@@ -96,6 +98,12 @@ def _parser() -> argparse.ArgumentParser:
     highlight.add_argument("--explain", action="store_true", help="with --json: the words that matched")
     highlight.add_argument(
         "--lexical", type=_weight, default="auto", help="how much words count, 0.0 to 1.0 (default: %(default)s)"
+    )
+    highlight.add_argument(
+        "--effort",
+        choices=get_args(Effort),
+        default=EFFORT,
+        help="how much of the pages is encoded (default: %(default)s, what could be among the best)",
     )
     highlight.add_argument(
         "--format", choices=get_args(Format), default="auto", help="of the files (default: %(default)s, which looks)"
@@ -183,6 +191,7 @@ def _asked(options: argparse.Namespace) -> Options:
         # People see the words marked; machines get them where they asked for them.
         "explain": options.explain or not options.json,
         "lexical": options.lexical,
+        "effort": options.effort,
     }
 
 

@@ -28,6 +28,7 @@ Order = Literal["score", "position"]
 Repeats = Literal["auto", "page", "answer", "keep"]
 Pairing = Literal["auto", "each", "all"]
 Format = Literal["text", "markdown", "html", "auto"]
+Effort = Literal["full", "fast", "auto"]
 
 # The options of a call, each named and defaulted here and nowhere else; `highlights()` and the command line pass them on.
 HIGHLIGHT_LENGTH = 3
@@ -36,6 +37,7 @@ UNIT: Unit = "sentence"
 ORDER: Order = "score"
 REPEATS: Repeats = "auto"
 FORMAT: Format = "text"
+EFFORT: Effort = "auto"
 
 # What a highlighter keeps of the pages it has read, if not told otherwise: about 5 MB of text with a small model.
 CACHE_BYTES = 256 * 1024 * 1024
@@ -64,6 +66,7 @@ class Options(TypedDict, total=False):
     allow_gaps: bool
     grow: bool
     lexical: float | Literal["auto"]
+    effort: Effort
     timeout: float | None
 
 
@@ -172,6 +175,7 @@ class Highlighter:
         allow_gaps: bool = False,
         grow: bool = True,
         lexical: float | Literal["auto"] = "auto",
+        effort: Effort = EFFORT,
         timeout: float | None = None,
     ) -> Highlights:
         """Find the passages of pages that answer a query.
@@ -193,6 +197,10 @@ class Highlighter:
         - `fuse`: one answer to all queries: a sentence is worth what it is to the query that it answers best.
         - `lexical`: how much words count, from 0.0 (the cosine alone) to 1.0 (words alone); ``"auto"`` is a half, more where
           the model's tokenizer does not know the page's script, and less where hardly a word of the query is on any page.
+        - `effort`: how much of the pages is encoded. ``"full"``: every window. ``"auto"``: the windows that words point at, a
+          small sample, and whatever could be better than what these hold by all that is known; where that is more than half
+          of a page (its words are in another language, say), all of it. ``"fast"``: the same, but at most 64 windows a page
+          more, and for a page among many only what could be among the best of all. `Highlights.compared` says what was.
 
         What comes back:
 
@@ -234,6 +242,7 @@ class Highlighter:
             "allow_gaps": allow_gaps,
             "grow": grow,
             "lexical": _weight(lexical),
+            "effort": effort,
             "context": context,
             "explain": explain,
             "top_k": top_k,

@@ -76,13 +76,15 @@ class CacheState:
 class Work:
     """What a call took; times are in seconds of the caller's wall clock.
 
-    `pieces` windows (and sentences, where words do not count) were compared. `encoded` of them had to be encoded, with
-    `tokens` ids (special ones and the queries' included): the others are equal to one of those, or of pages that are kept.
-    `truncated` windows were longer than the model allows: what stands behind its limit had no part in their score. Devices
-    also compute while the caller cuts and tokenizes, so `encoding` is the time spent waiting for them and nothing else.
+    There were `pieces` windows (and sentences, where words do not count); `compared` of them were compared with a query, as
+    `effort` wants it. `encoded` of these had to be encoded, with `tokens` ids (special ones and the queries' included): the
+    others are equal to one of those, or were kept. `truncated` were longer than the model allows: what stands behind its limit
+    had no part in their score. Devices also compute while the caller tokenizes, so `encoding` is the time spent waiting
+    for them and nothing else.
     """
 
     pieces: int
+    compared: int
     encoded: int
     tokens: int
     truncated: int
@@ -107,6 +109,9 @@ class Highlights(Sequence[list[Highlight]]):
     - `pages`: int64 ``[n]``, which of the texts
     - `queries`: int64 ``[n]``, which of the queries
 
+    And for each page: `pieces` and `compared`, int64 ``[pages]``, how many windows it has, and how many of them were compared
+    with a query.
+
     The columns are the memory the core wrote; nothing was copied. `texts` are the pages as they were read, `formats` says as
     what, and `work` what it took.
     """
@@ -117,18 +122,20 @@ class Highlights(Sequence[list[Highlight]]):
         "_match_spans",
         "_match_words",
         "_query_words",
+        "_written_at",
+        "compared",
         "contexts",
         "cosines",
         "formats",
         "lexicals",
         "pages",
+        "pieces",
         "queries",
         "scores",
         "sources",
         "spans",
         "texts",
         "work",
-        "written_at",
     )
 
     def __init__(self, sources: Sequence[str], columns: dict[str, Any]) -> None:
@@ -144,8 +151,10 @@ class Highlights(Sequence[list[Highlight]]):
         self.lexicals: NDArray[np.float32] = columns["lexicals"]
         self.pages: NDArray[np.int64] = columns["pages"]
         self.queries: NDArray[np.int64] = columns["queries"]
+        self.pieces: NDArray[np.int64] = columns["pieces"]
+        self.compared: NDArray[np.int64] = columns["compared"]
         # Where the core wrote the first columns; a test compares.
-        self.written_at: list[int] = columns["written_at"]
+        self._written_at: list[int] = columns["written_at"]
         self.work = Work(**columns["work"])
         self._ends: NDArray[np.int64] = columns["ends"]
         self._match_ends: NDArray[np.int64] = columns["match_ends"]

@@ -154,9 +154,9 @@ def test_vectors_are_the_memory_the_collect_pass_wrote(highlighter: Highlighter,
     vectors, _, written_at = native.embed(["one", "two", "three"], False, None)
     assert vectors.ctypes.data == written_at
     found = highlighter.highlights("Who?", list(pages.values()), top_k=5)
-    assert found.spans.ctypes.data == found.written_at[0]
-    assert found.scores.ctypes.data == found.written_at[1]
-    assert found.pages.ctypes.data == found.written_at[2]
+    assert found.spans.ctypes.data == found._written_at[0]
+    assert found.scores.ctypes.data == found._written_at[1]
+    assert found.pages.ctypes.data == found._written_at[2]
 
 
 def test_a_large_result_is_in_memory_once() -> None:

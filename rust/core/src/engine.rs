@@ -1,15 +1,20 @@
 //! The engine: from queries and pages to highlights, for many callers at once.
 //!
-//! A caller's thread cuts and tokenizes (large texts on the engine's own pool), hands rows to the conductor, and chooses
-//! when the vectors are back. A long list of pages goes through in groups, so that devices are busy while the
-//! next pages are being cut, and memory is bounded by the groups in flight and not by the list (see `run`).
+//! A caller's thread cuts pages and reads their words (large texts on the engine's own pool), tokenizes the windows that
+//! these point at (see `effort`) and hands them to the conductor, part after part (see `rows`), and chooses when their
+//! vectors are back. What a score means depends on all pages of a call, so all are read before any is judged.
 
 mod answers;
 mod cache;
+mod effort;
+mod prepared;
 mod reading;
+mod rows;
 mod run;
+mod spoken;
 mod titles;
 
+use std::ops::Range;
 use std::process;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -29,6 +34,7 @@ use crate::tokens::{GoOn, Role, TokenPage, Tokens};
 use crate::vectors::Conductor;
 use cache::Cache;
 pub use cache::CacheState;
+pub use effort::Effort;
 use run::Run;
 
 /// The longest text: positions of tokens are counted in 32 bits.
@@ -89,6 +95,8 @@ pub struct Question {
     pub grow: bool,
     /// How much words count against meaning.
     pub lexical: Lexical,
+    /// How much of the pages is encoded.
+    pub effort: Effort,
     /// How many units on each side of a highlight are reported beside it.
     pub context: usize,
     /// Whether the words that matched are reported.
@@ -115,6 +123,10 @@ pub struct Answers {
     pub texts: Vec<Option<String>>,
     /// For each page what it was read as.
     pub formats: Vec<Format>,
+    /// For each page how many windows it has, and units where these are encoded too.
+    pub pieces: Vec<i64>,
+    /// For each page how many of them were compared with a query.
+    pub compared: Vec<i64>,
     /// For each highlight its score, from 0 to 1 (see [`crate::scores::relevance`]).
     pub scores: Vec<f32>,
     /// For each highlight the best cosine of the pieces in it.
@@ -160,11 +172,13 @@ pub struct Embedded {
 pub struct Work {
     /// Windows of the pages, and sentences where these are encoded too.
     pub pieces: usize,
-    /// How many of them were encoded: not those of pages that are kept, nor those that are equal to others.
+    /// How many of them queries were compared with (see [`Effort`]).
+    pub compared: usize,
+    /// How many of these were encoded: not those that are kept, nor those that are equal to others.
     pub encoded: usize,
     /// Token ids encoded, special ones and the queries' included.
     pub tokens: usize,
-    /// Windows longer than the model allows, whose end no vector saw.
+    /// Windows that were compared and are longer than the model allows: no vector saw their end.
     pub truncated: usize,
     /// Time the caller spent cutting pages.
     pub cutting: Duration,
@@ -258,7 +272,7 @@ impl Engine {
         let pages = self.pool.run(call, bytes, || {
             pool::map(&parts, |part| self.tokens.texts(part, role, &|| call::check(&stop, deadline)))
         })?;
-        let truncated = pages.iter().map(|page| page.truncated).sum();
+        let truncated = pages.iter().map(|page| page.cut.len()).sum();
         let rows = pages.into_iter().flat_map(|page| all_rows(&Arc::new(page))).collect();
         let pending = self.conductor()?.submit(rows, self.spec.dimension, call)?;
         let written_at = pending.address();
@@ -344,6 +358,11 @@ fn check_length(text: &str) -> Result<()> {
 }
 
 impl Request<'_> {
+    /// The pages that a query is asked of together.
+    fn pages_of(&self, query: usize) -> Range<usize> {
+        if self.pairing == Pairing::Each { query..query + 1 } else { 0..self.pages.len() }
+    }
+
     fn check(&self) -> Result<()> {
         let Self { queries, pages, titles, pairing, .. } = self;
         let invalid = |message| Err(Error::new(ErrorKind::InvalidArgument, message));
@@ -377,4 +396,9 @@ fn all_rows(page: &Arc<TokenPage>) -> Vec<RowSource> {
 
 fn token_count(rows: &[RowSource]) -> usize {
     rows.iter().map(|row| row.page.row_len(row.window)).sum()
+}
+
+/// A count or an index, as numpy's default integer.
+fn column(value: usize) -> i64 {
+    i64::try_from(value).expect("nothing in memory has 2^63 parts")
 }

@@ -64,11 +64,8 @@ pub struct TokenPage {
     /// The page's ids, then those of the windows' edges.
     ids: Vec<i32>,
     rows: Vec<Row>,
-    /// Windows that were longer than the model allows and were cut at the limit.
-    pub truncated: usize,
-    /// How many characters a token stands for, where unknown ones stand for none: three to five where the tokenizer knows the
-    /// script, near one or below where it does not.
-    pub characters_per_token: f32,
+    /// Which windows were longer than the model allows and were cut at the limit.
+    pub cut: Vec<usize>,
 }
 
 /// A window's ids: special ids, an edge, a slice of the page, another edge, special ids. All are ranges of `TokenPage::ids`.
@@ -197,12 +194,11 @@ impl Tokens {
             self.alone(text, role)
         })?;
         let mut page = TokenPage::default();
-        for (ids, cut) in rows {
+        for (row, (ids, cut)) in rows.into_iter().enumerate() {
             let whole = append(&mut page.ids, &ids);
             page.rows.push(Row { parts: [whole, 0..0, 0..0, 0..0, 0..0] });
-            page.truncated += usize::from(cut);
+            page.cut.extend(cut.then_some(row));
         }
-        page.characters_per_token = self.characters_per_token(texts.len(), |row| texts[row])?;
         Ok(page)
     }
 
@@ -247,10 +243,9 @@ impl Tokens {
             let middle = starts[segments.first_at(body.start)]..starts[segments.first_at(body.end)];
             let middle = if body.is_empty() { 0..0 } else { middle };
             let mut parts = [prefix.clone(), head, middle, tail, suffix.clone()];
-            page.truncated += usize::from(cut_at(&mut parts[1..4], self.room()));
+            page.cut.extend(cut_at(&mut parts[1..4], self.room()).then_some(number));
             page.rows.push(Row { parts });
         }
-        page.characters_per_token = self.characters_per_token(pieces.len(), |row| pieces[row].of(text))?;
         Ok(page)
     }
 

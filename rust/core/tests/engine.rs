@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use common::{DIMENSION, FakeEncoder, Poison, fake_vector, model, word_piece};
 use pullquote_core::call::Call;
-use pullquote_core::engine::{Answers, Engine, Pairing, Question, Request};
+use pullquote_core::engine::{Answers, Effort, Engine, Pairing, Question, Request};
 use pullquote_core::error::ErrorKind;
 use pullquote_core::formats::Format;
 use pullquote_core::highlights::{Bounds, Limits, Order, Repeats};
@@ -31,6 +31,7 @@ fn question() -> Question {
         windows: Windows::new(2, 1, false).unwrap(),
         grow: true,
         lexical: Lexical::Auto,
+        effort: Effort::Auto,
         context: 0,
         explain: false,
         bounds: Bounds::new(&Limits { top_k: Some(4), ..Limits::default() }, Order::Score, Repeats::Page).unwrap(),

@@ -35,7 +35,7 @@ fn check(tokens: &Tokens, text: &str, windows: &[ByteSpan]) -> Result<(), TestCa
         prop_assert_eq!(page.row_len(index), page.row(index).len());
         cut_windows += usize::from(cut);
     }
-    prop_assert_eq!(page.truncated, cut_windows);
+    prop_assert_eq!(page.cut.len(), cut_windows);
     Ok(())
 }
 
@@ -135,7 +135,8 @@ fn a_token_stands_for_little_where_the_script_is_not_known() {
     let known = |tokenizer: &serde_json::Value, text: &str| {
         let (_folder, model) = model(tokenizer, 512, ("", ""));
         let windows = pieces::parse_pieces(text, Unit::Sentence, Windows::new(1, 1, false).unwrap()).unwrap();
-        Tokens::read(&model).unwrap().page(text, &windows, &|| Ok(())).unwrap().characters_per_token
+        let tokens = Tokens::read(&model).unwrap();
+        tokens.characters_per_token(windows.len(), |window| windows[window].of(text)).unwrap()
     };
     let english = "The cat is the bread in the moon. ".repeat(20);
     assert!(known(&word_piece(), &english) > 2.5);

@@ -2,7 +2,7 @@
 
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2};
-use pullquote_core::engine::{Answers, CacheState, Engine, Pairing, Question, Request};
+use pullquote_core::engine::{Answers, CacheState, Effort, Engine, Pairing, Question, Request};
 use pullquote_core::error::{Error, ErrorKind};
 use pullquote_core::formats::Format;
 use pullquote_core::highlights::{Bounds, Limits, Order, Repeats};
@@ -37,6 +37,7 @@ struct Options {
     allow_gaps: bool,
     grow: bool,
     lexical: Option<f64>,
+    effort: String,
     context: i64,
     explain: bool,
     top_k: Option<i64>,
@@ -77,6 +78,7 @@ impl Options {
             windows: Windows::new(self.highlight_length, self.step_size, self.allow_gaps)?,
             grow: self.grow,
             lexical: Lexical::new(self.lexical)?,
+            effort: Effort::parse(&self.effort)?,
             context,
             explain: self.explain,
             bounds: Bounds::new(&limits, Order::parse(&self.order)?, Repeats::parse(&self.repeats, &limits)?)?,
@@ -202,6 +204,7 @@ impl Drop for Highlighter {
 fn columns(py: Python<'_>, answers: Answers) -> PyResult<Bound<'_, PyDict>> {
     let work = PyDict::new(py);
     work.set_item("pieces", answers.work.pieces)?;
+    work.set_item("compared", answers.work.compared)?;
     work.set_item("encoded", answers.work.encoded)?;
     work.set_item("tokens", answers.work.tokens)?;
     work.set_item("truncated", answers.work.truncated)?;
@@ -221,6 +224,8 @@ fn columns(py: Python<'_>, answers: Answers) -> PyResult<Bound<'_, PyDict>> {
     columns.set_item("sources", matrix(py, rows, 2, answers.sources)?)?;
     columns.set_item("texts", answers.texts)?;
     columns.set_item("formats", answers.formats.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    columns.set_item("pieces", answers.pieces.into_pyarray(py))?;
+    columns.set_item("compared", answers.compared.into_pyarray(py))?;
     columns.set_item("scores", answers.scores.into_pyarray(py))?;
     columns.set_item("cosines", answers.cosines.into_pyarray(py))?;
     columns.set_item("lexicals", answers.lexicals.into_pyarray(py))?;

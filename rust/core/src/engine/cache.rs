@@ -22,15 +22,33 @@ pub(super) struct Key([u8; 32]);
 /// What was read of pages.
 #[derive(Debug)]
 pub(super) struct Cache {
-    kept: Mutex<Kept>,
+    kept: Mutex<State>,
     /// The most bytes; 0 keeps nothing.
     most: usize,
 }
 
 #[derive(Debug)]
-struct Kept {
-    readings: LruCache<Key, Arc<Reading>>,
+struct State {
+    pages: LruCache<Key, Arc<Kept>>,
     state: CacheState,
+}
+
+/// What is kept of a page.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    pub(super) reading: Arc<Reading>,
+    pub(super) vectors: Vectors,
+}
+
+/// Vectors of some of a page's rows.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Vectors {
+    /// Which rows; in order, once they are kept.
+    pub(super) rows: Vec<usize>,
+    /// A vector for each, one behind the other.
+    pub(super) values: Vec<f32>,
+    /// Those of the rows that are longer than the model allows.
+    pub(super) cut: Vec<usize>,
 }
 
 /// How full a cache is, and how often it helped.
@@ -72,10 +90,53 @@ impl Key {
     }
 }
 
+impl Kept {
+    /// What it takes in memory, nearly.
+    fn bytes(&self) -> usize {
+        self.reading.bytes() + self.vectors.bytes()
+    }
+}
+
+impl Vectors {
+    /// What so many of them take in memory.
+    pub(super) const fn bytes_of(rows: usize, dimension: usize) -> usize {
+        rows * (size_of::<usize>() + dimension * size_of::<f32>())
+    }
+
+    /// What they take in memory.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(self.rows.as_slice()) + size_of_val(self.values.as_slice()) + size_of_val(self.cut.as_slice())
+    }
+
+    /// Which of the vectors is a row's.
+    pub(super) fn place(&self, row: usize) -> Option<usize> {
+        self.rows.binary_search(&row).ok()
+    }
+
+    /// Whether a row is longer than the model allows.
+    pub(super) fn is_cut(&self, row: usize) -> bool {
+        self.cut.binary_search(&row).is_ok()
+    }
+
+    /// These and others, in the order of the rows.
+    fn with(self, more: Self) -> Self {
+        let rows = [self.rows, more.rows].concat();
+        let values = [self.values, more.values].concat();
+        let mut cut = [self.cut, more.cut].concat();
+        cut.sort_unstable();
+        let mut order: Vec<usize> = (0..rows.len()).collect();
+        order.sort_unstable_by_key(|place| rows[*place]);
+        let dimension = values.len() / rows.len().max(1);
+        let vector = |place: &usize| values[place * dimension..(place + 1) * dimension].iter().copied();
+        let ordered = order.iter().flat_map(vector).collect();
+        Self { values: ordered, rows: order.into_iter().map(|place| rows[place]).collect(), cut }
+    }
+}
+
 impl Cache {
     /// A cache of at most so many bytes.
     pub(super) fn new(most: usize) -> Self {
-        Self { kept: Mutex::new(Kept { readings: LruCache::unbounded(), state: CacheState::default() }), most }
+        Self { kept: Mutex::new(State { pages: LruCache::unbounded(), state: CacheState::default() }), most }
     }
 
     /// Whether anything is kept at all.
@@ -88,36 +149,39 @@ impl Cache {
         bytes <= self.most / LARGEST_SHARE
     }
 
-    pub(super) fn get(&self, key: &Key) -> Option<Arc<Reading>> {
+    pub(super) fn get(&self, key: &Key) -> Option<Arc<Kept>> {
         if !self.keeps() {
             return None;
         }
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = kept.readings.get(key).cloned();
+        let found = kept.pages.get(key).cloned();
         let state = &mut kept.state;
         let count = if found.is_some() { &mut state.hits } else { &mut state.misses };
         *count += 1;
         found
     }
 
-    /// Keeps a reading, and lets go of those that were used longest ago where it does not fit beside them.
-    pub(super) fn insert(&self, key: Key, reading: Arc<Reading>) {
-        if !self.has_room_for(reading.bytes()) {
+    /// Keeps vectors of a page beside those that were known, and lets go of pages that were used longest ago where there is
+    /// no room.
+    pub(super) fn add(&self, key: Key, known: Option<&Kept>, reading: &Arc<Reading>, fresh: Vectors) {
+        let vectors = known.map(|kept| kept.vectors.clone()).unwrap_or_default().with(fresh);
+        let page = Arc::new(Kept { reading: Arc::clone(reading), vectors });
+        if !self.has_room_for(page.bytes()) {
             return;
         }
         let mut gone = Vec::new();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.state.bytes += reading.bytes();
-        gone.extend(kept.readings.push(key, reading));
+        kept.state.bytes += page.bytes();
+        gone.extend(kept.pages.push(key, page));
         if let Some((_, replaced)) = gone.first() {
             kept.state.bytes -= replaced.bytes();
         }
         while kept.state.bytes > self.most {
-            let Some((key, oldest)) = kept.readings.pop_lru() else { break };
+            let Some((key, oldest)) = kept.pages.pop_lru() else { break };
             kept.state.bytes -= oldest.bytes();
             gone.push((key, oldest));
         }
-        kept.state.pages = kept.readings.len();
+        kept.state.pages = kept.pages.len();
         drop(kept);
         // Freed here, where nobody waits for the lock.
         drop(gone);
@@ -130,10 +194,10 @@ impl Cache {
     /// Lets go of everything.
     pub(super) fn clear(&self) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let readings = std::mem::replace(&mut kept.readings, LruCache::unbounded());
+        let pages = std::mem::replace(&mut kept.pages, LruCache::unbounded());
         kept.state = CacheState { pages: 0, bytes: 0, ..kept.state };
         drop(kept);
-        drop(readings);
+        drop(pages);
     }
 }
 
@@ -147,27 +211,38 @@ mod tests {
 
     #[test]
     fn what_was_used_longest_ago_goes_first_and_the_bytes_are_kept() {
-        let reading = || Arc::new(Reading { vectors: Some(vec![0.0; 1000]), ..Reading::default() });
-        let bytes = reading().bytes();
+        let vectors = |rows: usize| Vectors { rows: (0..rows).collect(), values: vec![0.0; rows], cut: Vec::new() };
+        let reading = Arc::new(Reading::default());
+        let bytes = reading.bytes() + vectors(1000).bytes();
         let cache = Cache::new(4 * bytes);
         for number in 0..4 {
-            cache.insert(key(number), reading());
+            cache.add(key(number), None, &reading, vectors(1000));
         }
         assert!(cache.get(&key(0)).is_some());
-        cache.insert(key(4), reading());
+        cache.add(key(4), None, &reading, vectors(1000));
         assert!(cache.get(&key(1)).is_none(), "it was used longest ago");
         assert!(cache.get(&key(0)).is_some());
         assert_eq!(cache.state(), CacheState { pages: 4, bytes: 4 * bytes, hits: 2, misses: 1 });
-        cache.insert(key(4), reading());
+        cache.add(key(4), None, &reading, vectors(1000));
         assert_eq!(cache.state().bytes, 4 * bytes, "the same page again takes nothing more");
-        let large = Arc::new(Reading { vectors: Some(vec![0.0; 1100]), ..Reading::default() });
-        cache.insert(key(5), large);
+        cache.add(key(5), None, &reading, vectors(1100));
         assert!(cache.get(&key(5)).is_none(), "it is more than one page may take");
         cache.clear();
         assert_eq!((cache.state().pages, cache.state().bytes), (0, 0));
         let none = Cache::new(0);
-        none.insert(key(0), reading());
+        none.add(key(0), None, &reading, vectors(1));
         assert!(none.get(&key(0)).is_none());
         assert_eq!(none.state(), CacheState::default());
+    }
+
+    #[test]
+    fn vectors_that_come_later_take_their_place_among_those_that_are_known() {
+        let known = Vectors { rows: vec![1, 4], values: vec![1.0, 1.5, 4.0, 4.5], cut: vec![4] };
+        let more = Vectors { rows: vec![5, 2, 0], values: vec![5.0, 5.5, 2.0, 2.5, 0.0, 0.5], cut: vec![2] };
+        let all = known.with(more);
+        assert_eq!(all.rows, [0, 1, 2, 4, 5]);
+        assert_eq!(all.values, [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 4.0, 4.5, 5.0, 5.5]);
+        assert_eq!((all.place(4), all.place(3)), (Some(3), None));
+        assert!(all.is_cut(2) && all.is_cut(4) && !all.is_cut(5));
     }
 }

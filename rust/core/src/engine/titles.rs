@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::{Pairing, Question, Request};
+use super::{Question, Request};
 use crate::formats::Document;
 use crate::page::ByteSpan;
 use crate::scores::relevance::{BM25, COSINE, Scale, join};
@@ -78,10 +78,5 @@ impl<'text> Request<'text> {
         titles
             .filter_map(|(page, title)| title.filter(|title| !title.trim().is_empty()).map(|title| (page, title)))
             .collect()
-    }
-
-    /// The queries that go with a page.
-    pub(super) fn queries_of(&self, page: usize) -> std::ops::Range<usize> {
-        if self.pairing == Pairing::Each { page..page + 1 } else { 0..self.queries.len() }
     }
 }

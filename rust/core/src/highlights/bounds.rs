@@ -156,6 +156,18 @@ impl Bounds {
         })
     }
 
+    /// How many passages of a page are wanted; none where a budget alone decides.
+    #[must_use]
+    pub fn passages(&self) -> Option<usize> {
+        Some(self.top_k).filter(|count| *count != usize::MAX)
+    }
+
+    /// The most that the passages of one page can take up.
+    #[must_use]
+    pub fn most(&self) -> Budget {
+        Budget { chars: self.page.chars.min(self.answer.chars), tokens: self.page.tokens.min(self.answer.tokens) }
+    }
+
     /// Whether the tokens of passages have to be counted.
     #[must_use]
     pub const fn counts_tokens(&self) -> bool {
@@ -194,7 +206,8 @@ impl Bounds {
     }
 
     /// What `min_score` asks of a piece's relevance.
-    pub(super) fn min_relevance(&self) -> f32 {
+    #[must_use]
+    pub fn min_relevance(&self) -> f32 {
         match self.min_score {
             all if all <= 0.0 => f32::NEG_INFINITY,
             none if none >= 1.0 => f32::INFINITY,

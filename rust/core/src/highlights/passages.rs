@@ -118,10 +118,7 @@ impl<'page> Taken<'page> {
             return;
         }
         let left = Budget { chars: self.left.chars.min(shared.chars), tokens: self.left.tokens.min(shared.tokens) };
-        let most = Budget {
-            chars: bounds.page.chars.min(bounds.answer.chars),
-            tokens: bounds.page.tokens.min(bounds.answer.tokens),
-        };
+        let most = bounds.most();
         let joins = bounds.top_k == usize::MAX && matches!(self.judged.seeds, Seeds::Units(_));
         let run = match self.judged.seeds {
             Seeds::Windows(windows) => windows[seed].clone(),

@@ -52,24 +52,39 @@ impl Scale {
     /// The scale of these values.
     #[must_use]
     pub fn of<'values>(values: impl Iterator<Item = &'values f32> + Clone, prior: Prior) -> Self {
-        let (count, sum) =
-            values.clone().fold((0.0, 0.0), |(count, sum), value| (count + 1.0, sum + f64::from(*value)));
+        Self::weighted(values.map(|value| (*value, 1.0)), prior)
+    }
+
+    /// The scale of values of which each stands for so many.
+    #[must_use]
+    pub fn weighted(values: impl Iterator<Item = (f32, f64)> + Clone, prior: Prior) -> Self {
+        let (count, sum) = values
+            .clone()
+            .fold((0.0, 0.0), |(count, sum), (value, weight)| (count + weight, sum + weight * f64::from(value)));
         let pieces = count + PRIOR_PIECES;
         let mean = (sum + PRIOR_PIECES * prior.mean) / pieces;
-        let squares: f64 = values.map(|value| (f64::from(*value) - mean).powi(2)).sum();
+        let squares: f64 = values.map(|(value, weight)| weight * (f64::from(value) - mean).powi(2)).sum();
         let prior_squares = PRIOR_PIECES * (prior.spread.powi(2) + (prior.mean - mean).powi(2));
         Self { mean, spread: ((squares + prior_squares) / pieces).sqrt() }
+    }
+
+    /// The value that lies so many spreads above the mean.
+    #[must_use]
+    pub fn at(self, spreads: f64) -> f64 {
+        self.mean + spreads * self.spread
     }
 
     /// Values on the scale: how many spreads each lies above the mean.
     #[must_use]
     pub fn all(self, values: &[f32]) -> Vec<f32> {
-        values.iter().map(|value| self.z(*value)).collect()
+        values.iter().map(|value| self.z(f64::from(*value))).collect()
     }
 
+    /// How many spreads a value lies above the mean.
+    #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "values are single precision to begin with")]
-    fn z(self, value: f32) -> f32 {
-        ((f64::from(value) - self.mean) / self.spread) as f32
+    pub fn z(self, value: f64) -> f32 {
+        ((value - self.mean) / self.spread) as f32
     }
 }
 
@@ -80,7 +95,7 @@ const SENTENCE: f32 = 8.0;
 /// What its paragraph is worth: the subject is named once, and the answer follows.
 const PARAGRAPH: f32 = 2.0;
 /// How much wider the relevance of the best sentences spreads than that of the best windows.
-const SPREAD: f32 = 1.4;
+pub const SPREAD: f32 = 1.4;
 /// How much of a query the best sentence covers at least where its words are to be trusted.
 const FOUND: f32 = 0.3;
 /// The part of its meaning that a unit says itself where units were encoded too.
@@ -206,7 +221,7 @@ mod tests {
     fn a_scale_has_mean_zero_and_spread_one_where_there_are_many_values() {
         let values: Vec<f32> = (0_u16..1000).map(|value| f32::from(value) / 10.0).collect();
         let scale = Scale::of(values.iter(), COSINE);
-        let z: Vec<f32> = values.iter().map(|value| scale.z(*value)).collect();
+        let z = scale.all(&values);
         let mean = z.iter().sum::<f32>() / 1000.0;
         let spread = (z.iter().map(|value| value * value).sum::<f32>() / 1000.0).sqrt();
         assert!(mean.abs() < 0.02 && (spread - 1.0).abs() < 0.02, "{mean} {spread}");

@@ -66,14 +66,13 @@ impl PageTerms {
         Found { page: self, query, postings: self.postings(query) }
     }
 
-    /// For each of the query's terms, the units that hold it, once for each time that they do.
-    fn postings(&self, query: &[QueryTerm]) -> Vec<Vec<u32>> {
+    fn postings(&self, query: &[QueryTerm]) -> Vec<Posting> {
         let mut wanted: Vec<(Term, usize)> = query.iter().enumerate().map(|(i, term)| (term.term, i)).collect();
         wanted.sort_unstable();
         // One bit for each of 64 kinds of terms: most of the page's are turned away by it.
         let kind = |term: Term| 1_u64 << (term.0 >> 58);
         let kinds = query.iter().fold(0, |kinds, term| kinds | kind(term.term));
-        let mut postings = vec![Vec::new(); query.len()];
+        let mut postings = vec![Posting::default(); query.len()];
         let mut unit = 0;
         for (i, &term) in self.terms.iter().enumerate() {
             if kinds & kind(term) == 0 {
@@ -84,7 +83,7 @@ impl PageTerms {
                 while self.starts[unit + 1] as usize <= i {
                     unit += 1;
                 }
-                postings[asked].push(count(unit));
+                postings[asked].add(count(unit));
             }
         }
         postings
@@ -96,11 +95,33 @@ impl PageTerms {
 pub struct Found<'page> {
     page: &'page PageTerms,
     query: &'page [QueryTerm],
-    /// For each of the query's terms, the units that hold it, once for each time that they do.
-    postings: Vec<Vec<u32>>,
+    /// For each of the query's terms.
+    postings: Vec<Posting>,
+}
+
+/// Where a page has a term.
+#[derive(Clone, Debug, Default)]
+struct Posting {
+    /// The units that hold it, in order, once for each time that they do.
+    units: Vec<u32>,
+    /// How many different ones these are.
+    different: usize,
+}
+
+impl Posting {
+    fn add(&mut self, unit: u32) {
+        self.different += usize::from(self.units.last() != Some(&unit));
+        self.units.push(unit);
+    }
 }
 
 impl Found<'_> {
+    /// Whether the page has any of the query's terms.
+    #[must_use]
+    pub fn any(&self) -> bool {
+        self.postings.iter().any(|posting| posting.different > 0)
+    }
+
     /// The BM25 of each range of units: 0 where none of the query's terms is, and higher for more and rarer ones.
     ///
     /// Takes a step for each range and each of the query's terms that the page has.
@@ -118,7 +139,7 @@ impl Found<'_> {
         let norms: Vec<f64> =
             ranges.iter().map(|range| K1 * (1.0 - B + B * f64::from(length(range)) / average)).collect();
         let mut scores = vec![0.0; ranges.len()];
-        self.count_in(ranges, |term, counts| {
+        self.count_in(ranges, |term, _, counts| {
             let holding = counts.iter().filter(|counted| **counted > 0).count();
             let weight = f64::from(term.weight) * rarity(documents, f64::from(count(holding)));
             for ((score, &counted), norm) in scores.iter_mut().zip(counts).zip(&norms) {
@@ -141,15 +162,13 @@ impl Found<'_> {
     #[must_use]
     pub fn coverage(&self, ranges: &[Range<usize>]) -> Vec<f32> {
         let units = f64::from(count(self.page.units()));
-        let weight =
-            |term: &QueryTerm, units_with: usize| f64::from(term.weight) * rarity(units, f64::from(count(units_with)));
-        let mut different = self.postings.clone();
-        different.iter_mut().for_each(Vec::dedup);
-        let all: f64 = self.query.iter().zip(&different).map(|(term, units)| weight(term, units.len())).sum();
+        let weight = |term: &QueryTerm, posting: &Posting| {
+            f64::from(term.weight) * rarity(units, f64::from(count(posting.different)))
+        };
+        let all: f64 = self.query.iter().zip(&self.postings).map(|(term, posting)| weight(term, posting)).sum();
         let mut scores = vec![0.0; ranges.len()];
-        let mut found = different.iter().filter(|units| !units.is_empty());
-        self.count_in(ranges, |term, counts| {
-            let weight = weight(term, found.next().map_or(0, Vec::len)) / all;
+        self.count_in(ranges, |term, posting, counts| {
+            let weight = weight(term, posting) / all;
             for (score, &counted) in scores.iter_mut().zip(counts) {
                 *score += if counted > 0 { weight } else { 0.0 };
             }
@@ -158,15 +177,15 @@ impl Found<'_> {
     }
 
     /// For each term that the page has, how often each range holds it.
-    fn count_in(&self, ranges: &[Range<usize>], mut counted: impl FnMut(&QueryTerm, &[u32])) {
+    fn count_in(&self, ranges: &[Range<usize>], mut counted: impl FnMut(&QueryTerm, &Posting, &[u32])) {
         let mut counts = vec![0_u32; ranges.len()];
         let mut before = vec![0_u32; self.page.starts.len()];
-        for (term, units) in self.query.iter().zip(&self.postings).filter(|(_, units)| !units.is_empty()) {
-            sum_up(units, &mut before);
+        for (term, posting) in self.query.iter().zip(&self.postings).filter(|(_, posting)| posting.different > 0) {
+            sum_up(&posting.units, &mut before);
             for (range, count) in ranges.iter().zip(&mut counts) {
                 *count = before[range.end.max(range.start)] - before[range.start];
             }
-            counted(term, &counts);
+            counted(term, posting, &counts);
         }
     }
 }

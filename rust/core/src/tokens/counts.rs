@@ -41,9 +41,13 @@ impl Tokens {
         Ok(before)
     }
 
-    /// How many characters a token stands for, as some of these texts have it, evenly spread over them.
+    /// How many characters a token stands for, where unknown ones stand for none: three to five where the tokenizer knows the
+    /// script, near one or below where it does not. Some of the texts tell, evenly spread over them.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorKind::Internal`] where the tokenizer fails.
     #[expect(clippy::cast_precision_loss, reason = "an average, of which one digit is used")]
-    pub(super) fn characters_per_token<'text>(&self, texts: usize, text: impl Fn(usize) -> &'text str) -> Result<f32> {
+    pub fn characters_per_token<'text>(&self, texts: usize, text: impl Fn(usize) -> &'text str) -> Result<f32> {
         let (mut characters, mut tokens) = (0, 0);
         for text in (0..texts).step_by(texts / SAMPLED + 1).map(text) {
             let encoding = self.encode(text)?;

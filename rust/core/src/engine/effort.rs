@@ -1,0 +1,239 @@
+//! Effort: which windows of a page are encoded for a query, where words can tell.
+//!
+//! Words cost next to nothing, vectors nearly all. So words go first: of each page the windows around the units that say most
+//! in words are encoded, and a few more, spread evenly over the others, that tell how cosines lie there. What was not encoded is known to a
+//! bound then: its words in full, and its meaning by the most that is thought possible, [`MOST`] spreads above the page's mean.
+//! Where that could still be among the best, it is encoded in a second round; where that is much of the page, all of it is.
+//!
+//! The rule is the threshold algorithm (Fagin, Lotem and Naor 2001) with two rounds. Words that are of no use (another
+//! language, typos, a query that shares no word with the page) need no detector of their own: what words found is poor
+//! then, nearly everything could beat it, and the page is encoded whole. It depends on the pages and the query alone, so that
+//! what is kept of a page, or is in flight beside it, changes no answer. The trial behind the numbers is in
+//! `bench/notes/encoding_less.md`.
+
+use super::answers::passages_of;
+use super::spoken::{Inquiry, Spoken};
+use super::{Question, Request};
+use crate::error::{Error, ErrorKind, Result};
+use crate::scores::relevance::{COSINE, SPREAD, Scale};
+
+/// How much of the pages is encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Effort {
+    /// All windows.
+    Full,
+    /// What words point at, and at most a certain number of windows more.
+    Fast,
+    /// What words point at, and all that could be better.
+    #[default]
+    Auto,
+}
+
+/// Which windows a query is compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum View {
+    /// All of them.
+    Whole,
+    /// Those that were chosen, and a sample of the page that are not among them; both in order.
+    Part { chosen: Vec<usize>, sample: Vec<usize> },
+}
+
+/// The most spreads above its page's mean that a window is thought to lie which nobody looked at.
+const MOST: f64 = 4.0;
+/// The least windows of a sample: a spread is known to a sixth by as many.
+const SAMPLE: usize = 20;
+/// Windows that words choose: for each passage, and at least.
+const CHOSEN_A_PASSAGE: usize = 8;
+const CHOSEN: usize = 24;
+/// How much more text than a budget holds words choose.
+const CHOSEN_A_BUDGET: f64 = 1.5;
+/// Passages that are to be beaten where a budget alone decides how many there are.
+const PASSAGES: usize = 3;
+/// How relevant a passage must be, as a part of the best one, for the rest of the page to be searched for it.
+const WORTH: f32 = 0.5;
+/// The most windows of a page's second round where effort is bounded.
+const FAST: usize = 64;
+
+impl Effort {
+    /// The effort of this name.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] naming those there are.
+    pub fn parse(name: &str) -> Result<Self> {
+        match name {
+            "full" => Ok(Self::Full),
+            "fast" => Ok(Self::Fast),
+            "auto" => Ok(Self::Auto),
+            _ => Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!("effort must be \"full\", \"fast\" or \"auto\", not {name:?}"),
+            )),
+        }
+    }
+}
+
+impl View {
+    /// The rows of a page that has so many, in order: windows, and what is encoded beside them where all are.
+    pub(super) fn rows(&self, all: usize) -> Vec<usize> {
+        match self {
+            Self::Whole => (0..all).collect(),
+            Self::Part { chosen, sample } => {
+                let mut windows = [chosen.as_slice(), sample].concat();
+                windows.sort_unstable();
+                windows
+            }
+        }
+    }
+
+    /// What was looked at already is not looked at again: chosen are also these, and of the sample those that are left.
+    fn with(&self, more: &[usize]) -> Self {
+        let Self::Part { chosen, sample } = self else { return Self::Whole };
+        let mut chosen = [chosen.as_slice(), more].concat();
+        chosen.sort_unstable();
+        chosen.dedup();
+        let sample = sample.iter().copied().filter(|window| chosen.binary_search(window).is_err()).collect();
+        Self::Part { chosen, sample }
+    }
+}
+
+/// The first round, for each page: what words point at, and the sample.
+pub(super) fn first_views(inquiry: &Inquiry, question: &Question) -> Vec<View> {
+    // Where effort is bounded, a page that has none of the query's words is not read for its own best, if another has some.
+    let any = question.effort == Effort::Fast && inquiry.spoken.iter().any(Spoken::has_words);
+    let view = |spoken: &Spoken| if any || spoken.has_words() { first_view(spoken, question) } else { View::Whole };
+    inquiry.spoken.iter().map(view).collect()
+}
+
+fn first_view(spoken: &Spoken, question: &Question) -> View {
+    let all = spoken.prepared.reading.ranges.len();
+    // Words that were not read, or do not count, point at nothing.
+    if question.effort == Effort::Full || spoken.words.is_empty() || spoken.weight == 0.0 {
+        return View::Whole;
+    }
+    let sample = SAMPLE.max(4 * all.isqrt() / 3);
+    let most = most_chosen(spoken, question);
+    if all <= most.saturating_add(sample) {
+        return View::Whole;
+    }
+    let mut is_chosen = vec![false; all];
+    let mut left = most;
+    for unit in spoken.by_words() {
+        let around = spoken.around(unit);
+        let new = around.clone().filter(|window| !is_chosen[*window]).count();
+        if new > left {
+            break;
+        }
+        left -= new;
+        is_chosen[around].fill(true);
+    }
+    let (chosen, mut others): (Vec<usize>, Vec<usize>) = (0..all).partition(|window| is_chosen[*window]);
+    // Cosines go with words, so equal parts by words tell more than equal parts of the page: of each the one in the middle.
+    others.sort_by(|a, b| spoken.lexical[*a].total_cmp(&spoken.lexical[*b]));
+    let middle = |part: usize| others[(2 * part + 1) * others.len() / (2 * sample)];
+    let mut sample: Vec<usize> = (0..sample).map(middle).collect();
+    sample.sort_unstable();
+    View::Part { chosen, sample }
+}
+
+/// How many windows words choose on a page: some for each passage, or enough for a budget.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a number of windows that is reckoned with"
+)]
+fn most_chosen(spoken: &Spoken, question: &Question) -> usize {
+    let bounds = &question.bounds;
+    let wanted = if let Some(passages) = bounds.passages() {
+        passages.saturating_mul(CHOSEN_A_PASSAGE)
+    } else {
+        let (reading, budget) = (&spoken.prepared.reading, bounds.most());
+        let chars = (budget.tokens as f64 * f64::from(reading.characters_per_token)).min(budget.chars as f64);
+        let units = spoken.prepared.chars() as f64 / reading.units.spans.len().max(1) as f64;
+        (CHOSEN_A_BUDGET * chars / units.max(1.0)) as usize
+    };
+    wanted.max(CHOSEN)
+}
+
+/// The second round: what could still be among the best. The first round's relevance must be known.
+pub(super) fn second_views(inquiry: &Inquiry, request: &Request, question: &Question) -> Vec<View> {
+    let scale = inquiry.cosine_scale();
+    let to_beat: Vec<f32> = inquiry.spoken.iter().map(|spoken| to_beat(spoken, question)).collect();
+    // Where effort is bounded, a page that has little to say is not read for its own best.
+    let of_all = if question.effort == Effort::Fast && request.pages.len() > 1 {
+        let best = inquiry.spoken.iter().flat_map(|spoken| best(spoken, question, spoken.title)).collect();
+        nth(best, question)
+    } else {
+        f32::NEG_INFINITY
+    };
+    let views = inquiry.spoken.iter().zip(to_beat).map(|(spoken, to_beat)| {
+        let View::Part { .. } = spoken.view else { return View::Whole };
+        let to_beat = to_beat.max(of_all - spoken.title);
+        second_view(spoken, scale, to_beat * if question.grows() { SPREAD } else { 1.0 }, question)
+    });
+    views.collect()
+}
+
+/// What a unit must be worth to be among the best of its page, as far as was looked.
+fn to_beat(spoken: &Spoken, question: &Question) -> f32 {
+    nth(best(spoken, question, 0.0), question).max(question.bounds.min_relevance() - spoken.title)
+}
+
+/// The relevance of the best passages among those that were looked at, and so much more.
+fn best(spoken: &Spoken, question: &Question, more: f32) -> Vec<f32> {
+    passages_of(spoken, question).into_iter().map(|passage| passage.relevance + more).collect()
+}
+
+/// The relevance of the last passage that is wanted, or of one that is too poor beside the best to be looked for. There is
+/// none to beat where nothing was found.
+fn nth(mut best: Vec<f32>, question: &Question) -> f32 {
+    let wanted = question.bounds.passages().unwrap_or(PASSAGES);
+    best.sort_unstable_by(|a, b| b.total_cmp(a));
+    let poor = best.first().map_or(f32::NEG_INFINITY, |best| WORTH * best);
+    best.get(wanted - 1).copied().unwrap_or(f32::NEG_INFINITY).max(poor)
+}
+
+/// `to_beat` is on the scale of what words and meaning are together, before units are set against windows.
+fn second_view(spoken: &Spoken, scale: Scale, to_beat: f32, question: &Question) -> View {
+    let all = spoken.prepared.reading.ranges.len();
+    let own = Scale::weighted(spoken.weighted_cosines().into_iter(), COSINE);
+    let most = scale.z(own.at(MOST));
+    let seen = spoken.view.rows(all);
+    let mut is_seen = vec![false; all];
+    for window in &seen {
+        is_seen[*window] = true;
+    }
+    let mut need = Vec::new();
+    for unit in spoken.by_words() {
+        let possible = (1.0 - spoken.weight) * most + spoken.weight * spoken.words[unit];
+        if possible <= to_beat {
+            // Those behind it have fewer words still.
+            break;
+        }
+        for window in spoken.around(unit) {
+            if !std::mem::replace(&mut is_seen[window], true) {
+                need.push(window);
+            }
+        }
+    }
+    match question.effort {
+        Effort::Fast => need.truncate(FAST),
+        _ if 2 * (seen.len() + need.len()) > all => return View::Whole,
+        _ => {}
+    }
+    spoken.view.with(&need)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_chosen_later_is_no_sample_any_more() {
+        let view = View::Part { chosen: vec![3, 4], sample: vec![1, 9] };
+        assert_eq!(view.rows(12), [1, 3, 4, 9]);
+        assert_eq!(view.with(&[9, 2]), View::Part { chosen: vec![2, 3, 4, 9], sample: vec![1] });
+        assert_eq!(View::Whole.rows(3), [0, 1, 2]);
+        assert_eq!(View::Whole.with(&[1]), View::Whole);
+    }
+}

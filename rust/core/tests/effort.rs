@@ -1,0 +1,191 @@
+//! Effort: what is encoded follows from the pages and the query alone, and what cannot win is left out.
+
+mod common;
+
+use common::{FakeEncoder, Poison, model, word_piece};
+use pullquote_core::call::Call;
+use pullquote_core::engine::{Answers, Effort, Engine, Pairing, Question, Request};
+use pullquote_core::formats::Format;
+use pullquote_core::highlights::{Bounds, Limits, Order, Repeats};
+use pullquote_core::pieces::{Unit, Windows};
+use pullquote_core::scores::relevance::Lexical;
+
+/// What the page of `long_page` says once.
+const ANSWER: &str = "The bread of Paris is in the moon.";
+const QUERY: &str = "Where is the bread of Paris?";
+
+fn engine(cache_bytes: usize) -> Engine {
+    let (_folder, model) = model(&word_piece(), 64, ("", ""));
+    Engine::new(&model, Box::new(FakeEncoder::new(2, true, Poison::default())), Some(2), cache_bytes).unwrap()
+}
+
+fn question(effort: Effort, limits: Limits) -> Question {
+    Question {
+        unit: Unit::Sentence,
+        windows: Windows::new(3, 1, false).unwrap(),
+        grow: true,
+        lexical: Lexical::Auto,
+        effort,
+        context: 0,
+        explain: false,
+        bounds: Bounds::new(&limits, Order::Score, Repeats::Page).unwrap(),
+    }
+}
+
+fn ask(engine: &Engine, queries: &[&str], pages: &[&str], pairing: Pairing, effort: Effort) -> Answers {
+    let request = Request { queries, pages, format: Format::Text, titles: &[], pairing };
+    engine.highlights(&request, &question(effort, Limits::default()), &Call::default()).unwrap()
+}
+
+/// So many sentences, no two the same, with the answer at a third of them.
+fn long_page(sentences: usize, seed: usize) -> String {
+    let sentence = |n: usize| match n {
+        n if n == sentences / 3 => format!("{ANSWER} "),
+        n => format!("In the Haus {seed} der cat {} und {n} is {}. ", n * 7 % 31, n * n % 97),
+    };
+    (0..sentences).map(sentence).collect()
+}
+
+/// Spans and scores, comparable to the bit.
+fn columns(answers: &Answers) -> (&[i64], Vec<u32>, &[i64]) {
+    (&answers.spans, answers.scores.iter().map(|score| score.to_bits()).collect(), &answers.compared)
+}
+
+fn best<'page>(page: &'page str, answers: &Answers) -> &'page str {
+    let place = |column: usize| usize::try_from(answers.spans[column]).unwrap();
+    &page[place(0)..place(1)]
+}
+
+#[test]
+fn words_find_the_answer_and_the_rest_of_a_long_page_is_left_out() {
+    let page = long_page(3000, 0);
+    let engine = engine(0);
+    let pages = [page.as_str()];
+    let request =
+        Request { queries: &[QUERY], pages: &pages, format: Format::Text, titles: &[], pairing: Pairing::All };
+    let one = Limits { top_k: Some(1), ..Limits::default() };
+    let [full, auto, fast] = [Effort::Full, Effort::Auto, Effort::Fast]
+        .map(|effort| engine.highlights(&request, &question(effort, one), &Call::default()).unwrap());
+    assert_eq!((full.work.compared, full.work.encoded), (full.work.pieces, full.work.pieces));
+    for part in [&auto, &fast] {
+        assert!(part.work.compared <= 24 + 55 + 64, "{:?}", part.work);
+        assert!(best(&page, part).contains(ANSWER), "{}", best(&page, part));
+        assert_eq!(part.work.pieces, full.work.pieces);
+        assert_eq!(part.compared, [i64::try_from(part.work.compared).unwrap()]);
+    }
+    assert!(best(&page, &full).contains(ANSWER));
+}
+
+#[test]
+fn a_short_page_is_encoded_whole() {
+    let page = long_page(36, 0);
+    let engine = engine(0);
+    let full = ask(&engine, &[QUERY], &[&page], Pairing::All, Effort::Full);
+    for effort in [Effort::Auto, Effort::Fast] {
+        assert_eq!(columns(&ask(&engine, &[QUERY], &[&page], Pairing::All, effort)), columns(&full));
+    }
+}
+
+#[test]
+fn where_words_are_of_no_use_the_page_is_encoded_whole() {
+    let page = long_page(400, 0);
+    let engine = engine(0);
+    let full = ask(&engine, &["Ou est le pain?"], &[&page], Pairing::All, Effort::Full);
+    for effort in [Effort::Auto, Effort::Fast] {
+        let same = ask(&engine, &["Ou est le pain?"], &[&page], Pairing::All, effort);
+        assert_eq!(columns(&same), columns(&full), "{effort:?}");
+    }
+    // Words that count for nothing point at nothing.
+    let request =
+        Request { queries: &[QUERY], pages: &[&page], format: Format::Text, titles: &[], pairing: Pairing::All };
+    let meaning = Question { lexical: Lexical::new(Some(0.0)).unwrap(), ..question(Effort::Auto, Limits::default()) };
+    let answers = engine.highlights(&request, &meaning, &Call::default()).unwrap();
+    assert_eq!(answers.work.compared, answers.work.pieces);
+}
+
+#[test]
+fn a_page_without_the_words_costs_little_where_effort_is_bounded_and_another_has_them() {
+    let (has, has_not) = (long_page(600, 0), long_page(600, 1).replace(ANSWER, "Nothing."));
+    let engine = engine(0);
+    let answers = ask(&engine, &["bread Paris"], &[&has, &has_not], Pairing::All, Effort::Fast);
+    assert!(answers.compared.iter().all(|compared| *compared <= 24 + 24 + 64), "{:?}", answers.compared);
+}
+
+#[test]
+fn what_is_kept_of_a_page_changes_what_it_costs_and_not_the_answer() {
+    let page = long_page(900, 0);
+    let (kept, plain) = (engine(1 << 26), engine(0));
+    let queries = [QUERY, "What is in Haus 4?", "the cat 12", QUERY];
+    let mut encoded = Vec::new();
+    for query in queries {
+        let [with, without] = [&kept, &plain].map(|engine| ask(engine, &[query], &[&page], Pairing::All, Effort::Auto));
+        assert_eq!(columns(&with), columns(&without), "{query}");
+        assert_eq!(with.work.truncated, without.work.truncated);
+        encoded.push((with.work.encoded, without.work.encoded));
+    }
+    assert_eq!(encoded[0].0, encoded[0].1);
+    assert!(encoded[1].0 < encoded[1].1, "the sample is known: {encoded:?}");
+    assert_eq!(encoded[3].0, 0, "{encoded:?}");
+    let full = ask(&kept, &[QUERY], &[&page], Pairing::All, Effort::Full);
+    assert!(full.work.encoded < full.work.pieces, "{:?}", full.work);
+    assert_eq!(columns(&full), columns(&ask(&plain, &[QUERY], &[&page], Pairing::All, Effort::Full)));
+}
+
+#[test]
+fn a_query_is_answered_as_it_is_alone_whatever_is_asked_beside_it() {
+    let pages = [long_page(500, 0), long_page(300, 1), long_page(20, 2), long_page(500, 0)];
+    let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
+    let queries = [QUERY, "What is in Haus 4?", "der cat 12"];
+    let engine = engine(0);
+    for effort in [Effort::Auto, Effort::Fast] {
+        let together = ask(&engine, &queries, &pages, Pairing::All, effort);
+        let alone = queries.map(|query| ask(&engine, &[query], &pages, Pairing::All, effort));
+        let spans: Vec<i64> = alone.iter().flat_map(|answers| answers.spans.clone()).collect();
+        let scores: Vec<f32> = alone.iter().flat_map(|answers| answers.scores.clone()).collect();
+        assert_eq!((together.spans, together.scores), (spans, scores));
+        for answers in &alone {
+            assert_eq!(answers.compared[0], answers.compared[3], "the same page is the same twice");
+        }
+    }
+}
+
+#[test]
+fn each_page_is_a_call_of_its_own_where_it_has_its_own_query() {
+    let pages = [long_page(500, 0), long_page(400, 1), long_page(500, 0)];
+    let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
+    let queries = [QUERY, "What is in Haus 4?", "der cat 12"];
+    let engine = engine(0);
+    let together = ask(&engine, &queries, &pages, Pairing::Each, Effort::Auto);
+    let alone: Vec<Answers> = queries
+        .iter()
+        .zip(&pages)
+        .map(|(query, page)| ask(&engine, &[query], &[page], Pairing::All, Effort::Auto))
+        .collect();
+    let scores: Vec<f32> = alone.iter().flat_map(|answers| answers.scores.clone()).collect();
+    assert_eq!(together.scores, scores);
+}
+
+#[test]
+fn a_budget_and_a_count_decide_how_much_is_looked_at() {
+    let page = long_page(3000, 0);
+    let engine = engine(0);
+    let compared = |limits: Limits| {
+        let pages = [page.as_str()];
+        let request =
+            Request { queries: &[QUERY], pages: &pages, format: Format::Text, titles: &[], pairing: Pairing::All };
+        engine.highlights(&request, &question(Effort::Fast, limits), &Call::default()).unwrap().work.compared
+    };
+    let few = compared(Limits { top_k: Some(1), ..Limits::default() });
+    let many = compared(Limits { top_k: Some(60), ..Limits::default() });
+    let large = compared(Limits { max_chars: Some(20_000), ..Limits::default() });
+    let tokens = compared(Limits { max_tokens: Some(8_000), ..Limits::default() });
+    assert!(few < 150 && many > 480 && large > 480 && tokens > 480, "{few} {many} {large} {tokens}");
+    let all = compared(Limits { top_k: Some(1000), ..Limits::default() });
+    assert_eq!(all, 2998);
+}
+
+#[test]
+fn an_effort_that_is_none_is_refused_by_name() {
+    let error = Effort::parse("most").unwrap_err();
+    assert_eq!(error.message(), "effort must be \"full\", \"fast\" or \"auto\", not \"most\"");
+}
