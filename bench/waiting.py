@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -81,16 +82,6 @@ class Measured:
     idle: Idle
     core_use: list[CoreUse]
 
-    def waiting_share(self) -> float:
-        """Say how much of a core a page's thread used for each second that it waited longer than alone."""
-        longer = sum(each.seconds for each in self.behind) - len(self.behind) * median(
-            each.seconds for each in self.alone
-        )
-        more = sum(each.cpu_seconds for each in self.behind) - len(self.behind) * median(
-            each.cpu_seconds for each in self.alone
-        )
-        return more / longer if longer > 0 else math.nan
-
     def goals(self) -> list[Goal]:
         """Compare with what was set out to be reached."""
         slowest = max((each.seconds for each in self.behind), default=math.nan)
@@ -149,7 +140,9 @@ def measure(name: str, model: Path, part: int) -> Measured:
         job_seconds, behind = metered("pages behind a job", lambda: pages_behind(job, pages, ask))
         waiting = None
         if name == EMBEDDED:
-            waiting = metered("a thread that waits", lambda: asked(lambda: highlighter.embed(windows)))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", pullquote.TruncationWarning)  # one of the windows is too long
+                waiting = metered("a thread that waits", lambda: asked(lambda: highlighter.embed(windows)))
         idle = metered("nobody asks", lambda: nobody_asks(IDLE_SECONDS / part))
         return Measured(name, highlighter.dtype, job_seconds, alone, behind, waiting, idle, core_use)
 
@@ -207,7 +200,8 @@ def markdown(around: dict[str, object], results: list[Measured]) -> str:
             lines.append(
                 f"- a page behind the job took {spread(behind, '.3f')} s, {len(behind)} of them; {slower:.1f} times as long"
             )
-            lines.append(f"- its thread used {result.waiting_share():.4f} cores while it waited longer than alone")
+            used, used_alone = ([1000 * each.cpu_seconds for each in pages] for pages in (result.behind, result.alone))
+            lines.append(f"- its thread used {spread(used, '.1f')} ms of a core, and alone {spread(used_alone, '.1f')}")
         if waiting:
             lines.append(
                 f"- a thread that waited {waiting.seconds:.2f} s for vectors used {1000 * waiting.cpu_seconds:.1f} ms of a core "
