@@ -9,8 +9,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+QUIET = 0.2  # cores that others may use during a run before its record warns of it
 
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -25,6 +28,10 @@ class CoreUse:
     own: float
     others: float
 
+    def remark(self) -> str:
+        """Say what belongs behind a run's time: that others disturbed it, or nothing."""
+        return f", WHILE OTHERS USED {self.others:.1f} CORES" if self.others > QUIET else ""
+
 
 class Meter:
     """Started when made; `stop` says what the cores did since."""
@@ -35,10 +42,17 @@ class Meter:
         self._all = _all_seconds()
 
     def stop(self) -> CoreUse:
-        """Read the counters again; the children must be those there were at the start."""
+        """Read the counters again; a process that was started by other means than `multiprocessing` must have ended."""
         elapsed = time.perf_counter() - self._start
         own = (_own_seconds() - self._own) / elapsed
         return CoreUse(own, max(0.0, (_all_seconds() - self._all) / elapsed - own))
+
+
+def quietness(uses: Iterable[CoreUse]) -> str:
+    """Write how quiet the machine was during the run that others disturbed most, as a record says it."""
+    others = max(use.others for use in uses)
+    warning = "**the machine was not quiet, so these numbers are noise:** " if others > QUIET else ""
+    return f"{warning}other processes used at most {others:.2f} cores during a run"
 
 
 def cores() -> int:
@@ -47,12 +61,13 @@ def cores() -> int:
 
 
 def _own_seconds() -> float:
-    """Add up the processor time of this process and the processes it started."""
+    """Add up the processor time of this process and the processes it started, those that ended included."""
     ticks = 0
     for process in [os.getpid(), *(child.pid for child in multiprocessing.active_children())]:
-        # The name, in brackets, may hold spaces; user and system time are the 14th and 15th fields.
+        # The name, in brackets, may hold spaces; user and system time are the 14th and 15th fields, and the next two
+        # those of the children that were waited for.
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
+        ticks += sum(map(int, fields[11:15]))
     return ticks / _TICKS_A_SECOND
 
 

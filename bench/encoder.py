@@ -16,7 +16,6 @@ import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 from transformers import AutoTokenizer
@@ -25,13 +24,13 @@ from transformers import AutoTokenizer
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import encoders, record
-from bench.cores import CoreUse, Meter
+from bench.cores import CoreUse, Meter, quietness
 from bench.encoders import Rows, Vectors
+from bench.record import spread
 from pullquote.models import model_directory
 
 CLAIM = "encoder"
 EXACT = "pullquote float32"
-QUIET = 0.2  # cores that others may use during a run before the record warns of it
 
 # Each of ours with those of the rivals whose numbers are as narrow.
 RIVALS = {
@@ -58,10 +57,6 @@ class Measured:
     def speeds(self, side: str) -> list[float]:
         """Say how many tokens a second a side encoded in each round."""
         return [self.rows * self.length / seconds for seconds in self.seconds[side]]
-
-    def others(self) -> float:
-        """Say how many cores other processes used during the run they disturbed most."""
-        return max(use.others for uses in self.core_use.values() for use in uses)
 
 
 def main() -> None:
@@ -126,8 +121,7 @@ def measure(model: Path, exported: encoders.Exported, rows: Rows, rounds: int) -
                 use = meter.stop()
                 result.seconds[name].append(seconds)
                 result.core_use[name].append(use)
-                disturbed = f", WHILE OTHERS USED {use.others:.1f}" if use.others > QUIET else ""
-                print(f"{length} tokens, round {number + 1}: {name} {seconds:.2f} s{disturbed}", file=sys.stderr)
+                print(f"{length} tokens, round {number + 1}: {name} {seconds:.2f} s{use.remark()}", file=sys.stderr)
     finally:
         for process in processes.values():
             process.shutdown()
@@ -164,15 +158,8 @@ def markdown(around: dict[str, object], results: list[Measured]) -> str:
         lines += ["", "| ours | rival | ratio (least to most) |", "|---|---|---:|"]
         for ours, rivals in RIVALS.items():
             lines += [f"| {ours} | {rival} | {spread(result.ratios(ours, rival), '.2f')} |" for rival in rivals]
-        others = result.others()
-        warning = "**the machine was not quiet, so these numbers are noise:** " if others > QUIET else ""
-        lines += ["", f"- {warning}other processes used at most {others:.2f} cores during a run"]
+        lines += ["", f"- {quietness(use for uses in result.core_use.values() for use in uses)}"]
     return "\n".join(lines) + "\n"
-
-
-def spread(values: list[float], form: str) -> str:
-    """Write a median with the least and the most."""
-    return f"{median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
 
 
 if __name__ == "__main__":

@@ -21,18 +21,18 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import record
-from bench.cores import CoreUse, Meter
+from bench.cores import CoreUse, Meter, quietness
 from bench.pipeline import Pipeline
+from bench.record import spread
 from bench.scores import Chosen
 from bench.sides import InProcess, Pullquote, Run, SentenceTransformers, Setting, Side
+from bench.texts import QUERY
 from bench.workload import Page, Workload, load_workload
 from pullquote.models import model_directory
 
 CLAIM = "end_to_end"
 SIDES = ["pullquote", "sentence-transformers", "pipeline of processes"]
-QUERY = "Who led the work, and what did it cost?"
 WARM_UP_PAGES = 3
-QUIET = 0.2  # cores that others may use during a run before the record warns of it
 
 # How far a page's best score may lie from a rival's, and still be the same answer: rounding of the dtype.
 TOLERANCE = {"float32": 1e-3, "float16": 1e-2, "bfloat16": 2e-2}
@@ -70,10 +70,6 @@ class Measured:
     def ratios(self, rival: str) -> list[float]:
         """Say for each round how many times the rival's pages a second pullquote's are."""
         return [theirs / ours for ours, theirs in zip(self.seconds(SIDES[0]), self.seconds(rival), strict=True)]
-
-    def others(self) -> float:
-        """Say how many cores other processes used during the run they disturbed most."""
-        return max(use.others for uses in self.core_use.values() for use in uses)
 
     def stage_shares(self) -> dict[str, float]:
         """Say what part of pullquote's time its caller spent in each stage: medians over the rounds."""
@@ -140,8 +136,7 @@ def measure(setting: Setting, workload: Workload, rounds: int) -> Measured:
                 runs[name].append(run)
                 core_use[name].append(use)
                 progress = f"{setting.dtype}: round {number + 1} of {rounds}: {name} {run.seconds:.2f} s"
-                disturbed = f", WHILE OTHERS USED {use.others:.1f}" if use.others > QUIET else ""
-                print(f"{progress} on {use.own:.1f} cores{disturbed}", file=sys.stderr)
+                print(f"{progress} on {use.own:.1f} cores{use.remark()}", file=sys.stderr)
     finally:
         for side in sides.values():
             side.close()
@@ -251,15 +246,8 @@ def markdown(around: dict[str, object], workload: Workload, results: list[Measur
         for side, threads in result.threads.items():
             used = spread([use.own for use in result.core_use[side]])
             lines.append(f"- {side} is {threads}; it used {used} cores")
-        others = result.others()
-        warning = "**the machine was not quiet, so these numbers are noise:** " if others > QUIET else ""
-        lines.append(f"- {warning}other processes used at most {others:.2f} cores during a run")
+        lines.append(f"- {quietness(use for uses in result.core_use.values() for use in uses)}")
     return "\n".join(lines) + "\n"
-
-
-def spread(values: list[float]) -> str:
-    """Write a median with the least and the most."""
-    return f"{median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
 if __name__ == "__main__":

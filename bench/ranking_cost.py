@@ -1,8 +1,8 @@
 """Claim: ranking by words as well as by meaning, and growing whole passages, costs next to nothing.
 
 Three ways to ask the same pages, which encode exactly the same windows, take turns: the plain one (the best windows by
-cosine), words beside it, and the default, with sentences ranked and passages chosen. A ratio is the seconds of a way over
-those of the plain one in the same round.
+cosine), words beside it, and the way it is by default, with sentences ranked and passages chosen. A ratio is the seconds of a
+way over those of the plain one in the same round.
 
     .venv/bin/python bench/ranking_cost.py --rounds 5
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,14 +22,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pullquote
 from bench import record
+from bench.cores import CoreUse, Meter, quietness
+from bench.effort import ALL_WINDOWS
+from bench.record import spread
+from bench.texts import QUERY
 from bench.workload import load_workload
 
 CLAIM = "ranking_cost"
-QUERY = "Who led the work, and what did it cost?"
 WAYS: dict[str, dict[str, Any]] = {
-    "windows by cosine": {"grow": False, "lexical": 0.0, "repeats": "keep"},
-    "windows by cosine and words": {"grow": False, "repeats": "keep"},
-    "default": {},
+    "windows by cosine": {"grow": False, "lexical": 0.0, "repeats": "keep", **ALL_WINDOWS},
+    "windows by cosine and words": {"grow": False, "repeats": "keep", **ALL_WINDOWS},
+    "sentences ranked, passages grown": ALL_WINDOWS,
 }
 
 
@@ -37,6 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pages", nargs="+", type=Path, default=[record.REPOSITORY / "demo" / "pages"])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--no-record", action="store_true", help="print only")
     arguments = parser.parse_args()
     with pullquote.Highlighter(cache_bytes=0) as highlighter:
         work = load_workload(arguments.pages, QUERY, highlighter.model, None)
@@ -45,22 +50,24 @@ def main() -> None:
         choosing: dict[str, list[float]] = {way: [] for way in WAYS}
         pieces = {way: highlighter.highlights(QUERY, texts[:3], **options).work.pieces for way, options in WAYS.items()}
         assert len(set(pieces.values())) == 1, f"the ways encode different windows: {pieces}"
+        core_use: list[CoreUse] = []
         for number in range(arguments.rounds):
             for way in [*WAYS][:: 1 if number % 2 else -1]:
+                meter = Meter()
                 began = time.perf_counter()
                 found = highlighter.highlights(QUERY, texts, **WAYS[way])
                 seconds[way].append(time.perf_counter() - began)
+                core_use.append(meter.stop())
                 choosing[way].append(found.work.choosing / seconds[way][-1])
+                print(f"round {number + 1}: {way} {seconds[way][-1]:.2f} s{core_use[-1].remark()}", file=sys.stderr)
     ratios = {
         way: [s / plain for s, plain in zip(seconds[way], seconds["windows by cosine"], strict=True)] for way in WAYS
     }
     around = record.circumstances() | {"rounds": arguments.rounds, "dtype": highlighter.dtype}
     raw = around | work.counts() | {"seconds": seconds, "ratios": ratios, "choosing": choosing}
+    raw["core_use"] = [asdict(use) for use in core_use]
     lines = [
-        f"# {CLAIM}",
-        "",
-        f"{around['date']}, commit {around['commit']}, {around['cpu']}, {around['cores']} cores, {around['dtype']}",
-        "",
+        *record.heading(CLAIM, around),
         f"{len(texts)} pages, {work.pieces:,} windows, {work.tokens:,} tokens; {arguments.rounds} rounds, the ways taking turns;"
         " medians (least to most)",
         "",
@@ -69,15 +76,12 @@ def main() -> None:
     ]
     for way in WAYS:
         share = median(choosing[way])
-        lines.append(f"| {way} | {_spread(seconds[way], 2)} | {_spread(ratios[way], 3)} | {share:.2%} |")
+        lines.append(f"| {way} | {spread(seconds[way])} | {spread(ratios[way], '.3f')} | {share:.2%} |")
+    lines += ["", f"- {quietness(core_use)}"]
     table = "\n".join(lines) + "\n"
-    directory = record.keep(CLAIM, raw, table)
     print(table)
-    print(f"kept in {directory}")
-
-
-def _spread(values: list[float], digits: int) -> str:
-    return f"{median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+    if not arguments.no_record:
+        print(f"kept in {record.keep(CLAIM, raw, table)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from statistics import median
 
 from bench.cores import cores
 
@@ -47,6 +48,17 @@ def machine() -> str:
     """Name this machine shortly, as a directory: ``amd-epyc-2-cores``."""
     plain = re.sub(r"\(.*?\)|@.*|\b(cpu|processor|\d+-core)\b", " ", _cpu().lower())
     return f"{'-'.join(re.findall(r'[a-z0-9]+', plain))}-{cores()}-cores"
+
+
+def heading(claim: str, around: dict[str, object]) -> list[str]:
+    """Write the first lines of a record: the claim, when and on what it was measured, and the encoder's dtype if it is said."""
+    where = [f"{around['cpu']}", f"{around['cores']} cores", *([f"{around['dtype']}"] if "dtype" in around else [])]
+    return [f"# {claim}", "", f"{around['date']}, commit {around['commit']}, {', '.join(where)}", ""]
+
+
+def spread(values: list[float], form: str = ".2f") -> str:
+    """Write a median with the least and the most."""
+    return f"{median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
 
 
 def keep(claim: str, raw: dict[str, object], table: str) -> Path:

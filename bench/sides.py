@@ -20,6 +20,7 @@ from sentence_transformers import SentenceTransformer
 from transformers.utils.logging import disable_progress_bar
 
 import pullquote
+from bench.effort import ALL_WINDOWS
 from bench.scores import Chosen, choose
 from bench.workload import HIGHLIGHT_LENGTH, STEP_SIZE, TOP_K, Page
 
@@ -80,6 +81,7 @@ class Pullquote:
             grow=False,
             repeats="keep",
             lexical=0.0,
+            **ALL_WINDOWS,
         )
         found = list(result)
         seconds = time.perf_counter() - start

@@ -1,0 +1,37 @@
+"""English prose of any length in which no sentence stands twice: equal pieces would be encoded once."""
+
+from __future__ import annotations
+
+import re
+
+from bench.record import REPOSITORY
+
+QUERY = "Who led the work, and what did it cost?"
+
+_PAGES = ("apollo_program.en.txt", "martin_luther.en.txt", "state_of_the_union.en.txt")
+_SENTENCE_END = re.compile(r"(?<=\w)([.!?])(?=\s)")
+
+
+def prose(characters: int) -> str:
+    """Take so many characters of the demo's English pages.
+
+    They hold about 156,000; more is had by reading them again, with the number of the reading at the end of every sentence.
+    """
+    once = _pages()
+    parts, length = [once], len(once)
+    while length < characters:
+        parts.append(_SENTENCE_END.sub(rf" {len(parts)}\1", once))
+        length += len(parts[-1]) + 2
+    return "\n\n".join(parts)[:characters]
+
+
+def different_pages(count: int, characters: int) -> list[str]:
+    """Cut pages of so many characters out of the demo's, each at another place; they overlap."""
+    text = _pages()
+    room = len(text) - characters
+    return [text[start : start + characters] for start in (number * room // count for number in range(count))]
+
+
+def _pages() -> str:
+    directory = REPOSITORY / "demo" / "pages"
+    return "\n\n".join((directory / name).read_text(encoding="utf-8") for name in _PAGES)

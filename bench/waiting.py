@@ -1,0 +1,220 @@
+"""Claim: a small request does not wait for a large one that came earlier, and who waits uses no core.
+
+A job of 5 MB is asked for from one thread; while it runs, requests for single pages of 20 kB come one after the other from
+another. Jobs take turns, a batch each (`rust/core/src/batches.rs`), so that a page is answered long before the job
+is. How long pages take when nobody else asks stands beside it.
+
+Then: what the whole process uses in ten seconds in which nobody asks; what a thread uses that waits for vectors which others
+compute; and what the pages' thread used while it waited behind the job.
+
+    .venv/bin/python bench/waiting.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import resource
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import TypeVar
+
+# The modules beside this file are the package `bench`, for mypy too.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import pullquote
+from bench import record, small_model
+from bench.cores import CoreUse, Meter, quietness
+from bench.effort import ALL_WINDOWS
+from bench.goals import Goal
+from bench.record import spread
+from bench.texts import QUERY, different_pages, prose
+from pullquote.models import model_directory
+
+CLAIM = "waiting"
+EMBEDDED = "embedded model"
+JOB_CHARACTERS = 5_000_000
+PAGE_CHARACTERS = 20_000
+WAITING_CHARACTERS = 200_000
+IDLE_SECONDS = 10.0
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One call: its seconds, and what the thread that made it used in them."""
+
+    seconds: float
+    cpu_seconds: float
+    switches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """What the whole process used while nobody asked."""
+
+    seconds: float
+    cpu_seconds: float
+    switches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Everything measured with one model; `behind` are the pages that came while the job ran, and were answered before it.
+
+    `waiting` is a call that does hardly more than wait; only the embedded model is slow enough for one.
+    """
+
+    model: str
+    dtype: str
+    job_seconds: float
+    alone: list[Asked]
+    behind: list[Asked]
+    waiting: Asked | None
+    idle: Idle
+    core_use: list[CoreUse]
+
+    def goals(self) -> list[Goal]:
+        """Compare with what was set out to be reached."""
+        slowest = max((each.seconds for each in self.behind), default=math.nan)
+        idle = self.idle.cpu_seconds / self.idle.seconds
+        goals = [
+            Goal(
+                f"{self.model}: the slowest page's time to the job's", slowest / self.job_seconds, most=0.1, form=".3f"
+            ),
+            Goal(f"{self.model}: cores used while nobody asks", idle, most=0.001, form=".4f"),
+        ]
+        if self.waiting:
+            share = self.waiting.cpu_seconds / self.waiting.seconds
+            goals.append(Goal(f"{self.model}: cores used by a thread that waits", share, most=0.01, form=".4f"))
+        return goals
+
+
+def main() -> None:
+    """Measure, print the table and keep the record."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--quick", action="store_true", help="a job and a wait of a fiftieth, and nothing is kept")
+    arguments = parser.parse_args()
+    part = 50 if arguments.quick else 1
+    with tempfile.TemporaryDirectory() as directory:
+        small = small_model.write_small_model(Path(directory))
+        models = {EMBEDDED: model_directory(None), small_model.NAME: small}
+        results = [measure(name, model, part) for name, model in models.items()]
+    around = record.circumstances() | {"dtype": " and ".join(dict.fromkeys(result.dtype for result in results))}
+    table = markdown(around, results)
+    print(table)
+    if not arguments.quick:
+        raw = [asdict(result) | {"goals": [asdict(goal) for goal in result.goals()]} for result in results]
+        print(f"kept in {record.keep(CLAIM, around | {'results': raw}, table)}", file=sys.stderr)
+
+
+def measure(name: str, model: Path, part: int) -> Measured:
+    """Load a model, warm it up and measure it."""
+    job = prose(JOB_CHARACTERS // part)
+    pages = different_pages(100, PAGE_CHARACTERS)
+    text = prose(WAITING_CHARACTERS // part)
+    windows = [text[start:end] for start, end in pullquote.parse_pieces(text)]
+    core_use: list[CoreUse] = []
+    with pullquote.Highlighter(model, cache_bytes=0) as highlighter:
+
+        def ask(text: str) -> Asked:
+            return asked(lambda: highlighter.highlights(QUERY, [text], **ALL_WINDOWS))
+
+        def metered(what: str, work: Callable[[], Result]) -> Result:
+            meter = Meter()
+            result = work()
+            core_use.append(meter.stop())
+            print(f"{name}: {what}{core_use[-1].remark()}", file=sys.stderr)
+            return result
+
+        ask(pages[0])
+        alone = metered("pages alone", lambda: [ask(page) for page in pages[1:11]])
+        job_seconds, behind = metered("pages behind a job", lambda: pages_behind(job, pages, ask))
+        waiting = None
+        if name == EMBEDDED:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", pullquote.TruncationWarning)  # one of the windows is too long
+                waiting = metered("a thread that waits", lambda: asked(lambda: highlighter.embed(windows)))
+        idle = metered("nobody asks", lambda: nobody_asks(IDLE_SECONDS / part))
+        return Measured(name, highlighter.dtype, job_seconds, alone, behind, waiting, idle, core_use)
+
+
+def asked(call: Callable[[], object]) -> Asked:
+    """Make a call from this thread, and read what the thread used."""
+    before = resource.getrusage(resource.RUSAGE_THREAD)
+    cpu, began = time.thread_time(), time.perf_counter()
+    call()
+    seconds, used = time.perf_counter() - began, time.thread_time() - cpu
+    after = resource.getrusage(resource.RUSAGE_THREAD)
+    return Asked(seconds, used, after.ru_nvcsw - before.ru_nvcsw + after.ru_nivcsw - before.ru_nivcsw)
+
+
+def pages_behind(job: str, pages: list[str], ask: Callable[[str], Asked]) -> tuple[float, list[Asked]]:
+    """Ask for the job from a thread, and for pages from this one until it ends; returns the job's seconds, and the pages'."""
+    jobs: list[Asked] = []
+    behind: list[Asked] = []
+    thread = threading.Thread(target=lambda: jobs.append(ask(job)))
+    thread.start()
+    while thread.is_alive():
+        page = ask(pages[len(behind) % len(pages)])
+        # The last one may have been alone for a while.
+        if thread.is_alive():
+            behind.append(page)
+    thread.join()
+    return jobs[0].seconds, behind
+
+
+def nobody_asks(seconds: float) -> Idle:
+    """Sleep, and read what all threads of this process used."""
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    cpu, began = time.process_time(), time.perf_counter()
+    time.sleep(seconds)
+    elapsed, used = time.perf_counter() - began, time.process_time() - cpu
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    return Idle(elapsed, used, after.ru_nvcsw - before.ru_nvcsw + after.ru_nivcsw - before.ru_nivcsw)
+
+
+def markdown(around: dict[str, object], results: list[Measured]) -> str:
+    """Write the record that people read."""
+    lines = [
+        *record.heading(CLAIM, around),
+        f"A job of {JOB_CHARACTERS:,} characters and pages of {PAGE_CHARACTERS:,}; medians (least to most).",
+    ]
+    for result in results:
+        alone = [each.seconds for each in result.alone]
+        behind = [each.seconds for each in result.behind]
+        waiting, idle = result.waiting, result.idle
+        lines += ["", f"{result.model}, {result.dtype}:", ""]
+        lines.append(f"- the job took {result.job_seconds:.2f} s")
+        lines.append(f"- a page alone took {spread(alone, '.3f')} s")
+        if behind:
+            slower = median(behind) / median(alone)
+            lines.append(
+                f"- a page behind the job took {spread(behind, '.3f')} s, {len(behind)} of them; {slower:.1f} times as long"
+            )
+            used, used_alone = ([1000 * each.cpu_seconds for each in pages] for pages in (result.behind, result.alone))
+            lines.append(f"- its thread used {spread(used, '.1f')} ms of a core, and alone {spread(used_alone, '.1f')}")
+        if waiting:
+            lines.append(
+                f"- a thread that waited {waiting.seconds:.2f} s for vectors used {1000 * waiting.cpu_seconds:.1f} ms of a core "
+                f"and was switched {waiting.switches / waiting.seconds:.0f} times a second"
+            )
+        lines.append(
+            f"- with nobody asking for {idle.seconds:.1f} s, the process used {1000 * idle.cpu_seconds:.2f} ms of a core, "
+            f"and its threads were switched {idle.switches} times"
+        )
+    lines += ["", *(goal.line() for result in results for goal in result.goals())]
+    lines.append(f"- {quietness(use for result in results for use in result.core_use)}")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()
