@@ -54,6 +54,7 @@ bench: setup .make/bench ## Measure, and keep the record under bench/record/
 	$(BIN)/python bench/end_to_end.py --dtypes float32 bfloat16
 	$(BIN)/python bench/ranking_cost.py
 	$(BIN)/python bench/second_query.py
+	$(BIN)/python bench/encoding_less.py
 	$(BIN)/python bench/concurrency.py
 	$(BIN)/python bench/waiting.py
 	$(BIN)/python bench/scaling.py

@@ -3,4 +3,4 @@
 from typing import Any
 
 # Options of `highlights()` with which it encodes every window of a page.
-ALL_WINDOWS: dict[str, Any] = {}
+ALL_WINDOWS: dict[str, Any] = {"effort": "full"}
