@@ -136,7 +136,7 @@ fn a_token_stands_for_little_where_the_script_is_not_known() {
         let (_folder, model) = model(tokenizer, 512, ("", ""));
         let windows = pieces::parse_pieces(text, Unit::Sentence, Windows::new(1, 1, false).unwrap()).unwrap();
         let tokens = Tokens::read(&model).unwrap();
-        tokens.characters_per_token(windows.len(), |window| windows[window].of(text)).unwrap()
+        tokens.characters_per_token(windows.len(), 1, |window| windows[window].of(text)).unwrap()
     };
     let english = "The cat is the bread in the moon. ".repeat(20);
     assert!(known(&word_piece(), &english) > 2.5);

@@ -1,9 +1,11 @@
 //! Effort: which windows of a page are encoded for a query, where words can tell.
 //!
 //! Words cost next to nothing, vectors nearly all. So words go first: of each page the windows around the units that say most
-//! in words are encoded, and a few more, spread evenly over the others, that tell how cosines lie there. What was not encoded is known to a
-//! bound then: its words in full, and its meaning by the most that is thought possible, [`MOST`] spreads above the page's mean.
-//! Where that could still be among the best, it is encoded in a second round; where that is much of the page, all of it is.
+//! in words are encoded, and a few more, spread evenly over the others, that tell how cosines lie there. What was not
+//! encoded is known to a bound then: its words in full, and its meaning by the most that is thought possible, [`MOST`]
+//! spreads above the page's mean. Where that could still be among the best, it is encoded in a second round; where that is
+//! much of the page, all of it is. Scores hang on the same few windows whatever the effort: a passage that is found has the
+//! score that it has when everything is encoded.
 //!
 //! The rule is the threshold algorithm (Fagin, Lotem and Naor 2001) with two rounds. Words that are of no use (another
 //! language, typos, a query that shares no word with the page) need no detector of their own: what words found is poor
@@ -29,13 +31,21 @@ pub enum Effort {
     Auto,
 }
 
-/// Which windows a query is compared with.
+/// Which windows of a page a query is compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum View {
     /// All of them.
     Whole,
-    /// Those that were chosen, and a sample of the page that are not among them; both in order.
-    Part { chosen: Vec<usize>, sample: Vec<usize> },
+    /// These, in order.
+    Part(Vec<usize>),
+}
+
+/// The windows of a page that tell how cosines lie on it: those that words choose, each for itself, and some of the others,
+/// which stand for all of those. The same ones tell it whatever the effort, so that this changes no score.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sample {
+    pub(super) chosen: Vec<usize>,
+    pub(super) others: Vec<usize>,
 }
 
 /// The most spreads above its page's mean that a window is thought to lie which nobody looked at.
@@ -77,45 +87,43 @@ impl View {
     pub(super) fn rows(&self, all: usize) -> Vec<usize> {
         match self {
             Self::Whole => (0..all).collect(),
-            Self::Part { chosen, sample } => {
-                let mut windows = [chosen.as_slice(), sample].concat();
-                windows.sort_unstable();
-                windows
-            }
+            Self::Part(windows) => windows.clone(),
         }
     }
 
-    /// What was looked at already is not looked at again: chosen are also these, and of the sample those that are left.
-    fn with(&self, more: &[usize]) -> Self {
-        let Self::Part { chosen, sample } = self else { return Self::Whole };
-        let mut chosen = [chosen.as_slice(), more].concat();
-        chosen.sort_unstable();
-        chosen.dedup();
-        let sample = sample.iter().copied().filter(|window| chosen.binary_search(window).is_err()).collect();
-        Self::Part { chosen, sample }
+    /// Some windows and others.
+    fn of(windows: &[usize], more: &[usize]) -> Self {
+        let mut windows = [windows, more].concat();
+        windows.sort_unstable();
+        windows.dedup();
+        Self::Part(windows)
     }
 }
 
-/// The first round, for each page: what words point at, and the sample.
-pub(super) fn first_views(inquiry: &Inquiry, question: &Question) -> Vec<View> {
-    // Where effort is bounded, a page that has none of the query's words is not read for its own best, if another has some.
-    let any = question.effort == Effort::Fast && inquiry.spoken.iter().any(Spoken::has_words);
-    let view = |spoken: &Spoken| if any || spoken.has_words() { first_view(spoken, question) } else { View::Whole };
-    inquiry.spoken.iter().map(view).collect()
-}
-
-fn first_view(spoken: &Spoken, question: &Question) -> View {
+/// The windows that tell how cosines lie on a page; none where all of them do.
+pub(super) fn sample(spoken: &Spoken) -> Option<Sample> {
     let all = spoken.prepared.reading.ranges.len();
-    // Words that were not read, or do not count, point at nothing.
-    if question.effort == Effort::Full || spoken.words.is_empty() || spoken.weight == 0.0 {
-        return View::Whole;
+    let others = SAMPLE.max(4 * all.isqrt() / 3);
+    // Words that were not read, are not there, or do not count, point at nothing.
+    if all <= CHOSEN + others || !spoken.has_words() || spoken.weight == 0.0 {
+        return None;
     }
-    let sample = SAMPLE.max(4 * all.isqrt() / 3);
-    let most = most_chosen(spoken, question);
-    if all <= most.saturating_add(sample) {
-        return View::Whole;
-    }
-    let mut is_chosen = vec![false; all];
+    let chosen = chosen(spoken, CHOSEN);
+    let mut rest: Vec<usize> = (0..all).filter(|window| chosen.binary_search(window).is_err()).collect();
+    // Cosines go with words, so equal parts by words tell more than equal parts of the page: of each the one in the middle.
+    rest.sort_by(|a, b| spoken.lexical[*a].total_cmp(&spoken.lexical[*b]));
+    let others = middles(rest.len(), others).map(|place| rest[place]).collect();
+    Some(Sample { chosen, others })
+}
+
+/// The middles of so many equal parts.
+fn middles(all: usize, parts: usize) -> impl Iterator<Item = usize> {
+    (0..parts).map(move |part| (2 * part + 1) * all / (2 * parts))
+}
+
+/// The windows around the units that say most in words, at most so many, in order.
+fn chosen(spoken: &Spoken, most: usize) -> Vec<usize> {
+    let mut is_chosen = vec![false; spoken.prepared.reading.ranges.len()];
     let mut left = most;
     for unit in spoken.by_words() {
         let around = spoken.around(unit);
@@ -126,13 +134,26 @@ fn first_view(spoken: &Spoken, question: &Question) -> View {
         left -= new;
         is_chosen[around].fill(true);
     }
-    let (chosen, mut others): (Vec<usize>, Vec<usize>) = (0..all).partition(|window| is_chosen[*window]);
-    // Cosines go with words, so equal parts by words tell more than equal parts of the page: of each the one in the middle.
-    others.sort_by(|a, b| spoken.lexical[*a].total_cmp(&spoken.lexical[*b]));
-    let middle = |part: usize| others[(2 * part + 1) * others.len() / (2 * sample)];
-    let mut sample: Vec<usize> = (0..sample).map(middle).collect();
-    sample.sort_unstable();
-    View::Part { chosen, sample }
+    (0..is_chosen.len()).filter(|window| is_chosen[*window]).collect()
+}
+
+/// The first round, for each page: what words point at, and the sample.
+pub(super) fn first_views(inquiry: &Inquiry, question: &Question) -> Vec<View> {
+    // Where effort is bounded, a page that has none of the query's words is not read for its own best, if another has some.
+    let bounded = question.effort == Effort::Fast && inquiry.spoken.iter().any(Spoken::has_words);
+    let view = |spoken: &Spoken| {
+        let all = spoken.prepared.reading.ranges.len();
+        let wanted = wanted(spoken, question);
+        match &spoken.sample {
+            _ if question.effort == Effort::Full => View::Whole,
+            Some(sample) if wanted.saturating_add(sample.others.len()) < all => {
+                View::of(&[sample.chosen.as_slice(), &sample.others].concat(), &chosen(spoken, wanted))
+            }
+            None if bounded && !spoken.has_words() && wanted < all => View::Part(middles(all, wanted).collect()),
+            _ => View::Whole,
+        }
+    };
+    inquiry.spoken.iter().map(view).collect()
 }
 
 /// How many windows words choose on a page: some for each passage, or enough for a budget.
@@ -142,7 +163,7 @@ fn first_view(spoken: &Spoken, question: &Question) -> View {
     clippy::cast_precision_loss,
     reason = "a number of windows that is reckoned with"
 )]
-fn most_chosen(spoken: &Spoken, question: &Question) -> usize {
+fn wanted(spoken: &Spoken, question: &Question) -> usize {
     let bounds = &question.bounds;
     let wanted = if let Some(passages) = bounds.passages() {
         passages.saturating_mul(CHOSEN_A_PASSAGE)
@@ -167,7 +188,6 @@ pub(super) fn second_views(inquiry: &Inquiry, request: &Request, question: &Ques
         f32::NEG_INFINITY
     };
     let views = inquiry.spoken.iter().zip(to_beat).map(|(spoken, to_beat)| {
-        let View::Part { .. } = spoken.view else { return View::Whole };
         let to_beat = to_beat.max(of_all - spoken.title);
         second_view(spoken, scale, to_beat * if question.grows() { SPREAD } else { 1.0 }, question)
     });
@@ -195,12 +215,12 @@ fn nth(mut best: Vec<f32>, question: &Question) -> f32 {
 
 /// `to_beat` is on the scale of what words and meaning are together, before units are set against windows.
 fn second_view(spoken: &Spoken, scale: Scale, to_beat: f32, question: &Question) -> View {
+    let View::Part(seen) = &spoken.view else { return View::Whole };
     let all = spoken.prepared.reading.ranges.len();
     let own = Scale::weighted(spoken.weighted_cosines().into_iter(), COSINE);
     let most = scale.z(own.at(MOST));
-    let seen = spoken.view.rows(all);
     let mut is_seen = vec![false; all];
-    for window in &seen {
+    for window in seen {
         is_seen[*window] = true;
     }
     let mut need = Vec::new();
@@ -221,7 +241,7 @@ fn second_view(spoken: &Spoken, scale: Scale, to_beat: f32, question: &Question)
         _ if 2 * (seen.len() + need.len()) > all => return View::Whole,
         _ => {}
     }
-    spoken.view.with(&need)
+    View::of(seen, &need)
 }
 
 #[cfg(test)]
@@ -229,11 +249,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_chosen_later_is_no_sample_any_more() {
-        let view = View::Part { chosen: vec![3, 4], sample: vec![1, 9] };
-        assert_eq!(view.rows(12), [1, 3, 4, 9]);
-        assert_eq!(view.with(&[9, 2]), View::Part { chosen: vec![2, 3, 4, 9], sample: vec![1] });
+    fn a_view_has_each_window_once_and_in_order() {
+        assert_eq!(View::of(&[3, 4], &[9, 2, 3]), View::Part(vec![2, 3, 4, 9]));
+        assert_eq!(View::Part(vec![2, 5]).rows(7), [2, 5]);
         assert_eq!(View::Whole.rows(3), [0, 1, 2]);
-        assert_eq!(View::Whole.with(&[1]), View::Whole);
     }
 }

@@ -57,7 +57,8 @@ impl Engine {
         let language = guess_language(text);
         let terms = question.lexical.may_count().then(|| PageTerms::new(text, &units.spans, language));
         let characters_per_token = if terms.is_some() {
-            self.tokens.characters_per_token(ranges.len(), |window| units.span(&ranges[window]).of(text))?
+            let apart = question.windows.highlight_length().div_ceil(question.windows.step_size());
+            self.tokens.characters_per_token(ranges.len(), apart, |window| units.span(&ranges[window]).of(text))?
         } else {
             0.0
         };

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::effort::View;
+use super::effort::{Sample, View, sample};
 use super::prepared::Prepared;
 use super::titles::Titles;
 use super::{Question, Request};
@@ -32,7 +32,9 @@ pub(super) struct Spoken<'page, 'text> {
     pub(super) weight: f32,
     /// What the page's title adds to all of them.
     pub(super) title: f32,
-    /// The windows that the query is compared with.
+    /// The windows that tell how cosines lie on the page; all of them where there are none.
+    pub(super) sample: Option<Sample>,
+    /// The windows that the query is compared with: those and, as far as effort goes, others.
     pub(super) view: View,
     /// Of each row; what was not looked at is 0, and nobody reads it.
     pub(super) cosine: Vec<f32>,
@@ -58,11 +60,12 @@ impl<'page, 'text> Inquiry<'page, 'text> {
         for spoken in &mut spoken {
             spoken.weight = question.lexical.weight(spoken.prepared.reading.characters_per_token, found);
             spoken.put_words(&lexical.all(&spoken.lexical));
+            spoken.sample = sample(spoken);
         }
         Self { query, spoken }
     }
 
-    /// The scale of the cosines that were looked at.
+    /// The scale of the pages' cosines.
     pub(super) fn cosine_scale(&self) -> Scale {
         let cosines: Vec<(f32, f64)> = self.spoken.iter().flat_map(Spoken::weighted_cosines).collect();
         Scale::weighted(cosines.into_iter(), COSINE)
@@ -110,6 +113,7 @@ impl<'page, 'text> Spoken<'page, 'text> {
             words: Vec::new(),
             weight: 0.0,
             title: titles.of(query, page),
+            sample: None,
             view: View::Whole,
             cosine: vec![0.0; reading.rows],
             relevance: Vec::new(),
@@ -155,19 +159,21 @@ impl<'page, 'text> Spoken<'page, 'text> {
         &self.cosine[self.prepared.reading.ranges.len()..]
     }
 
-    /// The cosines that were looked at, and how many of the page's windows each stands for.
+    /// The cosines that tell how all of the page lie, and how many of its windows each stands for.
     pub(super) fn weighted_cosines(&self) -> Vec<(f32, f64)> {
         let all = self.prepared.reading.ranges.len();
         let each = |windows: &[usize], weight: f64| -> Vec<(f32, f64)> {
             windows.iter().map(|window| (self.cosine[*window], weight)).collect()
         };
-        match &self.view {
-            View::Whole => self.cosine[..all].iter().map(|cosine| (*cosine, 1.0)).collect(),
-            #[expect(clippy::cast_precision_loss, reason = "numbers of windows")]
-            View::Part { chosen, sample } => {
-                let weight = (all - chosen.len()) as f64 / sample.len().max(1) as f64;
-                [each(chosen, 1.0), each(sample, weight)].concat()
+        #[expect(clippy::cast_precision_loss, reason = "numbers of windows")]
+        let stands_for = |all: usize, some: usize| all as f64 / some.max(1) as f64;
+        match (&self.sample, &self.view) {
+            (Some(Sample { chosen, others }), _) => {
+                [each(chosen, 1.0), each(others, stands_for(all - chosen.len(), others.len()))].concat()
             }
+            (None, View::Whole) => self.cosine[..all].iter().map(|cosine| (*cosine, 1.0)).collect(),
+            // Words point at nothing here, so what was looked at is as good as a sample.
+            (None, View::Part(windows)) => each(windows, stands_for(all, windows.len())),
         }
     }
 
@@ -220,9 +226,7 @@ impl<'page, 'text> Spoken<'page, 'text> {
         let best = |values: &mut dyn Iterator<Item = f32>| values.reduce(f32::max);
         let looked_at = |window: &usize| match &self.view {
             View::Whole => true,
-            View::Part { chosen, sample } => {
-                chosen.binary_search(window).is_ok() || sample.binary_search(window).is_ok()
-            }
+            View::Part(windows) => windows.binary_search(window).is_ok(),
         };
         let cosine = best(&mut around.clone().filter(looked_at).map(|window| self.cosine[window]));
         let own = if self.grows { self.own_cosine().get(seed).copied() } else { None };

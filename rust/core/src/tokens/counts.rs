@@ -42,14 +42,20 @@ impl Tokens {
     }
 
     /// How many characters a token stands for, where unknown ones stand for none: three to five where the tokenizer knows the
-    /// script, near one or below where it does not. Some of the texts tell, evenly spread over them.
+    /// script, near one or below where it does not. Some of the texts tell, evenly spread over them, each so many behind the
+    /// one before: windows that overlap would be read more than once.
     ///
     /// # Errors
     /// [`crate::error::ErrorKind::Internal`] where the tokenizer fails.
     #[expect(clippy::cast_precision_loss, reason = "an average, of which one digit is used")]
-    pub fn characters_per_token<'text>(&self, texts: usize, text: impl Fn(usize) -> &'text str) -> Result<f32> {
+    pub fn characters_per_token<'text>(
+        &self,
+        texts: usize,
+        apart: usize,
+        text: impl Fn(usize) -> &'text str,
+    ) -> Result<f32> {
         let (mut characters, mut tokens) = (0, 0);
-        for text in (0..texts).step_by(texts / SAMPLED + 1).map(text) {
+        for text in (0..texts).step_by(apart.max(texts / SAMPLED + 1)).map(text) {
             let encoding = self.encode(text)?;
             tokens += encoding.len();
             for (id, (start, end)) in encoding.get_ids().iter().zip(encoding.get_offsets()) {
