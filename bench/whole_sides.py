@@ -1,8 +1,7 @@
 """Two sides for whole pages: `highlights()` as it is when nothing is said, and a script around OpenVINO.
 
-The script is what one would write by hand for this. OpenVINO computes a batch on each core: on 2 cores that takes 4 to 5 s for
-3 pages, where its hint for latency, both cores on one batch, takes 5.7 to 6.8. Both
-run in a process of their own, by `sides.InProcess`.
+The script is what one would write by hand for this. OpenVINO computes a batch on each core: with its hint for latency, which
+puts both cores on one batch, the same pages take a third longer. Both run in a process of their own, by `sides.InProcess`.
 """
 
 from __future__ import annotations
