@@ -52,6 +52,7 @@ format: setup ## Write the code as lint wants it
 bench: setup .make/bench ## Measure, and keep the record under bench/record/
 	$(BIN)/python bench/encoder.py
 	$(BIN)/python bench/end_to_end.py --dtypes float32 bfloat16
+	$(BIN)/python bench/whole_pages.py
 	$(BIN)/python bench/ranking_cost.py
 	$(BIN)/python bench/second_query.py
 	$(BIN)/python bench/encoding_less.py

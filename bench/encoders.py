@@ -75,14 +75,21 @@ class Pooled(torch.nn.Module):
 
 
 def export(model: Path, directory: Path) -> Exported:
-    """Write the model as ONNX, and a copy that ONNX Runtime quantizes dynamically.
-
-    The graph is the plain one: with attention fused by ``onnxruntime.transformers`` both are slower here.
-    """
+    """Write the model as ONNX, and a copy that ONNX Runtime quantizes dynamically."""
     from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415 (a package for this measurement)
 
-    disable_progress_bar()  # type: ignore[no-untyped-call]
     exported = Exported(directory / "float32.onnx", directory / "int8.onnx")
+    export_float32(model, exported.float32)
+    quantize_dynamic(str(exported.float32), str(exported.int8), weight_type=QuantType.QInt8)
+    return exported
+
+
+def export_float32(model: Path, path: Path) -> None:
+    """Write the model as ONNX: from ``ids`` and ``mask``, int64 ``[rows, length]``, to ``vectors``.
+
+    The graph is the plain one: with attention fused by ``onnxruntime.transformers`` both rivals are slower here.
+    """
+    disable_progress_bar()  # type: ignore[no-untyped-call]
     ids = torch.full((2, 16), 1000)
     axes = {name: {0: "rows", 1: "length"} for name in ("ids", "mask")} | {"vectors": {0: "rows"}}
     with warnings.catch_warnings():
@@ -90,15 +97,13 @@ def export(model: Path, directory: Path) -> Exported:
         torch.onnx.export(
             Pooled(model),
             (ids, torch.ones_like(ids)),
-            str(exported.float32),
+            str(path),
             input_names=["ids", "mask"],
             output_names=["vectors"],
             dynamic_axes=axes,
             opset_version=17,
             dynamo=False,
         )
-    quantize_dynamic(str(exported.float32), str(exported.int8), weight_type=QuantType.QInt8)
-    return exported
 
 
 def _pullquote(dtype: str) -> Side:

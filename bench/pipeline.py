@@ -37,7 +37,7 @@ Received = TypeVar("Received")
 _PAGES_WAITING = 64
 # Few, so that the model never waits and yet windows gather before the tokenizing process, which sorts what waits.
 _BATCHES_WAITING = 4
-_QUERY = -1  # stands for a page's number: the query takes the same way as the windows
+_QUERY = -1  # stands for a page's number: the queries take the same way as the windows, as those of a page
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +90,19 @@ class Pipeline:
         stages = "; ".join(sorted(line for line in told if line))
         self.threads = f"{cutters} cutting process{'es' * (cutters > 1)}; {stages}; the parent"
 
-    def run(self, query: str, pages: list[Page]) -> Run:
+    def run(self, query: str | list[str], pages: list[Page]) -> Run:
         """Feed the pages, gather their vectors and choose; timed from the first page in to the last highlight out."""
-        whole_query = Page(query, np.array([[0, len(query)]]))
+        queries = [query] if isinstance(query, str) else query
+        ends = np.cumsum([len(one) for one in queries])
+        asked = Page("".join(queries), np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1))
         start = time.perf_counter()
         # A queue is bounded, so its feeder must wait beside the chooser, not before it.
-        feeder = threading.Thread(target=self._feed, args=([(_QUERY, whole_query), *enumerate(pages)],), daemon=True)
+        feeder = threading.Thread(target=self._feed, args=([(_QUERY, asked), *enumerate(pages)],), daemon=True)
         feeder.start()
-        gathered = self._gather(pages)
+        gathered = self._gather([*pages, asked])
         chosen = [
-            choose(page.spans, vectors, gathered[_QUERY][0]) for page, vectors in zip(pages, gathered[:-1], strict=True)
+            choose(page.spans, gathered[number], gathered[_QUERY][number % len(queries)])
+            for number, page in enumerate(pages)
         ]
         seconds = time.perf_counter() - start
         feeder.join()
@@ -118,8 +121,8 @@ class Pipeline:
             self._pages.put(page)
 
     def _gather(self, pages: list[Page]) -> list[NDArray[np.float32]]:
-        """Wait for each page's vectors, in the order of its windows; last the query's, where number -1 finds it."""
-        lengths = [*(len(page.spans) for page in pages), 1]
+        """Wait for each page's vectors, in the order of its windows; the queries are last, where number -1 finds them."""
+        lengths = [len(page.spans) for page in pages]
         left = sum(lengths)
         gathered: list[NDArray[np.float32]] = []
         while left:

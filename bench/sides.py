@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -23,6 +24,7 @@ import pullquote
 from bench.effort import ALL_WINDOWS
 from bench.scores import Chosen, choose
 from bench.workload import HIGHLIGHT_LENGTH, STEP_SIZE, TOP_K, Page
+from pullquote import Highlight
 
 DEADLINE_SECONDS = 900.0  # for one answer of another process, model loading included
 
@@ -51,8 +53,8 @@ class Side(Protocol):
 
     threads: str
 
-    def run(self, query: str, pages: list[Page]) -> Run:
-        """Find every page's highlights once."""
+    def run(self, query: str | list[str], pages: list[Page]) -> Run:
+        """Find every page's highlights once, for one query or one for each page."""
 
     def close(self) -> None:
         """End its processes and give its memory back."""
@@ -67,7 +69,7 @@ class Pullquote:
         )
         self.threads = "1 process; as many threads for text as cores, and one encoder thread for each core"
 
-    def run(self, query: str, pages: list[Page]) -> Run:
+    def run(self, query: str | list[str], pages: list[Page]) -> Run:
         """One call, timed from texts to highlights."""
         texts = [page.text for page in pages]
         start = time.perf_counter()
@@ -85,19 +87,23 @@ class Pullquote:
         )
         found = list(result)
         seconds = time.perf_counter() - start
-        chosen = [
-            Chosen(
-                np.array([(one.start, one.end) for one in page], dtype=np.int64).reshape(-1, 2),
-                np.array([one.cosine for one in page], dtype=np.float32),
-                None,
-            )
-            for page in found
-        ]
-        return Run(seconds, chosen, asdict(result.work))
+        return Run(seconds, as_chosen(found), asdict(result.work))
 
     def close(self) -> None:
         """Stop the encoder's threads."""
         self._highlighter.close()
+
+
+def as_chosen(found: list[list[Highlight]]) -> list[Chosen]:
+    """Turn pullquote's highlights into what all sides give."""
+    return [
+        Chosen(
+            np.array([(one.start, one.end) for one in page], dtype=np.int64).reshape(-1, 2),
+            np.array([one.cosine for one in page], dtype=np.float32),
+            None,
+        )
+        for page in found
+    ]
 
 
 class SentenceTransformers:
@@ -112,17 +118,17 @@ class SentenceTransformers:
         threads = torch.get_num_threads()
         self.threads = f"1 process; torch computes with {threads} threads, tokenizers with one for each core"
 
-    def run(self, query: str, pages: list[Page]) -> Run:
+    def run(self, query: str | list[str], pages: list[Page]) -> Run:
         """Slice, encode and choose, timed from texts and spans to highlights."""
         start = time.perf_counter()
         windows = [window for page in pages for window in page.windows()]
-        query_vector = self._encode([query])[0]
+        query_vectors = self._encode([query] if isinstance(query, str) else query)
         vectors = self._encode(windows)
         chosen = []
         first = 0
-        for page in pages:
+        for number, page in enumerate(pages):
             end = first + len(page.spans)
-            chosen.append(choose(page.spans, vectors[first:end], query_vector))
+            chosen.append(choose(page.spans, vectors[first:end], query_vectors[number % len(query_vectors)]))
             first = end
         return Run(time.perf_counter() - start, chosen, {})
 
@@ -146,7 +152,7 @@ def load_sentence_transformer(setting: Setting) -> SentenceTransformer:
 class InProcess:
     """A side in a process of its own; it loads there, and later calls are sent to it."""
 
-    def __init__(self, kind: type[Pullquote] | type[SentenceTransformers], setting: Setting) -> None:
+    def __init__(self, kind: Callable[[Setting], Side], setting: Setting) -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(kind, setting, theirs), daemon=True)
@@ -154,7 +160,7 @@ class InProcess:
         theirs.close()  # so that this side sees the end of the other
         self.threads = str(self._answer())
 
-    def run(self, query: str, pages: list[Page]) -> Run:
+    def run(self, query: str | list[str], pages: list[Page]) -> Run:
         """Run there; the seconds are those of that process, the way to it not included."""
         self._connection.send((query, pages))
         run = self._answer()
@@ -178,7 +184,7 @@ class InProcess:
         return self._connection.recv()
 
 
-def _serve(kind: type[Pullquote] | type[SentenceTransformers], setting: Setting, parent: Connection) -> None:
+def _serve(kind: Callable[[Setting], Side], setting: Setting, parent: Connection) -> None:
     side = kind(setting)
     parent.send(side.threads)
     while (task := parent.recv()) is not None:

@@ -91,11 +91,9 @@ def load_workload(paths: list[Path], query: str, model: Path, limit: int | None)
     if not texts:
         message = f"no pages in {', '.join(map(str, paths))}"
         raise ValueError(message)
-    pages = [Page(text, pullquote.parse_pieces(text, HIGHLIGHT_LENGTH, STEP_SIZE)) for text in texts]
-    max_tokens = int(json.loads((model / "sentence_bert_config.json").read_text())["max_seq_length"])
-    tokenizer = AutoTokenizer.from_pretrained(str(model))
-    windows = [window for page in pages for window in page.windows()]
-    lengths = [len(ids) for ids in tokenizer(windows, padding=False, truncation=False, verbose=False)["input_ids"]]
+    pages = cut_windows(texts)
+    max_tokens = read_max_tokens(model)
+    lengths = [length for page in window_lengths(pages, model) for length in page]
     return Workload(
         query=query,
         pages=pages,
@@ -103,6 +101,25 @@ def load_workload(paths: list[Path], query: str, model: Path, limit: int | None)
         truncated=sum(length > max_tokens for length in lengths),
         max_tokens=max_tokens,
     )
+
+
+def cut_windows(texts: list[str]) -> list[Page]:
+    """Cut each text into the windows that all sides embed."""
+    return [Page(text, pullquote.parse_pieces(text, HIGHLIGHT_LENGTH, STEP_SIZE)) for text in texts]
+
+
+def read_max_tokens(model: Path) -> int:
+    """Read how many tokens of a window the model looks at, special ones included."""
+    return int(json.loads((model / "sentence_bert_config.json").read_text())["max_seq_length"])
+
+
+def window_lengths(pages: list[Page], model: Path) -> list[list[int]]:
+    """Count the tokens of each page's windows, special ones included, and those the model does not look at."""
+    tokenizer = AutoTokenizer.from_pretrained(str(model))
+    return [
+        [len(ids) for ids in tokenizer(page.windows(), padding=False, truncation=False, verbose=False)["input_ids"]]
+        for page in pages
+    ]
 
 
 def _texts(path: Path) -> list[str]:

@@ -1,0 +1,289 @@
+"""Claim: as it is when nothing is said, `highlights()` gets through whole pages several times as fast as its rivals.
+
+pullquote with its defaults, and the same with every window encoded, against the pipeline of processes in float32 and in
+bfloat16, and against a script around OpenVINO in bfloat16. The rivals embed the same windows. Each page is asked a question
+of its own, or all are asked one `--query`.
+
+A round takes a block of pages, each round another one. All sides take their turns with it, another one first in each round,
+and what counts is the ratio within the round. Blocks are drawn evenly from all pages. pullquote's two sides are then run
+once over all pages in one call: for the pages a second, and where the time goes. Loading and a warm-up are not timed.
+
+    .venv/bin/python bench/whole_pages.py --pages /work/shared/eval/pages/*.jsonl.gz --rounds 5
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+
+# The modules beside this file are the package `bench`, for mypy and for the processes started from here too.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench import record
+from bench.cores import CoreUse, Meter, quietness
+from bench.goals import Goal
+from bench.large_pages import large_pages
+from bench.pipeline import Pipeline
+from bench.record import spread
+from bench.sides import InProcess, Run, Setting, Side
+from bench.whole_sides import Auto, Full, OpenVINO
+from bench.workload import Page, cut_windows, read_max_tokens, window_lengths
+from pullquote.models import model_directory
+
+CLAIM = "whole_pages"
+FULL, AUTO = "pullquote, effort full", "pullquote"
+FLOAT32, BFLOAT16, OPENVINO = "pipeline float32", "pipeline bfloat16", "OpenVINO bfloat16"
+STAGES = ["cutting", "tokenizing", "encoding", "choosing"]
+WARM_UP_PAGES = 2
+
+# Windows in a batch of the rivals: the one of `bench/end_to_end.py`, and what is fastest for OpenVINO of 4, 8, 16 and 32.
+PIPELINE_BATCH, OPENVINO_BATCH = 32, 16
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """How much work a set of pages is, as every side is credited with it; `tokens` are those that the model looks at."""
+
+    pages: int
+    utf8_bytes: int
+    windows: int
+    tokens: int
+
+    def line(self) -> str:
+        """Write it out."""
+        return f"{self.pages} pages, {self.utf8_bytes:,} bytes, {self.windows:,} windows, {self.tokens:,} tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """Pages with their questions and the tokens of their windows."""
+
+    pages: list[Page]
+    queries: list[str]
+    tokens: list[int]
+
+    def every(self, step: int, first: int) -> Pages:
+        """Take each so many-th page: a block."""
+        return Pages(self.pages[first::step], self.queries[first::step], self.tokens[first::step])
+
+    def amount(self) -> Amount:
+        """Add it up."""
+        utf8_bytes = sum(len(page.text.encode()) for page in self.pages)
+        return Amount(len(self.pages), utf8_bytes, sum(len(page.spans) for page in self.pages), sum(self.tokens))
+
+
+@dataclass(slots=True)
+class Measured:
+    """Everything measured: by side in the order of the rounds, and pullquote's calls for all pages at once."""
+
+    blocks: list[Amount] = field(default_factory=list)
+    threads: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    core_use: dict[str, list[CoreUse]] = field(default_factory=dict)
+    work: dict[str, list[dict[str, float]]] = field(default_factory=dict)
+    differences: dict[str, float] = field(default_factory=dict)
+    at_once: dict[str, tuple[float, dict[str, float]]] = field(default_factory=dict)
+
+    def ratios(self, ours: str, rival: str) -> list[float]:
+        """Say for each round how many times as fast as the rival ours is."""
+        return [their / our for our, their in zip(self.seconds[ours], self.seconds[rival], strict=True)]
+
+    def speeds(self, side: str) -> list[float]:
+        """Say how many pages a second a side did in each round."""
+        return [block.pages / seconds for block, seconds in zip(self.blocks, self.seconds[side], strict=True)]
+
+    def shares(self, side: str) -> dict[str, float]:
+        """Say what part of the call for all pages its caller spent in each stage."""
+        seconds, work = self.at_once[side]
+        return {stage: work[stage] / seconds for stage in STAGES}
+
+    def goals(self) -> list[Goal]:
+        """Say what the claim is."""
+        bounds = [(FULL, FLOAT32, 4), (FULL, BFLOAT16, 2), (FULL, OPENVINO, 1.3), (AUTO, FLOAT32, 10)]
+        goals = [
+            Goal(f"{ours}: speed over that of {rival}", median(self.ratios(ours, rival)), least=least)
+            for ours, rival, least in bounds
+            if self.blocks
+        ]
+        what = "share of the time that is not encoding, all pages at once"
+        return goals + [
+            Goal(f"{side}: {what}", 1 - self.shares(side)["encoding"], most=0.05, form=".2%") for side in self.at_once
+        ]
+
+
+def main() -> None:
+    """Measure, print the table and keep the record."""
+    arguments = parse_arguments()
+    model = model_directory(arguments.model)
+    large = large_pages(arguments.pages, arguments.limit)
+    sources = dict(Counter(page.source for page in large))
+    pages = cut_windows([page.text for page in large])
+    lengths, max_tokens = window_lengths(pages, model), read_max_tokens(model)
+    tokens = [sum(min(length, max_tokens) for length in page) for page in lengths]
+    every = Pages(pages, [arguments.query or page.query for page in large], tokens)
+    print(f"{every.amount().line()}", file=sys.stderr)
+    circumstances = record.circumstances()
+    measured = measure(model, max_tokens, every, arguments)
+    around = circumstances | {
+        "rounds": arguments.rounds,
+        "sources": sources,
+        "query": arguments.query or "each page its own",
+    }
+    goals = measured.goals()
+    raw = (
+        around | {"all_pages": asdict(every.amount())} | asdict(measured) | {"goals": [asdict(goal) for goal in goals]}
+    )
+    table = markdown(around, every, measured, goals)
+    print(table)
+    if not arguments.no_record:
+        print(f"kept in {record.keep(CLAIM, raw, table)}", file=sys.stderr)
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument(
+        "--pages",
+        type=Path,
+        nargs="+",
+        default=[],
+        help="directories of .txt and .md files, or .jsonl[.gz] files (default: the demo's pages and Python's manual)",
+    )
+    parser.add_argument("--limit", type=int, default=200, help="at most so many pages (default: %(default)s)")
+    parser.add_argument("--query", help="ask this of every page (default: of each one of its own questions)")
+    parser.add_argument("--model", type=Path, help="a model's directory (default: the embedded one)")
+    parser.add_argument("--block", type=int, default=6, help="pages in a round (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="0 for only all pages at once")
+    parser.add_argument("--first-block", type=int, default=0, help="go on with the blocks of another run")
+    parser.add_argument("--only-rounds", action="store_true", help="leave out the calls for all pages at once")
+    parser.add_argument("--no-record", action="store_true", help="print only")
+    return parser.parse_args()
+
+
+def measure(model: Path, max_tokens: int, every: Pages, arguments: argparse.Namespace) -> Measured:
+    """Load all sides, warm them up, and let them take turns, block by block; then all pages at once."""
+    measured = Measured()
+    rivals: dict[str, Callable[[], Side]] = {
+        FLOAT32: lambda: Pipeline(Setting(model, "float32", "cpu", PIPELINE_BATCH), max_tokens),
+        BFLOAT16: lambda: Pipeline(Setting(model, "bfloat16", "cpu", PIPELINE_BATCH), max_tokens),
+        OPENVINO: lambda: InProcess(OpenVINO, Setting(model, "bfloat16", "cpu", OPENVINO_BATCH)),
+    }
+    ours = Setting(model, "auto", "cpu", 0)
+    loaders: dict[str, Callable[[], Side]] = {FULL: lambda: InProcess(Full, ours), AUTO: lambda: InProcess(Auto, ours)}
+    loaders |= rivals if arguments.rounds else {}
+    sides: dict[str, Side] = {}
+    try:
+        for name, load in loaders.items():
+            print(f"loading {name}", file=sys.stderr)
+            sides[name] = load()
+            sides[name].run(every.queries[-WARM_UP_PAGES:], every.pages[-WARM_UP_PAGES:])
+            measured.threads[name] = sides[name].threads
+            measured.seconds[name], measured.core_use[name], measured.work[name] = [], [], []
+        blocks = max(1, len(every.pages) // arguments.block)
+        for number in range(arguments.rounds):
+            block = every.every(blocks, (arguments.first_block + number) % blocks)
+            measured.blocks.append(block.amount())
+            runs = take_turns(sides, block, number, measured)
+            check(runs, block, measured)
+        if not arguments.only_rounds:
+            for name in (FULL, AUTO):
+                run = timed(name, sides[name], every, measured.core_use[name])
+                measured.at_once[name] = run.seconds, run.work
+    finally:
+        for side in sides.values():
+            side.close()
+    return measured
+
+
+def take_turns(sides: dict[str, Side], block: Pages, number: int, measured: Measured) -> dict[str, Run]:
+    """Give a block to every side, in each round to another one first."""
+    names = list(sides)
+    first = number % len(names)
+    runs = {}
+    for name in names[first:] + names[:first]:
+        runs[name] = timed(name, sides[name], block, measured.core_use[name])
+        measured.seconds[name].append(runs[name].seconds)
+        measured.work[name].append(runs[name].work)
+    return runs
+
+
+def timed(name: str, side: Side, pages: Pages, core_use: list[CoreUse]) -> Run:
+    """Run a side once, and see who used the cores."""
+    meter = Meter()
+    run = side.run(pages.queries, pages.pages)
+    core_use.append(meter.stop())
+    count = len(pages.pages)
+    print(f"{count} pages: {name} {run.seconds:.2f} s{core_use[-1].remark()}", file=sys.stderr)
+    return run
+
+
+def check(runs: dict[str, Run], block: Pages, measured: Measured) -> None:
+    """Note how far the rivals' cosines lie from those in float32; and that ours had the same windows.
+
+    pullquote's own answers are ranked otherwise by default; `bench/end_to_end.py` compares its cosines.
+    """
+    for name in (FULL, AUTO):
+        assert runs[name].work["pieces"] == block.amount().windows, f"{name} did not have the rivals' windows"
+    for name in (BFLOAT16, OPENVINO):
+        for exact, theirs in zip(runs[FLOAT32].chosen, runs[name].chosen, strict=True):
+            assert exact.all_scores is not None
+            assert theirs.all_scores is not None
+            difference = float(abs(exact.all_scores - theirs.all_scores).max())
+            assert difference < 0.1, f"{name} computes something else: a cosine is off by {difference}"
+            measured.differences[name] = max(measured.differences.get(name, 0.0), difference)
+
+
+def markdown(around: dict[str, object], every: Pages, measured: Measured, goals: list[Goal]) -> str:
+    """Write the record that people read."""
+    sources = around["sources"]
+    assert isinstance(sources, dict)
+    lines = [
+        *record.heading(CLAIM, around),
+        f"- all: {every.amount().line()} (special ones included, padding not)",
+        f"- pages by file: {', '.join(f'{name} {count}' for name, count in sources.items())}; query: {around['query']}",
+    ]
+    lines += [f"- {side}: {threads}" for side, threads in measured.threads.items()]
+    if measured.blocks:
+        lines += by_round(measured)
+    if measured.at_once:
+        lines += [
+            "",
+            "| all pages in one call | pages/s | seconds | windows encoded | tokens encoded | outside the encoder |",
+        ]
+        lines += ["|---|---:|---:|---:|---:|---|"]
+    for side, (seconds, work) in measured.at_once.items():
+        shares = ", ".join(
+            f"{stage} {share:.2%}" for stage, share in measured.shares(side).items() if stage != "encoding"
+        )
+        speed = len(every.pages) / seconds
+        done = f"{work['encoded']:,} | {work['tokens']:,}"
+        lines.append(f"| {side} | {speed:.2f} | {seconds:.1f} | {done} | {shares} |")
+    lines += ["", *(goal.line() for goal in goals)]
+    lines.append(f"- {quietness(use for uses in measured.core_use.values() for use in uses)}")
+    return "\n".join(lines) + "\n"
+
+
+def by_round(measured: Measured) -> list[str]:
+    """Write the table of the rounds: speeds, ratios and the use of cores as median (least to most)."""
+    lines = [f"- round {number + 1}: {block.line()}" for number, block in enumerate(measured.blocks)]
+    for rival, difference in measured.differences.items():
+        lines.append(f"- {rival}: its cosines are at most {difference:.1e} from those of {FLOAT32}")
+    lines += ["", "| side | pages/s | tokens/s | cores | full is so many times as fast | auto is |"]
+    lines += ["|---|---:|---:|---:|---:|---:|"]
+    tokens = sum(block.tokens for block in measured.blocks)
+    for side, seconds in measured.seconds.items():
+        cores = spread([use.own for use in measured.core_use[side][: len(seconds)]])
+        ratios = " | ".join(spread(measured.ratios(ours, side)) for ours in (FULL, AUTO))
+        lines.append(
+            f"| {side} | {spread(measured.speeds(side))} | {tokens / sum(seconds):,.0f} | {cores} | {ratios} |"
+        )
+    return lines
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""Two sides for whole pages: `highlights()` as it is when nothing is said, and a script around OpenVINO.
+
+The script is what one would write by hand for this. OpenVINO computes a batch on each core: with its hint for latency, which
+puts both cores on one batch, the same pages take a third longer. Both run in a process of their own, by `sides.InProcess`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+import pullquote
+from bench.cores import cores
+from bench.effort import ALL_WINDOWS
+from bench.encoders import export_float32
+from bench.scores import choose
+from bench.sides import Run, Setting, as_chosen
+from bench.workload import Page, read_max_tokens
+
+
+class Full:
+    """All defaults, but every window is encoded and nothing is kept for later; the setting's model is all it takes."""
+
+    options: ClassVar[dict[str, Any]] = ALL_WINDOWS
+
+    def __init__(self, setting: Setting) -> None:
+        self._highlighter = pullquote.Highlighter(setting.model, cache_bytes=0)
+        self.threads = f"1 process, {self._highlighter.dtype}; one thread for text and one encoder thread for each core"
+
+    def run(self, query: str | list[str], pages: list[Page]) -> Run:
+        """One call, timed from texts to highlights."""
+        texts = [page.text for page in pages]
+        start = time.perf_counter()
+        result = self._highlighter.highlights(query, texts, **self.options)
+        found = list(result)
+        return Run(time.perf_counter() - start, as_chosen(found), asdict(result.work))
+
+    def close(self) -> None:
+        """Stop the encoder's threads."""
+        self._highlighter.close()
+
+
+class Auto(Full):
+    """All defaults, but nothing is kept for later."""
+
+    options: ClassVar[dict[str, Any]] = {}
+
+
+class OpenVINO:
+    """tokenizers on all cores, batches of equally long windows, OpenVINO's queue of requests, numpy for the rest.
+
+    The windows' spans are given, so it is spared the cutting. Pooling and normalization are part of the graph.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        import openvino  # noqa: PLC0415 (a package for this measurement)
+
+        self._batch_size = setting.batch_size
+        self._tokenizer = Tokenizer.from_file(str(setting.model / "tokenizer.json"))
+        self._tokenizer.enable_truncation(read_max_tokens(setting.model))
+        self._tokenizer.no_padding()
+        options = {
+            "INFERENCE_PRECISION_HINT": {"float32": "f32", "bfloat16": "bf16"}[setting.dtype],
+            "PERFORMANCE_HINT": "THROUGHPUT",
+            "NUM_STREAMS": cores(),
+            "INFERENCE_NUM_THREADS": cores(),
+        }
+        with tempfile.TemporaryDirectory() as directory:
+            export_float32(setting.model, Path(directory) / "model.onnx")
+            compiled = openvino.Core().compile_model(str(Path(directory) / "model.onnx"), "CPU", options)
+        self._dimension = compiled.output("vectors").partial_shape[1].get_length()
+        self._requests = openvino.AsyncInferQueue(compiled)
+        self._requests.set_callback(_keep)
+        self.threads = f"1 process, {setting.dtype}; tokenizers with one thread for each core, then a stream for each"
+
+    def run(self, query: str | list[str], pages: list[Page]) -> Run:
+        """Slice, encode and choose, timed from texts and spans to highlights."""
+        start = time.perf_counter()
+        queries = [query] if isinstance(query, str) else query
+        vectors = self._encode([*queries, *(window for page in pages for window in page.windows())])
+        chosen = []
+        first = len(queries)
+        for number, page in enumerate(pages):
+            end = first + len(page.spans)
+            chosen.append(choose(page.spans, vectors[first:end], vectors[number % len(queries)]))
+            first = end
+        return Run(time.perf_counter() - start, chosen, {})
+
+    def close(self) -> None:
+        """Nothing: its process ends with it."""
+
+    def _encode(self, texts: list[str]) -> NDArray[np.float32]:
+        rows = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts)]
+        order = sorted(range(len(rows)), key=lambda row: -len(rows[row]))
+        vectors = np.empty((len(rows), self._dimension), dtype=np.float32)
+        for first in range(0, len(order), self._batch_size):
+            batch = order[first : first + self._batch_size]
+            ids = np.zeros((len(batch), len(rows[batch[0]])), dtype=np.int64)
+            mask = np.zeros_like(ids)
+            for place, row in enumerate(batch):
+                ids[place, : len(rows[row])] = rows[row]
+                mask[place, : len(rows[row])] = 1
+            self._requests.start_async({"ids": ids, "mask": mask}, (vectors, batch))
+        self._requests.wait_all()
+        return vectors
+
+
+def _keep(request: object, where: tuple[NDArray[np.float32], list[int]]) -> None:
+    """Copy what a finished request computed to its rows."""
+    vectors, batch = where
+    vectors[batch] = request.get_tensor("vectors").data  # type: ignore[attr-defined]
