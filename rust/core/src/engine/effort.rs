@@ -51,7 +51,7 @@ pub(super) struct Sample {
 /// The most spreads above its page's mean that a window is thought to lie which nobody looked at.
 const MOST: f64 = 4.0;
 /// The least windows of a sample: a spread is known to a sixth by as many.
-const SAMPLE: usize = 20;
+const SAMPLE: usize = 16;
 /// Windows that words choose: for each passage, and at least.
 const CHOSEN_A_PASSAGE: usize = 8;
 const CHOSEN: usize = 24;
