@@ -153,7 +153,7 @@ impl Bert {
         layer.norm.apply_to_sum(out, &context, kernels, scratch)
     }
 
-    /// Attention within each group of equally long rows: no padding, no mask.
+    /// Attention within each group of equally long rows: no padding, no mask. Tokens of no group become zeros.
     fn attend_packed(&self, mixed: &Tensor, groups: &[Group], scratch: &mut Scratch) -> TorchResult<Tensor> {
         if let Some(kernels) = self.means.kernels {
             return kernels.attend(mixed, groups, self.shape.heads, scratch);
@@ -162,11 +162,8 @@ impl Bert {
             let own = mixed.f_narrow(0, group.start, group.tokens())?;
             self.attend(&own, group.rows, group.length, None)?.f_view_([group.tokens(), self.shape.hidden])
         };
-        if let [only] = groups {
-            return attend(only);
-        }
         let (tokens, _) = two_sides(mixed)?;
-        let context = Tensor::f_empty([tokens, self.shape.hidden], (mixed.f_kind()?, mixed.device()))?;
+        let context = Tensor::f_zeros([tokens, self.shape.hidden], (mixed.f_kind()?, mixed.device()))?;
         for group in groups {
             context.f_narrow(0, group.start, group.tokens())?.f_copy_(&attend(group)?)?;
         }

@@ -89,7 +89,8 @@ mod present {
             (features && whole(shape.hidden) && whole(shape.intermediate)).then_some(Self { narrow })
         }
 
-        /// Attention within each group, from `[tokens, 3 · hidden]` to `[tokens, hidden]`; queries come scaled.
+        /// Attention within each group, from `[tokens, 3 · hidden]` to `[tokens, hidden]`; queries come scaled. Groups stand one
+        /// behind the other; tokens behind the last become zeros.
         pub(crate) fn attend(
             self,
             mixed: &Tensor,
@@ -161,6 +162,8 @@ mod present {
             // SAFETY: the features were detected.
             unsafe { attend(mixed, places, sizes, scratch) };
         }
+        let end = groups.last().map_or(0, |group| group.start + group.tokens());
+        places[size(end)? * triple / 3..].fill(E::ZERO);
         Ok(context)
     }
 
