@@ -3,7 +3,11 @@
 //! Jobs take turns, a batch each, so that a small one is done long before a large one that came earlier, and none starves.
 //! A job gives its longest rows first: neighbours in a batch then have nearly the same length. A batch that a
 //! job does not fill is filled by the next ones.
+//!
+//! Forming a batch, writing its rows and finding what is complete allocate nothing: the caller brings the buffers, which have
+//! grown to the largest batch by then.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
@@ -41,6 +45,8 @@ pub(crate) struct RowSource {
 pub(crate) struct RowTarget {
     pub(crate) job: JobId,
     pub(crate) row: usize,
+    /// How many ids it has.
+    length: usize,
 }
 
 struct Active<Done> {
@@ -85,15 +91,24 @@ impl<Done> Batches<Done> {
         None
     }
 
-    /// The next batch for a device, the rows in it sorted by length; none where nothing waits.
-    pub(crate) fn next_batch(&mut self, budget: usize) -> Option<(Batch, Vec<RowTarget>)> {
-        while let Some(mut targets) = self.again.pop_front() {
-            targets.retain(|target| self.jobs.contains_key(&target.job));
-            if !targets.is_empty() {
-                return Some((self.pack(&targets), targets));
-            }
+    /// Writes the next batch for a device and where its rows belong, sorted by length; false where nothing waits. What was in
+    /// both before is gone.
+    pub(crate) fn next_batch(&mut self, budget: usize, batch: &mut Batch, targets: &mut Vec<RowTarget>) -> bool {
+        targets.clear();
+        while targets.is_empty()
+            && let Some(again) = self.again.pop_front()
+        {
+            targets.extend(again.into_iter().filter(|target| self.jobs.contains_key(&target.job)));
         }
-        let mut targets = Vec::new();
+        if targets.is_empty() {
+            self.take_waiting(budget, targets);
+        }
+        self.pack(targets, batch);
+        !targets.is_empty()
+    }
+
+    /// Takes waiting rows, those of whose turn it is first, up to the budget; one row may exceed it.
+    fn take_waiting(&mut self, budget: usize, targets: &mut Vec<RowTarget>) {
         let mut tokens = 0;
         let first = self.turns.front().copied();
         while let Some(id) = self.turns.front().copied() {
@@ -108,7 +123,7 @@ impl<Done> Batches<Done> {
                 }
                 active.waiting.pop();
                 tokens += length;
-                targets.push(RowTarget { job: id, row });
+                targets.push(RowTarget { job: id, row, length });
             }
             if active.waiting.is_empty() {
                 self.turns.pop_front();
@@ -120,24 +135,18 @@ impl<Done> Batches<Done> {
                 break;
             }
         }
-        if targets.is_empty() {
-            return None;
-        }
-        targets.sort_by_key(|target| self.jobs.get(&target.job).map_or(0, |active| active.job.rows[target.row].len()));
-        Some((self.pack(&targets), targets))
+        // Equally long rows stay in the order in which they were taken, which a sort that keeps it would need memory for.
+        targets.sort_unstable_by_key(|target| (target.length, target.job, Reverse(target.row)));
     }
 
-    fn pack(&self, targets: &[RowTarget]) -> Batch {
-        let mut batch = Batch::default();
-        for RowTarget { job, row } in targets {
+    fn pack(&self, targets: &[RowTarget], batch: &mut Batch) {
+        batch.ids.clear();
+        batch.lengths.clear();
+        for RowTarget { job, row, length } in targets {
             let source = &self.jobs[job].job.rows[*row];
-            let before = batch.ids.len();
             source.page.write_row(source.window, &mut batch.ids);
-            batch
-                .lengths
-                .push(u32::try_from(batch.ids.len() - before).expect("a row is at most the model's limit long"));
+            batch.lengths.push(u32::try_from(*length).expect("a row is at most the model's limit long"));
         }
-        batch
     }
 
     /// Writes a row's vector into its job's memory; a job that is gone has none.

@@ -2,6 +2,9 @@
 //!
 //! It walks the devices serially and submits, then collects in a second pass, writing each row straight into the memory
 //! that the caller's array will own. It sleeps when nothing is to be done: jobs, finished batches and the end wake it.
+//!
+//! From batch to batch it allocates nothing (`tests/allocations.rs`): what it writes batches and targets into is kept. Only
+//! jobs are allocated for, when they come.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::batches::{Batches, Job, RowSource, RowTarget, check_values};
 use crate::call::Call;
-use crate::encoder::{Encoder, EncoderSpec, Ticket};
+use crate::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Jobs that may wait for the conductor; callers wait for a place beyond it, until their deadline.
@@ -19,6 +22,10 @@ const MAX_WAITING_JOBS: usize = 4096;
 /// The longest sleep: an idle conductor looks around once a minute, a busy one often enough to feel a stopped call.
 const IDLE: Duration = Duration::from_secs(60);
 const BUSY: Duration = Duration::from_millis(50);
+
+/// A list of targets begins with a place for each token of a device's batch, since a row has at least one, so that it need
+/// not grow. For what a device may call its batch there is no bound, so there is one here: 1.5 MiB.
+const MOST_PLACES: usize = 1 << 16;
 
 /// Handle on the conductor's thread; dropping it ends the thread, and every unfinished job with [`ErrorKind::Closed`].
 pub(crate) struct Conductor {
@@ -174,13 +181,18 @@ struct Round {
     batches: Batches<Reply>,
     /// For each device what was submitted to it, the oldest first.
     in_flight: Vec<VecDeque<InFlight>>,
+    /// Where each batch is written until its encoder has read it; grows to the largest batch of a device.
+    batch: Batch,
+    /// Lists of targets that are not in flight. There are never more in all than batches fit the devices, and one.
+    spare: Vec<Vec<RowTarget>>,
 }
 
 impl Round {
     fn new(encoder: Box<dyn Encoder>, inbox: Arc<Inbox>) -> Self {
         let spec = encoder.spec().clone();
         let in_flight = spec.devices.iter().map(|_| VecDeque::new()).collect();
-        Self { encoder, spec, inbox, batches: Batches::new(), in_flight }
+        let (batch, spare) = (Batch::default(), Vec::new());
+        Self { encoder, spec, inbox, batches: Batches::new(), in_flight, batch, spare }
     }
 
     fn run(mut self) {
@@ -219,13 +231,19 @@ impl Round {
     /// First pass: walks the devices serially and gives each what it has room for. Nothing here waits for a device.
     fn submit_pass(&mut self) {
         for device in 0..self.spec.devices.len() {
-            while self.in_flight[device].len() < self.spec.devices[device].depth {
-                let Some((batch, targets)) = self.batches.next_batch(self.spec.devices[device].batch_tokens) else {
+            let DeviceSpec { depth, batch_tokens, .. } = self.spec.devices[device];
+            while self.in_flight[device].len() < depth {
+                let mut targets = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(batch_tokens.min(MOST_PLACES)));
+                if !self.batches.next_batch(batch_tokens, &mut self.batch, &mut targets) {
+                    self.spare.push(targets);
                     return;
-                };
-                match self.encoder.submit(device, &batch) {
+                }
+                match self.encoder.submit(device, &self.batch) {
                     Ok(ticket) => self.in_flight[device].push_back(InFlight { ticket, targets, since: Instant::now() }),
-                    Err(error) => self.fail(&targets, &error),
+                    Err(error) => {
+                        self.fail(&targets, &error);
+                        self.spare.push(targets);
+                    }
                 }
             }
         }
@@ -268,16 +286,21 @@ impl Round {
             Ok(()) => batches.write(targets[row], values),
             Err(error) => poisoned.push((targets[row], error)),
         });
-        if let Err(error) = collected {
-            self.fail(&targets, &error);
-            return;
+        match collected {
+            Ok(()) => self.end_finished(&targets, poisoned),
+            Err(error) => self.fail(&targets, &error),
         }
+        self.spare.push(targets);
+    }
+
+    /// Ends the jobs of these rows that are complete, or whose rows cannot be used.
+    fn end_finished(&mut self, targets: &[RowTarget], poisoned: Vec<(RowTarget, Error)>) {
         for (target, error) in poisoned {
             if let Some(job) = self.batches.remove(target.job) {
                 self.end(job, Err(error));
             }
         }
-        for job in self.batches.take_complete(&targets) {
+        for job in self.batches.take_complete(targets) {
             self.end_well(job);
         }
     }

@@ -13,12 +13,14 @@ use tch::{Device, Kind, Tensor};
 
 use crate::devices::Precision;
 use crate::failure::{TorchResult, torch_failed};
+use crate::kernels::Scratch;
 use crate::layout::{Group, Packed, Padded};
 use crate::linear::Linear;
 use crate::means::{Allowed, Means};
 use crate::norm::Norm;
 use crate::operators::Fused;
 use crate::shape::Shape;
+use crate::sides::{sides, two_sides};
 use crate::weights::{ANY, Weights};
 
 /// Rows up to this length are attended to with plain operators.
@@ -61,8 +63,14 @@ impl QueryKeyValue {
         match self {
             Self::Joined(layer) => layer.apply(hidden, Fused::Nothing),
             Self::Apart(layers) => {
-                let parts = layers.iter().map(|layer| layer.apply(hidden, Fused::Nothing));
-                Tensor::f_cat(&parts.collect::<TorchResult<Vec<_>>>()?, -1)
+                // Not `f_cat`, which copies as much and makes a list besides.
+                let sides = sides(hidden)?;
+                let width = sides.last().copied().unwrap_or(0);
+                let joined = Tensor::f_empty(&*sides.with_last(3 * width), (hidden.f_kind()?, hidden.device()))?;
+                for (part, layer) in (0..).zip(layers) {
+                    joined.f_narrow(-1, part * width, width)?.f_copy_(&layer.apply(hidden, Fused::Nothing)?)?;
+                }
+                Ok(joined)
             }
         }
     }
@@ -102,12 +110,12 @@ impl Bert {
     ///
     /// # Errors
     /// Where torch has no memory.
-    pub fn forward_packed(&self, batch: &Packed) -> TorchResult<Tensor> {
+    pub fn forward_packed(&self, batch: &Packed<'_>, scratch: &mut Scratch) -> TorchResult<Tensor> {
         let positions = self.positions.f_index_select(0, &batch.positions)?;
         let words = self.words.f_index_select(0, &batch.ids)?;
-        let hidden = self.norm.apply_to_sum(words, &positions, self.means.kernels)?;
+        let hidden = self.norm.apply_to_sum(words, &positions, self.means.kernels, scratch)?;
         self.layers.iter().try_fold(hidden, |hidden, layer| {
-            self.apply(layer, &hidden, |mixed| self.attend_packed(mixed, &batch.groups))
+            self.apply(layer, &hidden, scratch, |mixed, scratch| self.attend_packed(mixed, batch.groups, scratch))
         })
     }
 
@@ -115,17 +123,17 @@ impl Bert {
     ///
     /// # Errors
     /// Where torch has no memory.
-    pub fn forward_padded(&self, batch: &Padded) -> TorchResult<Tensor> {
-        let (rows, longest) = batch.ids.size2()?;
+    pub fn forward_padded(&self, batch: &Padded, scratch: &mut Scratch) -> TorchResult<Tensor> {
+        let (rows, longest) = two_sides(&batch.ids)?;
         let positions = self.positions.f_narrow(0, 0, longest)?;
-        let words = self.words.f_index_select(0, &batch.ids.f_view(-1)?)?;
-        let words = words.f_view([rows, longest, self.shape.hidden])?;
+        let words = self.words.f_index_select(0, &batch.ids.f_view_(-1)?)?;
+        let words = words.f_view_([rows, longest, self.shape.hidden])?;
         // The same positions for all rows, which the kernels do not know.
-        let hidden = self.norm.apply_to_sum(words, &positions, None)?;
+        let hidden = self.norm.apply_to_sum(words, &positions, None, scratch)?;
         // [rows, 1, 1, longest]: the same for all heads and all queries.
-        let mask = batch.mask.as_ref().map(|mask| mask.f_view([rows, 1, 1, longest])).transpose()?;
+        let mask = batch.mask.as_ref().map(|mask| mask.f_view_([rows, 1, 1, longest])).transpose()?;
         self.layers.iter().try_fold(hidden, |hidden, layer| {
-            self.apply(layer, &hidden, |mixed| self.attend(mixed, rows, longest, mask.as_ref()))
+            self.apply(layer, &hidden, scratch, |mixed, _| self.attend(mixed, rows, longest, mask.as_ref()))
         })
     }
 
@@ -133,37 +141,40 @@ impl Bert {
         &self,
         layer: &Layer,
         hidden: &Tensor,
-        attend: impl Fn(&Tensor) -> TorchResult<Tensor>,
+        scratch: &mut Scratch,
+        attend: impl Fn(&Tensor, &mut Scratch) -> TorchResult<Tensor>,
     ) -> TorchResult<Tensor> {
         let kernels = self.means.kernels;
         let mixed = layer.query_key_value.apply(hidden)?;
-        let context = layer.context.apply(&attend(&mixed)?, Fused::Nothing)?;
-        let context = layer.context_norm.apply_to_sum(context, hidden, kernels)?;
+        let context = layer.context.apply(&attend(&mixed, scratch)?, Fused::Nothing)?;
+        let context = layer.context_norm.apply_to_sum(context, hidden, kernels, scratch)?;
         let wide = layer.up.apply(&context, self.shape.activation)?;
         let out = layer.down.apply(&wide, Fused::Nothing)?;
-        layer.norm.apply_to_sum(out, &context, kernels)
+        layer.norm.apply_to_sum(out, &context, kernels, scratch)
     }
 
-    /// Attention within each group of equally long rows: no padding, no mask.
-    fn attend_packed(&self, mixed: &Tensor, groups: &[Group]) -> TorchResult<Tensor> {
+    /// Attention within each group of equally long rows: no padding, no mask. Tokens of no group become zeros.
+    fn attend_packed(&self, mixed: &Tensor, groups: &[Group], scratch: &mut Scratch) -> TorchResult<Tensor> {
         if let Some(kernels) = self.means.kernels {
-            return kernels.attend(mixed, groups, self.shape.heads);
+            return kernels.attend(mixed, groups, self.shape.heads, scratch);
         }
         let attend = |group: &Group| {
             let own = mixed.f_narrow(0, group.start, group.tokens())?;
-            self.attend(&own, group.rows, group.length, None)?.f_view([group.tokens(), self.shape.hidden])
+            self.attend(&own, group.rows, group.length, None)?.f_view_([group.tokens(), self.shape.hidden])
         };
-        match groups {
-            [only] => attend(only),
-            _ => Tensor::f_cat(&groups.iter().map(attend).collect::<TorchResult<Vec<_>>>()?, 0),
+        let (tokens, _) = two_sides(mixed)?;
+        let context = Tensor::f_zeros([tokens, self.shape.hidden], (mixed.f_kind()?, mixed.device()))?;
+        for group in groups {
+            context.f_narrow(0, group.start, group.tokens())?.f_copy_(&attend(group)?)?;
         }
+        Ok(context)
     }
 
     /// Attention over rows of one length, from queries, keys and values side by side.
     fn attend(&self, mixed: &Tensor, rows: i64, length: i64, mask: Option<&Tensor>) -> TorchResult<Tensor> {
         let Shape { heads, hidden, .. } = self.shape;
         // Three times [rows, heads, length, width].
-        let parts = mixed.f_view([rows, length, 3, heads, hidden / heads])?.f_permute([2, 0, 3, 1, 4])?;
+        let parts = mixed.f_view_([rows, length, 3, heads, hidden / heads])?.f_permute([2, 0, 3, 1, 4])?;
         let (queries, keys, values) = (parts.f_select(0, 0)?, parts.f_select(0, 1)?, parts.f_select(0, 2)?);
         // Short rows on a CPU: three plain operators beat the fused one by 6 to 15 % in bfloat16 (Zen 5, one core, rows of
         // 16 to 128 tokens), are its equal in float32, and lose from 256 tokens on.
@@ -171,7 +182,7 @@ impl Bert {
             let flat = [rows * heads, length, hidden / heads];
             let scores = queries.f_reshape(flat)?.f_bmm(&keys.f_reshape(flat)?.f_transpose(1, 2)?)?;
             let context = scores.f_softmax(-1, None)?.f_bmm(&values.f_reshape(flat)?)?;
-            context.f_view([rows, heads, length, hidden / heads])?
+            context.f_view_([rows, heads, length, hidden / heads])?
         } else {
             Tensor::f_scaled_dot_product_attention(&queries, &keys, &values, mask, 0.0, false, 1.0, false)?
         };

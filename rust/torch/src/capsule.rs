@@ -19,6 +19,8 @@ struct Handle {
     encoder: TorchEncoder,
     /// What `spec` points to.
     spec: CString,
+    /// Where `submit` brings batches into our own form; grows to the largest.
+    batch: Batch,
 }
 
 /// The waker's context, which the other side promises may be used from any thread until `release` returns.
@@ -43,7 +45,7 @@ pub fn encoder_table(encoder: TorchEncoder) -> Result<EncoderTable> {
     let spec =
         serde_json::to_string(encoder.spec()).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
     let spec = CString::new(spec).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
-    let handle = Box::new(Handle { encoder, spec });
+    let handle = Box::new(Handle { encoder, spec, batch: Batch::default() });
     let spec = handle.spec.as_ptr();
     let state = Box::into_raw(handle).cast();
     Ok(EncoderTable { state, spec, set_waker, submit, is_finished, collect, release_failure, release })
@@ -104,24 +106,27 @@ unsafe extern "C" fn submit(
         // SAFETY: `EncoderTable` demands a live state and one call at a time.
         let handle = unsafe { handle(state) };
         // SAFETY: `EncoderTable::submit` demands that the pointers hold as many values as the counts say.
-        let batch = unsafe { Batch { ids: copied(ids, id_count), lengths: copied(lengths, row_count) } };
-        let submitted = handle.encoder.submit_owned(device, batch)?;
+        unsafe {
+            copy(ids, id_count, &mut handle.batch.ids);
+            copy(lengths, row_count, &mut handle.batch.lengths);
+        }
+        let submitted = handle.encoder.submit(device, &handle.batch)?;
         // SAFETY: `EncoderTable::submit` demands a place to write the ticket to.
         unsafe { ticket.write(submitted.0) };
         Ok(())
     })
 }
 
-/// A copy of foreign memory.
+/// Copies foreign memory, in the place of what was there.
 ///
 /// # Safety
 /// `values` must point to `count` values, unless `count` is 0.
-unsafe fn copied<T: Copy>(values: *const T, count: usize) -> Vec<T> {
-    if count == 0 {
-        return Vec::new();
+unsafe fn copy<T: Copy>(values: *const T, count: usize, to: &mut Vec<T>) {
+    to.clear();
+    if count > 0 {
+        // SAFETY: the caller promises it; where there are none the pointer, which may be null, is not looked at.
+        to.extend_from_slice(unsafe { std::slice::from_raw_parts(values, count) });
     }
-    // SAFETY: the caller promises it; where there are none the pointer, which may be null, is not looked at.
-    unsafe { std::slice::from_raw_parts(values, count) }.to_vec()
 }
 
 unsafe extern "C" fn is_finished(state: *mut c_void, ticket: u64) -> bool {

@@ -3,8 +3,10 @@
 //! One worker for each core, one computing thread each: two such workers are faster than one with two threads. Submitting
 //! puts a batch into a queue and returns; workers sleep while it is empty. The device owns its threads: dropping it
 //! lets running batches end, throws waiting ones away, and joins.
+//!
+//! A batch travels in a [`Slot`], which is used again when it is collected: from batch to batch nothing is allocated.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -15,6 +17,7 @@ use pullquote_core::error::{Error, ErrorKind, Result};
 use crate::failure::{panic_message, torch_failed};
 use crate::network::{Network, copy_rows};
 use crate::threads::compute_alone;
+use crate::workspace::Workspace;
 
 /// A share of the processor's cores.
 #[derive(Debug)]
@@ -46,10 +49,25 @@ impl std::fmt::Debug for Shared {
 #[derive(Default)]
 struct State {
     /// Submitted and not begun. The seam bounds it: the caller keeps no more in flight than the device's depth.
-    waiting: VecDeque<(u64, Batch)>,
-    /// Finished and not collected.
-    finished: HashMap<u64, Result<Vec<f32>>>,
+    waiting: VecDeque<Slot>,
+    /// Finished and not collected, in no order: few enough to look through.
+    finished: Vec<Slot>,
+    /// Collected, to be used again.
+    spare: Vec<Slot>,
     stopping: bool,
+}
+
+/// A batch on its way to a worker, and its rows on their way back.
+///
+/// There are as many slots as batches were ever in flight at once, the device's depth. Each grows to the largest batch it
+/// carried: ids and lengths are 4 KB for 512 tokens, rows `rows · dimension · 4` bytes.
+#[derive(Default)]
+struct Slot {
+    ticket: u64,
+    batch: Batch,
+    rows: Vec<f32>,
+    /// Why the batch failed.
+    failure: Option<Error>,
 }
 
 impl CpuDevice {
@@ -86,31 +104,34 @@ impl CpuDevice {
         let _ = self.shared.waker.set(waker);
     }
 
-    /// Queues a batch, which must have been checked.
-    pub fn submit(&self, ticket: u64, batch: Batch) {
-        self.shared.lock().waiting.push_back((ticket, batch));
+    /// Queues a copy of a batch, which must have been checked.
+    pub fn submit(&self, ticket: u64, batch: &Batch) {
+        let mut slot = self.shared.lock().spare.pop().unwrap_or_default();
+        slot.ticket = ticket;
+        slot.batch.ids.clone_from(&batch.ids);
+        slot.batch.lengths.clone_from(&batch.lengths);
+        self.shared.lock().waiting.push_back(slot);
         self.shared.work.notify_one();
     }
 
     /// Whether a batch is finished.
     #[must_use]
     pub fn is_finished(&self, ticket: u64) -> bool {
-        self.shared.lock().finished.contains_key(&ticket)
+        self.shared.lock().finished.iter().any(|slot| slot.ticket == ticket)
     }
 
-    /// Waits for a batch that was submitted here and not collected yet.
+    /// Waits for a batch that was submitted here and not collected yet, and hands out its rows.
     ///
     /// # Errors
     /// [`ErrorKind::Encoder`] where it failed.
-    pub fn collect(&self, ticket: u64) -> Result<Vec<f32>> {
-        let mut state = self.shared.lock();
-        loop {
-            if let Some(rows) = state.finished.remove(&ticket) {
-                return rows;
-            }
-            // Without a deadline: a worker ends every batch it begins, panics included.
-            state = self.shared.finished.wait(state).unwrap_or_else(PoisonError::into_inner);
+    pub fn collect(&self, ticket: u64, take: impl FnOnce(&[f32])) -> Result<()> {
+        let mut slot = self.shared.wait_for(ticket);
+        let failure = slot.failure.take();
+        if failure.is_none() {
+            take(&slot.rows);
         }
+        self.shared.lock().spare.push(slot);
+        failure.map_or(Ok(()), Err)
     }
 }
 
@@ -142,9 +163,10 @@ impl Shared {
     /// What a worker does all its life.
     fn work(&self) {
         compute_alone();
-        while let Some((ticket, batch)) = self.next() {
-            let rows = self.run(&batch);
-            self.lock().finished.insert(ticket, rows);
+        let mut workspace = Workspace::default();
+        while let Some(mut slot) = self.next() {
+            slot.failure = self.run(&mut slot, &mut workspace).err();
+            self.lock().finished.push(slot);
             self.finished.notify_all();
             if let Some(waker) = self.waker.get() {
                 waker();
@@ -152,23 +174,36 @@ impl Shared {
         }
     }
 
-    fn next(&self) -> Option<(u64, Batch)> {
+    fn next(&self) -> Option<Slot> {
         let mut state = self.lock();
         loop {
             if state.stopping {
                 return None;
             }
-            if let Some(job) = state.waiting.pop_front() {
-                return Some(job);
+            if let Some(slot) = state.waiting.pop_front() {
+                return Some(slot);
             }
             state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    fn run(&self, batch: &Batch) -> Result<Vec<f32>> {
+    fn wait_for(&self, ticket: u64) -> Slot {
+        let mut state = self.lock();
+        loop {
+            if let Some(place) = state.finished.iter().position(|slot| slot.ticket == ticket) {
+                return state.finished.swap_remove(place);
+            }
+            // Without a deadline: a worker ends every batch it begins, panics included.
+            state = self.finished.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// What a panic leaves in the slot and the workspace is written over before it is read.
+    fn run(&self, slot: &mut Slot, workspace: &mut Workspace) -> Result<()> {
         let encode = || {
-            let rows = self.network.encode(batch);
-            copy_rows(&rows.map_err(|error| torch_failed(ErrorKind::Encoder, "the batch failed", &error))?)
+            let rows = self.network.encode(&slot.batch, workspace);
+            let rows = rows.map_err(|error| torch_failed(ErrorKind::Encoder, "the batch failed", &error))?;
+            copy_rows(&rows, &mut slot.rows)
         };
         catch_unwind(AssertUnwindSafe(encode)).unwrap_or_else(|panic| {
             let message = format!("the batch failed: a worker panicked: {}", panic_message(&*panic));

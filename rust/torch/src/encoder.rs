@@ -3,7 +3,6 @@
 //! Implements the seam of `pullquote_core::encoder`. A batch is checked here, once, so that nothing behind can read
 //! outside a table: torch's CPU kernels would return an error then, its CUDA kernels would end the whole context.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -33,15 +32,15 @@ const CUDA_DEPTH: usize = 2;
 pub struct TorchEncoder {
     spec: EncoderSpec,
     devices: Vec<Computer>,
-    /// The device of each batch that was submitted and not collected.
-    in_flight: HashMap<u64, usize>,
+    /// Ticket and device of each batch that was submitted and not collected: few enough to look through.
+    in_flight: Vec<(u64, usize)>,
     next_ticket: u64,
 }
 
 #[derive(Debug)]
 enum Computer {
     Cpu(CpuDevice),
-    Cuda(CudaDevice),
+    Cuda(Box<CudaDevice>),
 }
 
 impl TorchEncoder {
@@ -110,27 +109,11 @@ impl TorchEncoder {
             wakes: devices.iter().all(|device| matches!(device, Computer::Cpu(_))),
             devices: specs,
         };
-        Ok(Self { spec, devices, in_flight: HashMap::new(), next_ticket: 0 })
+        Ok(Self { spec, devices, in_flight: Vec::new(), next_ticket: 0 })
     }
 
-    /// [`Encoder::submit`] for a batch that nobody else needs: it is not copied.
-    ///
-    /// # Errors
-    /// As [`Encoder::submit`].
-    pub fn submit_owned(&mut self, device: usize, batch: Batch) -> Result<Ticket> {
-        self.check(&batch)?;
-        let count = self.devices.len();
-        let Some(computer) = self.devices.get_mut(device) else {
-            return Err(Error::new(ErrorKind::Internal, format!("no device {device}; there are {count}")));
-        };
-        let ticket = self.next_ticket;
-        match computer {
-            Computer::Cpu(cpu) => cpu.submit(ticket, batch),
-            Computer::Cuda(cuda) => cuda.submit(ticket, &batch)?,
-        }
-        self.next_ticket += 1;
-        self.in_flight.insert(ticket, device);
-        Ok(Ticket(ticket))
+    fn place(&self, ticket: Ticket) -> Option<usize> {
+        self.in_flight.iter().position(|(submitted, _)| *submitted == ticket.0)
     }
 
     fn check(&self, batch: &Batch) -> Result<()> {
@@ -165,7 +148,7 @@ fn start(place: &Place, network: Arc<Network>) -> Result<(Computer, DeviceSpec)>
         }
         Place::Cuda { name, .. } => {
             let spec = DeviceSpec { name: name.clone(), depth: CUDA_DEPTH, batch_tokens: CUDA_BATCH_TOKENS };
-            Ok((Computer::Cuda(CudaDevice::new(network)), spec))
+            Ok((Computer::Cuda(Box::new(CudaDevice::new(network))), spec))
         }
     }
 }
@@ -188,11 +171,23 @@ impl Encoder for TorchEncoder {
     }
 
     fn submit(&mut self, device: usize, batch: &Batch) -> Result<Ticket> {
-        self.submit_owned(device, batch.clone())
+        self.check(batch)?;
+        let count = self.devices.len();
+        let Some(computer) = self.devices.get_mut(device) else {
+            return Err(Error::new(ErrorKind::Internal, format!("no device {device}; there are {count}")));
+        };
+        let ticket = self.next_ticket;
+        match computer {
+            Computer::Cpu(cpu) => cpu.submit(ticket, batch),
+            Computer::Cuda(cuda) => cuda.submit(ticket, batch)?,
+        }
+        self.next_ticket += 1;
+        self.in_flight.push((ticket, device));
+        Ok(Ticket(ticket))
     }
 
     fn is_finished(&mut self, ticket: Ticket) -> bool {
-        match self.in_flight.get(&ticket.0).and_then(|device| self.devices.get(*device)) {
+        match self.place(ticket).and_then(|place| self.devices.get(self.in_flight[place].1)) {
             Some(Computer::Cpu(cpu)) => cpu.is_finished(ticket.0),
             // A card does not say: collecting waits for what is left, which is at most the batches submitted before.
             // What is not in flight does not wait either: it is an error at once.
@@ -201,16 +196,19 @@ impl Encoder for TorchEncoder {
     }
 
     fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
-        let Some(computer) = self.in_flight.remove(&ticket.0).and_then(|device| self.devices.get_mut(device)) else {
+        let Some(place) = self.place(ticket) else {
             return Err(Error::new(ErrorKind::Internal, format!("batch {} is not in flight", ticket.0)));
         };
-        let rows = match computer {
-            Computer::Cpu(cpu) => cpu.collect(ticket.0)?,
-            Computer::Cuda(cuda) => cuda.collect(ticket.0)?,
+        let (_, device) = self.in_flight.swap_remove(place);
+        let dimension = self.spec.dimension;
+        let take = |rows: &[f32]| {
+            for (index, values) in rows.chunks_exact(dimension).enumerate() {
+                row(index, values);
+            }
         };
-        for (index, values) in rows.chunks_exact(self.spec.dimension).enumerate() {
-            row(index, values);
+        match &mut self.devices[device] {
+            Computer::Cpu(cpu) => cpu.collect(ticket.0, take),
+            Computer::Cuda(cuda) => cuda.collect(ticket.0, take),
         }
-        Ok(())
     }
 }

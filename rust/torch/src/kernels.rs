@@ -33,6 +33,18 @@ pub struct Results {
     pub bias: Tensor,
 }
 
+/// Places that kernels write to and read again; whoever calls them keeps it, and grows it so to the longest row.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    #[cfg(target_arch = "x86_64")]
+    wide: attention::Scratch<f32>,
+    #[cfg(target_arch = "x86_64")]
+    narrow: attention::Scratch<lanes::Narrow>,
+    /// A row of sums.
+    #[cfg(target_arch = "x86_64")]
+    sums: Vec<f32>,
+}
+
 /// Proof that this processor has the instructions, and that a model's sizes fill its registers.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernels {
@@ -48,14 +60,15 @@ mod present {
 
     use tch::{Device, Kind, TchError, Tensor};
 
-    use super::attention::{Sizes, attend, fits};
+    use super::attention::{self, Sizes, attend, fits};
     use super::lanes::{Element, LANES, Narrow};
-    use super::{Bytes, Kernels, Results, rows};
+    use super::{Bytes, Kernels, Results, Scratch, rows};
     use crate::failure::TorchResult;
     use crate::layout::Group;
     use crate::norm::Norm;
     use crate::operators::Fused;
     use crate::shape::Shape;
+    use crate::sides::{count, sides, two_sides};
 
     impl Kernels {
         /// The kernels for a model with activations of this type, unless the processor or the sizes do not fit.
@@ -76,18 +89,35 @@ mod present {
             (features && whole(shape.hidden) && whole(shape.intermediate)).then_some(Self { narrow })
         }
 
-        /// Attention within each group, from `[tokens, 3 · hidden]` to `[tokens, hidden]`; queries come scaled.
-        pub(crate) fn attend(self, mixed: &Tensor, groups: &[Group], heads: i64) -> TorchResult<Tensor> {
+        /// Attention within each group, from `[tokens, 3 · hidden]` to `[tokens, hidden]`; queries come scaled. Groups stand one
+        /// behind the other; tokens behind the last become zeros.
+        pub(crate) fn attend(
+            self,
+            mixed: &Tensor,
+            groups: &[Group],
+            heads: i64,
+            scratch: &mut Scratch,
+        ) -> TorchResult<Tensor> {
             if self.narrow {
-                attend_groups::<Narrow>(mixed, groups, heads)
+                attend_groups::<Narrow>(mixed, groups, heads, &mut scratch.narrow)
             } else {
-                attend_groups::<f32>(mixed, groups, heads)
+                attend_groups::<f32>(mixed, groups, heads, &mut scratch.wide)
             }
         }
 
         /// The layer norm of `rows + residual`, in the place of the rows, which nobody else may have.
-        pub(crate) fn add_norm(self, rows: &mut Tensor, residual: &Tensor, norm: &Norm) -> TorchResult<()> {
-            if self.narrow { add_norm::<Narrow>(rows, residual, norm) } else { add_norm::<f32>(rows, residual, norm) }
+        pub(crate) fn add_norm(
+            self,
+            rows: &mut Tensor,
+            residual: &Tensor,
+            norm: &Norm,
+            scratch: &mut Scratch,
+        ) -> TorchResult<()> {
+            if self.narrow {
+                add_norm::<Narrow>(rows, residual, norm, &mut scratch.sums)
+            } else {
+                add_norm::<f32>(rows, residual, norm, &mut scratch.sums)
+            }
         }
 
         /// Rows `[rows, width]` times `smoothing` `[width]` as bytes.
@@ -113,8 +143,13 @@ mod present {
 
     // What follows is called by `Kernels` alone, which exists only where its features were detected.
 
-    fn attend_groups<E: Element>(mixed: &Tensor, groups: &[Group], heads: i64) -> TorchResult<Tensor> {
-        let (tokens, triple) = mixed.size2()?;
+    fn attend_groups<E: Element>(
+        mixed: &Tensor,
+        groups: &[Group],
+        heads: i64,
+        scratch: &mut attention::Scratch<E>,
+    ) -> TorchResult<Tensor> {
+        let (tokens, triple) = two_sides(mixed)?;
         let mut context = Tensor::f_empty([tokens, triple / 3], (E::KIND, Device::Cpu))?;
         let (heads, triple) = (size(heads)?, size(triple)?);
         let mixed = read::<E>(mixed)?;
@@ -125,23 +160,25 @@ mod present {
             let (mixed, places) =
                 (&mixed[start * triple..end * triple], &mut places[start * triple / 3..end * triple / 3]);
             // SAFETY: the features were detected.
-            unsafe { attend(mixed, places, sizes) };
+            unsafe { attend(mixed, places, sizes, scratch) };
         }
+        let end = groups.last().map_or(0, |group| group.start + group.tokens());
+        places[size(end)? * triple / 3..].fill(E::ZERO);
         Ok(context)
     }
 
-    fn add_norm<E: Element>(rows: &mut Tensor, residual: &Tensor, norm: &Norm) -> TorchResult<()> {
+    fn add_norm<E: Element>(rows: &mut Tensor, residual: &Tensor, norm: &Norm, sums: &mut Vec<f32>) -> TorchResult<()> {
         // An epsilon is a small number.
         #[allow(clippy::cast_possible_truncation)]
         let epsilon = norm.epsilon as f32;
         let norm = rows::Norm { weight: read::<E>(&norm.weight)?, bias: read::<E>(&norm.bias)?, epsilon };
         // SAFETY: the features were detected.
-        unsafe { rows::add_norm(write::<E>(rows)?, read::<E>(residual)?, &norm) };
+        unsafe { rows::add_norm(write::<E>(rows)?, read::<E>(residual)?, &norm, sums) };
         Ok(())
     }
 
     fn quantize<E: Element>(input: &Tensor, smoothing: &Tensor) -> TorchResult<Bytes> {
-        let (rows, width) = input.size2()?;
+        let (rows, width) = two_sides(input)?;
         let number = (Kind::Float, Device::Cpu);
         let mut bytes = Bytes {
             values: Tensor::f_empty([rows, width], (Kind::Uint8, Device::Cpu))?,
@@ -156,7 +193,7 @@ mod present {
     }
 
     fn finish<E: Element>(products: &Tensor, bytes: &Bytes, results: &Results, fused: Fused) -> TorchResult<Tensor> {
-        let mut output = Tensor::f_empty(products.size(), (E::KIND, Device::Cpu))?;
+        let mut output = Tensor::f_empty(&*sides(products)?, (E::KIND, Device::Cpu))?;
         let finish = rows::Finish {
             scales: read(&bytes.scales)?,
             zeros: read(&bytes.zeros)?,
@@ -183,23 +220,24 @@ mod present {
 
     /// A tensor's values.
     fn read<T: Plain>(tensor: &Tensor) -> TorchResult<&[T]> {
-        check::<T>(tensor)?;
+        let count = checked_count::<T>(tensor)?;
         // SAFETY: it lies in this process' memory, one value behind the other, of this type; tch knows it by reference, and
         // whoever shares its memory only reads (see `Sync` of `Network`).
-        Ok(unsafe { from_raw_parts(tensor.data_ptr().cast::<T>(), tensor.numel()) })
+        Ok(unsafe { from_raw_parts(tensor.data_ptr().cast::<T>(), count) })
     }
 
     /// A tensor's values, to be written. Nobody else may have the tensor: it was made just now.
     fn write<T: Plain>(tensor: &mut Tensor) -> TorchResult<&mut [T]> {
-        check::<T>(tensor)?;
+        let count = checked_count::<T>(tensor)?;
         // SAFETY: as in `read`, and no other tensor shares the memory.
-        Ok(unsafe { from_raw_parts_mut(tensor.data_ptr().cast::<T>(), tensor.numel()) })
+        Ok(unsafe { from_raw_parts_mut(tensor.data_ptr().cast::<T>(), count) })
     }
 
-    fn check<T: Plain>(tensor: &Tensor) -> TorchResult<()> {
+    /// How many values a tensor has, which is what it must be to be looked at.
+    fn checked_count<T: Plain>(tensor: &Tensor) -> TorchResult<usize> {
         let kind = tensor.f_kind()?;
         if kind == T::KIND && tensor.device() == Device::Cpu && tensor.is_contiguous() && !tensor.data_ptr().is_null() {
-            return Ok(());
+            return count(tensor);
         }
         Err(TchError::Kind(format!("expected contiguous {:?} on the CPU, found {tensor:?}", T::KIND)))
     }
@@ -213,7 +251,7 @@ mod present {
 mod absent {
     use tch::{Kind, Tensor};
 
-    use super::{Bytes, Kernels, Results};
+    use super::{Bytes, Kernels, Results, Scratch};
     use crate::failure::TorchResult;
     use crate::layout::Group;
     use crate::norm::Norm;
@@ -226,11 +264,11 @@ mod absent {
             None
         }
 
-        pub(crate) fn attend(self, _: &Tensor, _: &[Group], _: i64) -> TorchResult<Tensor> {
+        pub(crate) fn attend(self, _: &Tensor, _: &[Group], _: i64, _: &mut Scratch) -> TorchResult<Tensor> {
             match self.never {}
         }
 
-        pub(crate) fn add_norm(self, _: &mut Tensor, _: &Tensor, _: &Norm) -> TorchResult<()> {
+        pub(crate) fn add_norm(self, _: &mut Tensor, _: &Tensor, _: &Norm, _: &mut Scratch) -> TorchResult<()> {
             match self.never {}
         }
 

@@ -10,6 +10,11 @@ use tch::{Device, Kind, Tensor};
 
 use crate::failure::TorchResult;
 
+/// Packed batches have a multiple of so many tokens. oneDNN compiles kernels for each number of tokens, a linear layer's
+/// take about half a megabyte, and torch keeps the last 1024 for each thread: batches of any number of tokens took 1.3 GB
+/// of a model of one layer and, after a thousand requests, were still compiled for.
+const GRAIN: usize = 16;
+
 /// Rows of one length, standing together.
 #[derive(Clone, Copy, Debug)]
 pub struct Group {
@@ -29,38 +34,56 @@ impl Group {
     }
 }
 
-/// A batch without padding. Rows stand in the order of their lengths, so that there are few groups.
+/// A batch whose rows are not padded. They stand in the order of their lengths, so that there are few groups. Behind them come
+/// tokens of no group, up to a multiple of [`GRAIN`], whose vectors nobody looks at.
 #[derive(Debug)]
-pub struct Packed {
+pub struct Packed<'packing> {
     /// `int32 [tokens]`.
     pub ids: Tensor,
     /// `int32 [tokens]`: which token of its row each one is.
     pub positions: Tensor,
     /// The rows, by length.
-    pub groups: Vec<Group>,
+    pub groups: &'packing [Group],
     /// Where each row of the batch went; nothing where all stayed in place. `int64 [rows]`.
     pub moved: Option<Tensor>,
 }
 
-impl Packed {
+/// Where batches are packed, one after the other.
+#[derive(Debug, Default)]
+pub struct Packing {
+    /// Where each row of the batch begins.
+    starts: Vec<usize>,
+    /// The rows by length.
+    order: Vec<usize>,
+    places: Vec<i64>,
+    ids: Vec<i32>,
+    positions: Vec<i32>,
+    groups: Vec<Group>,
+}
+
+impl Packing {
     /// Packs a batch, on the CPU.
     ///
     /// # Errors
     /// Where torch has no memory.
-    pub fn new(batch: &Batch) -> TorchResult<Self> {
-        let mut starts = Vec::with_capacity(batch.lengths.len());
+    pub fn pack(&mut self, batch: &Batch) -> TorchResult<Packed<'_>> {
+        let Self { starts, order, places, ids, positions, groups } = self;
+        starts.clear();
         let mut start = 0;
         for length in &batch.lengths {
             starts.push(start);
             start += *length as usize;
         }
-        let mut order: Vec<usize> = (0..batch.lengths.len()).collect();
-        order.sort_by_key(|row| batch.lengths[*row]);
-        let mut ids = Vec::with_capacity(batch.ids.len());
-        let mut positions: Vec<i32> = Vec::with_capacity(batch.ids.len());
-        let mut groups: Vec<Group> = Vec::new();
-        let mut places = vec![0_i64; order.len()];
-        for (place, row) in (0_i64..).zip(&order) {
+        order.clear();
+        order.extend(0..batch.lengths.len());
+        // Unstable sorting needs no memory, and with the row's number in the key it keeps the order too.
+        order.sort_unstable_by_key(|row| (batch.lengths[*row], *row));
+        ids.clear();
+        positions.clear();
+        groups.clear();
+        places.clear();
+        places.resize(order.len(), 0);
+        for (place, row) in (0_i64..).zip(order) {
             let length = i64::from(batch.lengths[*row]);
             match groups.last_mut() {
                 Some(group) if group.length == length => group.rows += 1,
@@ -73,8 +96,11 @@ impl Packed {
             positions.extend((0_i32..).zip(0..length).map(|(position, _)| position));
             places[*row] = place;
         }
-        let moved = if places.is_sorted() { None } else { Some(Tensor::f_from_slice(&places)?) };
-        Ok(Self { ids: Tensor::f_from_slice(&ids)?, positions: Tensor::f_from_slice(&positions)?, groups, moved })
+        let filled = ids.len().next_multiple_of(GRAIN);
+        ids.resize(filled, 0);
+        positions.resize(filled, 0);
+        let moved = if places.is_sorted() { None } else { Some(Tensor::f_from_slice(places)?) };
+        Ok(Packed { ids: Tensor::f_from_slice(ids)?, positions: Tensor::f_from_slice(positions)?, groups, moved })
     }
 }
 
@@ -87,32 +113,45 @@ pub struct Padded {
     pub mask: Option<Tensor>,
 }
 
-impl Padded {
+/// Where batches are padded, one after the other.
+#[derive(Debug, Default)]
+pub struct Padding {
+    ids: Vec<i32>,
+    mask: Vec<bool>,
+}
+
+impl Padding {
     /// Pads a batch and brings it to a device, without waiting for what runs there.
     ///
     /// # Errors
     /// Where torch has no memory.
-    pub fn new(batch: &Batch, device: Device) -> TorchResult<Self> {
+    pub fn pad(&mut self, batch: &Batch, device: Device) -> TorchResult<Padded> {
         let rows = batch.lengths.len();
         let longest = batch.lengths.iter().copied().max().unwrap_or(0) as usize;
         let ragged = batch.lengths.iter().any(|length| *length as usize != longest);
         let shape = [i64::try_from(rows).unwrap_or(i64::MAX), i64::try_from(longest).unwrap_or(i64::MAX)];
         if !ragged {
-            return Ok(Self { ids: sent(Tensor::f_from_slice(&batch.ids)?.f_view(shape)?, device)?, mask: None });
+            return Ok(Padded { ids: sent(Tensor::f_from_slice(&batch.ids)?.f_view_(shape)?, device)?, mask: None });
         }
-        let mut ids = vec![0_i32; rows * longest];
-        let mut mask = vec![false; rows * longest];
+        let Self { ids, mask } = self;
+        ids.clear();
+        ids.resize(rows * longest, 0);
+        mask.clear();
+        mask.resize(rows * longest, false);
         let mut start = 0;
         for (row, length) in batch.lengths.iter().map(|length| *length as usize).enumerate() {
             ids[row * longest..][..length].copy_from_slice(&batch.ids[start..][..length]);
             mask[row * longest..][..length].fill(true);
             start += length;
         }
-        let ids = sent(Tensor::f_from_slice(&ids)?.f_view(shape)?, device)?;
-        let mask = sent(Tensor::f_from_slice(&mask)?.f_view(shape)?, device)?;
-        Ok(Self { ids, mask: Some(mask) })
+        // torch copies both, so that they can be written again while it computes.
+        let ids = sent(Tensor::f_from_slice(ids)?.f_view_(shape)?, device)?;
+        let mask = sent(Tensor::f_from_slice(mask)?.f_view_(shape)?, device)?;
+        Ok(Padded { ids, mask: Some(mask) })
     }
+}
 
+impl Padded {
     /// The mask, all true where there is none.
     ///
     /// # Errors

@@ -24,5 +24,7 @@ pub mod pooling;
 pub mod python;
 pub mod script;
 pub mod shape;
+pub mod sides;
 pub mod threads;
 pub mod weights;
+pub mod workspace;

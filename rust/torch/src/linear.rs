@@ -6,12 +6,13 @@
 //! by, so that they do not use up the bytes of all others (<https://arxiv.org/abs/2211.10438>, with the norm's own numbers
 //! instead of samples).
 
-use tch::{Kind, Tensor};
+use tch::{Kind, TchError, Tensor};
 
 use crate::failure::TorchResult;
 use crate::kernels::{Bytes, Kernels, Results};
 use crate::means::Means;
 use crate::operators::{Fused, Neutral, linear, multiply_bytes, prepack, prepack_bytes};
+use crate::sides::sides;
 
 /// A layer: `input · weightᵀ + bias`.
 #[derive(Debug)]
@@ -67,7 +68,7 @@ impl Linear {
         Self { form: Form::Plain { weight, bias } }
     }
 
-    /// The results for an input `[…, inputs]`, with a function applied.
+    /// The results for an input `[tokens, inputs]` or `[rows, longest, inputs]`, with a function applied.
     ///
     /// # Errors
     /// Where torch has no memory.
@@ -76,10 +77,14 @@ impl Linear {
             Form::Plain { weight, bias } => activated(input.f_linear(weight, Some(bias))?, fused),
             Form::LaidOut { weight, bias } => linear(input, weight, bias, fused),
             Form::Bytes(layer) => {
-                let mut shape = input.size();
-                let width = shape.pop().unwrap_or(0);
-                shape.push(-1);
-                layer.apply(&input.f_reshape([-1, width])?, fused)?.f_view(shape.as_slice())
+                let sides = sides(input)?;
+                match *sides {
+                    [_, _] => layer.apply(input, fused),
+                    [rows, longest, width] => {
+                        layer.apply(&input.f_reshape([-1, width])?, fused)?.f_view_([rows, longest, -1])
+                    }
+                    _ => Err(TchError::Shape(format!("expected two or three sides, found {sides:?}"))),
+                }
             }
         }
     }

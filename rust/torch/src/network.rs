@@ -1,7 +1,7 @@
 //! A loaded model: a batch of ids to rows of vectors, on one device.
 //!
 //! Whichever architecture it is, rows come out in float32, pooled, and of length one where the model says so. It has no
-//! state but its weights: several threads may use it at once.
+//! state but its weights: several threads may use it at once, each with a workspace of its own.
 
 use pullquote_core::encoder::Batch;
 use pullquote_core::error::{Error, ErrorKind, Result};
@@ -11,11 +11,12 @@ use tch::{Device, Kind, Tensor};
 use crate::bert::Bert;
 use crate::devices::Precision;
 use crate::failure::TorchResult;
-use crate::layout::{Packed, Padded};
 use crate::means::Allowed;
 use crate::pooling::{normalize, pool, pool_padded};
 use crate::script::{FILE, Script};
+use crate::sides::count;
 use crate::weights::{INDEX, WHOLE};
+use crate::workspace::Workspace;
 
 /// A model on a device.
 #[derive(Debug)]
@@ -84,10 +85,10 @@ impl Network {
     ///
     /// # Errors
     /// Where torch has no memory, or a module fails.
-    pub fn encode(&self, batch: &Batch) -> TorchResult<Tensor> {
+    pub fn encode(&self, batch: &Batch, workspace: &mut Workspace) -> TorchResult<Tensor> {
         match (&self.body, self.device) {
-            (Body::Bert(_), Device::Cpu) => self.encode_packed(batch),
-            _ => self.encode_padded(batch),
+            (Body::Bert(_), Device::Cpu) => self.encode_packed(batch, workspace),
+            _ => self.encode_padded(batch, workspace),
         }
     }
 
@@ -95,16 +96,21 @@ impl Network {
     ///
     /// # Errors
     /// As [`Self::encode`].
-    pub fn encode_packed(&self, batch: &Batch) -> TorchResult<Tensor> {
-        let Body::Bert(bert) = &self.body else { return self.encode_padded(batch) };
+    pub fn encode_packed(&self, batch: &Batch, workspace: &mut Workspace) -> TorchResult<Tensor> {
+        let Body::Bert(bert) = &self.body else { return self.encode_padded(batch, workspace) };
         tch::no_grad(|| {
-            let packed = Packed::new(batch)?;
-            let tokens = bert.forward_packed(&packed)?;
-            let pooled = packed.groups.iter().map(|group| {
+            let packed = workspace.packing.pack(batch)?;
+            let tokens = bert.forward_packed(&packed, &mut workspace.scratch)?;
+            let dimension = bert.dimension();
+            let count = packed.groups.iter().map(|group| group.rows).sum::<i64>();
+            let rows = Tensor::f_empty([count, dimension], (Kind::Float, Device::Cpu))?;
+            let mut row = 0;
+            for group in packed.groups {
                 let own = tokens.f_narrow(0, group.start, group.tokens())?;
-                pool(&own.f_view([group.rows, group.length, bert.dimension()])?, self.pooling)
-            });
-            let rows = Tensor::f_cat(&pooled.collect::<TorchResult<Vec<_>>>()?, 0)?;
+                let pooled = pool(&own.f_view_([group.rows, group.length, dimension])?, self.pooling)?;
+                rows.f_narrow(0, row, group.rows)?.f_copy_(&pooled)?;
+                row += group.rows;
+            }
             let rows = if self.normalize { normalize(&rows)? } else { rows };
             match &packed.moved {
                 Some(places) => rows.f_index_select(0, places),
@@ -117,11 +123,11 @@ impl Network {
     ///
     /// # Errors
     /// As [`Self::encode`].
-    pub fn encode_padded(&self, batch: &Batch) -> TorchResult<Tensor> {
+    pub fn encode_padded(&self, batch: &Batch, workspace: &mut Workspace) -> TorchResult<Tensor> {
         tch::no_grad(|| {
-            let padded = Padded::new(batch, self.device)?;
+            let padded = workspace.padding.pad(batch, self.device)?;
             let tokens = match &self.body {
-                Body::Bert(bert) => bert.forward_padded(&padded)?,
+                Body::Bert(bert) => bert.forward_padded(&padded, &mut workspace.scratch)?,
                 Body::Script(script) => script.forward(&padded)?,
             };
             let rows = if tokens.dim() == 2 {
@@ -139,17 +145,18 @@ fn is_script(model: &Model) -> bool {
     !model.file(WHOLE).exists() && !model.file(INDEX).exists() && model.file(FILE).exists()
 }
 
-/// Copies rows out of torch, and looks at them: a type that is too narrow for a model shows as infinities.
+/// Copies rows out of torch, in the place of what `values` held, and looks at them: a type that is too narrow for a model shows as infinities.
 ///
 /// # Errors
 /// [`ErrorKind::Encoder`] where torch fails now or failed before on this device, or where values are no numbers.
-pub fn copy_rows(rows: &Tensor) -> Result<Vec<f32>> {
+pub fn copy_rows(rows: &Tensor, values: &mut Vec<f32>) -> Result<()> {
     let failed = |error: tch::TchError| crate::failure::torch_failed(ErrorKind::Encoder, "the batch failed", &error);
     let rows = rows.f_to_device(Device::Cpu).and_then(|rows| rows.f_contiguous()).map_err(failed)?;
-    let mut values = vec![0.0_f32; rows.numel()];
-    rows.f_copy_data(&mut values, rows.numel()).map_err(failed)?;
+    let count = count(&rows).map_err(failed)?;
+    values.resize(count, 0.0);
+    rows.f_copy_data(values, count).map_err(failed)?;
     if values.iter().all(|value| value.is_finite()) {
-        Ok(values)
+        Ok(())
     } else {
         let message =
             "the model returned values that are no finite numbers; try dtype \"float32\", or look at its weights";

@@ -3,7 +3,7 @@
 use tch::Tensor;
 
 use crate::failure::TorchResult;
-use crate::kernels::Kernels;
+use crate::kernels::{Kernels, Scratch};
 
 /// A layer norm.
 #[derive(Debug)]
@@ -23,9 +23,15 @@ impl Norm {
     ///
     /// # Errors
     /// Where torch has no memory.
-    pub fn apply_to_sum(&self, mut rows: Tensor, residual: &Tensor, kernels: Option<Kernels>) -> TorchResult<Tensor> {
+    pub fn apply_to_sum(
+        &self,
+        mut rows: Tensor,
+        residual: &Tensor,
+        kernels: Option<Kernels>,
+        scratch: &mut Scratch,
+    ) -> TorchResult<Tensor> {
         if let Some(kernels) = kernels {
-            kernels.add_norm(&mut rows, residual, self)?;
+            kernels.add_norm(&mut rows, residual, self, scratch)?;
             return Ok(rows);
         }
         let _ = rows.f_add_(residual)?;

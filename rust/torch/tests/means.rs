@@ -2,12 +2,12 @@
 
 mod models;
 
-use models::{Draft, Sizes, alone, batch, draft_of, largest_difference, write};
+use models::{Draft, Sizes, alone, batch, draft_of, largest_difference, packed_rows, padded_rows, write};
 use pullquote_core::encoder::Batch;
 use pullquote_core::model::Model;
 use pullquote_torch::devices::Precision;
 use pullquote_torch::means::Allowed;
-use pullquote_torch::network::{Network, copy_rows};
+use pullquote_torch::network::Network;
 use serde_json::json;
 use tch::Device;
 
@@ -46,8 +46,7 @@ fn network(draft: &Draft, precision: Precision, allowed: Allowed) -> Network {
 }
 
 fn encode(network: &Network, batch: &Batch) -> Vec<Vec<f32>> {
-    let rows = network.encode_packed(batch).expect("the batch is sound");
-    copy_rows(&rows).expect("torch works").chunks(network.dimension()).map(<[f32]>::to_vec).collect()
+    packed_rows(network, batch).expect("the model is sound")
 }
 
 fn least_cosine(left: &[Vec<f32>], right: &[Vec<f32>]) -> f32 {
@@ -70,9 +69,7 @@ fn every_way_computes_the_same() {
             let draft = calm(sizes, activation);
             let batch = batch(3, &lengths(sizes.longest));
             let plain = network(&draft, Precision::Float32, Allowed::PLAIN);
-            let padded = plain.encode_padded(&batch).expect("the batch is sound");
-            let padded = copy_rows(&padded).expect("torch works");
-            let exact: Vec<Vec<f32>> = padded.chunks(plain.dimension()).map(<[f32]>::to_vec).collect();
+            let exact = padded_rows(&plain, &batch).expect("the model is sound");
             for allowed in WAYS {
                 let of = |precision| encode(&network(&draft, precision, allowed), &batch);
                 let case = format!("{sizes:?} {activation} {allowed:?}");
@@ -119,9 +116,8 @@ fn what_is_no_number_is_seen_in_every_precision() {
             for precision in [Precision::Float32, Precision::BFloat16, Precision::Int8] {
                 for allowed in [Allowed::PLAIN, Allowed::ALL] {
                     let network = network(&draft, precision, allowed);
-                    let rows = network.encode_packed(&Batch { ids: vec![1, 7, 2], lengths: vec![3] });
-                    let copied = rows.map(|rows| copy_rows(&rows));
-                    assert!(copied.expect("torch works").is_err(), "{name} {precision:?} {allowed:?} {broken}");
+                    let rows = packed_rows(&network, &Batch { ids: vec![1, 7, 2], lengths: vec![3] });
+                    assert!(rows.is_err(), "{name} {precision:?} {allowed:?} {broken}");
                 }
             }
         }

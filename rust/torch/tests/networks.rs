@@ -2,22 +2,19 @@
 
 mod models;
 
-use models::{HIDDEN, alone, batch, draft, encode, largest_difference, load, write, write_small_files};
+use models::{
+    alone, batch, draft, encode, largest_difference, load, packed_rows, padded_rows, write, write_small_files,
+};
 use pullquote_core::encoder::{Batch, Encoder};
 use pullquote_core::model::Model;
 use pullquote_torch::devices::Precision;
 use pullquote_torch::encoder::TorchEncoder;
 use pullquote_torch::means::Allowed;
-use pullquote_torch::network::{Network, copy_rows};
+use pullquote_torch::network::Network;
 use serde_json::json;
 use tch::{CModule, Device, Kind, Tensor};
 
 const TOLERANCE: f32 = 1e-5;
-
-fn rows_of(tensor: &Tensor, width: i64) -> Vec<Vec<f32>> {
-    let width = usize::try_from(width).expect("a width is no negative number");
-    copy_rows(tensor).expect("torch works").chunks(width).map(<[f32]>::to_vec).collect()
-}
 
 #[test]
 fn packed_equals_padded() {
@@ -35,9 +32,9 @@ fn packed_equals_padded() {
                     Network::load(&model, Device::Cpu, Precision::Float32, Allowed::ALL).expect("the model is sound");
                 for lengths in [&[7][..], &[5, 5, 5], &[3, 20, 1, 9, 3, 20, 2], &[20, 19, 18, 4, 4, 1]] {
                     let batch = batch(11, lengths);
-                    let packed = network.encode_packed(&batch).expect("the batch is sound");
-                    let padded = network.encode_padded(&batch).expect("the batch is sound");
-                    let difference = largest_difference(&rows_of(&packed, HIDDEN), &rows_of(&padded, HIDDEN));
+                    let packed = packed_rows(&network, &batch).expect("the model is sound");
+                    let padded = padded_rows(&network, &batch).expect("the model is sound");
+                    let difference = largest_difference(&packed, &padded);
                     assert!(difference < TOLERANCE, "{family} {pooling} {activation} {lengths:?}: {difference}");
                 }
             }

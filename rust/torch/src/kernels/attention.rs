@@ -32,8 +32,9 @@ pub fn fits<E: Element>(width: usize) -> bool {
     width > 0 && (width * size_of::<E>()).is_multiple_of(size_of::<__m512>())
 }
 
-/// Places for one head, used again for the next one.
-struct Scratch<E> {
+/// Places for one head, used again for the next one; as large as the longest row needed.
+#[derive(Debug, Default)]
+pub struct Scratch<E> {
     /// Words of keys, `[words of a head, keys]`.
     keys: Vec<u32>,
     /// Words of values, `[words of a row of weights, width]`; bfloat16 only.
@@ -47,22 +48,27 @@ struct Scratch<E> {
 /// Attention of all heads of each row, from `[rows, length, 3, heads, width]` to `[rows, length, heads, width]`. Queries
 /// come scaled. [`fits`] must have said yes to the width.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
-pub fn attend<E: Element>(mixed: &[E], context: &mut [E], sizes: Sizes) {
+pub fn attend<E: Element>(mixed: &[E], context: &mut [E], sizes: Sizes, scratch: &mut Scratch<E>) {
     let Sizes { length, heads, width } = sizes;
     let hidden = heads * width;
     // Filled up, so that registers are full.
     let padded = length.next_multiple_of(LANES);
-    let mut scratch = Scratch {
-        keys: vec![0; width * size_of::<E>() / size_of::<u32>() * padded],
-        values: vec![0; if E::NARROW { padded / 2 * width } else { 0 }],
-        scores: vec![0.0; QUERIES * padded],
-        weights: vec![E::ZERO; QUERIES * padded],
-    };
+    grow(&mut scratch.keys, width * size_of::<E>() / size_of::<u32>() * padded, 0);
+    grow(&mut scratch.values, if E::NARROW { padded / 2 * width } else { 0 }, 0);
+    grow(&mut scratch.scores, QUERIES * padded, 0.0);
+    grow(&mut scratch.weights, QUERIES * padded, E::ZERO);
     assert!(fits::<E>(width), "the width was checked");
     for (mixed, context) in mixed.chunks_exact(length * 3 * hidden).zip(context.chunks_exact_mut(length * hidden)) {
         for head in 0..heads {
-            attend_head(&Head { mixed, offset: head * width, sizes }, context, &mut scratch);
+            attend_head(&Head { mixed, offset: head * width, sizes }, context, scratch);
         }
+    }
+}
+
+/// Makes room for so many values. What an earlier row left there is written over before it is read.
+fn grow<T: Copy>(places: &mut Vec<T>, count: usize, value: T) {
+    if places.len() < count {
+        places.resize(count, value);
     }
 }
 

@@ -17,7 +17,7 @@ use tch::Kind;
 pub const LANES: usize = 16;
 
 /// A bfloat16, as its bits.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(transparent)]
 pub struct Narrow(#[allow(dead_code)] u16); // read as memory only
 

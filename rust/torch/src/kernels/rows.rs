@@ -18,11 +18,11 @@ pub struct Norm<'model, E> {
     pub epsilon: f32,
 }
 
-/// The layer norm of `rows + residual`, in place.
+/// The layer norm of `rows + residual`, in place; `sums` is a place for one row.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
-pub fn add_norm<E: Element>(rows: &mut [E], residual: &[E], norm: &Norm<'_, E>) {
+pub fn add_norm<E: Element>(rows: &mut [E], residual: &[E], norm: &Norm<'_, E>, sums: &mut Vec<f32>) {
     let width = norm.weight.len();
-    let mut sums = vec![0.0_f32; width];
+    sums.resize(width, 0.0);
     let (weight, bias) = (norm.weight.as_chunks::<LANES>().0, norm.bias.as_chunks::<LANES>().0);
     let share = 1.0 / width_as_float(width);
     for (row, residual) in rows.chunks_exact_mut(width).zip(residual.chunks_exact(width)) {

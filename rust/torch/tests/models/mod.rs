@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pullquote_core::encoder::{Batch, Encoder, Ticket};
+use pullquote_core::error::Result;
 use pullquote_torch::encoder::TorchEncoder;
+use pullquote_torch::network::{Network, copy_rows};
+use pullquote_torch::workspace::Workspace;
 use serde_json::{Value, json};
 use tch::Tensor;
 
@@ -145,6 +148,24 @@ pub fn batch(seed: u64, lengths: &[u32]) -> Batch {
     let ids = (0..total)
         .map(|_| i32::try_from(next(&mut state) % VOCABULARY.unsigned_abs()).expect("the vocabulary is small"));
     Batch { ids: ids.collect(), lengths: lengths.to_vec() }
+}
+
+/// Rows without padding, copied out of torch.
+pub fn packed_rows(network: &Network, batch: &Batch) -> Result<Vec<Vec<f32>>> {
+    let rows = network.encode_packed(batch, &mut Workspace::default()).expect("torch has memory");
+    rows_of(network, &rows)
+}
+
+/// Rows with padding, copied out of torch.
+pub fn padded_rows(network: &Network, batch: &Batch) -> Result<Vec<Vec<f32>>> {
+    let rows = network.encode_padded(batch, &mut Workspace::default()).expect("torch has memory");
+    rows_of(network, &rows)
+}
+
+fn rows_of(network: &Network, rows: &Tensor) -> Result<Vec<Vec<f32>>> {
+    let mut values = vec![1.0; 7]; // what was there before is gone
+    copy_rows(rows, &mut values)?;
+    Ok(values.chunks(network.dimension()).map(<[f32]>::to_vec).collect())
 }
 
 /// The rows of a batch as batches of their own.
