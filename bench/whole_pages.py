@@ -223,12 +223,14 @@ def timed(name: str, side: Side, pages: Pages, core_use: list[CoreUse]) -> Run:
 
 
 def check(runs: dict[str, Run], block: Pages, measured: Measured) -> None:
-    """Note how far the rivals' cosines lie from those in float32; and that ours had the same windows.
+    """Note how far the rivals' cosines lie from those in float32; and see that ours had the same windows, and read all.
 
     pullquote's own answers are ranked otherwise by default; `bench/end_to_end.py` compares its cosines.
     """
+    windows = block.amount().windows
     for name in (FULL, AUTO):
-        assert runs[name].work["pieces"] == block.amount().windows, f"{name} did not have the rivals' windows"
+        assert runs[name].work["pieces"] == windows, f"{name} did not have the rivals' windows"
+    assert runs[FULL].work["compared"] == windows, f"{FULL} did not look at every window"
     for name in (BFLOAT16, OPENVINO):
         for exact, theirs in zip(runs[FLOAT32].chosen, runs[name].chosen, strict=True):
             assert exact.all_scores is not None
@@ -273,15 +275,19 @@ def by_round(measured: Measured) -> list[str]:
     lines = [f"- round {number + 1}: {block.line()}" for number, block in enumerate(measured.blocks)]
     for rival, difference in measured.differences.items():
         lines.append(f"- {rival}: its cosines are at most {difference:.1e} from those of {FLOAT32}")
-    lines += ["", "| side | pages/s | tokens/s | cores | full is so many times as fast | auto is |"]
-    lines += ["|---|---:|---:|---:|---:|---:|"]
+    lines.append("- tokens/s are those of all windows, encoded or not")
+    lines += ["", "| side | windows encoded | pages/s | tokens/s | cores | full is so many times as fast | auto is |"]
+    lines += ["|---|---:|---:|---:|---:|---:|---:|"]
     tokens = sum(block.tokens for block in measured.blocks)
+    windows = sum(block.windows for block in measured.blocks)
     for side, seconds in measured.seconds.items():
         cores = spread([use.own for use in measured.core_use[side][: len(seconds)]])
-        ratios = " | ".join(spread(measured.ratios(ours, side)) for ours in (FULL, AUTO))
-        lines.append(
-            f"| {side} | {spread(measured.speeds(side))} | {tokens / sum(seconds):,.0f} | {cores} | {ratios} |"
+        encoded = sum(
+            work.get("encoded", block.windows) for work, block in zip(measured.work[side], measured.blocks, strict=True)
         )
+        ratios = " | ".join(spread(measured.ratios(ours, side)) for ours in (FULL, AUTO))
+        speeds = f"{spread(measured.speeds(side))} | {tokens / sum(seconds):,.0f}"
+        lines.append(f"| {side} | {encoded / windows:.0%} | {speeds} | {cores} | {ratios} |")
     return lines
 
 
