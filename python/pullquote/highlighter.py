@@ -29,7 +29,7 @@ Repeats = Literal["auto", "page", "answer", "keep"]
 Pairing = Literal["auto", "each", "all"]
 Format = Literal["text", "markdown", "html", "auto"]
 
-# The options of a call, each named and defaulted here and nowhere else; `highlights()` and the command line pass them on.
+# The defaults of a call's options; a test compares them with `rust/core/src/options.rs`, where HTTP has them from.
 HIGHLIGHT_LENGTH = 3
 STEP_SIZE = 1
 UNIT: Unit = "sentence"
@@ -223,10 +223,17 @@ class Highlighter:
         Raises `InvalidArgumentError`, `InvalidTypeError`, `InvalidTextError` for what it cannot work with, `EncoderError`
         where the model fails on it, `ClosedError`, `ForkedError`. Ctrl-C stops the work and leaves the highlighter usable.
         """
-        queries = [query] if isinstance(query, str) else _listed(query, "query")
+        queries = query if isinstance(query, str) else _listed(query, "query")
         pages = _listed(texts, "texts")
+        if not pages:
+            message = "texts is empty; pass at least one page"
+            raise InvalidArgumentError(message)
+        if isinstance(queries, list) and not queries:
+            message = "query is an empty list; pass one query, or one for each page, or many for one page"
+            raise InvalidArgumentError(message)
         options = {
-            "pairing": _pairing(query, queries, pages, pairing, fuse),
+            "pairing": pairing,
+            "fuse": fuse,
             "format": format,
             "unit": unit,
             "highlight_length": highlight_length,
@@ -368,28 +375,6 @@ def _weight(lexical: float | Literal["auto"]) -> float | None:
         return lexical
     message = f'lexical must be "auto" or a number from 0.0 (meaning alone) to 1.0 (words alone), not {lexical!r}'
     raise InvalidArgumentError(message)
-
-
-def _pairing(
-    query: str | Sequence[str], queries: list[str], pages: list[str], pairing: Pairing, fuse: bool
-) -> Literal["each", "all", "fused"]:
-    if not pages:
-        message = "texts is empty; pass at least one page"
-        raise InvalidArgumentError(message)
-    if not queries:
-        message = "query is an empty list; pass one query, or one for each page, or many for one page"
-        raise InvalidArgumentError(message)
-    if pairing not in {"auto", "each", "all"}:
-        message = f'pairing must be "auto", "each" or "all", not {pairing!r}'
-        raise InvalidArgumentError(message)
-    if fuse and pairing == "each":
-        message = 'fuse=True joins all queries on every page, so it does not go with pairing="each"'
-        raise InvalidArgumentError(message)
-    if fuse:
-        return "fused"
-    if pairing == "auto":
-        return "all" if isinstance(query, str) or len(pages) == 1 else "each"
-    return pairing
 
 
 def _forget_in_child() -> None:
