@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pullquote import _native
 from pullquote.errors import InvalidArgumentError, InvalidTypeError
-from pullquote.models import find_encoder, model_directory
+from pullquote.models import EMBEDDED_NAME, find_encoder, model_directory
 from pullquote.result import CacheState, Highlights
 
 __all__ = ["Highlighter", "Options", "Order", "TruncationWarning", "Unit", "highlights", "parse_pieces"]
@@ -145,6 +145,7 @@ class Highlighter:
         encoder = torch_encoder.load(str(directory), names, dtype, threads or 0)
         self._native = _native.Highlighter(str(directory), encoder, threads, min(cache_bytes, sys.maxsize))
         self.model = directory
+        self.model_name = EMBEDDED_NAME if model is None else directory.resolve().name
         _open.add(self)
 
     def highlights(
@@ -332,7 +333,7 @@ class Highlighter:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Highlighter {self.model.name!r} on {', '.join(self.devices)} in {self.dtype}>"
+        return f"<Highlighter {self.model_name!r} on {', '.join(self.devices)} in {self.dtype}>"
 
 
 _shared: Highlighter | None = None

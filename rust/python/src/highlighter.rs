@@ -1,5 +1,7 @@
 //! The engine as a Python class. `pullquote.Highlighter` wraps it and documents it.
 
+use std::sync::Arc;
+
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2};
 use pullquote_core::engine::{Answers, CacheState, Engine, Request};
@@ -16,12 +18,14 @@ use pyo3::types::{PyDict, PyString};
 use crate::encoder::ForeignEncoder;
 use crate::failures::{Failure, raise};
 use crate::leave::leave_python;
+use crate::server::Server;
 use crate::texts;
 
 /// A model on its devices.
 #[pyclass(frozen, module = "pullquote._native")]
 pub(crate) struct Highlighter {
-    engine: Engine,
+    /// Shared with the servers that were made from it.
+    engine: Arc<Engine>,
 }
 
 /// The options of a call, out of the dictionary that `python/pullquote/highlighter.py` fills.
@@ -72,7 +76,7 @@ impl Highlighter {
         let encoder = ForeignEncoder::take(encoder)?;
         let engine =
             leave_python(py, None, |_| Engine::new(&Model::read(model)?, Box::new(encoder), threads, cache_bytes))?;
-        Ok(Self { engine })
+        Ok(Self { engine: Arc::new(engine) })
     }
 
     fn highlights<'py>(
@@ -130,6 +134,11 @@ impl Highlighter {
         let windows = Windows::new(highlight_length, step_size, allow_gaps).map_err(Failure)?;
         let spans = leave_python(py, None, |call| self.engine.parse_pieces(&text, unit, windows, call))?;
         span_array(py, &spans)
+    }
+
+    /// A server of this model that has taken its address; `settings` are those of `pullquote/serving.py`, as JSON.
+    fn bind(&self, py: Python<'_>, settings: &str) -> PyResult<Server> {
+        Server::bind(py, settings, &self.engine)
     }
 
     /// Pages, bytes, hits and misses of the cache.

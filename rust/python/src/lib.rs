@@ -7,6 +7,7 @@ mod encoder;
 mod failures;
 mod highlighter;
 mod leave;
+mod server;
 mod texts;
 
 use numpy::PyArray2;
@@ -19,12 +20,14 @@ use pyo3::types::PyDict;
 
 use crate::failures::Failure;
 use crate::highlighter::{Highlighter, span_array};
+use crate::server::Server;
 
 /// The Rust core of pullquote. Private: call `pullquote` instead.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<Highlighter>()?;
+    module.add_class::<Server>()?;
     module.add_function(wrap_pyfunction!(parse_pieces, module)?)?;
     module.add_function(wrap_pyfunction!(default_options, module)?)?;
     module.add_function(wrap_pyfunction!(error_table, module)?)
