@@ -1,4 +1,4 @@
-"""The command line: ``pullquote highlight`` and ``pullquote embed``.
+"""The command line: ``pullquote highlight``, ``pullquote embed`` and ``pullquote serve``.
 
 Prints for people, or JSON lines with ``--json``. A file that cannot be read is one error on standard error; the others go on,
 and the exit code is that of the first error (see the table in `pullquote.errors`).
@@ -18,8 +18,10 @@ from typing import Any, Literal, NoReturn, get_args
 import numpy as np
 from tqdm import tqdm
 
+from pullquote import serving
 from pullquote.errors import InvalidTextError, PullquoteError
 from pullquote.highlighter import (
+    CACHE_BYTES,
     EFFORT,
     HIGHLIGHT_LENGTH,
     ORDER,
@@ -123,9 +125,20 @@ def _parser() -> argparse.ArgumentParser:
     embed.add_argument("--role", choices=["passage", "query"], default="passage", help="default: %(default)s")
     embed.set_defaults(run=_embed)
 
-    for command in (highlight, embed):
+    serve = commands.add_parser("serve", help="answer over HTTP")
+    serving.add_options(serve)
+    serve.add_argument(
+        "--cache-bytes",
+        type=int,
+        default=CACHE_BYTES,
+        help="what was read of pages is kept in at most so much memory; 0 keeps nothing (default: %(default)s)",
+    )
+    serve.set_defaults(run=_serve)
+
+    for command in (highlight, embed, serve):
         command.add_argument("--json", action="store_true", help="print JSON, one object a line")
-        command.add_argument("--encoding", default="utf-8", help="of the files (default: %(default)s)")
+        if command is not serve:
+            command.add_argument("--encoding", default="utf-8", help="of the files (default: %(default)s)")
         command.add_argument("--model", help="a model's directory (default: the embedded all-MiniLM-L6-v2)")
         command.add_argument("--device", action="append", help="cpu, cuda:0, ...; may be repeated (default: auto)")
         command.add_argument(
@@ -146,8 +159,8 @@ def _versions() -> str:
     return "\n".join(f"{package} {version(package)}" for package in packages)
 
 
-def _highlighter(options: argparse.Namespace) -> Highlighter:
-    return Highlighter(options.model, options.device or "auto", options.dtype, options.threads)
+def _highlighter(options: argparse.Namespace, cache_bytes: int = CACHE_BYTES) -> Highlighter:
+    return Highlighter(options.model, options.device or "auto", options.dtype, options.threads, cache_bytes)
 
 
 def _highlight(options: argparse.Namespace) -> int:
@@ -273,6 +286,11 @@ def _embed(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"output": str(options.output), "shape": shape, "dtype": "float32"}))
     return 0
+
+
+def _serve(options: argparse.Namespace) -> int:
+    with _highlighter(options, options.cache_bytes) as highlighter:
+        return serving.serve(highlighter, options)
 
 
 def _rows(highlighter: Highlighter, lines: list[str], role: str, progress: tqdm[NoReturn]) -> Iterator[bytes]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pullquote import _native
 from pullquote.errors import InvalidArgumentError, InvalidTypeError
-from pullquote.models import find_encoder, model_directory
+from pullquote.models import EMBEDDED_NAME, find_encoder, model_directory
 from pullquote.result import CacheState, Highlights
 
 __all__ = ["Highlighter", "Options", "Order", "TruncationWarning", "Unit", "highlights", "parse_pieces"]
@@ -30,7 +30,7 @@ Pairing = Literal["auto", "each", "all"]
 Format = Literal["text", "markdown", "html", "auto"]
 Effort = Literal["full", "fast", "auto"]
 
-# The options of a call, each named and defaulted here and nowhere else; `highlights()` and the command line pass them on.
+# The defaults of a call's options; a test compares them with `rust/core/src/options.rs`, where HTTP has them from.
 HIGHLIGHT_LENGTH = 3
 STEP_SIZE = 1
 UNIT: Unit = "sentence"
@@ -148,6 +148,7 @@ class Highlighter:
         encoder = torch_encoder.load(str(directory), names, dtype, threads or 0)
         self._native = _native.Highlighter(str(directory), encoder, threads, min(cache_bytes, sys.maxsize))
         self.model = directory
+        self.model_name = EMBEDDED_NAME if model is None else directory.resolve().name
         _open.add(self)
 
     def highlights(
@@ -231,10 +232,17 @@ class Highlighter:
         Raises `InvalidArgumentError`, `InvalidTypeError`, `InvalidTextError` for what it cannot work with, `EncoderError`
         where the model fails on it, `ClosedError`, `ForkedError`. Ctrl-C stops the work and leaves the highlighter usable.
         """
-        queries = [query] if isinstance(query, str) else _listed(query, "query")
+        queries = query if isinstance(query, str) else _listed(query, "query")
         pages = _listed(texts, "texts")
+        if not pages:
+            message = "texts is empty; pass at least one page"
+            raise InvalidArgumentError(message)
+        if isinstance(queries, list) and not queries:
+            message = "query is an empty list; pass one query, or one for each page, or many for one page"
+            raise InvalidArgumentError(message)
         options = {
-            "pairing": _pairing(query, queries, pages, pairing, fuse),
+            "pairing": pairing,
+            "fuse": fuse,
             "format": format,
             "unit": unit,
             "highlight_length": highlight_length,
@@ -334,7 +342,7 @@ class Highlighter:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Highlighter {self.model.name!r} on {', '.join(self.devices)} in {self.dtype}>"
+        return f"<Highlighter {self.model_name!r} on {', '.join(self.devices)} in {self.dtype}>"
 
 
 _shared: Highlighter | None = None
@@ -377,28 +385,6 @@ def _weight(lexical: float | Literal["auto"]) -> float | None:
         return lexical
     message = f'lexical must be "auto" or a number from 0.0 (meaning alone) to 1.0 (words alone), not {lexical!r}'
     raise InvalidArgumentError(message)
-
-
-def _pairing(
-    query: str | Sequence[str], queries: list[str], pages: list[str], pairing: Pairing, fuse: bool
-) -> Literal["each", "all", "fused"]:
-    if not pages:
-        message = "texts is empty; pass at least one page"
-        raise InvalidArgumentError(message)
-    if not queries:
-        message = "query is an empty list; pass one query, or one for each page, or many for one page"
-        raise InvalidArgumentError(message)
-    if pairing not in {"auto", "each", "all"}:
-        message = f'pairing must be "auto", "each" or "all", not {pairing!r}'
-        raise InvalidArgumentError(message)
-    if fuse and pairing == "each":
-        message = 'fuse=True joins all queries on every page, so it does not go with pairing="each"'
-        raise InvalidArgumentError(message)
-    if fuse:
-        return "fused"
-    if pairing == "auto":
-        return "all" if isinstance(query, str) or len(pages) == 1 else "each"
-    return pairing
 
 
 def _forget_in_child() -> None:

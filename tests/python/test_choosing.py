@@ -116,7 +116,7 @@ def test_titles_tell_pages_apart(highlighter: Highlighter) -> None:
         ({"max_tokens": 0}, "max_tokens must be at least 1, not 0"),
         ({"max_total_chars": -5}, "max_total_chars must be at least 1, not -5"),
         ({"repeats": "none"}, 'repeats must be "auto", "page", "answer" or "keep", not "none"'),
-        ({"pairing": "zip"}, 'pairing must be "auto", "each" or "all", not \'zip\''),
+        ({"pairing": "zip"}, 'pairing must be "auto", "each" or "all", not "zip"'),
         (
             {"pairing": "each", "fuse": True},
             'fuse=True joins all queries on every page, so it does not go with pairing="each"',

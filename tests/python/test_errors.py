@@ -1,5 +1,6 @@
 """Errors: one table, and the message that says what would work."""
 
+import inspect
 import json
 import shutil
 import subprocess
@@ -32,6 +33,13 @@ def test_every_row_of_the_table_has_its_class() -> None:
         assert str(error("what failed")) == "what failed"
 
 
+def test_defaults_are_the_same_in_python_and_over_http() -> None:
+    signature = inspect.signature(Highlighter.highlights).parameters.values()
+    of_python = {option.name: option.default for option in signature if option.default is not option.empty}
+    assert of_python.pop("titles") is None  # over HTTP each document has its own
+    assert json.loads(_native.default_options()) == of_python
+
+
 BAD_CALLS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"query": ""}, errors.InvalidArgumentError, "query 0 is empty"),
     ({"query": " \n"}, errors.InvalidArgumentError, "query 0 is empty"),
@@ -58,6 +66,7 @@ BAD_CALLS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"lexical": "some"}, errors.InvalidArgumentError, "not 'some'"),
     ({"lexical": float("nan")}, errors.InvalidArgumentError, "not NaN"),
     ({"order": "random"}, errors.InvalidArgumentError, '"random"'),
+    ({"top_k": "3"}, errors.InvalidTypeError, "top_k: .*str"),
     ({"timeout": 0}, errors.InvalidArgumentError, "timeout must be more than 0"),
     ({"timeout": 1e-9}, errors.DeadlineExceededError, "timeout passed"),
 ]

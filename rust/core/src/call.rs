@@ -49,6 +49,12 @@ impl<'caller> Call<'caller> {
         Self { deadline, interrupted, stop: Stop::default() }
     }
 
+    /// The same call, stopped by a handle that is known before the call begins.
+    #[must_use]
+    pub fn stopped_by(self, stop: Stop) -> Self {
+        Self { stop, ..self }
+    }
+
     /// When the call must be done.
     #[must_use]
     pub const fn deadline(&self) -> Option<Instant> {

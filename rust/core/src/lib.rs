@@ -2,7 +2,7 @@
 //!
 //! The modules bear the names of what they make, in the order of the flow; each imports only what comes before it:
 //! [`page`] → [`formats`] → [`pieces`] → [`tokens`] → `batches` → `vectors` → [`scores`] → [`highlights`]; [`engine`]
-//! puts them together. Beside them stand the seam to what computes vectors ([`encoder`], and [`abi`] for the same in C),
+//! puts them together, and [`options`] says what may be asked of it. Beside them stand the seam to what computes vectors ([`encoder`], and [`abi`] for the same in C),
 //! a model's small files ([`model`]), a caller's wish ([`call`]), the threads for text ([`pool`]) and the errors
 //! ([`error`]).
 
@@ -15,6 +15,7 @@ pub mod error;
 pub mod formats;
 pub mod highlights;
 pub mod model;
+pub mod options;
 pub mod page;
 pub mod pieces;
 pub mod pool;

@@ -6,6 +6,7 @@
 
 mod boundaries;
 mod counts;
+mod listing;
 
 use std::fs;
 use std::ops::Range;
@@ -19,6 +20,7 @@ use crate::page::ByteSpan;
 use crate::pool;
 use boundaries::Family;
 use counts::unknown_id;
+pub use listing::Token;
 
 /// Bytes of a page that are tokenized at once: enough to keep the cost of a call low, small enough for all cores to have work
 /// and for a cancelled call to stop soon.

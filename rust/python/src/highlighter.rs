@@ -1,89 +1,67 @@
 //! The engine as a Python class. `pullquote.Highlighter` wraps it and documents it.
 
+use std::sync::Arc;
+
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2};
-use pullquote_core::engine::{Answers, CacheState, Effort, Engine, Pairing, Question, Request};
-use pullquote_core::error::{Error, ErrorKind};
-use pullquote_core::formats::Format;
-use pullquote_core::highlights::{Bounds, Limits, Order, Repeats};
+use pullquote_core::engine::{Answers, CacheState, Engine, Request};
+use pullquote_core::error::ErrorKind;
 use pullquote_core::model::Model;
+use pullquote_core::options::Options;
 use pullquote_core::page::CharSpan;
 use pullquote_core::pieces::{Unit, Windows};
-use pullquote_core::scores::relevance::Lexical;
 use pullquote_core::tokens::Role;
+use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 
 use crate::encoder::ForeignEncoder;
 use crate::failures::{Failure, raise};
 use crate::leave::leave_python;
+use crate::server::Server;
 use crate::texts;
 
 /// A model on its devices.
 #[pyclass(frozen, module = "pullquote._native")]
 pub(crate) struct Highlighter {
-    engine: Engine,
+    /// Shared with the servers that were made from it.
+    engine: Arc<Engine>,
 }
 
-/// The options of a call: a dictionary that `python/pullquote/highlighter.py` fills, where they are named, defaulted and described.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-struct Options {
-    pairing: String,
-    format: String,
-    unit: String,
-    highlight_length: i64,
-    step_size: i64,
-    allow_gaps: bool,
-    grow: bool,
-    lexical: Option<f64>,
-    effort: String,
-    context: i64,
-    explain: bool,
-    top_k: Option<i64>,
-    max_chars: Option<i64>,
-    max_tokens: Option<i64>,
-    max_total_chars: Option<i64>,
-    max_total_tokens: Option<i64>,
-    min_score: Option<f64>,
-    order: String,
-    repeats: String,
-    timeout: Option<f64>,
-}
-
-impl Options {
-    fn pairing(&self) -> PyResult<Pairing> {
-        match self.pairing.as_str() {
-            "all" => Ok(Pairing::All),
-            "fused" => Ok(Pairing::Fused),
-            "each" => Ok(Pairing::Each),
-            other => Err(raise(ErrorKind::Internal, &format!("unknown pairing {other:?}"))),
-        }
-    }
-
-    fn question(&self) -> pullquote_core::error::Result<Question> {
-        let limits = Limits {
-            top_k: self.top_k,
-            max_chars: self.max_chars,
-            max_tokens: self.max_tokens,
-            max_total_chars: self.max_total_chars,
-            max_total_tokens: self.max_total_tokens,
-            min_score: self.min_score,
-        };
-        let context = usize::try_from(self.context).map_err(|_| {
-            Error::new(ErrorKind::InvalidArgument, format!("context must be 0 or more, not {}", self.context))
-        })?;
-        Ok(Question {
-            unit: Unit::parse(&self.unit)?,
-            windows: Windows::new(self.highlight_length, self.step_size, self.allow_gaps)?,
-            grow: self.grow,
-            lexical: Lexical::new(self.lexical)?,
-            effort: Effort::parse(&self.effort)?,
-            context,
-            explain: self.explain,
-            bounds: Bounds::new(&limits, Order::parse(&self.order)?, Repeats::parse(&self.repeats, &limits)?)?,
+/// The options of a call, out of the dictionary that `python/pullquote/highlighter.py` fills.
+fn read_options(options: &Bound<'_, PyDict>) -> PyResult<Options> {
+    fn get<'py, T: FromPyObjectOwned<'py>>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<T> {
+        let value =
+            options.get_item(name)?.ok_or_else(|| raise(ErrorKind::Internal, &format!("no option {name:?}")))?;
+        value.extract::<T>().map_err(|error| {
+            let error: PyErr = error.into();
+            let message = format!("{name}: {}", error.value(options.py()));
+            raise(ErrorKind::InvalidType, &message)
         })
     }
+    Ok(Options {
+        highlight_length: get(options, "highlight_length")?,
+        step_size: get(options, "step_size")?,
+        unit: get(options, "unit")?,
+        format: get(options, "format")?,
+        pairing: get(options, "pairing")?,
+        fuse: get(options, "fuse")?,
+        top_k: get(options, "top_k")?,
+        max_chars: get(options, "max_chars")?,
+        max_tokens: get(options, "max_tokens")?,
+        max_total_chars: get(options, "max_total_chars")?,
+        max_total_tokens: get(options, "max_total_tokens")?,
+        min_score: get(options, "min_score")?,
+        order: get(options, "order")?,
+        repeats: get(options, "repeats")?,
+        context: get(options, "context")?,
+        explain: get(options, "explain")?,
+        allow_gaps: get(options, "allow_gaps")?,
+        effort: get(options, "effort")?,
+        grow: get(options, "grow")?,
+        lexical: get(options, "lexical")?,
+        timeout: get(options, "timeout")?,
+    })
 }
 
 #[pymethods]
@@ -99,23 +77,24 @@ impl Highlighter {
         let encoder = ForeignEncoder::take(encoder)?;
         let engine =
             leave_python(py, None, |_| Engine::new(&Model::read(model)?, Box::new(encoder), threads, cache_bytes))?;
-        Ok(Self { engine })
+        Ok(Self { engine: Arc::new(engine) })
     }
 
     fn highlights<'py>(
         &self,
         py: Python<'py>,
-        queries: &Bound<'py, PyAny>,
+        query: &Bound<'py, PyAny>,
         texts: &Bound<'py, PyAny>,
         titles: &Bound<'py, PyAny>,
         options: &Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let queries = texts::many(queries, "query")?;
+        let listed = !query.is_instance_of::<PyString>();
+        let queries = if listed { texts::many(query, "query")? } else { vec![texts::one(query, "query")?] };
         let texts = texts::many(texts, "texts")?;
         let titles = texts::many_or_none(titles, "titles")?;
-        let options: Options = options.extract()?;
-        let (pairing, question) = (options.pairing()?, options.question().map_err(Failure)?);
-        let format = Format::parse(&options.format).map_err(Failure)?;
+        let options = read_options(options)?;
+        let pairing = options.pairing(listed, texts.len()).map_err(Failure)?;
+        let (question, format) = (options.question().map_err(Failure)?, options.format().map_err(Failure)?);
         let answers = leave_python(py, options.timeout, |call| {
             let queries: Vec<&str> = queries.iter().map(|query| &**query).collect();
             let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
@@ -156,6 +135,11 @@ impl Highlighter {
         let windows = Windows::new(highlight_length, step_size, allow_gaps).map_err(Failure)?;
         let spans = leave_python(py, None, |call| self.engine.parse_pieces(&text, unit, windows, call))?;
         span_array(py, &spans)
+    }
+
+    /// A server of this model that has taken its address; `settings` are those of `pullquote/serving.py`, as JSON.
+    fn bind(&self, py: Python<'_>, settings: &str) -> PyResult<Server> {
+        Server::bind(py, settings, &self.engine)
     }
 
     /// Pages, bytes, hits and misses of the cache.

@@ -3,13 +3,13 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use pullquote_core::call::Call;
 use pullquote_core::error::{Error, ErrorKind, Result};
+use pullquote_core::options::seconds;
 use pyo3::prelude::*;
 
-use crate::failures::{Failure, raise};
+use crate::failures::Failure;
 
 /// Runs `work` without Python's lock. On Python's main thread a Ctrl-C stops the work within 50 ms or so, and what the
 /// signal's handler raised (usually `KeyboardInterrupt`) is raised.
@@ -18,7 +18,7 @@ pub(crate) fn leave_python<R: Send>(
     timeout: Option<f64>,
     work: impl FnOnce(&Call) -> Result<R> + Send,
 ) -> PyResult<R> {
-    let timeout = timeout.map(seconds).transpose()?;
+    let timeout = timeout.map(seconds).transpose().map_err(Failure)?;
     let is_main = on_main_thread(py)?;
     let raised: Mutex<Option<PyErr>> = Mutex::new(None);
     let result = py.detach(|| {
@@ -52,13 +52,6 @@ fn on_main_thread(py: Python<'_>) -> PyResult<bool> {
     let threading = py.import("threading")?;
     let main = threading.call_method0("main_thread")?.getattr("ident")?;
     main.eq(threading.call_method0("get_ident")?)
-}
-
-fn seconds(timeout: f64) -> PyResult<Duration> {
-    if timeout.is_nan() || timeout <= 0.0 {
-        return Err(raise(ErrorKind::InvalidArgument, &format!("timeout must be more than 0 seconds, not {timeout}")));
-    }
-    Ok(Duration::try_from_secs_f64(timeout).unwrap_or(Duration::MAX))
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {

@@ -7,10 +7,12 @@ mod encoder;
 mod failures;
 mod highlighter;
 mod leave;
+mod server;
 mod texts;
 
 use numpy::PyArray2;
 use pullquote_core::error::ErrorKind;
+use pullquote_core::options::Options;
 use pullquote_core::page::Page;
 use pullquote_core::pieces::{self, Unit, Windows};
 use pyo3::prelude::*;
@@ -18,13 +20,16 @@ use pyo3::types::PyDict;
 
 use crate::failures::Failure;
 use crate::highlighter::{Highlighter, span_array};
+use crate::server::Server;
 
 /// The Rust core of pullquote. Private: call `pullquote` instead.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<Highlighter>()?;
+    module.add_class::<Server>()?;
     module.add_function(wrap_pyfunction!(parse_pieces, module)?)?;
+    module.add_function(wrap_pyfunction!(default_options, module)?)?;
     module.add_function(wrap_pyfunction!(error_table, module)?)
 }
 
@@ -52,6 +57,13 @@ fn parse_pieces<'py>(
         Ok(pieces::parse_pieces(&text, unit, windows)?.into_iter().map(|piece| page.chars(piece)).collect::<Vec<_>>())
     })?;
     span_array(py, &spans)
+}
+
+/// The options that a call has where it says nothing, as JSON.
+#[pyfunction]
+fn default_options() -> PyResult<String> {
+    serde_json::to_string(&Options::default())
+        .map_err(|error| failures::raise(ErrorKind::Internal, &format!("the options do not fit JSON: {error}")))
 }
 
 /// The table of errors: for each class its base, HTTP status, exit code and whether trying again can help.

@@ -20,6 +20,12 @@ impl Tokens {
         Ok(self.encode(text)?.len())
     }
 
+    /// How many special tokens stand around every row.
+    #[must_use]
+    pub const fn special(&self) -> usize {
+        self.prefix.len() + self.suffix.len()
+    }
+
     /// Tokens before each unit, and in all: each unit is counted by itself, with the white space behind it.
     ///
     /// Where tokens grow over white space (byte-level, `SentencePiece`) a run of units can have a few more or less than that.

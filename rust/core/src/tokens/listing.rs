@@ -1,0 +1,54 @@
+//! Listing: a text's tokens one by one, and the way back from ids to the text that has them.
+
+use super::{Tokens, signed};
+use crate::error::{Error, ErrorKind, Result};
+use crate::page::ByteSpan;
+
+/// A token of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// Its row of the embedding table.
+    pub id: i32,
+    /// As the tokenizer writes it.
+    pub text: String,
+    /// What it was read from; none for a special token.
+    pub span: Option<ByteSpan>,
+}
+
+impl Tokens {
+    /// The tokens of a text by itself, without a prompt, with the special ones around them or not.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Internal`] where the tokenizer fails.
+    pub fn list(&self, text: &str, special: bool) -> Result<Vec<Token>> {
+        let encoding = self.tokenizer.encode(text, special).map_err(|error| failed(&*error))?;
+        let (offsets, is_special) = (encoding.get_offsets(), encoding.get_special_tokens_mask());
+        let ids = signed(encoding.get_ids());
+        let token = |(index, (id, text)): (usize, (&i32, &String))| {
+            let (start, end) = offsets[index];
+            let span = (is_special[index] == 0).then_some(ByteSpan { start, end });
+            Token { id: *id, text: text.clone(), span }
+        };
+        Ok(ids.iter().zip(encoding.get_tokens()).enumerate().map(token).collect())
+    }
+
+    /// The text that has these ids, with the special ones around them or not; none where the tokenizer gives them for no text.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Internal`] where the tokenizer fails.
+    pub fn text_of(&self, ids: &[u32]) -> Result<Option<String>> {
+        let all = signed(ids);
+        let inside =
+            all.strip_prefix(self.prefix.as_slice()).and_then(|rest| rest.strip_suffix(self.suffix.as_slice()));
+        let (ids, all) = match inside {
+            Some(inside) => (&ids[self.prefix.len()..self.prefix.len() + inside.len()], inside),
+            None => (ids, all.as_slice()),
+        };
+        let text = self.tokenizer.decode(ids, false).map_err(|error| failed(&*error))?;
+        Ok((signed(self.encode(&text)?.get_ids()) == all).then_some(text))
+    }
+}
+
+fn failed(error: &(dyn std::error::Error + Send + Sync)) -> Error {
+    Error::new(ErrorKind::Internal, format!("the tokenizer failed: {error}"))
+}

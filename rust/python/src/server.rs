@@ -1,0 +1,44 @@
+//! The server as a Python class. `pullquote/serving.py` wraps it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pullquote_core::engine::Engine;
+use pullquote_core::error::{Error, ErrorKind};
+use pullquote_server::{Ended, Settings};
+use pyo3::prelude::*;
+
+use crate::failures::{Failure, raise};
+use crate::leave::leave_python;
+
+/// A server that has its address, and serves when it is run.
+#[pyclass(frozen, module = "pullquote._native")]
+pub(crate) struct Server {
+    address: String,
+    /// Taken when it runs.
+    server: Mutex<Option<pullquote_server::Server>>,
+}
+
+impl Server {
+    pub(crate) fn bind(py: Python<'_>, settings: &str, engine: &Arc<Engine>) -> PyResult<Self> {
+        let settings = Settings::read(settings).map_err(Failure)?;
+        let server = leave_python(py, None, |_| pullquote_server::Server::bind(settings, Arc::clone(engine)))?;
+        Ok(Self { address: server.address().to_string(), server: Mutex::new(Some(server)) })
+    }
+}
+
+#[pymethods]
+impl Server {
+    /// Host and port, as they stand in a URL.
+    #[getter]
+    fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Serves until a signal says to stop; whether every request that was accepted has been answered.
+    fn run(&self, py: Python<'_>) -> PyResult<bool> {
+        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let server = server.ok_or_else(|| raise(ErrorKind::Closed, "this server has run already; make a new one"))?;
+        let ended = py.detach(|| server.run());
+        ended.map(|ended| ended == Ended::Done).map_err(|error: Error| Failure(error).into())
+    }
+}

@@ -1,0 +1,186 @@
+//! Admission: how many requests may wait and run, and how the ones that run leave the asynchronous world.
+//!
+//! A request first takes a slot (refused at once where all are taken: nothing of its body was read then), then its body is
+//! read into memory that is bounded over all requests, then it waits its turn, and runs on a thread where it may block. A
+//! request keeps all three until its work has really ended, even where its client has hung up before.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use pullquote_core::call::{Call, Stop};
+use pullquote_core::engine::Work;
+use pullquote_core::error::ErrorKind;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout_at;
+
+use crate::app::App;
+use crate::body;
+use crate::failure::{Cause, Failure};
+
+/// What bounds the requests of a server.
+pub(crate) struct Admission {
+    /// Requests that wait or run.
+    slots: Arc<Semaphore>,
+    /// Requests that run.
+    turns: Arc<Semaphore>,
+    /// Bodies in memory, in KiB.
+    memory: Arc<Semaphore>,
+    max_slots: usize,
+    max_turns: usize,
+}
+
+/// When a request must be answered; an extension of every request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline(pub(crate) Instant);
+
+/// What a request's work is given.
+pub(crate) struct Input {
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    deadline: Instant,
+    /// How long it waited for its turn.
+    pub(crate) queued: Duration,
+    stop: Stop,
+}
+
+/// What a request's work comes to.
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) content_type: &'static str,
+    pub(crate) body: Body,
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    pub(crate) work: Work,
+}
+
+/// What a request took; an extension of every response that had a turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    pub(crate) queued: Duration,
+    pub(crate) ran: Duration,
+    pub(crate) work: Work,
+}
+
+/// Stops the call when the future that waits for it is dropped: its client has hung up.
+struct HangUp(Stop);
+
+impl Drop for HangUp {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+impl Admission {
+    pub(crate) fn new(settings: &crate::settings::Settings) -> Self {
+        let max_turns = settings.max_concurrent.min(Semaphore::MAX_PERMITS / 4);
+        let max_slots = max_turns + settings.max_queue.min(Semaphore::MAX_PERMITS / 4);
+        let kibibytes = (settings.max_queue_bytes / 1024).min(Semaphore::MAX_PERMITS / 4);
+        let semaphore = |permits| Arc::new(Semaphore::new(permits));
+        Self {
+            slots: semaphore(max_slots),
+            turns: semaphore(max_turns),
+            memory: semaphore(kibibytes),
+            max_slots,
+            max_turns,
+        }
+    }
+
+    /// How many requests run, and how many wait.
+    pub(crate) fn state(&self) -> (usize, usize) {
+        let running = self.max_turns - self.turns.available_permits();
+        let admitted = self.max_slots - self.slots.available_permits();
+        (running, admitted.saturating_sub(running))
+    }
+
+    fn slot(&self) -> Result<OwnedSemaphorePermit, Failure> {
+        Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
+            overloaded(format!("{} requests are being answered or waiting, as many as may; try again", self.max_slots))
+        })
+    }
+
+    /// Memory for so many bytes of a body.
+    pub(crate) fn memory(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Failure> {
+        let kibibytes = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
+        Arc::clone(&self.memory).try_acquire_many_owned(kibibytes).map_err(|_| {
+            overloaded("the bodies of waiting requests fill the memory they may have; try again".to_owned())
+        })
+    }
+}
+
+impl Input {
+    /// A call that ends with the request: by its deadline, its own timeout, or because the client has hung up.
+    pub(crate) fn call(&self, timeout: Option<Duration>) -> Call<'static> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        Call::new(Some(timeout.map_or(left, |timeout| timeout.min(left))), None).stopped_by(self.stop.clone())
+    }
+}
+
+impl Reply {
+    /// A reply of this JSON.
+    pub(crate) fn json(value: &impl serde::Serialize, work: Work) -> Result<Self, Failure> {
+        let body = serde_json::to_vec(value).map_err(|error| body::unfit(&error))?;
+        Ok(Self {
+            status: StatusCode::OK,
+            content_type: "application/json",
+            body: body.into(),
+            headers: Vec::new(),
+            work,
+        })
+    }
+}
+
+/// Runs a request's work on a thread where it may block.
+pub(crate) async fn compute(
+    app: &Arc<App>,
+    request: Request,
+    work: impl FnOnce(&App, &Input) -> Result<Reply, Failure> + Send + 'static,
+) -> Result<Response, Failure> {
+    let (parts, body) = request.into_parts();
+    let Deadline(deadline) = *parts.extensions.get().ok_or_else(|| internal("a request without its deadline"))?;
+    let slot = app.admission.slot()?;
+    let (body, memory) = body::read(app, &parts.headers, body, deadline.into()).await?;
+    let began = Instant::now();
+    let turn = match timeout_at(deadline.into(), Arc::clone(&app.admission.turns).acquire_owned()).await {
+        Ok(turn) => turn.map_err(|_| internal("the queue was closed"))?,
+        Err(_) => return Err(too_late("the request's timeout passed while it waited for its turn")),
+    };
+    let queued = began.elapsed();
+    let hang_up = HangUp(Stop::default());
+    let input = Input { headers: parts.headers, body, deadline, queued, stop: hang_up.0.clone() };
+    let shared = Arc::clone(app);
+    let done = tokio::task::spawn_blocking(move || {
+        let held = (slot, memory, turn);
+        let began = Instant::now();
+        let reply = work(&shared, &input);
+        drop(held);
+        (reply, began.elapsed())
+    });
+    let (reply, ran) = done.await.map_err(|error| {
+        tracing::error!(%error, "the work of a request panicked");
+        internal("the work of this request panicked; please report this")
+    })?;
+    let Reply { status, content_type, body, headers, work } = reply?;
+    if work.tokens > 0 {
+        app.health.succeeded();
+    }
+    let mut response = (status, [(header::CONTENT_TYPE, content_type)], body).into_response();
+    response.headers_mut().extend(headers);
+    response.extensions_mut().insert(Taken { queued, ran, work });
+    Ok(response)
+}
+
+fn overloaded(message: String) -> Failure {
+    Failure::new(Cause::Core(ErrorKind::Overloaded), message)
+}
+
+pub(crate) fn too_late(message: &str) -> Failure {
+    Failure::new(Cause::Core(ErrorKind::DeadlineExceeded), message)
+}
+
+fn internal(message: &str) -> Failure {
+    Failure::new(Cause::Core(ErrorKind::Internal), message)
+}

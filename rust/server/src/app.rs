@@ -1,0 +1,64 @@
+//! The application: what every request shares.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pullquote_core::engine::Engine;
+use pullquote_core::error::Result;
+use pullquote_core::model::Model;
+use pullquote_core::tokens::Tokens;
+
+use crate::admission::Admission;
+use crate::health::Health;
+use crate::keys::Keys;
+use crate::metrics::Metrics;
+use crate::settings::Settings;
+use crate::store::Store;
+
+/// What every request shares; lives until the last connection has ended.
+pub(crate) struct App {
+    pub(crate) settings: Settings,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) model: Model,
+    /// The engine's own tokenizer is its own; this one lists and counts.
+    pub(crate) tokens: Tokens,
+    pub(crate) admission: Admission,
+    pub(crate) store: Store,
+    /// Shared with the task that reads their file again.
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) health: Health,
+    pub(crate) metrics: Metrics,
+    /// In seconds since 1970.
+    pub(crate) started: u64,
+    /// Set once, by the first signal.
+    stopping: AtomicBool,
+}
+
+impl App {
+    pub(crate) fn new(settings: Settings, engine: Arc<Engine>) -> Result<Self> {
+        let model = Model::read(&settings.model_directory)?;
+        Ok(Self {
+            tokens: Tokens::read(&model)?,
+            model,
+            admission: Admission::new(&settings),
+            store: Store::open(&settings)?,
+            keys: Arc::new(Keys::read(&settings)?),
+            health: Health::default(),
+            metrics: Metrics::new(),
+            started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            settings,
+            engine,
+            stopping: AtomicBool::new(false),
+        })
+    }
+
+    /// From now on new requests are refused.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,177 @@
+//! Connections: accepted within a bound, each served until it or the server ends.
+//!
+//! A connection over the bound is answered 503 and closed. When the server stops, no connection is accepted any more; each is
+//! closed when the request that is in it has been answered, one that has not asked yet after a moment in which it may.
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{sleep, timeout};
+use tower::ServiceExt;
+
+use crate::app::App;
+
+/// How long a new connection may take to send its first request when the server stops.
+const FIRST_REQUEST: Duration = Duration::from_secs(2);
+
+/// How long a client may go on sending what nobody will read, so that it gets to read its answer.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// Connections over the bound that are told so at the same time; more are closed without a word.
+const TOLD_AT_ONCE: usize = 64;
+
+/// How long to wait when the system has no file descriptor left for a connection.
+const NO_DESCRIPTOR: Duration = Duration::from_millis(50);
+
+/// Accepts and serves connections.
+pub(crate) struct Connections {
+    http: http1::Builder,
+    router: Router,
+    places: Arc<Semaphore>,
+    max_places: usize,
+    told: Arc<Semaphore>,
+    app: Arc<App>,
+    /// True from the first signal on.
+    stopping: watch::Receiver<bool>,
+}
+
+impl Connections {
+    pub(crate) fn new(app: &Arc<App>, router: Router, stopping: watch::Receiver<bool>) -> Self {
+        let settings = &app.settings;
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new())
+            .header_read_timeout(settings.header_timeout)
+            .max_buf_size(settings.max_header_bytes)
+            .half_close(false);
+        let max_places = settings.max_connections.min(Semaphore::MAX_PERMITS / 4);
+        let places = Arc::new(Semaphore::new(max_places));
+        Self {
+            http,
+            router,
+            places,
+            max_places,
+            told: Arc::new(Semaphore::new(TOLD_AT_ONCE)),
+            app: Arc::clone(app),
+            stopping,
+        }
+    }
+
+    /// Accepts until the server stops, then waits until the last connection has ended.
+    pub(crate) async fn serve(mut self, listener: TcpListener) {
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = stopped(&mut self.stopping) => break,
+            };
+            match accepted {
+                Ok((stream, _)) => self.place(stream),
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    sleep(NO_DESCRIPTOR).await;
+                }
+            }
+        }
+        // What the system has accepted in our name is ours to answer.
+        while let Ok(Ok((stream, _))) = timeout(Duration::ZERO, listener.accept()).await {
+            self.place(stream);
+        }
+        drop(listener);
+        let all = u32::try_from(self.max_places).unwrap_or(u32::MAX);
+        let _ = self.places.acquire_many(all).await;
+    }
+
+    fn place(&self, stream: TcpStream) {
+        // Answers are written whole; waiting for more to send would only delay them.
+        let _ = stream.set_nodelay(true);
+        let metrics = &self.app.metrics;
+        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+            let open = metrics.connections.clone();
+            let served = serve(self.http.clone(), stream, self.router.clone(), self.stopping.clone(), place);
+            tokio::spawn(async move {
+                open.inc();
+                served.await;
+                open.dec();
+            });
+            return;
+        }
+        metrics.failure("too_many_connections");
+        if let Ok(place) = Arc::clone(&self.told).try_acquire_owned() {
+            tokio::spawn(refuse(stream, place));
+        }
+    }
+}
+
+async fn serve(
+    http: http1::Builder,
+    stream: TcpStream,
+    router: Router,
+    mut stopping: watch::Receiver<bool>,
+    place: OwnedSemaphorePermit,
+) {
+    let has_asked = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&has_asked);
+    let service = service_fn(move |request: hyper::Request<Incoming>| {
+        asked.store(true, Ordering::Relaxed);
+        router.clone().oneshot(request.map(Body::new))
+    });
+    let mut connection = http.serve_connection(TokioIo::new(stream), service);
+    let ended = {
+        let mut ends = pin!(std::future::poll_fn(|context| connection.poll_without_shutdown(context)));
+        tokio::select! {
+            ended = &mut ends => Some(ended),
+            () = stopped(&mut stopping) => {
+                if has_asked.load(Ordering::Relaxed) { None } else { timeout(FIRST_REQUEST, ends).await.ok() }
+            }
+        }
+    };
+    let ended = if let Some(ended) = ended {
+        ended
+    } else {
+        Pin::new(&mut connection).graceful_shutdown();
+        std::future::poll_fn(|context| connection.poll_without_shutdown(context)).await
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection broke");
+    }
+    linger(connection.into_parts().io.into_inner()).await;
+    drop(place);
+}
+
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    // Where nobody can say it any more, the server has ended.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+/// Ends a connection so that the client can read its answer: closing one with unread bytes would take that from it.
+async fn linger(mut stream: TcpStream) {
+    let drain = async {
+        stream.shutdown().await?;
+        let mut unread = vec![0; 16 * 1024];
+        while stream.read(&mut unread).await? > 0 {}
+        std::io::Result::Ok(())
+    };
+    let _ = timeout(LINGER, drain).await;
+}
+
+async fn refuse(mut stream: TcpStream, place: OwnedSemaphorePermit) {
+    let body = r#"{"error":{"kind":"too_many_connections","message":"too many connections are open; try again","retryable":true}}"#;
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\r\nretry-after: 1\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    if let Ok(Ok(())) = timeout(LINGER, stream.write_all(answer.as_bytes())).await {
+        linger(stream).await;
+    }
+    drop(place);
+}

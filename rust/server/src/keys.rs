@@ -1,0 +1,130 @@
+//! Keys: who may ask, where not everybody may.
+//!
+//! Only hashes of keys are kept, and compared in constant time, all of them: how long it takes tells nothing about any.
+//! A file of keys is read again when it has changed; where it cannot be read any more, the keys it had go on.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
+
+use axum::http::{HeaderMap, header};
+use pullquote_core::error::{Error, ErrorKind, Result};
+use sha2::{Digest, Sha256};
+use subtle::{Choice, ConstantTimeEq};
+
+use crate::settings::Settings;
+
+/// How often the file is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The longest file of keys.
+const LONGEST_FILE: u64 = 1024 * 1024;
+
+type Hash = [u8; 32];
+
+/// The keys that may ask; everybody may where there are none.
+pub(crate) struct Keys {
+    given: Vec<Hash>,
+    file: Option<KeysFile>,
+}
+
+struct KeysFile {
+    path: PathBuf,
+    read: RwLock<FileState>,
+}
+
+#[derive(Clone, Default)]
+struct FileState {
+    keys: Vec<Hash>,
+    /// When the file was written and how long it was, so that a change is seen.
+    stamp: Option<(SystemTime, u64)>,
+}
+
+impl Keys {
+    /// Takes the keys of the command line, and reads the file.
+    pub(crate) fn read(settings: &Settings) -> Result<Self> {
+        if settings.api_key.iter().any(|key| key.trim().is_empty()) {
+            return Err(Error::new(ErrorKind::InvalidArgument, "an api key is empty; it needs at least one character"));
+        }
+        let file = settings.api_keys_file.as_ref().map(|path| {
+            let read = read_file(path).map_err(|error| {
+                let message = format!("cannot read the keys in {}: {error}", path.display());
+                Error::new(ErrorKind::InvalidArgument, message)
+            })?;
+            Result::Ok(KeysFile { path: path.clone(), read: RwLock::new(read) })
+        });
+        Ok(Self { given: settings.api_key.iter().map(|key| hash(key)).collect(), file: file.transpose()? })
+    }
+
+    /// Whether a request with these headers may ask.
+    pub(crate) fn allow(&self, headers: &HeaderMap) -> bool {
+        if self.given.is_empty() && self.file.is_none() {
+            return true;
+        }
+        let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(bearer);
+        let named = headers.get("x-api-key").and_then(|value| value.to_str().ok());
+        [bearer, named].into_iter().flatten().any(|key| self.knows(&hash(key)))
+    }
+
+    fn knows(&self, asked: &Hash) -> bool {
+        let among = |keys: &[Hash]| keys.iter().fold(Choice::from(0), |known, key| known | key.ct_eq(asked));
+        let in_file = self
+            .file
+            .as_ref()
+            .map_or(Choice::from(0), |file| among(&file.read.read().unwrap_or_else(PoisonError::into_inner).keys));
+        (among(&self.given) | in_file).into()
+    }
+
+    /// Reads the file again whenever it has changed, for as long as this is polled.
+    pub(crate) async fn watch(self: Arc<Self>) {
+        if self.file.is_none() {
+            return;
+        }
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let keys = Arc::clone(&self);
+            let _ = tokio::task::spawn_blocking(move || keys.look()).await;
+        }
+    }
+
+    fn look(&self) {
+        let Some(file) = &self.file else { return };
+        let stamp = file.read.read().unwrap_or_else(PoisonError::into_inner).stamp;
+        if stamp_of(&file.path).is_ok_and(|now| Some(now) == stamp) {
+            return;
+        }
+        match read_file(&file.path) {
+            Ok(read) => {
+                tracing::info!(keys = read.keys.len(), "the file of keys has changed and was read again");
+                *file.read.write().unwrap_or_else(PoisonError::into_inner) = read;
+            }
+            Err(error) => tracing::warn!(%error, "the file of keys cannot be read; the keys it had go on"),
+        }
+    }
+}
+
+/// A key for each line; empty ones and those that begin with `#` are none.
+fn read_file(path: &Path) -> std::io::Result<FileState> {
+    // Before the text: where it changes in between, it is read once more.
+    let stamp = stamp_of(path)?;
+    if stamp.1 > LONGEST_FILE {
+        return Err(std::io::Error::other(format!("it is longer than {LONGEST_FILE} bytes")));
+    }
+    let text = std::fs::read_to_string(path)?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    Ok(FileState { keys: lines.map(hash).collect(), stamp: Some(stamp) })
+}
+
+fn stamp_of(path: &Path) -> std::io::Result<(SystemTime, u64)> {
+    let metadata = std::fs::metadata(path)?;
+    Ok((metadata.modified()?, metadata.len()))
+}
+
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, key) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+}
+
+fn hash(key: &str) -> Hash {
+    Sha256::digest(key.trim().as_bytes()).into()
+}

@@ -1,0 +1,129 @@
+//! pullquote over HTTP.
+//!
+//! One process serves one engine. Asynchronous code reads requests and writes answers, and never computes; what computes runs
+//! on threads of its own, never awaits, and ends when its client has hung up (`admission`). Around every route lies the
+//! `envelope`; each family of routes is a module of `routes`, and what a request ends with where it has no answer is in
+//! `failure`.
+
+mod admission;
+mod app;
+mod body;
+mod connections;
+mod documents;
+mod envelope;
+mod failure;
+mod health;
+mod keys;
+mod log;
+mod metrics;
+mod offsets;
+mod routes;
+mod settings;
+mod signals;
+mod store;
+mod vectors;
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pullquote_core::engine::Engine;
+use pullquote_core::error::{Error, ErrorKind, Result};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+
+use app::App;
+use connections::Connections;
+pub use settings::{LogFormat, Settings};
+use signals::Signals;
+
+/// Threads that may block beside those of requests: for the probe of health, the store and the file of keys.
+const SPARE_THREADS: usize = 8;
+
+/// A server that has its address and answers as soon as it runs.
+pub struct Server {
+    app: Arc<App>,
+    listener: TcpListener,
+    address: SocketAddr,
+    signals: Signals,
+    runtime: Runtime,
+    _log: log::Guard,
+}
+
+/// How a server ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Every accepted request was answered.
+    Done,
+    /// It was told twice, or stopping took too long: some requests were not answered.
+    Cut,
+}
+
+impl Server {
+    /// Takes the address. From here on the first SIGTERM or SIGINT ends the server instead of the process.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] where the address cannot be had, [`ErrorKind::Internal`] where there are no threads.
+    pub fn bind(settings: Settings, engine: Arc<Engine>) -> Result<Self> {
+        let internal = |error: std::io::Error| Error::new(ErrorKind::Internal, format!("no runtime: {error}"));
+        let log = log::start(&settings)?;
+        let listener = TcpListener::bind((settings.host.as_str(), settings.port)).map_err(|error| {
+            let message = format!("cannot listen on {}:{}: {error}", settings.host, settings.port);
+            Error::new(ErrorKind::InvalidArgument, message)
+        })?;
+        listener.set_nonblocking(true).map_err(internal)?;
+        let address = listener.local_addr().map_err(internal)?;
+        let runtime = Builder::new_multi_thread()
+            // They only move bytes; two keep a slow poll from holding up the others.
+            .worker_threads(2)
+            .max_blocking_threads(settings.max_concurrent.saturating_add(SPARE_THREADS))
+            .thread_name("pullquote-http")
+            .enable_all()
+            .build()
+            .map_err(internal)?;
+        let signals = {
+            let _inside = runtime.enter();
+            Signals::listen().map_err(internal)?
+        };
+        Ok(Self { app: Arc::new(App::new(settings, engine)?), listener, address, signals, runtime, _log: log })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until a signal says to stop; then answers what it has accepted, within the time that settings give it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Internal`] where the listener is of no use.
+    pub fn run(self) -> Result<Ended> {
+        let Self { app, listener, address, mut signals, runtime, .. } = self;
+        let ended = runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener)
+                .map_err(|error| Error::new(ErrorKind::Internal, format!("no listener: {error}")))?;
+            let (stop, stopping) = watch::channel(false);
+            let served = tokio::spawn(Connections::new(&app, routes::router(&app)?, stopping).serve(listener));
+            tokio::spawn(Arc::clone(&app.keys).watch());
+            tracing::info!(%address, "serving");
+            signals.next().await;
+            let (running, waiting) = app.admission.state();
+            tracing::info!(running, waiting, "stopping: answering what was accepted");
+            app.stop();
+            let _ = stop.send(true);
+            let ended = tokio::select! {
+                _ = served => Ended::Done,
+                () = signals.next() => Ended::Cut,
+                () = tokio::time::sleep(app.settings.shutdown_timeout) => Ended::Cut,
+            };
+            tracing::info!(?ended, "stopped");
+            Ok(ended)
+        });
+        match ended {
+            Ok(Ended::Done) => runtime.shutdown_timeout(Duration::from_secs(1)),
+            _ => runtime.shutdown_background(),
+        }
+        ended
+    }
+}

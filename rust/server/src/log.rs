@@ -1,0 +1,27 @@
+//! The log: lines on standard error, written by a thread of their own, so that a full pipe holds up nobody.
+
+use pullquote_core::error::{Error, ErrorKind, Result};
+use tracing::level_filters::LevelFilter;
+use tracing_appender::non_blocking;
+use tracing_appender::non_blocking::WorkerGuard;
+
+use crate::settings::{LogFormat, Settings};
+
+/// Writes the last lines when it is dropped.
+pub(crate) type Guard = WorkerGuard;
+
+/// Starts the log. In a process that has one already, that one goes on.
+pub(crate) fn start(settings: &Settings) -> Result<Guard> {
+    let level: LevelFilter = settings.log_level.parse().map_err(|_| {
+        let message = format!("log_level must be off, error, warn, info, debug or trace, not {:?}", settings.log_level);
+        Error::new(ErrorKind::InvalidArgument, message)
+    })?;
+    // Lines are dropped where nobody reads them.
+    let (writer, guard) = non_blocking(std::io::stderr());
+    let lines = tracing_subscriber::fmt().with_max_level(level).with_writer(writer).with_ansi(false).with_target(false);
+    let _ = match settings.log_format {
+        LogFormat::Text => lines.try_init(),
+        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+    };
+    Ok(guard)
+}

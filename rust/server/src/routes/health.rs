@@ -1,0 +1,39 @@
+//! `GET /live`: whether the process answers at all. `GET /health`: whether it encodes. `GET /metrics`: what it counts.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use axum::{Json, Router};
+use pullquote_core::error::{Error, ErrorKind};
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::failure::{Cause, Failure};
+use crate::health::Health;
+use crate::metrics::CONTENT_TYPE;
+
+pub(super) fn routes() -> Router<Arc<App>> {
+    Router::new().route("/live", get(live)).route("/health", get(health)).route("/metrics", get(metrics))
+}
+
+async fn live() -> Json<Value> {
+    Json(json!({"live": true}))
+}
+
+async fn health(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {
+    match Health::check(&app).await {
+        Ok(()) => Ok(Json(json!({"healthy": true}))),
+        Err(error) => {
+            let message = format!("texts are not being encoded: {}", error.message());
+            Err(Failure::new(Cause::Unhealthy, message))
+        }
+    }
+}
+
+async fn metrics(State(app): State<Arc<App>>) -> Result<impl IntoResponse, Failure> {
+    let text = app.metrics.text(&app).map_err(|_| Error::new(ErrorKind::Internal, "the metrics cannot be written"))?;
+    Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text))
+}

@@ -1,0 +1,333 @@
+//! `POST /highlights`: queries and pages in, passages out. pullquote's own route.
+//!
+//! All pages of a request are one call of the engine, because scores are comparable within a call only. So with `Accept:
+//! application/x-ndjson` the lines, one for each list of passages and a last one for the rest, begin when the call has ended; what
+//! a client gains is that it can read one page's answer after the other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::Response;
+use axum::routing::post;
+use bytes::Bytes;
+use futures_util::stream;
+use pullquote_core::engine::{self, Answers, Pairing};
+use pullquote_core::options::Options;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::admission::{Input, Reply, compute};
+use crate::app::App;
+use crate::body;
+use crate::documents::{self, Documents, check_count};
+use crate::failure::Failure;
+use crate::offsets::{Offsets, Places};
+
+/// Bytes of lines that are handed on together.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+pub(super) fn routes() -> Router<Arc<App>> {
+    Router::new().route("/highlights", post(highlights))
+}
+
+async fn highlights(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    compute(&app, request, answer).await
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "an object with a query and documents")]
+struct Asked {
+    query: Queries,
+    documents: Documents,
+    #[serde(default)]
+    offsets: Offsets,
+    /// Whether the text that offsets count in comes back: of HTML that is not what was sent.
+    #[serde(default)]
+    return_texts: bool,
+    /// The options of the call.
+    #[serde(flatten)]
+    options: Map<String, Value>,
+}
+
+/// One question, or a list of them.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a text or a list of texts")]
+enum Queries {
+    One(String),
+    Listed(Vec<String>),
+}
+
+/// What is the same for every page of an answer.
+struct Frame<'call> {
+    documents: &'call [documents::Page],
+    answers: &'call Answers,
+    options: &'call Options,
+    pairing: Pairing,
+    /// Whether there was a list of queries.
+    listed: bool,
+    offsets: Offsets,
+    return_texts: bool,
+    /// For each page what its passages are cut from, and what that was read from where it is something else.
+    places: Vec<(Places<'call>, Option<Places<'call>>)>,
+}
+
+/// The passages of one query, or of all, in one page.
+#[derive(Serialize)]
+struct Page<'call> {
+    /// Which of the request's documents it is.
+    index: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'call str>,
+    /// Which of the request's queries is answered, where there was a list and each has its own answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    query: Option<usize>,
+    text_hash: &'call str,
+    format: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'call str>,
+    highlights: Vec<Highlight<'call>>,
+}
+
+#[derive(Serialize)]
+struct Highlight<'call> {
+    text: &'call str,
+    start: usize,
+    end: usize,
+    score: f32,
+    cosine: f32,
+    lexical: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    query: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before: Option<&'call str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<&'call str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    matches: Option<Vec<Match<'call>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_start: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_end: Option<usize>,
+}
+
+#[derive(Serialize)]
+struct Match<'call> {
+    word: &'call str,
+    start: usize,
+    end: usize,
+}
+
+/// What belongs to the whole answer.
+#[derive(Serialize)]
+struct Rest {
+    offsets: Offsets,
+    usage: Usage,
+    timings: Timings,
+}
+
+/// What was done.
+#[derive(Serialize)]
+struct Usage {
+    pieces: usize,
+    compared: usize,
+    encoded: usize,
+    tokens: usize,
+    truncated: usize,
+}
+
+/// Where the time went, in seconds.
+#[derive(Serialize)]
+struct Timings {
+    queue: f64,
+    cutting: f64,
+    tokenizing: f64,
+    encoding: f64,
+    choosing: f64,
+}
+
+#[derive(Serialize)]
+struct Whole<'call> {
+    results: Vec<Page<'call>>,
+    #[serde(flatten)]
+    rest: Rest,
+}
+
+fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
+    let asked: Asked = body::parse(&input.headers, &input.body)?;
+    let options: Options = body::parse_value(Value::Object(asked.options))?;
+    let (queries, listed) = match asked.query {
+        Queries::One(query) => (vec![query], false),
+        Queries::Listed(queries) => (queries, true),
+    };
+    check_count(queries.len(), "query", app.settings.max_queries)?;
+    let documents = asked.documents.read(app)?;
+    let texts: Vec<&str> = documents.iter().map(documents::Page::text).collect();
+    let titles: Vec<Option<&str>> = documents.iter().map(documents::Page::title).collect();
+    let titles = if titles.iter().any(Option::is_some) { titles } else { Vec::new() };
+    let queries: Vec<&str> = queries.iter().map(String::as_str).collect();
+    let pairing = options.pairing(listed, texts.len())?;
+    let request =
+        engine::Request { queries: &queries, pages: &texts, format: options.format()?, titles: &titles, pairing };
+    let answers = app.engine.highlights(&request, &options.question()?, &input.call(options.timeout()?))?;
+    let frame = Frame {
+        documents: &documents,
+        answers: &answers,
+        options: &options,
+        pairing,
+        listed,
+        offsets: asked.offsets,
+        return_texts: asked.return_texts,
+        places: places(&texts, &answers),
+    };
+    let rest = Rest::of(&answers, asked.offsets, input.queued);
+    let pages = (0..answers.ends.len()).map(|answer| frame.page(answer));
+    if wants_lines(&input.headers) {
+        return lines(pages, &rest, &answers);
+    }
+    Reply::json(&Whole { results: pages.collect(), rest }, answers.work)
+}
+
+fn wants_lines(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut kinds = accepted.flat_map(|value| value.split(','));
+    kinds.any(|kind| kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/x-ndjson"))
+}
+
+fn lines<'call>(pages: impl Iterator<Item = Page<'call>>, rest: &Rest, answers: &Answers) -> Result<Reply, Failure> {
+    let mut chunks: Vec<Result<Bytes, std::convert::Infallible>> = Vec::new();
+    let mut chunk = Vec::new();
+    for page in pages {
+        body::write_line(&mut chunk, &page)?;
+        if chunk.len() >= CHUNK_BYTES {
+            chunks.push(Ok(std::mem::take(&mut chunk).into()));
+        }
+    }
+    body::write_line(&mut chunk, rest)?;
+    chunks.push(Ok(chunk.into()));
+    Ok(Reply {
+        status: StatusCode::OK,
+        content_type: "application/x-ndjson",
+        body: Body::from_stream(stream::iter(chunks)),
+        headers: Vec::new(),
+        work: answers.work,
+    })
+}
+
+/// Looks up every place that the answers name, once for each page.
+fn places<'call>(sources: &[&'call str], answers: &'call Answers) -> Vec<(Places<'call>, Option<Places<'call>>)> {
+    let mut wanted: Vec<(Vec<usize>, Vec<usize>)> = vec![Default::default(); sources.len()];
+    for (row, page) in answers.pages.iter().enumerate() {
+        let (of_text, of_source) = &mut wanted[place(*page)];
+        for span in [&answers.spans, &answers.contexts] {
+            of_text.extend(pair(span, row));
+        }
+        of_source.extend(pair(&answers.sources, row));
+        for found in matches_of(answers, row) {
+            of_text.extend(pair(&answers.matches.spans, found));
+        }
+    }
+    let pages = sources.iter().zip(&answers.texts).zip(wanted);
+    pages
+        .map(|((source, text), (of_text, of_source))| match text {
+            Some(text) => (Places::of(text, of_text), Some(Places::of(source, of_source))),
+            None => (Places::of(source, of_text), None),
+        })
+        .collect()
+}
+
+/// The matches of a highlight, as rows of their columns.
+fn matches_of(answers: &Answers, row: usize) -> std::ops::Range<usize> {
+    let end = |row: usize| answers.matches.ends.get(row).map_or(0, |end| place(*end));
+    (if row == 0 { 0 } else { end(row - 1) })..end(row)
+}
+
+fn pair(spans: &[i64], row: usize) -> [usize; 2] {
+    [place(spans[2 * row]), place(spans[2 * row + 1])]
+}
+
+/// A column's value, which counts something in memory.
+fn place(value: i64) -> usize {
+    usize::try_from(value).unwrap_or_default()
+}
+
+impl<'call> Frame<'call> {
+    fn page(&self, answer: usize) -> Page<'call> {
+        let pages = self.documents.len();
+        let (query, index) = match self.pairing {
+            Pairing::All => (answer / pages, answer % pages),
+            Pairing::Each => (answer, answer),
+            Pairing::Fused => (0, answer),
+        };
+        let first = if answer == 0 { 0 } else { place(self.answers.ends[answer - 1]) };
+        let rows = first..place(self.answers.ends[answer]);
+        let document = &self.documents[index];
+        let text = self.return_texts.then(|| self.answers.texts[index].as_deref().unwrap_or(document.text()));
+        Page {
+            index,
+            id: document.id.as_deref(),
+            query: (self.listed && self.pairing != Pairing::Fused).then_some(query),
+            text_hash: document.text_hash(),
+            format: self.answers.formats[index].to_string(),
+            text,
+            highlights: rows.map(|row| self.highlight(index, row)).collect(),
+        }
+    }
+
+    fn highlight(&self, page: usize, row: usize) -> Highlight<'call> {
+        let (answers, (places, source)) = (self.answers, &self.places[page]);
+        let [start, end] = pair(&answers.spans, row);
+        let [first, last] = pair(&answers.contexts, row);
+        let around = self.options.context > 0;
+        let count = |codepoint| places.count(codepoint, self.offsets);
+        let of_source = |which: usize| {
+            let source = source.as_ref()?;
+            Some(source.count(pair(&answers.sources, row)[which], self.offsets))
+        };
+        let matched = |found: usize| {
+            let [start, end] = pair(&answers.matches.spans, found);
+            let word = &answers.matches.query_words[place(answers.matches.words[found])];
+            Match { word, start: count(start), end: count(end) }
+        };
+        Highlight {
+            text: places.between(start, end),
+            start: count(start),
+            end: count(end),
+            score: answers.scores[row],
+            cosine: answers.cosines[row],
+            lexical: answers.lexicals[row],
+            query: (self.pairing == Pairing::Fused).then(|| place(answers.queries[row])),
+            before: around.then(|| places.between(first, start)),
+            after: around.then(|| places.between(end, last)),
+            matches: self.options.explain.then(|| matches_of(answers, row).map(matched).collect()),
+            source_start: of_source(0),
+            source_end: of_source(1),
+        }
+    }
+}
+
+impl Rest {
+    fn of(answers: &Answers, offsets: Offsets, queued: Duration) -> Self {
+        let work = &answers.work;
+        Self {
+            offsets,
+            usage: Usage {
+                pieces: work.pieces,
+                compared: work.compared,
+                encoded: work.encoded,
+                tokens: work.tokens,
+                truncated: work.truncated,
+            },
+            timings: Timings {
+                queue: queued.as_secs_f64(),
+                cutting: work.cutting.as_secs_f64(),
+                tokenizing: work.tokenizing.as_secs_f64(),
+                encoding: work.encoding.as_secs_f64(),
+                choosing: work.choosing.as_secs_f64(),
+            },
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! `POST /rerank`: documents by how near they are to a query, for clients of Cohere, Jina and Text Embeddings Inference.
+//!
+//! A score is the cosine of the two vectors, from -1 to 1; what a document has behind the model's limit has no part in it.
+//! A request with `texts` is answered as Text Embeddings Inference does, one with `documents` as Cohere and Jina do.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::post;
+use pullquote_core::engine::Work;
+use pullquote_core::scores::cosines;
+use pullquote_core::tokens::Role;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::admission::{Input, Reply, compute};
+use crate::app::App;
+use crate::body;
+use crate::documents::{Documents, check_count, check_lengths};
+use crate::failure::{Cause, Failure};
+use crate::vectors::embed;
+
+pub(super) fn routes() -> Router<Arc<App>> {
+    // Cohere's clients ask under their version.
+    ["/rerank", "/v1/rerank", "/v2/rerank"]
+        .into_iter()
+        .fold(Router::new(), |router, path| router.route(path, post(rerank)))
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "an object with a query and documents, or texts")]
+struct Asked {
+    query: String,
+    /// Cohere and Jina.
+    documents: Option<Documents>,
+    #[serde(default)]
+    top_n: Option<usize>,
+    #[serde(default)]
+    return_documents: bool,
+    /// Text Embeddings Inference.
+    texts: Option<Vec<String>>,
+    #[serde(default)]
+    return_text: bool,
+}
+
+/// How near a document is.
+struct Rank {
+    index: usize,
+    score: f32,
+}
+
+#[derive(Serialize)]
+struct TeiRank<'call> {
+    index: usize,
+    score: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'call str>,
+}
+
+#[derive(Serialize)]
+struct Answer<'call> {
+    id: String,
+    model: &'call str,
+    results: Vec<CohereRank<'call>>,
+    /// Jina's.
+    usage: Usage,
+    /// Cohere's.
+    meta: Meta,
+}
+
+#[derive(Serialize)]
+struct CohereRank<'call> {
+    index: usize,
+    relevance_score: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    document: Option<Text<'call>>,
+}
+
+#[derive(Serialize)]
+struct Text<'call> {
+    text: &'call str,
+}
+
+#[derive(Serialize)]
+struct Usage {
+    total_tokens: usize,
+}
+
+#[derive(Serialize)]
+struct Meta {
+    api_version: ApiVersion,
+    billed_units: BilledUnits,
+}
+
+#[derive(Serialize)]
+struct ApiVersion {
+    version: &'static str,
+}
+
+#[derive(Serialize)]
+struct BilledUnits {
+    search_units: usize,
+}
+
+async fn rerank(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    compute(&app, request, answer).await
+}
+
+fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
+    let asked: Asked = body::parse(&input.headers, &input.body)?;
+    let refused = |field: &str, message: &str| Err(Failure::of_field(Cause::Unprocessable, field, message));
+    let (texts, of_tei): (Vec<String>, bool) = match (asked.documents, asked.texts) {
+        (Some(documents), None) => {
+            let pages = documents.read(app)?;
+            (pages.iter().map(|page| page.text().to_owned()).collect(), false)
+        }
+        (None, Some(texts)) => {
+            check_count(texts.len(), "texts", app.settings.max_documents)?;
+            check_lengths(texts.iter().map(String::as_str), "texts", &app.settings)?;
+            (texts, true)
+        }
+        _ => return refused("documents", "one of documents and texts must be there, and not both"),
+    };
+    if asked.query.trim().is_empty() {
+        return refused("query", "the query is empty; it needs at least one character that is not white space");
+    }
+    if asked.top_n == Some(0) {
+        return refused("top_n", "top_n must be at least 1, not 0");
+    }
+    let (mut ranks, work) = ranks(app, &asked.query, &texts, input)?;
+    ranks.truncate(asked.top_n.unwrap_or(usize::MAX));
+    if of_tei {
+        let text = |index: usize| asked.return_text.then(|| texts[index].as_str());
+        let rank = |Rank { index, score }: &Rank| TeiRank { index: *index, score: *score, text: text(*index) };
+        return Reply::json(&ranks.iter().map(rank).collect::<Vec<_>>(), work);
+    }
+    let document = |index: usize| asked.return_documents.then(|| Text { text: &texts[index] });
+    let rank = |Rank { index, score }: &Rank| CohereRank {
+        index: *index,
+        relevance_score: *score,
+        document: document(*index),
+    };
+    let answer = Answer {
+        id: Uuid::new_v4().to_string(),
+        model: &app.settings.model_name,
+        results: ranks.iter().map(rank).collect(),
+        usage: Usage { total_tokens: work.tokens },
+        meta: Meta { api_version: ApiVersion { version: "2" }, billed_units: BilledUnits { search_units: 1 } },
+    };
+    Reply::json(&answer, work)
+}
+
+/// The documents, the nearest first; of equals the one that stands first.
+fn ranks(app: &App, query: &str, texts: &[String], input: &Input) -> Result<(Vec<Rank>, Work), Failure> {
+    let call = input.call(None);
+    let asked = embed(app, &[query.to_owned()], Role::Query, &call)?;
+    let documents = embed(app, texts, Role::Passage, &call)?;
+    let scores = cosines(&asked.embedded.vectors, &documents.embedded.vectors);
+    let mut ranks: Vec<Rank> = scores.into_iter().enumerate().map(|(index, score)| Rank { index, score }).collect();
+    ranks.sort_by(|a, b| b.score.total_cmp(&a.score));
+    let mut work = documents.work;
+    work.tokens += asked.work.tokens;
+    Ok((ranks, work))
+}

@@ -1,0 +1,132 @@
+//! Settings: everything that can be told to a server.
+//!
+//! `python/pullquote/serving.py` names each as an option of `pullquote serve`, gives its default and says what it does: only there.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pullquote_core::error::{Error, ErrorKind, Result};
+use pullquote_core::options::seconds;
+use serde::{Deserialize, Deserializer};
+
+/// What was asked for on the command line. Not `Debug`: keys are in it.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "each is documented where people look for it, in serving.py")]
+pub struct Settings {
+    pub host: String,
+    pub port: u16,
+    pub model_name: String,
+    pub model_directory: PathBuf,
+    #[serde(deserialize_with = "duration")]
+    pub timeout: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub header_timeout: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub body_timeout: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub shutdown_timeout: Duration,
+    pub max_connections: usize,
+    pub max_header_bytes: usize,
+    pub max_body_bytes: usize,
+    pub max_concurrent: usize,
+    pub max_queue: usize,
+    pub max_queue_bytes: usize,
+    pub max_documents: usize,
+    pub max_document_bytes: usize,
+    pub max_queries: usize,
+    pub max_inputs: usize,
+    pub store: Option<PathBuf>,
+    pub store_documents: usize,
+    pub store_bytes: usize,
+    pub api_key: Vec<String>,
+    pub api_keys_file: Option<PathBuf>,
+    pub protect_all: bool,
+    pub cors_origin: Vec<String>,
+    pub log_level: String,
+    pub log_format: LogFormat,
+}
+
+/// How a line of the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl Settings {
+    /// Reads what the command line says.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] naming what cannot be.
+    pub fn read(json: &str) -> Result<Self> {
+        let invalid = |message: String| Error::new(ErrorKind::InvalidArgument, message);
+        let settings: Self = serde_json::from_str(json).map_err(|error| invalid(error.to_string()))?;
+        let at_least = [
+            ("max_connections", settings.max_connections, 1),
+            ("max_concurrent", settings.max_concurrent, 1),
+            // Less than hyper reads at once.
+            ("max_header_bytes", settings.max_header_bytes, 8192),
+            ("max_body_bytes", settings.max_body_bytes, 1024),
+            ("max_documents", settings.max_documents, 1),
+            ("max_document_bytes", settings.max_document_bytes, 1),
+            ("max_queries", settings.max_queries, 1),
+            ("max_inputs", settings.max_inputs, 1),
+        ];
+        for (name, value, least) in at_least {
+            if value < least {
+                return Err(invalid(format!("{name} must be at least {least}, not {value}")));
+            }
+        }
+        if settings.max_queue_bytes < settings.max_body_bytes {
+            return Err(invalid(format!(
+                "max_queue_bytes must be at least max_body_bytes, {}, not {}: else the largest body never fits",
+                settings.max_body_bytes, settings.max_queue_bytes
+            )));
+        }
+        Ok(settings)
+    }
+}
+
+/// The longest time: some of them are added to the clock, which must be able to hold that.
+const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    seconds(f64::deserialize(deserializer)?).map(|time| time.min(LONGEST)).map_err(serde::de::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn message(change: &Value) -> String {
+        let mut settings = json!({
+            "host": "127.0.0.1", "port": 0, "model_name": "m", "model_directory": "m",
+            "timeout": 60, "header_timeout": 30, "body_timeout": 1e300, "shutdown_timeout": 75,
+            "max_connections": 1, "max_header_bytes": 8192, "max_body_bytes": 1024, "max_concurrent": 1, "max_queue": 0,
+            "max_queue_bytes": 1024, "max_documents": 1, "max_document_bytes": 1, "max_queries": 1, "max_inputs": 1,
+            "store": null, "store_documents": 1, "store_bytes": 1, "api_key": [], "api_keys_file": null,
+            "protect_all": false, "cors_origin": [], "log_level": "info", "log_format": "json",
+        });
+        for (name, value) in change.as_object().unwrap() {
+            settings[name] = value.clone();
+        }
+        Settings::read(&settings.to_string()).err().map_or_else(String::new, |error| error.message().to_owned())
+    }
+
+    #[test]
+    fn a_setting_that_cannot_be_is_named() {
+        assert_eq!(message(&json!({})), "");
+        assert_eq!(message(&json!({"max_concurrent": 0})), "max_concurrent must be at least 1, not 0");
+        assert_eq!(message(&json!({"max_header_bytes": 100})), "max_header_bytes must be at least 8192, not 100");
+        assert!(message(&json!({"max_queue_bytes": 5})).starts_with("max_queue_bytes must be at least max_body_bytes"));
+        assert!(message(&json!({"timeout": 0})).starts_with("timeout must be more than 0 seconds, not 0"));
+        assert!(message(&json!({"port": 70_000})).contains("expected u16"));
+        assert!(message(&json!({"max_body_bytes": -1})).contains("expected usize"));
+        assert!(message(&json!({"log_format": "xml"})).contains("unknown variant `xml`"));
+    }
+}

@@ -1,0 +1,44 @@
+//! Signals: what tells a server to stop.
+
+use std::io::Result;
+
+#[cfg(unix)]
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// SIGTERM and SIGINT; Ctrl-C where there are no others.
+pub(crate) struct Signals {
+    #[cfg(unix)]
+    terminate: Signal,
+    #[cfg(unix)]
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// From here on they do not end the process by themselves.
+    #[cfg(unix)]
+    pub(crate) fn listen() -> Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    #[cfg(not(unix))]
+    #[expect(clippy::unnecessary_wraps, reason = "it can fail elsewhere")]
+    pub(crate) const fn listen() -> Result<Self> {
+        Ok(Self {})
+    }
+
+    #[cfg(unix)]
+    pub(crate) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            // Nothing will ever tell us.
+            std::future::pending::<()>().await;
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The store: documents that clients have sent before and name by an id.
+//!
+//! In memory by default, or in an `SQLite` file, where a document that was acknowledged survives the process being killed and
+//! the power going. Both are bounded by documents and by bytes, and refuse what does not fit: a document goes when its owner
+//! says so, never by itself.
+
+mod file;
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use axum::http::StatusCode;
+use pullquote_core::error::Result as CoreResult;
+
+use crate::documents::text_hash;
+use crate::failure::{Cause, Failure};
+use crate::settings::Settings;
+use file::FileStore;
+
+/// A document that is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub(crate) title: Option<String>,
+    pub(crate) text: String,
+    pub(crate) text_hash: String,
+}
+
+/// Where documents are kept, and how many.
+pub(crate) struct Store {
+    kept: Kept,
+    bounds: Bounds,
+}
+
+enum Kept {
+    Memory(RwLock<Memory>),
+    File(FileStore),
+}
+
+#[derive(Default)]
+struct Memory {
+    documents: HashMap<String, Arc<Stored>>,
+    /// What all of them take.
+    size: Size,
+}
+
+/// How much is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) documents: usize,
+    pub(crate) bytes: usize,
+}
+
+/// How much may be kept.
+#[derive(Clone, Copy, Debug)]
+struct Bounds(Size);
+
+impl Stored {
+    pub(crate) fn new(title: Option<String>, text: String) -> Self {
+        Self { title, text_hash: text_hash(&text), text }
+    }
+
+    /// What it counts for under an id.
+    fn bytes(&self, id: &str) -> usize {
+        id.len() + self.title.as_ref().map_or(0, String::len) + self.text.len()
+    }
+}
+
+impl Bounds {
+    /// The size with one document in the place of another, where it is within the bounds.
+    fn replace(self, size: Size, old: Option<usize>, new: usize) -> Result<Size, Failure> {
+        let after =
+            Size { documents: size.documents + usize::from(old.is_none()), bytes: size.bytes - old.unwrap_or(0) + new };
+        if after.documents <= self.0.documents && after.bytes <= self.0.bytes {
+            return Ok(after);
+        }
+        let Size { documents, bytes } = self.0;
+        let message = format!("the store is full: it holds {documents} documents and {bytes} bytes; delete some first");
+        Err(Failure::new(Cause::StoreFull, message))
+    }
+}
+
+impl Store {
+    /// Opens the file, where one was named.
+    pub(crate) fn open(settings: &Settings) -> CoreResult<Self> {
+        let kept = match &settings.store {
+            Some(path) => Kept::File(FileStore::open(path)?),
+            None => Kept::Memory(RwLock::default()),
+        };
+        let bounds = Bounds(Size { documents: settings.store_documents, bytes: settings.store_bytes });
+        Ok(Self { kept, bounds })
+    }
+
+    /// Keeps a document; whether there was none under this id. When it returns, the document is safe.
+    pub(crate) fn put(&self, id: &str, document: Stored) -> Result<bool, Failure> {
+        let bytes = document.bytes(id);
+        match &self.kept {
+            Kept::Memory(memory) => {
+                let mut memory = memory.write().unwrap_or_else(PoisonError::into_inner);
+                let old = memory.documents.get(id).map(|old| old.bytes(id));
+                memory.size = self.bounds.replace(memory.size, old, bytes)?;
+                memory.documents.insert(id.to_owned(), Arc::new(document));
+                Ok(old.is_none())
+            }
+            Kept::File(file) => file.put(id, &document, bytes, |size, old| self.bounds.replace(size, old, bytes)),
+        }
+    }
+
+    /// The document under an id.
+    pub(crate) fn get(&self, id: &str) -> Result<Option<Arc<Stored>>, Failure> {
+        match &self.kept {
+            Kept::Memory(memory) => {
+                Ok(memory.read().unwrap_or_else(PoisonError::into_inner).documents.get(id).map(Arc::clone))
+            }
+            Kept::File(file) => Ok(file.get(id)?.map(Arc::new)),
+        }
+    }
+
+    /// Lets a document go; whether there was one.
+    pub(crate) fn delete(&self, id: &str) -> Result<bool, Failure> {
+        match &self.kept {
+            Kept::Memory(memory) => {
+                let mut memory = memory.write().unwrap_or_else(PoisonError::into_inner);
+                let Some(old) = memory.documents.remove(id) else { return Ok(false) };
+                memory.size.documents -= 1;
+                memory.size.bytes -= old.bytes(id);
+                Ok(true)
+            }
+            Kept::File(file) => Ok(file.delete(id)?),
+        }
+    }
+
+    /// How much is kept.
+    pub(crate) fn size(&self) -> Size {
+        match &self.kept {
+            Kept::Memory(memory) => memory.read().unwrap_or_else(PoisonError::into_inner).size,
+            Kept::File(file) => file.size(),
+        }
+    }
+}
+
+/// No document has this id.
+pub(crate) fn not_stored(id: &str) -> Failure {
+    Failure::new(Cause::NotFound, format!("no document is stored under {id:?}"))
+}
+
+/// How a document is answered for that was put: new, or in the place of another.
+pub(crate) const fn put_status(is_new: bool) -> StatusCode {
+    if is_new { StatusCode::CREATED } else { StatusCode::OK }
+}
+
+#[cfg(test)]
+mod tests;

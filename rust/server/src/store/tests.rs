@@ -1,0 +1,111 @@
+//! What is acknowledged stays, however the process ends.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::*;
+
+/// Where the child of the test below finds its file.
+const FILE: &str = "PULLQUOTE_TEST_STORE";
+
+fn stored(text: &str) -> Stored {
+    Stored::new(None, text.to_owned())
+}
+
+fn store(path: Option<&Path>, documents: usize, bytes: usize) -> Store {
+    let kept = path.map_or(Kept::Memory(RwLock::default()), |path| Kept::File(FileStore::open(path).unwrap()));
+    Store { kept, bounds: Bounds(Size { documents, bytes }) }
+}
+
+fn path(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("pullquote-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder.join("documents.db")
+}
+
+/// A text that only its number makes: short ones, and ones over many pages of the file.
+fn text(number: usize) -> String {
+    format!("{number} ").repeat(1 + number % 7 * 400)
+}
+
+#[test]
+fn both_kinds_keep_the_same_and_count_it() {
+    let path = path("kinds");
+    for kept in [store(None, 2, 20), store(Some(&path), 2, 20)] {
+        assert!(kept.put("a", stored("12345")).unwrap());
+        assert!(!kept.put("a", stored("1234567")).unwrap());
+        assert_eq!(kept.size(), Size { documents: 1, bytes: 8 });
+        assert!(kept.put("b", stored("123456789012")).is_err());
+        assert!(kept.put("b", stored("12345678901")).unwrap());
+        assert_eq!(kept.put("c", stored("")).unwrap_err().cause, Cause::StoreFull);
+        assert_eq!(kept.get("a").unwrap().unwrap().text, "1234567");
+        assert!(kept.delete("a").unwrap());
+        assert!(!kept.delete("a").unwrap());
+        assert_eq!(kept.get("a").unwrap(), None);
+        assert_eq!(kept.size(), Size { documents: 1, bytes: 12 });
+    }
+    assert_eq!(store(Some(&path), 2, 20).size(), Size { documents: 1, bytes: 12 });
+}
+
+/// Not a test: the process that the next one kills. Says each number as soon as its document is acknowledged.
+#[test]
+#[ignore = "it is run by the test below"]
+fn child() {
+    let Ok(path) = std::env::var(FILE) else { return };
+    let store = store(Some(Path::new(&path)), usize::MAX, usize::MAX);
+    let first = store.size().documents;
+    for number in first.. {
+        store.put(&number.to_string(), stored(&text(number))).unwrap();
+        println!("put {number}");
+    }
+}
+
+#[test]
+fn a_file_survives_twenty_kills_in_the_middle_of_writing() {
+    let path = path("kills");
+    let mut acknowledged = 0;
+    for life in 0..20 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "store::tests::child", "--ignored", "--nocapture"])
+            .env(FILE, &path)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut said = 0;
+        for line in BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok) {
+            let Some(number) = line.strip_prefix("put ") else { continue };
+            acknowledged = acknowledged.max(number.parse::<usize>().unwrap() + 1);
+            said += 1;
+            // What is on its way when the kill comes is read, and counts.
+            if said == 1 + life * 3 {
+                child.kill().unwrap();
+            }
+        }
+        child.wait().unwrap();
+        let store = store(Some(&path), usize::MAX, usize::MAX);
+        for number in 0..acknowledged {
+            let kept = store.get(&number.to_string()).unwrap();
+            assert_eq!(kept.map(|kept| kept.text.clone()), Some(text(number)), "document {number} in life {life}");
+        }
+    }
+    assert!(acknowledged > 400, "only {acknowledged} documents were written");
+}
+
+#[test]
+fn a_file_of_another_program_or_store_is_left_alone() {
+    let refusal = |path: &Path| FileStore::open(path).err().map(|error| error.message().to_owned()).unwrap();
+    let other = path("other");
+    rusqlite::Connection::open(&other).unwrap().execute_batch("CREATE TABLE mine (x)").unwrap();
+    assert!(refusal(&other).ends_with("it is a database of another program"));
+    let mine = path("mine");
+    let open = FileStore::open(&mine).unwrap();
+    assert!(refusal(&mine).contains("locked"), "{}", refusal(&mine));
+    drop(open);
+    let newer = rusqlite::Connection::open(&mine).unwrap();
+    newer.pragma_update(None, "user_version", 99).unwrap();
+    drop(newer);
+    assert!(refusal(&mine).contains("its layout is number 99"));
+}
