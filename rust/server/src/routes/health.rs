@@ -34,6 +34,9 @@ async fn health(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {
 }
 
 async fn metrics(State(app): State<Arc<App>>) -> Result<impl IntoResponse, Failure> {
-    let text = app.metrics.text(&app).map_err(|_| Error::new(ErrorKind::Internal, "the metrics cannot be written"))?;
+    // The store says how much it holds when it has finished writing.
+    let text = tokio::task::spawn_blocking(move || app.metrics.text(&app)).await;
+    let failed = || Error::new(ErrorKind::Internal, "the metrics cannot be written");
+    let text = text.ok().and_then(Result::ok).ok_or_else(failed)?;
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text))
 }
