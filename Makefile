@@ -60,6 +60,7 @@ bench: setup .make/bench ## Measure, and keep the record under bench/record/
 	$(BIN)/python bench/waiting.py
 	$(BIN)/python bench/scaling.py
 	$(BIN)/python bench/startup.py
+	$(BIN)/python bench/memory.py
 
 wheel: .make/venv ## Build both wheels into dist/
 	$(BIN)/maturin build --release --out dist

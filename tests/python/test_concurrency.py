@@ -226,13 +226,3 @@ def test_a_fork_is_told_what_it_is_and_can_make_its_own(highlighter: Highlighter
     assert queue.get(timeout=60) == "The cat."
     process.join(60)
     assert process.exitcode == 0
-
-
-def test_memory_is_flat_over_many_requests(highlighter: Highlighter, pages: dict[str, str]) -> None:
-    asked = requests(pages, 400)
-    for request in asked[:100]:
-        highlighter.highlights(**request)
-    before = resident_bytes()
-    for request in asked[100:]:
-        highlighter.highlights(**request)
-    assert resident_bytes() - before < 30_000_000

@@ -22,6 +22,12 @@ use crate::failures::Failure;
 use crate::highlighter::{Highlighter, span_array};
 use crate::server::Server;
 
+/// What Rust allocates here comes from mimalloc. Callers' threads come and go, and each leaves what it freed in an arena of
+/// glibc's that no other uses: over 10,000 varied requests memory grew by 8 % (`bench/memory.py`), with mimalloc by 2 %.
+/// Fewer arenas and trimming help as well, but arenas are the host's to set, and a trim looks through the host's memory too.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The Rust core of pullquote. Private: call `pullquote` instead.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {

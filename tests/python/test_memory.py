@@ -1,0 +1,75 @@
+"""Memory: what requests took is given back, whatever they asked for and however they ended.
+
+`bench/memory.py` asks more, and of more kinds; here a process of its own asks small ones, so that little hides a leak.
+"""
+
+import ctypes
+import multiprocessing
+import random
+from multiprocessing.queues import Queue
+from pathlib import Path
+
+from pullquote import Highlighter, errors
+from pullquote.highlighter import Options
+
+REQUESTS = 1000
+# Of leaked memory a request.
+MOST_BYTES = 3_000
+
+
+def test_a_thousand_requests_keep_nothing(pages: dict[str, str]) -> None:
+    context = multiprocessing.get_context("spawn")
+    queue: Queue[list[int]] = context.Queue()
+    process = context.Process(target=child, args=(queue, list(pages.values())))
+    process.start()
+    before, after = queue.get(timeout=300)
+    process.join(60)
+    assert process.exitcode == 0
+    assert after - before < REQUESTS * MOST_BYTES
+
+
+def child(queue: "Queue[list[int]]", texts: list[str]) -> None:
+    rng = random.Random(3)
+    # One worker, whose kernels are all compiled before; and a cache that is full after a few requests.
+    with Highlighter(devices="cpu", threads=1, cache_bytes=100_000) as highlighter:
+        for tokens in range(16, 513, 16):
+            highlighter.embed(["cat " * (tokens // 2 - 2)] * 2)
+        for _ in range(REQUESTS // 2):
+            ask(highlighter, rng, texts)
+        before = resident_bytes()
+        for _ in range(REQUESTS):
+            ask(highlighter, rng, texts)
+        queue.put([before, resident_bytes()])
+
+
+def ask(highlighter: Highlighter, rng: random.Random, texts: list[str]) -> None:
+    """Most requests are sound; of ten one is wrong and one has too little time."""
+    source = rng.choice(texts)
+    start = rng.randrange(len(source) - 300)
+    page = source[start : start + rng.choice([50, 100, 300])]
+    kind = rng.randrange(10)
+    try:
+        if kind == 0:
+            highlighter.highlights(" ", [page])
+        elif kind == 1:
+            highlighter.highlights("Who died?", [page], timeout=1e-4)
+        elif kind == 2:
+            highlighter.embed([page[:100], page[100:200]])
+        else:
+            asked: list[Options] = [
+                {"max_chars": 200},
+                {"explain": True},
+                {"format": "html"},
+                {"format": "markdown"},
+                {},
+            ]
+            highlighter.highlights("Who died?", [page, page[:100]], **rng.choice(asked))
+    except (errors.InvalidArgumentError, errors.DeadlineExceededError):
+        pass
+
+
+def resident_bytes() -> int:
+    """Resident memory that no file backs, without what is free but not yet returned to the system."""
+    ctypes.CDLL(None).malloc_trim(0)
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Anonymous:"))
