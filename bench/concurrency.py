@@ -202,12 +202,8 @@ def main() -> None:
         results = [result for setting in settings for result in measure(setting)]
     around = record.circumstances() | {"dtype": " and ".join(dict.fromkeys(result.dtype for result in results))}
     table = markdown(around, results)
-    print(table)
-    if not arguments.quick:
-        print(
-            f"kept in {record.keep(CLAIM, around | {'results': list(map(raw_numbers, results))}, table)}",
-            file=sys.stderr,
-        )
+    raw = around | {"results": list(map(raw_numbers, results))}
+    record.publish(CLAIM, raw, table, keeps=not arguments.quick)
 
 
 def measure(setting: Setting) -> list[Measured]:

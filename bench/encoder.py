@@ -77,9 +77,7 @@ def main() -> None:
         ]
     raw = circumstances | {"results": [asdict(result) for result in results]}
     table = markdown(circumstances, results)
-    print(table)
-    if not arguments.no_record:
-        print(f"kept in {record.keep(CLAIM, raw, table)}", file=sys.stderr)
+    record.publish(CLAIM, raw, table, keeps=not arguments.no_record)
 
 
 def rows_of(length: int, count: int, model: Path) -> Rows:

@@ -30,6 +30,7 @@ import pullquote
 from bench import record
 from bench.cores import CoreUse, Meter, quietness
 from bench.goals import Goal
+from bench.texts import page_files
 
 CLAIM = "encoding_less"
 SIZES = {30_000: 4.0, 120_000: 10.0, 700_000: 30.0}
@@ -51,7 +52,7 @@ CROSS = [
 
 def long_text() -> str:
     """The longest text there is: the demo's pages, then Python's topics."""
-    pages = [file.read_text(encoding="utf-8") for file in sorted(PAGES.iterdir()) if file.name != "README.md"]
+    pages = [file.read_text(encoding="utf-8") for file in page_files(PAGES)]
     return "\n\n".join([*pages, *(topics[name] for name in sorted(topics))])
 
 
@@ -179,9 +180,7 @@ def main() -> None:
         hard = measure_hard(highlighter)
         around = record.circumstances() | {"rounds": arguments.rounds, "dtype": highlighter.dtype}
     text = table(around, sizes, hard, use)
-    directory = record.keep(CLAIM, around | {"others": use.others, "sizes": sizes, "hard": hard}, text)
-    print(text)
-    print(f"kept in {directory}")
+    record.publish(CLAIM, around | {"others": use.others, "sizes": sizes, "hard": hard}, text)
 
 
 if __name__ == "__main__":

@@ -92,9 +92,7 @@ def main() -> None:
     raw = circumstances | options | {"workload": workload.counts(), "model": model.parent.name, "results": {}}
     raw["results"] = {result.dtype: raw_numbers(result, workload) for result in results}
     table = markdown(circumstances | options, workload, results)
-    print(table)
-    if not arguments.no_record:
-        print(f"kept in {record.keep(CLAIM, raw, table)}", file=sys.stderr)
+    record.publish(CLAIM, raw, table, keeps=not arguments.no_record)
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -14,7 +14,7 @@ from pathlib import Path
 from pydoc_data.topics import topics
 
 from bench.record import REPOSITORY
-from bench.texts import QUERY
+from bench.texts import QUERY, page_files
 
 _PAGE_BYTES = 23_000  # in UTF-8; a page ends at the first blank line behind them
 _BLANK_LINES = re.compile(r"\n\s*\n")
@@ -60,8 +60,7 @@ def _at_hand() -> list[tuple[str, list[_Article]]]:
 
 def _sources(path: Path) -> list[tuple[str, list[_Article]]]:
     if path.is_dir():
-        files = sorted(file for file in path.iterdir() if file.suffix in {".txt", ".md"} and file.name != "README.md")
-        return [(file.name, [_Article(file.read_text(encoding="utf-8"), [])]) for file in files]
+        return [(file.name, [_Article(file.read_text(encoding="utf-8"), [])]) for file in page_files(path)]
     content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     return [(path.name, [_article(json.loads(line)) for line in content.decode().splitlines()])]
 

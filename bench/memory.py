@@ -61,17 +61,15 @@ def main() -> None:
     arguments = parser.parse_args()
     circumstances = record.circumstances() | {name: os.environ[name] for name in ALLOCATOR if name in os.environ}
     with tempfile.TemporaryDirectory() as directory:
-        subprocess.run([sys.executable, Path(__file__).with_name("tiny.py"), directory], check=True)
+        subprocess.run([sys.executable, Path(__file__).with_name("small_model.py"), directory], check=True)
         with Highlighter(directory, devices="cpu", dtype=arguments.dtype, cache_bytes=CACHE_BYTES) as highlighter:
             measured = measure(highlighter, arguments.requests)
             measured["dtype"] = highlighter.dtype
     raw = circumstances | measured
     table = markdown(raw)
-    print(table)
+    record.publish(CLAIM, raw, table, keeps=not arguments.no_record)
     if not arguments.no_record:
-        kept = record.keep(CLAIM, raw, table)
-        plot(raw, kept / f"{CLAIM}.png")
-        print(f"kept in {kept}", file=sys.stderr)
+        plot(raw, record.directory() / f"{CLAIM}.png")
 
 
 def measure(highlighter: Highlighter, requests: int) -> dict[str, Any]:

@@ -79,9 +79,7 @@ def main() -> None:
         lines.append(f"| {way} | {spread(seconds[way])} | {spread(ratios[way], '.3f')} | {share:.2%} |")
     lines += ["", f"- {quietness(core_use)}"]
     table = "\n".join(lines) + "\n"
-    print(table)
-    if not arguments.no_record:
-        print(f"kept in {record.keep(CLAIM, raw, table)}", file=sys.stderr)
+    record.publish(CLAIM, raw, table, keeps=not arguments.no_record)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import json
 import platform
 import re
 import subprocess
+import sys
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -61,13 +62,25 @@ def spread(values: list[float], form: str = ".2f") -> str:
     return f"{median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
 
 
-def keep(claim: str, raw: dict[str, object], table: str) -> Path:
-    """Write both files of a record; returns their directory."""
-    directory = REPOSITORY / "bench" / "record" / machine()
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / f"{claim}.json").write_text(json.dumps(raw, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    (directory / f"{claim}.md").write_text(table, encoding="utf-8")
-    return directory
+def publish(claim: str, raw: dict[str, object], table: str, *, keeps: bool = True) -> None:
+    """Print the table; where the record is kept too, write both of its files and say where they are."""
+    print(table)
+    if keeps:
+        print(f"kept in {_keep(claim, raw, table)}", file=sys.stderr)
+
+
+def directory() -> Path:
+    """Find the directory of this machine's records, which a first one makes."""
+    made = REPOSITORY / "bench" / "record" / machine()
+    made.mkdir(parents=True, exist_ok=True)
+    return made
+
+
+def _keep(claim: str, raw: dict[str, object], table: str) -> Path:
+    kept = directory()
+    (kept / f"{claim}.json").write_text(json.dumps(raw, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (kept / f"{claim}.md").write_text(table, encoding="utf-8")
+    return kept
 
 
 def _cpu() -> str:

@@ -131,12 +131,10 @@ def main() -> None:
         core_use = [use for number in range(rounds) for series in results for use in one_round(series, number)]
     around = record.circumstances() | {"dtype": results[0].outcomes[SIZES[0]][0].dtype}
     table = markdown(around, results, core_use)
-    print(table)
+    raw = around | {"results": list(map(raw_numbers, results)), "core_use": [asdict(use) for use in core_use]}
+    record.publish(CLAIM, raw, table, keeps=not arguments.quick)
     if not arguments.quick:
-        raw = around | {"results": list(map(raw_numbers, results)), "core_use": [asdict(use) for use in core_use]}
-        directory_kept = record.keep(CLAIM, raw, table)
-        plot.write(directory_kept / f"{CLAIM}.svg", panels(results))
-        print(f"kept in {directory_kept}", file=sys.stderr)
+        plot.write(record.directory() / f"{CLAIM}.svg", panels(results))
 
 
 def series_of(name: str, model: Path, largest: int, part: int) -> list[Series]:

@@ -80,9 +80,7 @@ def main() -> None:
         f"- {quietness(core_use)}",
     ]
     table = "\n".join(lines) + "\n"
-    print(table)
-    if not arguments.quick:
-        print(f"kept in {record.keep(CLAIM, raw, table)}", file=sys.stderr)
+    record.publish(CLAIM, raw, table, keeps=not arguments.quick)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,17 @@
 
 It is BERT with one layer of 32 and random weights, behind the tokenizer of the embedded model: the same tokens, the same
 path through the engine and libtorch. Its vectors mean nothing, and are 12 times shorter.
+
+It is a program too, for measurements of memory, whose process must not hold all that `transformers` imports:
+
+    .venv/bin/python bench/small_model.py FOLDER
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import torch
@@ -44,3 +49,7 @@ def write_small_model(directory: Path) -> Path:
     )
     network.save_pretrained(directory)
     return directory
+
+
+if __name__ == "__main__":
+    write_small_model(Path(sys.argv[1]))

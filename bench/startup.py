@@ -98,10 +98,8 @@ def main() -> None:
         print(f"round {number + 1} of {rounds}{result.core_use[-1].remark()}", file=sys.stderr)
     around = record.circumstances() | {"rounds": rounds}
     table = markdown(around, result)
-    print(table)
-    if not arguments.quick:
-        raw = around | asdict(result) | {"goals": [asdict(goal) | {"met": goal.is_met} for goal in result.goals()]}
-        print(f"kept in {record.keep(CLAIM, raw, table)}", file=sys.stderr)
+    raw = around | asdict(result) | {"goals": [asdict(goal) | {"met": goal.is_met} for goal in result.goals()]}
+    record.publish(CLAIM, raw, table, keeps=not arguments.quick)
 
 
 def one_round(result: Measured, number: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from bench.record import REPOSITORY
 
@@ -10,6 +11,11 @@ QUERY = "Who led the work, and what did it cost?"
 
 _PAGES = ("apollo_program.en.txt", "martin_luther.en.txt", "state_of_the_union.en.txt")
 _SENTENCE_END = re.compile(r"(?<=\w)([.!?])(?=\s)")
+
+
+def page_files(directory: Path) -> list[Path]:
+    """List a directory's pages by name: its ``.txt`` and ``.md`` files, its README aside."""
+    return sorted(file for file in directory.iterdir() if file.suffix in {".txt", ".md"} and file.name != "README.md")
 
 
 def prose(characters: int) -> str:

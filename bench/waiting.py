@@ -110,10 +110,8 @@ def main() -> None:
         results = [measure(name, model, part) for name, model in models.items()]
     around = record.circumstances() | {"dtype": " and ".join(dict.fromkeys(result.dtype for result in results))}
     table = markdown(around, results)
-    print(table)
-    if not arguments.quick:
-        raw = [asdict(result) | {"goals": [asdict(goal) for goal in result.goals()]} for result in results]
-        print(f"kept in {record.keep(CLAIM, around | {'results': raw}, table)}", file=sys.stderr)
+    raw = [asdict(result) | {"goals": [asdict(goal) for goal in result.goals()]} for result in results]
+    record.publish(CLAIM, around | {"results": raw}, table, keeps=not arguments.quick)
 
 
 def measure(name: str, model: Path, part: int) -> Measured:

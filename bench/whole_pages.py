@@ -139,9 +139,7 @@ def main() -> None:
         around | {"all_pages": asdict(every.amount())} | asdict(measured) | {"goals": [asdict(goal) for goal in goals]}
     )
     table = markdown(around, every, measured, goals)
-    print(table)
-    if not arguments.no_record:
-        print(f"kept in {record.keep(CLAIM, raw, table)}", file=sys.stderr)
+    record.publish(CLAIM, raw, table, keeps=not arguments.no_record)
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from transformers import AutoTokenizer
 
 import pullquote
+from bench.texts import page_files
 
 HIGHLIGHT_LENGTH = 3
 STEP_SIZE = 1
@@ -124,8 +125,7 @@ def window_lengths(pages: list[Page], model: Path) -> list[list[int]]:
 
 def _texts(path: Path) -> list[str]:
     if path.is_dir():
-        files = sorted(file for file in path.iterdir() if file.suffix in {".txt", ".md"} and file.name != "README.md")
-        return [page for file in files for page in _cut_at_blank_lines(file.read_text(encoding="utf-8"))]
+        return [page for file in page_files(path) for page in _cut_at_blank_lines(file.read_text(encoding="utf-8"))]
     if path.name.endswith(".jsonl.gz"):
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             return [json.loads(line)["text"] for line in lines]

@@ -62,8 +62,8 @@ fn text_of(ids: &[u32], field: &str, app: &App) -> Result<String, Failure> {
 }
 
 /// Embeds texts for what they are for.
-pub(crate) fn embed(app: &App, texts: &[String], role: Role, call: &Call) -> Result<Vectors, Failure> {
-    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+pub(crate) fn embed<Text: AsRef<str>>(app: &App, texts: &[Text], role: Role, call: &Call) -> Result<Vectors, Failure> {
+    let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
     let embedded = app.engine.embed(&texts, role, call)?;
     // The engine does not say how many tokens it encoded, so they are counted once more, without prompts.
     let limit = app.engine.max_tokens();

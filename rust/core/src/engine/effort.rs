@@ -13,9 +13,9 @@
 //! what is kept of a page, or is in flight beside it, changes no answer. The trial behind the numbers is in
 //! `bench/notes/encoding_less.md`.
 
+use super::Question;
 use super::answers::passages_of;
 use super::spoken::{Inquiry, Spoken};
-use super::{Question, Request};
 use crate::error::{Error, ErrorKind, Result};
 use crate::scores::relevance::{COSINE, SPREAD, Scale};
 
@@ -177,31 +177,28 @@ fn wanted(spoken: &Spoken, question: &Question) -> usize {
 }
 
 /// The second round: what could still be among the best. The first round's relevance must be known.
-pub(super) fn second_views(inquiry: &Inquiry, request: &Request, question: &Question) -> Vec<View> {
+pub(super) fn second_views(inquiry: &Inquiry, question: &Question) -> Vec<View> {
     let scale = inquiry.cosine_scale();
-    let to_beat: Vec<f32> = inquiry.spoken.iter().map(|spoken| to_beat(spoken, question)).collect();
+    let best: Vec<Vec<f32>> = inquiry.spoken.iter().map(|spoken| best(spoken, question)).collect();
     // Where effort is bounded, a page that has little to say is not read for its own best.
-    let of_all = if question.effort == Effort::Fast && request.pages.len() > 1 {
-        let best = inquiry.spoken.iter().flat_map(|spoken| best(spoken, question, spoken.title)).collect();
-        nth(best, question)
+    let of_all = if question.effort == Effort::Fast {
+        let each = inquiry.spoken.iter().zip(&best);
+        let with_titles = each.flat_map(|(spoken, best)| best.iter().map(|relevance| relevance + spoken.title));
+        nth(with_titles.collect(), question)
     } else {
         f32::NEG_INFINITY
     };
-    let views = inquiry.spoken.iter().zip(to_beat).map(|(spoken, to_beat)| {
-        let to_beat = to_beat.max(of_all - spoken.title);
+    // What a unit must be worth to be among the best of its page, as far as was looked.
+    let views = inquiry.spoken.iter().zip(best).map(|(spoken, best)| {
+        let to_beat = nth(best, question).max(question.bounds.min_relevance().max(of_all) - spoken.title);
         second_view(spoken, scale, to_beat * if question.grows() { SPREAD } else { 1.0 }, question)
     });
     views.collect()
 }
 
-/// What a unit must be worth to be among the best of its page, as far as was looked.
-fn to_beat(spoken: &Spoken, question: &Question) -> f32 {
-    nth(best(spoken, question, 0.0), question).max(question.bounds.min_relevance() - spoken.title)
-}
-
-/// The relevance of the best passages among those that were looked at, and so much more.
-fn best(spoken: &Spoken, question: &Question, more: f32) -> Vec<f32> {
-    passages_of(spoken, question).into_iter().map(|passage| passage.relevance + more).collect()
+/// The relevance of the best passages of a page among those that were looked at.
+fn best(spoken: &Spoken, question: &Question) -> Vec<f32> {
+    passages_of(spoken, question).into_iter().map(|passage| passage.relevance).collect()
 }
 
 /// The relevance of the last passage that is wanted, or of one that is too poor beside the best to be looked for. There is

@@ -96,6 +96,10 @@ impl<'text> Run<'_, 'text> {
         let bytes = fresh.map(|(page, _)| documents[*page].text().len()).sum();
         let (stop, deadline) = (self.call.stop().clone(), self.call.deadline());
         let go_on = || call::check(&stop, deadline);
+        let source = |page: usize| {
+            let is_other = documents[page].format() == Format::Html;
+            is_other.then(|| Page::new(request.pages[page]))
+        };
         let read = engine.pool.run(self.call, bytes, || {
             pool::map(&pages, |(page, kept)| {
                 if sames.first[*page] != *page {
@@ -111,7 +115,7 @@ impl<'text> Run<'_, 'text> {
                 } else {
                     Arc::default()
                 };
-                let source = (document.format() == Format::Html).then(|| Page::new(request.pages[*page]));
+                let source = source(*page);
                 let (page, kept) = (Page::new(document.text()), kept.clone());
                 Ok(Some(Prepared { document, page, source, reading, kept, tokens_before }))
             })
@@ -121,11 +125,10 @@ impl<'text> Run<'_, 'text> {
             let read = read.unwrap_or_else(|| {
                 // The first one with this text stands before it; where it came from may be another source.
                 let Prepared { page: text, reading, tokens_before, .. } = &prepared[sames.first[page]];
-                let document = &documents[page];
                 Prepared {
-                    document,
+                    document: &documents[page],
                     page: text.clone(),
-                    source: (document.format() == Format::Html).then(|| Page::new(request.pages[page])),
+                    source: source(page),
                     reading: Arc::clone(reading),
                     kept: None,
                     tokens_before: Arc::clone(tokens_before),

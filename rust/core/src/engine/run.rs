@@ -40,9 +40,9 @@ impl Run<'_, '_> {
         self.look(&mut comparison)?;
         if self.look_again(&mut comparison) {
             self.look(&mut comparison)?;
+            self.judge(&mut comparison);
         }
         let began = Instant::now();
-        comparison.inquiries.iter_mut().for_each(Inquiry::judge);
         let mut answers = choose_answers(&comparison.inquiries, self.request, self.question, &self.engine.tokens)?;
         self.work.choosing += began.elapsed();
         let compared = comparison.compared();
@@ -116,14 +116,21 @@ impl Run<'_, '_> {
         Ok(inquiries)
     }
 
-    /// Whether there is more to be looked at, by what the first look has shown; and what.
+    /// Judges every page by what was looked at.
+    fn judge(&mut self, comparison: &mut Comparison) {
+        let began = Instant::now();
+        comparison.inquiries.iter_mut().for_each(Inquiry::judge);
+        self.work.choosing += began.elapsed();
+    }
+
+    /// Judges what the first look has shown: whether there is more to be looked at, and what.
     fn look_again(&mut self, comparison: &mut Comparison) -> bool {
+        self.judge(comparison);
         let began = Instant::now();
         let is_part = |spoken: &Spoken| spoken.view != View::Whole;
         let mut is_more = false;
         for inquiry in comparison.inquiries.iter_mut().filter(|inquiry| inquiry.spoken.iter().any(is_part)) {
-            inquiry.judge();
-            let views = second_views(inquiry, self.request, self.question);
+            let views = second_views(inquiry, self.question);
             for (spoken, view) in inquiry.spoken.iter_mut().zip(views) {
                 is_more |= spoken.view != view;
                 spoken.view = view;

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::admission::{Input, Reply, compute};
 use crate::app::App;
 use crate::body;
-use crate::documents::{Documents, check_count, check_lengths};
+use crate::documents::{Documents, Page, check_count, check_lengths};
 use crate::failure::{Cause, Failure};
 use crate::vectors::embed;
 
@@ -111,15 +111,16 @@ async fn rerank(State(app): State<Arc<App>>, request: Request) -> Result<Respons
 fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     let asked: Asked = body::parse(&input.headers, &input.body)?;
     let refused = |field: &str, message: &str| Err(Failure::of_field(Cause::Unprocessable, field, message));
-    let (texts, of_tei): (Vec<String>, bool) = match (asked.documents, asked.texts) {
+    let pages;
+    let (texts, of_tei): (Vec<&str>, bool) = match (asked.documents, &asked.texts) {
         (Some(documents), None) => {
-            let pages = documents.read(app)?;
-            (pages.iter().map(|page| page.text().to_owned()).collect(), false)
+            pages = documents.read(app)?;
+            (pages.iter().map(Page::text).collect(), false)
         }
         (None, Some(texts)) => {
             check_count(texts.len(), "texts", app.settings.max_documents)?;
             check_lengths(texts.iter().map(String::as_str), "texts", &app.settings)?;
-            (texts, true)
+            (texts.iter().map(String::as_str).collect(), true)
         }
         _ => return refused("documents", "one of documents and texts must be there, and not both"),
     };
@@ -132,11 +133,11 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     let (mut ranks, work) = ranks(app, &asked.query, &texts, input)?;
     ranks.truncate(asked.top_n.unwrap_or(usize::MAX));
     if of_tei {
-        let text = |index: usize| asked.return_text.then(|| texts[index].as_str());
+        let text = |index: usize| asked.return_text.then(|| texts[index]);
         let rank = |Rank { index, score }: &Rank| TeiRank { index: *index, score: *score, text: text(*index) };
         return Reply::json(&ranks.iter().map(rank).collect::<Vec<_>>(), work);
     }
-    let document = |index: usize| asked.return_documents.then(|| Text { text: &texts[index] });
+    let document = |index: usize| asked.return_documents.then(|| Text { text: texts[index] });
     let rank = |Rank { index, score }: &Rank| CohereRank {
         index: *index,
         relevance_score: *score,
@@ -153,9 +154,9 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
 }
 
 /// The documents, the nearest first; of equals the one that stands first.
-fn ranks(app: &App, query: &str, texts: &[String], input: &Input) -> Result<(Vec<Rank>, Work), Failure> {
+fn ranks(app: &App, query: &str, texts: &[&str], input: &Input) -> Result<(Vec<Rank>, Work), Failure> {
     let call = input.call(None);
-    let asked = embed(app, &[query.to_owned()], Role::Query, &call)?;
+    let asked = embed(app, &[query], Role::Query, &call)?;
     let documents = embed(app, texts, Role::Passage, &call)?;
     let scores = cosines(&asked.embedded.vectors, &documents.embedded.vectors);
     let mut ranks: Vec<Rank> = scores.into_iter().enumerate().map(|(index, score)| Rank { index, score }).collect();
