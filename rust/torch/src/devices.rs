@@ -225,3 +225,13 @@ pub fn computes_bfloat16() -> bool {
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     return false;
 }
+
+/// Whether the processor multiplies whole tiles of bfloat16 (AMX), as oneDNN makes it do.
+#[must_use]
+pub fn multiplies_tiles() -> bool {
+    // Intel's Software Developer's Manual, CPUID: leaf 7, EDX, bit 22. Rust does not detect it yet.
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::x86_64::__cpuid_count(7, 0).edx & (1 << 22) != 0;
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}

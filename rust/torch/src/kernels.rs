@@ -1,4 +1,4 @@
-//! What stands between a transformer's linear layers, written for processors with AVX-512 and its bfloat16 instructions:
+//! What a transformer's layers compute, written for processors with AVX-512 and its bfloat16 instructions: linear layers,
 //! attention, the layer norm of a sum, and the ways to bytes and back.
 //!
 //! torch's own operators compute the same, in more passes over memory; they are what other processors run, and what these
@@ -8,6 +8,10 @@
 mod attention;
 #[cfg(target_arch = "x86_64")]
 mod lanes;
+#[cfg(target_arch = "x86_64")]
+mod layer;
+#[cfg(target_arch = "x86_64")]
+mod product;
 #[cfg(target_arch = "x86_64")]
 mod rows;
 
@@ -45,6 +49,15 @@ pub struct Scratch {
     sums: Vec<f32>,
 }
 
+/// A linear layer, laid out for [`Kernels::linear`].
+#[derive(Debug)]
+pub struct Layer {
+    #[cfg(target_arch = "x86_64")]
+    layer: layer::Layer,
+    #[cfg(not(target_arch = "x86_64"))]
+    never: std::convert::Infallible,
+}
+
 /// Proof that this processor has the instructions, and that a model's sizes fill its registers.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernels {
@@ -62,7 +75,7 @@ mod present {
 
     use super::attention::{self, Sizes, attend, fits};
     use super::lanes::{Element, LANES, Narrow};
-    use super::{Bytes, Kernels, Results, Scratch, rows};
+    use super::{Bytes, Kernels, Layer, Results, Scratch, layer, rows};
     use crate::failure::TorchResult;
     use crate::layout::Group;
     use crate::norm::Norm;
@@ -87,6 +100,30 @@ mod present {
                 _ => return None,
             };
             (features && whole(shape.hidden) && whole(shape.intermediate)).then_some(Self { narrow })
+        }
+
+        /// Lays out a weight `[outputs, inputs]` of the activations' type, and a bias `float32 [outputs]`.
+        pub(crate) fn lay_out(self, weight: &Tensor, bias: &Tensor) -> TorchResult<Layer> {
+            let (outputs, _) = two_sides(weight)?;
+            let bias = read::<f32>(bias)?;
+            if size(outputs)? != bias.len() {
+                return Err(TchError::Shape(format!("expected a bias of {outputs} values, found {}", bias.len())));
+            }
+            let layer = if self.narrow {
+                layer::Layer::new(read::<Narrow>(weight)?, bias)
+            } else {
+                layer::Layer::new(read::<f32>(weight)?, bias)
+            };
+            Ok(Layer { layer })
+        }
+
+        /// `input · weightᵀ + bias`, then the function, from `[tokens, inputs]` to `[tokens, outputs]`.
+        pub(crate) fn linear(self, input: &Tensor, layer: &Layer, fused: Fused) -> TorchResult<Tensor> {
+            if self.narrow {
+                linear::<Narrow>(input, &layer.layer, fused)
+            } else {
+                linear::<f32>(input, &layer.layer, fused)
+            }
         }
 
         /// Attention within each group, from `[tokens, 3 · hidden]` to `[tokens, hidden]`; queries come scaled. Groups stand one
@@ -142,6 +179,19 @@ mod present {
     }
 
     // What follows is called by `Kernels` alone, which exists only where its features were detected.
+
+    fn linear<E: Element>(input: &Tensor, layer: &layer::Layer, fused: Fused) -> TorchResult<Tensor> {
+        let shape = sides(input)?;
+        let found = size(shape.last().copied().unwrap_or(0))?;
+        if found != layer.inputs::<E>() {
+            return Err(TchError::Shape(format!("expected {} inputs, found {found}", layer.inputs::<E>())));
+        }
+        let outputs = i64::try_from(layer.outputs()).map_err(|_| TchError::Shape("too many outputs".to_owned()))?;
+        let mut results = Tensor::f_empty(&*shape.with_last(outputs), (E::KIND, Device::Cpu))?;
+        // SAFETY: the features were detected.
+        unsafe { layer::apply(layer, read::<E>(input)?, write::<E>(&mut results)?, fused) };
+        Ok(results)
+    }
 
     fn attend_groups<E: Element>(
         mixed: &Tensor,
@@ -251,7 +301,7 @@ mod present {
 mod absent {
     use tch::{Kind, Tensor};
 
-    use super::{Bytes, Kernels, Results, Scratch};
+    use super::{Bytes, Kernels, Layer, Results, Scratch};
     use crate::failure::TorchResult;
     use crate::layout::Group;
     use crate::norm::Norm;
@@ -262,6 +312,14 @@ mod absent {
     impl Kernels {
         pub(crate) fn for_model(_: Kind, _: &Shape) -> Option<Self> {
             None
+        }
+
+        pub(crate) fn lay_out(self, _: &Tensor, _: &Tensor) -> TorchResult<Layer> {
+            match self.never {}
+        }
+
+        pub(crate) fn linear(self, _: &Tensor, layer: &Layer, _: Fused) -> TorchResult<Tensor> {
+            match layer.never {}
         }
 
         pub(crate) fn attend(self, _: &Tensor, _: &[Group], _: i64, _: &mut Scratch) -> TorchResult<Tensor> {

@@ -1,4 +1,5 @@
-//! A linear layer, in one of three forms that compute the same: torch's plain one, weights laid out for oneDNN, and bytes.
+//! A linear layer, in one of four forms that compute the same: torch's plain one, weights laid out for oneDNN or for our
+//! own kernels, and bytes.
 //!
 //! In bytes each output of the weight has a scale of its own, and so has each row of the input, with a zero point: one
 //! scale for a whole batch costs a cosine of 0.05, and makes a row's result depend on its neighbours. Inputs that come
@@ -9,7 +10,7 @@
 use tch::{Kind, TchError, Tensor};
 
 use crate::failure::TorchResult;
-use crate::kernels::{Bytes, Kernels, Results};
+use crate::kernels::{Bytes, Kernels, Layer, Results};
 use crate::means::Means;
 use crate::operators::{Fused, Neutral, linear, multiply_bytes, prepack, prepack_bytes};
 use crate::sides::sides;
@@ -24,6 +25,7 @@ pub struct Linear {
 enum Form {
     Plain { weight: Tensor, bias: Tensor },
     LaidOut { weight: Tensor, bias: Tensor },
+    Kernel(Layer, Kernels),
     Bytes(InBytes),
 }
 
@@ -56,6 +58,10 @@ impl Linear {
         if means.bytes {
             return Ok(Self { form: Form::Bytes(InBytes::new(weight, bias, reach, means)?) });
         }
+        if let Some(kernels) = means.multiplying {
+            let weight = weight.f_to_kind(means.kind)?.f_contiguous()?;
+            return Ok(Self { form: Form::Kernel(kernels.lay_out(&weight, &bias.f_contiguous()?)?, kernels) });
+        }
         let (weight, bias) = (weight.f_to_kind(means.kind)?, bias.f_to_kind(means.kind)?);
         let form =
             if means.onednn { Form::LaidOut { weight: prepack(&weight)?, bias } } else { Form::Plain { weight, bias } };
@@ -76,6 +82,7 @@ impl Linear {
         match &self.form {
             Form::Plain { weight, bias } => activated(input.f_linear(weight, Some(bias))?, fused),
             Form::LaidOut { weight, bias } => linear(input, weight, bias, fused),
+            Form::Kernel(layer, kernels) => kernels.linear(&input.f_contiguous()?, layer, fused),
             Form::Bytes(layer) => {
                 let sides = sides(input)?;
                 match *sides {

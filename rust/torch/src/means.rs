@@ -2,7 +2,7 @@
 
 use tch::{Device, Kind};
 
-use crate::devices::{Precision, computes_bfloat16};
+use crate::devices::{Precision, computes_bfloat16, multiplies_tiles};
 use crate::kernels::Kernels;
 use crate::operators::runs;
 use crate::shape::Shape;
@@ -34,6 +34,8 @@ pub struct Means {
     pub onednn: bool,
     /// What does the rest; or else torch's plain operators.
     pub kernels: Option<Kernels>,
+    /// What multiplies before oneDNN: kernels again, in floating point, where oneDNN has no better instructions.
+    pub multiplying: Option<Kernels>,
 }
 
 impl Means {
@@ -43,7 +45,7 @@ impl Means {
         let kind = precision.kind();
         let bytes = precision == Precision::Int8;
         if device != Device::Cpu {
-            return Self { kind, bytes, onednn: false, kernels: None };
+            return Self { kind, bytes, onednn: false, kernels: None, multiplying: None };
         }
         // oneDNN's float16 needs instructions that few have, and nobody asks for it on a CPU.
         let able = match precision {
@@ -53,6 +55,8 @@ impl Means {
         };
         let onednn = allowed.onednn && able && runs(if bytes { Kind::Int8 } else { kind });
         let kernels = if allowed.kernels { Kernels::for_model(kind, shape) } else { None };
-        Self { kind, bytes, onednn, kernels }
+        let better = bytes || kind == Kind::BFloat16 && onednn && multiplies_tiles();
+        let multiplying = kernels.filter(|_| !better);
+        Self { kind, bytes, onednn, kernels, multiplying }
     }
 }

@@ -1,20 +1,17 @@
 //! Attention over rows of one length, a head at a time, with everything but queries, keys and values in the first cache.
 //!
-//! Products are of words: a word is a float32, or two neighbouring bfloat16, which the processor multiplies and adds in
-//! one step. Scores and sums are float32; weights of values are rounded to the activations' type once, before they are
-//! multiplied.
+//! Scores and sums are float32; weights of values are rounded to the activations' type once, before they are multiplied.
 
 use std::arch::x86_64::{
-    __m512, __m512bh, __m512i, __mmask16, _mm256_loadu_si256, _mm512_add_ps, _mm512_castsi512_ps,
-    _mm512_cvtepu16_epi32, _mm512_dpbf16_ps, _mm512_fmadd_ps, _mm512_loadu_si512, _mm512_mask_mov_ps,
-    _mm512_maskz_mov_ps, _mm512_max_ps, _mm512_mul_ps, _mm512_or_si512, _mm512_reduce_add_ps, _mm512_reduce_max_ps,
-    _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps, _mm512_setzero_si512, _mm512_shuffle_i32x4,
+    __m512, __m512i, __mmask16, _mm256_loadu_si256, _mm512_add_ps, _mm512_cvtepu16_epi32, _mm512_loadu_si512,
+    _mm512_mask_mov_ps, _mm512_maskz_mov_ps, _mm512_max_ps, _mm512_mul_ps, _mm512_or_si512, _mm512_reduce_add_ps,
+    _mm512_reduce_max_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_setzero_si512, _mm512_shuffle_i32x4,
     _mm512_slli_epi32, _mm512_storeu_si512, _mm512_sub_ps, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64,
     _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
 };
-use std::mem::transmute;
 
 use super::lanes::{Element, LANES, exp, load, store};
+use super::product::{Words, in_a_word, product};
 
 /// Queries that are multiplied at once: six by four registers of sums, and four of keys, are 28 of the 32 there are.
 const QUERIES: usize = 6;
@@ -125,7 +122,7 @@ fn attend_queries<E: Element, const R: usize>(
 ) {
     let Sizes { length, heads, width } = head.sizes;
     let hidden = heads * width;
-    let words = size_of::<u32>() / size_of::<E>();
+    let words = in_a_word::<E>();
     let padded = length.next_multiple_of(LANES);
     let queries = Words { place: head.from(query, 0).as_ptr().cast(), stride: 3 * hidden / words };
     let mut key = 0;
@@ -227,55 +224,6 @@ fn weigh<E: Element>(scores: &[f32], weights: &mut [E], length: usize) -> f32 {
         store(weights, weight);
     }
     _mm512_reduce_add_ps(sum)
-}
-
-/// A table of words in memory.
-#[derive(Clone, Copy)]
-struct Words {
-    place: *const u32,
-    stride: usize,
-}
-
-/// Sums of products of `R` rows of words on the left with `N` registers of each of `depth` rows on the right.
-///
-/// # Safety
-/// The left table must have `R` rows of `depth` words, the right one `depth` rows of `N * 16` words.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
-unsafe fn product<E: Element, const R: usize, const N: usize>(
-    left: Words,
-    right: Words,
-    depth: usize,
-) -> [[__m512; N]; R] {
-    let mut sums = [[_mm512_setzero_ps(); N]; R];
-    for step in 0..depth {
-        let mut columns = [_mm512_setzero_si512(); N];
-        for (place, column) in columns.iter_mut().enumerate() {
-            // SAFETY: row `step` of the right table has these words.
-            *column = unsafe { _mm512_loadu_si512(right.place.add(step * right.stride + place * LANES).cast()) };
-        }
-        for (row, sums) in sums.iter_mut().enumerate() {
-            // SAFETY: row `row` of the left table has this word; two bfloat16 may stand at any even address.
-            let word = unsafe { left.place.add(row * left.stride + step).read_unaligned() };
-            let word = _mm512_set1_epi32(word.cast_signed());
-            for (sum, column) in sums.iter_mut().zip(columns) {
-                *sum = multiply_add::<E>(*sum, word, column);
-            }
-        }
-    }
-    sums
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
-fn multiply_add<E: Element>(sum: __m512, left: __m512i, right: __m512i) -> __m512 {
-    if E::NARROW {
-        // SAFETY: both types are 64 bytes of plain data.
-        let pairs = |words| unsafe { transmute::<__m512i, __m512bh>(words) };
-        _mm512_dpbf16_ps(sum, pairs(left), pairs(right))
-    } else {
-        _mm512_fmadd_ps(_mm512_castsi512_ps(left), _mm512_castsi512_ps(right), sum)
-    }
 }
 
 /// Turns keys round: word by word, all keys beside each other, zeros behind the last.

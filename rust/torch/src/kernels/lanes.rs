@@ -6,8 +6,8 @@ use std::arch::x86_64::{
     __m256bh, __m256i, __m512, _CMP_LT_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm256_loadu_si256,
     _mm256_storeu_si256, _mm512_abs_ps, _mm512_add_ps, _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtepu16_epi32,
     _mm512_cvtneps_pbh, _mm512_div_ps, _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_loadu_ps, _mm512_mask_sub_ps,
-    _mm512_max_ps, _mm512_mul_ps, _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_ps, _mm512_setzero_ps,
-    _mm512_slli_epi32, _mm512_storeu_ps, _mm512_sub_ps,
+    _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_ps,
+    _mm512_setzero_ps, _mm512_slli_epi32, _mm512_storeu_ps, _mm512_sub_ps,
 };
 use std::mem::transmute;
 
@@ -110,6 +110,31 @@ pub fn gelu(x: __m512) -> __m512 {
     _mm512_mul_ps(x, share)
 }
 
+/// [`gelu`] where bfloat16 comes of it: good to 6e-5, which that type cannot tell from 0.015 on, in a third of the steps.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
+pub fn gelu_narrow(x: __m512) -> __m512 {
+    // The distribution's share is a half and an odd polynomial, the best of nine terms up to 4.5 where the error times x
+    // counts; beyond, it is as good as 0 or 1. NaN is carried by the last factor.
+    let end = _mm512_set1_ps(4.5);
+    let near = _mm512_max_ps(_mm512_min_ps(x, end), _mm512_sub_ps(_mm512_setzero_ps(), end));
+    let square = _mm512_mul_ps(near, near);
+    let mut sum = _mm512_set1_ps(3.036_423_5e-11);
+    for term in [
+        -3.314_664_5e-9,
+        1.590_998_7e-7,
+        -4.451_733e-6,
+        8.142_520_5e-5,
+        -1.037_591_6e-3,
+        9.585_204e-3,
+        -6.598_466e-2,
+        3.987_126e-1,
+    ] {
+        sum = _mm512_fmadd_ps(sum, square, _mm512_set1_ps(term));
+    }
+    _mm512_mul_ps(x, _mm512_fmadd_ps(near, sum, _mm512_set1_ps(0.5)))
+}
+
 /// [`gelu`] by the hyperbolic tangent, as `gelu_new` has it.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
@@ -132,14 +157,15 @@ pub fn relu(x: __m512) -> __m512 {
 
 #[cfg(test)]
 mod tests {
-    use super::{LANES, exp, gelu, gelu_tanh, load, store};
+    use super::{LANES, exp, gelu, gelu_narrow, gelu_tanh, load, store};
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
-    fn all(x: [f32; LANES]) -> [[f32; LANES]; 3] {
-        let mut results = [[0.0; LANES]; 3];
+    fn all(x: [f32; LANES]) -> [[f32; LANES]; 4] {
+        let mut results = [[0.0; LANES]; 4];
         store(&mut results[0], exp(load(&x)));
         store(&mut results[1], gelu(load(&x)));
         store(&mut results[2], gelu_tanh(load(&x)));
+        store(&mut results[3], gelu_narrow(load(&x)));
         results
     }
 
@@ -165,7 +191,7 @@ mod tests {
         for step in -8_000..8_000_i16 {
             let x = f32::from(step) / 400.0;
             // SAFETY: processors with AVX-512 BF16 and VL have the others.
-            let [found_exp, found_gelu, found_tanh] = unsafe { all([x; LANES]) };
+            let [found_exp, found_gelu, found_tanh, found_narrow] = unsafe { all([x; LANES]) };
             let (wide, close) = (f64::from(x), |found: f32, exact: f64, scale: f64| {
                 (f64::from(found) - exact).abs() <= 1e-6 * scale.max(1e-30)
             });
@@ -173,6 +199,7 @@ mod tests {
             assert!(close(found_exp[0], wide.exp(), wide.exp() * wide.abs().max(1.0)), "exp {x}: {}", found_exp[0]);
             let exact = wide / 2.0 * (1.0 + erf(wide / 2.0_f64.sqrt()));
             assert!(close(found_gelu[3], exact, wide.abs().max(1.0)), "gelu {x}: {} {exact}", found_gelu[3]);
+            assert!((f64::from(found_narrow[7]) - exact).abs() < 6e-5, "gelu_narrow {x}: {} {exact}", found_narrow[7]);
             let inner = (2.0 / std::f64::consts::PI).sqrt() * (wide + 0.044_715 * wide.powi(3));
             let exact = wide / 2.0 * (1.0 + inner.tanh());
             assert!(close(found_tanh[15], exact, wide.abs().max(1.0)), "gelu_tanh {x}: {} {exact}", found_tanh[15]);
