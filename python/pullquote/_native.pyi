@@ -17,7 +17,16 @@ def error_table() -> list[dict[str, Any]]: ...
 
 @final
 class Highlighter:
-    def __new__(cls, model: str, encoder: object, threads: int | None, cache_bytes: int) -> Highlighter: ...
+    def __new__(
+        cls,
+        model: str,
+        encoder: object,
+        threads: int | None,
+        cache_bytes: int,
+        max_batch_tokens: int | None,
+        max_batch_size: int | None,
+        batch_timeout: float,
+    ) -> Highlighter: ...
     def highlights(self, query: object, texts: object, titles: object, options: dict[str, Any]) -> dict[str, Any]: ...
     def embed(self, texts: object, is_query: bool, timeout: float | None) -> tuple[NDArray[np.float32], int, int]: ...
     def parse_pieces(

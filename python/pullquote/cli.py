@@ -38,6 +38,7 @@ from pullquote.highlighter import (
 )
 from pullquote.result import Highlight
 from pullquote.terminal import Style
+from pullquote.text_encoder import import_encoder
 
 __all__ = ["main"]
 
@@ -133,6 +134,17 @@ def _parser() -> argparse.ArgumentParser:
         default=CACHE_BYTES,
         help="what was read of pages is kept in at most so much memory; 0 keeps nothing (default: %(default)s)",
     )
+    serve.add_argument("--max-batch-tokens", type=int, help="of a batch (default: what the devices want)")
+    serve.add_argument(
+        "--max-batch-size", type=int, help="texts of a batch (default: as many as fit; 64 with --encoder)"
+    )
+    serve.add_argument(
+        "--batch-timeout",
+        type=float,
+        default=0.0,
+        help="seconds that texts wait for others where they do not fill a batch (default: %(default)s: batches grow only "
+        "while the devices are busy)",
+    )
     serve.set_defaults(run=_serve)
 
     for command in (highlight, embed, serve):
@@ -140,6 +152,11 @@ def _parser() -> argparse.ArgumentParser:
         if command is not serve:
             command.add_argument("--encoding", default="utf-8", help="of the files (default: %(default)s)")
         command.add_argument("--model", help="a model's directory (default: the embedded all-MiniLM-L6-v2)")
+        command.add_argument(
+            "--encoder",
+            metavar="MODULE:FUNCTION",
+            help="instead of a model, a Python function from a list of strings to float32 [n, dimension]",
+        )
         command.add_argument("--device", action="append", help="cpu, cuda:0, ...; may be repeated (default: auto)")
         command.add_argument(
             "--dtype", default="auto", help="float32, bfloat16, float16, int8 or auto (default: %(default)s)"
@@ -159,8 +176,20 @@ def _versions() -> str:
     return "\n".join(f"{package} {version(package)}" for package in packages)
 
 
-def _highlighter(options: argparse.Namespace, cache_bytes: int = CACHE_BYTES) -> Highlighter:
-    return Highlighter(options.model, options.device or "auto", options.dtype, options.threads, cache_bytes)
+def _highlighter(options: argparse.Namespace) -> Highlighter:
+    """What the options ask for; only a server has some of them."""
+    asked = vars(options)
+    return Highlighter(
+        options.model,
+        options.device or "auto",
+        options.dtype,
+        options.threads,
+        asked.get("cache_bytes", CACHE_BYTES),
+        encoder=import_encoder(options.encoder) if options.encoder else None,
+        max_batch_tokens=asked.get("max_batch_tokens"),
+        max_batch_size=asked.get("max_batch_size"),
+        batch_timeout=asked.get("batch_timeout", 0.0),
+    )
 
 
 def _highlight(options: argparse.Namespace) -> int:
@@ -289,7 +318,7 @@ def _embed(options: argparse.Namespace) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    with _highlighter(options, options.cache_bytes) as highlighter:
+    with _highlighter(options) as highlighter:
         return serving.serve(highlighter, options)
 
 

@@ -20,6 +20,7 @@ from pullquote import _native
 from pullquote.errors import InvalidArgumentError, InvalidTypeError
 from pullquote.models import EMBEDDED_NAME, find_encoder, model_directory
 from pullquote.result import CacheState, Highlights
+from pullquote.text_encoder import TEXT_MODEL, TextEncoder, TextFunction
 
 __all__ = ["Highlighter", "Options", "Order", "TruncationWarning", "Unit", "highlights", "parse_pieces"]
 
@@ -41,6 +42,8 @@ EFFORT: Effort = "auto"
 
 # What a highlighter keeps of the pages it has read, if not told otherwise: about 5 MB of text with a small model.
 CACHE_BYTES = 256 * 1024 * 1024
+# Texts that an encoder of the caller's gets at once, if not told otherwise.
+BATCH_SIZE = 64
 
 
 class Options(TypedDict, total=False):
@@ -121,6 +124,12 @@ class Highlighter:
       may run on, at most 32.
     - `cache_bytes`: what was read of pages, with their vectors, is kept in at most so much memory, so that another query on
       the same pages costs only itself; what was used longest ago goes first. 0 keeps nothing.
+    - `encoder`: instead of a model, a function that takes a list of strings and returns float32 ``[n, dimension]``, or an
+      object with such a method ``encode`` (a sentence-transformers model, say). It is called by one thread, with the texts of
+      all callers that wait; needs no torch. Tokens are bytes of UTF-8 then: budgets in tokens count them.
+    - `max_batch_tokens`, `max_batch_size`: tokens and texts of a batch, at most; `None` is what the devices want, and 64 texts
+      for an encoder of your own. `batch_timeout`: seconds that texts wait for others where they do not fill a batch; 0,
+      the default, lets batches grow only while the devices are busy.
 
     Raises `NoEncoderError`, `TorchVersionError`, `ModelNotFoundError`, `InvalidModelError`, `UnsupportedModelError`, `DeviceError`.
     After a fork, calls in the child raise `ForkedError`: make a new one there.
@@ -133,22 +142,51 @@ class Highlighter:
         dtype: str = "auto",
         threads: int | None = None,
         cache_bytes: int = CACHE_BYTES,
+        *,
+        encoder: TextFunction | None = None,
+        max_batch_tokens: int | None = None,
+        max_batch_size: int | None = None,
+        batch_timeout: float = 0.0,
     ) -> None:
         """Load the model; about a second for a small one."""
+        for name, limit in (("max_batch_tokens", max_batch_tokens), ("max_batch_size", max_batch_size)):
+            if limit is not None and (not isinstance(limit, int) or limit < 1):
+                message = f"{name} must be at least 1, or None for what the devices want, not {limit!r}"
+                raise InvalidArgumentError(message)
+        if not isinstance(batch_timeout, (int, float)) or not 0 <= batch_timeout < float("inf"):
+            message = f"batch_timeout must be 0 seconds, for no waiting, or more, not {batch_timeout!r}"
+            raise InvalidArgumentError(message)
         if threads is not None and (not isinstance(threads, int) or threads < 1):
             message = f"threads must be at least 1, or None for as many as there are cores, not {threads!r}"
             raise InvalidArgumentError(message)
         if not isinstance(cache_bytes, int) or cache_bytes < 0:
             message = f"cache_bytes must be 0, for no cache, or more, not {cache_bytes!r}"
             raise InvalidArgumentError(message)
-        # The encoder first: without one, no model is of use.
-        torch_encoder = find_encoder()
-        directory = model_directory(model)
-        names = [devices] if isinstance(devices, str) else list(devices)
-        encoder = torch_encoder.load(str(directory), names, dtype, threads or 0)
-        self._native = _native.Highlighter(str(directory), encoder, threads, min(cache_bytes, sys.maxsize))
+        loaded: object
+        if encoder is None:
+            # The encoder first: without one, no model is of use.
+            torch_encoder = find_encoder()
+            directory = model_directory(model)
+            names = [devices] if isinstance(devices, str) else list(devices)
+            loaded = torch_encoder.load(str(directory), names, dtype, threads or 0)
+            self.model_name = EMBEDDED_NAME if model is None else directory.resolve().name
+        else:
+            if (model, devices, dtype) != (None, "auto", "auto"):
+                message = "model, devices and dtype are an own encoder's to know; pass either it or these"
+                raise InvalidArgumentError(message)
+            directory, loaded = TEXT_MODEL, TextEncoder(encoder)
+            max_batch_size = max_batch_size or BATCH_SIZE
+            self.model_name = loaded.name
+        self._native = _native.Highlighter(
+            str(directory),
+            loaded,
+            threads,
+            min(cache_bytes, sys.maxsize),
+            max_batch_tokens,
+            max_batch_size,
+            batch_timeout,
+        )
         self.model = directory
-        self.model_name = EMBEDDED_NAME if model is None else directory.resolve().name
         _open.add(self)
 
     def highlights(

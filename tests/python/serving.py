@@ -19,9 +19,10 @@ import httpx
 class Serving:
     """A server's process; `log` is its standard error so far."""
 
-    def __init__(self, *options: str) -> None:
+    def __init__(self, *options: str, device: str | None = "cpu") -> None:
         self._log = tempfile.NamedTemporaryFile(suffix=".log")  # noqa: SIM115 - lives as long as the server
-        command = [sys.executable, "-m", "pullquote", "serve", "--json", "--port", "0", "--device", "cpu", *options]
+        on = [] if device is None else ["--device", device]
+        command = [sys.executable, "-m", "pullquote", "serve", "--json", "--port", "0", *on, *options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log, text=True)
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
@@ -62,9 +63,9 @@ class Serving:
 
 
 @contextlib.contextmanager
-def serving(*options: str) -> Iterator[Serving]:
+def serving(*options: str, device: str | None = "cpu") -> Iterator[Serving]:
     """A server of its own, for a test that stops it or needs other settings."""
-    server = Serving(*options)
+    server = Serving(*options, device=device)
     try:
         yield server
     finally:

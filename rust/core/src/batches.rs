@@ -10,10 +10,10 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::call::{self, Stop};
-use crate::encoder::Batch;
+use crate::encoder::{Batch, Budget};
 use crate::error::{Error, Result};
 use crate::tokens::TokenPage;
 
@@ -53,6 +53,7 @@ struct Active<Done> {
     job: Job<Done>,
     /// Rows not yet in a batch, the longest last.
     waiting: Vec<usize>,
+    since: Instant,
     /// Rows whose vector is not yet written.
     missing: usize,
 }
@@ -65,12 +66,22 @@ pub(crate) struct Batches<Done> {
     /// Rows of a failed batch that several jobs shared: each job's are tried again by themselves, so that one job's poison
     /// is not another's error.
     again: VecDeque<Vec<RowTarget>>,
+    /// All waiting rows, and their ids.
+    waiting_rows: usize,
+    waiting_tokens: usize,
     next: u64,
 }
 
 impl<Done> Batches<Done> {
     pub(crate) fn new() -> Self {
-        Self { jobs: HashMap::new(), turns: VecDeque::new(), again: VecDeque::new(), next: 0 }
+        Self {
+            jobs: HashMap::new(),
+            turns: VecDeque::new(),
+            again: VecDeque::new(),
+            waiting_rows: 0,
+            waiting_tokens: 0,
+            next: 0,
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -86,14 +97,29 @@ impl<Done> Batches<Done> {
         self.next += 1;
         let mut waiting: Vec<usize> = (0..job.rows.len()).collect();
         waiting.sort_by_key(|row| job.rows[*row].len());
-        self.jobs.insert(id, Active { missing: waiting.len(), waiting, job });
+        self.waiting_rows += waiting.len();
+        self.waiting_tokens += job.rows.iter().map(RowSource::len).sum::<usize>();
+        self.jobs.insert(id, Active { missing: waiting.len(), waiting, since: Instant::now(), job });
         self.turns.push_back(id);
         None
     }
 
+    /// How much longer the rows that wait may wait for others, if no longer than this at all; none where a batch can leave.
+    pub(crate) fn hold(&self, budget: Budget, timeout: Duration) -> Option<Duration> {
+        if timeout.is_zero() || !self.again.is_empty() {
+            return None;
+        }
+        if self.waiting_rows >= budget.rows || self.waiting_tokens >= budget.tokens {
+            return None;
+        }
+        let waiting = self.jobs.values().filter(|active| !active.waiting.is_empty());
+        let left = timeout.saturating_sub(waiting.map(|active| active.since).min()?.elapsed());
+        (!left.is_zero()).then_some(left)
+    }
+
     /// Writes the next batch for a device and where its rows belong, sorted by length; false where nothing waits. What was in
     /// both before is gone.
-    pub(crate) fn next_batch(&mut self, budget: usize, batch: &mut Batch, targets: &mut Vec<RowTarget>) -> bool {
+    pub(crate) fn next_batch(&mut self, budget: Budget, batch: &mut Batch, targets: &mut Vec<RowTarget>) -> bool {
         targets.clear();
         while targets.is_empty()
             && let Some(again) = self.again.pop_front()
@@ -108,7 +134,7 @@ impl<Done> Batches<Done> {
     }
 
     /// Takes waiting rows, those of whose turn it is first, up to the budget; one row may exceed it.
-    fn take_waiting(&mut self, budget: usize, targets: &mut Vec<RowTarget>) {
+    fn take_waiting(&mut self, budget: Budget, targets: &mut Vec<RowTarget>) {
         let mut tokens = 0;
         let first = self.turns.front().copied();
         while let Some(id) = self.turns.front().copied() {
@@ -118,10 +144,12 @@ impl<Done> Batches<Done> {
             };
             while let Some(row) = active.waiting.last().copied() {
                 let length = active.job.rows[row].len();
-                if !targets.is_empty() && tokens + length > budget {
+                if !targets.is_empty() && (tokens + length > budget.tokens || targets.len() >= budget.rows) {
                     break;
                 }
                 active.waiting.pop();
+                self.waiting_rows -= 1;
+                self.waiting_tokens -= length;
                 tokens += length;
                 targets.push(RowTarget { job: id, row, length });
             }
@@ -190,7 +218,10 @@ impl<Done> Batches<Done> {
 
     /// Removes a job, whatever of it is done.
     pub(crate) fn remove(&mut self, id: JobId) -> Option<Job<Done>> {
-        self.jobs.remove(&id).map(|active| active.job)
+        let active = self.jobs.remove(&id)?;
+        self.waiting_rows -= active.waiting.len();
+        self.waiting_tokens -= active.waiting.iter().map(|row| active.job.rows[*row].len()).sum::<usize>();
+        Some(active.job)
     }
 
     /// Removes the jobs that nobody wants any more, each with the reason.
@@ -209,6 +240,7 @@ impl<Done> Batches<Done> {
     pub(crate) fn drain(&mut self) -> Vec<Job<Done>> {
         self.turns.clear();
         self.again.clear();
+        (self.waiting_rows, self.waiting_tokens) = (0, 0);
         self.jobs.drain().map(|(_, active)| active.job).collect()
     }
 }

@@ -5,6 +5,7 @@
 //! that row's ids alone, up to rounding. [`crate::abi`] is the same seam as a table of C functions.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +37,31 @@ pub struct DeviceSpec {
     pub depth: usize,
     /// Tokens a batch should have: fewer leave it idle, more bring nothing.
     pub batch_tokens: usize,
+}
+
+/// What a host may say about batches, beside what a device wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Batching {
+    /// Tokens of a batch, instead of [`DeviceSpec::batch_tokens`]; a longer row goes alone.
+    pub max_tokens: Option<usize>,
+    /// Rows of a batch, at most.
+    pub max_rows: Option<usize>,
+    /// How long rows that do not fill a batch wait for others. Zero: they never do, and batches grow while devices are busy.
+    pub timeout: Duration,
+}
+
+/// What one batch may hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    pub(crate) tokens: usize,
+    pub(crate) rows: usize,
+}
+
+impl Batching {
+    /// What a batch of this device may hold.
+    pub(crate) fn budget(&self, device: &DeviceSpec) -> Budget {
+        Budget { tokens: self.max_tokens.unwrap_or(device.batch_tokens), rows: self.max_rows.unwrap_or(usize::MAX) }
+    }
 }
 
 /// The ids of several rows, one behind the other, without padding.

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use crate::batches::RowSource;
 use crate::call::{self, Call};
-use crate::encoder::{Encoder, EncoderSpec};
+use crate::encoder::{Batching, Encoder, EncoderSpec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::formats::{Document, Format};
 use crate::highlights::Bounds;
@@ -46,6 +46,7 @@ pub struct Engine {
     spec: EncoderSpec,
     pool: Pool,
     cache: Cache,
+    batching: Batching,
     conductor: RwLock<ConductorState>,
     /// The process the engine was made in: its threads do not exist in a fork of it.
     process: u32,
@@ -202,7 +203,22 @@ impl Engine {
         tokens.check_vocabulary(spec.vocabulary)?;
         let conductor = RwLock::new(ConductorState::Idle(Mutex::new(Some(encoder))));
         let (pool, cache) = (Pool::new(threads), Cache::new(cache_bytes));
-        Ok(Self { tokens, spec, pool, cache, conductor, process: process::id() })
+        let batching = Batching::default();
+        Ok(Self { tokens, spec, pool, cache, batching, conductor, process: process::id() })
+    }
+
+    /// The same engine with batches as a host wants them.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] where a batch could hold nothing.
+    pub fn with_batching(mut self, batching: Batching) -> Result<Self> {
+        for (name, value) in [("max_batch_tokens", batching.max_tokens), ("max_batch_size", batching.max_rows)] {
+            if value == Some(0) {
+                return Err(Error::new(ErrorKind::InvalidArgument, format!("{name} must be at least 1, not 0")));
+            }
+        }
+        self.batching = batching;
+        Ok(self)
     }
 
     /// What the encoder is.
@@ -325,7 +341,7 @@ impl Engine {
             ConductorState::Closed => Err(closed()),
             ConductorState::Idle(encoder) => {
                 let encoder = encoder.get_mut().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(closed)?;
-                let conductor = Arc::new(Conductor::start(encoder)?);
+                let conductor = Arc::new(Conductor::start(encoder, self.batching)?);
                 *state = ConductorState::Running(Arc::clone(&conductor));
                 Ok(conductor)
             }

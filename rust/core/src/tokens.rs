@@ -26,6 +26,9 @@ pub use listing::Token;
 /// and for a cancelled call to stop soon.
 const CHUNK_BYTES: usize = 16 * 1024;
 
+/// A vocabulary of so many is one of bytes.
+const BYTES: usize = 256;
+
 /// Segments of a page that are tokenized between two looks at whether the call is still wanted.
 const SEGMENTS_AT_ONCE: usize = 128;
 
@@ -39,6 +42,8 @@ pub struct Tokens {
     suffix: Vec<i32>,
     /// The id of what the tokenizer does not know, where it has one.
     unknown: Option<i32>,
+    /// Whether tokens are bytes, which say nothing of what a model has learned.
+    bytes: bool,
     /// Special tokens that may be written out in a text.
     added: Vec<String>,
     /// Those that are looked for after normalization, which may have changed the case.
@@ -145,6 +150,7 @@ impl Tokens {
         Ok(Self {
             family: Family::of(&json),
             unknown: unknown_id(&json, &tokenizer),
+            bytes: tokenizer.get_vocab_size(false) <= BYTES,
             prefix: prefix.to_vec(),
             suffix: suffix.to_vec(),
             added: added.into_iter().map(|token| token.content).collect(),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::batches::{Batches, Job, RowSource, RowTarget, check_values};
 use crate::call::Call;
-use crate::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket};
+use crate::encoder::{Batch, Batching, Encoder, EncoderSpec, Ticket};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Jobs that may wait for the conductor; callers wait for a place beyond it, until their deadline.
@@ -70,14 +70,14 @@ pub(crate) struct Pending {
 
 impl Conductor {
     /// Starts the thread, which owns the encoder from now on.
-    pub(crate) fn start(mut encoder: Box<dyn Encoder>) -> Result<Self> {
+    pub(crate) fn start(mut encoder: Box<dyn Encoder>, batching: Batching) -> Result<Self> {
         let inbox = Arc::new(Inbox::default());
         let for_waker = Arc::clone(&inbox);
         encoder.set_waker(Arc::new(move || for_waker.wake()));
         let for_thread = Arc::clone(&inbox);
         let thread = std::thread::Builder::new()
             .name("pullquote-conductor".to_owned())
-            .spawn(move || Round::new(encoder, for_thread).run())
+            .spawn(move || Round::new(encoder, batching, for_thread).run())
             .map_err(|error| Error::new(ErrorKind::Internal, format!("no thread for the conductor: {error}")))?;
         Ok(Self { inbox, thread: Some(thread) })
     }
@@ -177,6 +177,9 @@ struct InFlight {
 struct Round {
     encoder: Box<dyn Encoder>,
     spec: EncoderSpec,
+    batching: Batching,
+    /// How much longer rows are held back for others, where some are.
+    held: Option<Duration>,
     inbox: Arc<Inbox>,
     batches: Batches<Reply>,
     /// For each device what was submitted to it, the oldest first.
@@ -188,11 +191,11 @@ struct Round {
 }
 
 impl Round {
-    fn new(encoder: Box<dyn Encoder>, inbox: Arc<Inbox>) -> Self {
+    fn new(encoder: Box<dyn Encoder>, batching: Batching, inbox: Arc<Inbox>) -> Self {
         let spec = encoder.spec().clone();
         let in_flight = spec.devices.iter().map(|_| VecDeque::new()).collect();
         let (batch, spare) = (Batch::default(), Vec::new());
-        Self { encoder, spec, inbox, batches: Batches::new(), in_flight, batch, spare }
+        Self { encoder, spec, batching, held: None, inbox, batches: Batches::new(), in_flight, batch, spare }
     }
 
     fn run(mut self) {
@@ -208,11 +211,13 @@ impl Round {
     /// Waits until there is something to do, and takes new jobs in; false when the end has come.
     fn take_in(&mut self) -> bool {
         let mut state = self.inbox.lock();
-        let busy = !self.batches.is_empty() || self.in_flight.iter().any(|batches| !batches.is_empty());
+        let in_flight = self.in_flight.iter().any(|batches| !batches.is_empty());
+        let busy = !self.batches.is_empty() || in_flight;
         // An encoder that does not wake is waited for in `collect`.
-        let may_sleep = !busy || self.spec.wakes;
+        let may_sleep = !busy || self.spec.wakes || (self.held.is_some() && !in_flight);
         if may_sleep && state.arrived.is_empty() && !state.woken && !state.closed {
-            state = wait(&self.inbox.changed, state, if busy { BUSY } else { IDLE });
+            let longest = if busy { BUSY } else { IDLE };
+            state = wait(&self.inbox.changed, state, self.held.map_or(longest, |held| held.min(longest)));
         }
         state.woken = false;
         if state.closed {
@@ -230,11 +235,18 @@ impl Round {
 
     /// First pass: walks the devices serially and gives each what it has room for. Nothing here waits for a device.
     fn submit_pass(&mut self) {
+        self.held = None;
         for device in 0..self.spec.devices.len() {
-            let DeviceSpec { depth, batch_tokens, .. } = self.spec.devices[device];
+            let depth = self.spec.devices[device].depth;
+            let budget = self.batching.budget(&self.spec.devices[device]);
             while self.in_flight[device].len() < depth {
-                let mut targets = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(batch_tokens.min(MOST_PLACES)));
-                if !self.batches.next_batch(batch_tokens, &mut self.batch, &mut targets) {
+                self.held = self.batches.hold(budget, self.batching.timeout);
+                if self.held.is_some() {
+                    return;
+                }
+                let mut targets =
+                    self.spare.pop().unwrap_or_else(|| Vec::with_capacity(budget.tokens.min(MOST_PLACES)));
+                if !self.batches.next_batch(budget, &mut self.batch, &mut targets) {
                     self.spare.push(targets);
                     return;
                 }

@@ -1,22 +1,25 @@
 //! The engine as a Python class. `pullquote.Highlighter` wraps it and documents it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2};
+use pullquote_core::encoder::{Batching, Encoder};
 use pullquote_core::engine::{Answers, CacheState, Engine, Request};
 use pullquote_core::error::ErrorKind;
 use pullquote_core::model::Model;
-use pullquote_core::options::Options;
+use pullquote_core::options::{Options, seconds};
 use pullquote_core::page::CharSpan;
 use pullquote_core::pieces::{Unit, Windows};
 use pullquote_core::tokens::Role;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyCapsule, PyDict, PyString};
 
 use crate::encoder::ForeignEncoder;
 use crate::failures::{Failure, raise};
+use crate::function::FunctionEncoder;
 use crate::leave::leave_python;
 use crate::server::Server;
 use crate::texts;
@@ -73,10 +76,21 @@ impl Highlighter {
         encoder: &Bound<'_, PyAny>,
         threads: Option<usize>,
         cache_bytes: usize,
+        max_batch_tokens: Option<usize>,
+        max_batch_size: Option<usize>,
+        batch_timeout: f64,
     ) -> PyResult<Self> {
-        let encoder = ForeignEncoder::take(encoder)?;
-        let engine =
-            leave_python(py, None, |_| Engine::new(&Model::read(model)?, Box::new(encoder), threads, cache_bytes))?;
+        let encoder: Box<dyn Encoder> = if encoder.is_instance_of::<PyCapsule>() {
+            Box::new(ForeignEncoder::take(encoder)?)
+        } else {
+            Box::new(FunctionEncoder::new(encoder)?)
+        };
+        // No time at all is no error here.
+        let timeout = if batch_timeout == 0.0 { Duration::ZERO } else { seconds(batch_timeout).map_err(Failure)? };
+        let batching = Batching { max_tokens: max_batch_tokens, max_rows: max_batch_size, timeout };
+        let engine = leave_python(py, None, |_| {
+            Engine::new(&Model::read(model)?, encoder, threads, cache_bytes)?.with_batching(batching)
+        })?;
         Ok(Self { engine: Arc::new(engine) })
     }
 

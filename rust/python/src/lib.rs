@@ -5,6 +5,7 @@
 
 mod encoder;
 mod failures;
+mod function;
 mod highlighter;
 mod leave;
 mod server;

@@ -11,6 +11,9 @@ use crate::pool;
 /// Texts that are looked at to tell whether the tokenizer knows their script.
 const SAMPLED: usize = 16;
 
+/// Characters that a token stands for in a script that the tokenizer knows.
+const USUAL: f32 = 4.0;
+
 impl Tokens {
     /// How many tokens a text by itself has, special ones not counted.
     ///
@@ -48,7 +51,7 @@ impl Tokens {
     }
 
     /// How many characters a token stands for, where unknown ones stand for none: three to five where the tokenizer knows the
-    /// script, near one or below where it does not. Some of the texts tell, evenly spread over them, each so many behind the
+    /// script, near one or below where it does not; bytes tell neither, and count as known. Some of the texts tell, evenly spread over them, each so many behind the
     /// one before: windows that overlap would be read more than once.
     ///
     /// # Errors
@@ -60,6 +63,9 @@ impl Tokens {
         apart: usize,
         text: impl Fn(usize) -> &'text str,
     ) -> Result<f32> {
+        if self.bytes {
+            return Ok(USUAL);
+        }
         let (mut characters, mut tokens) = (0, 0);
         for text in (0..texts).step_by(apart.max(texts / SAMPLED + 1)).map(text) {
             let encoding = self.encode(text)?;

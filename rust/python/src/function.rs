@@ -1,0 +1,153 @@
+//! An encoder that is a Python function: texts in, vectors out.
+//!
+//! The engine deals in token ids. Here a token is a byte of UTF-8 (`pullquote/text_model/tokenizer.json`), so a row of ids is
+//! its text, to the byte. One thread takes batches, one after the other, and holds Python's lock only while the function runs.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use numpy::{PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
+use pullquote_core::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
+use pullquote_core::error::{Error, ErrorKind, Result};
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use crate::failures::raise;
+
+/// Bytes of a batch, where nobody says how many: a function would rather have rows than wait for more of them.
+const BATCH_BYTES: usize = 64 * 1024;
+/// One batch runs and one waits, so that the function is called again at once.
+const DEPTH: usize = 2;
+/// The longest text in bytes, and the ids there are: those of bytes, and what stands before each row. As in `config.json`.
+const MAX_BYTES: usize = 1 << 20;
+const VOCABULARY: usize = 257;
+
+/// The function, its thread, and what came of its batches.
+pub(crate) struct FunctionEncoder {
+    spec: EncoderSpec,
+    /// Closed when this is dropped; the thread ends then, after the batch that it has.
+    batches: Sender<(Ticket, Vec<String>)>,
+    shared: Arc<Shared>,
+    next: u64,
+}
+
+#[derive(Default)]
+struct Shared {
+    finished: Mutex<HashMap<Ticket, Result<Vec<f32>>>>,
+    /// Signalled whenever a batch is finished.
+    changed: Condvar,
+    waker: OnceLock<Waker>,
+}
+
+impl FunctionEncoder {
+    /// From a `pullquote.text_encoder.TextEncoder`.
+    pub(crate) fn new(encoder: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let dimension = encoder.getattr("dimension")?.extract()?;
+        let name: String = encoder.getattr("name")?.extract()?;
+        let device = DeviceSpec { name, depth: DEPTH, batch_tokens: BATCH_BYTES };
+        let spec = EncoderSpec {
+            dimension,
+            max_tokens: MAX_BYTES,
+            vocabulary: VOCABULARY,
+            dtype: "float32".to_owned(),
+            devices: vec![device],
+            wakes: true,
+        };
+        let shared = Arc::new(Shared::default());
+        let (batches, arrived) = channel();
+        let (function, for_thread) = (encoder.clone().unbind(), Arc::clone(&shared));
+        // Nobody waits for it to end: a function that hangs must not hold up who lets go of it.
+        std::thread::Builder::new()
+            .name("pullquote-function".to_owned())
+            .spawn(move || run(&function, &arrived, dimension, &for_thread))
+            .map_err(|error| raise(ErrorKind::Internal, &format!("no thread for the encoder: {error}")))?;
+        Ok(Self { spec, batches, shared, next: 0 })
+    }
+}
+
+impl Encoder for FunctionEncoder {
+    fn spec(&self) -> &EncoderSpec {
+        &self.spec
+    }
+
+    fn set_waker(&mut self, waker: Waker) {
+        // It is called once.
+        let _ = self.shared.waker.set(waker);
+    }
+
+    fn submit(&mut self, _: usize, batch: &Batch) -> Result<Ticket> {
+        self.next += 1;
+        let ticket = Ticket(self.next);
+        let ended = |_| Error::new(ErrorKind::Internal, "the thread of the encoder's function has ended");
+        self.batches.send((ticket, texts(batch))).map_err(ended)?;
+        Ok(ticket)
+    }
+
+    fn is_finished(&mut self, ticket: Ticket) -> bool {
+        self.shared.finished().contains_key(&ticket)
+    }
+
+    fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
+        let mut finished = self.shared.finished();
+        let vectors = loop {
+            match finished.remove(&ticket) {
+                Some(vectors) => break vectors?,
+                None => finished = self.shared.changed.wait(finished).unwrap_or_else(PoisonError::into_inner),
+            }
+        };
+        drop(finished);
+        vectors.chunks_exact(self.spec.dimension).enumerate().for_each(|(index, values)| row(index, values));
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn finished(&self) -> MutexGuard<'_, HashMap<Ticket, Result<Vec<f32>>>> {
+        // Nothing in there is ever left half done.
+        self.finished.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The texts whose bytes a batch's ids are.
+fn texts(batch: &Batch) -> Vec<String> {
+    let mut rest = batch.ids.as_slice();
+    let take = |length: &u32| {
+        let (row, behind) = rest.split_at(*length as usize);
+        rest = behind;
+        let bytes: Vec<u8> = row.iter().filter_map(|id| u8::try_from(*id).ok()).collect();
+        // A text that was cut at the limit may end within a character.
+        String::from_utf8(bytes).unwrap_or_else(|error| {
+            let valid = error.utf8_error().valid_up_to();
+            String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned()
+        })
+    };
+    batch.lengths.iter().map(take).collect()
+}
+
+fn run(function: &Py<PyAny>, arrived: &Receiver<(Ticket, Vec<String>)>, dimension: usize, shared: &Shared) {
+    while let Ok((ticket, texts)) = arrived.recv() {
+        let vectors = Python::attach(|py| call(function.bind(py), &texts, dimension));
+        shared.finished().insert(ticket, vectors);
+        shared.changed.notify_all();
+        if let Some(waker) = shared.waker.get() {
+            waker();
+        }
+    }
+}
+
+/// Asks for vectors; what is raised is an error of the calls that shared the batch.
+fn call(function: &Bound<'_, PyAny>, texts: &[String], dimension: usize) -> Result<Vec<f32>> {
+    let py = function.py();
+    let rows = || -> PyResult<Vec<f32>> {
+        let rows: PyReadonlyArray2<'_, f32> = function.call1((PyList::new(py, texts)?,))?.extract()?;
+        if rows.shape() != [texts.len(), dimension] {
+            return Err(raise(ErrorKind::Encoder, &format!("it returned shape {:?}", rows.shape())));
+        }
+        Ok(rows.to_vec()?)
+    };
+    rows().map_err(|error| {
+        let message = error.value(py).to_string();
+        Error::new(ErrorKind::Encoder, message)
+    })
+}
