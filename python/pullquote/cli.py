@@ -19,7 +19,7 @@ import numpy as np
 from tqdm import tqdm
 
 from pullquote import serving
-from pullquote.errors import InvalidTextError, PullquoteError
+from pullquote.errors import InvalidArgumentError, InvalidTextError, PullquoteError
 from pullquote.highlighter import (
     CACHE_BYTES,
     EFFORT,
@@ -46,6 +46,7 @@ __all__ = ["main"]
 GROUP_CHARACTERS = 1_000_000
 GROUP_LINES = 4096
 EXIT_NO_INPUT = 66
+LONGEST_BATCH_TIMEOUT = 2.0
 EXIT_INTERRUPTED = 130
 
 
@@ -318,6 +319,12 @@ def _embed(options: argparse.Namespace) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    if options.batch_timeout > LONGEST_BATCH_TIMEOUT:
+        message = (
+            f"--batch-timeout must be at most {LONGEST_BATCH_TIMEOUT} seconds, not {options.batch_timeout}: "
+            "health is what was encoded within five"
+        )
+        raise InvalidArgumentError(message)
     with _highlighter(options) as highlighter:
         return serving.serve(highlighter, options)
 

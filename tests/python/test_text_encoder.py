@@ -240,6 +240,8 @@ def test_a_function_is_served(own_server: Serving) -> None:
     assert own_server.started["model"] == "encode"
     answer = own_server.client.post("/embed", json={"inputs": ["banana", "x"], "normalize": False})
     assert answer.json() == [[6.0, 3.0, 1.0], [1.0, 0.0, 1.0]]
+    info = own_server.client.get("/info").json()
+    assert (info["model_id"], info["max_batch_requests"], info["max_batch_tokens"]) == ("encode", 64, 65536)
     failed = own_server.client.post("/embed", json={"inputs": ["raise"]})
     assert failed.status_code == 500
     assert "encode raised RuntimeError: as it was told" in failed.json()["error"]
@@ -262,6 +264,13 @@ def test_an_encoder_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pyte
         assert main(["highlight", "-q", "moon", "--encoder", name, str(page)]) == 64
     with pytest.raises(ModuleNotFoundError):
         main(["highlight", "-q", "moon", "--encoder", "broken_model:encode", str(page)])
+
+
+def test_a_server_that_waits_too_long_to_be_healthy_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    from pullquote.cli import main
+
+    assert main(["serve", "--port", "0", "--batch-timeout", "2.5"]) == 64
+    assert "--batch-timeout must be at most 2.0 seconds, not 2.5" in capsys.readouterr().err
 
 
 def test_the_command_line_uses_it(

@@ -227,6 +227,12 @@ impl Engine {
         &self.spec
     }
 
+    /// What the host said about batches.
+    #[must_use]
+    pub const fn batching(&self) -> Batching {
+        self.batching
+    }
+
     /// The longest window in token ids.
     #[must_use]
     pub const fn max_tokens(&self) -> usize {

@@ -139,7 +139,8 @@ async fn tokenize(State(app): State<Arc<App>>, request: Request) -> Result<Respo
 }
 
 async fn info(State(app): State<Arc<App>>) -> Json<Value> {
-    let (settings, spec) = (&app.settings, app.engine.spec());
+    let (settings, spec, batching) = (&app.settings, app.engine.spec(), app.engine.batching());
+    let wanted = spec.devices.iter().map(|device| device.batch_tokens).max();
     let pooling = match app.model.pooling {
         Pooling::Mean => "mean",
         Pooling::Cls => "cls",
@@ -153,8 +154,8 @@ async fn info(State(app): State<Arc<App>>) -> Json<Value> {
         "model_type": {"embedding": {"pooling": pooling}},
         "max_concurrent_requests": settings.max_concurrent.saturating_add(settings.max_queue),
         "max_input_length": app.engine.max_tokens(),
-        "max_batch_tokens": spec.devices.iter().map(|device| device.batch_tokens).max(),
-        "max_batch_requests": null,
+        "max_batch_tokens": batching.max_tokens.or(wanted),
+        "max_batch_requests": batching.max_rows,
         "max_client_batch_size": settings.max_inputs,
         "auto_truncate": true,
         "tokenization_workers": null,
