@@ -232,9 +232,7 @@ def measure(setting: Setting) -> list[Measured]:
                 for result in results:
                     run = one_run(WAYS[result.way], ask, pages[:: len(pages) // setting.requests[level]], level)
                     result.runs[level].append(run)
-                    progress = (
-                        f"{setting.name}, round {number + 1}: {level} {result.way} {run.requests():.2f} a second"
-                    )
+                    progress = f"{setting.name}, round {number + 1}: {level} {result.way} {run.requests():.2f} a second"
                     print(f"{progress}{run.core_use.remark()}", file=sys.stderr)
     return results
 
