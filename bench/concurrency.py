@@ -3,7 +3,9 @@
 1, 2, 4, 16, 64 and 256 clients ask one `Highlighter` at the same time, from threads and from asyncio tasks
 (`asyncio.to_thread`, with a thread for each). Each request is another page of 20 kB, and nothing is kept
 (`cache_bytes=0`). A client asks again as soon as it is answered, until all requests of the round are. The numbers of
-clients take turns, upwards in one round and downwards in the next; ratios are between runs of one round.
+clients take turns, upwards in one round and downwards in the next; ratios are between runs of one round. Pages of 20 kB
+have more tokens here and fewer there, so throughput is compared in tokens, and every number of clients gets pages from
+all over the text.
 
 The policy (`rust/core/src/batches.rs`): jobs take turns, a batch each, and what a job leaves free of its last batch is
 filled by the next. So requests that came together end together, each after about the time that all of them take: the
@@ -55,6 +57,7 @@ class Run:
     """All requests of one number of clients, once: seconds of each, and what the whole process used meanwhile."""
 
     seconds: float
+    tokens: int
     latencies: list[float]
     cpu_seconds: float
     voluntary_switches: int
@@ -62,6 +65,10 @@ class Run:
     core_use: CoreUse
 
     def throughput(self) -> float:
+        """Say how many tokens a second were encoded."""
+        return self.tokens / self.seconds
+
+    def requests(self) -> float:
         """Say how many requests a second were answered."""
         return len(self.latencies) / self.seconds
 
@@ -79,46 +86,47 @@ class Run:
         return asdict(self) | {"latencies": latencies}
 
 
-Ask = Callable[[str], None]
-Way = Callable[[Ask, list[str], int], list[float]]
+Ask = Callable[[str], int]
+Answered = list[tuple[float, int]]
+Way = Callable[[Ask, list[str], int], Answered]
 
 
-def by_threads(ask: Ask, pages: list[str], clients: int) -> list[float]:
-    """Ask for all pages from so many threads; returns the seconds that each took."""
+def by_threads(ask: Ask, pages: list[str], clients: int) -> Answered:
+    """Ask for all pages from so many threads; returns the seconds that each took, and its tokens."""
     waiting = iter(pages)
-    latencies: list[float] = []
+    answered: Answered = []
 
     def client() -> None:
         for page in waiting:
             began = time.perf_counter()
-            ask(page)
-            latencies.append(time.perf_counter() - began)
+            tokens = ask(page)
+            answered.append((time.perf_counter() - began, tokens))
 
     threads = [threading.Thread(target=client) for _ in range(clients)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return latencies
+    return answered
 
 
-def by_tasks(ask: Ask, pages: list[str], clients: int) -> list[float]:
-    """Ask for all pages from so many asyncio tasks; returns the seconds that each waited."""
+def by_tasks(ask: Ask, pages: list[str], clients: int) -> Answered:
+    """Ask for all pages from so many asyncio tasks; returns the seconds that each waited, and its tokens."""
     waiting: Iterator[str] = iter(pages)
-    latencies: list[float] = []
+    answered: Answered = []
 
     async def client() -> None:
         for page in waiting:
             began = time.perf_counter()
-            await asyncio.to_thread(ask, page)
-            latencies.append(time.perf_counter() - began)
+            tokens = await asyncio.to_thread(ask, page)
+            answered.append((time.perf_counter() - began, tokens))
 
     async def all_clients() -> None:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(clients))
         await asyncio.gather(*(client() for _ in range(clients)))
 
     asyncio.run(all_clients())
-    return latencies
+    return answered
 
 
 WAYS: dict[str, Way] = {"threads": by_threads, "asyncio tasks": by_tasks}
@@ -184,7 +192,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few clients and requests, and nothing is kept")
     arguments = parser.parse_args()
     levels = LEVELS[:4] if arguments.quick else LEVELS
-    fewest = 16 if arguments.quick else 64
+    fewest = 16 if arguments.quick else 256
     with tempfile.TemporaryDirectory() as directory:
         small = small_model.write_small_model(Path(directory))
         # With the embedded model 256 clients ask once, which takes most of the time there is.
@@ -211,8 +219,8 @@ def measure(setting: Setting) -> list[Measured]:
     pages = different_pages(max(setting.requests.values()), CHARACTERS)
     with pullquote.Highlighter(setting.model, cache_bytes=0) as highlighter:
 
-        def ask(page: str) -> None:
-            highlighter.highlights(QUERY, [page], **ALL_WINDOWS)
+        def ask(page: str) -> int:
+            return highlighter.highlights(QUERY, [page], **ALL_WINDOWS).work.tokens
 
         results = [
             Measured(setting, way, highlighter.dtype, {level: [] for level in setting.requests}) for way in setting.ways
@@ -222,11 +230,9 @@ def measure(setting: Setting) -> list[Measured]:
             upwards = sorted(setting.requests)
             for level in upwards if number % 2 == 0 else reversed(upwards):
                 for result in results:
-                    run = one_run(WAYS[result.way], ask, pages[: setting.requests[level]], level)
+                    run = one_run(WAYS[result.way], ask, pages[:: len(pages) // setting.requests[level]], level)
                     result.runs[level].append(run)
-                    progress = (
-                        f"{setting.name}, round {number + 1}: {level} {result.way} {run.throughput():.2f} a second"
-                    )
+                    progress = f"{setting.name}, round {number + 1}: {level} {result.way} {run.requests():.2f} a second"
                     print(f"{progress}{run.core_use.remark()}", file=sys.stderr)
     return results
 
@@ -236,13 +242,14 @@ def one_run(way: Way, ask: Ask, pages: list[str], clients: int) -> Run:
     before = resource.getrusage(resource.RUSAGE_SELF)
     meter = Meter()
     began = time.perf_counter()
-    latencies = way(ask, pages, clients)
+    answered = way(ask, pages, clients)
     seconds = time.perf_counter() - began
     use = meter.stop()
     after = resource.getrusage(resource.RUSAGE_SELF)
     return Run(
         seconds,
-        latencies,
+        sum(tokens for _, tokens in answered),
+        [latency for latency, _ in answered],
         after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
         after.ru_nvcsw - before.ru_nvcsw,
         after.ru_nivcsw - before.ru_nivcsw,
@@ -269,15 +276,15 @@ def markdown(around: dict[str, object], results: list[Measured]) -> str:
     lines = [
         *record.heading(CLAIM, around),
         f"Each request is another page of {CHARACTERS:,} characters; medians over the rounds (least to most). Queue is the",
-        "median latency over clients / requests a second: 1 is a fair share.",
+        "median latency over clients / requests a second: 1 is a fair share. Throughput is compared in tokens.",
     ]
     for result in results:
         rounds = result.setting.rounds
         lines += ["", f"{result.setting.name}, from {result.way}, {rounds} rounds, {result.dtype}:", ""]
         lines += [
-            "| clients | requests a round | requests/s | to the best | median ms | p99 ms | p99 to median | queue "
+            "| clients | requests a round | requests/s | tokens/s | to the best | median ms | p99 ms | p99 to median | queue "
             "| a request: CPU ms | switches, voluntary | involuntary |",
-            "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+            "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
         ]
         lines += [row(result, level) for level in result.runs]
     lines += ["", *(goal.line() for result in results for goal in result.goals())]
@@ -292,12 +299,13 @@ def row(result: Measured, level: int) -> str:
     cells = [
         str(level),
         str(requests),
-        spread([run.throughput() for run in runs]),
+        spread([run.requests() for run in runs]),
+        f"{median(run.throughput() for run in runs):,.0f}",
         spread(result.ratios(level), ".3f"),
         f"{1000 * median(run.median() for run in runs):,.0f}",
         f"{1000 * median(run.p99() for run in runs):,.0f}",
         spread(result.tails(level)),
-        f"{median(run.median() * run.throughput() / level for run in runs):.2f}",
+        f"{median(run.median() * run.requests() / level for run in runs):.2f}",
         f"{1000 * median(run.cpu_seconds for run in runs) / requests:,.1f}",
         f"{median(run.voluntary_switches for run in runs) / requests:,.1f}",
         f"{median(run.involuntary_switches for run in runs) / requests:,.1f}",
