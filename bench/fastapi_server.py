@@ -56,13 +56,13 @@ async def _batch(app: FastAPI) -> None:
                 answer.set_result(vector)
 
 
-app = FastAPI(lifespan=lifespan)
-
-
-@app.post("/embed")
 async def embed(asked: Asked) -> list[list[float]]:
     """Embed a text, in the shape of Text Embeddings Inference."""
     answer: asyncio.Future[NDArray[np.float32]] = asyncio.get_running_loop().create_future()
     await app.state.queue.put((asked.inputs, answer))
     vector = await answer
     return [vector.tolist()]
+
+
+app = FastAPI(lifespan=lifespan)
+app.add_api_route("/embed", embed, methods=["POST"])

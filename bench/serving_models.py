@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +48,8 @@ def _encoder_125m() -> Encode:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     torch.manual_seed(0)
     tokenizer = AutoTokenizer.from_pretrained(str(embedded_model()))
-    model = RobertaModel(RobertaConfig(), add_pooling_layer=False).eval()
+    model: Any = RobertaModel(RobertaConfig(), add_pooling_layer=False)
+    model.eval()
 
     def encode(texts: list[str]) -> NDArray[np.float32]:
         given = tokenizer(texts, padding=True, truncation=True, max_length=512, return_tensors="pt")

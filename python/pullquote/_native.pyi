@@ -23,9 +23,7 @@ class Highlighter:
         encoder: object,
         threads: int | None,
         cache_bytes: int,
-        max_batch_tokens: int | None,
-        max_batch_size: int | None,
-        batch_timeout: float,
+        batching: tuple[int | None, int | None, float],
     ) -> Highlighter: ...
     def highlights(self, query: object, texts: object, titles: object, options: dict[str, Any]) -> dict[str, Any]: ...
     def embed(self, texts: object, is_query: bool, timeout: float | None) -> tuple[NDArray[np.float32], int, int]: ...

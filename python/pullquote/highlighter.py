@@ -182,9 +182,7 @@ class Highlighter:
             loaded,
             threads,
             min(cache_bytes, sys.maxsize),
-            max_batch_tokens,
-            max_batch_size,
-            batch_timeout,
+            (max_batch_tokens, max_batch_size, batch_timeout),
         )
         self.model = directory
         _open.add(self)

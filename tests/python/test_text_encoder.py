@@ -261,7 +261,7 @@ def test_an_encoder_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pyte
     page = tmp_path / "page.txt"
     page.write_text(PAGE)
     for name in ("nothing_here:encode", "json:no_such_function", "json", ":x"):
-        assert main(["highlight", "-q", "moon", "--encoder", name, str(page)]) == 64
+        assert main(["highlight", "-q", "moon", "--encoder", name, str(page)]) == 2
     with pytest.raises(ModuleNotFoundError):
         main(["highlight", "-q", "moon", "--encoder", "broken_model:encode", str(page)])
 
@@ -269,7 +269,7 @@ def test_an_encoder_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pyte
 def test_a_server_that_waits_too_long_to_be_healthy_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     from pullquote.cli import main
 
-    assert main(["serve", "--port", "0", "--batch-timeout", "2.5"]) == 64
+    assert main(["serve", "--port", "0", "--batch-timeout", "2.5"]) == 2
     assert "--batch-timeout must be at most 2.0 seconds, not 2.5" in capsys.readouterr().err
 
 

@@ -76,18 +76,17 @@ impl Highlighter {
         encoder: &Bound<'_, PyAny>,
         threads: Option<usize>,
         cache_bytes: usize,
-        max_batch_tokens: Option<usize>,
-        max_batch_size: Option<usize>,
-        batch_timeout: f64,
+        batching: (Option<usize>, Option<usize>, f64),
     ) -> PyResult<Self> {
+        let (max_tokens, max_rows, timeout) = batching;
         let encoder: Box<dyn Encoder> = if encoder.is_instance_of::<PyCapsule>() {
             Box::new(ForeignEncoder::take(encoder)?)
         } else {
             Box::new(FunctionEncoder::new(encoder)?)
         };
         // No time at all is no error here.
-        let timeout = if batch_timeout == 0.0 { Duration::ZERO } else { seconds(batch_timeout).map_err(Failure)? };
-        let batching = Batching { max_tokens: max_batch_tokens, max_rows: max_batch_size, timeout };
+        let timeout = if timeout == 0.0 { Duration::ZERO } else { seconds(timeout).map_err(Failure)? };
+        let batching = Batching { max_tokens, max_rows, timeout };
         let engine = leave_python(py, None, |_| {
             Engine::new(&Model::read(model)?, encoder, threads, cache_bytes)?.with_batching(batching)
         })?;
