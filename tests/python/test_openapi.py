@@ -17,12 +17,11 @@ import pytest
 
 from serving import Serving, serving
 
-# What a field may hold where its schema does not say it in a word, or where not all of it goes with this model.
+# What a field may hold where its schema does not say it in a word.
 SAMPLES: dict[str, list[Any]] = {
     "documents": [["Bread is baked."], [{"id": "a", "title": None, "text": "Bread is baked."}]],
     "input": ["bread", ["bread", "moon"]],
     "inputs": ["bread", ["bread", "moon"]],
-    "normalize": [True, None],
     "query": ["bread"],
     "texts": [["Bread is baked."]],
     "timeout": [60.0, None],

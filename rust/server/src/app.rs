@@ -55,6 +55,7 @@ impl App {
             has_keys: keys.are_asked_for(),
             dimension: engine.spec().dimension,
             max_tokens: engine.max_tokens(),
+            normalizes: model.normalize,
         };
         let document = openapi::document(&facts);
         Ok(Self {

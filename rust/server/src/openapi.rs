@@ -27,6 +27,8 @@ pub(crate) struct Facts<'app> {
     pub(crate) has_keys: bool,
     pub(crate) dimension: usize,
     pub(crate) max_tokens: usize,
+    /// Whether the model's own files make its vectors have length one.
+    pub(crate) normalizes: bool,
 }
 
 /// A method of a route.

@@ -33,7 +33,7 @@ pub(super) fn operations(_: &Facts) -> Vec<Operation> {
 pub(super) fn schemas(facts: &Facts) -> Vec<(&'static str, Value)> {
     let settings = facts.settings;
     let texts = json!({
-        "type": "array",
+        "type": ["array", "null"],
         "items": {"type": "string", "maxLength": settings.max_document_bytes},
         "minItems": 1,
         "maxItems": settings.max_documents,
@@ -42,10 +42,14 @@ pub(super) fn schemas(facts: &Facts) -> Vec<(&'static str, Value)> {
     let request = json!({
         "type": "object",
         "required": ["query"],
-        "oneOf": [{"required": ["documents"]}, {"required": ["texts"]}],
+        // null is as good as left out.
+        "oneOf": [
+            {"required": ["documents"], "properties": {"documents": schema("Documents"), "texts": {"type": "null"}}},
+            {"required": ["texts"], "properties": {"texts": {"type": "array"}, "documents": {"type": "null"}}},
+        ],
         "properties": {
             "query": {"type": "string", "pattern": "\\S"},
-            "documents": schema("Documents"),
+            "documents": {"anyOf": [schema("Documents"), {"type": "null"}]},
             "top_n": {
                 "type": ["integer", "null"],
                 "minimum": 1,

@@ -42,16 +42,17 @@ pub(super) fn operations(_: &Facts) -> Vec<Operation> {
 }
 
 pub(super) fn schemas(facts: &Facts) -> Vec<(&'static str, Value)> {
+    let normalize = json!({
+        "enum": if facts.normalizes { json!([true, null]) } else { json!([true, false, null]) },
+        "default": null,
+        "description": "Bring vectors to length one; always where the model's own files say so.",
+    });
     let embed = json!({
         "type": "object",
         "required": ["inputs"],
         "properties": {
             "inputs": texts(facts),
-            "normalize": {
-                "type": ["boolean", "null"],
-                "default": null,
-                "description": "Bring vectors to length one. False is refused where the model's own files say that it does.",
-            },
+            "normalize": normalize,
             "truncate": {
                 "type": ["boolean", "null"],
                 "default": null,

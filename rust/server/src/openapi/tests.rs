@@ -47,7 +47,7 @@ pub(crate) fn fields_of<T: Deserialize<'static>>() -> Vec<&'static str> {
 
 fn documented(has_keys: bool) -> Value {
     let settings = settings(&json!({})).unwrap();
-    document(&Facts { settings: &settings, has_keys, dimension: 384, max_tokens: 256 })
+    document(&Facts { settings: &settings, has_keys, dimension: 384, max_tokens: 256, normalizes: true })
 }
 
 /// Paths and methods, as axum shows them where it is asked for debugging.
