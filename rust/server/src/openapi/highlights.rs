@@ -160,13 +160,12 @@ fn options() -> Map<String, Value> {
 fn documents(facts: &Facts) -> Value {
     let settings = facts.settings;
     let text = json!({"type": "string", "maxLength": settings.max_document_bytes});
-    let maybe = json!({"type": ["string", "null"]});
     let object = json!({
         "type": "object",
         "properties": {
             "id": {"type": ["string", "null"], "description": "Comes back; without a text, that of a stored document."},
             "title": {"type": ["string", "null"], "description": "Where pages are compared, it speaks for all of its page."},
-            "text": maybe,
+            "text": {"type": ["string", "null"], "description": "The page itself."},
         },
         "anyOf": [
             {"required": ["text"], "properties": {"text": text}},

@@ -280,17 +280,9 @@ fn collect<'document>(
     if depth == 0 {
         return;
     }
-    for alternative in ["anyOf", "oneOf"].iter().filter_map(|name| schema[name].as_array()).flatten() {
-        collect(document, alternative, before, depth - 1, rows);
-    }
-    if schema["items"].is_object() {
-        let before = before.strip_suffix('.').unwrap_or(before);
-        collect(document, &schema["items"], &format!("{before}[]."), depth - 1, rows);
-    }
     let required =
         |name: &String| schema["required"].as_array().is_some_and(|names| names.iter().any(|known| known == name));
-    let Some(properties) = schema["properties"].as_object() else { return };
-    let mut properties: Vec<(&String, &Value)> = properties.iter().collect();
+    let mut properties: Vec<(&String, &Value)> = schema["properties"].as_object().into_iter().flatten().collect();
     properties.sort_by_key(|(name, _)| !required(name));
     for (name, of_field) in properties {
         let name_here = format!("{before}{name}");
@@ -300,6 +292,13 @@ fn collect<'document>(
         }
         rows.push(Row { name: name_here, schema: of_field, is_required: required(name) });
         collect(document, of_field, &format!("{before}{name}."), depth - 1, rows);
+    }
+    for alternative in ["anyOf", "oneOf"].iter().filter_map(|name| schema[name].as_array()).flatten() {
+        collect(document, alternative, before, depth - 1, rows);
+    }
+    if schema["items"].is_object() {
+        let before = before.strip_suffix('.').unwrap_or(before);
+        collect(document, &schema["items"], &format!("{before}[]."), depth - 1, rows);
     }
 }
 
@@ -312,7 +311,7 @@ fn kind(document: &Value, schema: &Value) -> String {
         names.join(join)
     };
     if let Some(alternatives) = schema["anyOf"].as_array().filter(|_| schema["properties"].is_null()) {
-        return each(alternatives, " or ", &|alternative| kind(document, alternative));
+        return each(alternatives, ", or ", &|alternative| kind(document, alternative));
     }
     if let Some(values) = schema["enum"].as_array() {
         return each(values, " or ", &Value::to_string);
@@ -323,12 +322,12 @@ fn kind(document: &Value, schema: &Value) -> String {
     let name = match &schema["type"] {
         Value::Array(types) => each(types, " or ", &|name| name.as_str().unwrap_or_default().to_owned()),
         Value::String(name) if name == "array" && schema["items"].is_object() => {
-            format!("list of {}", kind(document, &schema["items"]))
+            let most = schema.get("maxItems").map_or_else(String::new, |most| format!(" (at most {most})"));
+            return format!("list{most} of {}", kind(document, &schema["items"]));
         }
         name => name.as_str().unwrap_or("anything").to_owned(),
     };
-    let bounds =
-        [("minimum", "at least"), ("exclusiveMinimum", "above"), ("maximum", "at most"), ("maxItems", "at most")];
+    let bounds = [("minimum", "at least"), ("exclusiveMinimum", "above"), ("maximum", "at most")];
     // Bounds that no one meets are those of the machine.
     let is_bound = |bound: &Value| bound.as_u64().is_none_or(|bound| bound < i64::MAX.unsigned_abs());
     let bounds = bounds.iter().filter_map(|(bound, words)| {
