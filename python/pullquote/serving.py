@@ -40,6 +40,7 @@ SETTINGS = {
         Setting("timeout", 60.0, "a request, from its first line on; clients may ask for less by Request-Timeout-Ms"),
         Setting("header-timeout", 30.0, "a request's headers, and the pause between two requests of a connection"),
         Setting("body-timeout", 30.0, "a request's body"),
+        Setting("write-timeout", 30.0, "a pause in which a client reads nothing of its answer; then it is hung up on"),
         Setting("shutdown-timeout", 75.0, "answering what was accepted, after the first SIGTERM"),
     ],
     "how much it takes at most": [
@@ -62,8 +63,15 @@ SETTINGS = {
     "who may ask": [
         Setting("api-key", [], "a key that may; may be repeated; without any, everybody may", metavar="KEY"),
         Setting("api-keys-file", None, "a file of keys, one a line, read again when it changes", metavar="PATH"),
-        Setting("protect-all", False, "ask for a key at /live, /health, /metrics and /docs too"),
+        Setting("protect-all", False, "ask for a key at /live, /health, /metrics, /docs and /openapi.json too"),
         Setting("cors-origin", [], "an origin whose pages may ask, or *; may be repeated", metavar="ORIGIN"),
+        Setting(
+            "allowed-host",
+            [],
+            "a name this server answers to, or *; may be repeated. On a loopback address without keys it answers to no names "
+            "but localhost and these (421), so that no site can point a name of its own here and have visitors' browsers ask",
+            metavar="HOST",
+        ),
     ],
     "what it tells": [
         Setting(

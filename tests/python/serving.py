@@ -41,10 +41,14 @@ class Serving:
     def log(self) -> str:
         return Path(self._log.name).read_text(encoding="utf-8")
 
+    @property
+    def address(self) -> tuple[str, int]:
+        host, port = self.url.removeprefix("http://").split(":")
+        return host, int(port)
+
     def connect(self) -> socket.socket:
         """A bare connection."""
-        host, port = self.url.removeprefix("http://").split(":")
-        return socket.create_connection((host, int(port)), timeout=60)
+        return socket.create_connection(self.address, timeout=60)
 
     def signal(self, number: signal.Signals = signal.SIGTERM) -> None:
         self.process.send_signal(number)

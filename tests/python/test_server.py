@@ -70,7 +70,7 @@ def long_request(pages: dict[str, str]) -> dict[str, Any]:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_first_signal_lets_accepted_requests_end(pages: dict[str, str], number: signal.Signals) -> None:
     with serving("--dtype", "float32") as server, server.connect() as waiting:
-        waiting.sendall(b"GET /live HTTP/1.1\r\nhost: x\r\n")
+        waiting.sendall(b"GET /live HTTP/1.1\r\nhost: localhost\r\n")
         found: list[httpx.Response] = []
         caller = threading.Thread(
             target=lambda: found.append(server.client.post("/highlights", json=long_request(pages)))
@@ -94,8 +94,8 @@ def test_the_first_signal_lets_accepted_requests_end(pages: dict[str, str], numb
 def test_a_second_signal_stops_at_once(whole_pages: dict[str, str]) -> None:
     with serving("--dtype", "float32") as server, server.connect() as connection:
         body = json.dumps(long_request(whole_pages)).encode()
-        head = f"POST /highlights HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-        connection.sendall(head.encode() + body)
+        head = f"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n"
+        connection.sendall(head.encode() + b"content-type: application/json\r\n\r\n" + body)
         wait_for_running(server)
         server.signal()
         wait_for(lambda: "stopping" in server.log)

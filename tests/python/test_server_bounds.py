@@ -1,5 +1,6 @@
 """What a server does not take: each bound has its answer, and another request in flight gets the right one meanwhile."""
 
+import contextlib
 import json
 import socket
 import threading
@@ -13,6 +14,7 @@ import pytest
 from serving import Serving, answers, metric, serving, wait_for, wait_for_running
 
 JSON = {"content-type": "application/json"}
+LARGE = 16_000_000
 SMALL = {"query": "bread", "documents": ["Bread is baked. The moon is white."], "highlight_length": 1, "top_k": 1}
 
 
@@ -92,9 +94,7 @@ def test_a_body_that_is_too_large_is_413(narrow: Serving, flight: Flight) -> Non
 
 
 def test_a_body_is_not_read_where_its_size_is_too_large(narrow: Serving) -> None:
-    head = (
-        b"POST /highlights HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 99999999999\r\n\r\n"
-    )
+    head = b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 99999999999\r\n\r\n"
     with narrow.connect() as connection:
         connection.sendall(head)
         assert connection.recv(12) == b"HTTP/1.1 413"
@@ -102,7 +102,7 @@ def test_a_body_is_not_read_where_its_size_is_too_large(narrow: Serving) -> None
 
 def test_headers_that_are_too_large_are_431(narrow: Serving, flight: Flight) -> None:
     def act() -> None:
-        answer = raw(narrow, b"GET /live HTTP/1.1\r\nhost: x\r\nx: " + b"y" * 20_000 + b"\r\n\r\n")
+        answer = raw(narrow, b"GET /live HTTP/1.1\r\nhost: localhost\r\nx: " + b"y" * 20_000 + b"\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 431")
 
     flight.beside(act)
@@ -111,7 +111,7 @@ def test_headers_that_are_too_large_are_431(narrow: Serving, flight: Flight) -> 
 def test_slow_headers_are_cut_off(narrow: Serving, flight: Flight) -> None:
     def act() -> None:
         with narrow.connect() as connection:
-            connection.sendall(b"GET /live HTTP/1.1\r\nhost: x\r\n")
+            connection.sendall(b"GET /live HTTP/1.1\r\nhost: localhost\r\n")
             began = time.monotonic()
             answers(connection)
             assert time.monotonic() - began < 20
@@ -120,7 +120,7 @@ def test_slow_headers_are_cut_off(narrow: Serving, flight: Flight) -> None:
 
 
 def test_a_slow_body_is_408(narrow: Serving, flight: Flight) -> None:
-    head = b"POST /highlights HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"
+    head = b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"
 
     def act() -> None:
         answer = raw(narrow, head)
@@ -147,7 +147,7 @@ def test_a_full_queue_is_429_before_the_body_is_read(narrow: Serving, long: dict
             began = time.perf_counter()
             # Of the body nothing is sent.
             connection.sendall(
-                b"POST /highlights HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n"
+                b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n"
             )
             answer = connection.recv(65536)
             took.append(time.perf_counter() - began)
@@ -166,9 +166,7 @@ def test_a_full_queue_is_429_before_the_body_is_read(narrow: Serving, long: dict
 def test_too_many_bytes_of_bodies_are_429() -> None:
     """One of the largest fits into the memory for bodies, and nothing beside it; here it is one that is not there yet."""
     with serving("--max-body-bytes", "1000000", "--max-queue-bytes", "1000000", "--dtype", "float32") as server:
-        head = (
-            b"POST /highlights HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 999000\r\n\r\n"
-        )
+        head = b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 999000\r\n\r\n"
         with server.connect() as waiting:
             waiting.sendall(head)
             wait_for(lambda: metric(server, "pullquote_requests_waiting") == 1)
@@ -206,9 +204,7 @@ def test_a_timeout_that_is_none_is_said_so(narrow: Serving, value: str) -> None:
 
 def test_a_client_that_hangs_up_costs_no_more_batches(narrow: Serving, long: dict[str, Any]) -> None:
     body = json.dumps(long, ensure_ascii=False).encode()
-    head = (
-        f"POST /highlights HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-    )
+    head = f"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
     began = time.monotonic()
     with narrow.connect() as connection:
         connection.sendall(head.encode() + body)
@@ -219,6 +215,52 @@ def test_a_client_that_hangs_up_costs_no_more_batches(narrow: Serving, long: dic
     began = time.monotonic()
     assert httpx.post(f"{narrow.url}/highlights", content=body, headers=JSON, timeout=60).status_code == 200
     assert stopped < (time.monotonic() - began) / 2
+
+
+@pytest.fixture(scope="module")
+def impatient() -> Iterator[Serving]:
+    """A server with a document that is more than sockets hold, and one second for a client that does not read it."""
+    with serving("--write-timeout", "1", "--max-document-bytes", "32000000") as server:
+        assert server.client.put("/documents/large", json={"text": "x" * LARGE}).status_code == 201
+        yield server
+
+
+def read_slowly(server: Serving, pause: float) -> int:
+    """Asks for the large document, reads a part, waits, and reads on; how many bytes came."""
+    with socket.socket() as connection:
+        # Before it connects, so that the other side is never told of more.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        connection.settimeout(60)
+        connection.connect(server.address)
+        connection.sendall(b"GET /documents/large HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        total = 0
+        with contextlib.suppress(ConnectionResetError):
+            for part in range(3):
+                while total < LARGE // 4 * (part + 1) and (read := connection.recv(65536)):
+                    total += len(read)
+                time.sleep(pause)
+            total += len(answers(connection))
+        return total
+
+
+def test_a_client_that_does_not_read_is_hung_up_on(impatient: Serving) -> None:
+    failures = 'pullquote_failures_total{cause="slow_reader"}'
+    before = metric(impatient, failures)
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        connection.connect(impatient.address)
+        connection.sendall(b"GET /documents/large HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        wait_for(lambda: metric(impatient, failures) == before + 1)
+        # Only the one that asks for the metrics is left.
+        wait_for(lambda: metric(impatient, "pullquote_connections") == 1)
+        connection.settimeout(60)
+        assert len(answers(connection)) < LARGE
+    assert len(impatient.client.get("/documents/large").json()["text"]) == LARGE
+
+
+def test_a_client_that_reads_slowly_gets_its_answer(impatient: Serving) -> None:
+    """It takes longer than the timeout, but never pauses as long."""
+    assert read_slowly(impatient, 0.6) > LARGE
 
 
 def test_connections_over_the_bound_are_503(narrow: Serving) -> None:
@@ -236,7 +278,7 @@ def test_connections_over_the_bound_are_503(narrow: Serving) -> None:
 
 def refused(server: Serving) -> bool:
     with server.connect() as connection:
-        connection.sendall(b"GET /live HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        connection.sendall(b"GET /live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
         answer = answers(connection)
     if answer.startswith(b"HTTP/1.1 200"):
         return False
@@ -260,10 +302,10 @@ def test_a_thousand_idle_connections_are_nothing(server: Serving) -> None:
     [
         b"nonsense\r\n\r\n",
         b"GET /live HTTP/9.9\r\n\r\n",
-        b"POST /highlights HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello!",
-        b"POST /highlights HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n",
-        b"POST /highlights HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
-        b"GET / HTTP/1.1\r\nhost: x\r\nbad header\r\n\r\n",
+        b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello!",
+        b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-length: -1\r\n\r\n",
+        b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"GET / HTTP/1.1\r\nhost: localhost\r\nbad header\r\n\r\n",
         b"\x00" * 100 + b"\r\n\r\n",
     ],
 )
@@ -278,10 +320,8 @@ def test_what_is_no_request_is_400_and_closed(narrow: Serving, flight: Flight, r
 
 def test_pipelined_requests_are_answered_in_order(server: Serving) -> None:
     body = json.dumps(SMALL).encode()
-    one = (
-        f"POST /highlights HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-    )
-    last = b"GET /live HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    one = f"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    last = b"GET /live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
     answer = raw(server, (one.encode() + body) * 3 + last)
     assert answer.count(b"HTTP/1.1 200 OK") == 4
     assert answer.count(b"Bread is baked.") == 3

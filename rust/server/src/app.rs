@@ -1,9 +1,11 @@
 //! The application: what every request shares.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
 use pullquote_core::engine::Engine;
 use pullquote_core::error::Result;
 use pullquote_core::model::Model;
@@ -11,8 +13,10 @@ use pullquote_core::tokens::Tokens;
 
 use crate::admission::Admission;
 use crate::health::Health;
+use crate::hosts::Hosts;
 use crate::keys::Keys;
 use crate::metrics::Metrics;
+use crate::openapi::{self, Facts, Page};
 use crate::settings::Settings;
 use crate::store::Store;
 
@@ -27,8 +31,14 @@ pub(crate) struct App {
     pub(crate) store: Store,
     /// Shared with the task that reads their file again.
     pub(crate) keys: Arc<Keys>,
+    pub(crate) hosts: Hosts,
     pub(crate) health: Health,
     pub(crate) metrics: Metrics,
+    /// The `OpenAPI` document, and the page of it.
+    pub(crate) document: Bytes,
+    pub(crate) page: Page,
+    /// Where the server listens.
+    pub(crate) address: SocketAddr,
     /// In seconds since 1970.
     pub(crate) started: u64,
     /// Set once, by the first signal.
@@ -36,14 +46,28 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(settings: Settings, engine: Arc<Engine>) -> Result<Self> {
+    /// For a server that listens there.
+    pub(crate) fn new(settings: Settings, engine: Arc<Engine>, address: SocketAddr) -> Result<Self> {
         let model = Model::read(&settings.model_directory)?;
+        let keys = Arc::new(Keys::read(&settings)?);
+        let facts = Facts {
+            settings: &settings,
+            has_keys: keys.are_asked_for(),
+            dimension: engine.spec().dimension,
+            max_tokens: engine.max_tokens(),
+            normalizes: model.normalize,
+        };
+        let document = openapi::document(&facts);
         Ok(Self {
             tokens: Tokens::read(&model)?,
             model,
             admission: Admission::new(&settings),
             store: Store::open(&settings)?,
-            keys: Arc::new(Keys::read(&settings)?),
+            hosts: Hosts::read(&settings, address, keys.are_asked_for())?,
+            page: Page::new(&document, keys.are_asked_for()),
+            keys,
+            document: document.to_string().into(),
+            address,
             health: Health::default(),
             metrics: Metrics::new(),
             started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),

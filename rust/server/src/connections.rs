@@ -21,6 +21,7 @@ use tokio::time::{sleep, timeout};
 use tower::ServiceExt;
 
 use crate::app::App;
+use crate::sending::Sending;
 
 /// How long a new connection may take to send its first request when the server stops.
 const FIRST_REQUEST: Duration = Duration::from_secs(2);
@@ -97,10 +98,14 @@ impl Connections {
         let metrics = &self.app.metrics;
         if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
             let open = metrics.connections.clone();
+            let stream = Sending::new(stream, self.app.settings.write_timeout);
             let served = serve(self.http.clone(), stream, self.router.clone(), self.stopping.clone(), place);
+            let app = Arc::clone(&self.app);
             tokio::spawn(async move {
                 open.inc();
-                served.await;
+                if served.await == Ended::Stalled {
+                    app.metrics.failure("slow_reader");
+                }
                 open.dec();
             });
             return;
@@ -112,13 +117,22 @@ impl Connections {
     }
 }
 
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// By either side, or because it broke.
+    Closed,
+    /// The client did not read its answer.
+    Stalled,
+}
+
 async fn serve(
     http: http1::Builder,
-    stream: TcpStream,
+    stream: Sending,
     router: Router,
     mut stopping: watch::Receiver<bool>,
     place: OwnedSemaphorePermit,
-) {
+) -> Ended {
     let has_asked = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&has_asked);
     let service = service_fn(move |request: hyper::Request<Incoming>| {
@@ -144,8 +158,15 @@ async fn serve(
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection broke");
     }
-    linger(connection.into_parts().io.into_inner()).await;
+    let (stream, has_stalled) = connection.into_parts().io.into_inner().into_parts();
+    if has_stalled {
+        // Nothing that still lies with the system is worth waiting for either.
+        let _ = stream.set_zero_linger();
+        return Ended::Stalled;
+    }
+    linger(stream).await;
     drop(place);
+    Ended::Closed
 }
 
 async fn stopped(stopping: &mut watch::Receiver<bool>) {

@@ -214,6 +214,13 @@ pub(crate) fn text_hash(text: &str) -> String {
     name
 }
 
+/// Those of a document, and of a list of ids.
+#[cfg(test)]
+pub(crate) fn fields() -> [Vec<&'static str>; 2] {
+    use crate::openapi::tests::fields_of;
+    [fields_of::<Fields>(), fields_of::<Ids>()]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,6 +16,7 @@ use uuid::Uuid;
 use crate::admission::{Deadline, Taken};
 use crate::app::App;
 use crate::failure::{Cause, Failure, Shape};
+use crate::trace::{TRACEPARENT, Trace};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_TIMEOUT: HeaderName = HeaderName::from_static("request-timeout-ms");
@@ -24,13 +25,14 @@ const INFERENCE_TIME: HeaderName = HeaderName::from_static("x-inference-time");
 const TOTAL_TIME: HeaderName = HeaderName::from_static("x-total-time");
 
 /// Headers of answers that a page of another site may read, where it may ask at all.
-pub(crate) const EXPOSED: [HeaderName; 5] = [REQUEST_ID, QUEUE_TIME, INFERENCE_TIME, TOTAL_TIME, header::RETRY_AFTER];
+pub(crate) const EXPOSED: [HeaderName; 6] =
+    [REQUEST_ID, QUEUE_TIME, INFERENCE_TIME, TOTAL_TIME, TRACEPARENT, header::RETRY_AFTER];
 
 /// The longest id that is taken over from a client.
 const LONGEST_ID: usize = 128;
 
 /// Paths that need no key, unless everything does.
-const OPEN: [&str; 4] = ["/live", "/health", "/metrics", "/docs"];
+pub(crate) const OPEN: [&str; 5] = ["/live", "/health", "/metrics", "/docs", "/openapi.json"];
 
 /// The name of a request, in its headers and in the log.
 #[derive(Clone, Debug)]
@@ -40,6 +42,7 @@ pub(crate) struct RequestId(pub(crate) String);
 struct Flight<'app> {
     app: &'app App,
     id: RequestId,
+    trace: Option<Trace>,
     method: Method,
     route: String,
     began: Instant,
@@ -50,9 +53,10 @@ struct Flight<'app> {
 pub(crate) async fn envelope(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     let id = request_id(request.headers());
+    let trace = Trace::read(request.headers());
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let shape = Shape::of(request.uri().path());
-    let flight = Flight { app: &app, id, method: request.method().clone(), route, began, is_done: false };
+    let flight = Flight { app: &app, id, trace, method: request.method().clone(), route, began, is_done: false };
     let response = match gate(&app, &request, began) {
         Ok(deadline) => {
             request.extensions_mut().insert(deadline);
@@ -67,6 +71,10 @@ pub(crate) async fn envelope(State(app): State<Arc<App>>, mut request: Request, 
 fn gate(app: &App, request: &Request, began: Instant) -> Result<Deadline, Failure> {
     if app.is_stopping() {
         return Err(Failure::new(Cause::ShuttingDown, "the server is stopping; ask another one"));
+    }
+    if !app.hosts.allow(request.uri(), request.headers()) {
+        let message = "this server does not answer to the host of this request; --allowed-host makes it";
+        return Err(Failure::new(Cause::WrongHost, message));
     }
     let is_open = !app.settings.protect_all && OPEN.contains(&request.uri().path());
     if !is_open && !app.keys.allow(request.headers()) {
@@ -109,6 +117,9 @@ impl Flight<'_> {
         if let Ok(id) = HeaderValue::from_str(&self.id.0) {
             headers.insert(REQUEST_ID, id);
         }
+        if let Some(trace) = self.trace.as_ref().and_then(Trace::header) {
+            headers.insert(TRACEPARENT, trace);
+        }
         headers.insert(TOTAL_TIME, milliseconds(total));
         if let Some(taken) = &taken {
             headers.insert(QUEUE_TIME, milliseconds(taken.queued));
@@ -133,6 +144,7 @@ impl Flight<'_> {
         let taken = taken.copied();
         tracing::info!(
             request_id = %self.id.0,
+            trace_id = self.trace.as_ref().map(|trace| trace.id.as_str()),
             method = %self.method,
             route = %self.route,
             status = status.as_u16(),

@@ -21,6 +21,8 @@ pub(crate) enum Cause {
     Unprocessable,
     /// There is no such route, or nothing under this name.
     NotFound,
+    /// The request is for a host that this server is not.
+    WrongHost,
     /// The route is there, but not for this method.
     MethodNotAllowed,
     /// No key, or one that is not known.
@@ -49,6 +51,27 @@ pub(crate) struct Row {
 }
 
 impl Cause {
+    /// Those that only HTTP has.
+    const OWN: [Self; 12] = [
+        Self::Malformed,
+        Self::Unprocessable,
+        Self::NotFound,
+        Self::WrongHost,
+        Self::MethodNotAllowed,
+        Self::Unauthorized,
+        Self::SlowSender,
+        Self::TooLarge,
+        Self::UnsupportedMediaType,
+        Self::StoreFull,
+        Self::Unhealthy,
+        Self::ShuttingDown,
+    ];
+
+    /// Every cause, in the order of the two tables.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        ErrorKind::ALL.into_iter().map(Self::Core).chain(Self::OWN)
+    }
+
     pub(crate) fn row(self) -> Row {
         let (status, name, retryable) = match self {
             Self::Core(kind) => return core_row(kind),
@@ -56,6 +79,7 @@ impl Cause {
             Self::Unprocessable => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_body", false),
             Self::NotFound => (StatusCode::NOT_FOUND, "not_found", false),
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", false),
+            Self::WrongHost => (StatusCode::MISDIRECTED_REQUEST, "wrong_host", false),
             Self::Unauthorized => (StatusCode::UNAUTHORIZED, "unauthorized", false),
             Self::SlowSender => (StatusCode::REQUEST_TIMEOUT, "slow_sender", true),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", false),
@@ -195,21 +219,8 @@ mod tests {
 
     #[test]
     fn every_cause_has_a_status_of_failure_and_a_name_of_its_own() {
-        let own = [
-            Cause::Malformed,
-            Cause::Unprocessable,
-            Cause::NotFound,
-            Cause::MethodNotAllowed,
-            Cause::Unauthorized,
-            Cause::SlowSender,
-            Cause::StoreFull,
-            Cause::Unhealthy,
-            Cause::TooLarge,
-            Cause::UnsupportedMediaType,
-            Cause::ShuttingDown,
-        ];
         let mut names = HashSet::new();
-        for cause in ErrorKind::ALL.map(Cause::Core).into_iter().chain(own) {
+        for cause in Cause::all() {
             let row = cause.row();
             assert!(row.status.is_client_error() || row.status.is_server_error(), "{cause:?}");
             assert!(names.insert(row.name.to_string()), "{cause:?} shares the name {}", row.name);

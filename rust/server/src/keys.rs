@@ -56,9 +56,14 @@ impl Keys {
         Ok(Self { given: settings.api_key.iter().map(|key| hash(key)).collect(), file: file.transpose()? })
     }
 
+    /// Whether there are any, so that not everybody may ask.
+    pub(crate) const fn are_asked_for(&self) -> bool {
+        !self.given.is_empty() || self.file.is_some()
+    }
+
     /// Whether a request with these headers may ask.
     pub(crate) fn allow(&self, headers: &HeaderMap) -> bool {
-        if self.given.is_empty() && self.file.is_none() {
+        if !self.are_asked_for() {
             return true;
         }
         let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(bearer);

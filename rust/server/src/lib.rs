@@ -13,14 +13,18 @@ mod documents;
 mod envelope;
 mod failure;
 mod health;
+mod hosts;
 mod keys;
 mod log;
 mod metrics;
 mod offsets;
+mod openapi;
 mod routes;
+mod sending;
 mod settings;
 mod signals;
 mod store;
+mod trace;
 mod vectors;
 
 use std::net::{SocketAddr, TcpListener};
@@ -85,7 +89,7 @@ impl Server {
             let _inside = runtime.enter();
             Signals::listen().map_err(internal)?
         };
-        Ok(Self { app: Arc::new(App::new(settings, engine)?), listener, address, signals, runtime, _log: log })
+        Ok(Self { app: Arc::new(App::new(settings, engine, address)?), listener, address, signals, runtime, _log: log })
     }
 
     /// Where it listens.

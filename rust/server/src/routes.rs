@@ -1,5 +1,6 @@
 //! The routes, a family in each module.
 
+mod docs;
 mod documents;
 mod health;
 mod highlights;
@@ -11,7 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::{FromRequestParts, Path};
 use axum::http::HeaderValue;
+use axum::http::request::Parts;
 use axum::middleware::from_fn_with_state;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer, ExposeHeaders};
@@ -23,15 +26,21 @@ use crate::failure::{Cause, Failure};
 /// How long a browser may remember what it is allowed.
 const CORS_AGE: Duration = Duration::from_secs(60 * 60);
 
-/// All routes, and the envelope around them.
-pub(crate) fn router(app: &Arc<App>) -> Result<Router> {
-    let router = Router::new()
+/// The routes of all families.
+pub(crate) fn families() -> Router<Arc<App>> {
+    Router::new()
+        .merge(docs::routes())
         .merge(documents::routes())
         .merge(health::routes())
         .merge(highlights::routes())
         .merge(openai::routes())
         .merge(rerank::routes())
         .merge(tei::routes())
+}
+
+/// All routes, and the envelope around them.
+pub(crate) fn router(app: &Arc<App>) -> Result<Router> {
+    let router = families()
         .fallback(async || Failure::new(Cause::NotFound, "there is no such route"))
         .method_not_allowed_fallback(async || Failure::new(Cause::MethodNotAllowed, "the route is not for this method"))
         .layer(from_fn_with_state(Arc::clone(app), envelope))
@@ -48,6 +57,34 @@ pub(crate) fn router(app: &Arc<App>) -> Result<Router> {
         .expose_headers(ExposeHeaders::list(EXPOSED))
         .max_age(CORS_AGE);
     Ok(router.layer(layer))
+}
+
+/// The name that stands in a route's path.
+struct Name(String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Name {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        let unfit = |_| Failure::new(Cause::Unprocessable, "the name in the path is no UTF-8 when its %XX are read");
+        Path::from_request_parts(parts, state).await.map(|Path(name)| Self(name)).map_err(unfit)
+    }
+}
+
+/// For each route that reads a body: its method, its path, and the fields that are read.
+#[cfg(test)]
+pub(crate) fn bodies() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
+    let of_tei = tei::fields();
+    vec![
+        ("put", "/documents/{id}", documents::fields()),
+        ("post", "/highlights", highlights::fields()),
+        ("post", "/v1/embeddings", openai::fields()),
+        ("post", "/rerank", rerank::fields()),
+        ("post", "/v1/rerank", rerank::fields()),
+        ("post", "/v2/rerank", rerank::fields()),
+        ("post", "/embed", of_tei[0].clone()),
+        ("post", "/tokenize", of_tei[1].clone()),
+    ]
 }
 
 fn allowed(origins: &[String]) -> Result<AllowOrigin> {

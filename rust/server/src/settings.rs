@@ -25,6 +25,8 @@ pub struct Settings {
     #[serde(deserialize_with = "duration")]
     pub body_timeout: Duration,
     #[serde(deserialize_with = "duration")]
+    pub write_timeout: Duration,
+    #[serde(deserialize_with = "duration")]
     pub shutdown_timeout: Duration,
     pub max_connections: usize,
     pub max_header_bytes: usize,
@@ -43,6 +45,7 @@ pub struct Settings {
     pub api_keys_file: Option<PathBuf>,
     pub protect_all: bool,
     pub cors_origin: Vec<String>,
+    pub allowed_host: Vec<String>,
     pub log_level: String,
     pub log_format: LogFormat,
 }
@@ -99,23 +102,28 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::E
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn message(change: &Value) -> String {
+    /// Settings that can be, with a change.
+    pub(crate) fn settings(change: &Value) -> Result<Settings> {
         let mut settings = json!({
             "host": "127.0.0.1", "port": 0, "model_name": "m", "model_directory": "m",
-            "timeout": 60, "header_timeout": 30, "body_timeout": 1e300, "shutdown_timeout": 75,
+            "timeout": 60, "header_timeout": 30, "body_timeout": 1e300, "write_timeout": 30, "shutdown_timeout": 75,
             "max_connections": 1, "max_header_bytes": 8192, "max_body_bytes": 1024, "max_concurrent": 1, "max_queue": 0,
             "max_queue_bytes": 1024, "max_documents": 1, "max_document_bytes": 1, "max_queries": 1, "max_inputs": 1,
             "store": null, "store_documents": 1, "store_bytes": 1, "api_key": [], "api_keys_file": null,
-            "protect_all": false, "cors_origin": [], "log_level": "info", "log_format": "json",
+            "protect_all": false, "cors_origin": [], "allowed_host": [], "log_level": "info", "log_format": "json",
         });
         for (name, value) in change.as_object().unwrap() {
             settings[name] = value.clone();
         }
-        Settings::read(&settings.to_string()).err().map_or_else(String::new, |error| error.message().to_owned())
+        Settings::read(&settings.to_string())
+    }
+
+    fn message(change: &Value) -> String {
+        settings(change).err().map_or_else(String::new, |error| error.message().to_owned())
     }
 
     #[test]

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
 use pullquote_core::engine::Work;
 use serde::{Deserialize, Serialize};
 
+use super::Name;
 use crate::admission::{Input, Reply, compute};
 use crate::app::App;
 use crate::body;
@@ -46,7 +47,7 @@ struct Shown<'document> {
     text: Option<&'document str>,
 }
 
-async fn put(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> Result<Response, Failure> {
+async fn put(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> Result<Response, Failure> {
     compute(&app, request, move |app, input| {
         check_id(&id)?;
         let Sent { title, text } = body::parse(&input.headers, &input.body)?;
@@ -60,7 +61,7 @@ async fn put(State(app): State<Arc<App>>, Path(id): Path<String>, request: Reque
     .await
 }
 
-async fn read(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> Result<Response, Failure> {
+async fn read(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> Result<Response, Failure> {
     compute(&app, request, move |app: &App, _: &Input| {
         let stored = app.store.get(&id)?.ok_or_else(|| not_stored(&id))?;
         let Stored { title, text, text_hash } = &*stored;
@@ -69,7 +70,7 @@ async fn read(State(app): State<Arc<App>>, Path(id): Path<String>, request: Requ
     .await
 }
 
-async fn delete(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> Result<Response, Failure> {
+async fn delete(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> Result<Response, Failure> {
     compute(&app, request, move |app: &App, _: &Input| {
         if !app.store.delete(&id)? {
             return Err(not_stored(&id));
@@ -85,4 +86,9 @@ fn check_id(id: &str) -> Result<(), Failure> {
     }
     let message = format!("an id has at most {LONGEST_ID} bytes of UTF-8, none of them a control character");
     Err(Failure::of_field(Cause::Unprocessable, "id", message))
+}
+
+#[cfg(test)]
+pub(super) fn fields() -> Vec<&'static str> {
+    crate::openapi::tests::fields_of::<Sent>()
 }

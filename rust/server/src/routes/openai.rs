@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -15,6 +15,7 @@ use pullquote_core::tokens::Role;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::Name;
 use crate::admission::{Input, Reply, compute};
 use crate::app::App;
 use crate::body;
@@ -120,7 +121,7 @@ async fn models(State(app): State<Arc<App>>) -> Json<Value> {
     Json(json!({"object": "list", "data": [described(&app)]}))
 }
 
-async fn model(State(app): State<Arc<App>>, Path(model): Path<String>) -> Result<Json<Value>, Failure> {
+async fn model(State(app): State<Arc<App>>, Name(model): Name) -> Result<Json<Value>, Failure> {
     if model == app.settings.model_name {
         return Ok(Json(described(&app)));
     }
@@ -131,4 +132,9 @@ async fn model(State(app): State<Arc<App>>, Path(model): Path<String>) -> Result
 fn described(app: &App) -> Value {
     let name = &app.settings.model_name;
     json!({"id": name, "object": "model", "created": app.started, "owned_by": "pullquote", "max_model_len": app.engine.max_tokens()})
+}
+
+#[cfg(test)]
+pub(super) fn fields() -> Vec<&'static str> {
+    crate::openapi::tests::fields_of::<Asked>()
 }

@@ -165,3 +165,8 @@ fn ranks(app: &App, query: &str, texts: &[&str], input: &Input) -> Result<(Vec<R
     work.tokens += asked.work.tokens;
     Ok((ranks, work))
 }
+
+#[cfg(test)]
+pub(super) fn fields() -> Vec<&'static str> {
+    crate::openapi::tests::fields_of::<Asked>()
+}

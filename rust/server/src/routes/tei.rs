@@ -162,3 +162,9 @@ async fn info(State(app): State<Arc<App>>) -> Json<Value> {
         "version": env!("CARGO_PKG_VERSION"),
     }))
 }
+
+#[cfg(test)]
+pub(super) fn fields() -> [Vec<&'static str>; 2] {
+    use crate::openapi::tests::fields_of;
+    [fields_of::<Embed>(), fields_of::<Tokenize>()]
+}

@@ -1,0 +1,53 @@
+//! `/live`, `/health`, `/metrics`, and the routes that show this document.
+
+use serde_json::{Value, json};
+
+use super::{Answer, Facts, Operation, Work, exact, json_answer, schema};
+use crate::metrics::CONTENT_TYPE;
+
+pub(super) fn operations(_: &Facts) -> Vec<Operation> {
+    let operation = |path, id, summary, answers| Operation {
+        method: "get",
+        path,
+        id,
+        tag: "server",
+        summary,
+        description: String::new(),
+        place: None,
+        body: None,
+        answers,
+        work: Work::Tell,
+        failures: &[],
+    };
+    let text =
+        |description, kind| Answer { status: 200, description, content: vec![(kind, json!({"type": "string"}))] };
+    vec![
+        operation("/live", "live", "Whether the process answers at all", json_answer("It does.", schema("Live"))),
+        Operation {
+            description: "Proven by a request that encoded something in the last two seconds, or else by a probe."
+                .to_owned(),
+            ..operation(
+                "/health",
+                "health",
+                "Whether texts are being encoded",
+                json_answer("They are.", schema("Health")),
+            )
+        },
+        Operation {
+            failures: &[500],
+            ..operation("/metrics", "metrics", "What the server counts", vec![text("For Prometheus.", CONTENT_TYPE)])
+        },
+        operation(
+            "/openapi.json",
+            "openapi",
+            "This document",
+            json_answer("OpenAPI 3.1, with this server's own limits.", json!({"type": "object"})),
+        ),
+        operation("/docs", "docs", "This document, to be read", vec![text("A page.", "text/html; charset=utf-8")]),
+    ]
+}
+
+pub(super) fn schemas(_: &Facts) -> Vec<(&'static str, Value)> {
+    let yes = json!({"const": true});
+    vec![("Live", exact(&json!({"live": yes}))), ("Health", exact(&json!({"healthy": yes})))]
+}

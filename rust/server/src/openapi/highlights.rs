@@ -1,0 +1,260 @@
+//! `/highlights` in the document: its options, and what a passage is known by.
+
+use pullquote_core::formats::Format;
+use pullquote_core::options::Options;
+use pullquote_core::pieces::Unit;
+use serde_json::{Map, Value, json};
+
+use super::documents::hash;
+use super::{Answer, Facts, Operation, Work, count, exact, exact_or, schema};
+
+pub(super) fn operations(_: &Facts) -> Vec<Operation> {
+    let example = json!({
+        "query": "How is bread made?",
+        "documents": [{"id": "bread", "title": "Bread", "text": "The moon is white. Bread is baked from flour."}],
+        "highlight_length": 1,
+        "top_k": 1,
+    });
+    let lines = json!({
+        "type": "string",
+        "description": "A line of JSON for each entry of `results`, and a last one with all the rest.",
+    });
+    vec![Operation {
+        method: "post",
+        path: "/highlights",
+        id: "highlights",
+        tag: "highlights",
+        summary: "The passages of pages that answer a query",
+        description:
+            "Every passage is an exact substring of its page. With `accept: application/x-ndjson` each page's passages \
+                      are a line of their own."
+                .to_owned(),
+        place: None,
+        body: Some((schema("HighlightsRequest"), example)),
+        answers: vec![Answer {
+            status: 200,
+            description: "The passages, page by page.",
+            content: vec![("application/json", schema("Highlights")), ("application/x-ndjson", lines)],
+        }],
+        work: Work::Parse,
+        failures: &[404],
+    }]
+}
+
+pub(super) fn schemas(facts: &Facts) -> Vec<(&'static str, Value)> {
+    vec![
+        ("HighlightsRequest", request(facts)),
+        ("Documents", documents(facts)),
+        ("Highlights", answer()),
+        ("Page", page()),
+        ("Highlight", highlight()),
+    ]
+}
+
+fn request(facts: &Facts) -> Value {
+    // More than white space.
+    let query = json!({"type": "string", "pattern": "\\S"});
+    let queries = json!({"type": "array", "items": query, "minItems": 1, "maxItems": facts.settings.max_queries});
+    let required = json!({
+        "query": {"anyOf": [query, queries], "description": "One for all pages; or a list: one for each page, or many for one page."},
+        "documents": schema("Documents"),
+    });
+    let mut optional = options();
+    optional.insert(
+        "offsets".to_owned(),
+        json!({
+            "enum": ["codepoint", "utf16", "byte"],
+            "default": "codepoint",
+            "description": "What offsets count: code points as Python does, UTF-16 units as JavaScript does, or bytes of UTF-8.",
+        }),
+    );
+    optional.insert(
+        "return_texts".to_owned(),
+        json!({
+            "type": "boolean",
+            "default": false,
+            "description": "Return the text that offsets count in; of HTML that is not what was sent.",
+        }),
+    );
+    exact_or(&required, Value::Object(optional))
+}
+
+/// The options of a call by their names, each with the default that the core gives it.
+fn options() -> Map<String, Value> {
+    let defaults = serde_json::to_value(Options::default()).unwrap_or_default();
+    let whole = |least: u8, meaning: &str| json!({"type": "integer", "minimum": least, "maximum": i64::MAX, "description": meaning});
+    let limit =
+        |meaning: &str| json!({"type": ["integer", "null"], "minimum": 1, "maximum": i64::MAX, "description": meaning});
+    let flag = |meaning: &str| json!({"type": "boolean", "description": meaning});
+    let named = |names: &[&str], meaning: &str| json!({"type": "string", "enum": names, "description": meaning});
+    let weight = json!({
+        "anyOf": [{"const": "auto"}, {"type": "number", "minimum": 0, "maximum": 1}],
+        "description": "How much words (BM25) count against meaning (cosine), from 0 to 1; auto is a half, more where the \
+                        model's tokenizer does not know the script, less where the query's words are on no page.",
+    });
+    let score = json!({
+        "type": ["number", "null"],
+        "description": "Only passages with at least this score, from 0 to 1; there may be none.",
+    });
+    let seconds = json!({
+        "type": ["number", "null"],
+        "exclusiveMinimum": 0,
+        "description": "Seconds after which the work is dropped and the answer is 504.",
+    });
+    let described = [
+        ("highlight_length", whole(1, "How many units a window spans.")),
+        ("step_size", whole(1, "How many units apart windows start; more than their length only with `allow_gaps`.")),
+        ("unit", named(&Unit::NAMES, "What windows are measured in; tokens are the model's.")),
+        ("format", named(&Format::NAMES, "What the texts are written in; auto looks.")),
+        (
+            "pairing",
+            named(
+                &["auto", "each", "all"],
+                "`all`: each query of every page; `each`: query i of page i; auto is each where there are lists of both.",
+            ),
+        ),
+        ("fuse", flag("One answer to all queries: a sentence is worth what it is to the query it answers best.")),
+        ("top_k", limit("At most so many passages a page; 3 where neither it nor a budget is given.")),
+        ("max_chars", limit("At most so many characters a page, over all its passages.")),
+        ("max_tokens", limit("The same in tokens of the model.")),
+        (
+            "max_total_chars",
+            limit("At most so many characters over all pages: the budget goes where the relevance is."),
+        ),
+        ("max_total_tokens", limit("The same in tokens of the model.")),
+        ("min_score", score),
+        ("order", named(&["score", "position"], "The best first, or as they stand in the page.")),
+        (
+            "repeats",
+            named(
+                &["auto", "page", "answer", "keep"],
+                "Where a passage that says what a better one said is left out; auto is the page, and the answer where pages \
+                 share a budget.",
+            ),
+        ),
+        ("context", whole(0, "So many sentences on each side come beside a passage, as `before` and `after`.")),
+        ("explain", flag("Report the words that matched, and where.")),
+        ("allow_gaps", flag("Allow a step larger than the length, which skips text.")),
+        ("grow", flag("Rank sentences and grow passages from them; else the best windows come as they were cut.")),
+        ("lexical", weight),
+        (
+            "effort",
+            named(
+                &["auto", "full", "fast"],
+                "How much is encoded: `full`, every window; auto, what words point at and whatever could still be better; \
+                 `fast`, less.",
+            ),
+        ),
+        ("timeout", seconds),
+    ];
+    let with_default = |(name, mut schema): (&str, Value)| {
+        if let Some(default) = defaults.get(name) {
+            schema["default"] = default.clone();
+        }
+        (name.to_owned(), schema)
+    };
+    described.into_iter().map(with_default).collect()
+}
+
+/// The pages of a request, here and where documents are ranked.
+fn documents(facts: &Facts) -> Value {
+    let settings = facts.settings;
+    let text = json!({"type": "string", "maxLength": settings.max_document_bytes});
+    let object = json!({
+        "type": "object",
+        "properties": {
+            "id": {"type": ["string", "null"], "description": "Comes back; without a text, that of a stored document."},
+            "title": {"type": ["string", "null"], "description": "Where pages are compared, it speaks for all of its page."},
+            "text": {"type": ["string", "null"], "description": "The page itself."},
+        },
+        "anyOf": [
+            {"required": ["text"], "properties": {"text": text}},
+            {"required": ["id"], "properties": {"id": {"type": "string"}}},
+        ],
+        "additionalProperties": false,
+    });
+    let ids = json!({
+        "ids": {
+            "type": "array",
+            "items": {"type": "string"},
+            "minItems": 1,
+            "maxItems": settings.max_documents,
+            "description": "Those of stored documents.",
+        },
+    });
+    json!({
+        "description": format!(
+            "Texts, or objects with a text or the id of a stored one; or the ids of stored ones. At most {} of at most {} bytes.",
+            settings.max_documents, settings.max_document_bytes
+        ),
+        "anyOf": [
+            {"type": "array", "items": {"anyOf": [text, object]}, "minItems": 1, "maxItems": settings.max_documents},
+            exact(&ids),
+        ],
+    })
+}
+
+fn answer() -> Value {
+    let seconds = |of: &str| json!({"type": "number", "minimum": 0, "description": format!("Seconds of {of}.")});
+    let usage = json!({
+        "pieces": count("Windows of all pages."),
+        "compared": count("Those that queries were compared with."),
+        "encoded": count("Those that were encoded for this request."),
+        "tokens": count("Tokens of those."),
+        "truncated": count("Those that were longer than the model takes, and cut."),
+    });
+    let timings = json!({
+        "queue": seconds("waiting"),
+        "cutting": seconds("cutting pages"),
+        "tokenizing": seconds("tokenizing"),
+        "encoding": seconds("encoding"),
+        "choosing": seconds("choosing passages"),
+    });
+    exact(&json!({
+        "results": {"type": "array", "items": schema("Page")},
+        "offsets": {"enum": ["codepoint", "utf16", "byte"], "description": "What offsets count."},
+        "usage": exact(&usage),
+        "timings": exact(&timings),
+    }))
+}
+
+fn page() -> Value {
+    let always = json!({
+        "index": count("Which of the request's documents it is."),
+        "text_hash": hash(),
+        "format": {"enum": ["text", "markdown", "html"], "description": "What it was read as."},
+        "highlights": {"type": "array", "items": schema("Highlight")},
+    });
+    let sometimes = json!({
+        "id": {"type": "string", "description": "The document's own, where it has one."},
+        "query": count("Which of the request's queries is answered, where there was a list and each has its own answer."),
+        "text": {"type": "string", "description": "With `return_texts`: what offsets count in."},
+    });
+    exact_or(&always, sometimes)
+}
+
+fn highlight() -> Value {
+    let score = |meaning: &str| json!({"type": "number", "description": meaning});
+    let found = exact(&json!({
+        "word": {"type": "string", "description": "A word of the query."},
+        "start": count("Where the page has it."),
+        "end": count("Where that ends."),
+    }));
+    let always = json!({
+        "text": {"type": "string", "description": "What stands between `start` and `end`."},
+        "start": count("Where it begins in the page."),
+        "end": count("Where it ends."),
+        "score": score("From 0 to 1; comparable between all pages of the answer."),
+        "cosine": score("By meaning alone, from -1 to 1."),
+        "lexical": score("By words alone (BM25)."),
+    });
+    let sometimes = json!({
+        "query": count("With `fuse`: which of the queries it answers best."),
+        "before": {"type": "string", "description": "With `context`: what stands before it."},
+        "after": {"type": "string", "description": "With `context`: what stands behind it."},
+        "matches": {"type": "array", "items": found, "description": "With `explain`: the words that matched."},
+        "source_start": count("Of HTML: where it begins in the source."),
+        "source_end": count("Of HTML: where it ends there."),
+    });
+    exact_or(&always, sometimes)
+}
