@@ -10,11 +10,13 @@ use pullquote_core::model::Model;
 use pullquote_core::tokens::Tokens;
 
 use crate::admission::Admission;
+use crate::fetch::Fetcher;
 use crate::health::Health;
 use crate::keys::Keys;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 use crate::store::Store;
+use crate::upstream::Upstream;
 
 /// What every request shares; lives until the last connection has ended.
 pub(crate) struct App {
@@ -25,6 +27,10 @@ pub(crate) struct App {
     pub(crate) tokens: Tokens,
     pub(crate) admission: Admission,
     pub(crate) store: Store,
+    /// None where nobody switched it on.
+    pub(crate) fetcher: Option<Fetcher>,
+    /// None where the store is searched instead.
+    pub(crate) upstream: Option<Upstream>,
     /// Shared with the task that reads their file again.
     pub(crate) keys: Arc<Keys>,
     pub(crate) health: Health,
@@ -43,6 +49,8 @@ impl App {
             model,
             admission: Admission::new(&settings),
             store: Store::open(&settings)?,
+            fetcher: Fetcher::new(&settings)?,
+            upstream: Upstream::new(&settings)?,
             keys: Arc::new(Keys::read(&settings)?),
             health: Health::default(),
             metrics: Metrics::new(),

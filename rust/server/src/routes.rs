@@ -1,6 +1,7 @@
 //! The routes, a family in each module.
 
 mod documents;
+mod exa;
 mod health;
 mod highlights;
 mod openai;
@@ -27,6 +28,7 @@ const CORS_AGE: Duration = Duration::from_secs(60 * 60);
 pub(crate) fn router(app: &Arc<App>) -> Result<Router> {
     let router = Router::new()
         .merge(documents::routes())
+        .merge(exa::routes())
         .merge(health::routes())
         .merge(highlights::routes())
         .merge(openai::routes())
