@@ -15,12 +15,19 @@ RESULTS = {
     "requestId": "theirs",
     "resolvedSearchType": "neural",
     "results": [
-        {"id": "1", "url": "https://a.example", "title": "Baking", "text": BREAD, "author": "A. Baker", "extras": {"links": ["x"]}},
+        {
+            "id": "1",
+            "url": "https://a.example",
+            "title": "Baking",
+            "text": BREAD,
+            "author": "A. Baker",
+            "extras": {"links": ["x"]},
+        },
         {"id": "2", "url": "https://b.example", "title": None},
     ],
     "costDollars": {"total": 0.5},
 }
-HIGHLIGHTS = {"query": "How is bread made?", "max_characters": 60}
+HIGHLIGHTS = {"query": "How is bread made?", "max_characters": 50}
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +48,10 @@ def answer(there: Web) -> None:
     there.json("/search", RESULTS)
 
 
+def client(server: Serving, key: str = "client-key") -> Any:
+    return Exa(key, base_url=server.url)
+
+
 def asked(there: Web) -> tuple[dict[str, str], dict[str, Any]]:
     path, headers, body = there.asked[-1]
     assert path == "/search"
@@ -49,7 +60,7 @@ def asked(there: Web) -> tuple[dict[str, str], dict[str, Any]]:
 
 
 def test_highlights_are_made_of_the_upstreams_texts(handing: Serving, there: Web) -> None:
-    exa = Exa("client-key", base_url=handing.url)
+    exa = client(handing)
     found = exa.search("bread", include_domains=["a.example"], contents={"highlights": HIGHLIGHTS, "max_age_hours": 1})
     headers, body = asked(there)
     assert headers["x-api-key"] == "client-key"
@@ -66,7 +77,7 @@ def test_highlights_are_made_of_the_upstreams_texts(handing: Serving, there: Web
 
 
 def test_a_text_that_is_wanted_stays_as_it_is_wanted(handing: Serving, there: Web) -> None:
-    exa = Exa("client-key", base_url=handing.url)
+    exa = client(handing)
     options: Any = {"highlights": HIGHLIGHTS, "text": {"max_characters": 5, "include_html_tags": True}}
     found = exa.search("bread", contents=options)
     assert asked(there)[1]["contents"] == {"text": {"includeHtmlTags": True}}
@@ -76,7 +87,12 @@ def test_a_text_that_is_wanted_stays_as_it_is_wanted(handing: Serving, there: We
 
 
 def test_a_search_without_highlights_is_handed_on_as_it_is(handing: Serving, there: Web) -> None:
-    sent = {"query": "bread", "numResults": 3, "contents": {"text": {"maxCharacters": 7}, "summary": True}, "stream": False}
+    sent = {
+        "query": "bread",
+        "numResults": 3,
+        "contents": {"text": {"maxCharacters": 7}, "summary": True},
+        "stream": False,
+    }
     found = handing.client.post("/search", json=sent)
     assert asked(there)[1] == sent
     assert found.json() == RESULTS
@@ -112,13 +128,16 @@ def test_an_upstream_sends_nobody_on(handing: Serving, there: Web) -> None:
 
 def test_the_upstreams_key_is_ours_and_our_keys_are_no_business_of_it(there: Web) -> None:
     with serving("--upstream", there.url, "--upstream-key", "its-key") as server:
-        Exa("client-key", base_url=server.url).search("bread")
+        client(server, "client-key").search("bread")
         assert asked(there)[0]["x-api-key"] == "its-key"
     with serving("--upstream", there.url, "--api-key", "our-key") as server:
-        Exa("our-key", base_url=server.url).search("bread")
+        client(server, "our-key").search("bread")
         assert "our-key" not in str(asked(there)[0])
 
 
 def test_an_upstream_that_cannot_be_is_said_at_the_start() -> None:
-    with pytest.raises(AssertionError, match="upstream must be like https://api.exa.ai"), serving("--upstream", "exa"):
+    with (
+        pytest.raises(AssertionError, match=r"upstream must be like https://api\.exa\.ai"),
+        serving("--upstream", "exa"),
+    ):
         pass

@@ -31,10 +31,10 @@ class Web:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
-            def do_GET(self) -> None:  # noqa: N802 - what the library calls
+            def do_GET(self) -> None:
                 self.answer()
 
-            def do_POST(self) -> None:  # noqa: N802
+            def do_POST(self) -> None:
                 self.answer()
 
             def answer(self) -> None:

@@ -159,9 +159,12 @@ impl Drop for Flight<'_> {
 
 /// Writes a failure's body; what the response had for headers (a 405 names the methods there are) stays.
 fn render(failure: &Failure, shape: Shape, id: &RequestId, bare: &Response) -> Response {
-    let mut response =
-        (shape.status(bare.status()), [(header::CONTENT_TYPE, "application/json")], shape.body(failure, &id.0).to_string())
-            .into_response();
+    let mut response = (
+        shape.status(bare.status()),
+        [(header::CONTENT_TYPE, "application/json")],
+        shape.body(failure, &id.0).to_string(),
+    )
+        .into_response();
     for (name, value) in bare.headers() {
         if name != header::CONTENT_TYPE && name != header::CONTENT_LENGTH {
             response.headers_mut().append(name, value.clone());

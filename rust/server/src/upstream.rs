@@ -38,9 +38,9 @@ impl Upstream {
         let invalid = |message: String| Error::new(ErrorKind::InvalidArgument, message);
         let Some(address) = &settings.upstream else { return Ok(None) };
         let search = Url::parse(&format!("{}/search", address.trim_end_matches('/'))).ok();
-        let search = search.filter(|url| matches!(url.scheme(), "http" | "https")).ok_or_else(|| {
-            invalid(format!("upstream must be like https://api.exa.ai, not {address:?}"))
-        })?;
+        let search = search
+            .filter(|url| matches!(url.scheme(), "http" | "https"))
+            .ok_or_else(|| invalid(format!("upstream must be like https://api.exa.ai, not {address:?}")))?;
         let key = settings.upstream_key.as_ref().map(|key| {
             let mut key = HeaderValue::from_str(key.trim())
                 .map_err(|_| invalid("the upstream's key cannot stand in a header".to_owned()))?;

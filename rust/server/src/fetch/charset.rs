@@ -67,7 +67,8 @@ mod tests {
     #[test]
     fn the_first_that_says_what_it_is_is_believed() {
         let meta = |charset: &str| format!("<html><META {charset}><p>Čeština</p>");
-        let latin = |charset: &str| WINDOWS_1252.encode(&format!("<meta {charset}><p>Zürich – Genève</p>")).0.into_owned();
+        let latin =
+            |charset: &str| WINDOWS_1252.encode(&format!("<meta {charset}><p>Zürich – Genève</p>")).0.into_owned();
         let cases: [(Vec<u8>, Option<&str>, &str); 8] = [
             (meta("charset=utf-8").into_bytes(), None, "Čeština"),
             (meta("charset=utf-16").into_bytes(), None, "Čeština"),
@@ -76,7 +77,11 @@ mod tests {
             (latin("charset=nonsense"), None, "Zürich – Genève"),
             (latin("name=x"), None, "Zürich – Genève"),
             ([b"\xef\xbb\xbf", meta("charset=latin1").as_bytes()].concat(), Some("latin1"), "Čeština"),
-            (SHIFT_JIS.encode("<p>日本語の文章です。東京は日本の首都です。</p>").0.into_owned(), None, "東京は日本の首都"),
+            (
+                SHIFT_JIS.encode("<p>日本語の文章です。東京は日本の首都です。</p>").0.into_owned(),
+                None,
+                "東京は日本の首都",
+            ),
         ];
         for (bytes, declared, expected) in cases {
             let text = decode(&bytes, declared, true);

@@ -47,7 +47,9 @@ impl Unfetched {
     pub(crate) fn row(&self) -> (Cow<'static, str>, u16, Cow<'static, str>) {
         let (tag, status, message) = match self {
             Self::NotFound => ("CRAWL_NOT_FOUND", 404, "no document with this name was sent, here or before"),
-            Self::NoAddress => ("UNSUPPORTED_URL", 400, "only addresses that begin with http:// or https:// are fetched"),
+            Self::NoAddress => {
+                ("UNSUPPORTED_URL", 400, "only addresses that begin with http:// or https:// are fetched")
+            }
             Self::Private => ("SOURCE_NOT_AVAILABLE", 403, "the address is not public"),
             Self::Status(404 | 410) => ("CRAWL_NOT_FOUND", 404, "its server does not have it"),
             Self::Status(status) => {

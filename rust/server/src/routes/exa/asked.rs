@@ -79,10 +79,8 @@ pub(super) struct Warning {
 impl Wanted {
     /// Reads the options, and checks them; `place` is where they stand in the body.
     pub(super) fn read(options: Map<String, Value>, place: &str) -> Result<Self, Failure> {
-        let wanted: Self = body::parse_value(Value::Object(options)).map_err(|failure| Failure {
-            field: failure.field.map(|field| format!("{place}{field}")),
-            ..failure
-        })?;
+        let wanted: Self = body::parse_value(Value::Object(options))
+            .map_err(|failure| Failure { field: failure.field.map(|field| format!("{place}{field}")), ..failure })?;
         wanted.check(place)?;
         Ok(wanted)
     }
@@ -224,7 +222,9 @@ mod tests {
 
     #[test]
     fn null_and_false_are_as_good_as_nothing() {
-        for nothing in [json!({}), json!({"text": null, "highlights": null}), json!({"text": false, "highlights": false})] {
+        for nothing in
+            [json!({}), json!({"text": null, "highlights": null}), json!({"text": false, "highlights": false})]
+        {
             let wanted = read(nothing).unwrap();
             assert!(wanted.text().is_none() && wanted.highlights().is_none());
         }

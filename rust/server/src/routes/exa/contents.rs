@@ -239,8 +239,7 @@ impl Content {
     fn read(&mut self, most: usize) {
         if let Self::Fetched(fetched) = self {
             let (text, format) = fetched.read();
-            *self =
-                if text.len() > most { Self::None(Unfetched::TooLarge(most)) } else { Self::Read(text, format) };
+            *self = if text.len() > most { Self::None(Unfetched::TooLarge(most)) } else { Self::Read(text, format) };
         }
     }
 }

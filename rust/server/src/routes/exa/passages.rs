@@ -83,8 +83,7 @@ pub(super) fn find(
     let sources: Vec<&str> = pages.iter().map(|page| page.source).collect();
     let formats: Vec<Format> = pages.iter().map(|page| page.document.format()).collect();
     let titles: Vec<Option<&str>> = pages.iter().map(|page| page.title).collect();
-    let request =
-        engine::Request { queries: &queries, pages: &sources, formats: &formats, titles: &titles, pairing };
+    let request = engine::Request { queries: &queries, pages: &sources, formats: &formats, titles: &titles, pairing };
     let options = asked.options(pages.len(), query.is_some());
     let answers = app.engine.highlights(&request, &options.question()?, &input.call(None))?;
     let place = |value: i64| usize::try_from(value).unwrap_or_default();

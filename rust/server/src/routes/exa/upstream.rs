@@ -66,7 +66,11 @@ impl Forwarded {
 
     fn answer(&self, app: &App, input: &Input, answered: &Answered) -> Result<Reply, Failure> {
         let Some(asked) = self.highlights.as_ref().filter(|_| answered.status.is_success()) else {
-            return Ok(Reply { status: answered.status, body: answered.body.clone().into(), ..Reply::json(&(), Work::default())? });
+            return Ok(Reply {
+                status: answered.status,
+                body: answered.body.clone().into(),
+                ..Reply::json(&(), Work::default())?
+            });
         };
         let strange = || Failure::new(Cause::Upstream, "the upstream answered something else than results");
         let mut answer: Map<String, Value> = serde_json::from_slice(&answered.body).map_err(|_| strange())?;
