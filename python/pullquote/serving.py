@@ -60,6 +60,21 @@ SETTINGS = {
         Setting("store-documents", 100_000, "so many; more are answered 507, none is ever dropped to make room"),
         Setting("store-bytes", 256 * MEBIBYTE, "their ids, titles and texts; more is answered 507"),
     ],
+    "pages that nobody has sent": [
+        Setting(
+            "fetch", False, "fetch pages that /contents names by an address (default: only what was sent is known)"
+        ),
+        Setting(
+            "fetch-allow", [], "a private network to fetch from too, like 10.1.0.0/16; repeatable", metavar="NETWORK"
+        ),
+        Setting("fetch-max-bytes", 5 * MEBIBYTE, "a page, unpacked; of more there is a status, and no page"),
+        Setting("fetch-redirects", 5, "so many until the page; of more there is a status, and no page"),
+        Setting("fetch-timeout", 10.0, "seconds until all pages of a request are there; the others have a status"),
+        Setting(
+            "upstream", None, "who answers /search, like https://api.exa.ai; highlights are made here", metavar="URL"
+        ),
+        Setting("upstream-key", None, "its key (default: that of the client, where it needs none here)", metavar="KEY"),
+    ],
     "who may ask": [
         Setting("api-key", [], "a key that may; may be repeated; without any, everybody may", metavar="KEY"),
         Setting("api-keys-file", None, "a file of keys, one a line, read again when it changes", metavar="PATH"),

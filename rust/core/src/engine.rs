@@ -77,8 +77,8 @@ pub struct Request<'text> {
     pub queries: &'text [&'text str],
     /// The sources of the pages.
     pub pages: &'text [&'text str],
-    /// What these are written in.
-    pub format: Format,
+    /// What these are written in: one for all of them, or one for each.
+    pub formats: &'text [Format],
     /// A title for each page, where there is one; or empty.
     pub titles: &'text [Option<&'text str>],
     /// Which query goes with which page.
@@ -380,13 +380,19 @@ fn check_length(text: &str) -> Result<()> {
 }
 
 impl Request<'_> {
+    /// What a page is written in.
+    fn format(&self, page: usize) -> Format {
+        // One stands for all; how many there are was checked.
+        self.formats.get(page).or(self.formats.first()).copied().unwrap_or_default()
+    }
+
     /// The pages that a query is asked of together.
     fn pages_of(&self, query: usize) -> Range<usize> {
         if self.pairing == Pairing::Each { query..query + 1 } else { 0..self.pages.len() }
     }
 
     fn check(&self) -> Result<()> {
-        let Self { queries, pages, titles, pairing, .. } = self;
+        let Self { queries, pages, formats, titles, pairing } = self;
         let invalid = |message| Err(Error::new(ErrorKind::InvalidArgument, message));
         queries.iter().chain(*pages).chain(titles.iter().flatten()).try_for_each(|text| check_length(text))?;
         if let Some(empty) = queries.iter().position(|query| query.trim().is_empty()) {
@@ -398,6 +404,13 @@ impl Request<'_> {
             return invalid(format!(
                 "{} queries do not go with {} pages; pass one query, or one for each page, or many for one page",
                 queries.len(),
+                pages.len()
+            ));
+        }
+        if formats.len() != 1 && formats.len() != pages.len() {
+            return invalid(format!(
+                "{} formats do not go with {} pages; pass one for all, or one for each page",
+                formats.len(),
                 pages.len()
             ));
         }

@@ -33,7 +33,7 @@ fn question(effort: Effort, limits: Limits) -> Question {
 }
 
 fn ask(engine: &Engine, queries: &[&str], pages: &[&str], pairing: Pairing, effort: Effort) -> Answers {
-    let request = Request { queries, pages, format: Format::Text, titles: &[], pairing };
+    let request = Request { queries, pages, formats: &[Format::Text], titles: &[], pairing };
     engine.highlights(&request, &question(effort, Limits::default()), &Call::default()).unwrap()
 }
 
@@ -62,7 +62,7 @@ fn words_find_the_answer_and_the_rest_of_a_long_page_is_left_out() {
     let engine = engine(0);
     let pages = [page.as_str()];
     let request =
-        Request { queries: &[QUERY], pages: &pages, format: Format::Text, titles: &[], pairing: Pairing::All };
+        Request { queries: &[QUERY], pages: &pages, formats: &[Format::Text], titles: &[], pairing: Pairing::All };
     let one = Limits { top_k: Some(1), ..Limits::default() };
     let [full, auto, fast] = [Effort::Full, Effort::Auto, Effort::Fast]
         .map(|effort| engine.highlights(&request, &question(effort, one), &Call::default()).unwrap());
@@ -97,7 +97,7 @@ fn where_words_are_of_no_use_the_page_is_encoded_whole() {
     }
     // Words that count for nothing point at nothing.
     let request =
-        Request { queries: &[QUERY], pages: &[&page], format: Format::Text, titles: &[], pairing: Pairing::All };
+        Request { queries: &[QUERY], pages: &[&page], formats: &[Format::Text], titles: &[], pairing: Pairing::All };
     let meaning = Question { lexical: Lexical::new(Some(0.0)).unwrap(), ..question(Effort::Auto, Limits::default()) };
     let answers = engine.highlights(&request, &meaning, &Call::default()).unwrap();
     assert_eq!(answers.work.compared, answers.work.pieces);
@@ -172,7 +172,7 @@ fn a_budget_and_a_count_decide_how_much_is_looked_at() {
     let compared = |limits: Limits| {
         let pages = [page.as_str()];
         let request =
-            Request { queries: &[QUERY], pages: &pages, format: Format::Text, titles: &[], pairing: Pairing::All };
+            Request { queries: &[QUERY], pages: &pages, formats: &[Format::Text], titles: &[], pairing: Pairing::All };
         engine.highlights(&request, &question(Effort::Fast, limits), &Call::default()).unwrap().work.compared
     };
     let few = compared(Limits { top_k: Some(1), ..Limits::default() });

@@ -40,7 +40,7 @@ fn question() -> Question {
 }
 
 fn request<'text>(queries: &'text [&'text str], pages: &'text [&'text str], pairing: Pairing) -> Request<'text> {
-    Request { queries, pages, format: Format::Text, titles: &[], pairing }
+    Request { queries, pages, formats: &[Format::Text], titles: &[], pairing }
 }
 
 /// Pages of different lengths, some empty, some with nothing but white space.
@@ -313,6 +313,21 @@ fn a_title_speaks_for_its_page_and_changes_nothing_within_it() {
     assert!(titled.scores[half] > titled.scores[0], "{:?}", titled.scores);
     let wrong = ask(&[None]).unwrap_err();
     assert_eq!(wrong.message(), "1 titles do not go with 2 pages; pass one for each page, None where it has none");
+}
+
+#[test]
+fn pages_of_different_formats_share_a_call() {
+    let engine = engine(FakeEncoder::new(1, true, Poison::default()));
+    let ask = |formats: &[Format]| {
+        let pages = ["<p>The cat is in the moon.</p>"; 2];
+        let request = Request { formats, ..request(&["Where is the cat?"], &pages, Pairing::All) };
+        engine.highlights(&request, &question(), &Call::default())
+    };
+    let answers = ask(&[Format::Html, Format::Text]).unwrap();
+    assert_eq!(answers.formats, [Format::Html, Format::Text]);
+    assert_eq!(answers.texts, [Some("The cat is in the moon.".to_owned()), None]);
+    let wrong = ask(&[Format::Text; 3]).unwrap_err();
+    assert_eq!(wrong.message(), "3 formats do not go with 2 pages; pass one for all, or one for each page");
 }
 
 #[test]

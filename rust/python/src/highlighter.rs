@@ -112,7 +112,7 @@ impl Highlighter {
             let queries: Vec<&str> = queries.iter().map(|query| &**query).collect();
             let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
             let titles: Vec<Option<&str>> = titles.iter().map(Option::as_deref).collect();
-            let request = Request { queries: &queries, pages: &texts, format, titles: &titles, pairing };
+            let request = Request { queries: &queries, pages: &texts, formats: &[format], titles: &titles, pairing };
             self.engine.highlights(&request, &question, call)
         })?;
         columns(py, answers)

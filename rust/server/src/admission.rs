@@ -58,11 +58,29 @@ pub(crate) struct Reply {
 }
 
 /// What a request took; an extension of every response that had a turn.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Taken {
     pub(crate) queued: Duration,
     pub(crate) ran: Duration,
     pub(crate) work: Work,
+}
+
+/// A request that was let in: its body is in memory, and its work may have its turn.
+pub(crate) struct Admitted {
+    app: Arc<App>,
+    pub(crate) headers: HeaderMap,
+    body: Bytes,
+    pub(crate) deadline: Instant,
+    hang_up: HangUp,
+    /// Shared with the work that runs.
+    held: Arc<Held>,
+    taken: Taken,
+}
+
+/// What a request gives back when the last of its work has ended.
+struct Held {
+    _slot: OwnedSemaphorePermit,
+    _memory: OwnedSemaphorePermit,
 }
 
 /// Stops the call when the future that waits for it is dropped: its client has hung up.
@@ -139,38 +157,75 @@ pub(crate) async fn compute(
     request: Request,
     work: impl FnOnce(&App, &Input) -> Result<Reply, Failure> + Send + 'static,
 ) -> Result<Response, Failure> {
-    let (parts, body) = request.into_parts();
-    let Deadline(deadline) = *parts.extensions.get().ok_or_else(|| internal("a request without its deadline"))?;
-    let slot = app.admission.slot()?;
-    let (body, memory) = body::read(app, &parts.headers, body, deadline.into()).await?;
-    let began = Instant::now();
-    let turn = match timeout_at(deadline.into(), Arc::clone(&app.admission.turns).acquire_owned()).await {
-        Ok(turn) => turn.map_err(|_| internal("the queue was closed"))?,
-        Err(_) => return Err(too_late("the request's timeout passed while it waited for its turn")),
-    };
-    let queued = began.elapsed();
-    let hang_up = HangUp(Stop::default());
-    let input = Input { headers: parts.headers, body, deadline, queued, stop: hang_up.0.clone() };
-    let shared = Arc::clone(app);
-    let done = tokio::task::spawn_blocking(move || {
-        let held = (slot, memory, turn);
-        let began = Instant::now();
-        let reply = work(&shared, &input);
-        drop(held);
-        (reply, began.elapsed())
-    });
-    let (reply, ran) = done.await.map_err(|error| {
-        tracing::error!(%error, "the work of a request panicked");
-        internal("the work of this request panicked; please report this")
-    })?;
-    let Reply { status, content_type, body, headers, work } = reply?;
-    if work.tokens > 0 {
-        app.health.succeeded();
+    let mut admitted = Admitted::new(app, request).await?;
+    let reply = admitted.turn(work).await?;
+    Ok(admitted.respond(reply))
+}
+
+impl Admitted {
+    /// Takes a slot and reads the body.
+    pub(crate) async fn new(app: &Arc<App>, request: Request) -> Result<Self, Failure> {
+        let (parts, body) = request.into_parts();
+        let Deadline(deadline) = *parts.extensions.get().ok_or_else(|| internal("a request without its deadline"))?;
+        let slot = app.admission.slot()?;
+        let (body, memory) = body::read(app, &parts.headers, body, deadline.into()).await?;
+        Ok(Self {
+            app: Arc::clone(app),
+            headers: parts.headers,
+            body,
+            deadline,
+            hang_up: HangUp(Stop::default()),
+            held: Arc::new(Held { _slot: slot, _memory: memory }),
+            taken: Taken::default(),
+        })
     }
-    let mut response = (status, [(header::CONTENT_TYPE, content_type)], body).into_response();
-    response.headers_mut().extend(headers);
-    response.extensions_mut().insert(Taken { queued, ran, work });
-    Ok(response)
+
+    /// Waits for a turn and runs work in it. Work that has to wait for others in between takes one turn before and one after.
+    pub(crate) async fn turn<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&App, &Input) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let began = Instant::now();
+        let turn = Arc::clone(&self.app.admission.turns).acquire_owned();
+        let turn = match timeout_at(self.deadline.into(), turn).await {
+            Ok(turn) => turn.map_err(|_| internal("the queue was closed"))?,
+            Err(_) => return Err(too_late("the request's timeout passed while it waited for its turn")),
+        };
+        self.taken.queued += began.elapsed();
+        let input = Input {
+            headers: self.headers.clone(),
+            body: self.body.clone(),
+            deadline: self.deadline,
+            queued: self.taken.queued,
+            stop: self.hang_up.0.clone(),
+        };
+        let (shared, held) = (Arc::clone(&self.app), Arc::clone(&self.held));
+        let done = tokio::task::spawn_blocking(move || {
+            let held = (held, turn);
+            let began = Instant::now();
+            let done = work(&shared, &input);
+            drop(held);
+            (done, began.elapsed())
+        });
+        let (done, ran) = done.await.map_err(|error| {
+            tracing::error!(%error, "the work of a request panicked");
+            internal("the work of this request panicked; please report this")
+        })?;
+        self.taken.ran += ran;
+        done
+    }
+
+    /// The response that a reply is.
+    pub(crate) fn respond(self, reply: Reply) -> Response {
+        let Reply { status, content_type, body, headers, work } = reply;
+        if work.tokens > 0 {
+            self.app.health.succeeded();
+        }
+        let mut response = (status, [(header::CONTENT_TYPE, content_type)], body).into_response();
+        response.headers_mut().extend(headers);
+        response.extensions_mut().insert(Taken { work, ..self.taken });
+        response
+    }
 }
 
 fn overloaded(message: String) -> Failure {

@@ -12,6 +12,7 @@ use pullquote_core::model::Model;
 use pullquote_core::tokens::Tokens;
 
 use crate::admission::Admission;
+use crate::fetch::Fetcher;
 use crate::health::Health;
 use crate::hosts::Hosts;
 use crate::keys::Keys;
@@ -19,6 +20,7 @@ use crate::metrics::Metrics;
 use crate::openapi::{self, Facts, Page};
 use crate::settings::Settings;
 use crate::store::Store;
+use crate::upstream::Upstream;
 
 /// What every request shares; lives until the last connection has ended.
 pub(crate) struct App {
@@ -29,6 +31,10 @@ pub(crate) struct App {
     pub(crate) tokens: Tokens,
     pub(crate) admission: Admission,
     pub(crate) store: Store,
+    /// None where nobody switched it on.
+    pub(crate) fetcher: Option<Fetcher>,
+    /// None where the store is searched instead.
+    pub(crate) upstream: Option<Upstream>,
     /// Shared with the task that reads their file again.
     pub(crate) keys: Arc<Keys>,
     pub(crate) hosts: Hosts,
@@ -68,6 +74,8 @@ impl App {
             keys,
             document: document.to_string().into(),
             address,
+            fetcher: Fetcher::new(&settings)?,
+            upstream: Upstream::new(&settings)?,
             health: Health::default(),
             metrics: Metrics::new(),
             started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),

@@ -60,6 +60,7 @@ pub(crate) async fn envelope(State(app): State<Arc<App>>, mut request: Request, 
     let response = match gate(&app, &request, began) {
         Ok(deadline) => {
             request.extensions_mut().insert(deadline);
+            request.extensions_mut().insert(flight.id.clone());
             next.run(request).await
         }
         Err(failure) => failure.into_response(),
@@ -170,9 +171,12 @@ impl Drop for Flight<'_> {
 
 /// Writes a failure's body; what the response had for headers (a 405 names the methods there are) stays.
 fn render(failure: &Failure, shape: Shape, id: &RequestId, bare: &Response) -> Response {
-    let mut response =
-        (bare.status(), [(header::CONTENT_TYPE, "application/json")], shape.body(failure, &id.0).to_string())
-            .into_response();
+    let mut response = (
+        shape.status(bare.status()),
+        [(header::CONTENT_TYPE, "application/json")],
+        shape.body(failure, &id.0).to_string(),
+    )
+        .into_response();
     for (name, value) in bare.headers() {
         if name != header::CONTENT_TYPE && name != header::CONTENT_LENGTH {
             response.headers_mut().append(name, value.clone());

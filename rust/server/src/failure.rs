@@ -39,6 +39,8 @@ pub(crate) enum Cause {
     Unhealthy,
     /// The server is stopping.
     ShuttingDown,
+    /// The server that was asked for results did not give any.
+    Upstream,
 }
 
 /// A row of the table.
@@ -87,6 +89,7 @@ impl Cause {
             Self::StoreFull => (StatusCode::INSUFFICIENT_STORAGE, "store_full", false),
             Self::Unhealthy => (StatusCode::SERVICE_UNAVAILABLE, "unhealthy", true),
             Self::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, "shutting_down", true),
+            Self::Upstream => (StatusCode::BAD_GATEWAY, "upstream_failed", true),
         };
         Row { status, name: Cow::Borrowed(name), retryable }
     }
@@ -153,6 +156,8 @@ pub(crate) enum Shape {
     OpenAi,
     /// That of Text Embeddings Inference.
     Tei,
+    /// That of Exa.
+    Exa,
     /// One that clients of Cohere, Jina and Text Embeddings Inference read alike.
     Rerank,
 }
@@ -164,8 +169,15 @@ impl Shape {
             _ if path.ends_with("/rerank") => Self::Rerank,
             _ if path.starts_with("/v1/") => Self::OpenAi,
             "/embed" | "/tokenize" | "/info" => Self::Tei,
+            "/contents" | "//contents" | "/search" | "//search" => Self::Exa,
             _ => Self::Native,
         }
+    }
+
+    /// The status of a failure: Exa has no 422.
+    pub(crate) fn status(self, status: StatusCode) -> StatusCode {
+        let is_body = self == Self::Exa && status == StatusCode::UNPROCESSABLE_ENTITY;
+        if is_body { StatusCode::BAD_REQUEST } else { status }
     }
 
     /// The body of a failure.
@@ -195,11 +207,26 @@ impl Shape {
                 json!({"error": {"message": message, "type": kind, "param": field, "code": row.name}})
             }
             Self::Tei => json!({"error": message, "error_type": tei_type(row.status)}),
+            Self::Exa => {
+                json!({"requestId": request_id, "error": message, "tag": exa_tag(&row, field.as_deref())})
+            }
             Self::Rerank => {
                 let kind = tei_type(row.status);
                 json!({"error": message, "error_type": kind, "message": message, "detail": message})
             }
         }
+    }
+}
+
+/// What Exa's clients compare; where Exa has no tag for something, ours is told.
+fn exa_tag(row: &Row, field: Option<&str>) -> String {
+    match (row.status.as_u16(), field) {
+        (400 | 422, Some("numResults")) => "INVALID_NUM_RESULTS".to_owned(),
+        (400 | 422, _) => "INVALID_REQUEST_BODY".to_owned(),
+        (401, _) => "INVALID_API_KEY".to_owned(),
+        (429, _) => "RATE_LIMIT_EXCEEDED".to_owned(),
+        (503, _) => "SERVICE_OVERLOADED".to_owned(),
+        _ => row.name.to_uppercase(),
     }
 }
 
@@ -239,6 +266,11 @@ mod tests {
             Shape::of("/embed").body(&failure, "id"),
             json!({"error": "input: too many", "error_type": "Validation"})
         );
+        assert_eq!(
+            Shape::of("/contents").body(&failure, "id"),
+            json!({"requestId": "id", "error": "input: too many", "tag": "INVALID_REQUEST_BODY"})
+        );
+        assert_eq!(Shape::of("/search").status(StatusCode::UNPROCESSABLE_ENTITY), StatusCode::BAD_REQUEST);
         assert_eq!(Shape::of("/v2/rerank").body(&failure, "id")["message"], "input: too many");
         assert_eq!(
             Shape::of("/highlights").body(&failure, "id"),

@@ -8,10 +8,12 @@
 mod admission;
 mod app;
 mod body;
+mod client;
 mod connections;
 mod documents;
 mod envelope;
 mod failure;
+mod fetch;
 mod health;
 mod hosts;
 mod keys;
@@ -25,6 +27,7 @@ mod settings;
 mod signals;
 mod store;
 mod trace;
+mod upstream;
 mod vectors;
 
 use std::net::{SocketAddr, TcpListener};
@@ -41,7 +44,8 @@ use connections::Connections;
 pub use settings::{LogFormat, Settings};
 use signals::Signals;
 
-/// Threads that may block beside those of requests: for the probe of health, the store and the file of keys.
+/// Threads that may block beside those of requests and of names that are looked up: for the probe of health, the store and the
+/// file of keys.
 const SPARE_THREADS: usize = 8;
 
 /// A server that has its address and answers as soon as it runs.
@@ -80,7 +84,7 @@ impl Server {
         let runtime = Builder::new_multi_thread()
             // They only move bytes; two keep a slow poll from holding up the others.
             .worker_threads(2)
-            .max_blocking_threads(settings.max_concurrent.saturating_add(SPARE_THREADS))
+            .max_blocking_threads(settings.max_concurrent.saturating_add(SPARE_THREADS + fetch::LOOKUPS))
             .thread_name("pullquote-http")
             .enable_all()
             .build()

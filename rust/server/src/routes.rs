@@ -2,6 +2,7 @@
 
 mod docs;
 mod documents;
+mod exa;
 mod health;
 mod highlights;
 mod openai;
@@ -31,6 +32,7 @@ pub(crate) fn families() -> Router<Arc<App>> {
     Router::new()
         .merge(docs::routes())
         .merge(documents::routes())
+        .merge(exa::routes())
         .merge(health::routes())
         .merge(highlights::routes())
         .merge(openai::routes())

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::options::seconds;
 use serde::{Deserialize, Deserializer};
@@ -41,6 +42,14 @@ pub struct Settings {
     pub store: Option<PathBuf>,
     pub store_documents: usize,
     pub store_bytes: usize,
+    pub fetch: bool,
+    pub fetch_allow: Vec<IpNet>,
+    pub fetch_max_bytes: usize,
+    pub fetch_redirects: usize,
+    #[serde(deserialize_with = "duration")]
+    pub fetch_timeout: Duration,
+    pub upstream: Option<String>,
+    pub upstream_key: Option<String>,
     pub api_key: Vec<String>,
     pub api_keys_file: Option<PathBuf>,
     pub protect_all: bool,
@@ -78,6 +87,7 @@ impl Settings {
             ("max_document_bytes", settings.max_document_bytes, 1),
             ("max_queries", settings.max_queries, 1),
             ("max_inputs", settings.max_inputs, 1),
+            ("fetch_max_bytes", settings.fetch_max_bytes, 1),
         ];
         for (name, value, least) in at_least {
             if value < least {
@@ -113,8 +123,10 @@ pub(crate) mod tests {
             "timeout": 60, "header_timeout": 30, "body_timeout": 1e300, "write_timeout": 30, "shutdown_timeout": 75,
             "max_connections": 1, "max_header_bytes": 8192, "max_body_bytes": 1024, "max_concurrent": 1, "max_queue": 0,
             "max_queue_bytes": 1024, "max_documents": 1, "max_document_bytes": 1, "max_queries": 1, "max_inputs": 1,
-            "store": null, "store_documents": 1, "store_bytes": 1, "api_key": [], "api_keys_file": null,
-            "protect_all": false, "cors_origin": [], "allowed_host": [], "log_level": "info", "log_format": "json",
+            "store": null, "store_documents": 1, "store_bytes": 1, "fetch": false, "fetch_allow": [],
+            "fetch_max_bytes": 1, "fetch_redirects": 0, "fetch_timeout": 10, "upstream": null, "upstream_key": null,
+            "api_key": [], "api_keys_file": null, "protect_all": false, "cors_origin": [], "allowed_host": [],
+            "log_level": "info", "log_format": "json",
         });
         for (name, value) in change.as_object().unwrap() {
             settings[name] = value.clone();
@@ -135,6 +147,7 @@ pub(crate) mod tests {
         assert!(message(&json!({"timeout": 0})).starts_with("timeout must be more than 0 seconds, not 0"));
         assert!(message(&json!({"port": 70_000})).contains("expected u16"));
         assert!(message(&json!({"max_body_bytes": -1})).contains("expected usize"));
+        assert!(message(&json!({"fetch_allow": ["10.0.0.0/33"]})).contains("invalid IP address syntax"));
         assert!(message(&json!({"log_format": "xml"})).contains("unknown variant `xml`"));
     }
 }

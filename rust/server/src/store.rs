@@ -115,6 +115,29 @@ impl Store {
         }
     }
 
+    /// All documents with their ids, in the order of these.
+    pub(crate) fn all(&self) -> Result<Vec<(String, Arc<Stored>)>, Failure> {
+        match &self.kept {
+            Kept::Memory(memory) => {
+                let memory = memory.read().unwrap_or_else(PoisonError::into_inner);
+                let mut all: Vec<_> =
+                    memory.documents.iter().map(|(id, stored)| (id.clone(), Arc::clone(stored))).collect();
+                drop(memory);
+                all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+                Ok(all)
+            }
+            Kept::File(file) => Ok(file.all()?.into_iter().map(|(id, stored)| (id, Arc::new(stored))).collect()),
+        }
+    }
+
+    /// How many bytes of memory reading all documents takes.
+    pub(crate) fn bytes_to_read(&self) -> usize {
+        match &self.kept {
+            Kept::Memory(_) => 0,
+            Kept::File(file) => file.size().bytes,
+        }
+    }
+
     /// Lets a document go; whether there was one.
     pub(crate) fn delete(&self, id: &str) -> Result<bool, Failure> {
         match &self.kept {

@@ -44,14 +44,16 @@ impl Prepared<'_> {
 impl<'text> Run<'_, 'text> {
     /// Reads the sources; plain text costs nothing.
     pub(super) fn read(&mut self) -> Result<Vec<Document<'text>>> {
-        let (pages, format) = (self.request.pages, self.request.format);
-        let bytes = if format == Format::Text { 0 } else { pages.iter().map(|source| source.len()).sum() };
+        let request = self.request;
+        let pages: Vec<(Format, &str)> =
+            request.pages.iter().enumerate().map(|(page, source)| (request.format(page), *source)).collect();
+        let bytes = pages.iter().filter(|(format, _)| *format != Format::Text).map(|(_, source)| source.len()).sum();
         let (stop, deadline) = (self.call.stop().clone(), self.call.deadline());
         let began = Instant::now();
         let documents = self.engine.pool.run(self.call, bytes, || {
-            pool::map(pages, |source| {
+            pool::map(&pages, |(format, source)| {
                 call::check(&stop, deadline)?;
-                Ok(Document::read(source, format))
+                Ok(Document::read(source, *format))
             })
         });
         self.work.cutting += began.elapsed();

@@ -170,8 +170,8 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     let titles = if titles.iter().any(Option::is_some) { titles } else { Vec::new() };
     let queries: Vec<&str> = queries.iter().map(String::as_str).collect();
     let pairing = options.pairing(listed, texts.len())?;
-    let request =
-        engine::Request { queries: &queries, pages: &texts, format: options.format()?, titles: &titles, pairing };
+    let formats = [options.format()?];
+    let request = engine::Request { queries: &queries, pages: &texts, formats: &formats, titles: &titles, pairing };
     let answers = app.engine.highlights(&request, &options.question()?, &input.call(options.timeout()?))?;
     let frame = Frame {
         documents: &documents,

@@ -77,6 +77,19 @@ impl FileStore {
             .map_err(|error| broken(&error))
     }
 
+    pub(super) fn all(&self) -> Result<Vec<(String, Stored)>> {
+        let read = |row: &rusqlite::Row| {
+            Ok((row.get(0)?, Stored { title: row.get(1)?, text: row.get(2)?, text_hash: row.get(3)? }))
+        };
+        let open = self.lock();
+        let mut select = open
+            .connection
+            .prepare_cached("SELECT id, title, text, text_hash FROM documents ORDER BY id")
+            .map_err(|error| broken(&error))?;
+        let rows = select.query_map([], read).map_err(|error| broken(&error))?;
+        rows.collect::<rusqlite::Result<_>>().map_err(|error| broken(&error))
+    }
+
     pub(super) fn delete(&self, id: &str) -> Result<bool> {
         let mut open = self.lock();
         let delete = |open: &Open| {

@@ -41,6 +41,11 @@ fn both_kinds_keep_the_same_and_count_it() {
         assert!(kept.put("b", stored("12345678901")).unwrap());
         assert_eq!(kept.put("c", stored("")).unwrap_err().cause, Cause::StoreFull);
         assert_eq!(kept.get("a").unwrap().unwrap().text, "1234567");
+        let all = kept.all().unwrap();
+        assert_eq!(
+            all.iter().map(|(id, stored)| (id.as_str(), stored.text.len())).collect::<Vec<_>>(),
+            [("a", 7), ("b", 11)]
+        );
         assert!(kept.delete("a").unwrap());
         assert!(!kept.delete("a").unwrap());
         assert_eq!(kept.get("a").unwrap(), None);

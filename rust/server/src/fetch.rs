@@ -1,0 +1,205 @@
+//! Fetching: pages by their addresses, where that is switched on (`--fetch`).
+//!
+//! Strangers name the addresses. So a name is resolved once, every address that it has is checked ([`addresses`]), and the
+//! connection goes to one that was checked; an address that stands in the URL itself is checked before, and all of that
+//! again after each redirect. No proxy of the environment is used, no connection is kept, and everything is bounded: bytes
+//! (unpacked), time, redirects, lookups and fetches under way. What a page cannot be had for is [`Unfetched`], which concerns
+//! nobody but that page. A page stays bytes ([`Fetched`]) until a thread that may compute reads it.
+
+mod addresses;
+mod charset;
+mod unfetched;
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::{HeaderValue, header};
+use pullquote_core::error::Result;
+use pullquote_core::formats::Format;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::{Client, Response};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
+use url::{Host, Url};
+
+use crate::app::App;
+use crate::client::{self, Unread};
+use crate::settings::Settings;
+use addresses::{Guard, PrivateAddress};
+pub(crate) use unfetched::Unfetched;
+
+/// Names that are looked up at the same time: the system does it on a thread that waits for it.
+pub(crate) const LOOKUPS: usize = 16;
+
+/// Pages that are fetched at the same time, over all requests.
+const AT_ONCE: usize = 64;
+
+/// What is asked for; servers that have several kinds of a page send the first of these.
+const ACCEPT: HeaderValue =
+    HeaderValue::from_static("text/html, application/xhtml+xml, text/markdown;q=0.9, text/plain;q=0.8");
+
+/// Fetches pages.
+pub(crate) struct Fetcher {
+    client: Client,
+    guard: Guard,
+    max_bytes: usize,
+    redirects: usize,
+    timeout: Duration,
+    at_once: Semaphore,
+}
+
+/// A page as it came.
+pub(crate) struct Fetched {
+    bytes: Vec<u8>,
+    format: Format,
+    /// What its server calls its encoding.
+    charset: Option<String>,
+    /// What it takes out of the memory that all bodies have together.
+    _memory: OwnedSemaphorePermit,
+}
+
+impl Fetcher {
+    /// None where it is not switched on.
+    pub(crate) fn new(settings: &Settings) -> Result<Option<Self>> {
+        if !settings.fetch {
+            return Ok(None);
+        }
+        let guard = Guard::new(settings.fetch_allow.clone());
+        let resolver = Resolver { guard: guard.clone(), lookups: Arc::new(Semaphore::new(LOOKUPS)) };
+        let client = client::builder().dns_resolver(resolver).build().map_err(|error| client::unfit(&error))?;
+        Ok(Some(Self {
+            client,
+            guard,
+            max_bytes: settings.fetch_max_bytes,
+            redirects: settings.fetch_redirects,
+            timeout: settings.fetch_timeout,
+            at_once: Semaphore::new(AT_ONCE),
+        }))
+    }
+
+    /// How long the pages of a request may take together.
+    pub(crate) const fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// The page under an address.
+    pub(crate) async fn fetch(&self, app: &App, address: &str, until: Instant) -> Result<Fetched, Unfetched> {
+        let fetch = async {
+            let _place = self.at_once.acquire().await.map_err(|_| Unfetched::Failed)?;
+            self.follow(app, address).await
+        };
+        timeout_at(until, fetch).await.unwrap_or(Err(Unfetched::TimedOut))
+    }
+
+    async fn follow(&self, app: &App, address: &str) -> Result<Fetched, Unfetched> {
+        let mut url = Url::parse(address).map_err(|_| Unfetched::NoAddress)?;
+        for _ in 0..=self.redirects {
+            self.check(&url)?;
+            let request = self.client.get(url.clone()).header(header::ACCEPT, ACCEPT);
+            let response = request.send().await.map_err(|error| Unfetched::of(&error))?;
+            let Some(next) = redirect(&response) else { return self.read(app, response).await };
+            url = url.join(next).map_err(|_| Unfetched::NoAddress)?;
+        }
+        Err(Unfetched::TooManyRedirects(self.redirects))
+    }
+
+    /// Names are checked when they are resolved; an address in the place of a name is never resolved.
+    fn check(&self, url: &Url) -> Result<(), Unfetched> {
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(Unfetched::NoAddress);
+        }
+        let address = match url.host() {
+            Some(Host::Ipv4(address)) => address.into(),
+            Some(Host::Ipv6(address)) => address.into(),
+            Some(Host::Domain(_)) => return Ok(()),
+            None => return Err(Unfetched::NoAddress),
+        };
+        if self.guard.allows(address) { Ok(()) } else { Err(Unfetched::Private) }
+    }
+
+    async fn read(&self, app: &App, response: Response) -> Result<Fetched, Unfetched> {
+        let status = response.status();
+        if !status.is_success() {
+            return Err(Unfetched::Status(status.as_u16()));
+        }
+        let kind = response.headers().get(header::CONTENT_TYPE).map(|kind| kind.to_str().unwrap_or("unreadable"));
+        let (format, charset) = read_kind(kind)?;
+        let (bytes, memory) = client::read(app, response, self.max_bytes).await.map_err(|unread| match unread {
+            Unread::TooLarge => Unfetched::TooLarge(self.max_bytes),
+            Unread::NoMemory(_) => Unfetched::NoMemory,
+            Unread::Broken(error) => Unfetched::of(&error),
+        })?;
+        Ok(Fetched { bytes, format, charset, _memory: memory })
+    }
+}
+
+impl Fetched {
+    /// Its source in Unicode, and what that is written in.
+    pub(crate) fn read(&self) -> (String, Format) {
+        (charset::decode(&self.bytes, self.charset.as_deref(), self.format == Format::Html), self.format)
+    }
+}
+
+/// Where a response sends us on to.
+fn redirect(response: &Response) -> Option<&str> {
+    let goes_on = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
+    response.headers().get(header::LOCATION).filter(|_| goes_on)?.to_str().ok()
+}
+
+/// What a page is written in, and how, by what its server says; where it says nothing, its beginning is looked at.
+fn read_kind(kind: Option<&str>) -> Result<(Format, Option<String>), Unfetched> {
+    let Some(kind) = kind else { return Ok((Format::Auto, None)) };
+    let refused = || Unfetched::NoText(kind.chars().take(100).collect());
+    let mime: mime::Mime = kind.parse().map_err(|_| refused())?;
+    let format = match mime.essence_str() {
+        "text/html" | "application/xhtml+xml" => Format::Html,
+        "text/markdown" | "text/x-markdown" => Format::Markdown,
+        "text/plain" => Format::Text,
+        _ => return Err(refused()),
+    };
+    Ok((format, mime.get_param(mime::CHARSET).map(|charset| charset.as_str().to_owned())))
+}
+
+/// Looks names up, and hands on none that has an address inside.
+struct Resolver {
+    guard: Guard,
+    lookups: Arc<Semaphore>,
+}
+
+impl Resolve for Resolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let (guard, lookups) = (self.guard.clone(), Arc::clone(&self.lookups));
+        Box::pin(async move {
+            let place = lookups.acquire_owned().await?;
+            let found = tokio::task::spawn_blocking(move || {
+                let found = (name.as_str(), 0).to_socket_addrs().map(Vec::from_iter);
+                // Whoever waited may be gone; the thread is not before here.
+                drop(place);
+                found
+            });
+            let found: Vec<SocketAddr> = found.await??;
+            if !found.iter().all(|address| guard.allows(address.ip())) {
+                return Err(PrivateAddress.into());
+            }
+            let addresses: Addrs = Box::new(found.into_iter());
+            Ok(addresses)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_can_be_read_is_a_page() {
+        let read = |kind| read_kind(Some(kind)).map_err(|unfetched| unfetched.row().0);
+        assert_eq!(read("text/html; charset=\"Shift_JIS\""), Ok((Format::Html, Some("Shift_JIS".to_lowercase()))));
+        assert_eq!(read("TEXT/Markdown"), Ok((Format::Markdown, None)));
+        for kind in ["application/pdf", "application/json", "image/png", "text/css", "", "nonsense"] {
+            assert_eq!(read(kind), Err("UNSUPPORTED_URL".into()), "{kind}");
+        }
+        assert_eq!(read_kind(None).map(|(format, _)| format).ok(), Some(Format::Auto));
+    }
+}

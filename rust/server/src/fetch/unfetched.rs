@@ -1,0 +1,77 @@
+//! What a page cannot be had for, as Exa's clients are told it.
+
+use std::borrow::Cow;
+use std::error::Error;
+
+use super::addresses::PrivateAddress;
+
+/// Why a page cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unfetched {
+    /// Nobody sent it, and nobody fetches.
+    NotFound,
+    /// It is no address that can be fetched.
+    NoAddress,
+    /// It lies where strangers must not reach.
+    Private,
+    /// Its server says so.
+    Status(u16),
+    /// It took too long.
+    TimedOut,
+    /// It went on and on.
+    TooManyRedirects(usize),
+    /// It has more bytes than it may.
+    TooLarge(usize),
+    /// It is of a kind that is not read.
+    NoText(String),
+    /// All that is being worked on fills the memory it may have.
+    NoMemory,
+    /// Nobody answered, or what came was no HTTP.
+    Failed,
+}
+
+impl Unfetched {
+    /// What a failed request was.
+    pub(super) fn of(error: &reqwest::Error) -> Self {
+        let mut cause = error.source();
+        while let Some(inner) = cause {
+            if inner.is::<PrivateAddress>() {
+                return Self::Private;
+            }
+            cause = inner.source();
+        }
+        if error.is_timeout() { Self::TimedOut } else { Self::Failed }
+    }
+
+    /// Its tag, its status, and the sentence for people: which says nothing of what lies inside.
+    pub(crate) fn row(&self) -> (Cow<'static, str>, u16, Cow<'static, str>) {
+        let (tag, status, message) = match self {
+            Self::NotFound => ("CRAWL_NOT_FOUND", 404, "no document with this name was sent, here or before"),
+            Self::NoAddress => {
+                ("UNSUPPORTED_URL", 400, "only addresses that begin with http:// or https:// are fetched")
+            }
+            Self::Private => ("SOURCE_NOT_AVAILABLE", 403, "the address is not public"),
+            Self::Status(404 | 410) => ("CRAWL_NOT_FOUND", 404, "its server does not have it"),
+            Self::Status(status) => {
+                let message = format!("its server answered {status}");
+                return (format!("CRAWL_HTTP_{status}").into(), *status, message.into());
+            }
+            Self::TimedOut => ("CRAWL_TIMEOUT", 504, "it did not come in time"),
+            Self::TooManyRedirects(most) => {
+                let message = format!("it was redirected more than {most} times");
+                return ("CRAWL_UNKNOWN_ERROR".into(), 500, message.into());
+            }
+            Self::TooLarge(most) => {
+                let message = format!("it has more than {most} bytes");
+                return ("CRAWL_UNKNOWN_ERROR".into(), 500, message.into());
+            }
+            Self::NoText(kind) => {
+                let message = format!("it is {kind:?}; HTML, Markdown and plain text are read");
+                return ("UNSUPPORTED_URL".into(), 415, message.into());
+            }
+            Self::NoMemory => ("CRAWL_UNKNOWN_ERROR", 503, "too much is being fetched; try again"),
+            Self::Failed => ("CRAWL_UNKNOWN_ERROR", 500, "its server could not be reached, or broke off"),
+        };
+        (tag.into(), status, message.into())
+    }
+}

@@ -1,0 +1,283 @@
+//! `POST /contents`: what is wanted of pages that the client names.
+//!
+//! Where pages have to be fetched, the work has two turns, one before and one behind that; nobody's turn is held while it waits.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use futures_util::future::join_all;
+use pullquote_core::engine::Work;
+use pullquote_core::formats::Format;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::answer::{Answer, Cost, Found, Status, milliseconds_since};
+use super::asked::{Wanted, Warning};
+use super::id_of;
+use super::passages::{self, Page};
+use crate::admission::{Admitted, Input, Reply};
+use crate::app::App;
+use crate::body;
+use crate::documents::{check_count, check_lengths};
+use crate::failure::{Cause, Failure};
+use crate::fetch::{Fetched, Unfetched};
+use crate::store::Stored;
+
+/// How many pages a request may name.
+const MOST_PAGES: usize = 100;
+
+/// The longest name of a page, in characters.
+const LONGEST_NAME: usize = 2048;
+
+/// What a client sends; options stand beside it.
+#[derive(Deserialize)]
+#[serde(expecting = "an object with ids or urls")]
+struct Asked {
+    #[serde(default)]
+    ids: Option<Vec<String>>,
+    #[serde(default)]
+    urls: Option<Vec<String>>,
+    #[serde(default)]
+    documents: Option<Vec<Sent>>,
+    #[serde(flatten)]
+    options: Map<String, Value>,
+}
+
+/// A page that the request itself sends.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object with a text, an id or a url, and perhaps a title")]
+struct Sent {
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default)]
+    url: Option<String>,
+    #[serde(default)]
+    title: Option<String>,
+    text: String,
+}
+
+/// A request on its way.
+struct Plan {
+    wanted: Wanted,
+    warnings: Vec<Warning>,
+    sent: Vec<Sent>,
+    pages: Vec<Named>,
+}
+
+/// A page that the client names.
+struct Named {
+    name: String,
+    content: Content,
+}
+
+enum Content {
+    /// Which of the documents of the request it is.
+    Sent(usize),
+    Stored(Arc<Stored>),
+    ToFetch,
+    Fetched(Fetched),
+    /// Fetched and in Unicode.
+    Read(String, Format),
+    None(Unfetched),
+}
+
+/// What a first turn comes to.
+enum Step {
+    Answered(Reply),
+    Fetch(Plan),
+}
+
+pub(super) async fn contents(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    let (id, began) = (id_of(&request), Instant::now());
+    let mut admitted = Admitted::new(&app, request).await?;
+    let step = admitted.turn({
+        let id = id.clone();
+        move |app, input| {
+            let mut plan = Plan::read(app, input)?;
+            let is_whole = !plan.pages.iter().any(|page| matches!(page.content, Content::ToFetch));
+            Ok(if is_whole { Step::Answered(plan.answer(app, input, &id, began)?) } else { Step::Fetch(plan) })
+        }
+    });
+    let reply = match step.await? {
+        Step::Answered(reply) => reply,
+        Step::Fetch(mut plan) => {
+            plan.fetch(&app, admitted.deadline).await;
+            admitted.turn(move |app, input| plan.answer(app, input, &id, began)).await?
+        }
+    };
+    Ok(admitted.respond(reply))
+}
+
+impl Plan {
+    fn read(app: &App, input: &Input) -> Result<Self, Failure> {
+        let asked: Asked = body::parse(&input.headers, &input.body)?;
+        let refused = |field: &str, message: &str| Err(Failure::of_field(Cause::Unprocessable, field, message));
+        if asked.options.get("contents").is_some_and(|contents| !contents.is_null()) {
+            return refused("contents", "only /search has options under contents; here they stand beside urls");
+        }
+        let wanted = Wanted::read(asked.options, "")?;
+        let sent = asked.documents.unwrap_or_default();
+        if !sent.is_empty() {
+            check_count(sent.len(), "documents", app.settings.max_documents)?;
+        }
+        check_lengths(sent.iter().map(|document| document.text.as_str()), "documents", &app.settings)?;
+        if sent.iter().any(|document| document.name().is_none_or(|name| name.trim().is_empty())) {
+            return refused("documents", "a document needs an id or a url");
+        }
+        let (names, of_urls) = match (asked.ids, asked.urls) {
+            (Some(_), Some(_)) => return refused("ids", "ids or urls may be there, and not both"),
+            (Some(ids), None) => (ids, false),
+            (None, Some(urls)) => (urls, true),
+            (None, None) if sent.is_empty() => return refused("urls", "ids or urls must be there, or documents"),
+            (None, None) => {
+                let all = sent.iter().enumerate().filter_map(|(index, document)| {
+                    Some(Named { name: document.name()?.to_owned(), content: Content::Sent(index) })
+                });
+                return Ok(Self { warnings: wanted.warnings(""), pages: all.collect(), wanted, sent });
+            }
+        };
+        check_names(&names, if of_urls { "urls" } else { "ids" })?;
+        let known = by_name(&sent);
+        let resolve = |name: String| {
+            let content = match known.get(name.as_str()) {
+                Some(index) => Content::Sent(*index),
+                None => content(app, &name, of_urls)?,
+            };
+            Ok(Named { name, content })
+        };
+        let pages = names.into_iter().map(resolve).collect::<Result<_, Failure>>()?;
+        Ok(Self { warnings: wanted.warnings(""), wanted, sent, pages })
+    }
+
+    /// Fetches what is missing, all of it at once.
+    async fn fetch(&mut self, app: &App, deadline: Instant) {
+        let Some(fetcher) = &app.fetcher else { return };
+        let now = Instant::now();
+        // Half of what is left is for reading the pages.
+        let patience = fetcher.timeout().min(deadline.saturating_duration_since(now) / 2);
+        let missing = self.pages.iter_mut().filter(|page| matches!(page.content, Content::ToFetch));
+        join_all(missing.map(async |page: &mut Named| {
+            page.content = match fetcher.fetch(app, &page.name, (now + patience).into()).await {
+                Ok(page) => Content::Fetched(page),
+                Err(unfetched) => Content::None(unfetched),
+            };
+        }))
+        .await;
+    }
+
+    fn answer(&mut self, app: &App, input: &Input, id: &str, began: Instant) -> Result<Reply, Failure> {
+        let Self { wanted, warnings, sent, pages: named } = self;
+        for page in &mut *named {
+            page.content.read(app.settings.max_document_bytes);
+        }
+        let (sent, named): (&[Sent], &[Named]) = (sent, named);
+        let pages: Vec<Page> = named.iter().filter_map(|named| named.page(sent)).collect();
+        let (mut found, work) = match wanted.highlights() {
+            Some(asked) => {
+                let (found, work) = passages::find(app, input, &pages, &asked, None)?;
+                (found.into_iter().map(Some).collect(), work)
+            }
+            None => (Vec::new(), Work::default()),
+        };
+        found.resize_with(pages.len(), || None);
+        let urls = named.iter().filter_map(|named| named.url(sent));
+        let results = pages.iter().zip(urls).zip(found);
+        let answer = Answer {
+            request_id: id,
+            results: results.map(|((page, url), found)| Found::new(page, url, found, None, wanted)).collect(),
+            statuses: Some(named.iter().map(Named::status).collect()),
+            warnings: std::mem::take(warnings),
+            cost_dollars: Cost::default(),
+            search_time: milliseconds_since(began),
+        };
+        Reply::json(&answer, work)
+    }
+}
+
+impl Sent {
+    fn name(&self) -> Option<&str> {
+        self.id.as_deref().or(self.url.as_deref())
+    }
+}
+
+impl Named {
+    /// The page, where it could be had.
+    fn page<'call>(&'call self, sent: &'call [Sent]) -> Option<Page<'call>> {
+        let page = |title, text, format| Some(Page::new(&self.name, title, text, format));
+        match &self.content {
+            Content::Sent(index) => page(sent[*index].title.as_deref(), &sent[*index].text, Format::Text),
+            Content::Stored(stored) => page(stored.title.as_deref(), &stored.text, Format::Text),
+            Content::Read(source, format) => page(None, source, *format),
+            Content::ToFetch | Content::Fetched(_) | Content::None(_) => None,
+        }
+    }
+
+    /// Where the page stands, where it could be had: under its name, unless it was sent with another address.
+    fn url<'call>(&'call self, sent: &'call [Sent]) -> Option<&'call str> {
+        match &self.content {
+            Content::Sent(index) => Some(sent[*index].url.as_deref().unwrap_or(&self.name)),
+            Content::Stored(_) | Content::Read(..) => Some(&self.name),
+            Content::ToFetch | Content::Fetched(_) | Content::None(_) => None,
+        }
+    }
+
+    fn status(&self) -> Status<'_> {
+        match &self.content {
+            Content::Sent(_) | Content::Stored(_) => Status::success(&self.name, "cached"),
+            Content::Read(..) => Status::success(&self.name, "crawled"),
+            Content::None(unfetched) => Status::error(&self.name, unfetched),
+            Content::ToFetch | Content::Fetched(_) => Status::error(&self.name, &Unfetched::Failed),
+        }
+    }
+}
+
+impl Content {
+    /// Brings what was fetched into Unicode; that may make it too long.
+    fn read(&mut self, most: usize) {
+        if let Self::Fetched(fetched) = self {
+            let (text, format) = fetched.read();
+            *self = if text.len() > most { Self::None(Unfetched::TooLarge(most)) } else { Self::Read(text, format) };
+        }
+    }
+}
+
+/// What there is under a name that the request itself does not explain.
+fn content(app: &App, name: &str, is_url: bool) -> Result<Content, Failure> {
+    if let Some(stored) = app.store.get(name)? {
+        return Ok(Content::Stored(stored));
+    }
+    let is_web = ["http://", "https://"]
+        .into_iter()
+        .any(|scheme| name.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)));
+    Ok(match (is_web, &app.fetcher) {
+        (true, Some(_)) => Content::ToFetch,
+        (false, _) if is_url => Content::None(Unfetched::NoAddress),
+        _ => Content::None(Unfetched::NotFound),
+    })
+}
+
+/// The documents of a request by their ids and by their addresses; the first of equals counts.
+fn by_name(sent: &[Sent]) -> HashMap<&str, usize> {
+    let mut names = HashMap::new();
+    for (index, document) in sent.iter().enumerate() {
+        for name in [&document.id, &document.url].into_iter().flatten() {
+            names.entry(name.as_str()).or_insert(index);
+        }
+    }
+    names
+}
+
+fn check_names(names: &[String], field: &str) -> Result<(), Failure> {
+    check_count(names.len(), field, MOST_PAGES)?;
+    match names.iter().position(|name| name.trim().is_empty() || name.chars().count() > LONGEST_NAME) {
+        None => Ok(()),
+        Some(index) => Err(Failure::of_field(
+            Cause::Unprocessable,
+            format!("{field}[{index}]"),
+            format!("it must have 1 to {LONGEST_NAME} characters"),
+        )),
+    }
+}

@@ -1,0 +1,106 @@
+//! The passages of pages, as `/contents` and `/search` ask for them.
+
+use std::borrow::Cow;
+
+use pullquote_core::engine::{self, Pairing, Work};
+use pullquote_core::formats::{Document, Format};
+use serde::Serialize;
+
+use super::asked::HighlightOptions;
+use crate::admission::Input;
+use crate::app::App;
+use crate::failure::Failure;
+use crate::offsets::Places;
+
+/// How much of a page without a title says what it is about, in characters.
+const BEGINNING: usize = 300;
+
+/// A page that passages are looked for in.
+pub(super) struct Page<'call> {
+    /// What the client calls it.
+    pub(super) name: &'call str,
+    /// The one that came with it.
+    pub(super) title: Option<&'call str>,
+    pub(super) source: &'call str,
+    /// What that says in words; offsets count in its text.
+    pub(super) document: Document<'call>,
+}
+
+/// The passages of a page, the best first.
+#[derive(Debug, Default)]
+pub(super) struct Passages {
+    pub(super) texts: Vec<String>,
+    pub(super) spans: Vec<Span>,
+}
+
+/// Where a passage stands in the text of its page, in code points.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Span {
+    start: usize,
+    end: usize,
+    pub(super) score: f32,
+}
+
+impl<'call> Page<'call> {
+    pub(super) fn new(name: &'call str, title: Option<&'call str>, source: &'call str, format: Format) -> Self {
+        Self { name, title, source, document: Document::read(source, format) }
+    }
+
+    /// The title that came with it, or else its own.
+    pub(super) fn title(&self) -> Option<&str> {
+        self.title.or_else(|| self.document.title()).filter(|title| !title.trim().is_empty())
+    }
+
+    /// What it is asked where nobody asks anything: what it says it is about, by its title or else by its beginning.
+    fn own_query(&self) -> Cow<'_, str> {
+        let beginning = || {
+            let text = self.document.text().trim_start();
+            let end = text.char_indices().nth(BEGINNING).map_or(text.len(), |(byte, _)| byte);
+            Some(&text[..end]).filter(|beginning| !beginning.is_empty())
+        };
+        // A page without a text has no passages, whatever it is asked; but no query may be empty.
+        self.title().or_else(beginning).unwrap_or("?").into()
+    }
+}
+
+/// The passages of each page, and what finding them took.
+pub(super) fn find(
+    app: &App,
+    input: &Input,
+    pages: &[Page],
+    asked: &HighlightOptions,
+    query: Option<&str>,
+) -> Result<(Vec<Passages>, Work), Failure> {
+    if pages.is_empty() {
+        return Ok((Vec::new(), Work::default()));
+    }
+    let query = asked.query.as_deref().or(query);
+    let own: Vec<Cow<str>> = if query.is_some() { Vec::new() } else { pages.iter().map(Page::own_query).collect() };
+    let (queries, pairing): (Vec<&str>, Pairing) = match query {
+        Some(query) => (vec![query], Pairing::All),
+        None => (own.iter().map(AsRef::as_ref).collect(), Pairing::Each),
+    };
+    let sources: Vec<&str> = pages.iter().map(|page| page.source).collect();
+    let formats: Vec<Format> = pages.iter().map(|page| page.document.format()).collect();
+    let titles: Vec<Option<&str>> = pages.iter().map(|page| page.title).collect();
+    let request = engine::Request { queries: &queries, pages: &sources, formats: &formats, titles: &titles, pairing };
+    let options = asked.options(pages.len(), query.is_some());
+    let answers = app.engine.highlights(&request, &options.question()?, &input.call(None))?;
+    let place = |value: i64| usize::try_from(value).unwrap_or_default();
+    let mut first = 0;
+    let found = pages.iter().zip(&answers.ends).map(|(page, end)| {
+        let rows = first..place(*end);
+        first = rows.end;
+        let spans: Vec<Span> = rows
+            .map(|row| Span {
+                start: place(answers.spans[2 * row]),
+                end: place(answers.spans[2 * row + 1]),
+                score: answers.scores[row],
+            })
+            .collect();
+        let places = Places::of(page.document.text(), spans.iter().flat_map(|span| [span.start, span.end]).collect());
+        let texts = spans.iter().map(|span| places.between(span.start, span.end).to_owned()).collect();
+        Passages { texts, spans }
+    });
+    Ok((found.collect(), answers.work))
+}

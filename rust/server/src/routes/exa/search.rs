@@ -1,0 +1,155 @@
+//! `POST /search`: pages that answer a query, and what is wanted of them.
+//!
+//! Without an upstream, the pages are all that is stored, ranked by the best passage that each has for the query. That ranking
+//! reads every page, so it is bounded as the documents of any request are (`--max-documents`), and what it read is kept as
+//! always. What is wanted of the best ones is then found as `/contents` does it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use pullquote_core::engine::Work;
+use pullquote_core::formats::Format;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::answer::{Answer, Cost, Found, milliseconds_since};
+use super::asked::{HighlightOptions, Wanted, warnings};
+use super::passages::{self, Page, Passages};
+use super::{id_of, upstream};
+use crate::admission::{Input, Reply, compute};
+use crate::app::App;
+use crate::body;
+use crate::failure::{Cause, Failure};
+use crate::store::Stored;
+
+/// Where the options for pages stand.
+const PLACE: &str = "contents.";
+
+/// How many results there are where nobody says how many.
+const DEFAULT_RESULTS: i64 = 10;
+
+/// How many there may be.
+const MOST_RESULTS: usize = 100;
+
+/// Options of a search that change nothing in what is found here.
+const QUIET: [&str; 4] = ["moderation", "type", "useAutoprompt", "stream"];
+
+/// What a client sends.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", expecting = "an object with a query")]
+struct Asked {
+    query: String,
+    #[serde(default)]
+    num_results: Option<i64>,
+    #[serde(default)]
+    contents: Option<Map<String, Value>>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+/// A search that was read and checked.
+pub(super) struct Search {
+    pub(super) query: String,
+    num_results: usize,
+    pub(super) wanted: Wanted,
+    rest: Map<String, Value>,
+}
+
+pub(super) async fn search(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    if app.upstream.is_some() {
+        return upstream::search(&app, request).await;
+    }
+    let (id, began) = (id_of(&request), Instant::now());
+    compute(&app, request, move |app, input| answer(app, input, &id, began)).await
+}
+
+impl Search {
+    pub(super) fn read(input: &Input) -> Result<Self, Failure> {
+        let Asked { query, num_results, contents, rest } = body::parse(&input.headers, &input.body)?;
+        let refused = |field: &str, message: String| Err(Failure::of_field(Cause::Unprocessable, field, message));
+        if query.trim().is_empty() {
+            return refused("query", "the query is empty; it needs at least one character".to_owned());
+        }
+        for name in ["highlights", "text", "summary"] {
+            if rest.get(name).is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false))) {
+                return refused(name, "only /contents has it here; put it under contents".to_owned());
+            }
+        }
+        let asked = num_results.unwrap_or(DEFAULT_RESULTS);
+        let num_results = usize::try_from(asked).unwrap_or_default();
+        if !(1..=MOST_RESULTS).contains(&num_results) {
+            return refused("numResults", format!("it must be from 1 to {MOST_RESULTS}, not {asked}"));
+        }
+        let wanted = Wanted::read(contents.unwrap_or_default(), PLACE)?;
+        Ok(Self { query, num_results, wanted, rest })
+    }
+}
+
+fn answer(app: &App, input: &Input, id: &str, began: Instant) -> Result<Reply, Failure> {
+    let search = Search::read(input)?;
+    let (stored, most) = (app.store.size().documents, app.settings.max_documents);
+    if stored > most {
+        let message = format!(
+            "{stored} documents are stored, and a request may be about {most}; ask for some of them by /contents"
+        );
+        return Err(Failure::new(Cause::Unprocessable, message));
+    }
+    // Documents in a file become copies of them.
+    let _memory = app.admission.memory(app.store.bytes_to_read())?;
+    let all = app.store.all()?;
+    let pages: Vec<Page> = all.iter().map(|(id, stored)| page(id, stored)).collect();
+    let (ranked, mut work) = ranked(app, input, pages, &search)?;
+    let (pages, scores): (Vec<Page>, Vec<f32>) = ranked.into_iter().unzip();
+    let mut found: Vec<Option<Passages>> = Vec::new();
+    if let Some(asked) = search.wanted.highlights() {
+        let (passages, more) = passages::find(app, input, &pages, &asked, Some(&search.query))?;
+        found.extend(passages.into_iter().map(Some));
+        add(&mut work, &more);
+    }
+    found.resize_with(pages.len(), || None);
+    let mut warned = warnings(&search.rest, "", &QUIET);
+    warned.extend(search.wanted.warnings(PLACE));
+    let results = pages.iter().zip(scores).zip(found);
+    let answer = Answer {
+        request_id: id,
+        results: results
+            .map(|((page, score), found)| Found::new(page, page.name, found, Some(score), &search.wanted))
+            .collect(),
+        statuses: None,
+        warnings: warned,
+        cost_dollars: Cost::default(),
+        search_time: milliseconds_since(began),
+    };
+    Reply::json(&answer, work)
+}
+
+fn page<'call>(id: &'call str, stored: &'call Stored) -> Page<'call> {
+    Page::new(id, stored.title.as_deref(), &stored.text, Format::Text)
+}
+
+/// The best pages, each with the score of its best passage; of equals the one whose id comes first.
+fn ranked<'call>(
+    app: &App,
+    input: &Input,
+    pages: Vec<Page<'call>>,
+    search: &Search,
+) -> Result<(Vec<(Page<'call>, f32)>, Work), Failure> {
+    let best = HighlightOptions::one();
+    let (found, work) = passages::find(app, input, &pages, &best, Some(&search.query))?;
+    let score = |passages: &Passages| passages.spans.first().map(|span| span.score);
+    let mut ranked: Vec<(Page, f32)> =
+        pages.into_iter().zip(&found).filter_map(|(page, found)| Some((page, score(found)?))).collect();
+    ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
+    ranked.truncate(search.num_results);
+    Ok((ranked, work))
+}
+
+fn add(work: &mut Work, more: &Work) {
+    work.pieces += more.pieces;
+    work.compared += more.compared;
+    work.encoded += more.encoded;
+    work.tokens += more.tokens;
+    work.truncated += more.truncated;
+}

@@ -1,0 +1,120 @@
+//! `POST /search` where another server searches: it finds the pages and their texts, the highlights are made here.
+//!
+//! Everything that the client asked for goes on as it is, but for the highlights; the text of each page is asked for whole,
+//! whether the client wants it or not, and taken out again where it does not. What the upstream answers comes back as it is,
+//! errors too, and so does an answer to a search without highlights.
+
+use std::sync::Arc;
+
+use axum::extract::Request;
+use axum::response::Response;
+use pullquote_core::engine::Work;
+use pullquote_core::formats::Format;
+use serde_json::{Map, Value, json};
+
+use super::answer::cut;
+use super::asked::HighlightOptions;
+use super::passages::{self, Page, Passages};
+use super::search::Search;
+use crate::admission::{Admitted, Input, Reply};
+use crate::app::App;
+use crate::body;
+use crate::failure::{Cause, Failure};
+use crate::upstream::Answered;
+
+/// A search that the upstream is asked.
+struct Forwarded {
+    search: Search,
+    /// None where it has nothing to do with us.
+    highlights: Option<HighlightOptions>,
+    body: Vec<u8>,
+}
+
+pub(super) async fn search(app: &Arc<App>, request: Request) -> Result<Response, Failure> {
+    let Some(upstream) = &app.upstream else {
+        return Err(Failure::new(Cause::Upstream, "there is no upstream"));
+    };
+    let mut admitted = Admitted::new(app, request).await?;
+    let mut forwarded = admitted.turn(|_, input| Forwarded::read(input)).await?;
+    let body = std::mem::take(&mut forwarded.body);
+    let answered = upstream.search(app, &admitted.headers, body, admitted.deadline.into()).await?;
+    let reply = admitted.turn(move |app, input| forwarded.answer(app, input, &answered)).await?;
+    Ok(admitted.respond(reply))
+}
+
+impl Forwarded {
+    fn read(input: &Input) -> Result<Self, Failure> {
+        let search = Search::read(input)?;
+        let highlights = search.wanted.highlights();
+        let mut asked: Map<String, Value> = body::parse(&input.headers, &input.body)?;
+        if highlights.is_some()
+            && let Some(Value::Object(contents)) = asked.get_mut("contents")
+        {
+            contents.remove("highlights");
+            match contents.get_mut("text") {
+                Some(Value::Object(text)) => {
+                    text.remove("maxCharacters");
+                }
+                _ => {
+                    contents.insert("text".to_owned(), json!(true));
+                }
+            }
+        }
+        let body = serde_json::to_vec(&asked).map_err(|error| body::unfit(&error))?;
+        Ok(Self { search, highlights, body })
+    }
+
+    fn answer(&self, app: &App, input: &Input, answered: &Answered) -> Result<Reply, Failure> {
+        let Some(asked) = self.highlights.as_ref().filter(|_| answered.status.is_success()) else {
+            return Ok(Reply {
+                status: answered.status,
+                body: answered.body.clone().into(),
+                ..Reply::json(&(), Work::default())?
+            });
+        };
+        let strange = || Failure::new(Cause::Upstream, "the upstream answered something else than results");
+        let mut answer: Map<String, Value> = serde_json::from_slice(&answered.body).map_err(|_| strange())?;
+        let Some(Value::Array(results)) = answer.get_mut("results") else { return Err(strange()) };
+        let pages: Vec<Page> = results.iter().map(page).collect();
+        let (found, work) = passages::find(app, input, &pages, asked, Some(&self.search.query))?;
+        drop(pages);
+        for (result, passages) in results.iter_mut().zip(found) {
+            let Value::Object(result) = result else { return Err(strange()) };
+            self.put(result, &passages);
+        }
+        let warnings = asked.warnings("contents.");
+        if !warnings.is_empty() {
+            let all = answer.entry("warnings").or_insert_with(|| json!([]));
+            if let Value::Array(all) = all {
+                all.extend(warnings.iter().map(|warning| json!(warning)));
+            }
+        }
+        Reply::json(&answer, work)
+    }
+
+    /// Puts a page's highlights into its result, and takes the text out that only we wanted.
+    fn put(&self, result: &mut Map<String, Value>, passages: &Passages) {
+        let scores: Vec<f32> = passages.spans.iter().map(|span| span.score).collect();
+        result.insert("highlights".to_owned(), json!(passages.texts));
+        result.insert("highlightScores".to_owned(), json!(scores));
+        let extras = result.entry("extras").or_insert(Value::Null);
+        if !extras.is_object() {
+            *extras = json!({});
+        }
+        extras["highlightSpans"] = json!(passages.spans);
+        let Some(options) = self.search.wanted.text() else {
+            result.remove("text");
+            return;
+        };
+        if let Some(Value::String(text)) = result.get_mut("text") {
+            let wanted = cut(text, &options).len();
+            text.truncate(wanted);
+        }
+    }
+}
+
+/// A result's page; one without a text has no highlights.
+fn page(result: &Value) -> Page<'_> {
+    let text = |name: &str| result.get(name).and_then(Value::as_str);
+    Page::new(text("url").unwrap_or_default(), text("title"), text("text").unwrap_or_default(), Format::Text)
+}
