@@ -30,7 +30,7 @@ pub(crate) const EXPOSED: [HeaderName; 5] = [REQUEST_ID, QUEUE_TIME, INFERENCE_T
 const LONGEST_ID: usize = 128;
 
 /// Paths that need no key, unless everything does.
-const OPEN: [&str; 4] = ["/live", "/health", "/metrics", "/docs"];
+const OPEN: [&str; 8] = ["/live", "/health", "/metrics", "/docs", "/", "/page.css", "/page.js", "/page.svg"];
 
 /// The name of a request, in its headers and in the log.
 #[derive(Clone, Debug)]

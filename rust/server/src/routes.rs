@@ -4,6 +4,7 @@ mod documents;
 mod health;
 mod highlights;
 mod openai;
+mod page;
 mod rerank;
 mod tei;
 
@@ -30,6 +31,7 @@ pub(crate) fn router(app: &Arc<App>) -> Result<Router> {
         .merge(health::routes())
         .merge(highlights::routes())
         .merge(openai::routes())
+        .merge(page::routes())
         .merge(rerank::routes())
         .merge(tei::routes())
         .fallback(async || Failure::new(Cause::NotFound, "there is no such route"))
