@@ -17,13 +17,13 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 TORCH_LIB = $(shell "$(BIN)/python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0] + "/lib")')
 
 CORE_SOURCES := Cargo.toml Cargo.lock $(shell find rust/core -name '*.rs' -o -name '*.toml' -o -name '*.txt')
-NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/python rust/server python -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi')
+NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/python rust/server python -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -path '*/page/*')
 TORCH_SOURCES := $(CORE_SOURCES) $(shell find rust/torch -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi')
 
-.PHONY: help setup demo test lint format bench wheel audit clean
+.PHONY: help setup demo test browser-test lint format bench wheel audit clean
 
 help: ## Show this
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: .make/pullquote .make/pullquote-torch ## Set up .venv with both wheels and the development tools
 
@@ -34,6 +34,13 @@ test: setup .make/exa-js ## Run every test
 	cargo test --release -p pullquote-core -p pullquote-server -p xtask
 	LD_LIBRARY_PATH="$(TORCH_LIB)" cargo test --release -p pullquote-torch --no-default-features
 	$(BIN)/python -m pytest
+
+browser-test: setup ## Run the tests of the server's page; installs Debian's chromium where there is none
+	@command -v chromium >/dev/null || { \
+		root=$$( [ "$$(id -u)" = 0 ] || echo sudo ); \
+		{ command -v apt-get && command -v $${root:-sh}; } >/dev/null && $$root apt-get update && $$root apt-get install --yes chromium || \
+		{ echo "the page's tests need chromium on PATH, and it could not be installed (apt-get install chromium, as root)" >&2; exit 1; }; }
+	$(BIN)/python -m pytest tests/python/test_page*.py
 
 lint: setup ## Check style, types, generated files and stubs
 	cargo fmt --all --check

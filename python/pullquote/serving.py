@@ -78,7 +78,7 @@ SETTINGS = {
     "who may ask": [
         Setting("api-key", [], "a key that may; may be repeated; without any, everybody may", metavar="KEY"),
         Setting("api-keys-file", None, "a file of keys, one a line, read again when it changes", metavar="PATH"),
-        Setting("protect-all", False, "ask for a key at /live, /health, /metrics, /docs and /openapi.json too"),
+        Setting("protect-all", False, "ask for a key at /, /live, /health, /metrics, /docs and /openapi.json too"),
         Setting("cors-origin", [], "an origin whose pages may ask, or *; may be repeated", metavar="ORIGIN"),
         Setting(
             "allowed-host",

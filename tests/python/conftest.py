@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
 
 import pullquote
 from serving import Serving, serving
+from visiting import CHROMIUM
 
 PAGES = Path(__file__).parents[2] / "demo" / "pages"
 
@@ -34,3 +36,27 @@ def server() -> Iterator[Serving]:
     """A server of the embedded model in float32, at its default settings."""
     with serving("--dtype", "float32") as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Only as long as a module: while it runs, no other test can have an event loop."""
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=CHROMIUM)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A fresh visitor, whose browser complains of nothing: no error, no breach of the policy, no request elsewhere."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
+    page.on("request", lambda request: complaints.append(request.url) if "//127.0.0.1:" not in request.url else None)
+    yield page
+    context.close()
+    # Statuses of failure are what some tests are about.
+    assert [said for said in complaints if "Failed to load resource" not in said] == []

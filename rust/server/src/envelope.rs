@@ -32,7 +32,8 @@ pub(crate) const EXPOSED: [HeaderName; 6] =
 const LONGEST_ID: usize = 128;
 
 /// Paths that need no key, unless everything does.
-pub(crate) const OPEN: [&str; 5] = ["/live", "/health", "/metrics", "/docs", "/openapi.json"];
+pub(crate) const OPEN: [&str; 9] =
+    ["/live", "/health", "/metrics", "/docs", "/openapi.json", "/", "/page.css", "/page.js", "/page.svg"];
 
 /// The name of a request, in its headers and in the log.
 #[derive(Clone, Debug)]

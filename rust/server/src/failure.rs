@@ -54,7 +54,7 @@ pub(crate) struct Row {
 
 impl Cause {
     /// Those that only HTTP has.
-    const OWN: [Self; 12] = [
+    const OWN: [Self; 13] = [
         Self::Malformed,
         Self::Unprocessable,
         Self::NotFound,
@@ -67,6 +67,7 @@ impl Cause {
         Self::StoreFull,
         Self::Unhealthy,
         Self::ShuttingDown,
+        Self::Upstream,
     ];
 
     /// Every cause, in the order of the two tables.

@@ -6,6 +6,7 @@ mod exa;
 mod health;
 mod highlights;
 mod openai;
+mod page;
 mod rerank;
 mod tei;
 
@@ -36,6 +37,7 @@ pub(crate) fn families() -> Router<Arc<App>> {
         .merge(health::routes())
         .merge(highlights::routes())
         .merge(openai::routes())
+        .merge(page::routes())
         .merge(rerank::routes())
         .merge(tei::routes())
 }

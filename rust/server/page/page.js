@@ -1,0 +1,376 @@
+// The page at /: asks `POST /highlights` at every change, and marks what comes back in the page's own text.
+//
+// What was typed lives in the form's fields and nowhere else, so no failure can lose it. At most one request is in flight: a change
+// aborts it, and what it would still answer is never shown. Texts become text nodes only; the Content-Security-Policy of the
+// server (trusted types) lets nothing else into the document.
+
+const byId = (id) => document.getElementById(id);
+const question = byId("question");
+const source = byId("source");
+const format = byId("format");
+const reader = byId("reader");
+const list = byId("passages");
+const key = byId("key");
+const wide = matchMedia("(min-width: 52.01rem)"); // the page stands beside the question, as in page.css
+
+const PAUSE = 150; // milliseconds without a change, then it is asked
+const LONGEST_FILE = 64 * 1024 * 1024; // bytes; what a browser can hold, not what the server takes
+const NO_BUDGET = byId("budget").max; // the slider's end
+const FORMATS = { html: "html", htm: "html", md: "markdown", markdown: "markdown", txt: "text", text: "text" };
+
+const SETTINGS = {
+  length: (value) => `about ${plural(value, "sentence")}`,
+  count: (value) => plural(value, "passage"),
+  budget: (value) => (value === Number(NO_BUDGET) ? "no limit" : plural(value, "character")),
+};
+
+const FAILURES = {
+  400: "The server cannot read this.",
+  401: "This server answers only those who have a key.",
+  408: "The page took too long to reach the server.",
+  413: "This page is larger than the server takes.",
+  422: "The server does not take this.",
+  429: "The server has too much to do just now.",
+  503: "The server cannot answer just now.",
+  504: "The answer took longer than the server allows.",
+};
+
+let request = new AbortController(); // what is in flight, or was
+let timer = 0; // until the next one
+let marks = []; // the passages in the page, the best first
+let current = -1; // which of them was gone to last
+let goesToBest = false; // whether Enter waits for the answer
+let read = {}; // the page of the last answer, and its text: of HTML that is another
+let name = "Sample page";
+let before = null; // the page that another one took the place of
+
+// Asking
+
+function changed(pause = PAUSE) {
+  request.abort();
+  goesToBest = false;
+  clearTimeout(timer);
+  timer = setTimeout(ask, pause);
+  waits(question.value.trim() !== "" && source.value.trim() !== "");
+}
+
+async function ask() {
+  clearTimeout(timer);
+  request.abort();
+  const { signal } = (request = new AbortController());
+  const body = wanted();
+  byId("request").textContent = described(body);
+  if (!body.query.trim() || !body.documents[0].trim()) {
+    waits(false);
+    byId("failure").hidden = true;
+    show(knownText(), [], source.value.trim() ? "Ask a question." : "Paste a page, or drop a file.");
+    return;
+  }
+  waits(true);
+  const outcome = await answer(body, signal);
+  if (signal.aborted) return;
+  waits(false);
+  if (outcome.failure) return fail(outcome.failure);
+  read = { source: source.value, format: format.value, text: outcome.page.text };
+  succeed(outcome);
+}
+
+function wanted() {
+  const budget = byId("budget").value;
+  return {
+    query: question.value.toWellFormed(),
+    documents: [source.value.toWellFormed()],
+    format: format.value,
+    highlight_length: Number(byId("length").value),
+    top_k: Number(byId("count").value),
+    ...(budget === NO_BUDGET ? {} : { max_chars: Number(budget) }),
+    offsets: "utf16",
+    return_texts: true,
+  };
+}
+
+/** What the server says, or why it says nothing; where the signal aborts, neither counts. */
+async function answer(body, signal) {
+  const headers = { "content-type": "application/json" };
+  if (/[^ -~]/.test(key.value)) return { failure: { status: 401, words: FAILURES[401] } }; // no header can carry it
+  if (key.value) headers.authorization = `Bearer ${key.value.trim()}`;
+  try {
+    const response = await fetch("highlights", { method: "POST", headers, body: JSON.stringify(body), signal });
+    const said = await response.json().catch(() => ({}));
+    if (response.ok) return { page: said.results[0], usage: said.usage, took: response.headers.get("x-total-time") };
+    const { message = response.statusText, field, retryable = false } = said.error ?? {};
+    const words = FAILURES[response.status] ?? `The server failed, with status ${response.status}.`;
+    return { failure: { status: response.status, words, detail: field ? `${field}: ${message}` : message, retryable } };
+  } catch {
+    const words = "The server does not answer.";
+    return { failure: { status: 0, words, detail: "It may have been stopped. What you typed is still here.", retryable: true } };
+  }
+}
+
+function succeed({ page, usage, took }) {
+  byId("failure").hidden = byId("key-form").hidden = true;
+  const found = page.highlights.length ? plural(page.highlights.length, "passage") : "No passage";
+  show(page.text, page.highlights, `${found} in ${duration(Number(took))}`);
+  byId("work").textContent = `${number(usage.compared)} of ${plural(usage.pieces, "window")} compared, ${number(usage.encoded)} encoded`;
+  if (goesToBest) go(0);
+  else if (wide.matches && reader.checkVisibility()) marks[0]?.scrollIntoView({ block: "nearest" });
+  goesToBest = false;
+}
+
+function fail({ status, words, detail, retryable }) {
+  show(knownText(), [], "");
+  byId("failure-words").textContent = words;
+  byId("failure-detail").textContent = status !== 401 ? detail : key.value ? "It does not know the one below." : "";
+  byId("again").hidden = !retryable;
+  byId("failure").hidden = false;
+  byId("key-form").hidden = status !== 401;
+  if (status === 401 && document.activeElement === document.body) key.focus();
+}
+
+// Showing
+
+function knownText() {
+  return read.source === source.value && read.format === format.value ? read.text : source.value;
+}
+
+/** Shows a text with its passages marked, and the list of them. */
+function show(text, passages, status) {
+  const inOrder = passages.map((passage, rank) => ({ ...passage, rank })).sort((a, b) => a.start - b.start);
+  const parts = [];
+  marks = [];
+  let at = 0;
+  for (const { start, end, score, rank } of inOrder) {
+    const mark = make("mark", "", text.slice(start, end));
+    mark.tabIndex = -1;
+    mark.dataset.score = `${rank + 1} · ${score.toFixed(2)}`;
+    mark.style.setProperty("--score", score);
+    mark.addEventListener("click", () => getSelection().isCollapsed && go(rank));
+    marks[rank] = mark;
+    parts.push(text.slice(at, start), mark);
+    at = end;
+  }
+  reader.replaceChildren(...parts, text.slice(at));
+  list.replaceChildren(...passages.map(entry));
+  byId("status").textContent = status;
+  byId("work").textContent = "";
+  byId("steps").hidden = !passages.length;
+  point(-1);
+}
+
+function entry({ text, score }, rank) {
+  const button = make("button", "passage");
+  button.type = "button";
+  button.style.setProperty("--score", score);
+  const words = make("span", "words", text.trim());
+  words.dir = "auto";
+  button.append(make("span", "rank", rank + 1), make("span", "bar"), make("span", "score", score.toFixed(2)), words);
+  button.addEventListener("click", () => go(rank));
+  const item = make("li");
+  item.append(button);
+  return item;
+}
+
+/** Goes to a passage in the page: the first is behind the last. */
+function go(rank) {
+  if (!marks.length) return;
+  edits(false);
+  point((rank + marks.length) % marks.length);
+  marks[current].focus({ preventScroll: true });
+  marks[current].scrollIntoView({ block: "center" });
+}
+
+function point(rank) {
+  current = rank;
+  for (const all of [marks, list.querySelectorAll("button")]) {
+    all.forEach((element, index) => (index === rank ? element.setAttribute("aria-current", "true") : element.removeAttribute("aria-current")));
+  }
+  byId("place").textContent = rank < 0 ? plural(marks.length, "passage") : `${rank + 1} of ${marks.length}`;
+}
+
+function waits(yes) {
+  document.body.classList.toggle("waiting", yes);
+  reader.ariaBusy = String(yes);
+}
+
+// The page that is asked about
+
+/** Puts another page in the place of the one that is there, which can be had back. */
+function open(page) {
+  before = { text: source.value, name, format: format.value };
+  source.value = page.text;
+  format.value = page.format;
+  rename(page.name);
+  edits(false);
+  scrollTo({ top: 0, behavior: "instant" });
+  changed(0);
+}
+
+async function openFile(file) {
+  if (!file) return;
+  const ending = file.name.split(".").pop().toLowerCase();
+  const text = file.size > LONGEST_FILE ? null : await file.text().catch(() => null);
+  if (text === null) refuse(`${file.name} cannot be read.`, `It may be gone, or larger than ${plural(LONGEST_FILE / 1024 / 1024, "megabyte")}.`);
+  else if (text.includes("\0")) refuse(`${file.name} is not a text.`, "Open a text, a Markdown or an HTML file.");
+  else open({ text, name: file.name, format: FORMATS[ending] ?? "auto" });
+}
+
+/** Says why nothing has changed. */
+function refuse(words, detail) {
+  byId("failure-words").textContent = words;
+  byId("failure-detail").textContent = detail;
+  byId("again").hidden = true;
+  byId("failure").hidden = false;
+}
+
+function edits(yes) {
+  if (byId("editor").hidden === !yes) return;
+  byId("editor").hidden = !yes;
+  reader.hidden = yes;
+  byId("edit").textContent = yes ? "Show passages" : "Paste or edit";
+  if (yes) selects(source);
+}
+
+function selects(field) {
+  field.focus();
+  field.select();
+}
+
+function rename(to) {
+  name = to;
+  byId("name").textContent = to;
+  byId("sample").hidden = source.value === source.defaultValue;
+  byId("undo").hidden = !before;
+}
+
+// Words
+
+function make(tag, kind = "", text = "") {
+  const element = document.createElement(tag);
+  if (kind) element.className = kind;
+  element.textContent = text;
+  return element;
+}
+
+function number(value) {
+  return value.toLocaleString("en");
+}
+
+function plural(count, noun) {
+  return `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+function duration(milliseconds) {
+  if (milliseconds >= 1000) return `${(milliseconds / 1000).toFixed(1)} s`;
+  return `${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`;
+}
+
+/** The request as one would write it down: without all of the page. */
+function described(body) {
+  const [text] = body.documents;
+  const documents = [text.length > 80 ? `${text.slice(0, 80)}…` : text];
+  return `POST ${new URL("highlights", location.href)}\n${JSON.stringify({ ...body, documents }, null, 2)}`;
+}
+
+function say(id) {
+  const field = byId(id);
+  field.ariaValueText = byId(`${id}-says`).textContent = SETTINGS[id](Number(field.value));
+}
+
+// What people do
+
+question.addEventListener("input", () => changed());
+question.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  if (document.body.classList.contains("waiting")) goesToBest = true;
+  else go(0);
+});
+for (const id of Object.keys(SETTINGS)) {
+  say(id);
+  byId(id).addEventListener("input", () => {
+    say(id);
+    changed(PAUSE / 3);
+  });
+}
+format.addEventListener("change", () => changed(0));
+byId("again").addEventListener("click", () => changed(0));
+byId("key-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  changed(0);
+});
+byId("form").addEventListener("submit", (event) => event.preventDefault());
+
+source.addEventListener("input", () => {
+  rename("Your page");
+  changed();
+});
+source.addEventListener("paste", (event) => {
+  const isAll = source.selectionStart === 0 && source.selectionEnd === source.value.length;
+  const text = event.clipboardData.getData("text/plain");
+  if (!isAll || !text) return;
+  event.preventDefault();
+  open({ text, name: "Pasted page", format: format.value });
+  byId("edit").focus();
+});
+source.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  edits(false);
+  byId("edit").focus();
+});
+byId("edit").addEventListener("click", () => edits(byId("editor").hidden));
+byId("file").addEventListener("change", ({ target }) => {
+  openFile(target.files[0]);
+  target.value = ""; // so that the same file can be opened again
+});
+byId("sample").addEventListener("click", () => open({ text: source.defaultValue, name: "Sample page", format: "auto" }));
+// What this takes the place of is the page before, in its turn.
+byId("undo").addEventListener("click", () => open(before));
+
+const next = () => go(current + 1);
+const previous = () => go(Math.max(current, 0) - 1);
+byId("next").addEventListener("click", next);
+byId("previous").addEventListener("click", previous);
+
+function isTyping(target) {
+  return target.closest("textarea, select, input:not([type=range], [type=file])") !== null;
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+  const does = { n: next, p: previous, "/": () => selects(question) }[event.key];
+  if (!does) return;
+  event.preventDefault();
+  does();
+});
+document.addEventListener("paste", (event) => {
+  const text = event.clipboardData.getData("text/plain");
+  if (!text || isTyping(event.target)) return;
+  open({ text, name: "Pasted page", format: "auto" });
+});
+
+// A file anywhere, or a text of elsewhere that is not dropped into a field.
+let isDraggedHere = false;
+function isPage({ dataTransfer, target }) {
+  return dataTransfer.types.includes("Files") || (dataTransfer.types.includes("text/plain") && !isDraggedHere && !isTyping(target));
+}
+document.addEventListener("dragstart", () => (isDraggedHere = true));
+document.addEventListener("dragend", () => (isDraggedHere = false));
+document.addEventListener("dragover", (event) => {
+  if (!isPage(event)) return;
+  event.preventDefault();
+  document.body.classList.add("dropping");
+});
+document.addEventListener("dragleave", (event) => {
+  if (!event.relatedTarget) document.body.classList.remove("dropping");
+});
+document.addEventListener("drop", (event) => {
+  document.body.classList.remove("dropping");
+  if (!isPage(event)) return;
+  event.preventDefault();
+  const text = event.dataTransfer.getData("text/plain");
+  if (event.dataTransfer.files.length) openFile(event.dataTransfer.files[0]);
+  else if (text) open({ text, name: "Dropped page", format: "auto" });
+});
+
+rename(source.value === source.defaultValue ? name : "Your page");
+ask();
