@@ -5,6 +5,7 @@
 //! other has not; `tests/python/test_openapi.py` compares it with what a server answers. Each family of routes is a module.
 
 mod documents;
+mod exa;
 mod failures;
 mod health;
 mod highlights;
@@ -72,10 +73,10 @@ enum Work {
 /// The document of a server.
 pub(crate) fn document(facts: &Facts) -> Value {
     let operations = [documents::operations, health::operations, highlights::operations, openai::operations];
-    let operations = operations.into_iter().chain([rerank::operations, tei::operations]);
+    let operations = operations.into_iter().chain([exa::operations, rerank::operations, tei::operations]);
     let operations: Vec<Operation> = operations.flat_map(|of_family| of_family(facts)).collect();
     let schemas = [documents::schemas, failures::schemas, health::schemas, highlights::schemas, openai::schemas];
-    let schemas = schemas.into_iter().chain([rerank::schemas, tei::schemas]);
+    let schemas = schemas.into_iter().chain([exa::schemas, rerank::schemas, tei::schemas]);
     let schemas: Map<String, Value> =
         schemas.flat_map(|of_family| of_family(facts)).map(|(name, schema)| (name.to_owned(), schema)).collect();
     let mut paths: Map<String, Value> = Map::new();
@@ -113,9 +114,10 @@ const INTRODUCTION: &str = "A request's body is JSON and says so (`content-type:
     turn share batches. What a route does not know is 404, what it is not for is 405 with `allow`. A failure says what was \
     wrong, on which value, and what would work, in the shape that the route's clients know.";
 
-const TAGS: [(&str, &str); 6] = [
+const TAGS: [(&str, &str); 7] = [
     ("highlights", "Passages of pages that answer a query."),
     ("documents", "Texts that later requests name by their id."),
+    ("exa", "Highlights, as clients of Exa know them."),
     ("openai", "Vectors, as OpenAI's clients know them."),
     ("tei", "Vectors and tokens, as clients of Text Embeddings Inference know them."),
     (
@@ -222,8 +224,10 @@ impl Operation {
 
     fn statuses(&self, facts: &Facts) -> impl Iterator<Item = u16> {
         let is_open = self.is_open(facts);
+        // Exa has no 422: 400 says the same.
+        let has_no_422 = self.shape() == Shape::Exa;
         let all = self.work.failures().iter().chain(self.failures).copied();
-        all.filter(move |status| *status != 401 || !is_open)
+        all.filter(move |status| (*status != 401 || !is_open) && (*status != 422 || !has_no_422))
     }
 
     fn shape(&self) -> Shape {

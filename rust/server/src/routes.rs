@@ -81,6 +81,8 @@ pub(crate) fn bodies() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
     let of_tei = tei::fields();
     vec![
         ("put", "/documents/{id}", documents::fields()),
+        ("post", "/contents", exa::fields()[0].clone()),
+        ("post", "/search", exa::fields()[1].clone()),
         ("post", "/highlights", highlights::fields()),
         ("post", "/v1/embeddings", openai::fields()),
         ("post", "/rerank", rerank::fields()),

@@ -1,4 +1,4 @@
-//! Failures in the document: which status has which causes, and the four shapes of their bodies.
+//! Failures in the document: which status has which causes, and the five shapes of their bodies.
 
 use std::collections::BTreeMap;
 
@@ -56,6 +56,7 @@ const fn meaning(status: u16) -> &'static str {
         429 => "Too much work is waiting: try again.",
         500 => "The server failed on this request.",
         503 => "Texts cannot be encoded, or the server is stopping: ask another one.",
+        502 => "The server that is asked for results gave none.",
         504 => "The time that the request may take has passed.",
         507 => "The store holds as much as it may: delete something first.",
         _ => "Failed.",
@@ -67,6 +68,7 @@ const fn schema_name(shape: Shape) -> &'static str {
         Shape::Native => "Failure",
         Shape::OpenAi => "OpenAiFailure",
         Shape::Tei => "TeiFailure",
+        Shape::Exa => "ExaFailure",
         Shape::Rerank => "RerankFailure",
     }
 }
@@ -96,6 +98,14 @@ pub(super) fn schemas(_: &Facts) -> Vec<(&'static str, Value)> {
         ("Failure", exact_or(&json!({"error": native}), json!({"request_id": {"type": "string"}}))),
         ("OpenAiFailure", exact(&json!({"error": exact(&openai)}))),
         ("TeiFailure", exact(&json!({"error": &message, "error_type": &tei_type}))),
+        (
+            "ExaFailure",
+            exact(&json!({
+                "requestId": {"type": "string"},
+                "error": &message,
+                "tag": {"type": "string", "description": "What programs compare, like INVALID_REQUEST_BODY."},
+            })),
+        ),
         (
             "RerankFailure",
             exact(&json!({"error": &message, "error_type": &tei_type, "message": &message, "detail": &message})),

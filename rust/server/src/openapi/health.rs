@@ -21,6 +21,10 @@ pub(super) fn operations(_: &Facts) -> Vec<Operation> {
     };
     let text =
         |description, kind| Answer { status: 200, description, content: vec![(kind, json!({"type": "string"}))] };
+    let page = |path, id, summary, kind| {
+        let known = Answer { status: 304, description: "The client has it (`if-none-match`).", content: Vec::new() };
+        operation(path, id, summary, vec![text("For a browser.", kind), known])
+    };
     vec![
         operation("/live", "live", "Whether the process answers at all", json_answer("It does.", schema("Live"))),
         Operation {
@@ -43,6 +47,10 @@ pub(super) fn operations(_: &Facts) -> Vec<Operation> {
             "This document",
             json_answer("OpenAPI 3.1, with this server's own limits.", json!({"type": "object"})),
         ),
+        page("/", "page", "A page to try it", "text/html; charset=utf-8"),
+        page("/page.css", "pageStyle", "Its style", "text/css; charset=utf-8"),
+        page("/page.js", "pageScript", "Its script", "text/javascript; charset=utf-8"),
+        page("/page.svg", "pageIcon", "Its icon", "image/svg+xml"),
         operation("/docs", "docs", "This document, to be read", vec![text("A page.", "text/html; charset=utf-8")]),
     ]
 }

@@ -34,3 +34,9 @@ pub(super) fn routes() -> Router<Arc<App>> {
 fn id_of(request: &Request) -> String {
     request.extensions().get::<RequestId>().map_or_else(String::new, |id| id.0.clone())
 }
+
+/// The fields that `/contents` and `/search` read.
+#[cfg(test)]
+pub(super) fn fields() -> [Vec<&'static str>; 2] {
+    [contents::fields(), search::fields()]
+}

@@ -39,6 +39,10 @@ pub(super) struct Wanted {
     rest: Map<String, Value>,
 }
 
+/// The options that are known.
+#[cfg(test)]
+pub(super) const FIELDS: [&str; 2] = ["text", "highlights"];
+
 /// An option that is on or off, or on with options of its own.
 #[derive(Clone, Debug)]
 enum Switch<T> {

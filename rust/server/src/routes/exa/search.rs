@@ -153,3 +153,10 @@ fn add(work: &mut Work, more: &Work) {
     work.tokens += more.tokens;
     work.truncated += more.truncated;
 }
+
+#[cfg(test)]
+pub(super) fn fields() -> Vec<&'static str> {
+    // As in `contents`.
+    let _ = |Asked { query: _, num_results: _, contents: _, rest: _ }: Asked| ();
+    vec!["query", "numResults", "contents"]
+}
