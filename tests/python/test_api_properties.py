@@ -83,7 +83,7 @@ def test_answers_are_those_of_the_document(small: Serving, tmp_path: Path) -> No
         "run",
         f"{small.url}/openapi.json",
     ]
-    options = ["--header", "Authorization: Bearer k", "--continue-on-failure", "--generation-database", "none", "--no-color"]
+    options = ["--header=Authorization: Bearer k", "--continue-on-failure", "--generation-database=none", "--no-color"]
     done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=300, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     operations = small.client.get("/openapi.json").json()["paths"].values()
