@@ -29,9 +29,11 @@ CONFIG = """
 [checks]
 not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", 504]
 positive_data_acceptance.expected-statuses = ["2xx", 404, 504]
+# As it comes, and what is too large.
+negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 428, 429, "5xx"]
 
 [[operations]]
-include-path = ["/highlights"]
+include-path = ["/contents", "/highlights", "/search"]
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 422, 504]
 
 [[operations]]

@@ -263,7 +263,7 @@ def test_what_is_too_large_is_said_in_words(page: Page, narrow: Serving, size: i
 def test_a_busy_server_is_asked_again(page: Page, narrow: Serving) -> None:
     visit(page, narrow)
     with narrow.connect() as hog:
-        head = b"POST /highlights HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n"
+        head = b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n"
         hog.sendall(head)
         wait_for(lambda: metric(narrow, "pullquote_requests_waiting") >= 1)
         page.locator("#question").fill("How many guns?")

@@ -21,7 +21,7 @@ SMALL = {"query": "bread", "documents": ["Bread is baked. The moon is white."], 
 @pytest.fixture(scope="module")
 def long(whole_pages: dict[str, str]) -> dict[str, Any]:
     """A request that takes some seconds, and whose body is small enough for every server here."""
-    return {"query": "Who?", "documents": ["\n\n".join(whole_pages.values())[:30_000]]}
+    return {"query": "Who?", "documents": ["\n\n".join(whole_pages.values())[:30_000]], "effort": "full"}
 
 
 @pytest.fixture(scope="module")

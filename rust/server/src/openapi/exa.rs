@@ -126,19 +126,24 @@ fn requests(facts: &Facts) -> (Value, Value) {
 
 /// How texts and highlights are wanted.
 fn options() -> (Value, Value) {
-    let whole = |least: i64, description: &str| json!({"type": ["integer", "null"], "minimum": least, "maximum": i64::MAX, "description": description});
+    let whole = |description: &str| json!({"type": ["integer", "null"], "minimum": 1, "maximum": i64::MAX, "description": description});
     let switch = |options: Value, description: &str| {
         json!({
             "anyOf": [{"type": ["boolean", "null"]}, {"type": "object", "properties": options}],
             "description": description,
         })
     };
-    let text = json!({"maxCharacters": whole(1, "At most so many; all where it is left out.")});
+    let text = json!({
+        "maxCharacters": {
+            "type": ["integer", "null"], "minimum": 1, "maximum": u64::MAX,
+            "description": "At most so many; all where it is left out.",
+        },
+    });
     let highlights = json!({
         "query": {"type": ["string", "null"], "pattern": "\\S", "description": "Else that of the search, or each page's title."},
-        "numSentences": whole(1, "Sentences of each passage."),
-        "highlightsPerUrl": whole(1, "Passages of a page."),
-        "maxCharacters": whole(1, "Characters of a page, over all its passages."),
+        "numSentences": whole("Sentences of each passage."),
+        "highlightsPerUrl": whole("Passages of a page."),
+        "maxCharacters": whole("Characters of a page, over all its passages."),
         "dynamic": {"type": ["boolean", "null"], "description": "One budget for all pages, spent where the answers are."},
     });
     (
