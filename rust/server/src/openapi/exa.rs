@@ -81,11 +81,11 @@ fn requests(facts: &Facts) -> (Value, Value) {
         // null is as good as left out.
         "anyOf": [
             {"required": ["id"], "properties": {"id": {"type": "string"}}},
-            {"required": ["url"], "properties": {"url": {"type": "string"}, "id": absent}},
+            {"required": ["url"], "properties": {"url": {"type": "string", "pattern": "\\S"}, "id": absent}},
         ],
         "properties": {
             "id": {"type": ["string", "null"], "pattern": "\\S"},
-            "url": {"type": ["string", "null"], "pattern": "\\S"},
+            "url": {"type": ["string", "null"]},
             "title": {"type": ["string", "null"]},
             "text": {"type": "string", "maxLength": settings.max_document_bytes},
         },
