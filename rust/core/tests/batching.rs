@@ -1,0 +1,64 @@
+//! Batches as a host wants them: how large they may be, and whether rows wait for others.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{FakeEncoder, Poison, model, word_piece};
+use pullquote_core::call::Call;
+use pullquote_core::encoder::Batching;
+use pullquote_core::engine::Engine;
+use pullquote_core::error::ErrorKind;
+use pullquote_core::tokens::Role;
+
+fn with(encoder: FakeEncoder, batching: Batching) -> pullquote_core::error::Result<Engine> {
+    let (_folder, model) = model(&word_piece(), 64, ("", ""));
+    Engine::new(&model, Box::new(encoder), Some(2), 0)?.with_batching(batching)
+}
+
+#[test]
+fn batches_are_as_the_host_wants_them() {
+    let encoder = FakeEncoder::new(2, true, Poison::default());
+    let log = Arc::clone(&encoder.log);
+    let batching = Batching { max_tokens: Some(20), max_rows: Some(3), ..Batching::default() };
+    let engine = with(encoder, batching).unwrap();
+    let texts: Vec<String> = (0..40).map(|n| "cat ".repeat(n % 9)).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    engine.embed(&texts, Role::Passage, &Call::default()).unwrap();
+    let lengths: Vec<Vec<u32>> = log.lock().unwrap().iter().map(|(_, lengths)| lengths.clone()).collect();
+    assert_eq!(lengths.iter().map(Vec::len).sum::<usize>(), 40);
+    assert!(lengths.iter().all(|batch| batch.len() <= 3 && (batch.len() == 1 || batch.iter().sum::<u32>() <= 20)));
+    assert_eq!(lengths.iter().map(Vec::len).max(), Some(3));
+    for empty in [Batching { max_rows: Some(0), ..batching }, Batching { max_tokens: Some(0), ..batching }] {
+        let refused = with(FakeEncoder::new(1, true, Poison::default()), empty);
+        assert_eq!(refused.err().map(|error| error.kind()), Some(ErrorKind::InvalidArgument));
+    }
+}
+
+#[test]
+fn rows_wait_for_others_where_the_host_says_so() {
+    for wakes in [true, false] {
+        let encoder = FakeEncoder::new(1, wakes, Poison::default());
+        let log = Arc::clone(&encoder.log);
+        let hour = Batching { max_rows: Some(4), timeout: Duration::from_secs(3600), ..Batching::default() };
+        let engine = with(encoder, hour).unwrap();
+        let embed = |text: &str, call: &Call| engine.embed(&[text], Role::Passage, call).map(|_| ());
+        std::thread::scope(|scope| {
+            let waiting: Vec<_> = (0..2).map(|_| scope.spawn(|| embed("the cat", &Call::default()))).collect();
+            // Who does not wait any longer takes his rows along.
+            let late = embed("the moon", &Call::new(Some(Duration::from_millis(50)), None));
+            assert_eq!(late.unwrap_err().kind(), ErrorKind::DeadlineExceeded);
+            assert!(log.lock().unwrap().is_empty());
+            let filling: Vec<_> = (0..2).map(|_| scope.spawn(|| embed("a cat is", &Call::default()))).collect();
+            waiting.into_iter().chain(filling).for_each(|thread| thread.join().unwrap().unwrap());
+        });
+        let lengths: Vec<usize> = log.lock().unwrap().iter().map(|(_, lengths)| lengths.len()).collect();
+        assert_eq!(lengths, [4]);
+        // And nobody waits for ever.
+        let encoder = FakeEncoder::new(1, wakes, Poison::default());
+        let soon = Batching { timeout: Duration::from_millis(20), ..Batching::default() };
+        let engine = with(encoder, soon).unwrap();
+        engine.embed(&["alone"], Role::Passage, &Call::default()).unwrap();
+    }
+}
