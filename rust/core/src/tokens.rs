@@ -26,7 +26,7 @@ pub use listing::Token;
 /// and for a cancelled call to stop soon.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// A vocabulary of so many is one of bytes.
+/// A byte-level vocabulary of so many is one of bytes alone.
 const BYTES: usize = 256;
 
 /// Segments of a page that are tokenized between two looks at whether the call is still wanted.
@@ -150,7 +150,7 @@ impl Tokens {
         Ok(Self {
             family: Family::of(&json),
             unknown: unknown_id(&json, &tokenizer),
-            bytes: tokenizer.get_vocab_size(false) <= BYTES,
+            bytes: Family::of(&json) == Family::ByteLevel && tokenizer.get_vocab_size(false) <= BYTES,
             prefix: prefix.to_vec(),
             suffix: suffix.to_vec(),
             added: added.into_iter().map(|token| token.content).collect(),
