@@ -38,7 +38,13 @@ pub(super) fn layout(source: &str) -> Layout {
     }
     blocks.add_rules(source.len());
     let title = front_matter.and_then(|front_matter| front_matter.title);
-    Layout { blocks: blocks.done, links: leaves.links, title: title.or(leaves.title.into_found()) }
+    // Where one kind of white space ends a block for us and not for the parser, a link may reach over the edge: it is none then.
+    let mut links = leaves.links;
+    links.retain(|link| {
+        let block = blocks.done.partition_point(|block| block.span.end < link.end);
+        blocks.done.get(block).is_some_and(|block| block.span.start <= link.start)
+    });
+    Layout { blocks: blocks.done, links, title: title.or(leaves.title.into_found()) }
 }
 
 /// How the lines of a leaf become blocks.

@@ -188,3 +188,11 @@ proptest! {
         crate::formats::tests::assert_lawful(&source, &layout.blocks, &layout.links);
     }
 }
+
+#[test]
+fn a_link_that_leaves_its_block_is_none() {
+    // Found by `nothing_is_lost`.
+    let source = "\u{a0}_\n# \u{3000}<pre>\u{2028}```Word. </div>```\t\n---\n[^1]: \0-->\u{2028}![\u{3000}[^1]a-->\u{feff}  |\u{a0}é";
+    let layout = layout(source);
+    crate::formats::tests::assert_lawful(source, &layout.blocks, &layout.links);
+}
