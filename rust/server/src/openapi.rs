@@ -188,7 +188,7 @@ fn headers() -> Value {
         "QueueTime": milliseconds("it waited for its turn"),
         "InferenceTime": milliseconds("it was worked on"),
         "Traceparent": {
-            "description": "The caller's trace with this request's span, where the request named a trace.",
+            "description": "The caller's trace with this request's span, where the request named one or spans are collected.",
             "schema": {"type": "string", "pattern": "^00-[0-9a-f]{32}-[0-9a-f]{16}-0[01]$"},
         },
         "RetryAfter": {"description": "Seconds after which to try again.", "schema": {"type": "integer", "minimum": 1}},
