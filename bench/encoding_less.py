@@ -31,11 +31,13 @@ from bench import record
 from bench.cores import CoreUse, Meter, quietness
 from bench.goals import Goal
 from bench.texts import page_files
+from pullquote.highlighter import Effort
 
 CLAIM = "encoding_less"
 SIZES = {30_000: 4.0, 120_000: 10.0, 700_000: 30.0}
 """Characters of a page, and how many times sooner the answer should be there."""
-WAYS = ("fast", "auto")
+WAYS: tuple[Effort, ...] = ("fast", "auto")
+ALL_WAYS: tuple[Effort, ...] = ("full", *WAYS)
 QUESTIONS = 8
 PAGES = record.REPOSITORY / "demo" / "pages"
 TESTS = record.REPOSITORY / "tests"
@@ -69,7 +71,7 @@ def questions_of(text: str) -> list[str]:
     return [found[number * len(found) // QUESTIONS] for number in range(min(QUESTIONS, len(found)))]
 
 
-def timed(highlighter: pullquote.Highlighter, query: str, page: str, effort: Any) -> tuple[float, int, int]:
+def timed(highlighter: pullquote.Highlighter, query: str, page: str, effort: Effort) -> tuple[float, int, int]:
     """Seconds, windows that were compared, and how many there are."""
     highlighter.clear_cache()
     began = time.perf_counter()
@@ -114,9 +116,9 @@ def measure_hard(highlighter: pullquote.Highlighter) -> dict[str, dict[str, floa
         row = kinds.setdefault(kind, {"questions": 0, "answers": 0})
         row["questions"] += 1
         row["answers"] += bool(answers)
-        first: dict[str, tuple[int, int]] = {}
-        for way in ("full", *WAYS):
-            found = highlighter.highlights(query, [page], effort=way)  # type: ignore[arg-type]
+        first: dict[Effort, tuple[int, int]] = {}
+        for way in ALL_WAYS:
+            found = highlighter.highlights(query, [page], effort=way)
             share = found.work.compared / found.work.pieces
             hit = any(h.start <= start and end <= h.end for h in found[0] for start, end in answers)
             first[way] = (found[0][0].start, found[0][0].end)
@@ -160,7 +162,7 @@ def table(
     ]
     for kind, of_kind in hard.items():
         count = of_kind["questions"]
-        for way in ("full", *WAYS):
+        for way in ALL_WAYS:
             hits = f"{of_kind[f'{way} hits']:.0f} of {count:.0f}" if of_kind["answers"] else "not known"
             shares = " | ".join(f"{of_kind[f'{way} {figure}'] / count:.0%}" for figure in ("compared", "whole", "same"))
             lines.append(f"| {kind} | {count:.0f} | {way} | {shares} | {hits} |")

@@ -144,7 +144,7 @@ class SentenceTransformers:
 
 def load_sentence_transformer(setting: Setting) -> SentenceTransformer:
     """Load the model as sentence-transformers does, on the setting's device and in its dtype."""
-    disable_progress_bar()  # type: ignore[no-untyped-call]
+    disable_progress_bar()
     model = SentenceTransformer(str(setting.model), device=setting.device)
     return model.to(getattr(torch, setting.dtype)).eval()
 

@@ -60,7 +60,7 @@ class OpenVINO:
     """
 
     def __init__(self, setting: Setting) -> None:
-        import openvino  # noqa: PLC0415 (a package for this measurement)
+        import openvino  # noqa: PLC0415 - only this side's process loads it
 
         self._batch_size = setting.batch_size
         self._tokenizer = Tokenizer.from_file(str(setting.model / "tokenizer.json"))
@@ -112,7 +112,7 @@ class OpenVINO:
         return vectors
 
 
-def _keep(request: object, where: tuple[NDArray[np.float32], list[int]]) -> None:
+def _keep(request: Any, where: tuple[NDArray[np.float32], list[int]]) -> None:
     """Copy what a finished request computed to its rows."""
     vectors, batch = where
-    vectors[batch] = request.get_tensor("vectors").data  # type: ignore[attr-defined]
+    vectors[batch] = request.get_tensor("vectors").data
