@@ -30,7 +30,8 @@ import pullquote
 from bench import record
 from bench.cores import CoreUse, Meter, quietness
 from bench.goals import Goal
-from bench.texts import page_files
+from bench.options import add_no_record
+from bench.texts import entries, page_files
 from pullquote.highlighter import Effort
 
 CLAIM = "encoding_less"
@@ -100,10 +101,9 @@ def measure_sizes(highlighter: pullquote.Highlighter, sizes: list[int], rounds: 
 
 def hard_questions() -> list[tuple[str, str, str, list[tuple[int, int]]]]:
     """Kind, page, question and answers, where these are known."""
-    lines = (TESTS / "data" / "hard_questions.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [
         (row["kind"], row["page"], row["q"], [(a["start"], a["start"] + len(a["text"])) for a in row["answers"]])
-        for row in map(json.loads, lines)
+        for row in entries(TESTS / "data" / "hard_questions.jsonl")
     ]
     return rows + [(f"asked in {language}", page, query, []) for language, page, query in CROSS]
 
@@ -174,6 +174,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sizes", nargs="+", type=int, choices=list(SIZES), default=list(SIZES))
+    add_no_record(parser)
     arguments = parser.parse_args()
     with pullquote.Highlighter() as highlighter:
         meter = Meter()
@@ -182,7 +183,9 @@ def main() -> None:
         hard = measure_hard(highlighter)
         around = record.circumstances() | {"rounds": arguments.rounds, "dtype": highlighter.dtype}
     text = table(around, sizes, hard, use)
-    record.publish(CLAIM, around | {"others": use.others, "sizes": sizes, "hard": hard}, text)
+    record.publish(
+        CLAIM, around | {"others": use.others, "sizes": sizes, "hard": hard}, text, keeps=not arguments.no_record
+    )
 
 
 if __name__ == "__main__":

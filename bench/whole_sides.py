@@ -20,7 +20,7 @@ import pullquote
 from bench.cores import cores
 from bench.effort import ALL_WINDOWS
 from bench.encoders import export_float32
-from bench.scores import choose
+from bench.scores import choose_on_each
 from bench.sides import Run, Setting, as_chosen
 from bench.workload import Page, read_max_tokens
 
@@ -85,12 +85,7 @@ class OpenVINO:
         start = time.perf_counter()
         queries = [query] if isinstance(query, str) else query
         vectors = self._encode([*queries, *(window for page in pages for window in page.windows())])
-        chosen = []
-        first = len(queries)
-        for number, page in enumerate(pages):
-            end = first + len(page.spans)
-            chosen.append(choose(page.spans, vectors[first:end], vectors[number % len(queries)]))
-            first = end
+        chosen = choose_on_each(pages, vectors[len(queries) :], vectors[: len(queries)])
         return Run(time.perf_counter() - start, chosen, {})
 
     def close(self) -> None:
