@@ -207,6 +207,30 @@ impl Work {
 }
 
 impl Operation {
+    /// One that takes nothing and tells what is known; what else a route does stands before it.
+    const fn new(
+        method: &'static str,
+        path: &'static str,
+        id: &'static str,
+        tag: &'static str,
+        summary: &'static str,
+        answers: Vec<Answer>,
+    ) -> Self {
+        Self {
+            method,
+            path,
+            id,
+            tag,
+            summary,
+            description: String::new(),
+            place: None,
+            body: None,
+            answers,
+            work: Work::Tell,
+            failures: &[],
+        }
+    }
+
     fn json(&self, facts: &Facts) -> Value {
         let mut operation = json!({
             "operationId": self.id,

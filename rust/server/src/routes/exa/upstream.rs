@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use super::answer::cut;
 use super::asked::HighlightOptions;
 use super::passages::{self, Page, Passages};
-use super::search::Search;
+use super::search::{PLACE, Search};
 use crate::admission::{Admitted, Input, Reply};
 use crate::app::App;
 use crate::body;
@@ -82,7 +82,7 @@ impl Forwarded {
             let Value::Object(result) = result else { return Err(strange()) };
             self.put(result, &passages);
         }
-        let warnings = asked.warnings("contents.");
+        let warnings = asked.warnings(PLACE);
         if !warnings.is_empty() {
             let all = answer.entry("warnings").or_insert_with(|| json!([]));
             if let Value::Array(all) = all {
