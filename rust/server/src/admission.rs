@@ -4,7 +4,9 @@
 //! read into memory that is bounded over all requests, then it waits its turn, and runs on a thread where it may block. A
 //! request keeps all three until its work has really ended, even where its client has hung up before.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
@@ -12,14 +14,16 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
 use pullquote_core::call::{Call, Stop};
 use pullquote_core::engine::Work;
 use pullquote_core::error::ErrorKind;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout_at;
 
 use crate::app::App;
 use crate::body;
+use crate::envelope::RequestId;
 use crate::failure::{Cause, Failure};
 
 /// What bounds the requests of a server.
@@ -45,6 +49,15 @@ pub(crate) struct Input {
     deadline: Instant,
     /// How long it waited for its turn.
     pub(crate) queued: Duration,
+    /// The request's name, for lines of the log that are written behind its answer.
+    pub(crate) id: RequestId,
+    stop: Stop,
+}
+
+/// What ends a request; calls of it may be made on any thread.
+#[derive(Clone)]
+pub(crate) struct End {
+    deadline: Instant,
     stop: Stop,
 }
 
@@ -55,7 +68,12 @@ pub(crate) struct Reply {
     pub(crate) body: Body,
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
     pub(crate) work: Work,
+    /// What is still to be done when the answer has begun.
+    pub(crate) rest: Option<Rest>,
 }
+
+/// The rest of a request's work, which its body waits for.
+pub(crate) type Rest = Box<dyn FnOnce(&App) + Send>;
 
 /// What a request took; an extension of every response that had a turn.
 #[derive(Clone, Copy, Debug, Default)]
@@ -71,6 +89,7 @@ pub(crate) struct Admitted {
     pub(crate) headers: HeaderMap,
     body: Bytes,
     pub(crate) deadline: Instant,
+    id: RequestId,
     hang_up: HangUp,
     /// Shared with the work that runs.
     held: Arc<Held>,
@@ -83,8 +102,34 @@ struct Held {
     _memory: OwnedSemaphorePermit,
 }
 
-/// Stops the call when the future that waits for it is dropped: its client has hung up.
+/// Stops the call when what waits for it is dropped, the request's future or the answer's body: its client has hung up.
 struct HangUp(Stop);
+
+/// The body of an answer, and the call that it comes from.
+struct Watched {
+    body: Body,
+    _hang_up: HangUp,
+}
+
+impl hyper::body::Body for Watched {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
 
 impl Drop for HangUp {
     fn drop(&mut self) {
@@ -132,8 +177,26 @@ impl Admission {
 impl Input {
     /// A call that ends with the request: by its deadline, its own timeout, or because the client has hung up.
     pub(crate) fn call(&self, timeout: Option<Duration>) -> Call<'static> {
+        self.end().within(timeout).call()
+    }
+
+    /// What ends the request.
+    pub(crate) fn end(&self) -> End {
+        End { deadline: self.deadline, stop: self.stop.clone() }
+    }
+}
+
+impl End {
+    /// The same, or sooner.
+    pub(crate) fn within(self, timeout: Option<Duration>) -> Self {
+        let sooner = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        Self { deadline: sooner.map_or(self.deadline, |sooner| sooner.min(self.deadline)), ..self }
+    }
+
+    /// A call that ends then.
+    pub(crate) fn call(&self) -> Call<'static> {
         let left = self.deadline.saturating_duration_since(Instant::now());
-        Call::new(Some(timeout.map_or(left, |timeout| timeout.min(left))), None).stopped_by(self.stop.clone())
+        Call::new(Some(left), None).stopped_by(self.stop.clone())
     }
 }
 
@@ -141,13 +204,17 @@ impl Reply {
     /// A reply of this JSON.
     pub(crate) fn json(value: &impl serde::Serialize, work: Work) -> Result<Self, Failure> {
         let body = serde_json::to_vec(value).map_err(|error| body::unfit(&error))?;
-        Ok(Self {
-            status: StatusCode::OK,
-            content_type: "application/json",
-            body: body.into(),
-            headers: Vec::new(),
-            work,
-        })
+        Ok(Self::new("application/json", body.into(), work))
+    }
+
+    /// A reply of this content.
+    pub(crate) const fn new(content_type: &'static str, body: Body, work: Work) -> Self {
+        Self { status: StatusCode::OK, content_type, body, headers: Vec::new(), work, rest: None }
+    }
+
+    /// The same reply with these headers.
+    pub(crate) fn with(self, headers: Vec<(HeaderName, HeaderValue)>) -> Self {
+        Self { headers, ..self }
     }
 }
 
@@ -158,7 +225,12 @@ pub(crate) async fn compute(
     work: impl FnOnce(&App, &Input) -> Result<Reply, Failure> + Send + 'static,
 ) -> Result<Response, Failure> {
     let mut admitted = Admitted::new(app, request).await?;
-    let reply = admitted.turn(work).await?;
+    let begun = |app: &App, input: &Input| {
+        let mut reply = work(app, input)?;
+        let rest = reply.rest.take();
+        Ok((reply, rest))
+    };
+    let reply = admitted.begin(begun).await?;
     Ok(admitted.respond(reply))
 }
 
@@ -167,6 +239,7 @@ impl Admitted {
     pub(crate) async fn new(app: &Arc<App>, request: Request) -> Result<Self, Failure> {
         let (parts, body) = request.into_parts();
         let Deadline(deadline) = *parts.extensions.get().ok_or_else(|| internal("a request without its deadline"))?;
+        let id = parts.extensions.get::<RequestId>().cloned().ok_or_else(|| internal("a request without its name"))?;
         let slot = app.admission.slot()?;
         let (body, memory) = body::read(app, &parts.headers, body, deadline.into()).await?;
         Ok(Self {
@@ -174,6 +247,7 @@ impl Admitted {
             headers: parts.headers,
             body,
             deadline,
+            id,
             hang_up: HangUp(Stop::default()),
             held: Arc::new(Held { _slot: slot, _memory: memory }),
             taken: Taken::default(),
@@ -184,6 +258,14 @@ impl Admitted {
     pub(crate) async fn turn<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&App, &Input) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.begin(|app, input| Ok((work(app, input)?, None))).await
+    }
+
+    /// The same for work that has a rest: what it comes to is there before the rest is done, which the turn lasts for too.
+    async fn begin<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&App, &Input) -> Result<(T, Option<Rest>), Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let began = Instant::now();
         let turn = Arc::clone(&self.app.admission.turns).acquire_owned();
@@ -197,32 +279,52 @@ impl Admitted {
             body: self.body.clone(),
             deadline: self.deadline,
             queued: self.taken.queued,
+            id: self.id.clone(),
             stop: self.hang_up.0.clone(),
         };
         let (shared, held) = (Arc::clone(&self.app), Arc::clone(&self.held));
-        let done = tokio::task::spawn_blocking(move || {
+        let (tell, told) = oneshot::channel();
+        let ended = tokio::task::spawn_blocking(move || {
             let held = (held, turn);
             let began = Instant::now();
-            let done = work(&shared, &input);
+            let (done, rest) = match work(&shared, &input) {
+                Ok((done, rest)) => (Ok(done), rest),
+                Err(failure) => (Err(failure), None),
+            };
+            let tell = || tell.send((done, began.elapsed()));
+            let Some(rest) = rest else {
+                // Whoever has its answer finds the turn free.
+                drop(held);
+                return drop(tell());
+            };
+            // Where nobody waits for the answer any more, its rest need not be done.
+            if tell().is_ok() {
+                rest(&shared);
+            }
             drop(held);
-            (done, began.elapsed())
         });
-        let (done, ran) = done.await.map_err(|error| {
-            tracing::error!(%error, "the work of a request panicked");
-            internal("the work of this request panicked; please report this")
-        })?;
+        let Ok((done, ran)) = told.await else {
+            if let Err(error) = ended.await {
+                tracing::error!(%error, "the work of a request panicked");
+            }
+            return Err(internal("the work of this request panicked; please report this"));
+        };
         self.taken.ran += ran;
         done
     }
 
     /// The response that a reply is.
     pub(crate) fn respond(self, reply: Reply) -> Response {
-        let Reply { status, content_type, body, headers, work } = reply;
+        let Reply { status, content_type, body, headers, work, rest: _ } = reply;
         if work.tokens > 0 {
             self.app.health.succeeded();
         }
+        // Until the last of it is sent, a client that hangs up stops what is still done for it.
+        let body = Body::new(Watched { body, _hang_up: self.hang_up });
         let mut response = (status, [(header::CONTENT_TYPE, content_type)], body).into_response();
-        response.headers_mut().extend(headers);
+        for (name, value) in headers {
+            response.headers_mut().insert(name, value);
+        }
         response.extensions_mut().insert(Taken { work, ..self.taken });
         response
     }

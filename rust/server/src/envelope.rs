@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use pullquote_core::error::{Error, ErrorKind};
@@ -47,6 +47,8 @@ struct Flight<'app> {
     method: Method,
     route: String,
     began: Instant,
+    /// Whether it shares its connection with no other request, so that a header can say that the connection ends.
+    is_alone: bool,
     is_done: bool,
 }
 
@@ -57,7 +59,8 @@ pub(crate) async fn envelope(State(app): State<Arc<App>>, mut request: Request, 
     let trace = Trace::read(request.headers());
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let shape = Shape::of(request.uri().path());
-    let flight = Flight { app: &app, id, trace, method: request.method().clone(), route, began, is_done: false };
+    let (method, is_alone) = (request.method().clone(), request.version() < Version::HTTP_2);
+    let flight = Flight { app: &app, id, trace, method, route, began, is_alone, is_done: false };
     let response = match gate(&app, &request, began) {
         Ok(deadline) => {
             request.extensions_mut().insert(deadline);
@@ -127,7 +130,7 @@ impl Flight<'_> {
             headers.insert(QUEUE_TIME, milliseconds(taken.queued));
             headers.insert(INFERENCE_TIME, milliseconds(taken.ran));
         }
-        if self.app.is_stopping() {
+        if self.is_alone && self.app.is_stopping() {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         self.record(response.status(), failure.as_ref(), taken.as_ref(), total);
