@@ -30,6 +30,9 @@ const FIRST_REQUEST: Duration = Duration::from_secs(2);
 /// How long a client may go on sending what nobody will read, so that it gets to read its answer.
 const LINGER: Duration = Duration::from_secs(2);
 
+/// How long a client of HTTP/2 has to read the end of its last answer before it is told that the connection will end.
+const LAST_READ: Duration = Duration::from_millis(100);
+
 /// Connections over the bound that are told so at the same time; more are closed without a word.
 const TOLD_AT_ONCE: usize = 64;
 
@@ -220,6 +223,13 @@ async fn serve_streams(
     });
     let mut connection = pin!(protocols.two.serve_connection(TokioIo::new(stream), service));
     let mut is_ending = false;
+    // What was asked is answered first, and what comes meanwhile refused: clients there are (Python's h2) read nothing of an
+    // answer any more once they are told that the connection will end.
+    let mut quiet = pin!(async {
+        stopped(&mut stopping).await;
+        streams.none().await;
+        sleep(LAST_READ).await;
+    });
     loop {
         let overdue = tokio::select! {
             ended = &mut connection => {
@@ -229,14 +239,14 @@ async fn serve_streams(
                 return if abandon.is_abandoned() { Ended::Stalled } else { Ended::Closed };
             }
             overdue = streams.overdue() => Some(overdue),
-            () = stopped(&mut stopping), if !is_ending => None,
+            () = &mut quiet, if !is_ending => None,
         };
         if overdue == Some(Overdue::Stalled) || is_ending {
             // What lies with h2 and with the system for a client that does not take it goes with the connection.
             abandon.abandon();
             return if overdue == Some(Overdue::Stalled) { Ended::Stalled } else { Ended::Closed };
         }
-        // Tells the client to ask no more; what it has asked is answered, and it may still take the end of that.
+        // Tells the client to ask no more; it may still take the end of the last answer.
         is_ending = true;
         connection.as_mut().graceful_shutdown();
         streams.end();

@@ -53,7 +53,7 @@ pub(crate) struct Streams(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
-    /// Signalled where something may be overdue sooner than was thought.
+    /// Signalled where something may be overdue sooner than was thought, and when no request is left.
     changed: Notify,
 }
 
@@ -110,7 +110,7 @@ impl Streams {
         let mut state = self.state();
         state.limits.idle = state.limits.stalled;
         state.idle_since = Instant::now();
-        self.0.changed.notify_one();
+        self.0.changed.notify_waiters();
     }
 
     /// Waits until something is overdue.
@@ -126,6 +126,17 @@ impl Streams {
                 },
                 None => changed.await,
             }
+        }
+    }
+
+    /// Waits until no request is being answered.
+    pub(crate) async fn none(&self) {
+        loop {
+            let changed = self.0.changed.notified();
+            if self.state().open == 0 {
+                return;
+            }
+            changed.await;
         }
     }
 
@@ -153,7 +164,7 @@ impl Noted {
     fn hold(&self) {
         let mut state = self.streams.state();
         if state.held.is_empty() {
-            self.streams.0.changed.notify_one();
+            self.streams.0.changed.notify_waiters();
         }
         state.held.insert(self.id, Instant::now());
     }
@@ -170,7 +181,7 @@ impl Drop for Noted {
         state.open -= 1;
         if state.open == 0 {
             state.idle_since = Instant::now();
-            self.streams.0.changed.notify_one();
+            self.streams.0.changed.notify_waiters();
         }
     }
 }
