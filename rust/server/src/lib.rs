@@ -32,6 +32,7 @@ mod sockets;
 mod store;
 mod streams;
 mod trace;
+mod turns;
 mod upstream;
 mod vectors;
 

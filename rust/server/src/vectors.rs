@@ -55,7 +55,7 @@ fn text_of(ids: &[u32], field: &str, app: &App) -> Result<String, Failure> {
     if ids.is_empty() {
         return Err(Failure::of_field(Cause::Unprocessable, field, "the list of token ids is empty"));
     }
-    app.tokens.text_of(ids)?.ok_or_else(|| {
+    app.engine.tokens().text_of(ids)?.ok_or_else(|| {
         let message =
             "no text has these token ids with this server's tokenizer; were they made by another one? send the text";
         Failure::of_field(Cause::Unprocessable, field, message)

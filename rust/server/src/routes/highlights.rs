@@ -196,6 +196,7 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     let wanted = Wanted::read(asked.return_vectors, asked.encoding_format, asked.embedding_dtype, kind == FORM)?;
     let end = input.end().within(options.timeout()?);
     let request = engine::Request { queries: &queries, pages: &texts, formats: &formats, titles: &titles, pairing };
+    let end = if options.priority == 0 { end } else { end.with_priority(options.priority) };
     let answers = app.engine.highlights(&request, &options.question()?, &end.call())?;
     let mut frame = Frame {
         documents: &documents,
