@@ -77,6 +77,25 @@ fn bits(values: &[f32]) -> u8 {
     each.fold(0, |byte, (place, value)| byte | (u8::from(*value > 0.0) << (7 - place)))
 }
 
+/// The longest that a number of float32 is written: `-1.1754944e-38`, and a comma.
+pub(crate) const NUMBER_BYTES: usize = 16;
+
+/// Appends a vector as a list of JSON. Its values are finite, which the engine has seen to.
+///
+/// serde_json writes each number by the same crate, but with as much again around it.
+pub(crate) fn write_list(json: &mut Vec<u8>, vector: &[f32]) {
+    json.reserve(vector.len() * NUMBER_BYTES + 2);
+    let mut buffer = zmij::Buffer::new();
+    json.push(b'[');
+    for (place, value) in vector.iter().enumerate() {
+        if place > 0 {
+            json.push(b',');
+        }
+        json.extend_from_slice(buffer.format_finite(*value).as_bytes());
+    }
+    json.push(b']');
+}
+
 /// Numbers as the bytes they are.
 struct Owned<T>(Vec<T>);
 
@@ -104,6 +123,16 @@ mod tests {
         assert_eq!(packed.as_ptr(), address);
         assert_eq!(packed.len(), 40);
         assert_eq!(packed[..8], [0, 0, 0, 0x3f, 0, 0, 0x80, 0xbe]);
+    }
+
+    #[test]
+    fn numbers_of_json_are_serde_jsons() {
+        let mut values: Vec<f32> = (0..=u16::MAX).map(|half| f32::from_bits(u32::from(half) << 16 | 0x1234)).collect();
+        values.retain(|value| value.is_finite());
+        values.extend(VALUES);
+        let mut json = Vec::new();
+        write_list(&mut json, &values);
+        assert_eq!(String::from_utf8(json).unwrap(), serde_json::to_string(&values).unwrap());
     }
 
     #[test]

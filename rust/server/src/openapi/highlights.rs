@@ -24,31 +24,24 @@ pub(super) fn operations(_: &Facts) -> Vec<Operation> {
         "properties": {"highlights": schema("Highlights"), "vectors": {"type": "string"}, "queries": {"type": "string"}},
         "description": "With `return_vectors`: the JSON without vectors, and these as bytes.",
     });
+    let json = schema("Highlights");
+    let answers = vec![Answer {
+        status: 200,
+        description: "The passages, page by page.",
+        content: vec![("application/json", json), ("application/x-ndjson", lines), ("multipart/form-data", form)],
+    }];
+    let summary = "The passages of pages that answer a query";
     vec![Operation {
-        method: "post",
-        path: "/highlights",
-        id: "highlights",
-        tag: "highlights",
-        summary: "The passages of pages that answer a query",
         description:
             "Every passage is an exact substring of its page. With `accept: application/x-ndjson` each page's passages \
              are a line of their own. With `return_vectors` and `accept: multipart/form-data` there are three parts: \
              `highlights`, the JSON; `vectors`, those of the passages as bytes, in the order in which the JSON has them; and \
              `queries`, those of the queries; the `x-embedding` headers of a part say how they lie."
                 .to_owned(),
-        place: None,
         body: Some((schema("HighlightsRequest"), example)),
-        answers: vec![Answer {
-            status: 200,
-            description: "The passages, page by page.",
-            content: vec![
-                ("application/json", schema("Highlights")),
-                ("application/x-ndjson", lines),
-                ("multipart/form-data", form),
-            ],
-        }],
         work: Work::Parse,
         failures: &[404],
+        ..Operation::new("post", "/highlights", "highlights", "highlights", summary, answers)
     }]
 }
 

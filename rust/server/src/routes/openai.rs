@@ -24,7 +24,7 @@ use crate::app::App;
 use crate::body;
 use crate::envelope::RequestId;
 use crate::failure::{Cause, Failure};
-use crate::numbers::Dtype;
+use crate::numbers::{Dtype, NUMBER_BYTES, write_list};
 use crate::rows::{Encoding, OCTETS};
 use crate::vectors::Texts;
 
@@ -77,26 +77,11 @@ enum Endianness {
     Little,
 }
 
+/// What stands behind the vectors.
 #[derive(Serialize)]
-struct Answer<'vectors> {
-    object: &'static str,
-    data: Vec<Row<'vectors>>,
-    model: &'vectors str,
+struct Rest<'app> {
+    model: &'app str,
     usage: Usage,
-}
-
-#[derive(Serialize)]
-struct Row<'vectors> {
-    object: &'static str,
-    index: usize,
-    embedding: Values<'vectors>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Values<'vectors> {
-    Float(&'vectors [f32]),
-    Base64(String),
 }
 
 #[derive(Serialize)]
@@ -130,18 +115,35 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
         return encoding.answer(app, dtype, false, input.id.clone());
     }
     let vectors = encoding.whole()?;
-    let work = vectors.work;
-    let row = |(index, embedding)| Row { object: "embedding", index, embedding };
-    let packed;
-    let data = if format == EncodingFormat::Float {
-        vectors.rows().map(Values::Float).enumerate().map(row).collect()
-    } else {
-        let (bytes, dimension) = (dtype.row_bytes(vectors.dimension), vectors.dimension);
-        packed = dtype.pack(vectors.values, dimension);
-        packed.chunks_exact(bytes).map(|row| Values::Base64(STANDARD.encode(row))).enumerate().map(row).collect()
+    let (rows, work, dimension) = (vectors.rows().len(), vectors.work, vectors.dimension);
+    let mut json = Vec::with_capacity(vectors.values.len() * NUMBER_BYTES);
+    json.extend_from_slice(br#"{"object":"list","data":["#);
+    // What stands around a vector is the same for all but its index, so it is not serde that writes it.
+    let mut write = |index: usize, embedding: &dyn Fn(&mut Vec<u8>)| {
+        let comma = if index > 0 { "," } else { "" };
+        json.extend_from_slice(format!(r#"{comma}{{"object":"embedding","index":{index},"embedding":"#).as_bytes());
+        embedding(&mut json);
+        json.push(b'}');
     };
-    let answer = Answer { object: "list", data, model: &app.settings.model_name, usage };
-    Reply::json(&answer, work)
+    if format == EncodingFormat::Float {
+        vectors.rows().enumerate().for_each(|(index, vector)| write(index, &|json| write_list(json, vector)));
+    } else {
+        let packed = dtype.pack(vectors.values, dimension);
+        let bytes = dtype.row_bytes(dimension);
+        for index in 0..rows {
+            let row = STANDARD.encode(&packed[index * bytes..(index + 1) * bytes]);
+            write(index, &|json| {
+                json.push(b'"');
+                json.extend_from_slice(row.as_bytes());
+                json.push(b'"');
+            });
+        }
+    }
+    let rest =
+        serde_json::to_vec(&Rest { model: &app.settings.model_name, usage }).map_err(|error| body::unfit(&error))?;
+    json.extend_from_slice(b"],");
+    json.extend_from_slice(&rest[1..]);
+    Ok(Reply::new("application/json", json.into(), work))
 }
 
 impl Asked {

@@ -18,7 +18,7 @@ use crate::admission::{Input, Reply, compute};
 use crate::app::App;
 use crate::body;
 use crate::failure::{Cause, Failure};
-use crate::numbers::Dtype;
+use crate::numbers::{Dtype, NUMBER_BYTES, write_list};
 use crate::rows::{Encoding, OCTETS};
 use crate::vectors::Texts;
 
@@ -132,7 +132,16 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     if normalizes {
         vectors.normalize();
     }
-    Reply::json(&vectors.rows().collect::<Vec<_>>(), vectors.work)
+    let mut json = Vec::with_capacity(vectors.values.len() * NUMBER_BYTES);
+    json.push(b'[');
+    for (index, vector) in vectors.rows().enumerate() {
+        if index > 0 {
+            json.push(b',');
+        }
+        write_list(&mut json, vector);
+    }
+    json.push(b']');
+    Ok(Reply::new("application/json", json.into(), vectors.work))
 }
 
 async fn tokenize(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
