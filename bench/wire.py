@@ -117,7 +117,11 @@ def ask(side: Side, server: Server, rows: int, in_flight: int, seconds: float) -
     asked = [side.client, side.kind, url, str(rows), str(in_flight), str(seconds)]
     before = server.cpu_seconds()
     told = subprocess.run(
-        [sys.executable, "-m", "bench.wire_clients", *asked], cwd=record.REPOSITORY, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "bench.wire_clients", *asked],
+        cwd=record.REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if told.returncode:
         message = f"{side.name} failed: {told.stderr}"
@@ -250,7 +254,12 @@ def judged(rows: int, bare: list[float], loads: dict[Side, list[Load]]) -> list[
     if best is OURS_TO_OURS:
         wanted += [
             (best, OURS_RAW, 2.0, "our client over aiohttp, the same raw route"),
-            (best, OURS_TO_BASETEN, 3.0, "our client over baseten-performance-client on base64, the same vectors in numpy"),
+            (
+                best,
+                OURS_TO_BASETEN,
+                3.0,
+                "our client over baseten-performance-client on base64, the same vectors in numpy",
+            ),
         ]
     goals = [Goal(what, median(ratios(loads, over, under)), least=least) for over, under, least, what in wanted]
     carried = [load.rate * rows * ROW_BYTES for load in loads[best]]

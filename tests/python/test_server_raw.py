@@ -25,7 +25,7 @@ ROUTES = [("/embed", "inputs"), ("/v1/embeddings", "input")]
 DTYPES = ["float32", "float16", "bfloat16", "int8", "binary"]
 
 # Texts that end in a number are vectors of it, 12 values long; each batch takes as long as its first word says, and "fail" fails.
-ENCODER = '''
+ENCODER = """
 import time
 import numpy as np
 
@@ -39,7 +39,7 @@ def encode(texts):
             time.sleep(0.2)
         vectors[row] = float(number) if number.isdigit() else 0
     return vectors
-'''
+"""
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,8 @@ def expected(vectors: NDArray[np.float32], dtype: str) -> bytes:
         return vectors.astype("<f2").tobytes()
     if dtype == "bfloat16":
         bits = vectors.view(np.uint32)
-        return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("<u2").tobytes()
+        # To the nearest, halves to even.
+        return bytes(((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("<u2").tobytes())
     if dtype == "int8":
         return np.clip(np.rint(vectors * np.float32(127)), -127, 127).astype(np.int8).tobytes()
     if dtype == "binary":
@@ -156,7 +157,11 @@ def test_accept_decides(server: Serving, route: str, field: str, accept: str, ki
     ("route", "asked", "message"),
     [
         ("/embed", {"inputs": []}, "the list is empty"),
-        ("/embed", {"inputs": "a", "embedding_dtype": "fp8_e4m3"}, "unknown variant `fp8_e4m3`, expected one of `float32`"),
+        (
+            "/embed",
+            {"inputs": "a", "embedding_dtype": "fp8_e4m3"},
+            "unknown variant `fp8_e4m3`, expected one of `float32`",
+        ),
         ("/embed", {"inputs": ["long " * 600], "truncate": False}, "1 of 1 texts are longer than 256 tokens"),
         ("/v1/embeddings", {"input": []}, "the list is empty"),
         ("/v1/embeddings", {"input": "a", "endianness": "big"}, "unknown variant `big`, expected `native` or `little`"),
@@ -262,7 +267,8 @@ def test_a_failure_behind_the_headers_cuts_the_answer_off(numbers: Serving, http
 def test_a_client_that_hangs_up_amid_its_rows_stops_them(numbers: Serving) -> None:
     texts = [f"slow {number}" for number in range(500)]
     body = json.dumps(asked(texts)).encode()
-    head = f"POST /embed HTTP/1.1\r\nhost: localhost\r\naccept: {RAW}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    head = f"POST /embed HTTP/1.1\r\nhost: localhost\r\naccept: {RAW}\r\ncontent-type: application/json\r\n"
+    head += f"content-length: {len(body)}\r\n\r\n"
     with numbers.connect() as connection:
         connection.sendall(head.encode() + body)
         assert connection.recv(4096).startswith(b"HTTP/1.1 200")
@@ -404,7 +410,12 @@ def test_a_unix_socket_is_the_owners_and_goes_with_the_server(tmp_path: Path) ->
 # ---- the vectors of passages
 
 PAGE = "Bread is baked from flour. The moon is white. Ovens are hot."
-QUESTION = {"query": "How is bread made?", "documents": [PAGE, "The moon is far away."], "highlight_length": 1, "top_k": 2}
+QUESTION = {
+    "query": "How is bread made?",
+    "documents": [PAGE, "The moon is far away."],
+    "highlight_length": 1,
+    "top_k": 2,
+}
 
 
 def unpacked(value: Any, dtype: str = "<f4") -> NDArray[Any]:
@@ -434,7 +445,11 @@ def test_passages_bring_the_vectors_of_their_texts(server: Serving) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "binary"])
 def test_passages_and_vectors_come_as_a_form(server: Serving, dtype: str) -> None:
-    asked = QUESTION | {"query": ["How is bread made?", "Where is the moon?"], "pairing": "all", "embedding_dtype": dtype}
+    asked = QUESTION | {
+        "query": ["How is bread made?", "Where is the moon?"],
+        "pairing": "all",
+        "embedding_dtype": dtype,
+    }
     headers = {"accept": "multipart/form-data"}
     answer = server.client.post("/highlights", json=asked | {"return_vectors": True}, headers=headers)
     assert answer.headers["content-type"].startswith("multipart/form-data; boundary=")
@@ -462,6 +477,8 @@ def test_passages_and_vectors_come_as_a_form(server: Serving, dtype: str) -> Non
     assert len(content) == len(expected(of_texts, dtype))
     assert found["queries"][0]["x-embedding-shape"] == "2,384"
     # Without vectors there is nothing to put beside the JSON; with none found there is nothing in it.
-    assert server.client.post("/highlights", json=QUESTION, headers=headers).headers["content-type"] == "application/json"
+    assert (
+        server.client.post("/highlights", json=QUESTION, headers=headers).headers["content-type"] == "application/json"
+    )
     none = asked | {"return_vectors": True, "min_score": 1.0}
     assert b"x-embedding-shape: 0,384" in server.client.post("/highlights", json=none, headers=headers).content
