@@ -137,14 +137,17 @@ def ask(side: Side, server: Server, rows: int, in_flight: int, seconds: float) -
 def loopback(seconds: float) -> float:
     """Bytes a second that a socket carries between two processes."""
     port = free_port()
-    listening = subprocess.Popen(["iperf3", "-s", "-1", "-p", str(port)], stdout=subprocess.DEVNULL)
+    listening = subprocess.Popen(
+        ["iperf3", "-s", "-1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         until = time.monotonic() + 10
         command = ["iperf3", "-c", "127.0.0.1", "-p", str(port), "-t", f"{seconds:.0f}", "-J"]
         while True:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode == 0:
-                return float(json.loads(done.stdout)["end"]["sum_received"]["bits_per_second"]) / 8
+            received = json.loads(done.stdout)["end"].get("sum_received") if done.returncode == 0 else None
+            if received:
+                return float(received["bits_per_second"]) / 8
             if time.monotonic() > until:
                 message = f"iperf3 failed: {done.stdout}"
                 raise RuntimeError(message)

@@ -68,7 +68,7 @@ def expected(vectors: NDArray[np.float32], dtype: str) -> bytes:
         # To the nearest, halves to even.
         return bytes(((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("<u2").tobytes())
     if dtype == "int8":
-        return np.clip(np.rint(vectors * np.float32(127)), -127, 127).astype(np.int8).tobytes()
+        return bytes(np.clip(np.rint(vectors * np.float32(127)), -127, 127).astype(np.int8).tobytes())
     if dtype == "binary":
         return np.packbits(vectors > 0, axis=1).tobytes()
     return vectors.astype("<f4").tobytes()
