@@ -18,6 +18,7 @@ pub(crate) fn preferred(headers: &HeaderMap, offered: &[&'static str]) -> &'stat
         let fits = elements(headers, &header::ACCEPT).filter_map(|(range, weight)| Some((fit(range, offer)?, weight)));
         // The most specific range decides; its own place says how exactly the type was named.
         if let Some((exactness, weight)) = fits.max_by_key(|(exactness, _)| *exactness)
+            && weight > 0
             && (weight, exactness) > best.0
         {
             best = ((weight, exactness), offer);
