@@ -391,7 +391,11 @@ impl Request<'_> {
         if self.pairing == Pairing::Each { query..query + 1 } else { 0..self.pages.len() }
     }
 
-    fn check(&self) -> Result<()> {
+    /// Checks what needs no model; the engine does so before it begins, and so does who sends a request to another engine.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] and [`ErrorKind::InvalidText`], saying what does not go together.
+    pub fn check(&self) -> Result<()> {
         let Self { queries, pages, formats, titles, pairing } = self;
         let invalid = |message| Err(Error::new(ErrorKind::InvalidArgument, message));
         queries.iter().chain(*pages).chain(titles.iter().flatten()).try_for_each(|text| check_length(text))?;

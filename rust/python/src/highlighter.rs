@@ -32,7 +32,7 @@ pub(crate) struct Highlighter {
 }
 
 /// The options of a call, out of the dictionary that `python/pullquote/highlighter.py` fills.
-fn read_options(options: &Bound<'_, PyDict>) -> PyResult<Options> {
+pub(crate) fn read_options(options: &Bound<'_, PyDict>) -> PyResult<Options> {
     fn get<'py, T: FromPyObjectOwned<'py>>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<T> {
         let value =
             options.get_item(name)?.ok_or_else(|| raise(ErrorKind::Internal, &format!("no option {name:?}")))?;
@@ -198,7 +198,7 @@ impl Drop for Highlighter {
 }
 
 /// Hands the answers' columns to numpy, which owns them from then on: nothing is copied.
-fn columns(py: Python<'_>, answers: Answers) -> PyResult<Bound<'_, PyDict>> {
+pub(crate) fn columns(py: Python<'_>, answers: Answers) -> PyResult<Bound<'_, PyDict>> {
     let work = PyDict::new(py);
     work.set_item("pieces", answers.work.pieces)?;
     work.set_item("compared", answers.work.compared)?;
@@ -243,7 +243,7 @@ pub(crate) fn span_array<'py>(py: Python<'py>, spans: &[CharSpan]) -> PyResult<B
     matrix(py, spans.len(), 2, flat)
 }
 
-fn matrix<T: numpy::Element>(
+pub(crate) fn matrix<T: numpy::Element>(
     py: Python<'_>,
     rows: usize,
     columns: usize,
