@@ -1,11 +1,12 @@
 """The Rust core of pullquote. Private: call `pullquote` instead."""
 
+from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Highlighter", "Server", "__version__", "default_options", "error_table", "parse_pieces"]
+__all__ = ["Client", "Highlighter", "Server", "Task", "__version__", "default_options", "error_table", "parse_pieces"]
 
 __version__: str
 
@@ -14,6 +15,27 @@ def parse_pieces(
 ) -> NDArray[np.int64]: ...
 def default_options() -> str: ...
 def error_table() -> list[dict[str, Any]]: ...
+
+# What is told what came of a call: a value, or an error. Where a call is given none, it waits and returns the value itself.
+_Done = Callable[[Any, BaseException | None], None] | None
+
+@final
+class Client:
+    def __new__(cls, settings: str) -> Client: ...
+    def embed(self, texts: object, is_query: bool, options: dict[str, Any], done: _Done) -> Any: ...
+    def highlights(
+        self, query: object, texts: object, titles: object, options: dict[str, Any], done: _Done
+    ) -> Any: ...
+    def rerank(
+        self, query: object, texts: object, top_n: int | None, options: dict[str, Any], done: _Done
+    ) -> Any: ...
+    def put_document(
+        self, id: object, text: object, title: object, options: dict[str, Any], done: _Done
+    ) -> Any: ...
+    def get_document(self, id: object, options: dict[str, Any], done: _Done) -> Any: ...
+    def delete_document(self, id: object, options: dict[str, Any], done: _Done) -> Any: ...
+    def health(self, options: dict[str, Any], done: _Done) -> Any: ...
+    def close(self) -> None: ...
 
 @final
 class Highlighter:
@@ -48,3 +70,7 @@ class Server:
     def run(self) -> bool: ...
     @property
     def address(self) -> str: ...
+
+@final
+class Task:
+    def abort(self) -> None: ...
