@@ -86,7 +86,9 @@ impl<'client> Attempts<'client> {
 
     /// Waits until the request may be tried again, or says why it may not.
     pub(crate) async fn after(&mut self, trouble: Trouble, endpoint: Option<usize>) -> Result<()> {
+        let is_late = self.wish.deadline.is_some_and(|deadline| Instant::now() >= deadline);
         let wait = match trouble.next {
+            _ if is_late && trouble.error.kind() == ErrorKind::DeadlineExceeded => return Err(too_late()),
             Next::Nothing => return Err(trouble.error),
             Next::Again(wait) => wait,
             Next::Elsewhere(wait) => {
