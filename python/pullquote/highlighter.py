@@ -71,6 +71,7 @@ class Options(TypedDict, total=False):
     lexical: float | Literal["auto"]
     effort: Effort
     timeout: float | None
+    priority: int
 
 
 _Text = TypeVar("_Text", str, str | None)
@@ -214,6 +215,7 @@ class Highlighter:
         lexical: float | Literal["auto"] = "auto",
         effort: Effort = EFFORT,
         timeout: float | None = None,
+        priority: int = 0,
     ) -> Highlights:
         """Find the passages of pages that answer a query.
 
@@ -261,7 +263,12 @@ class Highlighter:
           reaches no further than the windows around its best sentence, ``2 * highlight_length - 1``; what stays whole may.
         - `grow`: `False` returns the best windows as they were cut, without ranking sentences; so do words and tokens.
         - `allow_gaps`: allow a step larger than the length, which skips text.
+
+        How it shares the devices with other calls:
+
         - `timeout`: in seconds; after it the work is dropped and `DeadlineExceededError` raised.
+        - `priority`: a lower one goes first, as in vLLM. Of eight batches one is for whoever has waited longest, so that no call
+          waits for ever.
 
         Returns `Highlights`: ``result[i]`` is page `i`'s list of `Highlight`.
 
@@ -298,18 +305,25 @@ class Highlighter:
             "order": order,
             "repeats": repeats,
             "timeout": timeout,
+            "priority": priority,
         }
         found = self._native.highlights(queries, pages, None if titles is None else _listed(titles, "titles"), options)
         return Highlights(pages, found)
 
     def embed(
-        self, texts: Iterable[str], *, role: Literal["query", "passage"] = "passage", timeout: float | None = None
+        self,
+        texts: Iterable[str],
+        *,
+        role: Literal["query", "passage"] = "passage",
+        timeout: float | None = None,
+        priority: int = 0,
     ) -> NDArray[np.float32]:
         """Turn texts into vectors, as sentence-transformers' ``encode`` does with the same model.
 
         `role` decides which of the model's prompts goes before the texts. Returns float32 ``[n, dimension]``, pooled and
         normalized as the model's files say; the array owns the memory the devices' results were collected into.
-        Texts longer than the model allows are cut at its limit, with a `TruncationWarning`. Raises as `highlights`.
+        Texts longer than the model allows are cut at its limit, with a `TruncationWarning`. `timeout`, `priority` and what is raised
+        are as in `highlights`.
         """
         if role not in {"query", "passage"}:
             message = f'role must be "query" or "passage", not {role!r}'
@@ -318,7 +332,7 @@ class Highlighter:
         if not listed:
             message = "texts is empty; pass at least one text"
             raise InvalidArgumentError(message)
-        vectors, truncated, _ = self._native.embed(listed, role == "query", timeout)
+        vectors, truncated, _ = self._native.embed(listed, role == "query", timeout, priority)
         if truncated:
             message = f"{truncated} of {len(listed)} texts were cut at the model's limit of {self.max_tokens} tokens"
             warnings.warn(message, TruncationWarning, stacklevel=2)

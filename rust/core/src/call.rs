@@ -10,11 +10,14 @@ use crate::error::{Error, ErrorKind, Result};
 const LOOK_AROUND: Duration = Duration::from_millis(50);
 
 /// One caller's wish, from the edge of the library to the devices.
+#[derive(Clone)]
 pub struct Call<'caller> {
     deadline: Option<Instant>,
     /// Asked on the caller's own thread, every 50 ms: has the caller been told to stop?
     interrupted: Option<&'caller dyn Fn() -> bool>,
     stop: Stop,
+    /// Lower is more urgent.
+    priority: i32,
 }
 
 /// Says, from any thread, that a call is not wanted any more.
@@ -46,13 +49,25 @@ impl<'caller> Call<'caller> {
     pub fn new(timeout: Option<Duration>, interrupted: Option<&'caller dyn Fn() -> bool>) -> Self {
         // A timeout too long to be added to the clock is none.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        Self { deadline, interrupted, stop: Stop::default() }
+        Self { deadline, interrupted, stop: Stop::default(), priority: 0 }
     }
 
     /// The same call, stopped by a handle that is known before the call begins.
     #[must_use]
     pub fn stopped_by(self, stop: Stop) -> Self {
         Self { stop, ..self }
+    }
+
+    /// The same call, before all calls of a higher priority; 0 is what calls have of themselves.
+    #[must_use]
+    pub fn with_priority(self, priority: i32) -> Self {
+        Self { priority, ..self }
+    }
+
+    /// How urgent the call is: the lower, the more.
+    #[must_use]
+    pub const fn priority(&self) -> i32 {
+        self.priority
     }
 
     /// When the call must be done.

@@ -3,8 +3,8 @@
 //! The modules bear the names of what they make, in the order of the flow; each imports only what comes before it:
 //! [`page`] → [`formats`] → [`pieces`] → [`tokens`] → `batches` → `vectors` → [`scores`] → [`highlights`]; [`engine`]
 //! puts them together, and [`options`] says what may be asked of it. Beside them stand the seam to what computes vectors ([`encoder`], and [`abi`] for the same in C),
-//! a model's small files ([`model`]), a caller's wish ([`call`]), the threads for text ([`pool`]) and the errors
-//! ([`error`]).
+//! a model's small files ([`model`]), a caller's wish ([`call`]), who is next ([`turns`]), the threads for text ([`pool`]) and the
+//! errors ([`error`]).
 
 pub mod abi;
 mod batches;
@@ -22,4 +22,5 @@ pub mod pool;
 pub mod scores;
 pub mod terms;
 pub mod tokens;
+pub mod turns;
 mod vectors;

@@ -87,7 +87,8 @@ impl Conductor {
         let vectors = vec![0.0; rows.len() * dimension];
         let address = vectors.as_ptr() as usize;
         let reply = Reply::default();
-        let job = Job { rows, vectors, stop: call.stop().clone(), deadline: call.deadline(), done: reply.clone() };
+        let (stop, deadline, priority) = (call.stop().clone(), call.deadline(), call.priority());
+        let job = Job { rows, vectors, stop, deadline, priority, done: reply.clone() };
         let mut state = self.inbox.lock();
         while state.unfinished >= MAX_WAITING_JOBS && !state.closed {
             state = wait(&self.inbox.changed, state, call.patience());

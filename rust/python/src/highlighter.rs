@@ -31,16 +31,20 @@ pub(crate) struct Highlighter {
     engine: Arc<Engine>,
 }
 
+/// What an argument says; an error that names it where it is of another type.
+fn argument<'py, T: FromPyObjectOwned<'py>>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<T> {
+    value.extract::<T>().map_err(|error| {
+        let error: PyErr = error.into();
+        raise(ErrorKind::InvalidType, &format!("{name}: {}", error.value(value.py())))
+    })
+}
+
 /// The options of a call, out of the dictionary that `python/pullquote/highlighter.py` fills.
 pub(crate) fn read_options(options: &Bound<'_, PyDict>) -> PyResult<Options> {
     fn get<'py, T: FromPyObjectOwned<'py>>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<T> {
         let value =
             options.get_item(name)?.ok_or_else(|| raise(ErrorKind::Internal, &format!("no option {name:?}")))?;
-        value.extract::<T>().map_err(|error| {
-            let error: PyErr = error.into();
-            let message = format!("{name}: {}", error.value(options.py()));
-            raise(ErrorKind::InvalidType, &message)
-        })
+        argument(&value, name)
     }
     Ok(Options {
         highlight_length: get(options, "highlight_length")?,
@@ -64,6 +68,7 @@ pub(crate) fn read_options(options: &Bound<'_, PyDict>) -> PyResult<Options> {
         grow: get(options, "grow")?,
         lexical: get(options, "lexical")?,
         timeout: get(options, "timeout")?,
+        priority: get(options, "priority")?,
     })
 }
 
@@ -113,7 +118,7 @@ impl Highlighter {
             let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
             let titles: Vec<Option<&str>> = titles.iter().map(Option::as_deref).collect();
             let request = Request { queries: &queries, pages: &texts, formats: &[format], titles: &titles, pairing };
-            self.engine.highlights(&request, &question, call)
+            self.engine.highlights(&request, &question, &call.clone().with_priority(options.priority))
         })?;
         columns(py, answers)
     }
@@ -123,12 +128,15 @@ impl Highlighter {
         py: Python<'py>,
         texts: &Bound<'py, PyAny>,
         is_query: bool,
-        timeout: Option<f64>,
+        timeout: &Bound<'py, PyAny>,
+        priority: &Bound<'py, PyAny>,
     ) -> PyResult<(Bound<'py, PyArray2<f32>>, usize, usize)> {
         let texts = texts::many(texts, "texts")?;
+        let (timeout, priority): (Option<f64>, i32) = (argument(timeout, "timeout")?, argument(priority, "priority")?);
         let embedded = leave_python(py, timeout, |call| {
             let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
-            self.engine.embed(&texts, if is_query { Role::Query } else { Role::Passage }, call)
+            let role = if is_query { Role::Query } else { Role::Passage };
+            self.engine.embed(&texts, role, &call.clone().with_priority(priority))
         })?;
         let vectors = matrix(py, texts.len(), self.engine.spec().dimension, embedded.vectors)?;
         Ok((vectors, embedded.truncated, embedded.written_at))
