@@ -20,7 +20,7 @@ CORE_SOURCES := Cargo.toml Cargo.lock $(shell find rust/core -name '*.rs' -o -na
 NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/python rust/server rust/client python -name '*.rs' -o -name '*.css' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -path '*/page/*' -o -name '*.json')
 TORCH_SOURCES := $(CORE_SOURCES) $(shell find rust/torch -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi')
 
-.PHONY: help setup demo test browser-test lint format bench wheel audit clean
+.PHONY: help setup demo test browser-test fuzz lint format bench wheel audit clean
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -41,6 +41,17 @@ browser-test: setup ## Run the tests of the server's page; installs Debian's chr
 		{ command -v apt-get && command -v $${root:-sh}; } >/dev/null && $$root apt-get update && $$root apt-get install --yes chromium || \
 		{ echo "the page's tests need chromium on PATH, and it could not be installed (apt-get install chromium, as root)" >&2; exit 1; }; }
 	$(BIN)/python -m pytest tests/python/test_page*.py
+
+FUZZ_SECONDS ?= 60
+fuzz: ## Attack the client's parsers with a coverage-guided fuzzer, where the nightly toolchain and cargo-fuzz are there
+	@if cargo +nightly fuzz --version >/dev/null 2>&1; then \
+		for target in raw rows; do \
+			cargo +nightly fuzz run --fuzz-dir rust/client/fuzz $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+		done; \
+	else \
+		echo "skipped: fuzzing needs a nightly toolchain (rustup toolchain install nightly) and cargo install cargo-fuzz;"; \
+		echo "the same parsers are attacked with random input by: cargo test --release -p pullquote-client --test parsers"; \
+	fi
 
 lint: setup ## Check style, types, generated files and stubs
 	cargo fmt --all --check

@@ -33,6 +33,7 @@ class EmbedOptions(TypedDict, total=False):
 
     role: Literal["query", "passage"]
     timeout: float | None
+    priority: int
 
 
 class ClientSettings(TypedDict, total=False):

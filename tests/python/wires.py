@@ -70,8 +70,8 @@ class Wire:
         started = threading.Event()
 
         async def start() -> None:
-            server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=secured)
-            self.port: int = server.sockets[0].getsockname()[1]
+            self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=secured)
+            self.port: int = self._server.sockets[0].getsockname()[1]
             started.set()
 
         def run() -> None:
@@ -112,13 +112,17 @@ class Wire:
         finally:
             self.open -= 1
             self._tasks.discard(task)
-            writer.close()
+            writer.transport.abort()
 
     def close(self) -> None:
         async def stop() -> None:
-            for task in self._tasks:
+            self._server.close()
+            tasks = list(self._tasks)
+            for task in tasks:
                 task.cancel()
-            await asyncio.sleep(0)
+            await asyncio.gather(*tasks, return_exceptions=True)
+            # Transports close when the loop comes round.
+            await asyncio.sleep(0.02)
             self._loop.stop()
 
         asyncio.run_coroutine_threadsafe(stop(), self._loop)

@@ -22,13 +22,13 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pullquote_core::call::Call;
 use pullquote_core::engine::Answers;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::tokens::Role;
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -49,7 +49,8 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// Servers, asked by many threads at once.
 pub struct Client {
     shared: Arc<Shared>,
-    runtime: Mutex<Option<Runtime>>,
+    /// Also held by each thread that waits in it.
+    runtime: Mutex<Option<Arc<Runtime>>>,
     /// Whose threads the runtime has.
     process: u32,
 }
@@ -70,7 +71,7 @@ impl Client {
     pub fn wait<R>(&self, call: &Call, work: impl Future<Output = Result<R>>) -> Result<R> {
         let runtime = self.runtime()?;
         let mut closed = self.shared.closed.subscribe();
-        runtime.block_on(async {
+        let came = runtime.block_on(async {
             let (mut work, mut closed) = (pin!(work), pin!(closed.wait_for(|closed| *closed)));
             loop {
                 tokio::select! {
@@ -80,7 +81,12 @@ impl Client {
                     () = tokio::time::sleep(call.patience()) => call.check()?,
                 }
             }
-        })
+        });
+        // The last one out, where the client was closed meanwhile.
+        if let Some(runtime) = Arc::into_inner(runtime) {
+            runtime.shutdown_background();
+        }
+        came
     }
 
     /// Runs a call beside others. `done` gets what came of it, once, on a thread that may block; where the handle aborts the
@@ -93,13 +99,13 @@ impl Client {
         work: impl Future<Output = Result<R>> + Send + 'static,
         done: impl FnOnce(Result<R>) + Send + 'static,
     ) -> Result<AbortHandle> {
-        let runtime = self.runtime()?;
-        let handle = runtime.clone();
+        let handle = self.runtime()?.handle().clone();
         let closed = self.shared.closed.subscribe();
         let mut told = Told { done: Some(done), closed, result: PhantomData };
-        let task = runtime.spawn(async move {
+        let inside = handle.clone();
+        let task = handle.spawn(async move {
             let came = work.await;
-            handle.spawn_blocking(move || told.tell(came));
+            inside.spawn_blocking(move || told.tell(came));
         });
         Ok(task.abort_handle())
     }
@@ -111,8 +117,25 @@ impl Client {
         }
         self.shared.closed.send_replace(true);
         let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(runtime) = runtime {
-            runtime.shutdown_timeout(FAREWELL);
+        let (mut runtime, began) = (runtime, Instant::now());
+        while let Some(shared) = runtime {
+            runtime = match Arc::try_unwrap(shared) {
+                Ok(own) => {
+                    own.shutdown_timeout(FAREWELL);
+                    None
+                }
+                // Whoever waits is told by now, and leaves; if not, the last one ends it.
+                Err(shared) if began.elapsed() < FAREWELL => {
+                    std::thread::sleep(Duration::from_millis(1));
+                    Some(shared)
+                }
+                Err(shared) => {
+                    if let Some(own) = Arc::into_inner(shared) {
+                        own.shutdown_background();
+                    }
+                    None
+                }
+            };
         }
     }
 
@@ -181,7 +204,7 @@ impl Client {
         async move { Ok(ranks::health(&shared, wish).await) }
     }
 
-    fn runtime(&self) -> Result<Handle> {
+    fn runtime(&self) -> Result<Arc<Runtime>> {
         if self.is_fork() {
             let message = "this process is a fork of the one that made the client; make a new one here";
             return Err(Error::new(ErrorKind::Forked, message));
@@ -191,14 +214,14 @@ impl Client {
             return Err(Error::new(ErrorKind::Closed, CLOSED));
         }
         if let Some(runtime) = &*runtime {
-            return Ok(runtime.handle().clone());
+            return Ok(Arc::clone(runtime));
         }
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(THREADS).max_blocking_threads(BLOCKING_THREADS).thread_name("pullquote-client");
         let made = builder.enable_all().build().map_err(|error| {
             Error::new(ErrorKind::Internal, format!("the client's threads cannot be started: {error}"))
         })?;
-        Ok(runtime.insert(made).handle().clone())
+        Ok(Arc::clone(runtime.insert(Arc::new(made))))
     }
 
     fn is_fork(&self) -> bool {
@@ -215,7 +238,8 @@ impl Drop for Client {
     fn drop(&mut self) {
         let runtime = self.runtime.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if std::process::id() == self.process {
-            if let Some(runtime) = runtime {
+            // Nobody waits in it: who waits borrows the client.
+            if let Some(runtime) = runtime.and_then(Arc::into_inner) {
                 self.shared.closed.send_replace(true);
                 runtime.shutdown_background();
             }

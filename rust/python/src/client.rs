@@ -10,11 +10,12 @@ use pullquote_core::error::Result;
 use pullquote_core::options::seconds;
 use pullquote_core::tokens::Role;
 use pyo3::IntoPyObjectExt;
+use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use crate::failures::Failure;
-use crate::highlighter::{columns, matrix, read_options};
+use crate::highlighter::{argument, columns, matrix, read_options};
 use crate::leave::leave_python;
 use crate::texts;
 
@@ -40,8 +41,10 @@ impl Task {
 
 /// What is said about any call: `timeout` in seconds, and `priority`, where there are such options.
 fn read_wish(options: &Bound<'_, PyDict>) -> PyResult<Wish> {
-    let timeout: Option<f64> = options.get_item("timeout")?.map_or(Ok(None), |value| value.extract())?;
-    let priority: Option<i32> = options.get_item("priority")?.map_or(Ok(None), |value| value.extract())?;
+    fn get<'py, T: FromPyObjectOwned<'py>>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<T>> {
+        options.get_item(name)?.filter(|value| !value.is_none()).map(|value| argument(&value, name)).transpose()
+    }
+    let (timeout, priority): (Option<f64>, Option<i32>) = (get(options, "timeout")?, get(options, "priority")?);
     Ok(Wish::new(timeout.map(seconds).transpose().map_err(Failure)?, priority))
 }
 
@@ -103,7 +106,6 @@ impl Client {
         })
     }
 
-    #[pyo3(signature = (query, texts, titles, options, done))]
     fn highlights(
         &self,
         py: Python<'_>,

@@ -32,7 +32,7 @@ pub(crate) struct Highlighter {
 }
 
 /// What an argument says; an error that names it where it is of another type.
-fn argument<'py, T: FromPyObjectOwned<'py>>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<T> {
+pub(crate) fn argument<'py, T: FromPyObjectOwned<'py>>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<T> {
     value.extract::<T>().map_err(|error| {
         let error: PyErr = error.into();
         raise(ErrorKind::InvalidType, &format!("{name}: {}", error.value(value.py())))
