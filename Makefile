@@ -43,14 +43,17 @@ browser-test: setup ## Run the tests of the server's page; installs Debian's chr
 	$(BIN)/python -m pytest tests/python/test_page*.py
 
 FUZZ_SECONDS ?= 60
-fuzz: ## Attack the client's parsers with a coverage-guided fuzzer, where the nightly toolchain and cargo-fuzz are there
-	@if cargo +nightly fuzz --version >/dev/null 2>&1; then \
+fuzz: ## Attack the client's parsers with a coverage-guided fuzzer, where the nightly toolchain is there
+	@if cargo +nightly --version >/dev/null 2>&1; then \
+		$(MAKE) --no-print-directory .make/tools/bin/cargo-fuzz && \
 		for target in raw rows; do \
-			cargo +nightly fuzz run --fuzz-dir rust/client/fuzz $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+			mkdir -p .make/fuzz/$$target; \
+			PATH="$(CURDIR)/.make/tools/bin:$$PATH" cargo +nightly fuzz run --fuzz-dir rust/client/fuzz --target-dir target/fuzz \
+				$$target .make/fuzz/$$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
 		done; \
 	else \
-		echo "skipped: fuzzing needs a nightly toolchain (rustup toolchain install nightly) and cargo install cargo-fuzz;"; \
-		echo "the same parsers are attacked with random input by: cargo test --release -p pullquote-client --test parsers"; \
+		echo "skipped: the fuzzer needs a nightly toolchain (rustup toolchain install nightly); with random input alone"; \
+		echo "the same parsers are attacked by: cargo test --release -p pullquote-client --test parsers"; \
 	fi
 
 lint: setup ## Check style, types, generated files and stubs
@@ -87,6 +90,9 @@ wheel: .make/venv ## Build both wheels into dist/
 
 audit: .make/tools/bin/cargo-deny ## Check bans, licences and sources of all dependencies
 	$< --workspace --all-features check bans licenses sources
+
+.make/tools/bin/cargo-fuzz:
+	cargo install --quiet --locked --root .make/tools cargo-fuzz@0.13.2
 
 clean: ## Remove what was set up and built
 	rm -rf .venv .make dist target

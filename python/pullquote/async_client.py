@@ -66,23 +66,28 @@ class AsyncClient(Connected):
         return [Rank(index, score, listed[index]) for index, score in ranks]
 
     async def put_document(
-        self, id: str, text: str, *, title: str | None = None, timeout: float | None = None  # noqa: A002 - the wire's word
+        self,
+        document_id: str,
+        text: str,
+        *,
+        title: str | None = None,
+        timeout: float | None = None,
     ) -> str:
         """Store a document under an id: see `Client.put_document`."""
         options = {"timeout": timeout}
-        stored: str = await _came(lambda done: self._native.put_document(id, text, title, options, done))
+        stored: str = await _came(lambda done: self._native.put_document(document_id, text, title, options, done))
         return stored
 
-    async def get_document(self, id: str, *, timeout: float | None = None) -> Document:  # noqa: A002 - as above
+    async def get_document(self, document_id: str, *, timeout: float | None = None) -> Document:
         """Read a stored document: see `Client.get_document`."""
         options = {"timeout": timeout}
-        title, text, text_hash = await _came(lambda done: self._native.get_document(id, options, done))
-        return Document(id, text, title, text_hash)
+        title, text, text_hash = await _came(lambda done: self._native.get_document(document_id, options, done))
+        return Document(document_id, text, title, text_hash)
 
-    async def delete_document(self, id: str, *, timeout: float | None = None) -> None:  # noqa: A002 - as above
+    async def delete_document(self, document_id: str, *, timeout: float | None = None) -> None:
         """Delete a stored document: see `Client.delete_document`."""
         options = {"timeout": timeout}
-        await _came(lambda done: self._native.delete_document(id, options, done))
+        await _came(lambda done: self._native.delete_document(document_id, options, done))
 
     async def health(self, *, timeout: float | None = None) -> dict[str, str | None]:
         """Ask each server whether texts are being encoded: see `Client.health`."""

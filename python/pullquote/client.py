@@ -235,8 +235,8 @@ class Client(Connected):
     Thread-safe; Python's lock is free while it waits, and Ctrl-C ends a call within 50 ms. Use it as a context manager, or
     `close` it. After a fork, calls in the child raise `ForkedError`: make a new one there.
 
-    Raises `InvalidArgumentError` for settings that cannot be. Calls raise what a `Highlighter` does, and `UnavailableError` where no
-    server answers, `UnauthorizedError`, `OverloadedError`, and `BadAnswerError` where an answer is not what it claims to be:
+    Raises `InvalidArgumentError` for settings that cannot be. Calls raise what a `Highlighter` does, and `UnavailableError` where
+    no server answers, `UnauthorizedError`, `OverloadedError`, and `BadAnswerError` where an answer is not what it claims to be:
     nothing of such an answer is returned.
     """
 
@@ -245,9 +245,7 @@ class Client(Connected):
         super().__init__(url, settings)
 
     @signed_as(Highlighter.highlights)
-    def highlights(
-        self, query: str | Sequence[str], texts: Iterable[str], **options: Unpack[Options]
-    ) -> Highlights:
+    def highlights(self, query: str | Sequence[str], texts: Iterable[str], **options: Unpack[Options]) -> Highlights:
         """Find the passages of pages that answer a query: see `Highlighter.highlights`, of which this is the same call.
 
         All pages go in one request, because scores are comparable within a call only.
@@ -274,22 +272,27 @@ class Client(Connected):
         return [Rank(index, score, listed[index]) for index, score in ranks]
 
     def put_document(
-        self, id: str, text: str, *, title: str | None = None, timeout: float | None = None  # noqa: A002 - the wire's word
+        self,
+        document_id: str,
+        text: str,
+        *,
+        title: str | None = None,
+        timeout: float | None = None,
     ) -> str:
         """Store a document under an id, in place of what was there; returns what its text is known by, ``sha256:…``.
 
         Raises `StoreFullError` where the server has no room.
         """
-        return cast(str, self._native.put_document(id, text, title, {"timeout": timeout}, None))
+        return cast(str, self._native.put_document(document_id, text, title, {"timeout": timeout}, None))
 
-    def get_document(self, id: str, *, timeout: float | None = None) -> Document:  # noqa: A002 - as above
+    def get_document(self, document_id: str, *, timeout: float | None = None) -> Document:
         """Read a stored document. Raises `NotFoundError` where there is none."""
-        title, text, text_hash = self._native.get_document(id, {"timeout": timeout}, None)
-        return Document(id, text, title, text_hash)
+        title, text, text_hash = self._native.get_document(document_id, {"timeout": timeout}, None)
+        return Document(document_id, text, title, text_hash)
 
-    def delete_document(self, id: str, *, timeout: float | None = None) -> None:  # noqa: A002 - as above
+    def delete_document(self, document_id: str, *, timeout: float | None = None) -> None:
         """Delete a stored document. Raises `NotFoundError` where there is none."""
-        self._native.delete_document(id, {"timeout": timeout}, None)
+        self._native.delete_document(document_id, {"timeout": timeout}, None)
 
     def health(self, *, timeout: float | None = None) -> dict[str, str | None]:
         """Ask each server whether texts are being encoded: for each address `None`, or why they are not. Each is asked once."""

@@ -138,7 +138,7 @@ def test_a_loop_that_is_gone_is_not_told(run: Any) -> None:
         asyncio.ensure_future(client.embed(["a"]))  # noqa: RUF006 - left behind on purpose
         await asyncio.sleep(0.05)
 
-    with wire(lambda request: (raw(request) if request.texts == ["b"] else Answer(stall=0.2))) as server:
+    with wire(lambda request: raw(request) if request.texts == ["b"] else Answer(stall=0.2)) as server:
         client = AsyncClient(server.url, retries=0)
         run(go(client))
 

@@ -99,7 +99,7 @@ def test_the_version_names_both_wheels_and_torch() -> None:
 
 
 def test_a_server_does_the_work_where_one_is_named(page: Path, tmp_path: Path, server: Serving) -> None:
-    asked = ["highlight", "--json", "-q", "How is bread made?", "-q", "moon", page]
+    asked: list[str | Path] = ["highlight", "--json", "-q", "How is bread made?", "-q", "moon", page]
     ours, theirs = run(*asked, "--dtype", "float32"), run(*asked, "--server", server.url)
     assert theirs.returncode == 0, theirs.stderr
     assert theirs.stdout == ours.stdout

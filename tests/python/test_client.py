@@ -4,7 +4,7 @@ import inspect
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -44,9 +44,9 @@ def test_both_clients_have_the_same_calls() -> None:
 
 
 def test_vectors_are_the_highlighters(client: Client, highlighter: Highlighter) -> None:
-    for role in ("passage", "query"):
-        ours = client.embed(TEXTS, role=role)  # type: ignore[arg-type]
-        theirs = highlighter.embed(TEXTS, role=role)  # type: ignore[arg-type]
+    roles: list[Literal["passage", "query"]] = ["passage", "query"]
+    for role in roles:
+        ours, theirs = client.embed(TEXTS, role=role), highlighter.embed(TEXTS, role=role)
         assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
         assert np.abs(ours - theirs).max() < 1e-5
         assert ours.flags.c_contiguous
@@ -63,7 +63,12 @@ def same(ours: Highlights, theirs: Highlights) -> None:
     assert (ours.texts, ours.formats, len(ours)) == (theirs.texts, theirs.formats, len(theirs))
     for our_list, their_list in zip(ours, theirs, strict=True):
         for our, their in zip(our_list, their_list, strict=True):
-            assert (our.text, our.before, our.after, our.matches) == (their.text, their.before, their.after, their.matches)
+            assert (our.text, our.before, our.after, our.matches) == (
+                their.text,
+                their.before,
+                their.after,
+                their.matches,
+            )
     assert (ours.work.pieces, ours.work.truncated) == (theirs.work.pieces, theirs.work.truncated)
 
 
@@ -123,7 +128,9 @@ def test_bad_calls_of_embed_are_the_highlighters(client: Client, highlighter: Hi
                 owner.embed(texts, **options)
             raised.append(caught)
         assert raised[0].type is raised[1].type
-        assert raised[0].value.args[0].replace("Highlighter.", "") == raised[1].value.args[0].replace("Highlighter.", "")
+        assert raised[0].value.args[0].replace("Highlighter.", "") == raised[1].value.args[0].replace(
+            "Highlighter.", ""
+        )
 
 
 def test_texts_are_ranked_and_documents_stored(client: Client, highlighter: Highlighter) -> None:
@@ -147,8 +154,13 @@ def test_texts_are_ranked_and_documents_stored(client: Client, highlighter: High
 def test_every_error_of_a_server_is_raised_as_its_row_says(tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_text("right\n")
-    with serving("--dtype", "float32", "--api-keys-file", str(keys), "--store-documents", "1", "--max-inputs", "3") as own:
-        with Client(own.url, api_key="wrong") as stranger, pytest.raises(errors.UnauthorizedError, match="a key is needed"):
+    with serving(
+        "--dtype", "float32", "--api-keys-file", str(keys), "--store-documents", "1", "--max-inputs", "3"
+    ) as own:
+        with (
+            Client(own.url, api_key="wrong") as stranger,
+            pytest.raises(errors.UnauthorizedError, match="a key is needed"),
+        ):
             stranger.embed(["a"])
         with Client(own.url, api_key="right", headers={"x-request-id": "seen-by-the-server"}) as known:
             known.put_document("1", "a")
@@ -158,7 +170,10 @@ def test_every_error_of_a_server_is_raised_as_its_row_says(tmp_path: Path) -> No
                 known.embed(["a"] * 4)
             assert "right" not in repr(known)
             assert "seen-by-the-server" in own.log
-            with pytest.raises(errors.UnavailableError, match="cannot be reached"), Client("http://127.0.0.1:1") as nobody:
+            with (
+                pytest.raises(errors.UnavailableError, match="cannot be reached"),
+                Client("http://127.0.0.1:1") as nobody,
+            ):
                 nobody.embed(["a"])
         with Client([own.url, "http://127.0.0.1:1"], api_key="right", rows_per_request=1) as several:
             assert several.embed(["a"] * 20).shape == (20, 384)

@@ -143,13 +143,13 @@ impl Client {
     fn put_document(
         &self,
         py: Python<'_>,
-        id: &Bound<'_, PyAny>,
+        document_id: &Bound<'_, PyAny>,
         text: &Bound<'_, PyAny>,
         title: Option<&Bound<'_, PyAny>>,
         options: &Bound<'_, PyDict>,
         done: Option<Py<PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        let (id, text) = (texts::one(id, "id")?, texts::one(text, "text")?);
+        let (id, text) = (texts::one(document_id, "document_id")?, texts::one(text, "text")?);
         let title = title.map(|title| texts::one(title, "title")).transpose()?;
         self.run(py, done, self.client.put_document(id, text, title, read_wish(options)?), |py, hash| {
             hash.into_py_any(py)
@@ -159,11 +159,11 @@ impl Client {
     fn get_document(
         &self,
         py: Python<'_>,
-        id: &Bound<'_, PyAny>,
+        document_id: &Bound<'_, PyAny>,
         options: &Bound<'_, PyDict>,
         done: Option<Py<PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        let id = texts::one(id, "id")?;
+        let id = texts::one(document_id, "document_id")?;
         self.run(py, done, self.client.get_document(id, read_wish(options)?), |py, stored| {
             let Stored { title, text, text_hash } = stored;
             (title, text, text_hash).into_py_any(py)
@@ -173,11 +173,11 @@ impl Client {
     fn delete_document(
         &self,
         py: Python<'_>,
-        id: &Bound<'_, PyAny>,
+        document_id: &Bound<'_, PyAny>,
         options: &Bound<'_, PyDict>,
         done: Option<Py<PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        let id = texts::one(id, "id")?;
+        let id = texts::one(document_id, "document_id")?;
         self.run(py, done, self.client.delete_document(id, read_wish(options)?), |py, ()| Ok(py.None()))
     }
 
