@@ -64,7 +64,12 @@ def test_of_requests_that_wait_the_most_urgent_is_next(tmp_path: Path, monkeypat
         (tmp_path / "gate").touch()
         assert [answer.result(60).status_code for answer in answers] == [200] * 5
         asked = [line for line in (tmp_path / "log").read_text(encoding="utf-8").split() if line.isalpha()]
-        assert [text for text in asked if text in {"late", "usual", "zero", "urgent"}] == ["urgent", "usual", "zero", "late"]
+        assert [text for text in asked if text in {"late", "usual", "zero", "urgent"}] == [
+            "urgent",
+            "usual",
+            "zero",
+            "late",
+        ]
         for wrong in ["high", "1.5", "99999999999", ""]:
             refused = ask("late", wrong)
             assert refused.status_code == 400
