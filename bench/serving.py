@@ -64,8 +64,18 @@ class Load:
 class Server:
     """A server's process and where it answers."""
 
-    def __init__(self, command: list[str], port: int, environment: dict[str, str]) -> None:
+    def __init__(
+        self,
+        command: list[str],
+        port: int,
+        environment: dict[str, str],
+        *,
+        path: str = "/embed",
+        body: dict[str, object] | None = None,
+    ) -> None:
+        """Start it; it is there when it answers to this body at this path."""
         self.url = f"http://127.0.0.1:{port}"
+        self.question = (self.url + path, body or {"inputs": TEXT})
         self.log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the server
         self.process = subprocess.Popen(
             command, cwd=record.REPOSITORY, env=os.environ | environment, stdout=self.log, stderr=self.log
@@ -80,20 +90,26 @@ class Server:
 
     def _answers(self) -> bool:
         try:
-            return httpx.post(f"{self.url}/embed", json={"inputs": TEXT}, timeout=60).status_code == httpx.codes.OK
+            url, body = self.question
+            return httpx.post(url, json=body, timeout=60).status_code == httpx.codes.OK
         except httpx.TransportError:
             return False
 
     def cpu_seconds(self) -> float:
-        """Read the processor time of all its threads so far."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Read the processor time of all its threads so far, and of its workers' where it has some."""
+        workers = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return sum(map(_cpu_seconds, [str(self.process.pid), *workers]))
 
     def close(self) -> None:
         """End it."""
         self.process.terminate()
         self.process.wait()
         self.log.close()
+
+
+def _cpu_seconds(process: str) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextlib.contextmanager

@@ -59,3 +59,15 @@ def _encoder_125m() -> Encode:
         return np.asarray((states * mask).sum(1) / mask.sum(1), np.float32)
 
     return encode
+
+
+@cache
+def _matrix() -> NDArray[np.float32]:
+    """Make 4,096 rows of 1,024 values, of length one."""
+    rows = np.random.default_rng(7).standard_normal((4096, 1024), np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def fixed_matrix(texts: list[str]) -> NDArray[np.float32]:
+    """Cost nothing: the first rows of a matrix, a row for each text, so that only the way there and back is left."""
+    return _matrix()[: len(texts)]

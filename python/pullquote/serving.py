@@ -34,6 +34,8 @@ SETTINGS = {
     "where it listens": [
         Setting("host", "127.0.0.1", "the address to listen on; 0.0.0.0 is every one this machine has"),
         Setting("port", 8080, "the port; 0 takes a free one, which the first line printed tells"),
+        Setting("uds", None, "listen on a Unix socket instead, the file of which is made and removed", metavar="PATH"),
+        Setting("uds-mode", "600", "that file's permissions, as chmod takes them: who may write to it may ask"),
         Setting("model-name", None, "what clients know the model as (default: that of its directory)", metavar="NAME"),
     ],
     "how long things may take, in seconds": [
@@ -135,8 +137,9 @@ def serve(highlighter: Highlighter, options: argparse.Namespace) -> int:
     # The server takes its signals itself; Python must not raise KeyboardInterrupt when it comes back.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     server = highlighter._native.bind(json.dumps(settings))
-    line = {
-        "url": f"http://{server.address}",
+    # At a socket there is no address to ask for, and any does.
+    where = {"url": f"http://{server.address}"} if options.uds is None else {"url": "http://localhost", "uds": options.uds}
+    line = where | {
         "model": settings["model_name"],
         "dtype": highlighter.dtype,
         "devices": highlighter.devices,
@@ -145,7 +148,8 @@ def serve(highlighter: Highlighter, options: argparse.Namespace) -> int:
         print(json.dumps(line), flush=True)
     else:
         print(
-            "pullquote serves {model} ({dtype} on {0}) at {url}".format(", ".join(highlighter.devices), **line),
+            f"pullquote serves {settings['model_name']} ({highlighter.dtype} on {', '.join(highlighter.devices)}) at "
+            f"{options.uds or line['url']}",
             flush=True,
         )
     if server.run():

@@ -7,6 +7,7 @@
 mod answers;
 mod cache;
 mod effort;
+mod parts;
 mod prepared;
 mod reading;
 mod request;
@@ -29,13 +30,14 @@ use crate::highlights::Bounds;
 use crate::model::Model;
 use crate::page::{CharSpan, Page};
 use crate::pieces::{self, Unit, Units, Windows};
-use crate::pool::{self, Pool};
+use crate::pool::Pool;
 use crate::scores::relevance::Lexical;
 use crate::tokens::{GoOn, Role, TokenPage, Tokens};
 use crate::vectors::Conductor;
 use cache::Cache;
 pub use cache::CacheState;
 pub use effort::Effort;
+pub use parts::Parts;
 use request::check_length;
 use run::Run;
 
@@ -297,15 +299,7 @@ impl Engine {
     /// [`ErrorKind::InvalidText`] for a text that is too long; what the encoder says; what ends the call.
     pub fn embed(&self, texts: &[&str], role: Role, call: &Call) -> Result<Embedded> {
         self.check_process()?;
-        texts.iter().try_for_each(|text| check_length(text))?;
-        let bytes = texts.iter().map(|text| text.len()).sum();
-        let (stop, deadline) = (call.stop().clone(), call.deadline());
-        let parts: Vec<&[&str]> = texts.chunks(256).collect();
-        let pages = self.pool.run(call, bytes, || {
-            pool::map(&parts, |part| self.tokens.texts(part, role, &|| call::check(&stop, deadline)))
-        })?;
-        let truncated = pages.iter().map(|page| page.cut.len()).sum();
-        let rows: Vec<RowSource> = pages.into_iter().flat_map(|page| all_rows(&Arc::new(page))).collect();
+        let (rows, truncated) = self.rows_of_texts(texts, role, call)?;
         let tokens = token_count(&rows);
         let pending = self.conductor()?.submit(rows, self.spec.dimension, call)?;
         let written_at = pending.address();

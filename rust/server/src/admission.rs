@@ -4,7 +4,9 @@
 //! read into memory that is bounded over all requests, then it waits its turn (`turns`), and runs on a thread where it may
 //! block. A request keeps all three until its work has really ended, even where its client has hung up before.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
@@ -12,14 +14,16 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
 use pullquote_core::call::{Call, Stop};
 use pullquote_core::engine::Work;
 use pullquote_core::error::ErrorKind;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout_at;
 
 use crate::app::App;
 use crate::body;
+use crate::envelope::RequestId;
 use crate::failure::{Cause, Failure};
 use crate::trace::Trace;
 use crate::turns::Queue;
@@ -50,6 +54,15 @@ pub(crate) struct Input {
     pub(crate) wish: Wish,
     /// How long it waited for its turn.
     pub(crate) queued: Duration,
+    /// The request's name, for lines of the log that are written behind its answer.
+    pub(crate) id: RequestId,
+    stop: Stop,
+}
+
+/// What ends a request; calls of it may be made on any thread.
+#[derive(Clone)]
+pub(crate) struct End {
+    wish: Wish,
     stop: Stop,
 }
 
@@ -60,7 +73,12 @@ pub(crate) struct Reply {
     pub(crate) body: Body,
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
     pub(crate) work: Work,
+    /// What is still to be done when the answer has begun.
+    pub(crate) rest: Option<Rest>,
 }
+
+/// The rest of a request's work, which its body waits for.
+pub(crate) type Rest = Box<dyn FnOnce(&App) + Send>;
 
 /// What a request took; an extension of every response that had a turn.
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,6 +94,7 @@ pub(crate) struct Admitted {
     pub(crate) headers: HeaderMap,
     body: Bytes,
     pub(crate) wish: Wish,
+    id: RequestId,
     /// Its place in a trace, where it has one.
     pub(crate) trace: Option<Trace>,
     hang_up: HangUp,
@@ -90,8 +109,34 @@ struct Held {
     _memory: OwnedSemaphorePermit,
 }
 
-/// Stops the call when the future that waits for it is dropped: its client has hung up.
+/// Stops the call when what waits for it is dropped, the request's future or the answer's body: its client has hung up.
 struct HangUp(Stop);
+
+/// The body of an answer, and the call that it comes from.
+struct Watched {
+    body: Body,
+    _hang_up: HangUp,
+}
+
+impl hyper::body::Body for Watched {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
 
 impl Drop for HangUp {
     fn drop(&mut self) {
@@ -138,9 +183,34 @@ impl Admission {
 impl Input {
     /// A call that ends with the request: by its deadline, its own timeout, or because the client has hung up.
     pub(crate) fn call(&self, timeout: Option<Duration>) -> Call<'static> {
+        self.end().within(timeout).call()
+    }
+
+    /// What ends the request.
+    pub(crate) fn end(&self) -> End {
+        End { wish: self.wish, stop: self.stop.clone() }
+    }
+}
+
+impl End {
+    /// The same, or sooner.
+    pub(crate) fn within(mut self, timeout: Option<Duration>) -> Self {
+        if let Some(sooner) = timeout.and_then(|timeout| Instant::now().checked_add(timeout)) {
+            self.wish.deadline = self.wish.deadline.min(sooner);
+        }
+        self
+    }
+
+    /// The same for calls of this priority.
+    pub(crate) fn with_priority(mut self, priority: i32) -> Self {
+        self.wish.priority = priority;
+        self
+    }
+
+    /// A call that ends then.
+    pub(crate) fn call(&self) -> Call<'static> {
         let left = self.wish.deadline.saturating_duration_since(Instant::now());
-        let timeout = timeout.map_or(left, |timeout| timeout.min(left));
-        Call::new(Some(timeout), None).stopped_by(self.stop.clone()).with_priority(self.wish.priority)
+        Call::new(Some(left), None).stopped_by(self.stop.clone()).with_priority(self.wish.priority)
     }
 }
 
@@ -148,13 +218,17 @@ impl Reply {
     /// A reply of this JSON.
     pub(crate) fn json(value: &impl serde::Serialize, work: Work) -> Result<Self, Failure> {
         let body = serde_json::to_vec(value).map_err(|error| body::unfit(&error))?;
-        Ok(Self {
-            status: StatusCode::OK,
-            content_type: "application/json",
-            body: body.into(),
-            headers: Vec::new(),
-            work,
-        })
+        Ok(Self::new("application/json", body.into(), work))
+    }
+
+    /// A reply of this content.
+    pub(crate) const fn new(content_type: &'static str, body: Body, work: Work) -> Self {
+        Self { status: StatusCode::OK, content_type, body, headers: Vec::new(), work, rest: None }
+    }
+
+    /// The same reply with these headers.
+    pub(crate) fn with(self, headers: Vec<(HeaderName, HeaderValue)>) -> Self {
+        Self { headers, ..self }
     }
 }
 
@@ -165,7 +239,12 @@ pub(crate) async fn compute(
     work: impl FnOnce(&App, &Input) -> Result<Reply, Failure> + Send + 'static,
 ) -> Result<Response, Failure> {
     let mut admitted = Admitted::new(app, request).await?;
-    let reply = admitted.turn(work).await?;
+    let begun = |app: &App, input: &Input| {
+        let mut reply = work(app, input)?;
+        let rest = reply.rest.take();
+        Ok((reply, rest))
+    };
+    let reply = admitted.begin(begun).await?;
     Ok(admitted.respond(reply))
 }
 
@@ -174,6 +253,7 @@ impl Admitted {
     pub(crate) async fn new(app: &Arc<App>, request: Request) -> Result<Self, Failure> {
         let (parts, body) = request.into_parts();
         let wish: Wish = *parts.extensions.get().ok_or_else(|| internal("a request without its deadline"))?;
+        let id = parts.extensions.get::<RequestId>().cloned().ok_or_else(|| internal("a request without its name"))?;
         let slot = app.admission.slot()?;
         let (body, memory) = body::read(app, &parts.headers, body, wish.deadline.into()).await?;
         Ok(Self {
@@ -181,6 +261,7 @@ impl Admitted {
             headers: parts.headers,
             body,
             wish,
+            id,
             trace: parts.extensions.get().cloned(),
             hang_up: HangUp(Stop::default()),
             held: Arc::new(Held { _slot: slot, _memory: memory }),
@@ -192,6 +273,14 @@ impl Admitted {
     pub(crate) async fn turn<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&App, &Input) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.begin(|app, input| Ok((work(app, input)?, None))).await
+    }
+
+    /// The same for work that has a rest: what it comes to is there before the rest is done, which the turn lasts for too.
+    async fn begin<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&App, &Input) -> Result<(T, Option<Rest>), Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let began = Instant::now();
         let turn = self.app.admission.turns.turn(self.wish.priority);
@@ -206,20 +295,36 @@ impl Admitted {
             body: self.body.clone(),
             wish: self.wish,
             queued: self.taken.queued,
+            id: self.id.clone(),
             stop: self.hang_up.0.clone(),
         };
         let (shared, held) = (Arc::clone(&self.app), Arc::clone(&self.held));
-        let done = tokio::task::spawn_blocking(move || {
+        let (tell, told) = oneshot::channel();
+        let ended = tokio::task::spawn_blocking(move || {
             let held = (held, turn);
             let began = Instant::now();
-            let done = work(&shared, &input);
+            let (done, rest) = match work(&shared, &input) {
+                Ok((done, rest)) => (Ok(done), rest),
+                Err(failure) => (Err(failure), None),
+            };
+            let tell = || tell.send((done, began.elapsed()));
+            let Some(rest) = rest else {
+                // Whoever has its answer finds the turn free.
+                drop(held);
+                return drop(tell());
+            };
+            // Where nobody waits for the answer any more, its rest need not be done.
+            if tell().is_ok() {
+                rest(&shared);
+            }
             drop(held);
-            (done, began.elapsed())
         });
-        let (done, ran) = done.await.map_err(|error| {
-            tracing::error!(%error, "the work of a request panicked");
-            internal("the work of this request panicked; please report this")
-        })?;
+        let Ok((done, ran)) = told.await else {
+            if let Err(error) = ended.await {
+                tracing::error!(%error, "the work of a request panicked");
+            }
+            return Err(internal("the work of this request panicked; please report this"));
+        };
         self.taken.ran += ran;
         self.tell("inference", ran);
         done
@@ -234,12 +339,16 @@ impl Admitted {
 
     /// The response that a reply is.
     pub(crate) fn respond(self, reply: Reply) -> Response {
-        let Reply { status, content_type, body, headers, work } = reply;
+        let Reply { status, content_type, body, headers, work, rest: _ } = reply;
         if work.tokens > 0 {
             self.app.health.succeeded();
         }
+        // Until the last of it is sent, a client that hangs up stops what is still done for it.
+        let body = Body::new(Watched { body, _hang_up: self.hang_up });
         let mut response = (status, [(header::CONTENT_TYPE, content_type)], body).into_response();
-        response.headers_mut().extend(headers);
+        for (name, value) in headers {
+            response.headers_mut().insert(name, value);
+        }
         response.extensions_mut().insert(Taken { work, ..self.taken });
         response
     }

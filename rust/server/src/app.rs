@@ -1,6 +1,5 @@
 //! The application: what every request shares.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,6 +18,7 @@ use crate::keys::Keys;
 use crate::metrics::Metrics;
 use crate::openapi::{self, Facts, Page};
 use crate::settings::Settings;
+use crate::sockets::Address;
 use crate::store::Store;
 use crate::upstream::Upstream;
 
@@ -44,7 +44,7 @@ pub(crate) struct App {
     pub(crate) document: Bytes,
     pub(crate) page: Page,
     /// Where the server listens.
-    pub(crate) address: SocketAddr,
+    pub(crate) address: Address,
     /// In seconds since 1970.
     pub(crate) started: u64,
     /// Set once, by the first signal.
@@ -53,7 +53,7 @@ pub(crate) struct App {
 
 impl App {
     /// For a server that listens there.
-    pub(crate) fn new(settings: Settings, engine: Arc<Engine>, address: SocketAddr) -> Result<Self> {
+    pub(crate) fn new(settings: Settings, engine: Arc<Engine>, address: Address) -> Result<Self> {
         let model = Model::read(&settings.model_directory)?;
         let keys = Arc::new(Keys::read(&settings)?);
         let facts = Facts {
@@ -68,7 +68,7 @@ impl App {
             model,
             admission: Admission::new(&settings),
             store: Store::open(&settings)?,
-            hosts: Hosts::read(&settings, address, keys.are_asked_for())?,
+            hosts: Hosts::read(&settings, &address, keys.are_asked_for())?,
             page: Page::new(&document, keys.are_asked_for()),
             keys,
             document: document.to_string().into(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use pullquote_core::error::{Error, ErrorKind};
@@ -53,6 +53,8 @@ struct Flight<'app> {
     method: Method,
     route: String,
     began: Instant,
+    /// Whether it shares its connection with no other request, so that a header can say that the connection ends.
+    is_alone: bool,
     is_done: bool,
 }
 
@@ -63,10 +65,10 @@ pub(crate) async fn envelope(State(app): State<Arc<App>>, mut request: Request, 
     let caller = Trace::read(request.headers());
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let shape = Shape::of(request.uri().path());
-    let method = request.method().clone();
+    let (method, is_alone) = (request.method().clone(), request.version() < Version::HTTP_2);
     let span = app.exporter.as_ref().and_then(|exporter| exporter.request(caller.as_ref(), &method, &route));
     let trace = span.as_ref().map(RequestSpan::trace).or(caller);
-    let flight = Flight { app: &app, id, trace, span, method, route, began, is_done: false };
+    let flight = Flight { app: &app, id, trace, span, method, route, began, is_alone, is_done: false };
     let response = match gate(&app, &request, began) {
         Ok(wish) => {
             request.extensions_mut().insert(wish);
@@ -150,7 +152,7 @@ impl Flight<'_> {
             headers.insert(QUEUE_TIME, milliseconds(taken.queued));
             headers.insert(INFERENCE_TIME, milliseconds(taken.ran));
         }
-        if self.app.is_stopping() {
+        if self.is_alone && self.app.is_stopping() {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         self.record(response.status(), failure.as_ref(), taken.as_ref(), total);

@@ -5,26 +5,29 @@
 //! own name. So a server that only listens to its own machine and asks for no key answers to addresses, to `localhost`, and
 //! to the names it was told; any other server does so where it was told names.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Uri, header};
 use pullquote_core::error::{Error, ErrorKind, Result};
 
 use crate::settings::Settings;
+use crate::sockets::Address;
 
 /// The names a server answers to, in lower case; none where it answers to all.
 pub(crate) struct Hosts(Option<Vec<String>>);
 
 impl Hosts {
     /// Which they are for a server that listens there.
-    pub(crate) fn read(settings: &Settings, address: SocketAddr, has_keys: bool) -> Result<Self> {
+    pub(crate) fn read(settings: &Settings, address: &Address, has_keys: bool) -> Result<Self> {
         let told = &settings.allowed_host;
         if told.iter().any(|host| host == "*") {
             return Ok(Self(None));
         }
         let names = told.iter().map(|host| name(host)).collect::<Result<Vec<String>>>()?;
-        let is_open = address.ip().to_canonical().is_loopback() && !has_keys;
+        // No browser asks at a Unix socket.
+        let is_loopback = matches!(address, Address::Tcp(address) if address.ip().to_canonical().is_loopback());
+        let is_open = is_loopback && !has_keys;
         Ok(Self((is_open || !names.is_empty()).then_some(names)))
     }
 

@@ -5,6 +5,7 @@
 //! `envelope`; each family of routes is a module of `routes`, and what a request ends with where it has no answer is in
 //! `failure`.
 
+mod accept;
 mod admission;
 mod app;
 mod body;
@@ -20,19 +21,22 @@ mod hosts;
 mod keys;
 mod log;
 mod metrics;
+mod numbers;
 mod offsets;
 mod openapi;
 mod routes;
+mod rows;
 mod sending;
 mod settings;
 mod signals;
+mod sockets;
 mod store;
+mod streams;
 mod trace;
 mod turns;
 mod upstream;
 mod vectors;
 
-use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +49,8 @@ use app::App;
 use connections::Connections;
 pub use settings::{LogFormat, Settings};
 use signals::Signals;
+pub use sockets::Address;
+use sockets::Place;
 
 /// Threads that may block beside those of requests and of names that are looked up: for the probe of health, the store and the
 /// file of keys.
@@ -53,8 +59,7 @@ const SPARE_THREADS: usize = 8;
 /// A server that has its address and answers as soon as it runs.
 pub struct Server {
     app: Arc<App>,
-    listener: TcpListener,
-    address: SocketAddr,
+    place: Place,
     signals: Signals,
     runtime: Runtime,
     _log: log::Guard,
@@ -77,12 +82,7 @@ impl Server {
     pub fn bind(settings: Settings, engine: Arc<Engine>) -> Result<Self> {
         let internal = |error: std::io::Error| Error::new(ErrorKind::Internal, format!("no runtime: {error}"));
         let log = log::start(&settings)?;
-        let listener = TcpListener::bind((settings.host.as_str(), settings.port)).map_err(|error| {
-            let message = format!("cannot listen on {}:{}: {error}", settings.host, settings.port);
-            Error::new(ErrorKind::InvalidArgument, message)
-        })?;
-        listener.set_nonblocking(true).map_err(internal)?;
-        let address = listener.local_addr().map_err(internal)?;
+        let place = Place::take(&settings)?;
         let runtime = Builder::new_multi_thread()
             // They only move bytes; two keep a slow poll from holding up the others.
             .worker_threads(2)
@@ -95,13 +95,14 @@ impl Server {
             let _inside = runtime.enter();
             Signals::listen().map_err(internal)?
         };
-        Ok(Self { app: Arc::new(App::new(settings, engine, address)?), listener, address, signals, runtime, _log: log })
+        let app = Arc::new(App::new(settings, engine, place.address.clone())?);
+        Ok(Self { app, place, signals, runtime, _log: log })
     }
 
     /// Where it listens.
     #[must_use]
-    pub const fn address(&self) -> SocketAddr {
-        self.address
+    pub const fn address(&self) -> &Address {
+        &self.place.address
     }
 
     /// Serves until a signal says to stop; then answers what it has accepted, within the time that settings give it.
@@ -109,10 +110,11 @@ impl Server {
     /// # Errors
     /// [`ErrorKind::Internal`] where the listener is of no use.
     pub fn run(self) -> Result<Ended> {
-        let Self { app, listener, address, mut signals, runtime, .. } = self;
+        let Self { app, place, mut signals, runtime, .. } = self;
+        let address = place.address.clone();
         let ended = runtime.block_on(async {
-            let listener = tokio::net::TcpListener::from_std(listener)
-                .map_err(|error| Error::new(ErrorKind::Internal, format!("no listener: {error}")))?;
+            let (listener, _file) =
+                place.listen().map_err(|error| Error::new(ErrorKind::Internal, format!("no listener: {error}")))?;
             let (stop, stopping) = watch::channel(false);
             let served = tokio::spawn(Connections::new(&app, routes::router(&app)?, stopping).serve(listener));
             tokio::spawn(Arc::clone(&app.keys).watch());

@@ -13,11 +13,13 @@ mod openai;
 mod page;
 mod rerank;
 mod tei;
+mod vectors;
 
 use serde_json::{Map, Value, json};
 
 use crate::envelope::OPEN;
 use crate::failure::Shape;
+use crate::rows::OCTETS;
 use crate::settings::Settings;
 pub(crate) use page::Page;
 
@@ -169,6 +171,12 @@ fn parameters() -> Value {
 
 /// What answers say beside their bodies.
 fn headers() -> Value {
+    let mut headers = headers_of_all();
+    headers.as_object_mut().into_iter().for_each(|headers| headers.extend(vectors::headers()));
+    headers
+}
+
+fn headers_of_all() -> Value {
     let milliseconds = |of: &str| json!({"required": true, "description": format!("Milliseconds {of}."), "schema": {"type": "number", "minimum": 0}});
     json!({
         "RequestPriority": {
@@ -292,6 +300,9 @@ impl Answer {
             names.extend([("x-queue-time", "QueueTime"), ("x-inference-time", "InferenceTime")]);
         }
         let mut response = json!({"description": self.description, "headers": header_references(&names)});
+        if self.content.iter().any(|(name, _)| *name == OCTETS) {
+            response["headers"].as_object_mut().into_iter().for_each(|headers| headers.extend(vectors::references()));
+        }
         if !self.content.is_empty() {
             let of_type = |(name, schema): &(&str, Value)| ((*name).to_owned(), json!({"schema": schema}));
             response["content"] = Value::Object(self.content.iter().map(of_type).collect());

@@ -17,13 +17,17 @@ use axum::Router;
 use axum::extract::{FromRequestParts, Path};
 use axum::http::HeaderValue;
 use axum::http::request::Parts;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use pullquote_core::error::{Error, ErrorKind, Result};
+use tower_http::CompressionLevel;
+use tower_http::compression::CompressionLayer;
 use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer, ExposeHeaders};
 
+use crate::accept::only_wished_compression;
 use crate::app::App;
 use crate::envelope::{EXPOSED, envelope};
 use crate::failure::{Cause, Failure};
+use crate::rows;
 
 /// How long a browser may remember what it is allowed.
 const CORS_AGE: Duration = Duration::from_secs(60 * 60);
@@ -48,6 +52,8 @@ pub(crate) fn router(app: &Arc<App>) -> Result<Router> {
         .fallback(async || Failure::new(Cause::Core(ErrorKind::NotFound), "there is no such route"))
         .method_not_allowed_fallback(async || Failure::new(Cause::MethodNotAllowed, "the route is not for this method"))
         .layer(from_fn_with_state(Arc::clone(app), envelope))
+        .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
+        .layer(from_fn(only_wished_compression))
         .with_state(Arc::clone(app));
     let origins = &app.settings.cors_origin;
     if origins.is_empty() {
@@ -58,7 +64,7 @@ pub(crate) fn router(app: &Arc<App>) -> Result<Router> {
         .allow_origin(allowed(origins)?)
         .allow_methods(AllowMethods::mirror_request())
         .allow_headers(AllowHeaders::mirror_request())
-        .expose_headers(ExposeHeaders::list(EXPOSED))
+        .expose_headers(ExposeHeaders::list(EXPOSED.into_iter().chain(rows::EXPOSED)))
         .max_age(CORS_AGE);
     Ok(router.layer(layer))
 }

@@ -17,6 +17,9 @@ use serde::{Deserialize, Deserializer};
 pub struct Settings {
     pub host: String,
     pub port: u16,
+    pub uds: Option<PathBuf>,
+    #[serde(deserialize_with = "mode")]
+    pub uds_mode: u32,
     pub model_name: String,
     pub model_directory: PathBuf,
     #[serde(deserialize_with = "duration")]
@@ -112,6 +115,15 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::E
     seconds(f64::deserialize(deserializer)?).map(|time| time.min(LONGEST)).map_err(serde::de::Error::custom)
 }
 
+/// Permissions as `chmod` takes them, in octal digits.
+fn mode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let digits = String::deserialize(deserializer)?;
+    let mode = u32::from_str_radix(&digits, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| {
+        serde::de::Error::custom(format!("uds_mode must be three octal digits like 660, not {digits:?}"))
+    })
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -120,7 +132,7 @@ pub(crate) mod tests {
     /// Settings that can be, with a change.
     pub(crate) fn settings(change: &Value) -> Result<Settings> {
         let mut settings = json!({
-            "host": "127.0.0.1", "port": 0, "model_name": "m", "model_directory": "m",
+            "host": "127.0.0.1", "port": 0, "uds": null, "uds_mode": "600", "model_name": "m", "model_directory": "m",
             "timeout": 60, "header_timeout": 30, "body_timeout": 1e300, "write_timeout": 30, "shutdown_timeout": 75,
             "max_connections": 1, "max_header_bytes": 8192, "max_body_bytes": 1024, "max_concurrent": 1, "max_queue": 0,
             "max_queue_bytes": 1024, "max_documents": 1, "max_document_bytes": 1, "max_queries": 1, "max_inputs": 1,
@@ -146,6 +158,9 @@ pub(crate) mod tests {
         assert_eq!(message(&json!({"max_header_bytes": 100})), "max_header_bytes must be at least 8192, not 100");
         assert!(message(&json!({"max_queue_bytes": 5})).starts_with("max_queue_bytes must be at least max_body_bytes"));
         assert!(message(&json!({"timeout": 0})).starts_with("timeout must be more than 0 seconds, not 0"));
+        assert!(
+            message(&json!({"uds_mode": "rw"})).contains("uds_mode must be three octal digits like 660, not \"rw\"")
+        );
         assert!(message(&json!({"port": 70_000})).contains("expected u16"));
         assert!(message(&json!({"max_body_bytes": -1})).contains("expected usize"));
         assert!(message(&json!({"fetch_allow": ["10.0.0.0/33"]})).contains("invalid IP address syntax"));

@@ -1,13 +1,14 @@
 //! Vectors: what the routes of `OpenAI`, Text Embeddings Inference and the rerankers have in common.
 
-use pullquote_core::call::Call;
-use pullquote_core::engine::{Embedded, Work};
+use pullquote_core::engine::Work;
 use pullquote_core::tokens::Role;
 use serde::Deserialize;
 
+use crate::admission::End;
 use crate::app::App;
 use crate::documents::{check_count, check_lengths};
 use crate::failure::{Cause, Failure};
+use crate::rows::Encoding;
 
 /// Texts, or the ids of their tokens, alone or in a list.
 #[derive(Deserialize)]
@@ -25,7 +26,7 @@ pub(crate) enum Texts {
 
 /// The vectors of texts, one behind the other, and what they took.
 pub(crate) struct Vectors {
-    pub(crate) embedded: Embedded,
+    pub(crate) values: Vec<f32>,
     pub(crate) dimension: usize,
     pub(crate) work: Work,
 }
@@ -62,34 +63,44 @@ fn text_of(ids: &[u32], field: &str, app: &App) -> Result<String, Failure> {
 }
 
 /// Embeds texts for what they are for.
-pub(crate) fn embed<Text: AsRef<str>>(app: &App, texts: &[Text], role: Role, call: &Call) -> Result<Vectors, Failure> {
-    let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
-    let embedded = app.engine.embed(&texts, role, call)?;
-    let work = Work {
-        pieces: texts.len(),
-        encoded: texts.len(),
-        tokens: embedded.tokens,
-        truncated: embedded.truncated,
-        ..Work::default()
-    };
-    Ok(Vectors { embedded, dimension: app.engine.spec().dimension, work })
+pub(crate) fn embed<Text: AsRef<str>>(app: &App, texts: &[Text], role: Role, end: End) -> Result<Vectors, Failure> {
+    Encoding::of(app, texts, role, end)?.whole()
 }
 
 impl Vectors {
     /// Each text's vector.
     pub(crate) fn rows(&self) -> std::slice::ChunksExact<'_, f32> {
-        self.embedded.vectors.chunks_exact(self.dimension)
+        self.values.chunks_exact(self.dimension)
     }
 
     /// Brings every vector to length one.
     pub(crate) fn normalize(&mut self) {
-        for vector in self.embedded.vectors.chunks_exact_mut(self.dimension) {
-            let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
-            if length > 0.0 {
-                for value in vector {
-                    *value /= length;
-                }
+        normalize(&mut self.values, self.dimension);
+    }
+}
+
+/// Brings vectors, one behind the other, to length one.
+pub(crate) fn normalize(vectors: &mut [f32], dimension: usize) {
+    for vector in vectors.chunks_exact_mut(dimension) {
+        let length = squared_length(vector).sqrt();
+        if length > 0.0 {
+            for value in vector {
+                *value /= length;
             }
         }
     }
+}
+
+/// With sixteen running sums, so that the compiler can use the widest registers.
+fn squared_length(vector: &[f32]) -> f32 {
+    const LANES: usize = 16;
+    let mut sums = [0.0_f32; LANES];
+    let lanes = vector.chunks_exact(LANES);
+    let rest: f32 = lanes.remainder().iter().map(|value| value * value).sum();
+    for values in lanes {
+        for (sum, value) in sums.iter_mut().zip(values) {
+            *sum += value * value;
+        }
+    }
+    sums.iter().sum::<f32>() + rest
 }

@@ -6,7 +6,7 @@ use pullquote_core::pieces::Unit;
 use serde_json::{Map, Value, json};
 
 use super::documents::hash;
-use super::{Answer, Facts, Operation, Work, count, exact, exact_or, schema};
+use super::{Answer, Facts, Operation, Work, count, exact, exact_or, schema, vectors};
 
 pub(super) fn operations(_: &Facts) -> Vec<Operation> {
     let example = json!({
@@ -19,16 +19,24 @@ pub(super) fn operations(_: &Facts) -> Vec<Operation> {
         "type": "string",
         "description": "A line of JSON for each entry of `results`, and a last one with all the rest.",
     });
+    let form = json!({
+        "type": "object",
+        "properties": {"highlights": schema("Highlights"), "vectors": {"type": "string"}, "queries": {"type": "string"}},
+        "description": "With `return_vectors`: the JSON without vectors, and these as bytes.",
+    });
+    let json = schema("Highlights");
     let answers = vec![Answer {
         status: 200,
         description: "The passages, page by page.",
-        content: vec![("application/json", schema("Highlights")), ("application/x-ndjson", lines)],
+        content: vec![("application/json", json), ("application/x-ndjson", lines), ("multipart/form-data", form)],
     }];
     let summary = "The passages of pages that answer a query";
     vec![Operation {
         description:
             "Every passage is an exact substring of its page. With `accept: application/x-ndjson` each page's passages \
-                      are a line of their own."
+             are a line of their own. With `return_vectors` and `accept: multipart/form-data` there are three parts: \
+             `highlights`, the JSON; `vectors`, those of the passages as bytes, in the order in which the JSON has them; and \
+             `queries`, those of the queries; the `x-embedding` headers of a part say how they lie."
                 .to_owned(),
         body: Some((schema("HighlightsRequest"), example)),
         work: Work::Parse,
@@ -72,6 +80,19 @@ fn request(facts: &Facts) -> Value {
             "description": "Return the text that offsets count in; of HTML that is not what was sent.",
         }),
     );
+    optional.insert(
+        "return_vectors".to_owned(),
+        json!({
+            "type": "boolean",
+            "default": false,
+            "description": "Return vectors of length one: of each passage that of its text, as /embed gives it, and of each query.",
+        }),
+    );
+    optional.insert(
+        "encoding_format".to_owned(),
+        json!({"enum": ["float", "base64"], "default": "float", "description": "How vectors stand in JSON: numbers, or their bytes."}),
+    );
+    optional.insert("embedding_dtype".to_owned(), vectors::dtype(vectors::DTYPES));
     exact_or(&required, Value::Object(optional))
 }
 
@@ -214,12 +235,18 @@ fn answer() -> Value {
         "encoding": seconds("encoding"),
         "choosing": seconds("choosing passages"),
     });
-    exact(&json!({
+    let always = json!({
         "results": {"type": "array", "items": schema("Page")},
         "offsets": {"enum": ["codepoint", "utf16", "byte"], "description": "What offsets count."},
         "usage": exact(&usage),
         "timings": exact(&timings),
-    }))
+    });
+    let of_queries = json!({
+        "type": "array",
+        "items": vectors::written(),
+        "description": "With `return_vectors`: each query's vector.",
+    });
+    exact_or(&always, json!({"query_vectors": of_queries}))
 }
 
 fn page() -> Value {
@@ -261,6 +288,7 @@ fn highlight() -> Value {
         "matches": {"type": "array", "items": found, "description": "With `explain`: the words that matched."},
         "source_start": count("Of HTML: where it begins in the source."),
         "source_end": count("Of HTML: where it ends there."),
+        "vector": vectors::written(),
     });
     exact_or(&always, sometimes)
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Facts, Operation, Work, count, exact, json_answer, schema};
+use super::{Facts, Operation, Work, count, exact, json_answer, schema, vectors};
 
 pub(super) fn operations(facts: &Facts) -> Vec<Operation> {
     let model = &facts.settings.model_name;
@@ -15,13 +15,14 @@ pub(super) fn operations(facts: &Facts) -> Vec<Operation> {
         "schema": {"type": "string", "minLength": 1},
         "example": model,
     });
-    let vectors = json_answer("A vector for each text, in order.", schema("Embeddings"));
+    let vectors = vectors::answers("A vector for each text, in order.", "Embeddings");
     vec![
         Operation {
-            description:
-                "Whatever `model` is named, the one that is served answers. Fields that are not listed here, such as \
-                          `model` and `user`, are read over."
-                    .to_owned(),
+            description: format!(
+                "Whatever `model` is named, the one that is served answers. Fields that are not listed here, such as `model` \
+                 and `user`, are read over. {}",
+                vectors::ABOUT
+            ),
             body: Some((schema("EmbeddingsRequest"), example)),
             work: Work::Parse,
             ..operation("post", "/v1/embeddings", "createEmbeddings", "Vectors of texts", vectors)
@@ -75,9 +76,18 @@ pub(super) fn schemas(facts: &Facts) -> Vec<(&'static str, Value)> {
         "properties": {
             "input": texts(facts),
             "encoding_format": {
-                "enum": ["float", "base64"],
+                "enum": ["float", "base64", "bytes", "bytes_only"],
                 "default": "float",
-                "description": "Numbers, or little-endian float32 in base64.",
+                "description": "Numbers of JSON, or their little-endian bytes: in base64, or as vLLM sends them, with what it \
+                                says of each vector in a header `metadata` (60 KiB at most), or without. The last two are \
+                                bytes whatever `accept` says.",
+            },
+            "embedding_dtype": vectors::dtype(vectors::DTYPES),
+            "embed_dtype": vectors::dtype("The same, as vLLM's clients say it."),
+            "endianness": {
+                "enum": ["native", "little"],
+                "default": "native",
+                "description": "The order of a number's bytes, as vLLM's clients say it: little-endian always.",
             },
             "dimensions": dimensions(facts),
         },
@@ -85,7 +95,7 @@ pub(super) fn schemas(facts: &Facts) -> Vec<(&'static str, Value)> {
     let row = exact(&json!({
         "object": {"const": "embedding"},
         "index": count("Which of the texts it is."),
-        "embedding": {"anyOf": [vector(facts), {"type": "string", "description": "With base64."}]},
+        "embedding": {"anyOf": [vector(facts), {"type": "string", "description": "With base64: its bytes."}]},
     }));
     let usage = exact(&json!({
         "prompt_tokens": count("Tokens that were encoded."),

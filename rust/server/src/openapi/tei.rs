@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use super::openai::{dimensions, texts, vector};
-use super::{Facts, Operation, Work, count, exact, json_answer, schema};
+use super::{Facts, Operation, Work, count, exact, json_answer, schema, vectors};
 
 pub(super) fn operations(_: &Facts) -> Vec<Operation> {
     let operation = |path, id, summary, answers| Operation {
         work: Work::Parse,
         ..Operation::new("post", path, id, "tei", summary, answers)
     };
-    let vectors = json_answer("A vector for each text, in order.", schema("Vectors"));
+    let vectors = vectors::answers("A vector for each text, in order.", "Vectors");
     let lists = json_answer("A list of tokens for each text, in order.", schema("Tokens"));
     vec![
         Operation {
@@ -18,6 +18,7 @@ pub(super) fn operations(_: &Facts) -> Vec<Operation> {
                 schema("EmbedRequest"),
                 json!({"inputs": ["The moon is white.", "Bread is baked from flour."]}),
             )),
+            description: vectors::ABOUT.to_owned(),
             ..operation("/embed", "embed", "Vectors of texts", vectors)
         },
         Operation {
@@ -60,6 +61,7 @@ pub(super) fn schemas(facts: &Facts) -> Vec<(&'static str, Value)> {
                 "description": "What the texts are for, where the model tells queries from passages.",
             },
             "dimensions": dimensions(facts),
+            "embedding_dtype": vectors::dtype(vectors::DTYPES),
         },
     });
     let tokenize = json!({

@@ -9,6 +9,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 
 use crate::app::App;
+use crate::sockets::Address;
 
 /// What an address may be written with.
 const OF_ADDRESSES: &str = ".:-_[]";
@@ -26,7 +27,10 @@ async fn page(State(app): State<Arc<App>>, headers: HeaderMap) -> impl IntoRespo
     let is_address = |host: &&str| {
         !host.is_empty() && host.chars().all(|letter| letter.is_ascii_alphanumeric() || OF_ADDRESSES.contains(letter))
     };
-    let address = app.address.to_string();
+    let address = match &app.address {
+        Address::Tcp(address) => address.to_string(),
+        Address::Unix(_) => "localhost".to_owned(),
+    };
     let about: [(HeaderName, &str); 5] = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
         (header::CONTENT_SECURITY_POLICY, &app.page.policy),

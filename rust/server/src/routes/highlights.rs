@@ -2,7 +2,10 @@
 //!
 //! All pages of a request are one call of the engine, because scores are comparable within a call only. So with `Accept:
 //! application/x-ndjson` the lines, one for each list of passages and a last one for the rest, begin when the call has ended; what
-//! a client gains is that it can read one page's answer after the other.
+//! a client gains is that it can read one page's answer after the other. With `return_vectors` and `Accept: multipart/form-data`
+//! the vectors come as bytes beside the JSON (`vectors`).
+
+mod vectors;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,22 +13,27 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use axum::routing::post;
 use bytes::Bytes;
 use futures_util::stream;
-use pullquote_core::engine::{self, Answers, Pairing};
+use pullquote_core::engine::{self, Answers, Pairing, Work};
 use pullquote_core::options::Options;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use self::vectors::{EncodingFormat, FORM, Numbers, Vectors, Wanted, Written};
+use crate::accept;
 use crate::admission::{Input, Reply, compute};
 use crate::app::App;
 use crate::body;
 use crate::documents::{self, Documents, check_count};
 use crate::failure::Failure;
+use crate::numbers::Dtype;
 use crate::offsets::{Offsets, Places};
+
+const JSON: &str = "application/json";
+const LINES: &str = "application/x-ndjson";
 
 /// Bytes of lines that are handed on together.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -48,6 +56,13 @@ struct Asked {
     /// Whether the text that offsets count in comes back: of HTML that is not what was sent.
     #[serde(default)]
     return_texts: bool,
+    /// Whether the vectors of passages and queries come back, and as what.
+    #[serde(default)]
+    return_vectors: bool,
+    #[serde(default)]
+    encoding_format: EncodingFormat,
+    #[serde(default)]
+    embedding_dtype: Option<Dtype>,
     /// The options of the call.
     #[serde(flatten)]
     options: Map<String, Value>,
@@ -73,6 +88,8 @@ struct Frame<'call> {
     return_texts: bool,
     /// For each page what its passages are cut from, and what that was read from where it is something else.
     places: Vec<(Places<'call>, Option<Places<'call>>)>,
+    /// For each passage its vector, where they come within the JSON.
+    vectors: Option<Written>,
 }
 
 /// The passages of one query, or of all, in one page.
@@ -116,6 +133,8 @@ struct Highlight<'call> {
     source_start: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     source_end: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vector: Option<Numbers<'call>>,
 }
 
 #[derive(Serialize)]
@@ -127,10 +146,12 @@ struct Match<'call> {
 
 /// What belongs to the whole answer.
 #[derive(Serialize)]
-struct Rest {
+struct Rest<'call> {
     offsets: Offsets,
     usage: Usage,
     timings: Timings,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    query_vectors: Option<Vec<Numbers<'call>>>,
 }
 
 /// What was done.
@@ -157,7 +178,7 @@ struct Timings {
 struct Whole<'call> {
     results: Vec<Page<'call>>,
     #[serde(flatten)]
-    rest: Rest,
+    rest: Rest<'call>,
 }
 
 fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
@@ -175,11 +196,13 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     let queries: Vec<&str> = queries.iter().map(String::as_str).collect();
     let pairing = options.pairing(listed, texts.len())?;
     let formats = [options.format()?];
+    let kind = accept::preferred(&input.headers, &[JSON, LINES, FORM]);
+    let wanted = Wanted::read(asked.return_vectors, asked.encoding_format, asked.embedding_dtype, kind == FORM)?;
+    let end = input.end().within(options.timeout()?);
     let request = engine::Request { queries: &queries, pages: &texts, formats: &formats, titles: &titles, pairing };
-    let call = input.call(options.timeout()?);
-    let call = if options.priority == 0 { call } else { call.with_priority(options.priority) };
-    let answers = app.engine.highlights(&request, &options.question()?, &call)?;
-    let frame = Frame {
+    let end = if options.priority == 0 { end } else { end.with_priority(options.priority) };
+    let answers = app.engine.highlights(&request, &options.question()?, &end.call())?;
+    let mut frame = Frame {
         documents: &documents,
         answers: &answers,
         options: &options,
@@ -188,22 +211,29 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
         offsets: asked.offsets,
         return_texts: asked.return_texts,
         places: places(&texts, &answers),
+        vectors: None,
     };
-    let rest = Rest::of(&answers, asked.offsets, input.queued);
+    let mut work = answers.work;
+    let vectors = wanted.map(|wanted| wanted.encode(app, &frame.passages(), &queries, &end, &mut work)).transpose()?;
+    let (of_queries, bytes) = match vectors {
+        Some(Vectors::Written { passages, queries }) => {
+            frame.vectors = Some(passages);
+            (Some(queries), None)
+        }
+        Some(Vectors::Bytes(bytes)) => (None, Some(bytes)),
+        None => (None, None),
+    };
+    let mut rest = Rest::of(&work, asked.offsets, input.queued);
+    rest.query_vectors = of_queries.as_ref().map(|queries| queries.rows().collect());
     let pages = (0..answers.ends.len()).map(|answer| frame.page(answer));
-    if wants_lines(&input.headers) {
-        return lines(pages, &rest, &answers);
+    match bytes {
+        Some(bytes) => bytes.form(&Whole { results: pages.collect(), rest }, work),
+        None if kind == LINES => lines(pages, &rest, work),
+        None => Reply::json(&Whole { results: pages.collect(), rest }, work),
     }
-    Reply::json(&Whole { results: pages.collect(), rest }, answers.work)
 }
 
-fn wants_lines(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let mut kinds = accepted.flat_map(|value| value.split(','));
-    kinds.any(|kind| kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/x-ndjson"))
-}
-
-fn lines<'call>(pages: impl Iterator<Item = Page<'call>>, rest: &Rest, answers: &Answers) -> Result<Reply, Failure> {
+fn lines<'call>(pages: impl Iterator<Item = Page<'call>>, rest: &Rest, work: Work) -> Result<Reply, Failure> {
     let mut chunks: Vec<Result<Bytes, std::convert::Infallible>> = Vec::new();
     let mut chunk = Vec::new();
     for page in pages {
@@ -214,13 +244,7 @@ fn lines<'call>(pages: impl Iterator<Item = Page<'call>>, rest: &Rest, answers: 
     }
     body::write_line(&mut chunk, rest)?;
     chunks.push(Ok(chunk.into()));
-    Ok(Reply {
-        status: StatusCode::OK,
-        content_type: "application/x-ndjson",
-        body: Body::from_stream(stream::iter(chunks)),
-        headers: Vec::new(),
-        work: answers.work,
-    })
+    Ok(Reply::new(LINES, Body::from_stream(stream::iter(chunks)), work))
 }
 
 /// Looks up every place that the answers name, once for each page.
@@ -261,7 +285,17 @@ fn place(value: i64) -> usize {
 }
 
 impl<'call> Frame<'call> {
-    fn page(&self, answer: usize) -> Page<'call> {
+    /// The text of each passage, in the order of the answers' columns.
+    fn passages(&self) -> Vec<&'call str> {
+        let rows = self.answers.pages.iter().enumerate();
+        let text = |(row, page): (usize, &i64)| {
+            let [start, end] = pair(&self.answers.spans, row);
+            self.places[place(*page)].0.between(start, end)
+        };
+        rows.map(text).collect()
+    }
+
+    fn page<'frame>(&'frame self, answer: usize) -> Page<'frame> {
         let pages = self.documents.len();
         let (query, index) = match self.pairing {
             Pairing::All => (answer / pages, answer % pages),
@@ -285,7 +319,7 @@ impl<'call> Frame<'call> {
         }
     }
 
-    fn highlight(&self, page: usize, row: usize) -> Highlight<'call> {
+    fn highlight<'frame>(&'frame self, page: usize, row: usize) -> Highlight<'frame> {
         let (answers, (places, source)) = (self.answers, &self.places[page]);
         let [start, end] = pair(&answers.spans, row);
         let [first, last] = pair(&answers.contexts, row);
@@ -313,14 +347,15 @@ impl<'call> Frame<'call> {
             matches: self.options.explain.then(|| matches_of(answers, row).map(matched).collect()),
             source_start: of_source(0),
             source_end: of_source(1),
+            vector: self.vectors.as_ref().and_then(|vectors| vectors.row(row)),
         }
     }
 }
 
-impl Rest {
-    fn of(answers: &Answers, offsets: Offsets, queued: Duration) -> Self {
-        let work = &answers.work;
+impl Rest<'_> {
+    fn of(work: &Work, offsets: Offsets, queued: Duration) -> Self {
         Self {
+            query_vectors: None,
             offsets,
             usage: Usage {
                 pieces: work.pieces,
@@ -343,8 +378,19 @@ impl Rest {
 #[cfg(test)]
 pub(super) fn fields() -> Vec<&'static str> {
     // serde has no list of fields where one is flattened; this does not compile where one comes or goes.
-    let _ = |Asked { query: _, documents: _, offsets: _, return_texts: _, options: _ }: Asked| ();
+    let _ = |asked: Asked| {
+        let Asked { query: _, documents: _, offsets: _, return_texts: _, return_vectors: _, .. } = asked;
+        let Asked { encoding_format: _, embedding_dtype: _, options: _, .. } = asked;
+    };
     let mut fields = crate::openapi::tests::fields_of::<Options>();
-    fields.extend(["query", "documents", "offsets", "return_texts"]);
+    fields.extend([
+        "query",
+        "documents",
+        "offsets",
+        "return_texts",
+        "return_vectors",
+        "encoding_format",
+        "embedding_dtype",
+    ]);
     fields
 }

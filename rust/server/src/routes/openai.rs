@@ -1,11 +1,13 @@
 //! `POST /v1/embeddings` and `GET /v1/models`, as `OpenAI`'s clients know them.
 //!
 //! Whatever model a request names, the one that is served answers, and says its name. Fields that belong to `OpenAI`'s own
-//! business (`user`) are read over.
+//! business (`user`) are read over. Vectors come as numbers, in base64, or as bytes (see [`crate::rows`]), as `OpenAI`, vLLM and
+//! `Accept` ask for them.
 
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -17,11 +19,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Name;
+use crate::accept;
 use crate::admission::{Input, Reply, compute};
 use crate::app::App;
 use crate::body;
+use crate::envelope::RequestId;
 use crate::failure::{Cause, Failure};
-use crate::vectors::{Texts, embed};
+use crate::numbers::{Dtype, NUMBER_BYTES, write_list};
+use crate::rows::{Encoding, OCTETS};
+use crate::vectors::Texts;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -37,38 +43,46 @@ struct Asked {
     #[serde(default)]
     encoding_format: EncodingFormat,
     #[serde(default)]
+    embedding_dtype: Option<Dtype>,
+    /// What vLLM calls `embedding_dtype`.
+    #[serde(default)]
+    embed_dtype: Option<Dtype>,
+    /// Read to be checked.
+    #[serde(default, rename = "endianness")]
+    _endianness: Endianness,
+    #[serde(default)]
     dimensions: Option<usize>,
 }
 
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 enum EncodingFormat {
+    /// Numbers of JSON.
     #[default]
     Float,
-    /// Little-endian float32.
+    /// What the bytes would be, in JSON.
     Base64,
+    /// Bytes, with what vLLM's clients read of them in a header.
+    Bytes,
+    /// Bytes, without that.
+    BytesOnly,
 }
 
+/// As vLLM's clients may say it; vectors come in no other.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Endianness {
+    /// The server's own, which is little.
+    #[default]
+    Native,
+    Little,
+}
+
+/// What stands behind the vectors.
 #[derive(Serialize)]
-struct Answer<'vectors> {
-    object: &'static str,
-    data: Vec<Row<'vectors>>,
-    model: &'vectors str,
+struct Rest<'app> {
+    model: &'app str,
     usage: Usage,
-}
-
-#[derive(Serialize)]
-struct Row<'vectors> {
-    object: &'static str,
-    index: usize,
-    embedding: Values<'vectors>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Values<'vectors> {
-    Float(&'vectors [f32]),
-    Base64(String),
 }
 
 #[derive(Serialize)]
@@ -82,18 +96,131 @@ async fn embeddings(State(app): State<Arc<App>>, request: Request) -> Result<Res
 }
 
 fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
-    let Asked { input: texts, encoding_format, dimensions } = body::parse(&input.headers, &input.body)?;
-    check_dimensions(dimensions, app)?;
-    let texts = texts.read("input", app)?;
-    let vectors = embed(app, &texts, Role::Passage, &input.call(None))?;
-    let row = |(index, vector)| Row { object: "embedding", index, embedding: values(vector, encoding_format) };
-    let answer = Answer {
-        object: "list",
-        data: vectors.rows().enumerate().map(row).collect(),
-        model: &app.settings.model_name,
-        usage: Usage { prompt_tokens: vectors.work.tokens, total_tokens: vectors.work.tokens },
+    let asked: Asked = body::parse(&input.headers, &input.body)?;
+    check_dimensions(asked.dimensions, app)?;
+    let dtype = asked.dtype()?;
+    let format = asked.format(&input.headers);
+    if format == EncodingFormat::Float {
+        check_json_dtype(dtype)?;
+    }
+    let texts = asked.input.read("input", app)?;
+    let encoding = Encoding::of(app, &texts, Role::Passage, input.end())?;
+    let usage = Usage { prompt_tokens: encoding.work().tokens, total_tokens: encoding.work().tokens };
+    if format == EncodingFormat::Bytes {
+        let metadata = metadata(app, &encoding, dtype, usage, &input.id)?;
+        let mut reply = encoding.answer(app, dtype, false, input.id.clone())?;
+        reply.headers.push((HeaderName::from_static("metadata"), metadata));
+        return Ok(reply);
+    }
+    if format == EncodingFormat::BytesOnly {
+        return encoding.answer(app, dtype, false, input.id.clone());
+    }
+    let vectors = encoding.whole()?;
+    let (rows, work, dimension) = (vectors.rows().len(), vectors.work, vectors.dimension);
+    let mut json = Vec::with_capacity(vectors.values.len() * NUMBER_BYTES);
+    json.extend_from_slice(br#"{"object":"list","data":["#);
+    // What stands around a vector is the same for all but its index, so it is not serde that writes it.
+    let mut write = |index: usize, embedding: &dyn Fn(&mut Vec<u8>)| {
+        let comma = if index > 0 { "," } else { "" };
+        json.extend_from_slice(format!(r#"{comma}{{"object":"embedding","index":{index},"embedding":"#).as_bytes());
+        embedding(&mut json);
+        json.push(b'}');
     };
-    Reply::json(&answer, vectors.work)
+    if format == EncodingFormat::Float {
+        vectors.rows().enumerate().for_each(|(index, vector)| write(index, &|json| write_list(json, vector)));
+    } else {
+        let packed = dtype.pack(vectors.values, dimension);
+        let bytes = dtype.row_bytes(dimension);
+        for index in 0..rows {
+            let row = STANDARD.encode(&packed[index * bytes..(index + 1) * bytes]);
+            write(index, &|json| {
+                json.push(b'"');
+                json.extend_from_slice(row.as_bytes());
+                json.push(b'"');
+            });
+        }
+    }
+    let rest =
+        serde_json::to_vec(&Rest { model: &app.settings.model_name, usage }).map_err(|error| body::unfit(&error))?;
+    json.extend_from_slice(b"],");
+    json.extend_from_slice(&rest[1..]);
+    Ok(Reply::new("application/json", json.into(), work))
+}
+
+impl Asked {
+    fn dtype(&self) -> Result<Dtype, Failure> {
+        match (self.embedding_dtype, self.embed_dtype) {
+            (Some(ours), Some(theirs)) if ours != theirs => {
+                let message = "embedding_dtype says something else, and both mean the same; leave one out";
+                Err(Failure::of_field(Cause::Unprocessable, "embed_dtype", message))
+            }
+            (ours, theirs) => Ok(ours.or(theirs).unwrap_or_default()),
+        }
+    }
+
+    /// `Accept` decides between JSON and bytes. Bytes that are asked for in the body itself come whatever it says: the clients
+    /// that do so send the `Accept` of their HTTP library.
+    fn format(&self, headers: &HeaderMap) -> EncodingFormat {
+        let asks_for_bytes = matches!(self.encoding_format, EncodingFormat::Bytes | EncodingFormat::BytesOnly);
+        if !asks_for_bytes && accept::preferred(headers, &["application/json", OCTETS]) == OCTETS {
+            return EncodingFormat::BytesOnly;
+        }
+        self.encoding_format
+    }
+}
+
+/// Bytes that vLLM's clients read a header of: many of them read none that is longer.
+const LONGEST_METADATA: usize = 60 * 1024;
+
+/// What vLLM says of the bytes in a header.
+fn metadata(
+    app: &App,
+    encoding: &Encoding,
+    dtype: Dtype,
+    usage: Usage,
+    id: &RequestId,
+) -> Result<HeaderValue, Failure> {
+    let dimension = app.engine.spec().dimension;
+    let bytes = dtype.row_bytes(dimension);
+    let row = |index: usize| {
+        json!({
+            "index": index,
+            "embed_dtype": dtype.name(),
+            "endianness": "little",
+            "start": index * bytes,
+            "end": (index + 1) * bytes,
+            "shape": [dimension],
+        })
+    };
+    let metadata = json!({
+        "id": id.0,
+        "created": app.started,
+        "model": app.settings.model_name,
+        "data": (0..encoding.rows()).map(row).collect::<Vec<_>>(),
+        "usage": usage,
+    });
+    let text = metadata.to_string();
+    let fitting = HeaderValue::from_str(&text).ok().filter(|_| text.len() <= LONGEST_METADATA);
+    fitting.ok_or_else(|| {
+        let message = format!(
+            "what it says of {} texts does not fit a header; ask for bytes_only, whose x-embedding headers say the same",
+            encoding.rows()
+        );
+        Failure::of_field(Cause::Unprocessable, "encoding_format", message)
+    })
+}
+
+/// In JSON numbers are float32 and nothing else: float16 would be longer there than its bytes in base64, and whole numbers
+/// would be taken for values by every client of `OpenAI`'s.
+pub(super) fn check_json_dtype(dtype: Dtype) -> Result<(), Failure> {
+    if dtype == Dtype::Float32 {
+        return Ok(());
+    }
+    let message = format!(
+        "numbers of JSON are float32; {} comes as bytes, by accept: {OCTETS}, and from /v1/embeddings in base64 too",
+        dtype.name()
+    );
+    Err(Failure::of_field(Cause::Unprocessable, "embedding_dtype", message))
 }
 
 /// Cutting vectors off is for models that were trained for it; none of those that are read here says so.
@@ -106,15 +233,6 @@ pub(super) fn check_dimensions(asked: Option<usize>, app: &App) -> Result<(), Fa
             format!("this model's vectors have {own} dimensions and cannot be cut to {asked}; leave it out"),
         )),
         _ => Ok(()),
-    }
-}
-
-fn values(vector: &[f32], format: EncodingFormat) -> Values<'_> {
-    match format {
-        EncodingFormat::Float => Values::Float(vector),
-        EncodingFormat::Base64 => {
-            Values::Base64(STANDARD.encode(vector.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>()))
-        }
     }
 }
 

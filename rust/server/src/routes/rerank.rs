@@ -155,10 +155,9 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
 
 /// The documents, the nearest first; of equals the one that stands first.
 fn ranks(app: &App, query: &str, texts: &[&str], input: &Input) -> Result<(Vec<Rank>, Work), Failure> {
-    let call = input.call(None);
-    let asked = embed(app, &[query], Role::Query, &call)?;
-    let documents = embed(app, texts, Role::Passage, &call)?;
-    let scores = cosines(&asked.embedded.vectors, &documents.embedded.vectors);
+    let asked = embed(app, &[query], Role::Query, input.end())?;
+    let documents = embed(app, texts, Role::Passage, input.end())?;
+    let scores = cosines(&asked.values, &documents.values);
     let mut ranks: Vec<Rank> = scores.into_iter().enumerate().map(|(index, score)| Rank { index, score }).collect();
     ranks.sort_by(|a, b| b.score.total_cmp(&a.score));
     let mut work = documents.work;

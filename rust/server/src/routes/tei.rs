@@ -12,12 +12,15 @@ use pullquote_core::tokens::Role;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::openai::check_dimensions;
+use super::openai::{check_dimensions, check_json_dtype};
+use crate::accept;
 use crate::admission::{Input, Reply, compute};
 use crate::app::App;
 use crate::body;
 use crate::failure::{Cause, Failure};
-use crate::vectors::{Texts, embed};
+use crate::numbers::{Dtype, NUMBER_BYTES, write_list};
+use crate::rows::{Encoding, OCTETS};
+use crate::vectors::Texts;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new().route("/embed", post(vectors)).route("/tokenize", post(tokenize)).route("/info", get(info))
@@ -39,6 +42,9 @@ struct Embed {
     prompt_name: Option<PromptName>,
     #[serde(default)]
     dimensions: Option<usize>,
+    /// Of vectors that come as bytes.
+    #[serde(default)]
+    embedding_dtype: Option<Dtype>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -102,21 +108,40 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
         Some(PromptName::Query) => Role::Query,
         _ => Role::Passage,
     };
+    let wants_bytes = accept::preferred(&input.headers, &["application/json", OCTETS]) == OCTETS;
+    let dtype = asked.embedding_dtype.unwrap_or_default();
+    if !wants_bytes {
+        check_json_dtype(dtype)?;
+    }
     let texts = asked.inputs.read("inputs", app)?;
-    let mut vectors = embed(app, &texts, role, &input.call(None))?;
-    if asked.truncate == Some(false) && vectors.embedded.truncated > 0 {
+    let encoding = Encoding::of(app, &texts, role, input.end())?;
+    if asked.truncate == Some(false) && encoding.truncated() > 0 {
         let message = format!(
             "{} of {} texts are longer than {} tokens; leave truncate out to have them cut",
-            vectors.embedded.truncated,
+            encoding.truncated(),
             texts.len(),
             app.engine.max_tokens()
         );
         return refused("inputs", message);
     }
-    if asked.normalize != Some(false) && !app.model.normalize {
+    let normalizes = asked.normalize != Some(false) && !app.model.normalize;
+    if wants_bytes {
+        return encoding.answer(app, dtype, normalizes, input.id.clone());
+    }
+    let mut vectors = encoding.whole()?;
+    if normalizes {
         vectors.normalize();
     }
-    Reply::json(&vectors.rows().collect::<Vec<_>>(), vectors.work)
+    let mut json = Vec::with_capacity(vectors.values.len() * NUMBER_BYTES);
+    json.push(b'[');
+    for (index, vector) in vectors.rows().enumerate() {
+        if index > 0 {
+            json.push(b',');
+        }
+        write_list(&mut json, vector);
+    }
+    json.push(b']');
+    Ok(Reply::new("application/json", json.into(), vectors.work))
 }
 
 async fn tokenize(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {

@@ -1,0 +1,154 @@
+//! Numbers of vectors as they go over the wire: the types, and how float32 becomes each.
+//!
+//! What is sent as float32 is the memory that the encoder's rows were written to; every other type is one pass over it.
+
+use bytemuck::NoUninit;
+use bytes::Bytes;
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+use serde::Deserialize;
+
+#[cfg(not(target_endian = "little"))]
+compile_error!("vectors are sent as they lie in memory, and the wire is little-endian");
+
+/// What a value of 1 is in int8.
+const INT8_UNIT: f32 = 127.0;
+
+/// The type of a vector's numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Dtype {
+    #[default]
+    Float32,
+    Float16,
+    Bfloat16,
+    /// `round(127 * value)`, halves to even, from -127 to 127: made for values from -1 to 1.
+    Int8,
+    /// A bit for each value, 1 where it is above 0; eight in a byte, the first in the highest, as numpy's `packbits` has them.
+    Binary,
+}
+
+impl Dtype {
+    pub(crate) const NAMES: [&str; 5] = ["float32", "float16", "bfloat16", "int8", "binary"];
+
+    /// As clients write it.
+    pub(crate) const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+
+    /// The bytes of a vector.
+    pub(crate) const fn row_bytes(self, dimension: usize) -> usize {
+        match self {
+            Self::Float32 => 4 * dimension,
+            Self::Float16 | Self::Bfloat16 => 2 * dimension,
+            Self::Int8 => dimension,
+            Self::Binary => dimension.div_ceil(8),
+        }
+    }
+
+    /// Vectors, one behind the other, as bytes. Those of float32 are the vectors' own memory.
+    pub(crate) fn pack(self, vectors: Vec<f32>, dimension: usize) -> Bytes {
+        match self {
+            Self::Float32 => owned(vectors),
+            Self::Float16 => {
+                let mut halves = vec![f16::ZERO; vectors.len()];
+                halves.convert_from_f32_slice(&vectors);
+                owned(halves)
+            }
+            Self::Bfloat16 => {
+                let mut halves = vec![bf16::ZERO; vectors.len()];
+                halves.convert_from_f32_slice(&vectors);
+                owned(halves)
+            }
+            Self::Int8 => owned(vectors.iter().map(|value| int8(*value)).collect()),
+            Self::Binary => vectors.chunks_exact(dimension).flat_map(|row| row.chunks(8).map(bits)).collect(),
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a cast from float32 to int8 ends at its bounds, and so is meant")]
+fn int8(value: f32) -> i8 {
+    ((value * INT8_UNIT).round_ties_even() as i8).max(-i8::MAX)
+}
+
+/// Up to eight values as bits, the first one the highest.
+fn bits(values: &[f32]) -> u8 {
+    let each = values.iter().enumerate();
+    each.fold(0, |byte, (place, value)| byte | (u8::from(*value > 0.0) << (7 - place)))
+}
+
+/// The longest that a number of float32 is written: `-1.1754944e-38`, and a comma.
+pub(crate) const NUMBER_BYTES: usize = 16;
+
+/// Appends a vector as a list of JSON. Its values are finite, which the engine has seen to.
+///
+/// serde_json writes each number by the same crate, but with as much again around it.
+pub(crate) fn write_list(json: &mut Vec<u8>, vector: &[f32]) {
+    json.reserve(vector.len() * NUMBER_BYTES + 2);
+    let mut buffer = zmij::Buffer::new();
+    json.push(b'[');
+    for (place, value) in vector.iter().enumerate() {
+        if place > 0 {
+            json.push(b',');
+        }
+        json.extend_from_slice(buffer.format_finite(*value).as_bytes());
+    }
+    json.push(b']');
+}
+
+/// Numbers as the bytes they are.
+struct Owned<T>(Vec<T>);
+
+impl<T: NoUninit> AsRef<[u8]> for Owned<T> {
+    fn as_ref(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.0)
+    }
+}
+
+fn owned<T: NoUninit + Send + 'static>(numbers: Vec<T>) -> Bytes {
+    Bytes::from_owner(Owned(numbers))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VALUES: [f32; 10] = [0.5, -0.25, 0.0, 1.0, -1.0, 1.5, -1.5, 0.003_937_008, -0.0, 1e-9];
+
+    #[test]
+    fn float32_is_the_vectors_own_memory() {
+        let vectors = VALUES.to_vec();
+        let address = vectors.as_ptr().cast::<u8>();
+        let packed = Dtype::Float32.pack(vectors, 5);
+        assert_eq!(packed.as_ptr(), address);
+        assert_eq!(packed.len(), 40);
+        assert_eq!(packed[..8], [0, 0, 0, 0x3f, 0, 0, 0x80, 0xbe]);
+    }
+
+    #[test]
+    fn numbers_of_json_are_serde_jsons() {
+        let mut values: Vec<f32> = (0..=u16::MAX).map(|half| f32::from_bits(u32::from(half) << 16 | 0x1234)).collect();
+        values.retain(|value| value.is_finite());
+        values.extend(VALUES);
+        let mut json = Vec::new();
+        write_list(&mut json, &values);
+        assert_eq!(String::from_utf8(json).unwrap(), serde_json::to_string(&values).unwrap());
+    }
+
+    #[test]
+    fn smaller_types_are_what_their_names_say() {
+        let signed = |byte: &u8| i8::from_ne_bytes([*byte]);
+        let bytes = Dtype::Int8.pack(VALUES.to_vec(), 5);
+        assert_eq!(bytes.iter().map(signed).collect::<Vec<_>>(), [64, -32, 0, 127, -127, 127, -127, 1, 0, 0]);
+        assert_eq!(Dtype::Binary.pack(VALUES.to_vec(), 10)[..], [0b1001_0101, 0b0100_0000]);
+        assert_eq!(Dtype::Binary.pack(VALUES.to_vec(), 5)[..], [0b1001_0000, 0b1010_1000]);
+        assert_eq!(Dtype::Float16.pack(vec![1.0, -2.0], 2)[..], [0, 0x3c, 0, 0xc0]);
+        assert_eq!(Dtype::Bfloat16.pack(vec![1.0, -2.0], 2)[..], [0x80, 0x3f, 0, 0xc0]);
+        for (name, dtype) in
+            Dtype::NAMES.iter().zip([Dtype::Float32, Dtype::Float16, Dtype::Bfloat16, Dtype::Int8, Dtype::Binary])
+        {
+            assert_eq!(dtype.name(), *name);
+            assert_eq!(dtype.pack(VALUES.to_vec(), 5).len(), 2 * dtype.row_bytes(5), "{name}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The vectors of passages and queries, within the JSON or as bytes beside it.
+//!
+//! A passage's vector is that of its own text, as `/embed` gives it, and not the one of the window that it was found by: whoever
+//! keeps both wants them to belong together, and the window reaches beyond the passage. It costs the encoding of as many texts as
+//! there are passages. All vectors are of length one.
+
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, header};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use futures_util::stream;
+use pullquote_core::engine::Work;
+use pullquote_core::tokens::Role;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::admission::{End, Reply};
+use crate::app::App;
+use crate::body;
+use crate::failure::Failure;
+use crate::numbers::Dtype;
+use crate::routes::openai::check_json_dtype;
+use crate::rows::{OCTETS, headers};
+use crate::vectors::{self, embed};
+
+/// What the answer is where the vectors come beside it.
+pub(super) const FORM: &str = "multipart/form-data";
+
+/// How vectors stand in JSON.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum EncodingFormat {
+    #[default]
+    Float,
+    Base64,
+}
+
+/// What was asked for.
+#[derive(Clone, Copy)]
+pub(super) enum Wanted {
+    Numbers,
+    Base64(Dtype),
+    Bytes(Dtype),
+}
+
+/// What came of it.
+pub(super) enum Vectors {
+    Written { passages: Written, queries: Written },
+    Bytes(Beside),
+}
+
+/// Vectors that stand in JSON.
+pub(super) enum Written {
+    Numbers(vectors::Vectors),
+    Base64(Vec<String>),
+}
+
+/// One of them.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Numbers<'vectors> {
+    Numbers(&'vectors [f32]),
+    Base64(&'vectors str),
+}
+
+/// Vectors that come as bytes.
+pub(super) struct Beside {
+    dtype: Dtype,
+    dimension: usize,
+    passages: Bytes,
+    queries: Bytes,
+}
+
+impl Wanted {
+    /// What a request's fields and its `Accept` say, if it wants vectors at all.
+    pub(super) fn read(
+        are_wanted: bool,
+        format: EncodingFormat,
+        dtype: Option<Dtype>,
+        as_form: bool,
+    ) -> Result<Option<Self>, Failure> {
+        let dtype = dtype.unwrap_or_default();
+        if !are_wanted {
+            return Ok(None);
+        }
+        Ok(Some(match format {
+            _ if as_form => Self::Bytes(dtype),
+            EncodingFormat::Base64 => Self::Base64(dtype),
+            EncodingFormat::Float => {
+                check_json_dtype(dtype)?;
+                Self::Numbers
+            }
+        }))
+    }
+
+    /// Encodes passages and queries, and adds to what was done.
+    pub(super) fn encode(
+        self,
+        app: &App,
+        passages: &[&str],
+        queries: &[&str],
+        end: &End,
+        work: &mut Work,
+    ) -> Result<Vectors, Failure> {
+        let mut encode = |texts: &[&str], role| {
+            let mut vectors = embed(app, texts, role, end.clone())?;
+            work.encoded += texts.len();
+            work.tokens += vectors.work.tokens;
+            if !app.model.normalize {
+                vectors.normalize();
+            }
+            Ok::<_, Failure>(vectors)
+        };
+        let passages = encode(passages, Role::Passage)?;
+        let queries = encode(queries, Role::Query)?;
+        let dimension = passages.dimension;
+        Ok(match self {
+            Self::Numbers => {
+                Vectors::Written { passages: Written::Numbers(passages), queries: Written::Numbers(queries) }
+            }
+            Self::Base64(dtype) => {
+                let write = |vectors: vectors::Vectors| {
+                    let packed = dtype.pack(vectors.values, dimension);
+                    let rows = packed.chunks_exact(dtype.row_bytes(dimension));
+                    Written::Base64(rows.map(|row| STANDARD.encode(row)).collect())
+                };
+                Vectors::Written { passages: write(passages), queries: write(queries) }
+            }
+            Self::Bytes(dtype) => Vectors::Bytes(Beside {
+                dtype,
+                dimension,
+                passages: dtype.pack(passages.values, dimension),
+                queries: dtype.pack(queries.values, dimension),
+            }),
+        })
+    }
+}
+
+impl Written {
+    /// Each vector.
+    pub(super) fn rows(&self) -> Box<dyn Iterator<Item = Numbers<'_>> + '_> {
+        match self {
+            Self::Numbers(vectors) => Box::new(vectors.rows().map(Numbers::Numbers)),
+            Self::Base64(rows) => Box::new(rows.iter().map(|row| Numbers::Base64(row))),
+        }
+    }
+
+    /// The vector of a row.
+    pub(super) fn row(&self, row: usize) -> Option<Numbers<'_>> {
+        match self {
+            Self::Numbers(vectors) => vectors.rows().nth(row).map(Numbers::Numbers),
+            Self::Base64(rows) => rows.get(row).map(|row| Numbers::Base64(row)),
+        }
+    }
+}
+
+impl Beside {
+    /// The answer with three parts: the JSON, the passages' vectors in the order in which it has them, and the queries'.
+    pub(super) fn form(self, answer: &impl Serialize, work: Work) -> Result<Reply, Failure> {
+        let boundary = format!("pullquote-{}", Uuid::new_v4().simple());
+        let json = serde_json::to_vec(answer).map_err(|error| body::unfit(&error))?;
+        let mut parts: Vec<Bytes> = Vec::new();
+        let mut part = |name: &str, content_type: &str, headers: &[(HeaderName, HeaderValue)], content: Bytes| {
+            let mut head = format!(
+                "--{boundary}\r\ncontent-disposition: form-data; name=\"{name}\"\r\ncontent-type: {content_type}\r\n"
+            );
+            for (name, value) in headers {
+                head.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap_or_default()));
+            }
+            head.push_str(&format!("content-length: {}\r\n\r\n", content.len()));
+            parts.extend([head.into(), content, Bytes::from_static(b"\r\n")]);
+        };
+        part("highlights", "application/json", &[], json.into());
+        for (name, vectors) in [("vectors", self.passages), ("queries", self.queries)] {
+            let rows = vectors.len() / self.dtype.row_bytes(self.dimension);
+            part(name, OCTETS, &headers(rows, self.dimension, self.dtype), vectors);
+        }
+        parts.push(format!("--{boundary}--\r\n").into());
+        let length: usize = parts.iter().map(Bytes::len).sum();
+        let body = Body::from_stream(stream::iter(parts.into_iter().map(Ok::<_, std::convert::Infallible>)));
+        let content_type =
+            HeaderValue::from_str(&format!("{FORM}; boundary={boundary}")).unwrap_or(HeaderValue::from_static(FORM));
+        let headers = vec![(header::CONTENT_TYPE, content_type), (header::CONTENT_LENGTH, length.into())];
+        Ok(Reply::new(FORM, body, work).with(headers))
+    }
+}
