@@ -289,7 +289,7 @@ def test_narrow_vectors_come_back_as_float32(dtype: Any, numpy: Any) -> None:
 def test_texts_that_were_cut_are_a_warning() -> None:
     def cut(request: Request) -> Answer:
         answer = raw(request)
-        return Answer(headers=answer.headers | {"x-embedding-truncated": "2"}, body=answer.body)
+        return Answer(headers=answer.headers | {"x-truncated": "2"}, body=answer.body)
 
     warned = pytest.warns(pullquote.TruncationWarning, match="4 of 500 texts were cut")
     with wire(cut) as server, Client(server.url, rows_per_request=250) as client, warned:

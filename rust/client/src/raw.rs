@@ -94,7 +94,7 @@ impl Claim {
         if !(1..=LONGEST).contains(&dimension) {
             return Err(bad(format!("it claims vectors of {dimension} values, where 1 to {LONGEST} can be")));
         }
-        let truncated = text("x-embedding-truncated")?.and_then(count).unwrap_or_default().min(rows);
+        let truncated = text("x-truncated")?.and_then(count).unwrap_or_default().min(rows);
         let claim = Self { rows, dimension, dtype, truncated };
         if let Some(length) = text(CONTENT_LENGTH.as_str())? {
             let expected = claim.bytes();

@@ -227,6 +227,7 @@ impl<T: Text> Asked<'_, T> {
         } else {
             let body = Native {
                 inputs: texts,
+                as_model_says: true,
                 prompt_name: (self.role == Role::Query).then_some("query"),
                 embedding_dtype: dtype,
             };
@@ -265,6 +266,8 @@ async fn land(answer: &mut Answer<'_>, claim: Claim, place: &mut [f32], copying:
 #[serde(bound = "")]
 struct Native<'texts, T: Text> {
     inputs: Texts<'texts, T>,
+    /// Whether vectors are as the library's are: the route itself would bring all to length one.
+    as_model_says: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt_name: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
