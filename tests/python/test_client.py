@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from pullquote import AsyncClient, Client, Document, Highlighter, Highlights, errors
-from serving import Serving, serving
+from pullquote import AsyncClient, Client, Document, Highlighter, Highlights, TruncationWarning, errors
+from serving import Serving, serving, wait_for
 from test_errors import BAD_CALLS
 
 TEXTS = ["Bread is baked from flour.", "The moon is white.", "漢字とかな 🎉", ""]
@@ -169,7 +169,7 @@ def test_every_error_of_a_server_is_raised_as_its_row_says(tmp_path: Path) -> No
             with pytest.raises(errors.InvalidArgumentError, match="there are 4, more than 3"):
                 known.embed(["a"] * 4)
             assert "right" not in repr(known)
-            assert "seen-by-the-server" in own.log
+            wait_for(lambda: "seen-by-the-server" in own.log)
             with (
                 pytest.raises(errors.UnavailableError, match="cannot be reached"),
                 Client("http://127.0.0.1:1") as nobody,
@@ -217,3 +217,23 @@ def test_settings_that_cannot_be_are_named(
 def test_a_client_is_not_carried_to_other_processes(client: Client) -> None:
     with pytest.raises(TypeError):
         pickle.dumps(client)
+
+
+LENGTHS = """import numpy as np
+def encode(texts):
+    return np.array([[len(text), 2.0, 3.0] for text in texts], dtype=np.float32)
+"""
+
+
+def test_vectors_are_as_long_as_the_librarys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Text Embeddings Inference's route would bring them all to length one."""
+    (tmp_path / "lengths.py").write_text(LENGTHS)
+    monkeypatch.chdir(tmp_path)
+    with serving("--encoder", "lengths:encode", device=None) as own, Client(own.url) as client:
+        assert client.embed(["a", "bbb"]).tolist() == [[1.0, 2.0, 3.0], [3.0, 2.0, 3.0]]
+
+
+def test_texts_that_are_cut_are_a_warning_as_they_are_in_process(client: Client, highlighter: Highlighter) -> None:
+    for owner in (client, highlighter):
+        with pytest.warns(TruncationWarning, match="1 of 2 texts were cut at"):
+            owner.embed(["long " * 600, "short"])

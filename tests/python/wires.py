@@ -59,12 +59,14 @@ def raw(request: Request) -> Answer:
 
 
 class Wire:
-    """A running server; `requests` are those that came, `open` counts connections."""
+    """A running server; `requests` are those that came, `open` counts connections, `busy` requests at the same time, at most."""
 
     def __init__(self, answer: Callable[[Request], Answer], secured: ssl.SSLContext | None) -> None:
         self.answer = answer
         self.requests: list[Request] = []
         self.open = 0
+        self.busy = 0
+        self._now = 0
         self._loop = asyncio.new_event_loop()
         self._tasks: set[asyncio.Task[Any]] = set()
         started = threading.Event()
@@ -96,7 +98,11 @@ class Wire:
                 body = await reader.readexactly(int(headers.get("content-length", "0")))
                 request = Request(head[0].split(" ")[1], headers, json.loads(body) if body else None)
                 self.requests.append(request)
+                self._now += 1
+                self.busy = max(self.busy, self._now)
                 answer = self.answer(request)
+                # Others may come before this one is answered.
+                await asyncio.sleep(0)
                 if answer.stall:
                     # Whoever hangs up meanwhile is noticed.
                     with contextlib.suppress(TimeoutError):
@@ -105,6 +111,7 @@ class Wire:
                 lines = [f"HTTP/1.1 {answer.status} Said"]
                 length = {"content-length": str(len(answer.body))}
                 lines += [f"{name}: {value}" for name, value in (length | answer.headers).items()]
+                self._now -= 1
                 writer.write("\r\n".join([*lines, "", ""]).encode() + answer.body)
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):

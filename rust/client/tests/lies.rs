@@ -2,7 +2,7 @@
 
 mod server;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
@@ -248,22 +248,18 @@ fn dropping_a_call_closes_its_stream_and_closing_ends_all_calls() {
 
 #[test]
 fn what_is_in_flight_is_bounded_and_the_deadline_is_told() {
-    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let (running, seen) = (Arc::clone(&now), Arc::clone(&most));
     let server = Server::new(move |got| {
         let asked: u64 = got.headers["request-timeout-ms"].parse().unwrap();
         assert!((1..=3000).contains(&asked));
         assert_eq!((got.headers["authorization"].as_str(), got.headers["x-mine"].as_str()), ("Bearer key", "yes"));
-        let count = running.fetch_add(1, Ordering::SeqCst) + 1;
-        seen.fetch_max(count, Ordering::SeqCst);
-        std::thread::sleep(Duration::from_millis(2));
-        running.fetch_sub(1, Ordering::SeqCst);
-        at_once(honest(&got.texts()))
+        assert_eq!(got.headers["request-priority"], "-3");
+        Act::Write { bytes: honest(&got.texts()), piece: 300, pause: Duration::from_millis(2) }
     });
     let settings = json!({"rows_per_request": 1, "max_in_flight": 3, "api_key": "key", "headers": {"x-mine": "yes"}});
     let client = client(&[server.url()], &settings);
-    assert_eq!(embed(&client, 30, Wish::new(Some(Duration::from_secs(3)), None)).unwrap(), expected(30));
-    assert!(server.open.load(Ordering::SeqCst) <= 3);
+    let wish = Wish::new(Some(Duration::from_secs(3)), Some(-3));
+    assert_eq!(embed(&client, 30, wish).unwrap(), expected(30));
+    assert!((2..=3).contains(&server.most.load(Ordering::SeqCst)));
 }
 
 #[test]

@@ -54,6 +54,8 @@ pub struct Server {
     pub requests: Arc<AtomicUsize>,
     /// Connections that are open.
     pub open: Arc<AtomicUsize>,
+    /// Requests at the same time, at most.
+    pub most: Arc<AtomicUsize>,
     _runtime: Runtime,
 }
 
@@ -63,18 +65,20 @@ impl Server {
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let (requests, open) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (counted, opened, act) = (Arc::clone(&requests), Arc::clone(&open), Arc::new(act));
+        let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (counted, opened, seen, act) = (Arc::clone(&requests), Arc::clone(&open), Arc::clone(&most), Arc::new(act));
         runtime.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (counted, opened, act) = (Arc::clone(&counted), Arc::clone(&opened), Arc::clone(&act));
+                let (now, seen) = (Arc::clone(&now), Arc::clone(&seen));
                 tokio::spawn(async move {
                     opened.fetch_add(1, Ordering::SeqCst);
-                    let _ = serve(stream, &*act, &counted).await;
+                    let _ = serve(stream, &*act, &counted, (&now, &seen)).await;
                     opened.fetch_sub(1, Ordering::SeqCst);
                 });
             }
         });
-        Self { address, requests, open, _runtime: runtime }
+        Self { address, requests, open, most, _runtime: runtime }
     }
 
     pub fn url(&self) -> String {
@@ -90,6 +94,7 @@ async fn serve(
     mut stream: TcpStream,
     act: &(impl Fn(&Got) -> Act + Sync),
     counted: &AtomicUsize,
+    (now, most): (&AtomicUsize, &AtomicUsize),
 ) -> std::io::Result<()> {
     let mut read = Vec::new();
     loop {
@@ -97,9 +102,14 @@ async fn serve(
         got.number = counted.fetch_add(1, Ordering::SeqCst);
         match act(&got) {
             Act::Write { bytes, piece, pause } => {
+                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 for piece in bytes.chunks(piece.max(1)) {
                     if !pause.is_zero() {
                         sleep(pause).await;
+                    }
+                    if piece.as_ptr_range().end == bytes.as_ptr_range().end {
+                        // The client may ask again before this comes back.
+                        now.fetch_sub(1, Ordering::SeqCst);
                     }
                     stream.write_all(piece).await?;
                 }
