@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 
 from pullquote import _native
 from pullquote.errors import InvalidArgumentError, InvalidTypeError
-from pullquote.highlighter import Highlighter, Options, TruncationWarning, _listed, _weight
+from pullquote.highlighter import (
+    HIGHLIGHT_LENGTH,
+    STEP_SIZE,
+    UNIT,
+    Highlighter,
+    Options,
+    TruncationWarning,
+    Unit,
+    _listed,
+    _weight,
+)
 from pullquote.result import Highlights
 
 __all__ = ["Client", "ClientSettings", "Document", "EmbedOptions", "Rank"]
@@ -200,6 +210,21 @@ class Connected:
         self._native = _native.Client(json.dumps({"urls": urls, **told, **private}))
         self._names = ", ".join(urls)
         _open.add(self)
+
+    def parse_pieces(
+        self,
+        text: str,
+        highlight_length: int = HIGHLIGHT_LENGTH,
+        step_size: int = STEP_SIZE,
+        unit: Unit = UNIT,
+        *,
+        allow_gaps: bool = False,
+    ) -> NDArray[np.int64]:
+        """Cut a text into sliding windows, as `pullquote.parse_pieces` does, in this process; no server is asked.
+
+        ``unit="token"`` needs the model's tokenizer, which is not here, and raises `InvalidArgumentError`.
+        """
+        return _native.parse_pieces(text, highlight_length, step_size, unit, allow_gaps)
 
     def close_now(self) -> None:
         """Close all connections; calls in flight, and later ones, raise `ClosedError`. May be called twice."""

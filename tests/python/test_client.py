@@ -27,11 +27,12 @@ def client(server: Serving) -> Iterator[Client]:
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
-@pytest.mark.parametrize("name", ["highlights", "embed"])
+@pytest.mark.parametrize("name", ["highlights", "embed", "parse_pieces"])
 def test_a_call_has_the_highlighters_signature(kind: type, name: str) -> None:
     ours, theirs = (inspect.signature(getattr(owner, name)) for owner in (kind, Highlighter))
     assert ours == theirs
-    assert inspect.iscoroutinefunction(getattr(kind, name)) == (kind is AsyncClient)
+    is_async = kind is AsyncClient and name != "parse_pieces"
+    assert inspect.iscoroutinefunction(getattr(kind, name)) == is_async
 
 
 def test_both_clients_have_the_same_calls() -> None:
@@ -131,6 +132,13 @@ def test_bad_calls_of_embed_are_the_highlighters(client: Client, highlighter: Hi
         assert raised[0].value.args[0].replace("Highlighter.", "") == raised[1].value.args[0].replace(
             "Highlighter.", ""
         )
+
+
+def test_pieces_are_cut_here(client: Client, highlighter: Highlighter) -> None:
+    text = "One. Two. Three."
+    assert client.parse_pieces(text, 2).tolist() == highlighter.parse_pieces(text, 2).tolist()
+    with pytest.raises(errors.InvalidArgumentError, match="tokenizer"):
+        client.parse_pieces(text, unit="token")
 
 
 def test_texts_are_ranked_and_documents_stored(client: Client, highlighter: Highlighter) -> None:
