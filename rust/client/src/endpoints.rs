@@ -98,7 +98,7 @@ impl Endpoint {
         let mut base = name.clone();
         let mut is_secure = false;
         if let Some(path) = address.strip_prefix("unix:") {
-            base = "http://localhost".to_owned();
+            "http://localhost".clone_into(&mut base);
             builder = over_socket(builder, path)?;
         } else {
             let url = Url::parse(address).map_err(|error| invalid(format!("url {address:?} is none: {error}")))?;

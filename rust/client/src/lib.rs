@@ -138,7 +138,16 @@ impl Client {
             };
         }
     }
+}
 
+/// The calls. What each comes to is documented where people look for it, in `python/pullquote/client.py`.
+///
+/// # Errors
+/// Those of the core's table: the library's own, and of those that only a client has [`ErrorKind::Unavailable`],
+/// [`ErrorKind::Unauthorized`], [`ErrorKind::Overloaded`], [`ErrorKind::NotFound`], [`ErrorKind::StoreFull`] and
+/// [`ErrorKind::BadAnswer`].
+#[expect(clippy::missing_errors_doc, reason = "they are the same for all of them, and stand above")]
+impl Client {
     /// The vectors of texts.
     pub fn embed<T: Text>(
         &self,
@@ -203,7 +212,9 @@ impl Client {
         let shared = Arc::clone(&self.shared);
         async move { Ok(ranks::health(&shared, wish).await) }
     }
+}
 
+impl Client {
     fn runtime(&self) -> Result<Arc<Runtime>> {
         if self.is_fork() {
             let message = "this process is a fork of the one that made the client; make a new one here";

@@ -46,7 +46,7 @@ impl Trouble {
             cause = inner.source();
         }
         if message.is_empty() {
-            message = "the connection broke".to_owned();
+            message.push_str("the connection broke");
         }
         if error.is_builder() {
             return Error::new(ErrorKind::InvalidArgument, format!("a request to {server} cannot be made: {message}"))
@@ -100,8 +100,8 @@ impl Said {
         let error = &body["error"];
         let texts = [&error["message"], error, &body["message"], &body["detail"]];
         let message = texts.into_iter().find_map(Value::as_str).map(|text| text.chars().take(2000).collect());
-        let names = [&error["kind"], &error["code"]];
-        let in_body = || names.into_iter().filter_map(Value::as_str).find_map(ErrorKind::from_name);
+        let kinds = [&error["kind"], &error["code"]];
+        let in_body = || kinds.into_iter().filter_map(Value::as_str).find_map(ErrorKind::from_name);
         Self { kind: named.or_else(in_body), message }
     }
 }

@@ -99,7 +99,7 @@ fn each_result_is_right_or_a_typed_error_and_none_is_lost_or_told_twice() {
     let told_times: Arc<Vec<AtomicUsize>> = Arc::new((0..calls).map(|_| AtomicUsize::new(0)).collect());
     let (mut begun, mut ended) = (0, 0);
     let (mut right, mut failed) = (0, std::collections::BTreeMap::<String, usize>::new());
-    let began = Instant::now();
+    let start = Instant::now();
     while ended < calls {
         while begun < calls && begun - ended < 128 {
             let number = begun;
@@ -132,7 +132,7 @@ fn each_result_is_right_or_a_typed_error_and_none_is_lost_or_told_twice() {
     }
     assert!(told_times.iter().all(|times| times.load(Ordering::SeqCst) == 1), "a call was told twice");
     let requests: usize = servers.iter().map(Server::count).sum();
-    println!("{calls} calls, {requests} requests, {right} right, {failed:?}, {:?}", began.elapsed());
+    println!("{calls} calls, {requests} requests, {right} right, {failed:?}, {:?}", start.elapsed());
     // Most failures are such as another attempt helps; lies are not.
     assert!(right * 10 > calls * 8, "only {right} of {calls}");
     client.close();
