@@ -17,10 +17,10 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 TORCH_LIB = $(shell "$(BIN)/python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0] + "/lib")')
 
 CORE_SOURCES := Cargo.toml Cargo.lock $(shell find rust/core -name '*.rs' -o -name '*.toml' -o -name '*.txt')
-NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/python rust/server python -name '*.rs' -o -name '*.css' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -path '*/page/*' -o -name '*.json')
+NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/python rust/server rust/client python -name '*.rs' -o -name '*.css' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -path '*/page/*' -o -name '*.json')
 TORCH_SOURCES := $(CORE_SOURCES) $(shell find rust/torch -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi')
 
-.PHONY: help setup demo test browser-test lint format bench wheel audit clean
+.PHONY: help setup demo test browser-test fuzz lint format bench wheel audit clean
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -31,7 +31,7 @@ demo: setup ## Show highlights of real pages
 	@$(BIN)/python demo/demo.py
 
 test: setup .make/exa-js ## Run every test
-	cargo test --release -p pullquote-core -p pullquote-server -p xtask
+	cargo test --release -p pullquote-core -p pullquote-server -p pullquote-client -p xtask
 	LD_LIBRARY_PATH="$(TORCH_LIB)" cargo test --release -p pullquote-torch --no-default-features
 	$(BIN)/python -m pytest
 
@@ -41,6 +41,20 @@ browser-test: setup ## Run the tests of the server's page; installs Debian's chr
 		{ command -v apt-get && command -v $${root:-sh}; } >/dev/null && $$root apt-get update && $$root apt-get install --yes chromium || \
 		{ echo "the page's tests need chromium on PATH, and it could not be installed (apt-get install chromium, as root)" >&2; exit 1; }; }
 	$(BIN)/python -m pytest tests/python/test_page*.py
+
+FUZZ_SECONDS ?= 60
+fuzz: ## Attack the client's parsers with a coverage-guided fuzzer, where the nightly toolchain is there
+	@if cargo +nightly --version >/dev/null 2>&1; then \
+		$(MAKE) --no-print-directory .make/tools/bin/cargo-fuzz && \
+		for target in raw rows; do \
+			mkdir -p .make/fuzz/$$target; \
+			PATH="$(CURDIR)/.make/tools/bin:$$PATH" cargo +nightly fuzz run --fuzz-dir rust/client/fuzz --target-dir target/fuzz \
+				$$target .make/fuzz/$$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+		done; \
+	else \
+		echo "skipped: the fuzzer needs a nightly toolchain (rustup toolchain install nightly); with random input alone"; \
+		echo "the same parsers are attacked by: cargo test --release -p pullquote-client --test parsers"; \
+	fi
 
 lint: setup ## Check style, types, generated files and stubs
 	cargo fmt --all --check
@@ -79,6 +93,9 @@ wheel: .make/venv ## Build both wheels into dist/
 
 audit: .make/tools/bin/cargo-deny ## Check bans, licences and sources of all dependencies
 	$< --workspace --all-features check bans licenses sources
+
+.make/tools/bin/cargo-fuzz:
+	cargo install --quiet --locked --root .make/tools cargo-fuzz@0.13.2
 
 clean: ## Remove what was set up and built
 	rm -rf .venv .make dist target

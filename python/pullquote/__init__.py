@@ -10,17 +10,23 @@ Importing this package starts no thread and loads no model.
 """
 
 from pullquote._native import __version__
+from pullquote.async_client import AsyncClient
+from pullquote.client import Client, Document, Rank
 from pullquote.errors import PullquoteError
 from pullquote.highlighter import Highlighter, TruncationWarning, highlights, parse_pieces
 from pullquote.result import CacheState, Highlight, Highlights, Match, Work
 
 __all__ = [
+    "AsyncClient",
     "CacheState",
+    "Client",
+    "Document",
     "Highlight",
     "Highlighter",
     "Highlights",
     "Match",
     "PullquoteError",
+    "Rank",
     "TruncationWarning",
     "Work",
     "__version__",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -19,6 +20,7 @@ import numpy as np
 from tqdm import tqdm
 
 from pullquote import serving
+from pullquote.client import DEFAULTS, Client
 from pullquote.errors import InvalidArgumentError, InvalidTextError, PullquoteError
 from pullquote.highlighter import (
     CACHE_BYTES,
@@ -46,6 +48,8 @@ __all__ = ["main"]
 GROUP_CHARACTERS = 1_000_000
 GROUP_LINES = 4096
 EXIT_NO_INPUT = 66
+# Where a key may stand that no list of processes shows.
+API_KEY = "PULLQUOTE_API_KEY"
 LONGEST_BATCH_TIMEOUT = 2.0
 EXIT_INTERRUPTED = 130
 
@@ -163,7 +167,24 @@ def _parser() -> argparse.ArgumentParser:
             "--dtype", default="auto", help="float32, bfloat16, float16, int8 or auto (default: %(default)s)"
         )
         command.add_argument("--threads", type=int, help="for text and for a CPU device (default: all cores)")
+    for command in (highlight, embed):
+        _add_server(command)
     return parser
+
+
+def _add_server(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group("where a server does the work")
+    group.add_argument(
+        "--server",
+        action="append",
+        metavar="URL",
+        help="of pullquote serve, like http://127.0.0.1:8080 or unix:/run/pullquote.sock; may be repeated",
+    )
+    group.add_argument("--api-key", metavar="KEY", help=f"its key (default: that of {API_KEY} in the environment)")
+    group.add_argument("--ca-certs", type=Path, metavar="PATH", help="PEM of the only authorities to trust")
+    group.add_argument(
+        "--timeout", type=float, default=DEFAULTS["timeout"], help="seconds of a request (default: %(default)s)"
+    )
 
 
 def _versions() -> str:
@@ -175,6 +196,19 @@ def _versions() -> str:
 
     packages = ("pullquote", "pullquote-torch", "torch")
     return "\n".join(f"{package} {version(package)}" for package in packages)
+
+
+def _asked_of(options: argparse.Namespace) -> Highlighter | Client:
+    """Who does the work: this process, or a server."""
+    if not options.server:
+        return _highlighter(options)
+    own = {"model": options.model, "encoder": options.encoder, "device": options.device, "threads": options.threads}
+    named = [f"--{name}" for name, value in own.items() if value] + (["--dtype"] if options.dtype != "auto" else [])
+    if named:
+        message = f"{named[0]} is the server's to know; leave it out, or --server"
+        raise InvalidArgumentError(message)
+    key = options.api_key or os.environ.get(API_KEY)
+    return Client(options.server, api_key=key, ca_certs=options.ca_certs, timeout=options.timeout)
 
 
 def _highlighter(options: argparse.Namespace) -> Highlighter:
@@ -197,14 +231,14 @@ def _highlight(options: argparse.Namespace) -> int:
     style = Style(sys.stdout)
     code = 0
     total = len(options.files)
-    with _highlighter(options) as highlighter, tqdm(total=total, unit="page", disable=total < 2 or None) as progress:
+    with _asked_of(options) as asked, tqdm(total=total, unit="page", disable=total < 2 or None) as progress:
         for names, texts, errors in _groups(options):
             for message, error_code in errors:
                 progress.clear()
                 _complain(message)
                 code = code or error_code
             if texts:
-                found = highlighter.highlights(options.query, texts, **_asked(options))
+                found = asked.highlights(options.query, texts, **_asked(options))
                 progress.clear()
                 for number, highlights in enumerate(found):
                     query = None if options.fuse or len(options.query) == 1 else options.query[number // len(texts)]
@@ -306,13 +340,14 @@ def _weight(text: str) -> float | Literal["auto"]:
 
 def _embed(options: argparse.Namespace) -> int:
     lines = _read(options.file, options.encoding).splitlines()
-    with _highlighter(options) as highlighter:
+    with _asked_of(options) as asked:
+        dimension = asked.dimension if isinstance(asked, Highlighter) else asked.embed(["how long?"]).shape[1]
         # The array is on disk as it grows: its size is known, its memory is not needed at once.
         progress: tqdm[NoReturn]
         with tqdm(total=len(lines), unit="text", disable=len(lines) < GROUP_LINES or None) as progress:
-            rows = _rows(highlighter, lines, options.role, progress)
-            _write_npy(options.output, (len(lines), highlighter.dimension), rows)
-        shape = [len(lines), highlighter.dimension]
+            rows = _rows(asked, lines, options.role, progress)
+            _write_npy(options.output, (len(lines), dimension), rows)
+        shape = [len(lines), dimension]
     if options.json:
         print(json.dumps({"output": str(options.output), "shape": shape, "dtype": "float32"}))
     return 0
@@ -329,10 +364,10 @@ def _serve(options: argparse.Namespace) -> int:
         return serving.serve(highlighter, options)
 
 
-def _rows(highlighter: Highlighter, lines: list[str], role: str, progress: tqdm[NoReturn]) -> Iterator[bytes]:
+def _rows(asked: Highlighter | Client, lines: list[str], role: str, progress: tqdm[NoReturn]) -> Iterator[bytes]:
     for first in range(0, len(lines), GROUP_LINES):
         group = lines[first : first + GROUP_LINES]
-        yield highlighter.embed(group, role="query" if role == "query" else "passage").tobytes()
+        yield asked.embed(group, role="query" if role == "query" else "passage").tobytes()
         progress.update(len(group))
 
 

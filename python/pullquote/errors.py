@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 __all__ = [
+    "BadAnswerError",
     "CancelledError",
     "ClosedError",
     "DeadlineExceededError",
@@ -16,9 +17,13 @@ __all__ = [
     "InvalidTypeError",
     "ModelNotFoundError",
     "NoEncoderError",
+    "NotFoundError",
     "OverloadedError",
     "PullquoteError",
+    "StoreFullError",
     "TorchVersionError",
+    "UnauthorizedError",
+    "UnavailableError",
     "UnsupportedModelError",
 ]
 
@@ -152,6 +157,46 @@ class ForkedError(PullquoteError, RuntimeError):
 
     exit_code = 70
     http_status = 500
+    retryable = False
+
+
+class UnauthorizedError(PullquoteError, PermissionError):
+    """The key is missing or not known."""
+
+    exit_code = 77
+    http_status = 401
+    retryable = False
+
+
+class NotFoundError(PullquoteError, LookupError):
+    """Nothing is known by this name."""
+
+    exit_code = 66
+    http_status = 404
+    retryable = False
+
+
+class StoreFullError(PullquoteError, RuntimeError):
+    """The server's store holds as much as it may."""
+
+    exit_code = 73
+    http_status = 507
+    retryable = False
+
+
+class UnavailableError(PullquoteError, ConnectionError):
+    """No server answers, or the one that did broke off."""
+
+    exit_code = 69
+    http_status = 503
+    retryable = True
+
+
+class BadAnswerError(PullquoteError, RuntimeError):
+    """A server's answer is not what its protocol says; nothing of it was used."""
+
+    exit_code = 76
+    http_status = 502
     retryable = False
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import pullquote
+from serving import Serving, serving
 
 PAGE = "The moon is white.\n\nBread is baked from flour. Ovens are hot.\n\nCats sleep."
 
@@ -95,3 +96,41 @@ def test_the_version_names_both_wheels_and_torch() -> None:
     out = run("--version").stdout.decode().splitlines()
     assert out[:2] == [f"pullquote {pullquote.__version__}", "pullquote-torch 0.1.0"]
     assert out[2].startswith("torch 2.11")
+
+
+def test_a_server_does_the_work_where_one_is_named(page: Path, tmp_path: Path, server: Serving) -> None:
+    asked: list[str | Path] = ["highlight", "--json", "-q", "How is bread made?", "-q", "moon", page]
+    ours, theirs = run(*asked, "--dtype", "float32"), run(*asked, "--server", server.url)
+    assert theirs.returncode == 0, theirs.stderr
+    assert theirs.stdout == ours.stdout
+    out = tmp_path / "vectors.npy"
+    done = run("embed", "--json", "--server", server.url, "-o", out, "-", stdin=b"first line\nsecond line\n")
+    assert json.loads(done.stdout) == {"output": str(out), "shape": [2, 384], "dtype": "float32"}
+    with pullquote.Client(server.url) as client:
+        assert np.array_equal(np.load(out), client.embed(["first line", "second line"]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--server", "http://127.0.0.1:1"], 69, b"cannot be reached"),
+        (["--server", "nowhere"], 2, b"nowhere"),
+        (["--server", "http://127.0.0.1:1", "--device", "cpu"], 2, b"--device is the server's to know"),
+        (["--server", "http://127.0.0.1:1", "--ca-certs", "/nowhere"], 2, b"/nowhere"),
+    ],
+)
+def test_a_server_that_cannot_be_asked_is_an_exit_code(
+    page: Path, arguments: list[str], code: int, message: bytes
+) -> None:
+    done = run("highlight", "-q", "bread", *arguments, page)
+    assert (done.returncode, message in done.stderr) == (code, True), done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_the_key_of_a_server_may_stand_in_the_environment(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving("--dtype", "float32", "--api-key", "right") as own:
+        asked = ["highlight", "-q", "bread", "--server", own.url]
+        assert run(*asked, page).returncode == 77
+        assert run(*asked, "--api-key", "right", page).returncode == 0
+        monkeypatch.setenv("PULLQUOTE_API_KEY", "right")
+        assert run(*asked, page).returncode == 0

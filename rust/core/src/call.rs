@@ -83,7 +83,8 @@ impl<'caller> Call<'caller> {
     }
 
     /// How long the caller may sleep before it looks around again.
-    pub(crate) fn patience(&self) -> Duration {
+    #[must_use]
+    pub fn patience(&self) -> Duration {
         let longest = if self.interrupted.is_some() { LOOK_AROUND } else { Duration::from_secs(1) };
         self.deadline.map_or(longest, |deadline| deadline.saturating_duration_since(Instant::now()).min(longest))
     }
@@ -92,7 +93,7 @@ impl<'caller> Call<'caller> {
     ///
     /// # Errors
     /// [`ErrorKind::Cancelled`] or [`ErrorKind::DeadlineExceeded`].
-    pub(crate) fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         if self.interrupted.is_some_and(|interrupted| interrupted()) {
             self.stop.stop();
         }

@@ -10,6 +10,7 @@ mod effort;
 mod parts;
 mod prepared;
 mod reading;
+mod request;
 mod rows;
 mod run;
 mod spoken;
@@ -37,6 +38,7 @@ use cache::Cache;
 pub use cache::CacheState;
 pub use effort::Effort;
 pub use parts::Parts;
+use request::check_length;
 use run::Run;
 
 /// The longest text: positions of tokens are counted in 32 bits.
@@ -372,16 +374,6 @@ impl Drop for Engine {
     }
 }
 
-fn check_length(text: &str) -> Result<()> {
-    if text.len() <= MAX_TEXT_BYTES {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::InvalidText,
-        format!("a text of {} bytes is too long; at most {MAX_TEXT_BYTES} bytes of UTF-8 fit", text.len()),
-    ))
-}
-
 impl Request<'_> {
     /// What a page is written in.
     fn format(&self, page: usize) -> Format {
@@ -392,39 +384,6 @@ impl Request<'_> {
     /// The pages that a query is asked of together.
     fn pages_of(&self, query: usize) -> Range<usize> {
         if self.pairing == Pairing::Each { query..query + 1 } else { 0..self.pages.len() }
-    }
-
-    fn check(&self) -> Result<()> {
-        let Self { queries, pages, formats, titles, pairing } = self;
-        let invalid = |message| Err(Error::new(ErrorKind::InvalidArgument, message));
-        queries.iter().chain(*pages).chain(titles.iter().flatten()).try_for_each(|text| check_length(text))?;
-        if let Some(empty) = queries.iter().position(|query| query.trim().is_empty()) {
-            return invalid(format!(
-                "query {empty} is empty; a query needs at least one character that is not white space"
-            ));
-        }
-        if queries.is_empty() || (*pairing == Pairing::Each && queries.len() != pages.len()) {
-            return invalid(format!(
-                "{} queries do not go with {} pages; pass one query, or one for each page, or many for one page",
-                queries.len(),
-                pages.len()
-            ));
-        }
-        if formats.len() != 1 && formats.len() != pages.len() {
-            return invalid(format!(
-                "{} formats do not go with {} pages; pass one for all, or one for each page",
-                formats.len(),
-                pages.len()
-            ));
-        }
-        if !titles.is_empty() && titles.len() != pages.len() {
-            return invalid(format!(
-                "{} titles do not go with {} pages; pass one for each page, None where it has none",
-                titles.len(),
-                pages.len()
-            ));
-        }
-        Ok(())
     }
 }
 

@@ -38,6 +38,16 @@ pub enum ErrorKind {
     Closed,
     /// The engine belongs to the process this one was forked from: make a new one.
     Forked,
+    /// The key is missing or not known: name one that is.
+    Unauthorized,
+    /// Nothing is known by this name: name another.
+    NotFound,
+    /// The server's store holds as much as it may: make room.
+    StoreFull,
+    /// No server answers, or it broke off: try again, or another one.
+    Unavailable,
+    /// A server's answer is not what its protocol says: look at what stands behind that address.
+    BadAnswer,
     /// A fault of pullquote itself.
     Internal,
 }
@@ -61,7 +71,7 @@ pub struct ErrorRow {
 
 impl ErrorKind {
     /// Every kind, in the order of the table.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 21] = [
         Self::InvalidArgument,
         Self::InvalidType,
         Self::InvalidText,
@@ -77,6 +87,11 @@ impl ErrorKind {
         Self::Overloaded,
         Self::Closed,
         Self::Forked,
+        Self::Unauthorized,
+        Self::NotFound,
+        Self::StoreFull,
+        Self::Unavailable,
+        Self::BadAnswer,
         Self::Internal,
     ];
 
@@ -149,9 +164,51 @@ impl ErrorKind {
                 false,
                 "The highlighter belongs to the process this one was forked from.",
             ),
+            Self::Unauthorized => {
+                ("UnauthorizedError", "PermissionError", 401, 77, false, "The key is missing or not known.")
+            }
+            Self::NotFound => ("NotFoundError", "LookupError", 404, 66, false, "Nothing is known by this name."),
+            Self::StoreFull => {
+                ("StoreFullError", "RuntimeError", 507, 73, false, "The server's store holds as much as it may.")
+            }
+            Self::Unavailable => (
+                "UnavailableError",
+                "ConnectionError",
+                503,
+                69,
+                true,
+                "No server answers, or the one that did broke off.",
+            ),
+            Self::BadAnswer => (
+                "BadAnswerError",
+                "RuntimeError",
+                502,
+                76,
+                false,
+                "A server's answer is not what its protocol says; nothing of it was used.",
+            ),
             Self::Internal => ("InternalError", "RuntimeError", 500, 70, false, "A fault of pullquote itself."),
         };
         ErrorRow { python_class, python_base, http_status, exit_code, retryable, meaning }
+    }
+
+    /// The name that programs compare, as it stands in answers over HTTP: the Python class without its ending.
+    #[must_use]
+    pub fn name(self) -> String {
+        let mut name = String::new();
+        for letter in self.row().python_class.trim_end_matches("Error").chars() {
+            if letter.is_uppercase() && !name.is_empty() {
+                name.push('_');
+            }
+            name.push(letter.to_ascii_lowercase());
+        }
+        name
+    }
+
+    /// The kind of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
     /// The kind whose Python class has this name.
@@ -211,6 +268,7 @@ mod tests {
             assert!((400..600).contains(&row.http_status), "{kind:?} has status {}", row.http_status);
             assert_ne!(row.exit_code, 0, "{kind:?} would exit as a success");
             assert_eq!(ErrorKind::from_python_class(row.python_class), Some(kind));
+            assert_eq!(ErrorKind::from_name(&kind.name()), Some(kind));
         }
     }
 }

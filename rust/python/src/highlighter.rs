@@ -32,7 +32,7 @@ pub(crate) struct Highlighter {
 }
 
 /// What an argument says; an error that names it where it is of another type.
-fn argument<'py, T: FromPyObjectOwned<'py>>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<T> {
+pub(crate) fn argument<'py, T: FromPyObjectOwned<'py>>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<T> {
     value.extract::<T>().map_err(|error| {
         let error: PyErr = error.into();
         raise(ErrorKind::InvalidType, &format!("{name}: {}", error.value(value.py())))
@@ -40,7 +40,7 @@ fn argument<'py, T: FromPyObjectOwned<'py>>(value: &Bound<'py, PyAny>, name: &st
 }
 
 /// The options of a call, out of the dictionary that `python/pullquote/highlighter.py` fills.
-fn read_options(options: &Bound<'_, PyDict>) -> PyResult<Options> {
+pub(crate) fn read_options(options: &Bound<'_, PyDict>) -> PyResult<Options> {
     fn get<'py, T: FromPyObjectOwned<'py>>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<T> {
         let value =
             options.get_item(name)?.ok_or_else(|| raise(ErrorKind::Internal, &format!("no option {name:?}")))?;
@@ -206,7 +206,7 @@ impl Drop for Highlighter {
 }
 
 /// Hands the answers' columns to numpy, which owns them from then on: nothing is copied.
-fn columns(py: Python<'_>, answers: Answers) -> PyResult<Bound<'_, PyDict>> {
+pub(crate) fn columns(py: Python<'_>, answers: Answers) -> PyResult<Bound<'_, PyDict>> {
     let work = PyDict::new(py);
     work.set_item("pieces", answers.work.pieces)?;
     work.set_item("compared", answers.work.compared)?;
@@ -251,7 +251,7 @@ pub(crate) fn span_array<'py>(py: Python<'py>, spans: &[CharSpan]) -> PyResult<B
     matrix(py, spans.len(), 2, flat)
 }
 
-fn matrix<T: numpy::Element>(
+pub(crate) fn matrix<T: numpy::Element>(
     py: Python<'_>,
     rows: usize,
     columns: usize,

@@ -3,6 +3,7 @@
 //! Arguments are checked and turned into Rust values here; everything that takes time runs without Python's lock (see
 //! `leave`). What people call is in `python/pullquote`.
 
+mod client;
 mod encoder;
 mod failures;
 mod function;
@@ -19,6 +20,7 @@ use pullquote_core::pieces::{self, Unit, Windows};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::client::{Client, Task};
 use crate::failures::Failure;
 use crate::highlighter::{Highlighter, span_array};
 use crate::server::Server;
@@ -33,8 +35,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<Client>()?;
     module.add_class::<Highlighter>()?;
     module.add_class::<Server>()?;
+    module.add_class::<Task>()?;
     module.add_function(wrap_pyfunction!(parse_pieces, module)?)?;
     module.add_function(wrap_pyfunction!(default_options, module)?)?;
     module.add_function(wrap_pyfunction!(error_table, module)?)

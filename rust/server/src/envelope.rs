@@ -26,10 +26,12 @@ const REQUEST_PRIORITY: HeaderName = HeaderName::from_static("request-priority")
 const QUEUE_TIME: HeaderName = HeaderName::from_static("x-queue-time");
 const INFERENCE_TIME: HeaderName = HeaderName::from_static("x-inference-time");
 const TOTAL_TIME: HeaderName = HeaderName::from_static("x-total-time");
+/// The name of a failure, for clients of every family: not every body has a place for it.
+const ERROR_KIND: HeaderName = HeaderName::from_static("x-error-kind");
 
 /// Headers of answers that a page of another site may read, where it may ask at all.
-pub(crate) const EXPOSED: [HeaderName; 6] =
-    [REQUEST_ID, QUEUE_TIME, INFERENCE_TIME, TOTAL_TIME, TRACEPARENT, header::RETRY_AFTER];
+pub(crate) const EXPOSED: [HeaderName; 7] =
+    [REQUEST_ID, QUEUE_TIME, INFERENCE_TIME, TOTAL_TIME, ERROR_KIND, TRACEPARENT, header::RETRY_AFTER];
 
 /// The longest id that is taken over from a client.
 const LONGEST_ID: usize = 128;
@@ -103,7 +105,7 @@ fn gate(app: &App, request: &Request, began: Instant) -> Result<Wish, Failure> {
     if !is_open && !app.keys.allow(request.headers()) {
         let message =
             "a key is needed, as authorization: Bearer KEY or x-api-key: KEY, and it must be one that is known";
-        return Err(Failure::new(Cause::Unauthorized, message));
+        return Err(Failure::new(Cause::Core(ErrorKind::Unauthorized), message));
     }
     let headers = request.headers();
     let timeout = timeout(headers)?.map_or(app.settings.timeout, |asked| asked.min(app.settings.timeout));
@@ -222,7 +224,10 @@ fn render(failure: &Failure, shape: Shape, id: &RequestId, bare: &Response) -> R
             response.headers_mut().append(name, value.clone());
         }
     }
-    if failure.cause == Cause::Unauthorized {
+    if let Ok(name) = HeaderValue::from_str(&failure.cause.row().name) {
+        response.headers_mut().insert(ERROR_KIND, name);
+    }
+    if failure.cause == Cause::Core(ErrorKind::Unauthorized) {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     if let Some(seconds) = failure.retry_after() {

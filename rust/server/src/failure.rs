@@ -19,22 +19,16 @@ pub(crate) enum Cause {
     Malformed,
     /// The body is JSON, but not what the route takes.
     Unprocessable,
-    /// There is no such route, or nothing under this name.
-    NotFound,
     /// The request is for a host that this server is not.
     WrongHost,
     /// The route is there, but not for this method.
     MethodNotAllowed,
-    /// No key, or one that is not known.
-    Unauthorized,
     /// The body came too slowly.
     SlowSender,
     /// The body is too large.
     TooLarge,
     /// The body is in no format the route reads.
     UnsupportedMediaType,
-    /// The store holds as much as it may.
-    StoreFull,
     /// Texts are not being encoded.
     Unhealthy,
     /// The server is stopping.
@@ -54,17 +48,14 @@ pub(crate) struct Row {
 
 impl Cause {
     /// Those that only HTTP has.
-    const OWN: [Self; 13] = [
+    const OWN: [Self; 10] = [
         Self::Malformed,
         Self::Unprocessable,
-        Self::NotFound,
         Self::WrongHost,
         Self::MethodNotAllowed,
-        Self::Unauthorized,
         Self::SlowSender,
         Self::TooLarge,
         Self::UnsupportedMediaType,
-        Self::StoreFull,
         Self::Unhealthy,
         Self::ShuttingDown,
         Self::Upstream,
@@ -80,14 +71,11 @@ impl Cause {
             Self::Core(kind) => return core_row(kind),
             Self::Malformed => (StatusCode::BAD_REQUEST, "malformed_body", false),
             Self::Unprocessable => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_body", false),
-            Self::NotFound => (StatusCode::NOT_FOUND, "not_found", false),
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", false),
             Self::WrongHost => (StatusCode::MISDIRECTED_REQUEST, "wrong_host", false),
-            Self::Unauthorized => (StatusCode::UNAUTHORIZED, "unauthorized", false),
             Self::SlowSender => (StatusCode::REQUEST_TIMEOUT, "slow_sender", true),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", false),
             Self::UnsupportedMediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", false),
-            Self::StoreFull => (StatusCode::INSUFFICIENT_STORAGE, "store_full", false),
             Self::Unhealthy => (StatusCode::SERVICE_UNAVAILABLE, "unhealthy", true),
             Self::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, "shutting_down", true),
             Self::Upstream => (StatusCode::BAD_GATEWAY, "upstream_failed", true),
@@ -99,15 +87,8 @@ impl Cause {
 /// The core's own row; its name is the Python class without its ending, as names on the wire are written.
 fn core_row(kind: ErrorKind) -> Row {
     let row = kind.row();
-    let mut name = String::new();
-    for letter in row.python_class.trim_end_matches("Error").chars() {
-        if letter.is_uppercase() && !name.is_empty() {
-            name.push('_');
-        }
-        name.push(letter.to_ascii_lowercase());
-    }
     let status = StatusCode::from_u16(row.http_status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    Row { status, name: Cow::Owned(name), retryable: row.retryable }
+    Row { status, name: Cow::Owned(kind.name()), retryable: row.retryable }
 }
 
 /// What failed, on which value, and what would work.

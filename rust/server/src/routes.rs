@@ -49,7 +49,7 @@ pub(crate) fn families() -> Router<Arc<App>> {
 /// All routes, and the envelope around them.
 pub(crate) fn router(app: &Arc<App>) -> Result<Router> {
     let router = families()
-        .fallback(async || Failure::new(Cause::NotFound, "there is no such route"))
+        .fallback(async || Failure::new(Cause::Core(ErrorKind::NotFound), "there is no such route"))
         .method_not_allowed_fallback(async || Failure::new(Cause::MethodNotAllowed, "the route is not for this method"))
         .layer(from_fn_with_state(Arc::clone(app), envelope))
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))

@@ -30,10 +30,11 @@ const SHAPE: HeaderName = HeaderName::from_static("x-embedding-shape");
 const DTYPE: HeaderName = HeaderName::from_static("x-embedding-dtype");
 const BYTE_ORDER: HeaderName = HeaderName::from_static("x-embedding-byte-order");
 const PROMPT_TOKENS: HeaderName = HeaderName::from_static("x-prompt-tokens");
+const TRUNCATED: HeaderName = HeaderName::from_static("x-truncated");
 const MODEL: HeaderName = HeaderName::from_static("x-model");
 
 /// What says how vectors lie in a body, by the names of the headers.
-pub(crate) const EXPOSED: [HeaderName; 5] = [SHAPE, DTYPE, BYTE_ORDER, PROMPT_TOKENS, MODEL];
+pub(crate) const EXPOSED: [HeaderName; 6] = [SHAPE, DTYPE, BYTE_ORDER, PROMPT_TOKENS, TRUNCATED, MODEL];
 
 /// Texts whose vectors are to be sent.
 pub(crate) struct Encoding {
@@ -85,6 +86,7 @@ impl Encoding {
         let (work, dimension) = (self.work(), self.dimension);
         let mut headers = headers(self.rows(), dimension, dtype);
         headers.push((PROMPT_TOKENS, work.tokens.into()));
+        headers.push((TRUNCATED, work.truncated.into()));
         // A name that is no header's value is told by `/v1/models`.
         headers.extend(HeaderValue::from_str(&app.settings.model_name).map(|name| (MODEL, name)));
         let bytes = self.rows() * dtype.row_bytes(dimension);

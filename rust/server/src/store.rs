@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::http::StatusCode;
-use pullquote_core::error::Result as CoreResult;
+use pullquote_core::error::{ErrorKind, Result as CoreResult};
 
 use crate::documents::text_hash;
 use crate::failure::{Cause, Failure};
@@ -75,7 +75,7 @@ impl Bounds {
         }
         let Size { documents, bytes } = self.0;
         let message = format!("the store is full: it holds {documents} documents and {bytes} bytes; delete some first");
-        Err(Failure::new(Cause::StoreFull, message))
+        Err(Failure::new(Cause::Core(ErrorKind::StoreFull), message))
     }
 }
 
@@ -163,7 +163,7 @@ impl Store {
 
 /// No document has this id.
 pub(crate) fn not_stored(id: &str) -> Failure {
-    Failure::new(Cause::NotFound, format!("no document is stored under {id:?}"))
+    Failure::new(Cause::Core(ErrorKind::NotFound), format!("no document is stored under {id:?}"))
 }
 
 /// How a document is answered for that was put: new, or in the place of another.

@@ -254,6 +254,8 @@ fn page() -> Value {
         "index": count("Which of the request's documents it is."),
         "text_hash": hash(),
         "format": {"enum": ["text", "markdown", "html"], "description": "What it was read as."},
+        "pieces": count("How many windows it has."),
+        "compared": count("How many of them were compared with a query."),
         "highlights": {"type": "array", "items": schema("Highlight")},
     });
     let sometimes = json!({

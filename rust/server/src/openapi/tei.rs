@@ -50,6 +50,11 @@ pub(super) fn schemas(facts: &Facts) -> Vec<(&'static str, Value)> {
                 "default": null,
                 "description": "False refuses texts that are longer than the model takes, instead of cutting them.",
             },
+            "as_model_says": {
+                "type": "boolean",
+                "default": false,
+                "description": "True leaves it to the model's own files whether vectors have length one.",
+            },
             "truncation_direction": {
                 "enum": ["Right", "right"],
                 "default": "Right",

@@ -49,6 +49,10 @@ pub(super) fn headers() -> Map<String, Value> {
             "description": "Of vectors as bytes: tokens that were encoded.",
             "schema": {"type": "integer", "minimum": 0},
         },
+        "Truncated": {
+            "description": "Of vectors as bytes: how many texts are longer than the model takes, and were cut.",
+            "schema": {"type": "integer", "minimum": 0},
+        },
         "Model": {"description": "Of vectors as bytes: the model's name.", "schema": {"type": "string"}},
     });
     if let Value::Object(all) = all { all } else { Map::new() }
@@ -61,6 +65,7 @@ pub(super) fn references() -> Map<String, Value> {
         ("x-embedding-dtype", "EmbeddingDtype"),
         ("x-embedding-byte-order", "EmbeddingByteOrder"),
         ("x-prompt-tokens", "PromptTokens"),
+        ("x-truncated", "Truncated"),
         ("x-model", "Model"),
     ])
 }

@@ -104,6 +104,10 @@ struct Page<'call> {
     query: Option<usize>,
     text_hash: &'call str,
     format: String,
+    /// How many windows the page has.
+    pieces: i64,
+    /// How many of them were compared with a query.
+    compared: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'call str>,
     highlights: Vec<Highlight<'call>>,
@@ -308,6 +312,8 @@ impl<'call> Frame<'call> {
             query: (self.listed && self.pairing != Pairing::Fused).then_some(query),
             text_hash: document.text_hash(),
             format: self.answers.formats[index].to_string(),
+            pieces: self.answers.pieces[index],
+            compared: self.answers.compared[index],
             text,
             highlights: rows.map(|row| self.highlight(index, row)).collect(),
         }

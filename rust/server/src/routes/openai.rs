@@ -13,6 +13,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use pullquote_core::error::ErrorKind;
 use pullquote_core::tokens::Role;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -244,7 +245,7 @@ async fn model(State(app): State<Arc<App>>, Name(model): Name) -> Result<Json<Va
         return Ok(Json(described(&app)));
     }
     let message = format!("there is no model {model:?} here, only {:?}", app.settings.model_name);
-    Err(Failure::of_field(Cause::NotFound, "model", message))
+    Err(Failure::of_field(Cause::Core(ErrorKind::NotFound), "model", message))
 }
 
 fn described(app: &App) -> Value {

@@ -33,6 +33,10 @@ struct Embed {
     /// False is refused where the model's own files say that its vectors have length one.
     #[serde(default)]
     normalize: Option<bool>,
+    /// Vectors as the library has them: of length one where the model's own files say so. Text Embeddings Inference has no word
+    /// for it, and reads over this one.
+    #[serde(default)]
+    as_model_says: bool,
     /// False refuses texts that are too long, instead of cutting them.
     #[serde(default)]
     truncate: Option<bool>,
@@ -124,7 +128,7 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
         );
         return refused("inputs", message);
     }
-    let normalizes = asked.normalize != Some(false) && !app.model.normalize;
+    let normalizes = !asked.as_model_says && asked.normalize != Some(false) && !app.model.normalize;
     if wants_bytes {
         return encoding.answer(app, dtype, normalizes, input.id.clone());
     }

@@ -39,7 +39,7 @@ fn both_kinds_keep_the_same_and_count_it() {
         assert_eq!(kept.size(), Size { documents: 1, bytes: 8 });
         assert!(kept.put("b", stored("123456789012")).is_err());
         assert!(kept.put("b", stored("12345678901")).unwrap());
-        assert_eq!(kept.put("c", stored("")).unwrap_err().cause, Cause::StoreFull);
+        assert_eq!(kept.put("c", stored("")).unwrap_err().cause, Cause::Core(ErrorKind::StoreFull));
         assert_eq!(kept.get("a").unwrap().unwrap().text, "1234567");
         let all = kept.all().unwrap();
         assert_eq!(

@@ -1,0 +1,120 @@
+//! The smaller calls: ranks, stored documents, health.
+
+use bytes::Bytes;
+use pullquote_core::error::Result;
+use reqwest::Method;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use url::form_urlencoded;
+
+use crate::attempts::Wish;
+use crate::exchange::{Request, Shared, compute};
+use crate::raw::bad;
+use crate::settings::invalid;
+use crate::vectors::Text;
+
+/// How near a text is to a query.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Rank {
+    /// Which of the texts.
+    pub index: usize,
+    /// The cosine of the vectors, or whatever the server ranks by.
+    pub score: f32,
+}
+
+/// A stored document.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Stored {
+    /// Its title, if it has one.
+    #[serde(default)]
+    pub title: Option<String>,
+    /// Its text.
+    #[serde(default)]
+    pub text: String,
+    /// What the text is known by.
+    pub text_hash: String,
+}
+
+pub(crate) async fn rerank<T: Text>(
+    shared: &Shared,
+    query: &str,
+    texts: &[T],
+    top_n: Option<usize>,
+    wish: Wish,
+) -> Result<Vec<Rank>> {
+    #[derive(Serialize)]
+    struct Sent<'call> {
+        query: &'call str,
+        texts: Vec<&'call str>,
+    }
+    let size = texts.iter().map(|text| text.as_ref().len()).sum();
+    let sent = || json(&Sent { query, texts: texts.iter().map(AsRef::as_ref).collect() });
+    let body = shared.whole(&Request::post("/rerank", compute(size, sent)?), wish).await?;
+    let mut ranks: Vec<Rank> = read(&body)?;
+    let mut is_ranked = vec![false; texts.len()];
+    for Rank { index, score } in &ranks {
+        match is_ranked.get_mut(*index) {
+            Some(ranked) if !*ranked && score.is_finite() => *ranked = true,
+            _ => return Err(bad(format!("it ranks text {index} of {} by {score}, or twice", texts.len()))),
+        }
+    }
+    if ranks.len() != texts.len() {
+        return Err(bad(format!("it ranks {} of {} texts", ranks.len(), texts.len())));
+    }
+    ranks.sort_by(|a, b| b.score.total_cmp(&a.score));
+    ranks.truncate(top_n.unwrap_or(usize::MAX));
+    Ok(ranks)
+}
+
+pub(crate) async fn put_document(
+    shared: &Shared,
+    id: &str,
+    text: &str,
+    title: Option<&str>,
+    wish: Wish,
+) -> Result<String> {
+    #[derive(Serialize)]
+    struct Sent<'call> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<&'call str>,
+        text: &'call str,
+    }
+    let body = compute(text.len(), || json(&Sent { title, text }))?;
+    let request = Request { body: Some(body), ..Request::of(Method::PUT, path(id)?) };
+    read::<Stored>(&shared.whole(&request, wish).await?).map(|stored| stored.text_hash)
+}
+
+pub(crate) async fn get_document(shared: &Shared, id: &str, wish: Wish) -> Result<Stored> {
+    let body = shared.whole(&Request::of(Method::GET, path(id)?), wish).await?;
+    compute(body.len(), || read(&body))
+}
+
+pub(crate) async fn delete_document(shared: &Shared, id: &str, wish: Wish) -> Result<()> {
+    shared.whole(&Request::of(Method::DELETE, path(id)?), wish).await.map(drop)
+}
+
+/// Each server is asked once: what health means is what it says now.
+pub(crate) async fn health(shared: &Shared, wish: Wish) -> Vec<(String, Option<String>)> {
+    let asked = shared.endpoints.iter().map(|endpoint| async move {
+        let unhealthy = shared.healthy(endpoint, wish).await.err();
+        (endpoint.name.clone(), unhealthy.map(|error| error.message().to_owned()))
+    });
+    futures_util::future::join_all(asked).await
+}
+
+/// Where a document is stored. The id is one segment of the path, whatever it holds.
+fn path(id: &str) -> Result<String> {
+    if id.is_empty() || id == "." || id == ".." {
+        return Err(invalid(format!("a document's id must be a name, not {id:?}")));
+    }
+    let escaped: String = form_urlencoded::byte_serialize(id.as_bytes()).collect();
+    Ok(format!("/documents/{}", escaped.replace('+', "%20")))
+}
+
+fn json(value: &impl Serialize) -> Result<Bytes> {
+    serde_json::to_vec(value).map(Bytes::from).map_err(|error| invalid(format!("the call does not fit JSON: {error}")))
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
+    serde_json::from_slice(body).map_err(|error| bad(format!("the answer cannot be read: {error}")))
+}

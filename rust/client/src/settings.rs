@@ -1,0 +1,80 @@
+//! Settings: what `Client(...)` is told, as JSON from `python/pullquote/client.py`, which has their names, defaults and meaning.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use pullquote_core::error::{Error, ErrorKind, Result};
+use pullquote_core::options::seconds;
+use serde::Deserialize;
+
+use crate::raw::Dtype;
+
+/// What a client is told.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "each is documented where people look for it, in client.py")]
+pub struct Settings {
+    pub urls: Vec<String>,
+    pub api_key: Option<String>,
+    pub headers: BTreeMap<String, String>,
+    pub model: Option<String>,
+    pub timeout: f64,
+    pub connect_timeout: f64,
+    pub max_in_flight: usize,
+    pub rows_per_request: usize,
+    pub bytes_per_request: usize,
+    pub max_answer_bytes: usize,
+    pub retries: u32,
+    pub retry_budget: f64,
+    pub hedge_after: Option<f64>,
+    pub proxy: Option<String>,
+    /// PEM.
+    pub ca_certs: Option<String>,
+    pub wire_dtype: Dtype,
+    /// Bodies are gathered first and copied then: what the direct way is tested and measured against.
+    pub copying: bool,
+}
+
+impl Settings {
+    /// Reads settings.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`], naming what is wrong but no value: it may be a key.
+    pub fn read(json: &str) -> Result<Self> {
+        let settings: Self =
+            serde_json::from_str(json).map_err(|error| invalid(format!("a setting is wrong: {error}")))?;
+        settings.check()?;
+        Ok(settings)
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.urls.is_empty() {
+            return Err(invalid("url is an empty list; name at least one server, like \"http://127.0.0.1:8080\""));
+        }
+        let counts = [
+            ("max_in_flight", self.max_in_flight),
+            ("rows_per_request", self.rows_per_request),
+            ("bytes_per_request", self.bytes_per_request),
+            ("max_answer_bytes", self.max_answer_bytes),
+        ];
+        if let Some((name, _)) = counts.iter().find(|(_, count)| *count == 0) {
+            return Err(invalid(format!("{name} must be at least 1, not 0")));
+        }
+        if !(0.0..=1.0).contains(&self.retry_budget) {
+            return Err(invalid(format!("retry_budget must be from 0.0 to 1.0, not {}", self.retry_budget)));
+        }
+        seconds(self.timeout)?;
+        seconds(self.connect_timeout)?;
+        self.hedge_after.map(seconds).transpose()?;
+        Ok(())
+    }
+
+    /// What one request may take.
+    pub(crate) fn request_timeout(&self) -> Duration {
+        seconds(self.timeout).unwrap_or(Duration::MAX)
+    }
+}
+
+pub(crate) fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
+}

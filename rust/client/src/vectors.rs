@@ -1,0 +1,306 @@
+//! Vectors: many texts in, one array out, over as many requests as it takes.
+//!
+//! The array is one allocation. Each request has a part of it to itself, and what the network brings is written there, so
+//! rows stand in the order of their texts whatever order the answers come in. How long a vector is, the first answer says;
+//! later calls know it already, and where it has changed (another model) the call begins once more.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use pullquote_core::error::{Error, ErrorKind, Result};
+use pullquote_core::tokens::Role;
+use serde::{Serialize, Serializer};
+
+use crate::attempts::Wish;
+use crate::exchange::{Answer, Request, Shared, compute};
+use crate::raw::{Claim, Dtype, Landing, bad};
+use crate::rows::{Rows, read_rows};
+use crate::settings::invalid;
+use crate::trouble::Trouble;
+
+/// Raw vectors are asked for first, and whatever else a server has is taken.
+const ACCEPT: &str = "application/octet-stream, application/json;q=0.5";
+
+/// Texts that may go from thread to thread.
+pub trait Text: AsRef<str> + Send + Sync + 'static {}
+
+impl<T: AsRef<str> + Send + Sync + 'static> Text for T {}
+
+/// The vectors of texts.
+#[derive(Debug)]
+pub struct Vectors {
+    /// One vector behind the other.
+    pub values: Vec<f32>,
+    /// Values of a vector.
+    pub dimension: usize,
+    /// How many texts were longer than the model allows, as far as the server says.
+    pub truncated: usize,
+    /// Where in memory the network's bytes were written: the address of `values`, as long as nobody copies them.
+    pub written_at: usize,
+}
+
+/// What an answer has, before its vectors have a place.
+enum Opened<'client> {
+    /// Its body is still to come.
+    Raw(Answer<'client>, Claim),
+    /// It was JSON.
+    Read(Rows),
+}
+
+/// A call's texts, and what is said about all of them.
+struct Asked<'call, T> {
+    shared: &'call Shared,
+    texts: Arc<[T]>,
+    role: Role,
+    wish: Wish,
+}
+
+/// Why a part has no vectors.
+enum Failed {
+    /// Vectors have another length than this call believed.
+    Length,
+    Error(Error),
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+pub(crate) async fn embed<T: Text>(shared: &Shared, texts: Arc<[T]>, role: Role, wish: Wish) -> Result<Vectors> {
+    if texts.is_empty() {
+        return Err(invalid("there are no texts to embed"));
+    }
+    let parts = parts(&texts, shared.settings.rows_per_request, shared.settings.bytes_per_request);
+    let asked = Asked { shared, texts, role, wish };
+    let known = shared.dimension.load(Ordering::Relaxed);
+    match asked.embed(&parts, known).await {
+        Err(Failed::Length) if known != 0 => match asked.embed(&parts, 0).await {
+            Err(Failed::Length) => Err(bad("its vectors have now one length and now another")),
+            Err(Failed::Error(error)) => Err(error),
+            Ok(done) => Ok(done),
+        },
+        Err(Failed::Length) => {
+            Err(bad("vectors of one call have several lengths: do all servers have the same model?"))
+        }
+        Err(Failed::Error(error)) => Err(error),
+        Ok(done) => Ok(done),
+    }
+}
+
+/// Cuts texts into requests, each of at most so many texts and so many bytes; a longer text has one of its own.
+fn parts<T: Text>(texts: &[T], rows: usize, bytes: usize) -> Vec<Range<usize>> {
+    let mut parts = Vec::new();
+    let (mut first, mut size) = (0, 0);
+    for (index, text) in texts.iter().enumerate() {
+        let length = text.as_ref().len();
+        if index > first && (index - first == rows || size + length > bytes) {
+            parts.push(first..index);
+            (first, size) = (index, 0);
+        }
+        size += length;
+    }
+    parts.push(first..texts.len());
+    parts
+}
+
+impl<T: Text> Asked<'_, T> {
+    /// All parts, with vectors of this length; 0 is not known.
+    async fn embed(&self, parts: &[Range<usize>], known: usize) -> Result<Vectors, Failed> {
+        let mut first = None;
+        let mut dimension = known;
+        if dimension == 0 {
+            let opened = self.open_first(&parts[0]).await?;
+            dimension = opened.dimension();
+            first = Some(opened);
+        }
+        let size = self.texts.len().checked_mul(dimension).ok_or_else(|| bad("its vectors fit no memory"))?;
+        let mut vectors: Vec<f32> = Vec::new();
+        vectors.try_reserve_exact(size).map_err(|_| bad("its vectors fit no memory"))?;
+        vectors.resize(size, 0.0);
+        let mut rest = vectors.as_mut_slice();
+        let mut landings = Vec::with_capacity(parts.len());
+        for part in parts {
+            let (place, behind) = rest.split_at_mut(part.len() * dimension);
+            rest = behind;
+            landings.push(self.land(part, place, first.take()));
+        }
+        let in_flight = self.shared.settings.max_in_flight;
+        let cut: Vec<usize> = stream::iter(landings).buffer_unordered(in_flight).try_collect().await?;
+        self.shared.dimension.store(dimension, Ordering::Relaxed);
+        let written_at = vectors.as_ptr() as usize;
+        Ok(Vectors { values: vectors, dimension, truncated: cut.into_iter().sum(), written_at })
+    }
+
+    /// The first answer, which says how long vectors are.
+    async fn open_first(&self, part: &Range<usize>) -> Result<Opened<'_>> {
+        let mut attempts = self.shared.attempts(self.wish);
+        loop {
+            let (trouble, endpoint) = match self.open(part, &attempts).await {
+                Ok(opened) => return Ok(opened),
+                Err(failed) => failed,
+            };
+            self.again(&mut attempts, trouble, endpoint).await?;
+        }
+    }
+
+    /// The vectors of a part in their place; how many of its texts were cut.
+    async fn land(&self, part: &Range<usize>, place: &mut [f32], first: Option<Opened<'_>>) -> Result<usize, Failed> {
+        let mut attempts = self.shared.attempts(self.wish);
+        let mut next = first;
+        loop {
+            let opened = match next.take() {
+                Some(opened) => Ok(opened),
+                None => self.open(part, &attempts).await,
+            };
+            let (trouble, endpoint) = match opened {
+                Ok(opened) if opened.dimension() * part.len() != place.len() => return Err(Failed::Length),
+                Ok(Opened::Read(rows)) => {
+                    place.copy_from_slice(&rows.values);
+                    return Ok(0);
+                }
+                Ok(Opened::Raw(mut answer, claim)) => {
+                    match land(&mut answer, claim, place, self.shared.settings.copying).await {
+                        Ok(()) => return Ok(claim.truncated),
+                        Err(trouble) => (trouble, Some(answer.index())),
+                    }
+                }
+                Err(failed) => failed,
+            };
+            self.again(&mut attempts, trouble, endpoint).await?;
+        }
+    }
+
+    /// Waits for the next attempt. A server without our route is asked as `OpenAI`'s are, from then on.
+    async fn again(
+        &self,
+        attempts: &mut crate::attempts::Attempts<'_>,
+        trouble: Trouble,
+        endpoint: Option<usize>,
+    ) -> Result<()> {
+        let openai = &self.shared.speaks_openai;
+        if trouble.error.kind() == ErrorKind::NotFound
+            && self.role == Role::Passage
+            && !openai.swap(true, Ordering::Relaxed)
+        {
+            return Ok(());
+        }
+        attempts.after(trouble, endpoint).await
+    }
+
+    async fn open(
+        &self,
+        part: &Range<usize>,
+        attempts: &crate::attempts::Attempts<'_>,
+    ) -> Result<Opened<'_>, (Trouble, Option<usize>)> {
+        let request = self.request(part).map_err(|error| (error.into(), None))?;
+        let mut answer = self.shared.open(&request, attempts).await?;
+        let index = Some(answer.index());
+        let claim = Claim::read(answer.response.headers(), part.len());
+        if let Some(claim) = claim.map_err(|error| (answer.wrong(&error).into(), index))? {
+            return Ok(Opened::Raw(answer, claim));
+        }
+        let most = self.shared.settings.max_answer_bytes;
+        let body = answer.whole(most).await.map_err(|trouble| (trouble, index))?;
+        let rows = compute(body.len(), || read_rows(&body, part.len()));
+        rows.map(Opened::Read).map_err(|error| (answer.wrong(&error).into(), index))
+    }
+
+    fn request(&self, part: &Range<usize>) -> Result<Request> {
+        let texts = Texts(&self.texts[part.clone()]);
+        let size = texts.0.iter().map(|text| text.as_ref().len()).sum();
+        let settings = &self.shared.settings;
+        let dtype = (settings.wire_dtype != Dtype::Float32).then_some(settings.wire_dtype);
+        let written = if self.shared.speaks_openai.load(Ordering::Relaxed) {
+            if self.role == Role::Query {
+                return Err(invalid("role=\"query\" means nothing to a server with OpenAI's route only; leave it out"));
+            }
+            let model = settings.model.as_deref();
+            let body = OfOpenAi { input: texts, model, encoding_format: "base64", embedding_dtype: dtype };
+            compute(size, || serde_json::to_vec(&body))
+        } else {
+            let body = Native {
+                inputs: texts,
+                as_model_says: true,
+                prompt_name: (self.role == Role::Query).then_some("query"),
+                embedding_dtype: dtype,
+            };
+            compute(size, || serde_json::to_vec(&body))
+        };
+        let body = Bytes::from(written.map_err(|error| invalid(format!("the texts do not fit JSON: {error}")))?);
+        let path = match (self.shared.speaks_openai.load(Ordering::Relaxed), self.shared.endpoints.are_openai()) {
+            (false, _) => "/embed",
+            (true, false) => "/v1/embeddings",
+            (true, true) => "/embeddings",
+        };
+        Ok(Request { accept: ACCEPT, ..Request::post(path, body) })
+    }
+}
+
+impl Opened<'_> {
+    fn dimension(&self) -> usize {
+        match self {
+            Self::Raw(_, claim) => claim.dimension,
+            Self::Read(rows) => rows.dimension,
+        }
+    }
+}
+
+/// The body of an answer in its place.
+async fn land(answer: &mut Answer<'_>, claim: Claim, place: &mut [f32], copying: bool) -> Result<(), Trouble> {
+    let mut landing = Landing::new(claim, place, copying)?;
+    while let Some(chunk) = answer.chunk().await? {
+        landing.write(&chunk).map_err(|error| answer.wrong(&error))?;
+    }
+    landing.finish().map_err(|error| answer.wrong(&error).into())
+}
+
+/// The body of `/embed`.
+#[derive(Serialize)]
+#[serde(bound = "")]
+struct Native<'texts, T: Text> {
+    inputs: Texts<'texts, T>,
+    /// Whether vectors are as the library's are: the route itself would bring all to length one.
+    as_model_says: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_name: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    embedding_dtype: Option<Dtype>,
+}
+
+/// The body of `/v1/embeddings`.
+#[derive(Serialize)]
+#[serde(bound = "")]
+struct OfOpenAi<'texts, T: Text> {
+    input: Texts<'texts, T>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'texts str>,
+    encoding_format: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    embedding_dtype: Option<Dtype>,
+}
+
+struct Texts<'texts, T>(&'texts [T]);
+
+impl<T: Text> Serialize for Texts<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(AsRef::as_ref))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_bounded_in_texts_and_bytes_and_lose_none() {
+        let texts = ["a", "bb", "cccccccccc", "d", "e", "f"];
+        assert_eq!(parts(&texts, 2, 5), [0..2, 2..3, 3..5, 5..6]);
+        assert_eq!(parts(&texts, 100, 1000), vec![Range { start: 0, end: 6 }]);
+        assert_eq!(parts(&texts[..1], 1, 1), vec![Range { start: 0, end: 1 }]);
+    }
+}

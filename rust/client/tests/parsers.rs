@@ -1,0 +1,120 @@
+//! The parsers of answers against whatever may come: rows as the law wants them, or an error; never a panic, never a wrong row.
+
+use half::{bf16, f16};
+use proptest::prelude::*;
+use pullquote_client::raw::{Claim, Dtype, Landing};
+use pullquote_client::rows::read_rows;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+
+fn headers(pairs: &[(&str, String)]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in pairs {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(HeaderName::from_bytes(name.as_bytes()).unwrap(), value);
+        }
+    }
+    headers
+}
+
+fn finite() -> impl Strategy<Value = f32> {
+    any::<f32>().prop_filter("a number", |value| value.is_finite())
+}
+
+fn rows() -> impl Strategy<Value = (usize, Vec<f32>)> {
+    (1..9_usize, 1..9_usize)
+        .prop_flat_map(|(rows, dimension)| (Just(rows), prop::collection::vec(finite(), rows * dimension)))
+}
+
+proptest! {
+    #[test]
+    fn a_claim_is_read_only_where_it_is_for_what_was_asked(
+        shape in "[0-9+,. -]{0,12}|2,[0-9]{1,6}", dtype in "float(32|16|64)|bfloat16|int8|", order in "little|LITTLE|big|", length in "[0-9]{0,8}",
+        kind in "application/octet-stream(; a=b)?|application/json",
+    ) {
+        let pairs = [
+            ("content-type", kind), ("x-embedding-shape", shape), ("x-embedding-dtype", dtype),
+            ("x-embedding-byte-order", order), ("content-length", length.clone()),
+        ];
+        if let Ok(Some(claim)) = Claim::read(&headers(&pairs), 2) {
+            prop_assert_eq!(claim.rows, 2);
+            prop_assert!((1..=65_536).contains(&claim.dimension));
+            prop_assert_eq!(length.parse(), Ok(claim.bytes()));
+        }
+    }
+
+    #[test]
+    fn a_body_lands_the_same_however_it_is_cut_and_whether_it_is_copied(
+        (rows, values) in rows(), cuts in prop::collection::vec(0..40_usize, 0..20), extra in -3..4_isize,
+    ) {
+        let claim = Claim { rows, dimension: values.len() / rows, dtype: Dtype::Float32, truncated: 0 };
+        let mut bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        bytes.resize(bytes.len().saturating_add_signed(extra), 7);
+        for copying in [false, true] {
+            let mut place = vec![0.0; values.len()];
+            let mut landing = Landing::new(claim, &mut place, copying).unwrap();
+            let mut rest = bytes.as_slice();
+            let mut landed = Ok(());
+            for cut in cuts.iter().copied().chain([usize::MAX]) {
+                let (piece, behind) = rest.split_at(cut.min(rest.len()));
+                landed = landed.and_then(|()| landing.write(piece));
+                rest = behind;
+            }
+            let landed = landed.and_then(|()| landing.finish());
+            prop_assert_eq!(landed.is_ok(), extra == 0);
+            if extra == 0 {
+                prop_assert_eq!(&place, &values);
+            }
+        }
+    }
+
+    #[test]
+    fn narrow_values_widen_to_what_they_stand_for(bits in prop::collection::vec(any::<u16>(), 1..40), brain: bool) {
+        let dtype = if brain { Dtype::Bfloat16 } else { Dtype::Float16 };
+        let widen = |bits: &u16| if brain { bf16::from_bits(*bits).to_f32() } else { f16::from_bits(*bits).to_f32() };
+        let expected: Vec<f32> = bits.iter().map(widen).collect();
+        let claim = Claim { rows: 1, dimension: bits.len(), dtype, truncated: 0 };
+        let mut place = vec![0.0; bits.len()];
+        let mut landing = Landing::new(claim, &mut place, false).unwrap();
+        landing.write(&bits.iter().flat_map(|two| two.to_le_bytes()).collect::<Vec<u8>>()).unwrap();
+        prop_assert_eq!(landing.finish().is_ok(), expected.iter().all(|value| value.is_finite()));
+        prop_assert_eq!(place.iter().map(|value| value.to_bits()).collect::<Vec<_>>(), expected.iter().map(|value| value.to_bits()).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn json_rows_come_back_in_their_places_as_numbers_and_as_base64((rows, values) in rows(), order: u64, packed: bool) {
+        use base64::Engine;
+        let dimension = values.len() / rows;
+        let mut listed: Vec<serde_json::Value> = values.chunks(dimension).enumerate().map(|(index, row)| {
+            let bytes: Vec<u8> = row.iter().flat_map(|value| value.to_le_bytes()).collect();
+            let base64 = base64::engine::general_purpose::STANDARD.encode(bytes);
+            if packed { serde_json::json!({"index": index, "embedding": base64}) } else { serde_json::json!({"index": index, "embedding": row}) }
+        }).collect();
+        let turn = usize::try_from(order % rows as u64).unwrap();
+        listed.rotate_left(turn);
+        let body = serde_json::json!({"object": "list", "data": listed, "usage": {"prompt_tokens": 1}}).to_string();
+        let found = read_rows(body.as_bytes(), rows).unwrap();
+        prop_assert_eq!((found.dimension, found.values), (dimension, values.clone()));
+        prop_assert!(read_rows(body.as_bytes(), rows + 1).is_err());
+        let bare: Vec<&[f32]> = values.chunks(dimension).collect();
+        prop_assert_eq!(read_rows(&serde_json::to_vec(&bare).unwrap(), rows).unwrap().values, values);
+    }
+
+    #[test]
+    fn whatever_stands_in_a_body_is_rows_or_an_error(
+        body in r#"\{"data": ?\[(\{"index": ?-?[0-9]{1,2}, ?"embedding": ?("[A-Za-z0-9+/=]{0,24}"|\[([-0-9.e]{1,6},?){0,5}\]|null)\},?){0,4}\]\}|[\[\]0-9.,eE+\-]{0,30}|.{0,40}"#,
+        rows in 0..4_usize,
+    ) {
+        if let Ok(found) = read_rows(body.as_bytes(), rows) {
+            prop_assert_eq!(found.values.len(), rows * found.dimension);
+            prop_assert!(found.values.iter().all(|value| value.is_finite()));
+        }
+    }
+
+    #[test]
+    fn base64_that_is_none_is_an_error_and_no_panic(text in "[A-Za-z0-9+/=\\-_ ]{0,60}", other in "[A-Za-z0-9+/=]{0,60}") {
+        let body = serde_json::json!({"data": [{"embedding": text}, {"embedding": other}]}).to_string();
+        if let Ok(found) = read_rows(body.as_bytes(), 2) {
+            prop_assert_eq!(found.values.len(), 2 * found.dimension);
+        }
+    }
+}
