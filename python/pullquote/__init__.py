@@ -10,11 +10,13 @@ Importing this package starts no thread and loads no model.
 """
 
 from pullquote._native import __version__
+from pullquote.async_highlighter import AsyncHighlighter
 from pullquote.errors import PullquoteError
 from pullquote.highlighter import Highlighter, TruncationWarning, highlights, parse_pieces
 from pullquote.result import CacheState, Highlight, Highlights, Match, Work
 
 __all__ = [
+    "AsyncHighlighter",
     "CacheState",
     "Highlight",
     "Highlighter",

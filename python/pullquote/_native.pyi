@@ -1,11 +1,12 @@
 """The Rust core of pullquote. Private: call `pullquote` instead."""
 
+from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Highlighter", "Server", "__version__", "default_options", "error_table", "parse_pieces"]
+__all__ = ["Highlighter", "Later", "Mailbox", "Server", "__version__", "default_options", "error_table", "parse_pieces"]
 
 __version__: str
 
@@ -30,6 +31,15 @@ class Highlighter:
     def parse_pieces(
         self, text: str, highlight_length: int, step_size: int, unit: str, allow_gaps: bool
     ) -> NDArray[np.int64]: ...
+    def highlights_later(
+        self, query: object, texts: object, titles: object, options: dict[str, Any], answer_to: tuple[Mailbox, int]
+    ) -> Later: ...
+    def embed_later(
+        self, texts: object, is_query: bool, timeout: float | None, answer_to: tuple[Mailbox, int]
+    ) -> Later: ...
+    def parse_pieces_later(
+        self, text: str, windows: tuple[int, int, bool], unit: str, answer_to: tuple[Mailbox, int]
+    ) -> Later: ...
     def bind(self, settings: str) -> Server: ...
     def cache(self) -> tuple[int, int, int, int]: ...
     def clear_cache(self) -> None: ...
@@ -42,6 +52,15 @@ class Highlighter:
     def dtype(self) -> str: ...
     @property
     def devices(self) -> list[str]: ...
+
+@final
+class Mailbox:
+    def __new__(cls, ring: Callable[[], object]) -> Mailbox: ...
+    def take(self) -> list[tuple[int, Any, BaseException | None]]: ...
+
+@final
+class Later:
+    def cancel(self) -> None: ...
 
 @final
 class Server:

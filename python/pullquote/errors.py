@@ -14,6 +14,7 @@ __all__ = [
     "InvalidModelError",
     "InvalidTextError",
     "InvalidTypeError",
+    "LimitExceededError",
     "ModelNotFoundError",
     "NoEncoderError",
     "OverloadedError",
@@ -129,6 +130,14 @@ class DeadlineExceededError(PullquoteError, TimeoutError):
     exit_code = 75
     http_status = 504
     retryable = True
+
+
+class LimitExceededError(PullquoteError, RuntimeError):
+    """The call needs more pieces or tokens than it may have."""
+
+    exit_code = 65
+    http_status = 413
+    retryable = False
 
 
 class OverloadedError(PullquoteError, RuntimeError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import inspect
 import os
 import sys
 import threading
@@ -11,7 +12,7 @@ import weakref
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, TypedDict, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -268,24 +269,17 @@ class Highlighter:
         Raises `InvalidArgumentError`, `InvalidTypeError`, `InvalidTextError` for what it cannot work with, `EncoderError`
         where the model fails on it, `ClosedError`, `ForkedError`. Ctrl-C stops the work and leaves the highlighter usable.
         """
-        queries = query if isinstance(query, str) else _listed(query, "query")
-        pages = _listed(texts, "texts")
-        if not pages:
-            message = "texts is empty; pass at least one page"
-            raise InvalidArgumentError(message)
-        if isinstance(queries, list) and not queries:
-            message = "query is an empty list; pass one query, or one for each page, or many for one page"
-            raise InvalidArgumentError(message)
-        options = {
+        options: Options = {
             "pairing": pairing,
             "fuse": fuse,
             "format": format,
+            "titles": titles,
             "unit": unit,
             "highlight_length": highlight_length,
             "step_size": step_size,
             "allow_gaps": allow_gaps,
             "grow": grow,
-            "lexical": _weight(lexical),
+            "lexical": lexical,
             "effort": effort,
             "context": context,
             "explain": explain,
@@ -299,8 +293,8 @@ class Highlighter:
             "repeats": repeats,
             "timeout": timeout,
         }
-        found = self._native.highlights(queries, pages, None if titles is None else _listed(titles, "titles"), options)
-        return Highlights(pages, found)
+        asked = checked(query, texts, options)
+        return Highlights(asked[1], self._native.highlights(*asked))
 
     def embed(
         self, texts: Iterable[str], *, role: Literal["query", "passage"] = "passage", timeout: float | None = None
@@ -311,17 +305,10 @@ class Highlighter:
         normalized as the model's files say; the array owns the memory the devices' results were collected into.
         Texts longer than the model allows are cut at its limit, with a `TruncationWarning`. Raises as `highlights`.
         """
-        if role not in {"query", "passage"}:
-            message = f'role must be "query" or "passage", not {role!r}'
-            raise InvalidArgumentError(message)
-        listed = _listed(texts, "texts")
-        if not listed:
-            message = "texts is empty; pass at least one text"
-            raise InvalidArgumentError(message)
+        listed = checked_texts(texts, role)
         vectors, truncated, _ = self._native.embed(listed, role == "query", timeout)
         if truncated:
-            message = f"{truncated} of {len(listed)} texts were cut at the model's limit of {self.max_tokens} tokens"
-            warnings.warn(message, TruncationWarning, stacklevel=2)
+            warn_of_cut(truncated, len(listed), self.max_tokens)
         return vectors
 
     def parse_pieces(
@@ -381,6 +368,13 @@ class Highlighter:
         return f"<Highlighter {self.model_name!r} on {', '.join(self.devices)} in {self.dtype}>"
 
 
+# What a call has where it says nothing.
+DEFAULTS = {
+    name: parameter.default
+    for name, parameter in inspect.signature(Highlighter.highlights).parameters.items()
+    if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+}
+
 _shared: Highlighter | None = None
 _shared_lock = threading.Lock()
 
@@ -400,6 +394,45 @@ def highlights(query: str | Sequence[str], texts: Iterable[str], **options: Unpa
     The first call loads the model, which all later calls share. Options and errors: see `Highlighter.highlights`.
     """
     return _shared_highlighter().highlights(query, texts, **options)
+
+
+def checked(
+    query: str | Sequence[str], texts: Iterable[str], options: Options
+) -> tuple[str | list[str], list[str], list[str | None] | None, dict[str, Any]]:
+    """Queries, pages, titles and options as the core takes them."""
+    queries = query if isinstance(query, str) else _listed(query, "query")
+    pages = _listed(texts, "texts")
+    if not pages:
+        message = "texts is empty; pass at least one page"
+        raise InvalidArgumentError(message)
+    if isinstance(queries, list) and not queries:
+        message = "query is an empty list; pass one query, or one for each page, or many for one page"
+        raise InvalidArgumentError(message)
+    if unknown := options.keys() - DEFAULTS.keys():
+        message = f"there is no option {min(unknown)!r}"
+        raise InvalidTypeError(message)
+    full: dict[str, Any] = DEFAULTS | options
+    titles = full.pop("titles")
+    full["lexical"] = _weight(full["lexical"])
+    return queries, pages, None if titles is None else _listed(titles, "titles"), full
+
+
+def checked_texts(texts: Iterable[str], role: str) -> list[str]:
+    """Texts to embed, and their role."""
+    if role not in {"query", "passage"}:
+        message = f'role must be "query" or "passage", not {role!r}'
+        raise InvalidArgumentError(message)
+    listed = _listed(texts, "texts")
+    if not listed:
+        message = "texts is empty; pass at least one text"
+        raise InvalidArgumentError(message)
+    return listed
+
+
+def warn_of_cut(truncated: int, texts: int, max_tokens: int) -> None:
+    """Say that the ends of texts had no part in their vectors."""
+    message = f"{truncated} of {texts} texts were cut at the model's limit of {max_tokens} tokens"
+    warnings.warn(message, TruncationWarning, stacklevel=3)
 
 
 def _listed(texts: Iterable[_Text], name: str) -> list[_Text]:

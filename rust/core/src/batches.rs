@@ -12,7 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::call::{self, Stop};
+use crate::call::{self, Progress, Stop};
 use crate::encoder::{Batch, Budget};
 use crate::error::{Error, Result};
 use crate::tokens::TokenPage;
@@ -29,6 +29,8 @@ pub(crate) struct Job<Done> {
     pub(crate) vectors: Vec<f32>,
     pub(crate) stop: Stop,
     pub(crate) deadline: Option<Instant>,
+    /// Told of each row that is back.
+    pub(crate) progress: Progress,
     /// Told how the job ended, once.
     pub(crate) done: Done,
 }
@@ -182,6 +184,7 @@ impl<Done> Batches<Done> {
         if let Some(active) = self.jobs.get_mut(&target.job) {
             let dimension = values.len();
             active.job.vectors[target.row * dimension..(target.row + 1) * dimension].copy_from_slice(values);
+            active.job.progress.add_row(target.length);
             active.missing -= 1;
         }
     }

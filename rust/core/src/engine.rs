@@ -7,6 +7,7 @@
 mod answers;
 mod cache;
 mod effort;
+mod owned;
 mod prepared;
 mod reading;
 mod rows;
@@ -30,11 +31,13 @@ use crate::page::{CharSpan, Page};
 use crate::pieces::{self, Unit, Units, Windows};
 use crate::pool::{self, Pool};
 use crate::scores::relevance::Lexical;
+use crate::tasks::Tasks;
 use crate::tokens::{GoOn, Role, TokenPage, Tokens};
-use crate::vectors::Conductor;
+use crate::vectors::{Conductor, block_on};
 use cache::Cache;
 pub use cache::CacheState;
 pub use effort::Effort;
+pub use owned::OwnedRequest;
 use run::Run;
 
 /// The longest text: positions of tokens are counted in 32 bits.
@@ -45,8 +48,11 @@ pub struct Engine {
     tokens: Tokens,
     spec: EncoderSpec,
     pool: Pool,
+    tasks: Tasks,
     cache: Cache,
     batching: Batching,
+    /// Whether those who wait for vectors do the conductor's work, instead of a thread.
+    is_driven: bool,
     conductor: RwLock<ConductorState>,
     /// The process the engine was made in: its threads do not exist in a fork of it.
     process: u32,
@@ -203,8 +209,9 @@ impl Engine {
         tokens.check_vocabulary(spec.vocabulary)?;
         let conductor = RwLock::new(ConductorState::Idle(Mutex::new(Some(encoder))));
         let (pool, cache) = (Pool::new(threads), Cache::new(cache_bytes));
+        let tasks = Tasks::new(pool.threads());
         let batching = Batching::default();
-        Ok(Self { tokens, spec, pool, cache, batching, conductor, process: process::id() })
+        Ok(Self { tokens, spec, pool, tasks, cache, batching, is_driven: false, conductor, process: process::id() })
     }
 
     /// The same engine with batches as a host wants them.
@@ -219,6 +226,13 @@ impl Engine {
         }
         self.batching = batching;
         Ok(self)
+    }
+
+    /// The same engine without a thread of its own for the devices: those who wait for vectors do what it would do.
+    #[must_use]
+    pub fn driven_by_callers(mut self) -> Self {
+        self.is_driven = true;
+        self
     }
 
     /// What the encoder is.
@@ -258,6 +272,7 @@ impl Engine {
                 ConductorState::Closed,
             );
             self.cache.clear();
+            self.tasks.close();
             if let ConductorState::Running(conductor) = state {
                 // Calls in flight hold the conductor too; the last of them waits for the batches that run.
                 conductor.close();
@@ -286,7 +301,12 @@ impl Engine {
     /// # Errors
     /// [`ErrorKind::InvalidText`] for a text that is too long; what the encoder says; what ends the call.
     pub fn embed(&self, texts: &[&str], role: Role, call: &Call) -> Result<Embedded> {
-        self.check_process()?;
+        let conductor = self.conductor()?;
+        block_on(self.embedded(texts, role, call), &conductor, call)
+    }
+
+    async fn embedded(&self, texts: &[&str], role: Role, call: &Call<'_>) -> Result<Embedded> {
+        let conductor = self.conductor()?;
         texts.iter().try_for_each(|text| check_length(text))?;
         let bytes = texts.iter().map(|text| text.len()).sum();
         let (stop, deadline) = (call.stop().clone(), call.deadline());
@@ -295,10 +315,11 @@ impl Engine {
             pool::map(&parts, |part| self.tokens.texts(part, role, &|| call::check(&stop, deadline)))
         })?;
         let truncated = pages.iter().map(|page| page.cut.len()).sum();
-        let rows = pages.into_iter().flat_map(|page| all_rows(&Arc::new(page))).collect();
-        let pending = self.conductor()?.submit(rows, self.spec.dimension, call)?;
+        let rows: Vec<RowSource> = pages.into_iter().flat_map(|page| all_rows(&Arc::new(page))).collect();
+        call.allow_tokens(token_count(&rows))?;
+        let pending = conductor.submit(rows, self.spec.dimension, call)?;
         let written_at = pending.address();
-        Ok(Embedded { vectors: pending.wait(call)?, truncated, written_at })
+        Ok(Embedded { vectors: pending.await?, truncated, written_at })
     }
 
     /// The best passages of pages.
@@ -307,10 +328,14 @@ impl Engine {
     /// [`ErrorKind::InvalidText`] for a text that is too long, [`ErrorKind::InvalidArgument`] where queries, pages and titles do not
     /// go together; what the encoder says; what ends the call.
     pub fn highlights(&self, request: &Request, question: &Question, call: &Call) -> Result<Answers> {
-        self.check_process()?;
-        request.check()?;
         let conductor = self.conductor()?;
-        Run { engine: self, conductor, request, question, call, work: Work::default() }.answer()
+        block_on(self.answers(request, question, call), &conductor, call)
+    }
+
+    async fn answers(&self, request: &Request<'_>, question: &Question, call: &Call<'_>) -> Result<Answers> {
+        let conductor = self.conductor()?;
+        request.check()?;
+        Run { engine: self, conductor, request, question, call, work: Work::default() }.answer().await
     }
 
     fn units(&self, document: &Document, unit: Unit, go_on: &GoOn) -> Result<Units> {
@@ -337,6 +362,7 @@ impl Engine {
     }
 
     fn conductor(&self) -> Result<Arc<Conductor>> {
+        self.check_process()?;
         if let ConductorState::Running(conductor) = &*self.conductor.read().unwrap_or_else(PoisonError::into_inner) {
             return Ok(Arc::clone(conductor));
         }
@@ -347,7 +373,11 @@ impl Engine {
             ConductorState::Closed => Err(closed()),
             ConductorState::Idle(encoder) => {
                 let encoder = encoder.get_mut().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(closed)?;
-                let conductor = Arc::new(Conductor::start(encoder, self.batching)?);
+                let conductor = Arc::new(if self.is_driven {
+                    Conductor::driven(encoder, self.batching)
+                } else {
+                    Conductor::start(encoder, self.batching)?
+                });
                 *state = ConductorState::Running(Arc::clone(&conductor));
                 Ok(conductor)
             }
@@ -365,6 +395,7 @@ impl Drop for Engine {
             );
             std::mem::forget(state);
             std::mem::forget(std::mem::replace(&mut self.pool, Pool::new(Some(1))));
+            std::mem::forget(std::mem::replace(&mut self.tasks, Tasks::new(1)));
         }
     }
 }

@@ -34,6 +34,12 @@ impl Pool {
         Self { threads: threads.unwrap_or_else(cores).clamp(1, MAX_THREADS), pool: OnceLock::new() }
     }
 
+    /// How many threads it has, once it has any.
+    #[must_use]
+    pub const fn threads(&self) -> usize {
+        self.threads
+    }
+
     /// Runs `work` over texts of so many bytes: on the pool, while the caller's thread looks around, or inline where
     /// there is little to do. `work` must look at the call's stop handle now and then.
     ///

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2};
+use pullquote_core::call::Call;
 use pullquote_core::encoder::{Batching, Encoder};
-use pullquote_core::engine::{Answers, CacheState, Engine, Request};
-use pullquote_core::error::ErrorKind;
+use pullquote_core::engine::{Answers, CacheState, Engine, OwnedRequest, Question, Request};
+use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::model::Model;
 use pullquote_core::options::{Options, seconds};
 use pullquote_core::page::CharSpan;
@@ -15,11 +16,13 @@ use pullquote_core::pieces::{Unit, Windows};
 use pullquote_core::tokens::Role;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyCapsule, PyDict, PyString};
 
 use crate::encoder::ForeignEncoder;
 use crate::failures::{Failure, raise};
 use crate::function::FunctionEncoder;
+use crate::later::{Later, Mailbox, Outcome, Promise};
 use crate::leave::leave_python;
 use crate::server::Server;
 use crate::texts;
@@ -67,6 +70,38 @@ fn read_options(options: &Bound<'_, PyDict>) -> PyResult<Options> {
     })
 }
 
+/// A call as Python asks for it, checked.
+pub(crate) struct Asked {
+    pub(crate) request: OwnedRequest<PyBackedStr>,
+    pub(crate) question: Question,
+    /// In seconds.
+    pub(crate) timeout: Option<f64>,
+}
+
+impl Asked {
+    pub(crate) fn read(
+        query: &Bound<'_, PyAny>,
+        texts: &Bound<'_, PyAny>,
+        titles: &Bound<'_, PyAny>,
+        options: &Bound<'_, PyDict>,
+    ) -> PyResult<Self> {
+        let listed = !query.is_instance_of::<PyString>();
+        let queries = if listed { texts::many(query, "query")? } else { vec![texts::one(query, "query")?] };
+        let pages = texts::many(texts, "texts")?;
+        let titles = texts::many_or_none(titles, "titles")?;
+        let options = read_options(options)?;
+        let pairing = options.pairing(listed, pages.len()).map_err(Failure)?;
+        let (question, format) = (options.question().map_err(Failure)?, options.format().map_err(Failure)?);
+        let request = OwnedRequest { queries, pages, formats: vec![format], titles, pairing };
+        Ok(Self { request, question, timeout: options.timeout })
+    }
+}
+
+/// A call that does not end with the one who asks.
+pub(crate) fn call_later(timeout: Option<f64>) -> PyResult<Call<'static>> {
+    Ok(Call::new(timeout.map(seconds).transpose().map_err(Failure)?, None))
+}
+
 #[pymethods]
 impl Highlighter {
     #[new]
@@ -101,18 +136,13 @@ impl Highlighter {
         titles: &Bound<'py, PyAny>,
         options: &Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let listed = !query.is_instance_of::<PyString>();
-        let queries = if listed { texts::many(query, "query")? } else { vec![texts::one(query, "query")?] };
-        let texts = texts::many(texts, "texts")?;
-        let titles = texts::many_or_none(titles, "titles")?;
-        let options = read_options(options)?;
-        let pairing = options.pairing(listed, texts.len()).map_err(Failure)?;
-        let (question, format) = (options.question().map_err(Failure)?, options.format().map_err(Failure)?);
-        let answers = leave_python(py, options.timeout, |call| {
-            let queries: Vec<&str> = queries.iter().map(|query| &**query).collect();
-            let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
-            let titles: Vec<Option<&str>> = titles.iter().map(Option::as_deref).collect();
-            let request = Request { queries: &queries, pages: &texts, formats: &[format], titles: &titles, pairing };
+        let Asked { request, question, timeout } = Asked::read(query, texts, titles, options)?;
+        let answers = leave_python(py, timeout, |call| {
+            let queries: Vec<&str> = request.queries.iter().map(|query| &**query).collect();
+            let pages: Vec<&str> = request.pages.iter().map(|text| &**text).collect();
+            let titles: Vec<Option<&str>> = request.titles.iter().map(Option::as_deref).collect();
+            let (formats, pairing) = (&request.formats, request.pairing);
+            let request = Request { queries: &queries, pages: &pages, formats, titles: &titles, pairing };
             self.engine.highlights(&request, &question, call)
         })?;
         columns(py, answers)
@@ -148,6 +178,55 @@ impl Highlighter {
         let windows = Windows::new(highlight_length, step_size, allow_gaps).map_err(Failure)?;
         let spans = leave_python(py, None, |call| self.engine.parse_pieces(&text, unit, windows, call))?;
         span_array(py, &spans)
+    }
+
+    /// As `highlights`, told to a mailbox when it is done; `answer_to` is that and the call's number.
+    fn highlights_later(
+        &self,
+        query: &Bound<'_, PyAny>,
+        texts: &Bound<'_, PyAny>,
+        titles: &Bound<'_, PyAny>,
+        options: &Bound<'_, PyDict>,
+        answer_to: (PyRef<'_, Mailbox>, u64),
+    ) -> PyResult<Later> {
+        let Asked { request, question, timeout } = Asked::read(query, texts, titles, options)?;
+        let call = Arc::new(call_later(timeout)?);
+        let answers = Arc::clone(&self.engine).answer_later(request, question, Arc::clone(&call));
+        self.later(call, &answer_to, async { Ok(Outcome::Answers(Box::new(answers.await?))) })
+    }
+
+    fn embed_later(
+        &self,
+        texts: &Bound<'_, PyAny>,
+        is_query: bool,
+        timeout: Option<f64>,
+        answer_to: (PyRef<'_, Mailbox>, u64),
+    ) -> PyResult<Later> {
+        let texts = texts::many(texts, "texts")?;
+        let call = Arc::new(call_later(timeout)?);
+        let sides = [texts.len(), self.engine.spec().dimension];
+        let role = if is_query { Role::Query } else { Role::Passage };
+        let embedded = Arc::clone(&self.engine).embed_later(texts, role, Arc::clone(&call));
+        self.later(call, &answer_to, async move { Ok(Outcome::Embedded(embedded.await?, sides)) })
+    }
+
+    fn parse_pieces_later(
+        &self,
+        text: &Bound<'_, PyAny>,
+        windows: (i64, i64, bool),
+        unit: &str,
+        answer_to: (PyRef<'_, Mailbox>, u64),
+    ) -> PyResult<Later> {
+        let text = texts::one(text, "text")?;
+        let unit = Unit::parse(unit).map_err(Failure)?;
+        let windows = Windows::new(windows.0, windows.1, windows.2).map_err(Failure)?;
+        let call = Arc::new(call_later(None)?);
+        let (engine, stop) = (Arc::clone(&self.engine), Arc::clone(&call));
+        self.later(
+            call,
+            &answer_to,
+            async move { Ok(Outcome::Pieces(engine.parse_pieces(&text, unit, windows, &stop)?)) },
+        )
     }
 
     /// A server of this model that has taken its address; `settings` are those of `pullquote/serving.py`, as JSON.
@@ -190,6 +269,19 @@ impl Highlighter {
     }
 }
 
+impl Highlighter {
+    fn later(
+        &self,
+        call: Arc<Call<'static>>,
+        answer_to: &(PyRef<'_, Mailbox>, u64),
+        outcome: impl Future<Output = Result<Outcome>> + Send + 'static,
+    ) -> PyResult<Later> {
+        let promise = Promise::new(answer_to.1, &answer_to.0);
+        let task = self.engine.spawn(async move { promise.keep(outcome.await) }).map_err(Failure)?;
+        Ok(Later::new(call, task))
+    }
+}
+
 impl Drop for Highlighter {
     fn drop(&mut self) {
         // Waiting for batches that run must not hold Python up.
@@ -198,7 +290,7 @@ impl Drop for Highlighter {
 }
 
 /// Hands the answers' columns to numpy, which owns them from then on: nothing is copied.
-fn columns(py: Python<'_>, answers: Answers) -> PyResult<Bound<'_, PyDict>> {
+pub(crate) fn columns(py: Python<'_>, answers: Answers) -> PyResult<Bound<'_, PyDict>> {
     let work = PyDict::new(py);
     work.set_item("pieces", answers.work.pieces)?;
     work.set_item("compared", answers.work.compared)?;
@@ -238,12 +330,13 @@ fn columns(py: Python<'_>, answers: Answers) -> PyResult<Bound<'_, PyDict>> {
 
 /// Spans as an array `[n, 2]`.
 pub(crate) fn span_array<'py>(py: Python<'py>, spans: &[CharSpan]) -> PyResult<Bound<'py, PyArray2<i64>>> {
-    let flat: Result<Vec<i64>, _> = spans.iter().flat_map(|span| [span.start, span.end]).map(i64::try_from).collect();
+    let flat: std::result::Result<Vec<i64>, _> =
+        spans.iter().flat_map(|span| [span.start, span.end]).map(i64::try_from).collect();
     let flat = flat.map_err(|_| raise(ErrorKind::Internal, "a span that does not fit 63 bits"))?;
     matrix(py, spans.len(), 2, flat)
 }
 
-fn matrix<T: numpy::Element>(
+pub(crate) fn matrix<T: numpy::Element>(
     py: Python<'_>,
     rows: usize,
     columns: usize,

@@ -31,7 +31,7 @@ pub(crate) fn leave_python<R: Send>(
                 }
             })
         };
-        let interrupted: Option<&dyn Fn() -> bool> = if is_main { Some(&interrupted) } else { None };
+        let interrupted: Option<&(dyn Fn() -> bool + Sync)> = if is_main { Some(&interrupted) } else { None };
         let call = Call::new(timeout, interrupted);
         catch_unwind(AssertUnwindSafe(|| work(&call))).unwrap_or_else(|panic| {
             Err(Error::new(

@@ -7,6 +7,7 @@ mod encoder;
 mod failures;
 mod function;
 mod highlighter;
+mod later;
 mod leave;
 mod server;
 mod texts;
@@ -21,6 +22,7 @@ use pyo3::types::PyDict;
 
 use crate::failures::Failure;
 use crate::highlighter::{Highlighter, span_array};
+use crate::later::{Later, Mailbox};
 use crate::server::Server;
 
 /// What Rust allocates here comes from mimalloc. Callers' threads come and go, and each leaves what it freed in an arena of
@@ -34,6 +36,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<Highlighter>()?;
+    module.add_class::<Later>()?;
+    module.add_class::<Mailbox>()?;
     module.add_class::<Server>()?;
     module.add_function(wrap_pyfunction!(parse_pieces, module)?)?;
     module.add_function(wrap_pyfunction!(default_options, module)?)?;
