@@ -11,6 +11,7 @@ Importing this package starts no thread and loads no model.
 
 from pullquote._native import __version__
 from pullquote.async_highlighter import AsyncHighlighter
+from pullquote.engine import Done, Engine, RequestOutput
 from pullquote.errors import PullquoteError
 from pullquote.highlighter import Highlighter, TruncationWarning, highlights, parse_pieces
 from pullquote.result import CacheState, Highlight, Highlights, Match, Work
@@ -18,11 +19,14 @@ from pullquote.result import CacheState, Highlight, Highlights, Match, Work
 __all__ = [
     "AsyncHighlighter",
     "CacheState",
+    "Done",
+    "Engine",
     "Highlight",
     "Highlighter",
     "Highlights",
     "Match",
     "PullquoteError",
+    "RequestOutput",
     "TruncationWarning",
     "Work",
     "__version__",

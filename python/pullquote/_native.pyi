@@ -6,26 +6,54 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Highlighter", "Later", "Mailbox", "Server", "__version__", "default_options", "error_table", "parse_pieces"]
+__all__ = [
+    "Engine",
+    "Highlighter",
+    "Later",
+    "Mailbox",
+    "Server",
+    "__version__",
+    "available_threads",
+    "default_options",
+    "error_table",
+    "parse_pieces",
+]
 
 __version__: str
 
 def parse_pieces(
     text: str, highlight_length: int, step_size: int, unit: str, allow_gaps: bool
 ) -> NDArray[np.int64]: ...
+def available_threads() -> int: ...
 def default_options() -> str: ...
 def error_table() -> list[dict[str, Any]]: ...
 
 @final
+class Engine:
+    def __new__(cls, loading: object) -> Engine: ...
+    def add_request(
+        self,
+        request_id: str,
+        asked: tuple[object, object, object, dict[str, Any]],
+        priority: int,
+        limits: tuple[int | None, int | None],
+    ) -> None: ...
+    def step(self) -> list[tuple[str, dict[str, Any] | None, BaseException | None, tuple[int, int, int]]]: ...
+    def abort(self, request_ids: list[str]) -> None: ...
+    def unfinished(self) -> int: ...
+    def close(self) -> None: ...
+    @property
+    def dimension(self) -> int: ...
+    @property
+    def max_tokens(self) -> int: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def devices(self) -> list[str]: ...
+
+@final
 class Highlighter:
-    def __new__(
-        cls,
-        model: str,
-        encoder: object,
-        threads: int | None,
-        cache_bytes: int,
-        batching: tuple[int | None, int | None, float],
-    ) -> Highlighter: ...
+    def __new__(cls, loading: object) -> Highlighter: ...
     def highlights(self, query: object, texts: object, titles: object, options: dict[str, Any]) -> dict[str, Any]: ...
     def embed(self, texts: object, is_query: bool, timeout: float | None) -> tuple[NDArray[np.float32], int, int]: ...
     def parse_pieces(

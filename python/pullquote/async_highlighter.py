@@ -17,18 +17,9 @@ from numpy.typing import NDArray
 
 from pullquote import _native
 from pullquote.errors import DeadlineExceededError, InvalidArgumentError
-from pullquote.highlighter import (
-    CACHE_BYTES,
-    HIGHLIGHT_LENGTH,
-    STEP_SIZE,
-    UNIT,
-    Highlighter,
-    Options,
-    Unit,
-    checked,
-    checked_texts,
-    warn_of_cut,
-)
+from pullquote.highlighter import Highlighter, completed
+from pullquote.loading import CACHE_BYTES
+from pullquote.options import HIGHLIGHT_LENGTH, STEP_SIZE, UNIT, Options, Unit, checked, checked_texts, warn_of_cut
 from pullquote.result import CacheState, Highlights
 from pullquote.text_encoder import TextFunction
 
@@ -88,6 +79,7 @@ class AsyncHighlighter:
         threads: int | None = None,
         cache_bytes: int = CACHE_BYTES,
         *,
+        cores: Iterable[int] | None = None,
         encoder: TextFunction | None = None,
         max_batch_tokens: int | None = None,
         max_batch_size: int | None = None,
@@ -102,6 +94,7 @@ class AsyncHighlighter:
             dtype,
             threads,
             cache_bytes,
+            cores=cores,
             encoder=encoder,
             max_batch_tokens=max_batch_tokens,
             max_batch_size=max_batch_size,
@@ -128,7 +121,7 @@ class AsyncHighlighter:
         self, query: str | Sequence[str], texts: Iterable[str], **options: Unpack[Options]
     ) -> Highlights:
         """Find the passages of pages that answer a query: options, answer and errors are those of `Highlighter.highlights`."""
-        queries, pages, titles, full = checked(query, texts, options)
+        queries, pages, titles, full = checked(query, texts, completed(options))
 
         def start(answer_to: tuple[_native.Mailbox, int], left: float | None) -> _native.Later:
             return self._native.highlights_later(queries, pages, titles, full | {"timeout": left}, answer_to)
@@ -168,7 +161,7 @@ class AsyncHighlighter:
 
     async def _done(
         self, start: Callable[[tuple[_native.Mailbox, int], float | None], _native.Later], timeout: float | None
-    ) -> Any:  # noqa: ANN401 - what the call is of
+    ) -> Any:
         loop = asyncio.get_running_loop()
         here = self._here(loop)
         began = loop.time()

@@ -20,8 +20,9 @@ from tqdm import tqdm
 
 from pullquote import serving
 from pullquote.errors import InvalidArgumentError, InvalidTextError, PullquoteError
-from pullquote.highlighter import (
-    CACHE_BYTES,
+from pullquote.highlighter import Highlighter
+from pullquote.loading import CACHE_BYTES
+from pullquote.options import (
     EFFORT,
     HIGHLIGHT_LENGTH,
     ORDER,
@@ -30,7 +31,6 @@ from pullquote.highlighter import (
     UNIT,
     Effort,
     Format,
-    Highlighter,
     Options,
     Order,
     Repeats,

@@ -258,7 +258,7 @@ def test_a_notebooks_cells_await(awaited: AsyncHighlighter) -> None:
     """A notebook's loop runs already, and runs each cell in it."""
     from IPython.core.interactiveshell import InteractiveShell
 
-    shell = InteractiveShell()
+    shell: Any = InteractiveShell()  # type: ignore[no-untyped-call]
     shell.user_ns.update(awaited=awaited, MOON=MOON)
 
     async def notebook() -> Any:

@@ -7,21 +7,22 @@
 mod answers;
 mod cache;
 mod effort;
-mod owned;
 mod prepared;
 mod reading;
+mod requests;
 mod rows;
 mod run;
 mod spoken;
+mod steps;
 mod titles;
 
-use std::ops::Range;
 use std::process;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use crate::batches::RowSource;
 use crate::call::{self, Call};
+use crate::cores::Cores;
 use crate::encoder::{Batching, Encoder, EncoderSpec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::formats::{Document, Format};
@@ -37,8 +38,10 @@ use crate::vectors::{Conductor, block_on};
 use cache::Cache;
 pub use cache::CacheState;
 pub use effort::Effort;
-pub use owned::OwnedRequest;
+pub use requests::OwnedRequest;
+use requests::check_length;
 use run::Run;
+pub use steps::{Finished, Steps};
 
 /// The longest text: positions of tokens are counted in 32 bits.
 pub const MAX_TEXT_BYTES: usize = 1 << 30;
@@ -51,6 +54,8 @@ pub struct Engine {
     tasks: Tasks,
     cache: Cache,
     batching: Batching,
+    /// Where its threads run.
+    cores: Cores,
     /// Whether those who wait for vectors do the conductor's work, instead of a thread.
     is_driven: bool,
     conductor: RwLock<ConductorState>,
@@ -209,9 +214,20 @@ impl Engine {
         tokens.check_vocabulary(spec.vocabulary)?;
         let conductor = RwLock::new(ConductorState::Idle(Mutex::new(Some(encoder))));
         let (pool, cache) = (Pool::new(threads), Cache::new(cache_bytes));
-        let tasks = Tasks::new(pool.threads());
-        let batching = Batching::default();
-        Ok(Self { tokens, spec, pool, tasks, cache, batching, is_driven: false, conductor, process: process::id() })
+        let tasks = Tasks::new(pool.threads(), Cores::default());
+        let (batching, cores) = (Batching::default(), Cores::default());
+        Ok(Self {
+            tokens,
+            spec,
+            pool,
+            tasks,
+            cache,
+            batching,
+            cores,
+            is_driven: false,
+            conductor,
+            process: process::id(),
+        })
     }
 
     /// The same engine with batches as a host wants them.
@@ -226,6 +242,15 @@ impl Engine {
         }
         self.batching = batching;
         Ok(self)
+    }
+
+    /// The same engine with its threads on certain cores.
+    #[must_use]
+    pub fn on_cores(mut self, cores: &Cores) -> Self {
+        self.pool.keep_on(cores.clone());
+        self.tasks = Tasks::new(self.pool.threads(), cores.clone());
+        self.cores = cores.clone();
+        self
     }
 
     /// The same engine without a thread of its own for the devices: those who wait for vectors do what it would do.
@@ -376,7 +401,7 @@ impl Engine {
                 let conductor = Arc::new(if self.is_driven {
                     Conductor::driven(encoder, self.batching)
                 } else {
-                    Conductor::start(encoder, self.batching)?
+                    Conductor::start(encoder, self.batching, self.cores.clone())?
                 });
                 *state = ConductorState::Running(Arc::clone(&conductor));
                 Ok(conductor)
@@ -395,64 +420,8 @@ impl Drop for Engine {
             );
             std::mem::forget(state);
             std::mem::forget(std::mem::replace(&mut self.pool, Pool::new(Some(1))));
-            std::mem::forget(std::mem::replace(&mut self.tasks, Tasks::new(1)));
+            std::mem::forget(std::mem::replace(&mut self.tasks, Tasks::new(1, Cores::default())));
         }
-    }
-}
-
-fn check_length(text: &str) -> Result<()> {
-    if text.len() <= MAX_TEXT_BYTES {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::InvalidText,
-        format!("a text of {} bytes is too long; at most {MAX_TEXT_BYTES} bytes of UTF-8 fit", text.len()),
-    ))
-}
-
-impl Request<'_> {
-    /// What a page is written in.
-    fn format(&self, page: usize) -> Format {
-        // One stands for all; how many there are was checked.
-        self.formats.get(page).or(self.formats.first()).copied().unwrap_or_default()
-    }
-
-    /// The pages that a query is asked of together.
-    fn pages_of(&self, query: usize) -> Range<usize> {
-        if self.pairing == Pairing::Each { query..query + 1 } else { 0..self.pages.len() }
-    }
-
-    fn check(&self) -> Result<()> {
-        let Self { queries, pages, formats, titles, pairing } = self;
-        let invalid = |message| Err(Error::new(ErrorKind::InvalidArgument, message));
-        queries.iter().chain(*pages).chain(titles.iter().flatten()).try_for_each(|text| check_length(text))?;
-        if let Some(empty) = queries.iter().position(|query| query.trim().is_empty()) {
-            return invalid(format!(
-                "query {empty} is empty; a query needs at least one character that is not white space"
-            ));
-        }
-        if queries.is_empty() || (*pairing == Pairing::Each && queries.len() != pages.len()) {
-            return invalid(format!(
-                "{} queries do not go with {} pages; pass one query, or one for each page, or many for one page",
-                queries.len(),
-                pages.len()
-            ));
-        }
-        if formats.len() != 1 && formats.len() != pages.len() {
-            return invalid(format!(
-                "{} formats do not go with {} pages; pass one for all, or one for each page",
-                formats.len(),
-                pages.len()
-            ));
-        }
-        if !titles.is_empty() && titles.len() != pages.len() {
-            return invalid(format!(
-                "{} titles do not go with {} pages; pass one for each page, None where it has none",
-                titles.len(),
-                pages.len()
-            ));
-        }
-        Ok(())
     }
 }
 

@@ -13,12 +13,14 @@ use std::thread::{Builder, JoinHandle};
 use async_task::Runnable;
 pub use async_task::Task;
 
+use crate::cores::Cores;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A few threads, and the tasks that can go on.
 #[derive(Debug)]
 pub(crate) struct Tasks {
     most: usize,
+    cores: Cores,
     queue: Arc<Queue>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -39,8 +41,8 @@ struct State {
 
 impl Tasks {
     /// At most so many threads, of which none is started yet.
-    pub(crate) fn new(most: usize) -> Self {
-        Self { most, queue: Arc::default(), threads: Mutex::default() }
+    pub(crate) fn new(most: usize, cores: Cores) -> Self {
+        Self { most, cores, queue: Arc::default(), threads: Mutex::default() }
     }
 
     /// Starts a task.
@@ -61,10 +63,14 @@ impl Tasks {
             return Err(Error::new(ErrorKind::Closed, "the highlighter was closed; make a new one"));
         }
         while threads.len() < self.most {
-            let queue = Arc::clone(&self.queue);
+            let (queue, cores) = (Arc::clone(&self.queue), self.cores.clone());
             let thread = Builder::new()
                 .name(format!("pullquote-task:{}", threads.len()))
-                .spawn(move || queue.work())
+                .spawn(move || {
+                    // They were tried when the engine was made.
+                    let _ = cores.apply();
+                    queue.work();
+                })
                 .map_err(|error| Error::new(ErrorKind::Internal, format!("no thread for tasks: {error}")))?;
             threads.push(thread);
         }

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::batches::{Batches, Job, RowSource, RowTarget, check_values};
 use crate::call::Call;
+use crate::cores::Cores;
 use crate::encoder::{Batch, Batching, Encoder, EncoderSpec, Ticket};
 use crate::error::{Error, ErrorKind, Result};
 use pending::Reply;
@@ -76,12 +77,16 @@ impl Conductor {
     }
 
     /// Starts the thread, which owns the encoder from now on.
-    pub(crate) fn start(encoder: Box<dyn Encoder>, batching: Batching) -> Result<Self> {
+    pub(crate) fn start(encoder: Box<dyn Encoder>, batching: Batching, cores: Cores) -> Result<Self> {
         let (encoder, inbox) = with_waker(encoder);
         let for_thread = Arc::clone(&inbox);
         let thread = std::thread::Builder::new()
             .name("pullquote-conductor".to_owned())
-            .spawn(move || Round::new(encoder, batching, for_thread).run())
+            .spawn(move || {
+                // They were tried when the engine was made.
+                let _ = cores.apply();
+                Round::new(encoder, batching, for_thread).run();
+            })
             .map_err(|error| Error::new(ErrorKind::Internal, format!("no thread for the conductor: {error}")))?;
         Ok(Self { inbox, drive: Drive::Thread(Some(thread)) })
     }

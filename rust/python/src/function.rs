@@ -2,6 +2,7 @@
 //!
 //! The engine deals in token ids. Here a token is a byte of UTF-8 (`pullquote/text_model/tokenizer.json`), so a row of ids is
 //! its text, to the byte. One thread takes batches, one after the other, and holds Python's lock only while the function runs.
+//! Where there may be no thread, whoever collects a batch calls the function.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -40,20 +41,36 @@ struct Shared {
     waker: OnceLock<Waker>,
 }
 
+/// The function, called by whoever collects.
+struct Inline {
+    spec: EncoderSpec,
+    function: Py<PyAny>,
+    waiting: HashMap<Ticket, Vec<String>>,
+    next: u64,
+}
+
 impl FunctionEncoder {
-    /// From a `pullquote.text_encoder.TextEncoder`.
-    pub(crate) fn new(encoder: &Bound<'_, PyAny>) -> PyResult<Self> {
+    /// An encoder from a `pullquote.text_encoder.TextEncoder`, with a thread or without.
+    pub(crate) fn of(encoder: &Bound<'_, PyAny>, has_thread: bool) -> PyResult<Box<dyn Encoder>> {
         let dimension = encoder.getattr("dimension")?.extract()?;
         let name: String = encoder.getattr("name")?.extract()?;
-        let device = DeviceSpec { name, depth: DEPTH, batch_tokens: BATCH_BYTES };
+        let device = DeviceSpec { name, depth: if has_thread { DEPTH } else { 1 }, batch_tokens: BATCH_BYTES };
         let spec = EncoderSpec {
             dimension,
             max_tokens: MAX_BYTES,
             vocabulary: VOCABULARY,
             dtype: "float32".to_owned(),
             devices: vec![device],
-            wakes: true,
+            wakes: has_thread,
         };
+        if has_thread {
+            return Ok(Box::new(Self::new(encoder, spec)?));
+        }
+        Ok(Box::new(Inline { spec, function: encoder.clone().unbind(), waiting: HashMap::new(), next: 0 }))
+    }
+
+    fn new(encoder: &Bound<'_, PyAny>, spec: EncoderSpec) -> PyResult<Self> {
+        let dimension = spec.dimension;
         let shared = Arc::new(Shared::default());
         let (batches, arrived) = channel();
         let (function, for_thread) = (encoder.clone().unbind(), Arc::clone(&shared));
@@ -97,6 +114,31 @@ impl Encoder for FunctionEncoder {
             }
         };
         drop(finished);
+        vectors.chunks_exact(self.spec.dimension).enumerate().for_each(|(index, values)| row(index, values));
+        Ok(())
+    }
+}
+
+impl Encoder for Inline {
+    fn spec(&self) -> &EncoderSpec {
+        &self.spec
+    }
+
+    fn set_waker(&mut self, _: Waker) {}
+
+    fn submit(&mut self, _: usize, batch: &Batch) -> Result<Ticket> {
+        self.next += 1;
+        self.waiting.insert(Ticket(self.next), texts(batch));
+        Ok(Ticket(self.next))
+    }
+
+    fn is_finished(&mut self, _: Ticket) -> bool {
+        true
+    }
+
+    fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
+        let texts = self.waiting.remove(&ticket).unwrap_or_default();
+        let vectors = Python::attach(|py| call(self.function.bind(py), &texts, self.spec.dimension))?;
         vectors.chunks_exact(self.spec.dimension).enumerate().for_each(|(index, values)| row(index, values));
         Ok(())
     }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2};
 use pullquote_core::call::Call;
+use pullquote_core::cores::Cores;
 use pullquote_core::encoder::{Batching, Encoder};
-use pullquote_core::engine::{Answers, CacheState, Engine, OwnedRequest, Question, Request};
+use pullquote_core::engine::{Answers, CacheState, Engine, OwnedRequest, Question};
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::model::Model;
 use pullquote_core::options::{Options, seconds};
@@ -70,6 +71,41 @@ fn read_options(options: &Bound<'_, PyDict>) -> PyResult<Options> {
     })
 }
 
+/// What an engine is made of; see `Loaded` in `python/pullquote/loading.py`, which fills it.
+#[derive(FromPyObject)]
+pub(crate) struct Loading<'py> {
+    model: String,
+    encoder: Bound<'py, PyAny>,
+    /// 0 is none: everything is done by those who wait.
+    threads: usize,
+    cores: Option<Vec<usize>>,
+    cache_bytes: usize,
+    max_batch_tokens: Option<usize>,
+    max_batch_size: Option<usize>,
+    batch_timeout: f64,
+}
+
+impl Loading<'_> {
+    pub(crate) fn engine(self, py: Python<'_>) -> PyResult<Engine> {
+        let encoder: Box<dyn Encoder> = if self.encoder.is_instance_of::<PyCapsule>() {
+            Box::new(ForeignEncoder::take(&self.encoder)?)
+        } else {
+            FunctionEncoder::of(&self.encoder, self.threads > 0)?
+        };
+        // No time at all is no error here.
+        let timeout =
+            if self.batch_timeout == 0.0 { Duration::ZERO } else { seconds(self.batch_timeout).map_err(Failure)? };
+        let batching = Batching { max_tokens: self.max_batch_tokens, max_rows: self.max_batch_size, timeout };
+        let (model, threads, cache_bytes, cores) = (self.model, self.threads, self.cache_bytes, self.cores);
+        leave_python(py, None, |_| {
+            let cores = cores.as_deref().map_or_else(|| Ok(Cores::default()), Cores::new)?;
+            let engine = Engine::new(&Model::read(&model)?, encoder, Some(threads), cache_bytes)?;
+            let engine = engine.with_batching(batching)?.on_cores(&cores);
+            Ok(if threads == 0 { engine.driven_by_callers() } else { engine })
+        })
+    }
+}
+
 /// A call as Python asks for it, checked.
 pub(crate) struct Asked {
     pub(crate) request: OwnedRequest<PyBackedStr>,
@@ -105,27 +141,8 @@ pub(crate) fn call_later(timeout: Option<f64>) -> PyResult<Call<'static>> {
 #[pymethods]
 impl Highlighter {
     #[new]
-    fn new(
-        py: Python<'_>,
-        model: &str,
-        encoder: &Bound<'_, PyAny>,
-        threads: Option<usize>,
-        cache_bytes: usize,
-        batching: (Option<usize>, Option<usize>, f64),
-    ) -> PyResult<Self> {
-        let (max_tokens, max_rows, timeout) = batching;
-        let encoder: Box<dyn Encoder> = if encoder.is_instance_of::<PyCapsule>() {
-            Box::new(ForeignEncoder::take(encoder)?)
-        } else {
-            Box::new(FunctionEncoder::new(encoder)?)
-        };
-        // No time at all is no error here.
-        let timeout = if timeout == 0.0 { Duration::ZERO } else { seconds(timeout).map_err(Failure)? };
-        let batching = Batching { max_tokens, max_rows, timeout };
-        let engine = leave_python(py, None, |_| {
-            Engine::new(&Model::read(model)?, encoder, threads, cache_bytes)?.with_batching(batching)
-        })?;
-        Ok(Self { engine: Arc::new(engine) })
+    fn new(py: Python<'_>, loading: Loading<'_>) -> PyResult<Self> {
+        Ok(Self { engine: Arc::new(loading.engine(py)?) })
     }
 
     fn highlights<'py>(
@@ -137,14 +154,7 @@ impl Highlighter {
         options: &Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let Asked { request, question, timeout } = Asked::read(query, texts, titles, options)?;
-        let answers = leave_python(py, timeout, |call| {
-            let queries: Vec<&str> = request.queries.iter().map(|query| &**query).collect();
-            let pages: Vec<&str> = request.pages.iter().map(|text| &**text).collect();
-            let titles: Vec<Option<&str>> = request.titles.iter().map(Option::as_deref).collect();
-            let (formats, pairing) = (&request.formats, request.pairing);
-            let request = Request { queries: &queries, pages: &pages, formats, titles: &titles, pairing };
-            self.engine.highlights(&request, &question, call)
-        })?;
+        let answers = leave_python(py, timeout, |call| self.engine.answer(&request, &question, call))?;
         columns(py, answers)
     }
 

@@ -4,6 +4,7 @@
 //! `leave`). What people call is in `python/pullquote`.
 
 mod encoder;
+mod engine;
 mod failures;
 mod function;
 mod highlighter;
@@ -20,6 +21,7 @@ use pullquote_core::pieces::{self, Unit, Windows};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::engine::Engine;
 use crate::failures::Failure;
 use crate::highlighter::{Highlighter, span_array};
 use crate::later::{Later, Mailbox};
@@ -35,11 +37,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<Engine>()?;
     module.add_class::<Highlighter>()?;
     module.add_class::<Later>()?;
     module.add_class::<Mailbox>()?;
     module.add_class::<Server>()?;
     module.add_function(wrap_pyfunction!(parse_pieces, module)?)?;
+    module.add_function(wrap_pyfunction!(available_threads, module)?)?;
     module.add_function(wrap_pyfunction!(default_options, module)?)?;
     module.add_function(wrap_pyfunction!(error_table, module)?)
 }
@@ -68,6 +72,12 @@ fn parse_pieces<'py>(
         Ok(pieces::parse_pieces(&text, unit, windows)?.into_iter().map(|piece| page.chars(piece)).collect::<Vec<_>>())
     })?;
     span_array(py, &spans)
+}
+
+/// How many threads the system and the user allow.
+#[pyfunction]
+fn available_threads() -> usize {
+    pullquote_core::cores::available_threads()
 }
 
 /// The options that a call has where it says nothing, as JSON.
