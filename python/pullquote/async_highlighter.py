@@ -76,7 +76,7 @@ class AsyncHighlighter:
         model: str | Path | None = None,
         devices: str | Sequence[str] = "auto",
         dtype: str = "auto",
-        threads: int | None = None,
+        threads: int | Literal["caller"] | None = None,
         cache_bytes: int = CACHE_BYTES,
         *,
         cores: Iterable[int] | None = None,
@@ -129,13 +129,18 @@ class AsyncHighlighter:
         return Highlights(pages, await self._done(start, full["timeout"]))
 
     async def embed(
-        self, texts: Iterable[str], *, role: Literal["query", "passage"] = "passage", timeout: float | None = None
+        self,
+        texts: Iterable[str],
+        *,
+        role: Literal["query", "passage"] = "passage",
+        timeout: float | None = None,
+        priority: int = 0,
     ) -> NDArray[np.float32]:
         """Turn texts into vectors, as `Highlighter.embed` does."""
         listed = checked_texts(texts, role)
 
         def start(answer_to: tuple[_native.Mailbox, int], left: float | None) -> _native.Later:
-            return self._native.embed_later(listed, role == "query", left, answer_to)
+            return self._native.embed_later(listed, role == "query", left, priority, answer_to)
 
         vectors, truncated = await self._done(start, timeout)
         if truncated:

@@ -115,12 +115,14 @@ class Engine:
         full = completed(options or {})
         if timeout is not None:
             full["timeout"] = timeout
+        if priority:
+            full["priority"] = priority
         for name, limit in (("limit_pieces", limit_pieces), ("limit_tokens", limit_tokens)):
             if limit is not None and (not isinstance(limit, int) or limit < 0):
                 message = f"{name} must be 0 or more, or None for no limit, not {limit!r}"
                 raise InvalidArgumentError(message)
         asked = checked(query, texts, full)
-        self._native.add_request(request_id, asked, priority, (limit_pieces, limit_tokens))
+        self._native.add_request(request_id, asked, (limit_pieces, limit_tokens))
         self._pages[request_id] = asked[1]
 
     def step(self) -> list[RequestOutput]:

@@ -44,6 +44,10 @@ from pullquote.text_encoder import TextFunction
 __all__ = ["Highlighter", "Options", "Order", "TruncationWarning", "Unit", "highlights", "parse_pieces"]
 
 
+# How long the interpreter waits, when it ends, for functions of encoders that run, in seconds.
+LEAVING = 1.5
+
+
 class _Closes(Protocol):
     def close(self) -> None: ...
 
@@ -164,6 +168,7 @@ class Highlighter:
         lexical: float | Literal["auto"] = "auto",
         effort: Effort = EFFORT,
         timeout: float | None = None,
+        priority: int = 0,
     ) -> Highlights:
         """Find the passages of pages that answer a query.
 
@@ -211,7 +216,12 @@ class Highlighter:
           reaches no further than the windows around its best sentence, ``2 * highlight_length - 1``; what stays whole may.
         - `grow`: `False` returns the best windows as they were cut, without ranking sentences; so do words and tokens.
         - `allow_gaps`: allow a step larger than the length, which skips text.
+
+        How it shares the devices with other calls:
+
         - `timeout`: in seconds; after it the work is dropped and `DeadlineExceededError` raised.
+        - `priority`: a lower one goes first, as in vLLM. Of eight batches one is for whoever has waited longest, so that no call
+          waits for ever.
 
         Returns `Highlights`: ``result[i]`` is page `i`'s list of `Highlight`.
 
@@ -241,21 +251,28 @@ class Highlighter:
             "order": order,
             "repeats": repeats,
             "timeout": timeout,
+            "priority": priority,
         }
         asked = checked(query, texts, options)
         return Highlights(asked[1], self._native.highlights(*asked))
 
     def embed(
-        self, texts: Iterable[str], *, role: Literal["query", "passage"] = "passage", timeout: float | None = None
+        self,
+        texts: Iterable[str],
+        *,
+        role: Literal["query", "passage"] = "passage",
+        timeout: float | None = None,
+        priority: int = 0,
     ) -> NDArray[np.float32]:
         """Turn texts into vectors, as sentence-transformers' ``encode`` does with the same model.
 
         `role` decides which of the model's prompts goes before the texts. Returns float32 ``[n, dimension]``, pooled and
         normalized as the model's files say; the array owns the memory the devices' results were collected into.
-        Texts longer than the model allows are cut at its limit, with a `TruncationWarning`. Raises as `highlights`.
+        Texts longer than the model allows are cut at its limit, with a `TruncationWarning`. `timeout`, `priority` and what is
+        raised are as in `highlights`.
         """
         given = checked_texts(texts, role)
-        vectors, truncated, _ = self._native.embed(given, role == "query", timeout)
+        vectors, truncated, _ = self._native.embed(given, role == "query", timeout, priority)
         if truncated:
             warn_of_cut(truncated, len(given), self.max_tokens)
         return vectors
@@ -356,6 +373,7 @@ def highlights(query: str | Sequence[str], texts: Iterable[str], **options: Unpa
 def _forget_in_child() -> None:
     """A fork has no threads of the shared highlighter; the child makes its own."""
     global _shared, _shared_lock  # noqa: PLW0603 - as above
+    _native.forget_threads()
     _shared = None
     _shared_lock = threading.Lock()
 
@@ -370,6 +388,8 @@ def _close_all() -> None:
     """Stop the devices while the interpreter still stands."""
     for made in list(_open):
         made.close()
+    # Before Python 3.14 a thread that asks for the lock later would take the process with it.
+    _native.wait_for_threads(LEAVING)
 
 
 if hasattr(os, "register_at_fork"):

@@ -52,6 +52,7 @@ class Options(TypedDict, total=False):
     lexical: float | Literal["auto"]
     effort: Effort
     timeout: float | None
+    priority: int
 
 
 _Text = TypeVar("_Text", str, str | None)

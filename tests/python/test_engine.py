@@ -51,7 +51,7 @@ def test_answers_are_those_of_a_highlighter(highlighter: Highlighter, pages: dic
     with Engine(devices="cpu", dtype="float32", threads=threads) as engine:
         for name, request in asked.items():
             options = {key: value for key, value in request.items() if key not in {"query", "texts"}}
-            engine.add_request(name, request["query"], request["texts"], options)  # type: ignore[arg-type]
+            engine.add_request(name, request["query"], request["texts"], options)
         assert engine.get_num_unfinished_requests() == 3
         ended = run(engine)
     for name, request in asked.items():
@@ -158,7 +158,7 @@ def test_a_failing_encoder_fails_its_requests_and_no_others() -> None:
         return encode(texts)
 
     for threads in (1, "caller"):
-        with Engine(encoder=fails, threads=threads) as engine:  # type: ignore[arg-type]
+        with Engine(encoder=fails, threads=threads) as engine:
             engine.add_request("bad", "poison", [MOON])
             engine.add_request("good", "cat", [MOON])
             ended = run(engine)
@@ -272,16 +272,17 @@ print(sorted(seen))
 
 
 def test_wrong_threads_and_cores_are_refused() -> None:
-    for wrong in (
+    refused: list[dict[str, Any]] = [
         {"threads": 0},
         {"threads": "all"},
         {"cores": []},
         {"cores": [-1]},
         {"cores": ["a"]},
         {"cores": [9999]},
-    ):
+    ]
+    for wrong in refused:
         with pytest.raises(errors.InvalidArgumentError):
-            Highlighter(encoder=encode, **wrong)  # type: ignore[arg-type]
+            Highlighter(encoder=encode, **wrong)
 
 
 def test_callers_threads_take_turns_at_the_work(pages: dict[str, str]) -> None:

@@ -1,6 +1,7 @@
 //! Batches: the rows of all waiting jobs, packed under a token budget.
 //!
-//! Jobs take turns, a batch each, so that a small one is done long before a large one that came earlier, and none starves.
+//! Jobs take turns (see [`Turns`]), a batch each, so that an urgent one is done before the others, a small one long before a
+//! large one that came earlier, and none starves.
 //! A job gives its longest rows first: neighbours in a batch then have nearly the same length. A batch that a
 //! job does not fill is filled by the next ones.
 //!
@@ -16,6 +17,7 @@ use crate::call::{self, Progress, Stop};
 use crate::encoder::{Batch, Budget};
 use crate::error::{Error, Result};
 use crate::tokens::TokenPage;
+use crate::turns::Turns;
 
 /// Names a job for as long as it is unfinished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,6 +33,8 @@ pub(crate) struct Job<Done> {
     pub(crate) deadline: Option<Instant>,
     /// Told of each row that is back.
     pub(crate) progress: Progress,
+    /// Lower is more urgent.
+    pub(crate) priority: i32,
     /// Told how the job ended, once.
     pub(crate) done: Done,
 }
@@ -64,7 +68,7 @@ struct Active<Done> {
 pub(crate) struct Batches<Done> {
     jobs: HashMap<JobId, Active<Done>>,
     /// Whose turn it is; holds ids of jobs with waiting rows, and some that are gone.
-    turns: VecDeque<JobId>,
+    turns: Turns<JobId>,
     /// Rows of a failed batch that several jobs shared: each job's are tried again by themselves, so that one job's poison
     /// is not another's error.
     again: VecDeque<Vec<RowTarget>>,
@@ -78,7 +82,7 @@ impl<Done> Batches<Done> {
     pub(crate) fn new() -> Self {
         Self {
             jobs: HashMap::new(),
-            turns: VecDeque::new(),
+            turns: Turns::default(),
             again: VecDeque::new(),
             waiting_rows: 0,
             waiting_tokens: 0,
@@ -101,8 +105,8 @@ impl<Done> Batches<Done> {
         waiting.sort_by_key(|row| job.rows[*row].len());
         self.waiting_rows += waiting.len();
         self.waiting_tokens += job.rows.iter().map(RowSource::len).sum::<usize>();
+        self.turns.push(job.priority, id);
         self.jobs.insert(id, Active { missing: waiting.len(), waiting, since: Instant::now(), job });
-        self.turns.push_back(id);
         None
     }
 
@@ -138,10 +142,11 @@ impl<Done> Batches<Done> {
     /// Takes waiting rows, those of whose turn it is first, up to the budget; one row may exceed it.
     fn take_waiting(&mut self, budget: Budget, targets: &mut Vec<RowTarget>) {
         let mut tokens = 0;
+        self.turns.begin();
         let first = self.turns.front().copied();
         while let Some(id) = self.turns.front().copied() {
             let Some(active) = self.jobs.get_mut(&id) else {
-                self.turns.pop_front();
+                self.turns.pop();
                 continue;
             };
             while let Some(row) = active.waiting.last().copied() {
@@ -156,11 +161,11 @@ impl<Done> Batches<Done> {
                 targets.push(RowTarget { job: id, row, length });
             }
             if active.waiting.is_empty() {
-                self.turns.pop_front();
+                self.turns.pop();
             } else {
                 // The batch is full. Whose turn it was goes to the back, unless it only filled up somebody else's batch.
                 if Some(id) == first {
-                    self.turns.rotate_left(1);
+                    self.turns.rotate();
                 }
                 break;
             }
@@ -265,5 +270,55 @@ pub(crate) fn check_values(values: &[f32]) -> Result<()> {
                 values[place]
             ),
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::turns::FAIR_EVERY;
+
+    /// Jobs of so many rows of one token, and of such a priority.
+    fn jobs(of: &[(usize, i32)]) -> Batches<()> {
+        let mut batches = Batches::new();
+        let page = Arc::new(TokenPage::of_rows(vec![(vec![1], false)]));
+        for (rows, priority) in of {
+            let rows: Vec<RowSource> = (0..*rows).map(|_| RowSource { page: Arc::clone(&page), window: 0 }).collect();
+            let vectors = vec![0.0; rows.len()];
+            let (stop, deadline, priority) = (Stop::default(), None, *priority);
+            assert!(
+                batches
+                    .push(Job { rows, vectors, stop, deadline, priority, progress: Progress::default(), done: () })
+                    .is_none()
+            );
+        }
+        batches
+    }
+
+    /// Whose rows each batch holds.
+    fn taken(batches: &mut Batches<()>, rows: usize) -> Vec<Vec<u64>> {
+        let (mut batch, mut targets) = (Batch::default(), Vec::new());
+        let budget = Budget { tokens: 100, rows };
+        std::iter::from_fn(|| {
+            let is_one = batches.next_batch(budget, &mut batch, &mut targets);
+            is_one.then(|| targets.iter().map(|target| target.job.0).collect())
+        })
+        .collect()
+    }
+
+    #[test]
+    fn jobs_take_turns_by_their_priority() {
+        assert_eq!(taken(&mut jobs(&[(2, 0), (2, 0)]), 1), [[0], [1], [0], [1]]);
+        assert_eq!(taken(&mut jobs(&[(2, 5), (2, 0), (1, -1)]), 1), [[2], [1], [1], [0], [0]]);
+        // What a job leaves free is the most urgent other one's.
+        assert_eq!(taken(&mut jobs(&[(1, 5), (1, 0), (1, -1)]), 2), [vec![1, 2], vec![0]]);
+    }
+
+    #[test]
+    fn the_least_urgent_job_has_its_share() {
+        let many = usize::try_from(FAIR_EVERY).unwrap() * 3;
+        let order: Vec<u64> = taken(&mut jobs(&[(many, 9), (many, -9)]), 1).into_iter().flatten().collect();
+        let share = order[..many].iter().filter(|job| **job == 0).count();
+        assert_eq!((share, order.len()), (3, 2 * many));
     }
 }

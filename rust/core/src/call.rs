@@ -10,11 +10,14 @@ use crate::error::{Error, ErrorKind, Result};
 const LOOK_AROUND: Duration = Duration::from_millis(50);
 
 /// One caller's wish, from the edge of the library to the devices.
+#[derive(Clone)]
 pub struct Call<'caller> {
     deadline: Option<Instant>,
     /// Asked on the caller's own thread, every 50 ms: has the caller been told to stop?
     interrupted: Option<Interrupted<'caller>>,
     stop: Stop,
+    /// Lower is more urgent.
+    priority: i32,
     allowance: Allowance,
     progress: Progress,
 }
@@ -83,7 +86,7 @@ impl<'caller> Call<'caller> {
         // A timeout too long to be added to the clock is none.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let (allowance, progress) = (Allowance::default(), Progress::default());
-        Self { deadline, interrupted, stop: Stop::default(), allowance, progress }
+        Self { deadline, interrupted, stop: Stop::default(), priority: 0, allowance, progress }
     }
 
     /// The same call, which may do so much and no more.
@@ -96,6 +99,18 @@ impl<'caller> Call<'caller> {
     #[must_use]
     pub fn stopped_by(self, stop: Stop) -> Self {
         Self { stop, ..self }
+    }
+
+    /// The same call, before all calls of a higher priority; 0 is what calls have of themselves.
+    #[must_use]
+    pub fn with_priority(self, priority: i32) -> Self {
+        Self { priority, ..self }
+    }
+
+    /// How urgent the call is: the lower, the more.
+    #[must_use]
+    pub const fn priority(&self) -> i32 {
+        self.priority
     }
 
     /// When the call must be done.

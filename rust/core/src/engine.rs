@@ -173,6 +173,8 @@ pub struct Matches {
 pub struct Embedded {
     /// One vector behind the other.
     pub vectors: Vec<f32>,
+    /// Token ids encoded, special ones and prompts included.
+    pub tokens: usize,
     /// How many texts were longer than the model allows.
     pub truncated: usize,
     /// Where in memory the collect pass wrote them: the address of `vectors`, as long as nobody copies it.
@@ -272,6 +274,12 @@ impl Engine {
         self.batching
     }
 
+    /// The model's tokenizer.
+    #[must_use]
+    pub const fn tokens(&self) -> &Tokens {
+        &self.tokens
+    }
+
     /// The longest window in token ids.
     #[must_use]
     pub const fn max_tokens(&self) -> usize {
@@ -341,10 +349,11 @@ impl Engine {
         })?;
         let truncated = pages.iter().map(|page| page.cut.len()).sum();
         let rows: Vec<RowSource> = pages.into_iter().flat_map(|page| all_rows(&Arc::new(page))).collect();
-        call.allow_tokens(token_count(&rows))?;
+        let tokens = token_count(&rows);
+        call.allow_tokens(tokens)?;
         let pending = conductor.submit(rows, self.spec.dimension, call)?;
         let written_at = pending.address();
-        Ok(Embedded { vectors: pending.await?, truncated, written_at })
+        Ok(Embedded { vectors: pending.await?, tokens, truncated, written_at })
     }
 
     /// The best passages of pages.

@@ -46,6 +46,8 @@ pub struct Options {
     pub effort: String,
     /// In seconds.
     pub timeout: Option<f64>,
+    /// Lower is more urgent.
+    pub priority: i32,
 }
 
 impl Default for Options {
@@ -72,6 +74,7 @@ impl Default for Options {
             lexical: None,
             effort: "auto".to_owned(),
             timeout: None,
+            priority: 0,
         }
     }
 }

@@ -82,6 +82,17 @@ struct Row {
 }
 
 impl TokenPage {
+    /// Of each window the ids, and whether it was cut.
+    pub(crate) fn of_rows(rows: Vec<(Vec<i32>, bool)>) -> Self {
+        let mut page = Self::default();
+        for (row, (ids, cut)) in rows.into_iter().enumerate() {
+            let whole = append(&mut page.ids, &ids);
+            page.rows.push(Row { parts: [whole, 0..0, 0..0, 0..0, 0..0] });
+            page.cut.extend(cut.then_some(row));
+        }
+        page
+    }
+
     /// How many windows.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -201,13 +212,7 @@ impl Tokens {
             go_on()?;
             self.alone(text, role)
         })?;
-        let mut page = TokenPage::default();
-        for (row, (ids, cut)) in rows.into_iter().enumerate() {
-            let whole = append(&mut page.ids, &ids);
-            page.rows.push(Row { parts: [whole, 0..0, 0..0, 0..0, 0..0] });
-            page.cut.extend(cut.then_some(row));
-        }
-        Ok(page)
+        Ok(TokenPage::of_rows(rows))
     }
 
     /// The ids of a page's windows; the page is tokenized once. `go_on` is asked between chunks, from any thread.

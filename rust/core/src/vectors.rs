@@ -101,6 +101,7 @@ impl Conductor {
             vectors,
             stop: call.stop().clone(),
             deadline: call.deadline(),
+            priority: call.priority(),
             progress: call.progress().clone(),
             done: reply.clone(),
         };

@@ -36,7 +36,7 @@ fn asked(sentences: usize) -> OwnedRequest<String> {
 }
 
 fn add(steps: &mut Steps, id: &str, sentences: usize, call: Call<'static>) {
-    steps.add(id.to_owned(), 0, asked(sentences), question(), call).unwrap();
+    steps.add(id.to_owned(), asked(sentences), question(), call).unwrap();
 }
 
 fn run(steps: &mut Steps) -> Vec<Finished> {
@@ -88,7 +88,7 @@ fn an_empty_engine_returns_at_once_and_what_was_aborted_is_not_heard_of() {
 fn a_name_stands_for_one_request_at_a_time() {
     let mut steps = steps(1, true);
     add(&mut steps, "a", 1, Call::default());
-    let again = steps.add("a".to_owned(), 0, asked(1), question(), Call::default());
+    let again = steps.add("a".to_owned(), asked(1), question(), Call::default());
     assert_eq!(again.unwrap_err().kind(), ErrorKind::InvalidArgument);
     run(&mut steps);
     add(&mut steps, "a", 1, Call::default());
@@ -99,7 +99,7 @@ fn a_name_stands_for_one_request_at_a_time() {
 fn the_more_urgent_request_ends_first() {
     let mut steps = steps(1, false);
     for (id, priority) in [("late", 5), ("urgent", -1), ("usual", 0)] {
-        steps.add(id.to_owned(), priority, asked(30), question(), Call::default()).unwrap();
+        steps.add(id.to_owned(), asked(30), question(), Call::default().with_priority(priority)).unwrap();
     }
     assert_eq!(run(&mut steps)[0].id, "urgent");
 }
@@ -132,7 +132,7 @@ fn closing_ends_what_is_unfinished() {
     engine.close();
     let finished = run(&mut steps);
     assert_eq!(finished[0].answers.as_ref().unwrap_err().kind(), ErrorKind::Closed);
-    let refused = steps.add("b".to_owned(), 0, asked(1), question(), Call::default());
+    let refused = steps.add("b".to_owned(), asked(1), question(), Call::default());
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Closed);
 }
 

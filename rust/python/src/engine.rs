@@ -10,6 +10,7 @@ use pyo3::types::PyDict;
 
 use crate::failures::Failure;
 use crate::highlighter::{Asked, Loading, call_later, columns};
+use crate::inside::Inside;
 use crate::leave::leave_python;
 
 /// An engine that does nothing by itself.
@@ -25,6 +26,7 @@ type Output<'py> = (String, Option<Bound<'py, PyDict>>, Option<Bound<'py, PyBase
 
 impl Engine {
     fn with<R: Send>(&self, py: Python<'_>, what: impl FnOnce(&mut Steps) -> R + Send) -> R {
+        let _inside = Inside::enter();
         py.detach(|| what(&mut self.steps.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 }
@@ -43,13 +45,13 @@ impl Engine {
         py: Python<'_>,
         request_id: String,
         asked: (Bound<'_, PyAny>, Bound<'_, PyAny>, Bound<'_, PyAny>, Bound<'_, PyDict>),
-        priority: i32,
         limits: (Option<usize>, Option<usize>),
     ) -> PyResult<()> {
         let (query, texts, titles, options) = asked;
-        let Asked { request, question, timeout } = Asked::read(&query, &texts, &titles, &options)?;
-        let call = call_later(timeout)?.within(Allowance { pieces: limits.0, tokens: limits.1 });
-        let added = self.with(py, |steps| steps.add(request_id, priority, request, question, call));
+        let Asked { request, question, timeout, priority } = Asked::read(&query, &texts, &titles, &options)?;
+        let call =
+            call_later(timeout)?.with_priority(priority).within(Allowance { pieces: limits.0, tokens: limits.1 });
+        let added = self.with(py, |steps| steps.add(request_id, request, question, call));
         Ok(added.map_err(Failure)?)
     }
 

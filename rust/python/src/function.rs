@@ -5,6 +5,7 @@
 //! Where there may be no thread, whoever collects a batch calls the function.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -15,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::failures::raise;
+use crate::inside::Inside;
 
 /// Bytes of a batch, where nobody says how many: a function would rather have rows than wait for more of them.
 const BATCH_BYTES: usize = 64 * 1024;
@@ -39,6 +41,8 @@ struct Shared {
     /// Signalled whenever a batch is finished.
     changed: Condvar,
     waker: OnceLock<Waker>,
+    /// The encoder is gone: what waits is not wanted.
+    closed: AtomicBool,
 }
 
 /// The function, called by whoever collects.
@@ -119,6 +123,12 @@ impl Encoder for FunctionEncoder {
     }
 }
 
+impl Drop for FunctionEncoder {
+    fn drop(&mut self) {
+        self.shared.closed.store(true, Ordering::Release);
+    }
+}
+
 impl Encoder for Inline {
     fn spec(&self) -> &EncoderSpec {
         &self.spec
@@ -169,7 +179,14 @@ fn texts(batch: &Batch) -> Vec<String> {
 
 fn run(function: &Py<PyAny>, arrived: &Receiver<(Ticket, Vec<String>)>, dimension: usize, shared: &Shared) {
     while let Ok((ticket, texts)) = arrived.recv() {
-        let vectors = Python::attach(|py| call(function.bind(py), &texts, dimension));
+        if shared.closed.load(Ordering::Acquire) {
+            return;
+        }
+        let inside = Inside::enter();
+        let vectors = Python::try_attach(|py| call(function.bind(py), &texts, dimension));
+        drop(inside);
+        // There is nobody left to tell where the interpreter ends.
+        let Some(vectors) = vectors else { return };
         shared.finished().insert(ticket, vectors);
         shared.changed.notify_all();
         if let Some(waker) = shared.waker.get() {

@@ -35,16 +35,20 @@ pub(crate) struct Highlighter {
     engine: Arc<Engine>,
 }
 
+/// What an argument says; an error that names it where it is of another type.
+fn argument<'py, T: FromPyObjectOwned<'py>>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<T> {
+    value.extract::<T>().map_err(|error| {
+        let error: PyErr = error.into();
+        raise(ErrorKind::InvalidType, &format!("{name}: {}", error.value(value.py())))
+    })
+}
+
 /// The options of a call, out of the dictionary that `python/pullquote/highlighter.py` fills.
 fn read_options(options: &Bound<'_, PyDict>) -> PyResult<Options> {
     fn get<'py, T: FromPyObjectOwned<'py>>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<T> {
         let value =
             options.get_item(name)?.ok_or_else(|| raise(ErrorKind::Internal, &format!("no option {name:?}")))?;
-        value.extract::<T>().map_err(|error| {
-            let error: PyErr = error.into();
-            let message = format!("{name}: {}", error.value(options.py()));
-            raise(ErrorKind::InvalidType, &message)
-        })
+        argument(&value, name)
     }
     Ok(Options {
         highlight_length: get(options, "highlight_length")?,
@@ -68,6 +72,7 @@ fn read_options(options: &Bound<'_, PyDict>) -> PyResult<Options> {
         grow: get(options, "grow")?,
         lexical: get(options, "lexical")?,
         timeout: get(options, "timeout")?,
+        priority: get(options, "priority")?,
     })
 }
 
@@ -112,6 +117,7 @@ pub(crate) struct Asked {
     pub(crate) question: Question,
     /// In seconds.
     pub(crate) timeout: Option<f64>,
+    pub(crate) priority: i32,
 }
 
 impl Asked {
@@ -129,7 +135,7 @@ impl Asked {
         let pairing = options.pairing(listed, pages.len()).map_err(Failure)?;
         let (question, format) = (options.question().map_err(Failure)?, options.format().map_err(Failure)?);
         let request = OwnedRequest { queries, pages, formats: vec![format], titles, pairing };
-        Ok(Self { request, question, timeout: options.timeout })
+        Ok(Self { request, question, timeout: options.timeout, priority: options.priority })
     }
 }
 
@@ -153,8 +159,10 @@ impl Highlighter {
         titles: &Bound<'py, PyAny>,
         options: &Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let Asked { request, question, timeout } = Asked::read(query, texts, titles, options)?;
-        let answers = leave_python(py, timeout, |call| self.engine.answer(&request, &question, call))?;
+        let Asked { request, question, timeout, priority } = Asked::read(query, texts, titles, options)?;
+        let answers = leave_python(py, timeout, |call| {
+            self.engine.answer(&request, &question, &call.clone().with_priority(priority))
+        })?;
         columns(py, answers)
     }
 
@@ -163,12 +171,15 @@ impl Highlighter {
         py: Python<'py>,
         texts: &Bound<'py, PyAny>,
         is_query: bool,
-        timeout: Option<f64>,
+        timeout: &Bound<'py, PyAny>,
+        priority: &Bound<'py, PyAny>,
     ) -> PyResult<(Bound<'py, PyArray2<f32>>, usize, usize)> {
         let texts = texts::many(texts, "texts")?;
+        let (timeout, priority): (Option<f64>, i32) = (argument(timeout, "timeout")?, argument(priority, "priority")?);
         let embedded = leave_python(py, timeout, |call| {
             let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
-            self.engine.embed(&texts, if is_query { Role::Query } else { Role::Passage }, call)
+            let role = if is_query { Role::Query } else { Role::Passage };
+            self.engine.embed(&texts, role, &call.clone().with_priority(priority))
         })?;
         let vectors = matrix(py, texts.len(), self.engine.spec().dimension, embedded.vectors)?;
         Ok((vectors, embedded.truncated, embedded.written_at))
@@ -199,8 +210,8 @@ impl Highlighter {
         options: &Bound<'_, PyDict>,
         answer_to: (PyRef<'_, Mailbox>, u64),
     ) -> PyResult<Later> {
-        let Asked { request, question, timeout } = Asked::read(query, texts, titles, options)?;
-        let call = Arc::new(call_later(timeout)?);
+        let Asked { request, question, timeout, priority } = Asked::read(query, texts, titles, options)?;
+        let call = Arc::new(call_later(timeout)?.with_priority(priority));
         let answers = Arc::clone(&self.engine).answer_later(request, question, Arc::clone(&call));
         self.later(call, &answer_to, async { Ok(Outcome::Answers(Box::new(answers.await?))) })
     }
@@ -209,11 +220,13 @@ impl Highlighter {
         &self,
         texts: &Bound<'_, PyAny>,
         is_query: bool,
-        timeout: Option<f64>,
+        timeout: &Bound<'_, PyAny>,
+        priority: &Bound<'_, PyAny>,
         answer_to: (PyRef<'_, Mailbox>, u64),
     ) -> PyResult<Later> {
         let texts = texts::many(texts, "texts")?;
-        let call = Arc::new(call_later(timeout)?);
+        let (timeout, priority) = (argument(timeout, "timeout")?, argument(priority, "priority")?);
+        let call = Arc::new(call_later(timeout)?.with_priority(priority));
         let sides = [texts.len(), self.engine.spec().dimension];
         let role = if is_query { Role::Query } else { Role::Passage };
         let embedded = Arc::clone(&self.engine).embed_later(texts, role, Arc::clone(&call));

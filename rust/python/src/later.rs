@@ -16,6 +16,7 @@ use pyo3::types::PyTuple;
 
 use crate::failures::Failure;
 use crate::highlighter::{columns, matrix, span_array};
+use crate::inside::Inside;
 
 /// What came of a call.
 pub(crate) enum Outcome {
@@ -43,6 +44,7 @@ impl Post {
             arrived.len() == 1
         };
         if is_first {
+            let _inside = Inside::enter();
             // An interpreter that ends, or a loop that was closed, wants nothing any more.
             let rung = Python::try_attach(|py| self.ring.call0(py).is_ok());
             if rung != Some(true) {

@@ -8,6 +8,7 @@ mod engine;
 mod failures;
 mod function;
 mod highlighter;
+mod inside;
 mod later;
 mod leave;
 mod server;
@@ -44,6 +45,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Server>()?;
     module.add_function(wrap_pyfunction!(parse_pieces, module)?)?;
     module.add_function(wrap_pyfunction!(available_threads, module)?)?;
+    module.add_function(wrap_pyfunction!(inside::wait_for_threads, module)?)?;
+    module.add_function(wrap_pyfunction!(inside::forget_threads, module)?)?;
     module.add_function(wrap_pyfunction!(default_options, module)?)?;
     module.add_function(wrap_pyfunction!(error_table, module)?)
 }

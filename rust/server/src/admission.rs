@@ -1,8 +1,8 @@
 //! Admission: how many requests may wait and run, and how the ones that run leave the asynchronous world.
 //!
 //! A request first takes a slot (refused at once where all are taken: nothing of its body was read then), then its body is
-//! read into memory that is bounded over all requests, then it waits its turn, and runs on a thread where it may block. A
-//! request keeps all three until its work has really ended, even where its client has hung up before.
+//! read into memory that is bounded over all requests, then it waits its turn (`turns`), and runs on a thread where it may
+//! block. A request keeps all three until its work has really ended, even where its client has hung up before.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,28 +21,32 @@ use tokio::time::timeout_at;
 use crate::app::App;
 use crate::body;
 use crate::failure::{Cause, Failure};
+use crate::turns::Queue;
 
 /// What bounds the requests of a server.
 pub(crate) struct Admission {
     /// Requests that wait or run.
     slots: Arc<Semaphore>,
     /// Requests that run.
-    turns: Arc<Semaphore>,
+    turns: Arc<Queue>,
     /// Bodies in memory, in KiB.
     memory: Arc<Semaphore>,
     max_slots: usize,
-    max_turns: usize,
 }
 
-/// When a request must be answered; an extension of every request.
+/// When a request must be answered, and how urgent it is; an extension of every request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Deadline(pub(crate) Instant);
+pub(crate) struct Wish {
+    pub(crate) deadline: Instant,
+    /// Lower is more urgent.
+    pub(crate) priority: i32,
+}
 
 /// What a request's work is given.
 pub(crate) struct Input {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    deadline: Instant,
+    pub(crate) wish: Wish,
     /// How long it waited for its turn.
     pub(crate) queued: Duration,
     stop: Stop,
@@ -70,7 +74,7 @@ pub(crate) struct Admitted {
     app: Arc<App>,
     pub(crate) headers: HeaderMap,
     body: Bytes,
-    pub(crate) deadline: Instant,
+    pub(crate) wish: Wish,
     hang_up: HangUp,
     /// Shared with the work that runs.
     held: Arc<Held>,
@@ -100,16 +104,15 @@ impl Admission {
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
         Self {
             slots: semaphore(max_slots),
-            turns: semaphore(max_turns),
+            turns: Queue::new(max_turns, max_slots),
             memory: semaphore(kibibytes),
             max_slots,
-            max_turns,
         }
     }
 
     /// How many requests run, and how many wait.
     pub(crate) fn state(&self) -> (usize, usize) {
-        let running = self.max_turns - self.turns.available_permits();
+        let running = self.turns.running();
         let admitted = self.max_slots - self.slots.available_permits();
         (running, admitted.saturating_sub(running))
     }
@@ -132,8 +135,9 @@ impl Admission {
 impl Input {
     /// A call that ends with the request: by its deadline, its own timeout, or because the client has hung up.
     pub(crate) fn call(&self, timeout: Option<Duration>) -> Call<'static> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        Call::new(Some(timeout.map_or(left, |timeout| timeout.min(left))), None).stopped_by(self.stop.clone())
+        let left = self.wish.deadline.saturating_duration_since(Instant::now());
+        let timeout = timeout.map_or(left, |timeout| timeout.min(left));
+        Call::new(Some(timeout), None).stopped_by(self.stop.clone()).with_priority(self.wish.priority)
     }
 }
 
@@ -166,14 +170,14 @@ impl Admitted {
     /// Takes a slot and reads the body.
     pub(crate) async fn new(app: &Arc<App>, request: Request) -> Result<Self, Failure> {
         let (parts, body) = request.into_parts();
-        let Deadline(deadline) = *parts.extensions.get().ok_or_else(|| internal("a request without its deadline"))?;
+        let wish: Wish = *parts.extensions.get().ok_or_else(|| internal("a request without its deadline"))?;
         let slot = app.admission.slot()?;
-        let (body, memory) = body::read(app, &parts.headers, body, deadline.into()).await?;
+        let (body, memory) = body::read(app, &parts.headers, body, wish.deadline.into()).await?;
         Ok(Self {
             app: Arc::clone(app),
             headers: parts.headers,
             body,
-            deadline,
+            wish,
             hang_up: HangUp(Stop::default()),
             held: Arc::new(Held { _slot: slot, _memory: memory }),
             taken: Taken::default(),
@@ -186,16 +190,16 @@ impl Admitted {
         work: impl FnOnce(&App, &Input) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let began = Instant::now();
-        let turn = Arc::clone(&self.app.admission.turns).acquire_owned();
-        let turn = match timeout_at(self.deadline.into(), turn).await {
-            Ok(turn) => turn.map_err(|_| internal("the queue was closed"))?,
+        let turn = self.app.admission.turns.turn(self.wish.priority);
+        let turn = match timeout_at(self.wish.deadline.into(), turn).await {
+            Ok(turn) => turn.ok_or_else(|| internal("the queue was closed"))?,
             Err(_) => return Err(too_late("the request's timeout passed while it waited for its turn")),
         };
         self.taken.queued += began.elapsed();
         let input = Input {
             headers: self.headers.clone(),
             body: self.body.clone(),
-            deadline: self.deadline,
+            wish: self.wish,
             queued: self.taken.queued,
             stop: self.hang_up.0.clone(),
         };

@@ -9,7 +9,6 @@ use bytes::Bytes;
 use pullquote_core::engine::Engine;
 use pullquote_core::error::Result;
 use pullquote_core::model::Model;
-use pullquote_core::tokens::Tokens;
 
 use crate::admission::Admission;
 use crate::fetch::Fetcher;
@@ -27,8 +26,6 @@ pub(crate) struct App {
     pub(crate) settings: Settings,
     pub(crate) engine: Arc<Engine>,
     pub(crate) model: Model,
-    /// The engine's own tokenizer is its own; this one lists and counts.
-    pub(crate) tokens: Tokens,
     pub(crate) admission: Admission,
     pub(crate) store: Store,
     /// None where nobody switched it on.
@@ -65,7 +62,6 @@ impl App {
         };
         let document = openapi::document(&facts);
         Ok(Self {
-            tokens: Tokens::read(&model)?,
             model,
             admission: Admission::new(&settings),
             store: Store::open(&settings)?,

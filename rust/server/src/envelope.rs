@@ -13,13 +13,14 @@ use axum::response::{IntoResponse, Response};
 use pullquote_core::error::{Error, ErrorKind};
 use uuid::Uuid;
 
-use crate::admission::{Deadline, Taken};
+use crate::admission::{Taken, Wish};
 use crate::app::App;
 use crate::failure::{Cause, Failure, Shape};
 use crate::trace::{TRACEPARENT, Trace};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_TIMEOUT: HeaderName = HeaderName::from_static("request-timeout-ms");
+const REQUEST_PRIORITY: HeaderName = HeaderName::from_static("request-priority");
 const QUEUE_TIME: HeaderName = HeaderName::from_static("x-queue-time");
 const INFERENCE_TIME: HeaderName = HeaderName::from_static("x-inference-time");
 const TOTAL_TIME: HeaderName = HeaderName::from_static("x-total-time");
@@ -59,8 +60,8 @@ pub(crate) async fn envelope(State(app): State<Arc<App>>, mut request: Request, 
     let shape = Shape::of(request.uri().path());
     let flight = Flight { app: &app, id, trace, method: request.method().clone(), route, began, is_done: false };
     let response = match gate(&app, &request, began) {
-        Ok(deadline) => {
-            request.extensions_mut().insert(deadline);
+        Ok(wish) => {
+            request.extensions_mut().insert(wish);
             request.extensions_mut().insert(flight.id.clone());
             next.run(request).await
         }
@@ -70,7 +71,7 @@ pub(crate) async fn envelope(State(app): State<Arc<App>>, mut request: Request, 
 }
 
 /// What is asked of every request before its route is.
-fn gate(app: &App, request: &Request, began: Instant) -> Result<Deadline, Failure> {
+fn gate(app: &App, request: &Request, began: Instant) -> Result<Wish, Failure> {
     if app.is_stopping() {
         return Err(Failure::new(Cause::ShuttingDown, "the server is stopping; ask another one"));
     }
@@ -84,8 +85,9 @@ fn gate(app: &App, request: &Request, began: Instant) -> Result<Deadline, Failur
             "a key is needed, as authorization: Bearer KEY or x-api-key: KEY, and it must be one that is known";
         return Err(Failure::new(Cause::Unauthorized, message));
     }
-    let timeout = timeout(request.headers())?.map_or(app.settings.timeout, |asked| asked.min(app.settings.timeout));
-    Ok(Deadline(began + timeout))
+    let headers = request.headers();
+    let timeout = timeout(headers)?.map_or(app.settings.timeout, |asked| asked.min(app.settings.timeout));
+    Ok(Wish { deadline: began + timeout, priority: priority(headers)? })
 }
 
 fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Failure> {
@@ -97,6 +99,16 @@ fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Failure> {
             Err(Error::new(ErrorKind::InvalidArgument, message).into())
         }
     }
+}
+
+fn priority(headers: &HeaderMap) -> Result<i32, Failure> {
+    let Some(value) = headers.get(REQUEST_PRIORITY) else { return Ok(0) };
+    value.to_str().ok().and_then(|text| text.trim().parse().ok()).ok_or_else(|| {
+        let message = format!(
+            "{REQUEST_PRIORITY} must be a whole number, 0 being what requests have of themselves and lower ones more urgent, not {value:?}"
+        );
+        Error::new(ErrorKind::InvalidArgument, message).into()
+    })
 }
 
 /// The client's own id where it is fit to be written into a log, or else a new one.

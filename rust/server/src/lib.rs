@@ -27,6 +27,7 @@ mod settings;
 mod signals;
 mod store;
 mod trace;
+mod turns;
 mod upstream;
 mod vectors;
 

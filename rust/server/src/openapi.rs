@@ -143,6 +143,14 @@ fn parameters() -> Value {
             "schema": {"type": "integer", "minimum": 1, "maximum": u64::MAX},
             "example": 60_000,
         },
+        "RequestPriority": {
+            "name": "request-priority",
+            "in": "header",
+            "description": "How urgent the request is among those that wait: the lower, the more, 0 being what requests have of \
+                            themselves. One turn in eight goes to whoever has waited longest, so that none waits for ever.",
+            "schema": {"type": "integer", "minimum": i32::MIN, "maximum": i32::MAX},
+            "example": 0,
+        },
         "RequestId": {
             "name": "x-request-id",
             "in": "header",
@@ -163,6 +171,14 @@ fn parameters() -> Value {
 fn headers() -> Value {
     let milliseconds = |of: &str| json!({"required": true, "description": format!("Milliseconds {of}."), "schema": {"type": "number", "minimum": 0}});
     json!({
+        "RequestPriority": {
+            "name": "request-priority",
+            "in": "header",
+            "description": "How urgent the request is among those that wait: the lower, the more, 0 being what requests have of \
+                            themselves. One turn in eight goes to whoever has waited longest, so that none waits for ever.",
+            "schema": {"type": "integer", "minimum": i32::MIN, "maximum": i32::MAX},
+            "example": 0,
+        },
         "RequestId": {
             "required": true,
             "description": "The request's name in the log.",
@@ -217,7 +233,7 @@ impl Operation {
     }
 
     fn parameters(&self) -> Vec<Value> {
-        let everywhere = ["RequestTimeout", "RequestId", "Traceparent"];
+        let everywhere = ["RequestTimeout", "RequestPriority", "RequestId", "Traceparent"];
         let everywhere = everywhere.map(|name| json!({"$ref": format!("#/components/parameters/{name}")}));
         self.place.clone().into_iter().chain(everywhere).collect()
     }

@@ -54,7 +54,7 @@ fn text_of(ids: &[u32], field: &str, app: &App) -> Result<String, Failure> {
     if ids.is_empty() {
         return Err(Failure::of_field(Cause::Unprocessable, field, "the list of token ids is empty"));
     }
-    app.tokens.text_of(ids)?.ok_or_else(|| {
+    app.engine.tokens().text_of(ids)?.ok_or_else(|| {
         let message =
             "no text has these token ids with this server's tokenizer; were they made by another one? send the text";
         Failure::of_field(Cause::Unprocessable, field, message)
@@ -65,12 +65,13 @@ fn text_of(ids: &[u32], field: &str, app: &App) -> Result<String, Failure> {
 pub(crate) fn embed<Text: AsRef<str>>(app: &App, texts: &[Text], role: Role, call: &Call) -> Result<Vectors, Failure> {
     let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
     let embedded = app.engine.embed(&texts, role, call)?;
-    // The engine does not say how many tokens it encoded, so they are counted once more, without prompts.
-    let limit = app.engine.max_tokens();
-    let count = |text: &&str| Ok((app.tokens.count(text)? + app.tokens.special()).min(limit));
-    let tokens = texts.iter().map(count).sum::<Result<usize, Failure>>()?;
-    let work =
-        Work { pieces: texts.len(), encoded: texts.len(), tokens, truncated: embedded.truncated, ..Work::default() };
+    let work = Work {
+        pieces: texts.len(),
+        encoded: texts.len(),
+        tokens: embedded.tokens,
+        truncated: embedded.truncated,
+        ..Work::default()
+    };
     Ok(Vectors { embedded, dimension: app.engine.spec().dimension, work })
 }
 

@@ -31,7 +31,6 @@ pub struct Steps {
 /// A request that has not ended.
 struct Active {
     id: String,
-    priority: i32,
     call: Arc<Call<'static>>,
     is_woken: Arc<Woken>,
     future: Pin<Box<dyn Future<Output = Result<Answers>> + Send>>,
@@ -64,7 +63,7 @@ impl Steps {
         Self { engine, requests: Vec::new() }
     }
 
-    /// Takes a request in; a lower priority's number goes first. Nothing is done for it before the next step.
+    /// Takes a request in; a call of a lower priority goes first. Nothing is done for it before the next step.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] where a request of this name is unfinished; as [`Engine::highlights`] for what can be
@@ -72,7 +71,6 @@ impl Steps {
     pub fn add<Text: Deref<Target = str> + Send + Sync + 'static>(
         &mut self,
         id: String,
-        priority: i32,
         asked: OwnedRequest<Text>,
         question: Question,
         call: Call<'static>,
@@ -86,8 +84,8 @@ impl Steps {
         let call = Arc::new(call);
         let future = Box::pin(Arc::clone(&self.engine).answer_later(asked, question, Arc::clone(&call)));
         let is_woken = Arc::new(Woken(AtomicBool::new(true)));
-        let place = self.requests.partition_point(|request| request.priority <= priority);
-        self.requests.insert(place, Active { id, priority, call, is_woken, future });
+        let place = self.requests.partition_point(|request| request.call.priority() <= call.priority());
+        self.requests.insert(place, Active { id, call, is_woken, future });
         Ok(())
     }
 

@@ -101,6 +101,13 @@ fn options() -> Map<String, Value> {
         "exclusiveMinimum": 0,
         "description": "Seconds after which the work is dropped and the answer is 504.",
     });
+    let priority = json!({
+        "type": "integer",
+        "minimum": i32::MIN,
+        "maximum": i32::MAX,
+        "description": "How urgent the work is on the devices: the lower, the more. Where it is 0, the header \
+                        `request-priority` says it.",
+    });
     let described = [
         ("highlight_length", whole(1, "How many units a window spans.")),
         ("step_size", whole(1, "How many units apart windows start; more than their length only with `allow_gaps`.")),
@@ -146,6 +153,7 @@ fn options() -> Map<String, Value> {
             ),
         ),
         ("timeout", seconds),
+        ("priority", priority),
     ];
     let with_default = |(name, mut schema): (&str, Value)| {
         if let Some(default) = defaults.get(name) {

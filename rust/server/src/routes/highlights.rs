@@ -172,7 +172,9 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     let pairing = options.pairing(listed, texts.len())?;
     let formats = [options.format()?];
     let request = engine::Request { queries: &queries, pages: &texts, formats: &formats, titles: &titles, pairing };
-    let answers = app.engine.highlights(&request, &options.question()?, &input.call(options.timeout()?))?;
+    let call = input.call(options.timeout()?);
+    let call = if options.priority == 0 { call } else { call.with_priority(options.priority) };
+    let answers = app.engine.highlights(&request, &options.question()?, &call)?;
     let frame = Frame {
         documents: &documents,
         answers: &answers,

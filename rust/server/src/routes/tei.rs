@@ -123,7 +123,7 @@ async fn tokenize(State(app): State<Arc<App>>, request: Request) -> Result<Respo
     compute(&app, request, |app, input| {
         let Tokenize { inputs, add_special_tokens } = body::parse(&input.headers, &input.body)?;
         let listed = |text: &String| {
-            let tokens = app.tokens.list(text, add_special_tokens)?.into_iter().map(|token| Token {
+            let tokens = app.engine.tokens().list(text, add_special_tokens)?.into_iter().map(|token| Token {
                 id: token.id,
                 special: token.span.is_none(),
                 text: token.span.map_or(token.text, |span| span.of(text).to_owned()),

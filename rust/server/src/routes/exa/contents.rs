@@ -104,7 +104,7 @@ pub(super) async fn contents(State(app): State<Arc<App>>, request: Request) -> R
     let reply = match step.await? {
         Step::Answered(reply) => reply,
         Step::Fetch(mut plan) => {
-            plan.fetch(&app, admitted.deadline).await;
+            plan.fetch(&app, admitted.wish.deadline).await;
             admitted.turn(move |app, input| plan.answer(app, input, &id, began)).await?
         }
     };

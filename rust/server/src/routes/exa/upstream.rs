@@ -37,7 +37,7 @@ pub(super) async fn search(app: &Arc<App>, request: Request) -> Result<Response,
     let mut admitted = Admitted::new(app, request).await?;
     let mut forwarded = admitted.turn(|_, input| Forwarded::read(input)).await?;
     let body = std::mem::take(&mut forwarded.body);
-    let answered = upstream.search(app, &admitted.headers, body, admitted.deadline.into()).await?;
+    let answered = upstream.search(app, &admitted.headers, body, admitted.wish.deadline.into()).await?;
     let reply = admitted.turn(move |app, input| forwarded.answer(app, input, &answered)).await?;
     Ok(admitted.respond(reply))
 }

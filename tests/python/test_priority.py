@@ -1,0 +1,76 @@
+"""Priorities: who is next on the devices, and who is next of the requests that a server lets wait."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import pullquote
+from pullquote.errors import InvalidTypeError
+from serving import metric, serving, wait_for
+
+PAGE = "Bread is baked. The moon is far."
+
+
+def ones(texts: list[str]) -> NDArray[np.float32]:
+    return np.ones((len(texts), 2), dtype=np.float32)
+
+
+def test_a_priority_is_a_whole_number() -> None:
+    with pullquote.Highlighter(encoder=ones) as highlighter:
+        found = highlighter.highlights("bread", [PAGE], priority=-1)
+        assert found[0] == highlighter.highlights("bread", [PAGE], priority=2**31 - 1)[0]
+        assert highlighter.embed([PAGE], priority=-(2**31)).shape == (1, 2)
+        for wrong in ["high", 1.5, 2**31]:
+            with pytest.raises(InvalidTypeError, match="priority"):
+                highlighter.embed([PAGE], priority=wrong)  # type: ignore[arg-type] - that is what is tried
+            with pytest.raises(InvalidTypeError, match="priority"):
+                highlighter.highlights("bread", [PAGE], priority=wrong)  # type: ignore[arg-type] - as above
+
+
+ENCODER = """
+import pathlib, time, numpy
+gate, log = pathlib.Path({folder!r}, "gate"), pathlib.Path({folder!r}, "log")
+
+def encode(texts):
+    while "blocker" in texts and not gate.exists():
+        time.sleep(0.01)
+    with log.open("a") as lines:
+        lines.writelines(text + "\\n" for text in texts)
+    return numpy.ones((len(texts), 2), dtype=numpy.float32)
+"""
+
+
+def test_of_requests_that_wait_the_most_urgent_is_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gated.py").write_text(ENCODER.format(folder=str(tmp_path)), encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with (
+        serving("--encoder", "gated:encode", "--max-concurrent", "1", device=None) as server,
+        ThreadPoolExecutor(9) as threads,
+    ):
+
+        def ask(text: str, priority: str | None) -> httpx.Response:
+            headers = {} if priority is None else {"request-priority": priority}
+            return httpx.post(f"{server.url}/embed", json={"inputs": text}, headers=headers, timeout=60)
+
+        answers = [threads.submit(ask, "blocker", None)]
+        wait_for(lambda: metric(server, "pullquote_requests_running") == 1)
+        for count, (text, priority) in enumerate([("late", "7"), ("usual", None), ("zero", "0"), ("urgent", "-7")], 1):
+            answers.append(threads.submit(ask, text, priority))
+            wait_for(lambda count=count: metric(server, "pullquote_requests_waiting") == count)  # type: ignore[misc] - bound
+        (tmp_path / "gate").touch()
+        assert [answer.result(60).status_code for answer in answers] == [200] * 5
+        asked = [line for line in (tmp_path / "log").read_text(encoding="utf-8").split() if line.isalpha()]
+        assert [text for text in asked if text in {"late", "usual", "zero", "urgent"}] == [
+            "urgent",
+            "usual",
+            "zero",
+            "late",
+        ]
+        for wrong in ["high", "1.5", "99999999999", ""]:
+            refused = ask("late", wrong)
+            assert refused.status_code == 400
+            assert "request-priority must be a whole number" in refused.json()["error"]
