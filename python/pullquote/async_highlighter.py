@@ -21,7 +21,7 @@ from pullquote.highlighter import Highlighter, completed
 from pullquote.loading import CACHE_BYTES
 from pullquote.options import HIGHLIGHT_LENGTH, STEP_SIZE, UNIT, Options, Unit, checked, checked_texts, warn_of_cut
 from pullquote.result import CacheState, Highlights
-from pullquote.text_encoder import TextFunction
+from pullquote.text_encoder import OwnEncoder
 
 __all__ = ["AsyncHighlighter"]
 
@@ -80,7 +80,7 @@ class AsyncHighlighter:
         cache_bytes: int = CACHE_BYTES,
         *,
         cores: Iterable[int] | None = None,
-        encoder: TextFunction | None = None,
+        encoder: OwnEncoder | None = None,
         max_batch_tokens: int | None = None,
         max_batch_size: int | None = None,
         batch_timeout: float = 0.0,

@@ -14,7 +14,7 @@ from pullquote.highlighter import closed_at_exit, completed
 from pullquote.loading import CACHE_BYTES, load
 from pullquote.options import Options, checked
 from pullquote.result import Highlights
-from pullquote.text_encoder import TextFunction
+from pullquote.text_encoder import OwnEncoder
 
 __all__ = ["Done", "Engine", "RequestOutput"]
 
@@ -65,7 +65,7 @@ class Engine:
         cache_bytes: int = CACHE_BYTES,
         *,
         cores: Iterable[int] | None = None,
-        encoder: TextFunction | None = None,
+        encoder: OwnEncoder | None = None,
         max_batch_tokens: int | None = None,
         max_batch_size: int | None = None,
         batch_timeout: float = 0.0,

@@ -39,7 +39,7 @@ from pullquote.options import (
     warn_of_cut,
 )
 from pullquote.result import CacheState, Highlights
-from pullquote.text_encoder import TextFunction
+from pullquote.text_encoder import OwnEncoder
 
 __all__ = ["Highlighter", "Options", "Order", "TruncationWarning", "Unit", "highlights", "parse_pieces"]
 
@@ -101,7 +101,10 @@ class Highlighter:
       the same pages costs only itself; what was used longest ago goes first. 0 keeps nothing.
     - `encoder`: instead of a model, a function that takes a list of strings and returns float32 ``[n, dimension]``, or an
       object with such a method ``encode`` (a sentence-transformers model, say). It is called by one thread, with the texts of
-      all callers that wait; needs no torch. Tokens are bytes of UTF-8 then: budgets in tokens count them.
+      all callers that wait; needs no torch. Tokens are bytes of UTF-8 then: budgets in tokens count them. It may be
+      awaited: an ``async`` function runs in an event loop of its own. Or, beside the `model` whose tokenizer is used, an
+      object with a method ``encode_ids(ids, lengths)``: int32 ids of rows one behind the other, without padding, and how
+      many each has; or what offers a ``pullquote.encoder.v1`` capsule by ``__pullquote_encoder__()``.
     - `max_batch_tokens`, `max_batch_size`: tokens and texts of a batch, at most; `None` is what the devices want, and 64 texts
       for an encoder of your own. `batch_timeout`: seconds that texts wait for others where they do not fill a batch; 0,
       the default, lets batches grow only while the devices are busy.
@@ -119,7 +122,7 @@ class Highlighter:
         cache_bytes: int = CACHE_BYTES,
         *,
         cores: Iterable[int] | None = None,
-        encoder: TextFunction | None = None,
+        encoder: OwnEncoder | None = None,
         max_batch_tokens: int | None = None,
         max_batch_size: int | None = None,
         batch_timeout: float = 0.0,

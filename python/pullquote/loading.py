@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 from pullquote import _native
 from pullquote.errors import InvalidArgumentError
 from pullquote.models import EMBEDDED_NAME, find_encoder, model_directory
-from pullquote.text_encoder import TEXT_MODEL, TextEncoder, TextFunction
+from pullquote.text_encoder import TEXT_MODEL, EncodesIds, IdsEncoder, OwnEncoder, TextEncoder, TextFunction
 
 __all__ = ["CACHE_BYTES", "Loaded", "load"]
 
@@ -49,7 +49,7 @@ def load(
     cache_bytes: int,
     *,
     cores: Iterable[int] | None,
-    encoder: TextFunction | None,
+    encoder: OwnEncoder | None,
     max_batch_tokens: int | None,
     max_batch_size: int | None,
     batch_timeout: float,
@@ -77,12 +77,9 @@ def load(
             made = torch_encoder.load(str(directory), names, dtype, workers)
         name = EMBEDDED_NAME if model is None else directory.resolve().name
     else:
-        if (model, devices, dtype) != (None, "auto", "auto"):
-            message = "model, devices and dtype are an own encoder's to know; pass either it or these"
-            raise InvalidArgumentError(message)
-        made = TextEncoder(encoder)
-        directory, name = TEXT_MODEL, made.name
-        max_batch_size = max_batch_size or BATCH_SIZE
+        directory, made, name = _own(encoder, model, (devices, dtype))
+        if directory == TEXT_MODEL:
+            max_batch_size = max_batch_size or BATCH_SIZE
     return Loaded(
         str(directory),
         made,
@@ -94,6 +91,27 @@ def load(
         batch_timeout,
         name,
     )
+
+
+def _own(encoder: OwnEncoder, model: str | Path | None, rest: tuple[object, object]) -> tuple[Path, object, str]:
+    """Which model's tokenizer goes with an encoder of the caller's, the encoder as the core takes it, and its name."""
+    capsule = getattr(encoder, "__pullquote_encoder__", None)
+    takes_ids = callable(capsule) or callable(getattr(encoder, "encode_ids", None))
+    is_capsule = type(encoder).__name__ == "PyCapsule"
+    if rest != ("auto", "auto") or (model is not None and not takes_ids and not is_capsule):
+        message = "model, devices and dtype are an own encoder's to know; pass either it or these"
+        raise InvalidArgumentError(message)
+    if not takes_ids and not is_capsule:
+        of_texts = TextEncoder(cast(TextFunction, encoder))
+        return TEXT_MODEL, of_texts, of_texts.name
+    if model is None:
+        message = "an encoder of token ids needs the tokenizer that made them; pass the directory of its model as model"
+        raise InvalidArgumentError(message)
+    directory = model_directory(model)
+    if is_capsule or callable(capsule):
+        return directory, capsule() if callable(capsule) else encoder, directory.resolve().name
+    of_ids = IdsEncoder(cast(EncodesIds, encoder))
+    return directory, of_ids, of_ids.name
 
 
 def _threads(threads: int | Literal["caller"] | None, cores: list[int] | None) -> int:

@@ -1,6 +1,6 @@
 //! An encoder that is a Python function: texts in, vectors out.
 //!
-//! The engine deals in token ids. Here a token is a byte of UTF-8 (`pullquote/text_model/tokenizer.json`), so a row of ids is
+//! A function of token ids takes the batch as it is, two arrays. One of texts is asked in texts, though the engine deals in ids: here a token is a byte of UTF-8 (`pullquote/text_model/tokenizer.json`), so a row of ids is
 //! its text, to the byte. One thread takes batches, one after the other, and holds Python's lock only while the function runs.
 //! Where there may be no thread, whoever collects a batch calls the function.
 
@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use numpy::{PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pullquote_core::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
 use pullquote_core::error::{Error, ErrorKind, Result};
+use pullquote_core::model::Model;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
@@ -26,13 +27,23 @@ const DEPTH: usize = 2;
 const MAX_BYTES: usize = 1 << 20;
 const VOCABULARY: usize = 257;
 
+/// Ids of a batch, where they are what the function takes: as a card's.
+const BATCH_TOKENS: usize = 16_384;
+
+/// What a function is asked for.
+enum Rows {
+    Texts(Vec<String>),
+    Ids(Batch),
+}
+
 /// The function, its thread, and what came of its batches.
 pub(crate) struct FunctionEncoder {
     spec: EncoderSpec,
     /// Closed when this is dropped; the thread ends then, after the batch that it has.
-    batches: Sender<(Ticket, Vec<String>)>,
+    batches: Sender<(Ticket, Rows)>,
     shared: Arc<Shared>,
     next: u64,
+    takes_ids: bool,
 }
 
 #[derive(Default)]
@@ -49,31 +60,37 @@ struct Shared {
 struct Inline {
     spec: EncoderSpec,
     function: Py<PyAny>,
-    waiting: HashMap<Ticket, Vec<String>>,
+    waiting: HashMap<Ticket, Rows>,
     next: u64,
+    takes_ids: bool,
 }
 
 impl FunctionEncoder {
-    /// An encoder from a `pullquote.text_encoder.TextEncoder`, with a thread or without.
-    pub(crate) fn of(encoder: &Bound<'_, PyAny>, has_thread: bool) -> PyResult<Box<dyn Encoder>> {
+    /// An encoder from a `pullquote.text_encoder.TextEncoder` or `IdsEncoder`, with a thread or without.
+    pub(crate) fn of(encoder: &Bound<'_, PyAny>, has_thread: bool, model: &Model) -> PyResult<Box<dyn Encoder>> {
+        let takes_ids: bool = encoder.getattr("takes_ids")?.extract()?;
         let dimension = encoder.getattr("dimension")?.extract()?;
         let name: String = encoder.getattr("name")?.extract()?;
-        let device = DeviceSpec { name, depth: if has_thread { DEPTH } else { 1 }, batch_tokens: BATCH_BYTES };
+        let device = DeviceSpec {
+            name,
+            depth: if has_thread { DEPTH } else { 1 },
+            batch_tokens: if takes_ids { BATCH_TOKENS } else { BATCH_BYTES },
+        };
         let spec = EncoderSpec {
             dimension,
-            max_tokens: MAX_BYTES,
-            vocabulary: VOCABULARY,
+            max_tokens: if takes_ids { model.max_tokens } else { MAX_BYTES },
+            vocabulary: if takes_ids { model.vocabulary.unwrap_or(usize::MAX) } else { VOCABULARY },
             dtype: "float32".to_owned(),
             devices: vec![device],
             wakes: has_thread,
         };
         if has_thread {
-            return Ok(Box::new(Self::new(encoder, spec)?));
+            return Ok(Box::new(Self::new(encoder, spec, takes_ids)?));
         }
-        Ok(Box::new(Inline { spec, function: encoder.clone().unbind(), waiting: HashMap::new(), next: 0 }))
+        Ok(Box::new(Inline { spec, function: encoder.clone().unbind(), waiting: HashMap::new(), next: 0, takes_ids }))
     }
 
-    fn new(encoder: &Bound<'_, PyAny>, spec: EncoderSpec) -> PyResult<Self> {
+    fn new(encoder: &Bound<'_, PyAny>, spec: EncoderSpec, takes_ids: bool) -> PyResult<Self> {
         let dimension = spec.dimension;
         let shared = Arc::new(Shared::default());
         let (batches, arrived) = channel();
@@ -83,7 +100,7 @@ impl FunctionEncoder {
             .name("pullquote-function".to_owned())
             .spawn(move || run(&function, &arrived, dimension, &for_thread))
             .map_err(|error| raise(ErrorKind::Internal, &format!("no thread for the encoder: {error}")))?;
-        Ok(Self { spec, batches, shared, next: 0 })
+        Ok(Self { spec, batches, shared, next: 0, takes_ids })
     }
 }
 
@@ -101,7 +118,7 @@ impl Encoder for FunctionEncoder {
         self.next += 1;
         let ticket = Ticket(self.next);
         let ended = |_| Error::new(ErrorKind::Internal, "the thread of the encoder's function has ended");
-        self.batches.send((ticket, texts(batch))).map_err(ended)?;
+        self.batches.send((ticket, rows(batch, self.takes_ids))).map_err(ended)?;
         Ok(ticket)
     }
 
@@ -138,7 +155,7 @@ impl Encoder for Inline {
 
     fn submit(&mut self, _: usize, batch: &Batch) -> Result<Ticket> {
         self.next += 1;
-        self.waiting.insert(Ticket(self.next), texts(batch));
+        self.waiting.insert(Ticket(self.next), rows(batch, self.takes_ids));
         Ok(Ticket(self.next))
     }
 
@@ -147,8 +164,9 @@ impl Encoder for Inline {
     }
 
     fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
-        let texts = self.waiting.remove(&ticket).unwrap_or_default();
-        let vectors = Python::attach(|py| call(self.function.bind(py), &texts, self.spec.dimension))?;
+        let unknown = || Error::new(ErrorKind::Internal, "a batch that was not submitted");
+        let rows = self.waiting.remove(&ticket).ok_or_else(unknown)?;
+        let vectors = Python::attach(|py| call(self.function.bind(py), &rows, self.spec.dimension))?;
         vectors.chunks_exact(self.spec.dimension).enumerate().for_each(|(index, values)| row(index, values));
         Ok(())
     }
@@ -159,6 +177,10 @@ impl Shared {
         // Nothing in there is ever left half done.
         self.finished.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn rows(batch: &Batch, are_ids: bool) -> Rows {
+    if are_ids { Rows::Ids(batch.clone()) } else { Rows::Texts(texts(batch)) }
 }
 
 /// The texts whose bytes a batch's ids are.
@@ -177,13 +199,13 @@ fn texts(batch: &Batch) -> Vec<String> {
     batch.lengths.iter().map(take).collect()
 }
 
-fn run(function: &Py<PyAny>, arrived: &Receiver<(Ticket, Vec<String>)>, dimension: usize, shared: &Shared) {
-    while let Ok((ticket, texts)) = arrived.recv() {
+fn run(function: &Py<PyAny>, arrived: &Receiver<(Ticket, Rows)>, dimension: usize, shared: &Shared) {
+    while let Ok((ticket, rows)) = arrived.recv() {
         if shared.closed.load(Ordering::Acquire) {
             return;
         }
         let inside = Inside::enter();
-        let vectors = Python::try_attach(|py| call(function.bind(py), &texts, dimension));
+        let vectors = Python::try_attach(|py| call(function.bind(py), &rows, dimension));
         drop(inside);
         // There is nobody left to tell where the interpreter ends.
         let Some(vectors) = vectors else { return };
@@ -196,11 +218,18 @@ fn run(function: &Py<PyAny>, arrived: &Receiver<(Ticket, Vec<String>)>, dimensio
 }
 
 /// Asks for vectors; what is raised is an error of the calls that shared the batch.
-fn call(function: &Bound<'_, PyAny>, texts: &[String], dimension: usize) -> Result<Vec<f32>> {
+fn call(function: &Bound<'_, PyAny>, asked: &Rows, dimension: usize) -> Result<Vec<f32>> {
     let py = function.py();
     let rows = || -> PyResult<Vec<f32>> {
-        let rows: PyReadonlyArray2<'_, f32> = function.call1((PyList::new(py, texts)?,))?.extract()?;
-        if rows.shape() != [texts.len(), dimension] {
+        let (returned, count) = match asked {
+            Rows::Texts(texts) => (function.call1((PyList::new(py, texts)?,))?, texts.len()),
+            Rows::Ids(Batch { ids, lengths }) => {
+                let arrays = (PyArray1::from_slice(py, ids), PyArray1::from_slice(py, lengths));
+                (function.call1(arrays)?, lengths.len())
+            }
+        };
+        let rows: PyReadonlyArray2<'_, f32> = returned.extract()?;
+        if rows.shape() != [count, dimension] {
             return Err(raise(ErrorKind::Encoder, &format!("it returned shape {:?}", rows.shape())));
         }
         Ok(rows.to_vec()?)

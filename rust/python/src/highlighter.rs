@@ -92,19 +92,20 @@ pub(crate) struct Loading<'py> {
 
 impl Loading<'_> {
     pub(crate) fn engine(self, py: Python<'_>) -> PyResult<Engine> {
+        let model = leave_python(py, None, |_| Model::read(&self.model))?;
         let encoder: Box<dyn Encoder> = if self.encoder.is_instance_of::<PyCapsule>() {
             Box::new(ForeignEncoder::take(&self.encoder)?)
         } else {
-            FunctionEncoder::of(&self.encoder, self.threads > 0)?
+            FunctionEncoder::of(&self.encoder, self.threads > 0, &model)?
         };
         // No time at all is no error here.
         let timeout =
             if self.batch_timeout == 0.0 { Duration::ZERO } else { seconds(self.batch_timeout).map_err(Failure)? };
         let batching = Batching { max_tokens: self.max_batch_tokens, max_rows: self.max_batch_size, timeout };
-        let (model, threads, cache_bytes, cores) = (self.model, self.threads, self.cache_bytes, self.cores);
+        let (threads, cache_bytes, cores) = (self.threads, self.cache_bytes, self.cores);
         leave_python(py, None, |_| {
             let cores = cores.as_deref().map_or_else(|| Ok(Cores::default()), Cores::new)?;
-            let engine = Engine::new(&Model::read(&model)?, encoder, Some(threads), cache_bytes)?;
+            let engine = Engine::new(&model, encoder, Some(threads), cache_bytes)?;
             let engine = engine.with_batching(batching)?.on_cores(&cores);
             Ok(if threads == 0 { engine.driven_by_callers() } else { engine })
         })
