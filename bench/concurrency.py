@@ -19,7 +19,6 @@ the time is the engine's own.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import resource
 import sys
@@ -42,6 +41,7 @@ from bench import record, small_model
 from bench.cores import CoreUse, Meter, quietness
 from bench.effort import ALL_WINDOWS
 from bench.goals import Goal
+from bench.options import claim_parser
 from bench.record import spread
 from bench.texts import QUERY, different_pages
 from pullquote.models import model_directory
@@ -186,7 +186,7 @@ class Measured:
 
 def main() -> None:
     """Measure, print the table and keep the record."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser = claim_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=2, help="with the embedded model (default: %(default)s)")
     parser.add_argument("--small-rounds", type=int, default=5, help="with the small model (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="few clients and requests, and nothing is kept")

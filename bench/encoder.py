@@ -9,7 +9,6 @@ pullquote's in float32.
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import sys
 import tempfile
@@ -26,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench import encoders, record
 from bench.cores import CoreUse, Meter, quietness
 from bench.encoders import Rows, Vectors
+from bench.options import add_model, add_no_record, claim_parser
 from bench.record import spread
 from pullquote.models import model_directory
 
@@ -61,11 +61,11 @@ class Measured:
 
 def main() -> None:
     """Measure, compare, print the table and keep the record."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--model", type=Path, help="a model's directory (default: the embedded one)")
+    parser = claim_parser(__doc__)
+    add_model(parser)
     parser.add_argument("--tokens", type=int, default=40_960, help="in all rows of a length (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--no-record", action="store_true", help="print only")
+    add_no_record(parser)
     arguments = parser.parse_args()
     model = model_directory(arguments.model)
     circumstances = record.circumstances() | {"rounds": arguments.rounds, "model": model.parent.name}
@@ -131,16 +131,9 @@ def measure(model: Path, exported: encoders.Exported, rows: Rows, rounds: int) -
 
 def markdown(around: dict[str, object], results: list[Measured]) -> str:
     """Write the record that people read."""
-    versions = around["versions"]
-    assert isinstance(versions, dict)
     every = encoders.sides()
     lines = [
-        f"# {CLAIM}",
-        "",
-        f"{around['date']}, commit {around['commit']}",
-        "",
-        f"- machine: {around['cpu']}, {around['cores']} cores, {around['system']}",
-        f"- versions: {', '.join(f'{name} {number}' for name, number in versions.items())}",
+        *record.long_heading(CLAIM, around),
         f"- {around['rounds']} rounds, the sides taking turns; speeds and ratios are medians",
         "- each turn begins with a tenth of the rows, untimed",
         "- cosines are with pullquote's vectors in float32: the least and the mean of all rows",

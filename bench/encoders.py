@@ -76,7 +76,7 @@ class Pooled(torch.nn.Module):
 
 def export(model: Path, directory: Path) -> Exported:
     """Write the model as ONNX, and a copy that ONNX Runtime quantizes dynamically."""
-    from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415 (a package for this measurement)
+    from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415 - no side's process loads it
 
     exported = Exported(directory / "float32.onnx", directory / "int8.onnx")
     export_float32(model, exported.float32)
@@ -89,7 +89,7 @@ def export_float32(model: Path, path: Path) -> None:
 
     The graph is the plain one: with attention fused by ``onnxruntime.transformers`` both rivals are slower here.
     """
-    disable_progress_bar()  # type: ignore[no-untyped-call]
+    disable_progress_bar()
     ids = torch.full((2, 16), 1000)
     axes = {name: {0: "rows", 1: "length"} for name in ("ids", "mask")} | {"vectors": {0: "rows"}}
     with warnings.catch_warnings():
@@ -116,7 +116,7 @@ def _pullquote(dtype: str) -> Side:
 
 def _onnxruntime(dtype: str) -> Side:
     def load(_: Path, exported: Exported) -> Callable[[Rows], Vectors]:
-        import onnxruntime  # noqa: PLC0415
+        import onnxruntime  # noqa: PLC0415 - only its side's process loads it
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
@@ -129,7 +129,7 @@ def _onnxruntime(dtype: str) -> Side:
 
 def _openvino(dtype: str) -> Side:
     def load(_: Path, exported: Exported) -> Callable[[Rows], Vectors]:
-        import openvino  # noqa: PLC0415
+        import openvino  # noqa: PLC0415 - as above
 
         hint = {"float32": "f32", "bfloat16": "bf16"}[dtype]
         options = {
@@ -157,7 +157,7 @@ def _shared_out(encode: Callable[[NDArray[np.int64]], Vectors]) -> Callable[[Row
 
 def _sentence_transformers() -> Side:
     def load(model: Path, _: Exported) -> Callable[[Rows], Vectors]:
-        disable_progress_bar()  # type: ignore[no-untyped-call]
+        disable_progress_bar()
         network = SentenceTransformer(str(model), device="cpu").eval()
         return lambda rows: np.asarray(
             network.encode(rows.texts, batch_size=32, normalize_embeddings=True, show_progress_bar=False)

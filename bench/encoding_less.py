@@ -30,12 +30,15 @@ import pullquote
 from bench import record
 from bench.cores import CoreUse, Meter, quietness
 from bench.goals import Goal
-from bench.texts import page_files
+from bench.options import add_no_record
+from bench.texts import entries, page_files
+from pullquote.highlighter import Effort
 
 CLAIM = "encoding_less"
 SIZES = {30_000: 4.0, 120_000: 10.0, 700_000: 30.0}
 """Characters of a page, and how many times sooner the answer should be there."""
-WAYS = ("fast", "auto")
+WAYS: tuple[Effort, ...] = ("fast", "auto")
+ALL_WAYS: tuple[Effort, ...] = ("full", *WAYS)
 QUESTIONS = 8
 PAGES = record.REPOSITORY / "demo" / "pages"
 TESTS = record.REPOSITORY / "tests"
@@ -69,7 +72,7 @@ def questions_of(text: str) -> list[str]:
     return [found[number * len(found) // QUESTIONS] for number in range(min(QUESTIONS, len(found)))]
 
 
-def timed(highlighter: pullquote.Highlighter, query: str, page: str, effort: Any) -> tuple[float, int, int]:
+def timed(highlighter: pullquote.Highlighter, query: str, page: str, effort: Effort) -> tuple[float, int, int]:
     """Seconds, windows that were compared, and how many there are."""
     highlighter.clear_cache()
     began = time.perf_counter()
@@ -98,10 +101,9 @@ def measure_sizes(highlighter: pullquote.Highlighter, sizes: list[int], rounds: 
 
 def hard_questions() -> list[tuple[str, str, str, list[tuple[int, int]]]]:
     """Kind, page, question and answers, where these are known."""
-    lines = (TESTS / "data" / "hard_questions.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [
         (row["kind"], row["page"], row["q"], [(a["start"], a["start"] + len(a["text"])) for a in row["answers"]])
-        for row in map(json.loads, lines)
+        for row in entries(TESTS / "data" / "hard_questions.jsonl")
     ]
     return rows + [(f"asked in {language}", page, query, []) for language, page, query in CROSS]
 
@@ -114,9 +116,9 @@ def measure_hard(highlighter: pullquote.Highlighter) -> dict[str, dict[str, floa
         row = kinds.setdefault(kind, {"questions": 0, "answers": 0})
         row["questions"] += 1
         row["answers"] += bool(answers)
-        first: dict[str, tuple[int, int]] = {}
-        for way in ("full", *WAYS):
-            found = highlighter.highlights(query, [page], effort=way)  # type: ignore[arg-type]
+        first: dict[Effort, tuple[int, int]] = {}
+        for way in ALL_WAYS:
+            found = highlighter.highlights(query, [page], effort=way)
             share = found.work.compared / found.work.pieces
             hit = any(h.start <= start and end <= h.end for h in found[0] for start, end in answers)
             first[way] = (found[0][0].start, found[0][0].end)
@@ -160,7 +162,7 @@ def table(
     ]
     for kind, of_kind in hard.items():
         count = of_kind["questions"]
-        for way in ("full", *WAYS):
+        for way in ALL_WAYS:
             hits = f"{of_kind[f'{way} hits']:.0f} of {count:.0f}" if of_kind["answers"] else "not known"
             shares = " | ".join(f"{of_kind[f'{way} {figure}'] / count:.0%}" for figure in ("compared", "whole", "same"))
             lines.append(f"| {kind} | {count:.0f} | {way} | {shares} | {hits} |")
@@ -172,6 +174,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sizes", nargs="+", type=int, choices=list(SIZES), default=list(SIZES))
+    add_no_record(parser)
     arguments = parser.parse_args()
     with pullquote.Highlighter() as highlighter:
         meter = Meter()
@@ -180,7 +183,9 @@ def main() -> None:
         hard = measure_hard(highlighter)
         around = record.circumstances() | {"rounds": arguments.rounds, "dtype": highlighter.dtype}
     text = table(around, sizes, hard, use)
-    record.publish(CLAIM, around | {"others": use.others, "sizes": sizes, "hard": hard}, text)
+    record.publish(
+        CLAIM, around | {"others": use.others, "sizes": sizes, "hard": hard}, text, keeps=not arguments.no_record
+    )
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import record
 from bench.cores import CoreUse, Meter, quietness
+from bench.options import add_model, add_no_record, add_pages, claim_parser
 from bench.pipeline import Pipeline
 from bench.record import spread
 from bench.scores import Chosen
@@ -97,22 +98,17 @@ def main() -> None:
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument(
-        "--pages",
-        type=Path,
-        nargs="+",
-        default=[record.REPOSITORY / "demo" / "pages"],
-        help='directories of .txt and .md files, cut at blank lines, or .jsonl[.gz] files of {"text": …}, taken whole',
-    )
+    parser = claim_parser(__doc__)
+    meaning = 'directories of .txt and .md files, cut at blank lines, or .jsonl[.gz] files of {"text": …}, taken whole'
+    add_pages(parser, [record.REPOSITORY / "demo" / "pages"], meaning)
     parser.add_argument("--limit", type=int, help="only so many pages, spread evenly over all")
     parser.add_argument("--query", default=QUERY)
-    parser.add_argument("--model", type=Path, help="a model's directory (default: the embedded one)")
+    add_model(parser)
     parser.add_argument("--dtypes", nargs="+", choices=list(TOLERANCE), default=["float32"])
     parser.add_argument("--device", default="cpu", help="cpu, or cuda:0")
     parser.add_argument("--batch-size", type=int, default=32, help="windows in a batch of the rivals (default: 32)")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--no-record", action="store_true", help="print only")
+    add_no_record(parser)
     return parser.parse_args()
 
 
@@ -204,16 +200,9 @@ def raw_numbers(result: Measured, workload: Workload) -> dict[str, object]:
 
 def markdown(around: dict[str, object], workload: Workload, results: list[Measured]) -> str:
     """Write the record that people read."""
-    versions = around["versions"]
-    assert isinstance(versions, dict)
     counts = workload.counts()
     lines = [
-        f"# {CLAIM}",
-        "",
-        f"{around['date']}, commit {around['commit']}",
-        "",
-        f"- machine: {around['cpu']}, {around['cores']} cores, {around['system']}; device {around['device']}",
-        f"- versions: {', '.join(f'{name} {number}' for name, number in versions.items())}",
+        *record.long_heading(CLAIM, around),
         f"- workload: {counts['pages']} pages, {counts['characters']:,} characters, {counts['pieces']:,} windows of "
         f"{counts['highlight_length']} sentences, {counts['tokens']:,} tokens (special ones included, padding not); "
         f"{counts['truncated_pieces']} windows cut at {counts['max_tokens']} tokens; query {counts['query']!r}",

@@ -6,18 +6,15 @@ long ones make several. No page stands twice. A page is asked the middle one of 
 
 from __future__ import annotations
 
-import gzip
-import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from pydoc_data.topics import topics
+from typing import Any
 
 from bench.record import REPOSITORY
-from bench.texts import QUERY, page_files
+from bench.texts import BLANK_LINE, QUERY, entries, page_files
 
 _PAGE_BYTES = 23_000  # in UTF-8; a page ends at the first blank line behind them
-_BLANK_LINES = re.compile(r"\n\s*\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +58,12 @@ def _at_hand() -> list[tuple[str, list[_Article]]]:
 def _sources(path: Path) -> list[tuple[str, list[_Article]]]:
     if path.is_dir():
         return [(file.name, [_Article(file.read_text(encoding="utf-8"), [])]) for file in page_files(path)]
-    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    return [(path.name, [_article(json.loads(line)) for line in content.decode().splitlines()])]
+    return [(path.name, [_article(entry) for entry in entries(path)])]
 
 
-def _article(entry: dict[str, object]) -> _Article:
-    text, questions = entry["text"], entry.get("questions", [])
-    assert isinstance(text, str)
-    assert isinstance(questions, list)
-    return _Article(text, sorted((one["answers"][0]["start"], one["q"]) for one in questions if one["answers"]))
+def _article(entry: dict[str, Any]) -> _Article:
+    questions = [one for one in entry.get("questions", []) if one["answers"]]
+    return _Article(entry["text"], sorted((one["answers"][0]["start"], one["q"]) for one in questions))
 
 
 def _cut(name: str, articles: list[_Article]) -> list[LargePage]:
@@ -86,7 +80,7 @@ def _cut(name: str, articles: list[_Article]) -> list[LargePage]:
         parts, questions, size = [], [], 0
 
     for article in articles:
-        starts = [0, *(blank.end() for blank in _BLANK_LINES.finditer(article.text))]
+        starts = [0, *(blank.end() for blank in BLANK_LINE.finditer(article.text))]
         for start, end in zip(starts, [*starts[1:], len(article.text)], strict=True):
             parts.append(article.text[start:end].rstrip())
             questions += [question for place, question in article.questions if start <= place < end]

@@ -10,7 +10,6 @@ after every hundred requests, when none is in flight.
 
 from __future__ import annotations
 
-import argparse
 import html
 import importlib.util
 import os
@@ -31,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import record
 from bench.cores import Meter
+from bench.options import add_no_record, claim_parser
 from pullquote import Highlighter
 from pullquote.errors import DeadlineExceededError, PullquoteError
 
@@ -54,10 +54,10 @@ class CancelledError(Exception):
 
 def main() -> None:
     """Run all requests, compare, print the table and keep the record."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser = claim_parser(__doc__)
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--dtype", default="auto")
-    parser.add_argument("--no-record", action="store_true", help="print only")
+    add_no_record(parser)
     arguments = parser.parse_args()
     circumstances = record.circumstances() | {name: os.environ[name] for name in ALLOCATOR if name in os.environ}
     with tempfile.TemporaryDirectory() as directory:
@@ -91,8 +91,8 @@ def measure(highlighter: Highlighter, requests: int) -> dict[str, Any]:
         resident.append(memory["Rss"])
         anonymous.append(memory["Anonymous"])
         if (block + 1) % 10 == 0:
-            print(f"{(block + 1) * BLOCK}: {memory['Rss'] / 1e6:.1f} MB, of it {memory['Anonymous'] / 1e6:.1f} not of files, "
-                  f"{time.perf_counter() - began:.0f} s", file=sys.stderr)  # fmt: skip
+            used = f"{memory['Rss'] / 1e6:.1f} MB, of it {memory['Anonymous'] / 1e6:.1f} not of files"
+            print(f"{(block + 1) * BLOCK}: {used}, {time.perf_counter() - began:.0f} s", file=sys.stderr)
     seconds, use = time.perf_counter() - began, meter.stop()
     return {
         "requests": len(resident) * BLOCK,
@@ -203,12 +203,7 @@ def ratio(values: list[int]) -> float:
 def markdown(raw: dict[str, Any]) -> str:
     """Write the record that people read."""
     lines = [
-        f"# {CLAIM}",
-        "",
-        f"{raw['date']}, commit {raw['commit']}",
-        "",
-        f"- machine: {raw['cpu']}, {raw['cores']} cores, {raw['system']}",
-        f"- versions: {', '.join(f'{name} {number}' for name, number in raw['versions'].items())}",
+        *record.long_heading(CLAIM, raw),
         f"- allocator: {', '.join(f'{name}={raw[name]}' for name in ALLOCATOR if name in raw) or 'as installed'}",
         f"- {raw['requests']:,} requests in {raw['seconds']:.0f} s, dtype {raw['dtype']}, "
         f"by {min(THREADS)} to {max(THREADS)} threads: "

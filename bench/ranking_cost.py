@@ -24,6 +24,7 @@ import pullquote
 from bench import record
 from bench.cores import CoreUse, Meter, quietness
 from bench.effort import ALL_WINDOWS
+from bench.options import add_no_record
 from bench.record import spread
 from bench.texts import QUERY
 from bench.workload import load_workload
@@ -41,7 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pages", nargs="+", type=Path, default=[record.REPOSITORY / "demo" / "pages"])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--no-record", action="store_true", help="print only")
+    add_no_record(parser)
     arguments = parser.parse_args()
     with pullquote.Highlighter(cache_bytes=0) as highlighter:
         work = load_workload(arguments.pages, QUERY, highlighter.model, None)

@@ -57,6 +57,22 @@ def heading(claim: str, around: dict[str, object]) -> list[str]:
     return [f"# {claim}", "", f"{around['date']}, commit {around['commit']}, {', '.join(where)}", ""]
 
 
+def long_heading(claim: str, around: dict[str, object]) -> list[str]:
+    """Write the first lines of a record that depends on other software too: the same, the system, and all versions."""
+    versions = around["versions"]
+    assert isinstance(versions, dict)
+    where = f"{around['cpu']}, {around['cores']} cores, {around['system']}"
+    device = f"; device {around['device']}" if "device" in around else ""
+    return [
+        f"# {claim}",
+        "",
+        f"{around['date']}, commit {around['commit']}",
+        "",
+        f"- machine: {where}{device}",
+        f"- versions: {', '.join(f'{name} {number}' for name, number in versions.items())}",
+    ]
+
+
 def spread(values: list[float], form: str = ".2f") -> str:
     """Write a median with the least and the most."""
     return f"{median(values):{form}} ({min(values):{form}} to {max(values):{form}})"

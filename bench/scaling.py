@@ -14,7 +14,6 @@ every call costs does not matter any more. Steps and lengths of windows are comp
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 import tempfile
@@ -31,6 +30,7 @@ from bench import plot, record, small_model
 from bench.cores import CoreUse, Meter, quietness
 from bench.goals import Goal
 from bench.one_call import Outcome, Task, measure
+from bench.options import claim_parser
 from pullquote.models import model_directory
 
 CLAIM = "scaling"
@@ -113,7 +113,7 @@ class Series:
 
 def main() -> None:
     """Measure, fit, print the table, and keep the record with its plot."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser = claim_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=2, help="(default: %(default)s)")
     parser.add_argument(
         "--largest", type=int, default=1_000_000, help="characters for the embedded model (default: %(default)s)"

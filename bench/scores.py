@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.workload import TOP_K
+from bench.workload import TOP_K, Page
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +41,17 @@ def choose(spans: NDArray[np.int64], vectors: NDArray[np.float32], query: NDArra
         if all(end <= spans[other, 0] or spans[other, 1] <= start for other in taken):
             taken.append(window)
     return Chosen(spans[taken], scores[taken], scores)
+
+
+def choose_on_each(pages: list[Page], vectors: NDArray[np.float32], queries: NDArray[np.float32]) -> list[Chosen]:
+    """Choose on every page by its own query, or by the one there is.
+
+    `vectors` is ``[n, dimension]``, of all pages' windows in order, and `queries` ``[pages or 1, dimension]``.
+    """
+    chosen = []
+    first = 0
+    for number, page in enumerate(pages):
+        end = first + len(page.spans)
+        chosen.append(choose(page.spans, vectors[first:end], queries[number % len(queries)]))
+        first = end
+    return chosen

@@ -76,7 +76,7 @@ class Server:
                 self.log.seek(0)
                 message = f"{command} did not start: {self.log.read().decode(errors='replace')}"
                 raise RuntimeError(message)
-            time.sleep(0.1)
+            time.sleep(0.1)  # FastAPI's server tells nobody when it is ready, so both are asked until they answer
 
     def _answers(self) -> bool:
         try:

@@ -18,7 +18,7 @@ Encode = Callable[[list[str]], NDArray[np.float32]]
 
 def one_millisecond(texts: list[str]) -> NDArray[np.float32]:
     """Cost a millisecond a batch and nothing a text, as a card does that is never full; no core is used meanwhile."""
-    time.sleep(0.001)
+    time.sleep(0.001)  # not a wait for anything: it is the work
     return np.zeros((len(texts), 8), np.float32)
 
 
@@ -43,7 +43,7 @@ def _minilm() -> Encode:
 @cache
 def _encoder_125m() -> Encode:
     import torch  # noqa: PLC0415 - as above
-    from transformers import AutoTokenizer, RobertaConfig, RobertaModel  # noqa: PLC0415
+    from transformers import AutoTokenizer, RobertaConfig, RobertaModel  # noqa: PLC0415 - as above
 
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     torch.manual_seed(0)

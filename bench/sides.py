@@ -22,7 +22,7 @@ from transformers.utils.logging import disable_progress_bar
 
 import pullquote
 from bench.effort import ALL_WINDOWS
-from bench.scores import Chosen, choose
+from bench.scores import Chosen, choose_on_each
 from bench.workload import HIGHLIGHT_LENGTH, STEP_SIZE, TOP_K, Page
 from pullquote import Highlight
 
@@ -124,12 +124,7 @@ class SentenceTransformers:
         windows = [window for page in pages for window in page.windows()]
         query_vectors = self._encode([query] if isinstance(query, str) else query)
         vectors = self._encode(windows)
-        chosen = []
-        first = 0
-        for number, page in enumerate(pages):
-            end = first + len(page.spans)
-            chosen.append(choose(page.spans, vectors[first:end], query_vectors[number % len(query_vectors)]))
-            first = end
+        chosen = choose_on_each(pages, vectors, query_vectors)
         return Run(time.perf_counter() - start, chosen, {})
 
     def close(self) -> None:
@@ -144,7 +139,7 @@ class SentenceTransformers:
 
 def load_sentence_transformer(setting: Setting) -> SentenceTransformer:
     """Load the model as sentence-transformers does, on the setting's device and in its dtype."""
-    disable_progress_bar()  # type: ignore[no-untyped-call]
+    disable_progress_bar()
     model = SentenceTransformer(str(setting.model), device=setting.device)
     return model.to(getattr(torch, setting.dtype)).eval()
 

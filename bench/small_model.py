@@ -34,7 +34,7 @@ def write_small_model(directory: Path) -> Path:
     pooling = directory / "1_Pooling" / "config.json"
     pooling.write_text(json.dumps(json.loads(pooling.read_text()) | {"word_embedding_dimension": _DIMENSION}))
     sizes = json.loads((embedded / "config.json").read_text())
-    disable_progress_bar()  # type: ignore[no-untyped-call]
+    disable_progress_bar()
     torch.manual_seed(1)
     network = BertModel(
         BertConfig(

@@ -9,7 +9,6 @@ too, and nothing that was read is of use to the other.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from bench import record
 from bench.cores import CoreUse, Meter, quietness
 from bench.effort import ALL_WINDOWS
 from bench.goals import Goal
+from bench.options import claim_parser
 from bench.record import spread
 from bench.texts import QUERY, different_pages
 
@@ -86,7 +86,7 @@ class Measured:
 
 def main() -> None:
     """Measure, print the table and keep the record."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser = claim_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--quick", action="store_true", help="two rounds, and nothing is kept")
     arguments = parser.parse_args()

@@ -1,13 +1,21 @@
-"""English prose of any length in which no sentence stands twice: equal pieces would be encoded once."""
+"""Texts to measure with: files of pages, and English prose of any length.
+
+No sentence of the prose stands twice: equal pieces would be encoded once.
+"""
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 from bench.record import REPOSITORY
 
 QUERY = "Who led the work, and what did it cost?"
+
+BLANK_LINE = re.compile(r"\n\s*\n")
 
 _PAGES = ("apollo_program.en.txt", "martin_luther.en.txt", "state_of_the_union.en.txt")
 _SENTENCE_END = re.compile(r"(?<=\w)([.!?])(?=\s)")
@@ -16,6 +24,12 @@ _SENTENCE_END = re.compile(r"(?<=\w)([.!?])(?=\s)")
 def page_files(directory: Path) -> list[Path]:
     """List a directory's pages by name: its ``.txt`` and ``.md`` files, its README aside."""
     return sorted(file for file in directory.iterdir() if file.suffix in {".txt", ".md"} and file.name != "README.md")
+
+
+def entries(file: Path) -> list[dict[str, Any]]:
+    """Read a ``.jsonl`` or ``.jsonl.gz`` file: an object from each line."""
+    with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
 
 
 def prose(characters: int) -> str:

@@ -12,7 +12,6 @@ compute; and what the pages' thread used while it waited behind the job.
 
 from __future__ import annotations
 
-import argparse
 import math
 import resource
 import sys
@@ -34,6 +33,7 @@ from bench import record, small_model
 from bench.cores import CoreUse, Meter, quietness
 from bench.effort import ALL_WINDOWS
 from bench.goals import Goal
+from bench.options import claim_parser
 from bench.record import spread
 from bench.texts import QUERY, different_pages, prose
 from pullquote.models import model_directory
@@ -49,17 +49,8 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One call: its seconds, and what the thread that made it used in them."""
-
-    seconds: float
-    cpu_seconds: float
-    switches: int
-
-
-@dataclass(frozen=True, slots=True)
-class Idle:
-    """What the whole process used while nobody asked."""
+class Used:
+    """What a thread or the whole process used of the cores in so many seconds, and how often it was switched."""
 
     seconds: float
     cpu_seconds: float
@@ -70,16 +61,17 @@ class Idle:
 class Measured:
     """Everything measured with one model; `behind` are the pages that came while the job ran, and were answered before it.
 
-    `waiting` is a call that does hardly more than wait; only the embedded model is slow enough for one.
+    `waiting` is a call that does hardly more than wait; only the embedded model is slow enough for one. Of a call stands here
+    what the thread that made it used, and as `idle` what the whole process did while nobody asked.
     """
 
     model: str
     dtype: str
     job_seconds: float
-    alone: list[Asked]
-    behind: list[Asked]
-    waiting: Asked | None
-    idle: Idle
+    alone: list[Used]
+    behind: list[Used]
+    waiting: Used | None
+    idle: Used
     core_use: list[CoreUse]
 
     def goals(self) -> list[Goal]:
@@ -100,7 +92,7 @@ class Measured:
 
 def main() -> None:
     """Measure, print the table and keep the record."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser = claim_parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="a job and a wait of a fiftieth, and nothing is kept")
     arguments = parser.parse_args()
     part = 50 if arguments.quick else 1
@@ -123,8 +115,8 @@ def measure(name: str, model: Path, part: int) -> Measured:
     core_use: list[CoreUse] = []
     with pullquote.Highlighter(model, cache_bytes=0) as highlighter:
 
-        def ask(text: str) -> Asked:
-            return asked(lambda: highlighter.highlights(QUERY, [text], **ALL_WINDOWS))
+        def ask(text: str) -> Used:
+            return used_by_thread(lambda: highlighter.highlights(QUERY, [text], **ALL_WINDOWS))
 
         def metered(what: str, work: Callable[[], Result]) -> Result:
             meter = Meter()
@@ -140,25 +132,35 @@ def measure(name: str, model: Path, part: int) -> Measured:
         if name == EMBEDDED:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", pullquote.TruncationWarning)  # one of the windows is too long
-                waiting = metered("a thread that waits", lambda: asked(lambda: highlighter.embed(windows)))
-        idle = metered("nobody asks", lambda: nobody_asks(IDLE_SECONDS / part))
+                waiting = metered("a thread that waits", lambda: used_by_thread(lambda: highlighter.embed(windows)))
+        idle = metered("nobody asks", lambda: used_by_process(lambda: time.sleep(IDLE_SECONDS / part)))
         return Measured(name, highlighter.dtype, job_seconds, alone, behind, waiting, idle, core_use)
 
 
-def asked(call: Callable[[], object]) -> Asked:
+def used_by_thread(call: Callable[[], object]) -> Used:
     """Make a call from this thread, and read what the thread used."""
-    before = resource.getrusage(resource.RUSAGE_THREAD)
-    cpu, began = time.thread_time(), time.perf_counter()
+    return used(call, resource.RUSAGE_THREAD, time.thread_time)
+
+
+def used_by_process(call: Callable[[], object]) -> Used:
+    """Make a call from this thread, and read what all threads of this process used."""
+    return used(call, resource.RUSAGE_SELF, time.process_time)
+
+
+def used(call: Callable[[], object], whose: int, cpu_time: Callable[[], float]) -> Used:
+    """Make a call, and read both accounts before and after it."""
+    before = resource.getrusage(whose)
+    cpu, began = cpu_time(), time.perf_counter()
     call()
-    seconds, used = time.perf_counter() - began, time.thread_time() - cpu
-    after = resource.getrusage(resource.RUSAGE_THREAD)
-    return Asked(seconds, used, after.ru_nvcsw - before.ru_nvcsw + after.ru_nivcsw - before.ru_nivcsw)
+    seconds, cpu_seconds = time.perf_counter() - began, cpu_time() - cpu
+    after = resource.getrusage(whose)
+    return Used(seconds, cpu_seconds, after.ru_nvcsw - before.ru_nvcsw + after.ru_nivcsw - before.ru_nivcsw)
 
 
-def pages_behind(job: str, pages: list[str], ask: Callable[[str], Asked]) -> tuple[float, list[Asked]]:
+def pages_behind(job: str, pages: list[str], ask: Callable[[str], Used]) -> tuple[float, list[Used]]:
     """Ask for the job from a thread, and for pages from this one until it ends; returns the job's seconds, and the pages'."""
-    jobs: list[Asked] = []
-    behind: list[Asked] = []
+    jobs: list[Used] = []
+    behind: list[Used] = []
     thread = threading.Thread(target=lambda: jobs.append(ask(job)))
     thread.start()
     while thread.is_alive():
@@ -168,16 +170,6 @@ def pages_behind(job: str, pages: list[str], ask: Callable[[str], Asked]) -> tup
             behind.append(page)
     thread.join()
     return jobs[0].seconds, behind
-
-
-def nobody_asks(seconds: float) -> Idle:
-    """Sleep, and read what all threads of this process used."""
-    before = resource.getrusage(resource.RUSAGE_SELF)
-    cpu, began = time.process_time(), time.perf_counter()
-    time.sleep(seconds)
-    elapsed, used = time.perf_counter() - began, time.process_time() - cpu
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    return Idle(elapsed, used, after.ru_nvcsw - before.ru_nvcsw + after.ru_nivcsw - before.ru_nivcsw)
 
 
 def markdown(around: dict[str, object], results: list[Measured]) -> str:
@@ -198,8 +190,12 @@ def markdown(around: dict[str, object], results: list[Measured]) -> str:
             lines.append(
                 f"- a page behind the job took {spread(behind, '.3f')} s, {len(behind)} of them; {slower:.1f} times as long"
             )
-            used, used_alone = ([1000 * each.cpu_seconds for each in pages] for pages in (result.behind, result.alone))
-            lines.append(f"- its thread used {spread(used, '.1f')} ms of a core, and alone {spread(used_alone, '.1f')}")
+            milliseconds, alone_too = (
+                [1000 * each.cpu_seconds for each in pages] for pages in (result.behind, result.alone)
+            )
+            lines.append(
+                f"- its thread used {spread(milliseconds, '.1f')} ms of a core, and alone {spread(alone_too, '.1f')}"
+            )
         if waiting:
             lines.append(
                 f"- a thread that waited {waiting.seconds:.2f} s for vectors used {1000 * waiting.cpu_seconds:.1f} ms of a core "

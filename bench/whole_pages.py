@@ -28,6 +28,7 @@ from bench import record
 from bench.cores import CoreUse, Meter, quietness
 from bench.goals import Goal
 from bench.large_pages import large_pages
+from bench.options import add_model, add_no_record, add_pages, claim_parser
 from bench.pipeline import Pipeline
 from bench.record import spread
 from bench.sides import InProcess, Run, Setting, Side
@@ -144,22 +145,17 @@ def main() -> None:
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument(
-        "--pages",
-        type=Path,
-        nargs="+",
-        default=[],
-        help="directories of .txt and .md files, or .jsonl[.gz] files (default: the demo's pages and Python's manual)",
-    )
+    parser = claim_parser(__doc__)
+    meaning = "directories of .txt and .md files, or .jsonl[.gz] files (default: the demo's pages and Python's manual)"
+    add_pages(parser, [], meaning)
     parser.add_argument("--limit", type=int, default=200, help="at most so many pages (default: %(default)s)")
     parser.add_argument("--query", help="ask this of every page (default: of each one of its own questions)")
-    parser.add_argument("--model", type=Path, help="a model's directory (default: the embedded one)")
+    add_model(parser)
     parser.add_argument("--block", type=int, default=6, help="pages in a round (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="0 for only all pages at once")
     parser.add_argument("--first-block", type=int, default=0, help="go on with the blocks of another run")
     parser.add_argument("--only-rounds", action="store_true", help="leave out the calls for all pages at once")
-    parser.add_argument("--no-record", action="store_true", help="print only")
+    add_no_record(parser)
     return parser.parse_args()
 
 

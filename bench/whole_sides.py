@@ -20,7 +20,7 @@ import pullquote
 from bench.cores import cores
 from bench.effort import ALL_WINDOWS
 from bench.encoders import export_float32
-from bench.scores import choose
+from bench.scores import choose_on_each
 from bench.sides import Run, Setting, as_chosen
 from bench.workload import Page, read_max_tokens
 
@@ -60,7 +60,7 @@ class OpenVINO:
     """
 
     def __init__(self, setting: Setting) -> None:
-        import openvino  # noqa: PLC0415 (a package for this measurement)
+        import openvino  # noqa: PLC0415 - only this side's process loads it
 
         self._batch_size = setting.batch_size
         self._tokenizer = Tokenizer.from_file(str(setting.model / "tokenizer.json"))
@@ -85,12 +85,7 @@ class OpenVINO:
         start = time.perf_counter()
         queries = [query] if isinstance(query, str) else query
         vectors = self._encode([*queries, *(window for page in pages for window in page.windows())])
-        chosen = []
-        first = len(queries)
-        for number, page in enumerate(pages):
-            end = first + len(page.spans)
-            chosen.append(choose(page.spans, vectors[first:end], vectors[number % len(queries)]))
-            first = end
+        chosen = choose_on_each(pages, vectors[len(queries) :], vectors[: len(queries)])
         return Run(time.perf_counter() - start, chosen, {})
 
     def close(self) -> None:
@@ -112,7 +107,7 @@ class OpenVINO:
         return vectors
 
 
-def _keep(request: object, where: tuple[NDArray[np.float32], list[int]]) -> None:
+def _keep(request: Any, where: tuple[NDArray[np.float32], list[int]]) -> None:
     """Copy what a finished request computed to its rows."""
     vectors, batch = where
-    vectors[batch] = request.get_tensor("vectors").data  # type: ignore[attr-defined]
+    vectors[batch] = request.get_tensor("vectors").data

@@ -6,9 +6,7 @@ The windows are cut once, outside the timing, so that all sides embed exactly th
 
 from __future__ import annotations
 
-import gzip
 import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,14 +15,13 @@ from numpy.typing import NDArray
 from transformers import AutoTokenizer
 
 import pullquote
-from bench.texts import page_files
+from bench.texts import BLANK_LINE, entries, page_files
 
 HIGHLIGHT_LENGTH = 3
 STEP_SIZE = 1
 TOP_K = 3
 
 _PAGE_CHARACTERS = 6_000  # of a page cut from a longer text: an ordinary web page, and 40 of them in `demo/pages`
-_BLANK_LINE = re.compile(r"\n\s*\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +123,8 @@ def window_lengths(pages: list[Page], model: Path) -> list[list[int]]:
 def _texts(path: Path) -> list[str]:
     if path.is_dir():
         return [page for file in page_files(path) for page in _cut_at_blank_lines(file.read_text(encoding="utf-8"))]
-    if path.name.endswith(".jsonl.gz"):
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
-            return [json.loads(line)["text"] for line in lines]
-    if path.suffix == ".jsonl":
-        with path.open(encoding="utf-8") as lines:
-            return [json.loads(line)["text"] for line in lines]
+    if path.name.endswith((".jsonl", ".jsonl.gz")):
+        return [entry["text"] for entry in entries(path)]
     message = f"pages are a directory of .txt and .md files, or a .jsonl or .jsonl.gz file, not {path}"
     raise ValueError(message)
 
@@ -139,7 +132,7 @@ def _texts(path: Path) -> list[str]:
 def _cut_at_blank_lines(text: str) -> list[str]:
     """Pages of at least `_PAGE_CHARACTERS` that end at a blank line; a short rest goes to the last one."""
     starts = [0]
-    for blank in _BLANK_LINE.finditer(text):
+    for blank in BLANK_LINE.finditer(text):
         if blank.end() - starts[-1] >= _PAGE_CHARACTERS and len(text) - blank.end() >= _PAGE_CHARACTERS // 2:
             starts.append(blank.end())
     return [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]

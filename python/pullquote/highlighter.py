@@ -219,12 +219,8 @@ class Highlighter:
           reaches no further than the windows around its best sentence, ``2 * highlight_length - 1``; what stays whole may.
         - `grow`: `False` returns the best windows as they were cut, without ranking sentences; so do words and tokens.
         - `allow_gaps`: allow a step larger than the length, which skips text.
-
-        How it shares the devices with other calls:
-
         - `timeout`: in seconds; after it the work is dropped and `DeadlineExceededError` raised.
-        - `priority`: a lower one goes first, as in vLLM. Of eight batches one is for whoever has waited longest, so that no call
-          waits for ever.
+        - `priority`: lower ones go first, as in vLLM; one batch in eight is for who has waited longest, whatever the priority.
 
         Returns `Highlights`: ``result[i]`` is page `i`'s list of `Highlight`.
 
@@ -271,8 +267,7 @@ class Highlighter:
 
         `role` decides which of the model's prompts goes before the texts. Returns float32 ``[n, dimension]``, pooled and
         normalized as the model's files say; the array owns the memory the devices' results were collected into.
-        Texts longer than the model allows are cut at its limit, with a `TruncationWarning`. `timeout`, `priority` and what is
-        raised are as in `highlights`.
+        Texts longer than the model allows are cut at its limit, with a `TruncationWarning`. All else is as in `highlights`.
         """
         given = checked_texts(texts, role)
         vectors, truncated, _ = self._native.embed(given, role == "query", timeout, priority)

@@ -93,6 +93,12 @@ SETTINGS = {
             "log-level", "info", "of the lines on standard error", ("off", "error", "warn", "info", "debug", "trace")
         ),
         Setting("log-format", "text", "of the same", ("text", "json")),
+        Setting(
+            "otlp-endpoint",
+            None,
+            "an OpenTelemetry collector that gets a span of every request, like http://localhost:4318 (OTLP over HTTP)",
+            metavar="URL",
+        ),
     ],
 }
 

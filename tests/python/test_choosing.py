@@ -1,5 +1,7 @@
 """What comes back: within its bounds, whole, without repeats, with what was asked for beside it."""
 
+from typing import Any
+
 import pytest
 
 import pullquote
@@ -25,7 +27,8 @@ def test_a_shared_budget_is_kept_and_goes_where_the_relevance_is(highlighter: Hi
 @pytest.mark.parametrize("option", ["max_tokens", "max_total_tokens"])
 def test_tokens_are_those_of_the_model(highlighter: Highlighter, pages: dict[str, str], option: str) -> None:
     for most in (20, 100):
-        found = highlighter.highlights("Who was it?", [pages["apollo_program.en.txt"]], **{option: most})[0]  # type: ignore[arg-type]
+        options: dict[str, Any] = {option: most}
+        found = highlighter.highlights("Who was it?", [pages["apollo_program.en.txt"]], **options)[0]
         used = sum(len(highlighter.parse_pieces(highlight.text, 1, 1, unit="token")) for highlight in found)
         assert most / 2 < used <= most
 
@@ -34,8 +37,8 @@ def test_what_repeats_is_left_out(highlighter: Highlighter) -> None:
     page = f"{ABOUT_BREAD}\n\n{ABOUT_MOON}\n\n{ABOUT_BREAD.upper()}"
     query = "How is bread baked?"
 
-    def texts(**options: object) -> list[str]:
-        result = highlighter.highlights(query, [page, ABOUT_BREAD], top_k=9, highlight_length=1, **options)  # type: ignore[arg-type]
+    def texts(**options: Any) -> list[str]:
+        result = highlighter.highlights(query, [page, ABOUT_BREAD], top_k=9, highlight_length=1, **options)
         return [highlight.text for found in result for highlight in found]
 
     kept, dropped, over_pages = texts(repeats="keep"), texts(), texts(repeats="answer")
@@ -125,13 +128,13 @@ def test_titles_tell_pages_apart(highlighter: Highlighter) -> None:
     ],
 )
 def test_what_cannot_be_is_an_error_that_says_what_would_work(
-    highlighter: Highlighter, options: dict[str, object], message: str
+    highlighter: Highlighter, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(errors.InvalidArgumentError) as raised:
-        highlighter.highlights("bread", [ABOUT_BREAD], **options)  # type: ignore[arg-type]
+        highlighter.highlights("bread", [ABOUT_BREAD], **options)
     assert str(raised.value) == message
     with pytest.raises(errors.InvalidTypeError, match=r"titles\[0\] must be a string, not int"):
-        highlighter.highlights("bread", [ABOUT_BREAD], titles=[3])  # type: ignore[list-item]
+        highlighter.highlights("bread", [ABOUT_BREAD], titles=[3])  # type: ignore[list-item]  # wrong on purpose
 
 
 def test_a_second_query_costs_only_itself(pages: dict[str, str]) -> None:

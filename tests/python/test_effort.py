@@ -86,4 +86,4 @@ def test_misspelled_questions_make_it_look_at_much_more(cached: Highlighter, who
 
 def test_an_effort_that_is_none_is_an_error_that_names_those_there_are(cached: Highlighter) -> None:
     with pytest.raises(InvalidArgumentError, match=r'effort must be "full", "fast" or "auto", not "max"'):
-        cached.highlights("q", ["A page."], effort="max")  # type: ignore[arg-type]
+        cached.highlights("q", ["A page."], effort="max")  # type: ignore[arg-type]  # wrong on purpose

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -214,9 +214,10 @@ def prompted(tmp_path: Path) -> Iterator[tuple[Highlighter, Any, Path]]:
 
 def test_prompts_go_before_queries_and_passages(prompted: tuple[Highlighter, Any, Path]) -> None:
     ours, network, folder = prompted
-    for role, prompt in (("query", "the moon: "), ("passage", "bread: ")):
+    prompts: dict[Literal["query", "passage"], str] = {"query": "the moon: ", "passage": "bread: "}
+    for role, prompt in prompts.items():
         expected = [reference_vector(network, folder, prompt + text, "mean_tokens", True) for text in TEXTS]
-        assert np.abs(ours.embed(TEXTS, role=role) - np.stack(expected)).max() < 1e-5  # type: ignore[arg-type]
+        assert np.abs(ours.embed(TEXTS, role=role) - np.stack(expected)).max() < 1e-5
     page = "the cat is in the sea. snow is white."
     found = ours.highlights("cat", [page], highlight_length=1, top_k=2, lexical=0.0)[0]
     query = reference_vector(network, folder, "the moon: cat", "mean_tokens", True)

@@ -108,5 +108,5 @@ def test_a_browser_and_an_annotation_can_find_a_highlight(highlighter: Highlight
 
 def test_an_unknown_format_is_an_error_that_names_those_there_are(highlighter: Highlighter) -> None:
     with pytest.raises(errors.InvalidArgumentError) as raised:
-        highlighter.highlights("bread", ["text"], format="pdf")  # type: ignore[arg-type]
+        highlighter.highlights("bread", ["text"], format="pdf")  # type: ignore[arg-type]  # wrong on purpose
     assert str(raised.value) == 'format must be "text", "markdown", "html" or "auto", not "pdf"'

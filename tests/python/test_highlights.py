@@ -3,6 +3,7 @@
 import itertools
 import random
 import unicodedata
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -54,8 +55,10 @@ def test_highlights_of_a_thousand_random_texts_are_exact_substrings(highlighter:
     step=st.integers(1, 5),
     unit=st.sampled_from(["sentence", "word"]),
 )
-def test_pieces_cover_everything_that_is_not_white_space(text: str, length: int, step: int, unit: str) -> None:
-    spans = pullquote.parse_pieces(text, length, min(step, length), unit)  # type: ignore[arg-type]
+def test_pieces_cover_everything_that_is_not_white_space(
+    text: str, length: int, step: int, unit: Literal["sentence", "word"]
+) -> None:
+    spans = pullquote.parse_pieces(text, length, min(step, length), unit)
     assert spans.dtype == np.int64
     assert spans.shape == (len(spans), 2)
     covered = np.zeros(len(text), dtype=bool)

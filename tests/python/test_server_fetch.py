@@ -130,7 +130,7 @@ def test_nothing_private_is_reached_unless_it_is_allowed(pages_there: Web) -> No
     port = url.split(":")[2]
     before = len(pages_there.asked)
     with serving("--dtype", "float32", "--fetch") as server:
-        for host in ("127.0.0.1", "localhost", "0.0.0.0", "127.1", "[::1]", "[::ffff:127.0.0.1]", "0"):  # noqa: S104
+        for host in ("127.0.0.1", "localhost", "0.0.0.0", "127.1", "[::1]", "[::ffff:127.0.0.1]", "0"):  # noqa: S104 - asked for
             assert tag_of(server, f"http://{host}:{port}") == ("SOURCE_NOT_AVAILABLE", 403), host
     assert len(pages_there.asked) == before
 

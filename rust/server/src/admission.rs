@@ -21,6 +21,7 @@ use tokio::time::timeout_at;
 use crate::app::App;
 use crate::body;
 use crate::failure::{Cause, Failure};
+use crate::trace::Trace;
 use crate::turns::Queue;
 
 /// What bounds the requests of a server.
@@ -75,6 +76,8 @@ pub(crate) struct Admitted {
     pub(crate) headers: HeaderMap,
     body: Bytes,
     pub(crate) wish: Wish,
+    /// Its place in a trace, where it has one.
+    pub(crate) trace: Option<Trace>,
     hang_up: HangUp,
     /// Shared with the work that runs.
     held: Arc<Held>,
@@ -178,6 +181,7 @@ impl Admitted {
             headers: parts.headers,
             body,
             wish,
+            trace: parts.extensions.get().cloned(),
             hang_up: HangUp(Stop::default()),
             held: Arc::new(Held { _slot: slot, _memory: memory }),
             taken: Taken::default(),
@@ -196,6 +200,7 @@ impl Admitted {
             Err(_) => return Err(too_late("the request's timeout passed while it waited for its turn")),
         };
         self.taken.queued += began.elapsed();
+        self.tell("queue", began.elapsed());
         let input = Input {
             headers: self.headers.clone(),
             body: self.body.clone(),
@@ -216,7 +221,15 @@ impl Admitted {
             internal("the work of this request panicked; please report this")
         })?;
         self.taken.ran += ran;
+        self.tell("inference", ran);
         done
+    }
+
+    /// Tells a collector, where there is one, of a part that has just ended.
+    fn tell(&self, part: &'static str, took: Duration) {
+        if let (Some(exporter), Some(trace)) = (&self.app.exporter, &self.trace) {
+            exporter.part(trace, part, took);
+        }
     }
 
     /// The response that a reply is.

@@ -11,6 +11,7 @@ use pullquote_core::error::Result;
 use pullquote_core::model::Model;
 
 use crate::admission::Admission;
+use crate::export::Exporter;
 use crate::fetch::Fetcher;
 use crate::health::Health;
 use crate::hosts::Hosts;
@@ -37,6 +38,8 @@ pub(crate) struct App {
     pub(crate) hosts: Hosts,
     pub(crate) health: Health,
     pub(crate) metrics: Metrics,
+    /// None where nobody collects spans.
+    pub(crate) exporter: Option<Exporter>,
     /// The `OpenAPI` document, and the page of it.
     pub(crate) document: Bytes,
     pub(crate) page: Page,
@@ -74,6 +77,7 @@ impl App {
             upstream: Upstream::new(&settings)?,
             health: Health::default(),
             metrics: Metrics::new(),
+            exporter: Exporter::new(&settings)?,
             started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             settings,
             engine,

@@ -4,7 +4,7 @@ use std::error::Error as _;
 
 use pullquote_core::error::{Error, ErrorKind};
 use reqwest::redirect::Policy;
-use reqwest::{Client, ClientBuilder, Response};
+use reqwest::{Client, ClientBuilder, Response, blocking};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app::App;
@@ -19,14 +19,28 @@ pub(crate) enum Unread {
 
 /// A client without surprises: no proxy of the environment, no redirect that nobody looks at, no connection kept.
 pub(crate) fn builder() -> ClientBuilder {
-    // An error says that there is one already, which is this one.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    choose_cryptography();
     Client::builder()
         .user_agent(concat!("pullquote/", env!("CARGO_PKG_VERSION")))
         .no_proxy()
         .redirect(Policy::none())
         .referer(false)
         .pool_max_idle_per_host(0)
+}
+
+/// The same for a thread that may block. It asks one server only, again and again, so it keeps its connection.
+pub(crate) fn blocking_builder() -> blocking::ClientBuilder {
+    choose_cryptography();
+    blocking::Client::builder()
+        .user_agent(concat!("pullquote/", env!("CARGO_PKG_VERSION")))
+        .no_proxy()
+        .redirect(Policy::none())
+        .referer(false)
+}
+
+fn choose_cryptography() {
+    // An error says that there is one already, which is this one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 /// A client that cannot be: where the system has no certificates to trust, for one.

@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use crate::admission::{Taken, Wish};
 use crate::app::App;
+use crate::export::RequestSpan;
 use crate::failure::{Cause, Failure, Shape};
 use crate::trace::{TRACEPARENT, Trace};
 
@@ -45,6 +46,8 @@ struct Flight<'app> {
     app: &'app App,
     id: RequestId,
     trace: Option<Trace>,
+    /// None where nobody collects it.
+    span: Option<RequestSpan>,
     method: Method,
     route: String,
     began: Instant,
@@ -55,14 +58,20 @@ struct Flight<'app> {
 pub(crate) async fn envelope(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     let id = request_id(request.headers());
-    let trace = Trace::read(request.headers());
+    let caller = Trace::read(request.headers());
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let shape = Shape::of(request.uri().path());
-    let flight = Flight { app: &app, id, trace, method: request.method().clone(), route, began, is_done: false };
+    let method = request.method().clone();
+    let span = app.exporter.as_ref().and_then(|exporter| exporter.request(caller.as_ref(), &method, &route));
+    let trace = span.as_ref().map(RequestSpan::trace).or(caller);
+    let flight = Flight { app: &app, id, trace, span, method, route, began, is_done: false };
     let response = match gate(&app, &request, began) {
         Ok(wish) => {
             request.extensions_mut().insert(wish);
             request.extensions_mut().insert(flight.id.clone());
+            if let Some(trace) = &flight.trace {
+                request.extensions_mut().insert(trace.clone());
+            }
             next.run(request).await
         }
         Err(failure) => failure.into_response(),
@@ -146,7 +155,14 @@ impl Flight<'_> {
         response
     }
 
-    fn record(&self, status: StatusCode, failure: Option<&Failure>, taken: Option<&Taken>, total: Duration) {
+    fn record(&mut self, status: StatusCode, failure: Option<&Failure>, taken: Option<&Taken>, total: Duration) {
+        if let Some(mut span) = self.span.take() {
+            span.end(
+                status,
+                failure.map(|failure| failure.cause.row().name).as_deref(),
+                taken.map(|taken| &taken.work),
+            );
+        }
         let metrics = &self.app.metrics;
         metrics.request(&self.method, &self.route, status, total);
         if let Some(failure) = failure {

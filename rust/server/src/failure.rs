@@ -170,6 +170,7 @@ impl Shape {
             _ if path.ends_with("/rerank") => Self::Rerank,
             _ if path.starts_with("/v1/") => Self::OpenAi,
             "/embed" | "/tokenize" | "/info" => Self::Tei,
+            // Why there are two slashes is said where the routes are, in `routes::exa`.
             "/contents" | "//contents" | "/search" | "//search" => Self::Exa,
             _ => Self::Native,
         }

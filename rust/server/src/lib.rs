@@ -12,6 +12,7 @@ mod client;
 mod connections;
 mod documents;
 mod envelope;
+mod export;
 mod failure;
 mod fetch;
 mod health;
@@ -129,6 +130,9 @@ impl Server {
             tracing::info!(?ended, "stopped");
             Ok(ended)
         });
+        if let Some(exporter) = &app.exporter {
+            exporter.stop();
+        }
         match ended {
             Ok(Ended::Done) => runtime.shutdown_timeout(Duration::from_secs(1)),
             _ => runtime.shutdown_background(),

@@ -188,7 +188,7 @@ fn headers() -> Value {
         "QueueTime": milliseconds("it waited for its turn"),
         "InferenceTime": milliseconds("it was worked on"),
         "Traceparent": {
-            "description": "The caller's trace with this request's span, where the request named a trace.",
+            "description": "The caller's trace with this request's span, where the request named one or spans are collected.",
             "schema": {"type": "string", "pattern": "^00-[0-9a-f]{32}-[0-9a-f]{16}-0[01]$"},
         },
         "RetryAfter": {"description": "Seconds after which to try again.", "schema": {"type": "integer", "minimum": 1}},
@@ -207,6 +207,30 @@ impl Work {
 }
 
 impl Operation {
+    /// One that takes nothing and tells what is known; what else a route does stands before it.
+    const fn new(
+        method: &'static str,
+        path: &'static str,
+        id: &'static str,
+        tag: &'static str,
+        summary: &'static str,
+        answers: Vec<Answer>,
+    ) -> Self {
+        Self {
+            method,
+            path,
+            id,
+            tag,
+            summary,
+            description: String::new(),
+            place: None,
+            body: None,
+            answers,
+            work: Work::Tell,
+            failures: &[],
+        }
+    }
+
     fn json(&self, facts: &Facts) -> Value {
         let mut operation = json!({
             "operationId": self.id,

@@ -1,8 +1,8 @@
 //! The routes, a family in each module.
 
 mod docs;
-mod documents;
-mod exa;
+pub(crate) mod documents;
+pub(crate) mod exa;
 mod health;
 mod highlights;
 mod openai;

@@ -56,6 +56,7 @@ pub struct Settings {
     pub cors_origin: Vec<String>,
     pub allowed_host: Vec<String>,
     pub log_level: String,
+    pub otlp_endpoint: Option<String>,
     pub log_format: LogFormat,
 }
 
@@ -126,7 +127,7 @@ pub(crate) mod tests {
             "store": null, "store_documents": 1, "store_bytes": 1, "fetch": false, "fetch_allow": [],
             "fetch_max_bytes": 1, "fetch_redirects": 0, "fetch_timeout": 10, "upstream": null, "upstream_key": null,
             "api_key": [], "api_keys_file": null, "protect_all": false, "cors_origin": [], "allowed_host": [],
-            "log_level": "info", "log_format": "json",
+            "otlp_endpoint": null, "log_level": "info", "log_format": "json",
         });
         for (name, value) in change.as_object().unwrap() {
             settings[name] = value.clone();

@@ -5,10 +5,14 @@
 use std::fmt;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
 use uuid::Uuid;
 
 /// The header, of requests and of answers.
 pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// What others have to say of the trace; nothing of ours is added.
+pub(crate) const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// The only flag that is defined: the caller keeps this trace.
 const SAMPLED: u8 = 1;
@@ -21,9 +25,13 @@ const LENGTH: usize = 55;
 pub(crate) struct Trace {
     /// 32 hexadecimal digits that the whole trace shares.
     pub(crate) id: String,
+    /// 16 that the caller gave its own span; none where the trace begins here.
+    parent: String,
     /// 16 of our own, for this request.
     span: String,
     is_sampled: bool,
+    /// What stood in `tracestate`.
+    state: String,
 }
 
 impl Trace {
@@ -31,10 +39,45 @@ impl Trace {
     pub(crate) fn read(headers: &HeaderMap) -> Option<Self> {
         let mut named = headers.get_all(TRACEPARENT).iter();
         let (Some(value), None) = (named.next(), named.next()) else { return None };
-        let (id, is_sampled) = parse(value.to_str().ok()?)?;
+        let (id, parent, is_sampled) = parse(value.to_str().ok()?)?;
         // The last digits of a version 4 are all random, and its first ones never all zero.
         let span = Uuid::new_v4().simple().to_string()[..16].to_owned();
-        Some(Self { id: id.to_owned(), span, is_sampled })
+        let states: Vec<&str> = headers.get_all(TRACESTATE).iter().filter_map(|state| state.to_str().ok()).collect();
+        Some(Self { id: id.to_owned(), parent: parent.to_owned(), span, is_sampled, state: states.join(",") })
+    }
+
+    /// The place of a span.
+    pub(crate) fn of(span: &SpanContext) -> Self {
+        Self {
+            id: span.trace_id().to_string(),
+            parent: String::new(),
+            span: span.span_id().to_string(),
+            is_sampled: span.is_sampled(),
+            state: span.trace_state().header(),
+        }
+    }
+
+    /// The caller's span.
+    pub(crate) fn parent(&self) -> SpanContext {
+        self.place(&self.parent, true)
+    }
+
+    /// This request's span.
+    pub(crate) fn context(&self) -> SpanContext {
+        self.place(&self.span, false)
+    }
+
+    fn place(&self, span: &str, is_remote: bool) -> SpanContext {
+        let id = TraceId::from_hex(&self.id).unwrap_or(TraceId::INVALID);
+        let span = SpanId::from_hex(span).unwrap_or(SpanId::INVALID);
+        let flags = if self.is_sampled { TraceFlags::SAMPLED } else { TraceFlags::default() };
+        SpanContext::new(id, span, flags, is_remote, self.state.parse::<TraceState>().unwrap_or_default())
+    }
+
+    /// What is passed on to a server that is asked for this request.
+    pub(crate) fn headers(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+        let state = HeaderValue::from_str(&self.state).ok().filter(|state| !state.is_empty());
+        self.header().map(|value| (TRACEPARENT, value)).into_iter().chain(state.map(|value| (TRACESTATE, value)))
     }
 
     /// The header for whoever asked: its trace, and our span.
@@ -49,8 +92,8 @@ impl fmt::Display for Trace {
     }
 }
 
-/// The trace's id, and whether it is kept.
-fn parse(value: &str) -> Option<(&str, bool)> {
+/// The trace's id, its caller's span, and whether it is kept.
+fn parse(value: &str) -> Option<(&str, &str, bool)> {
     let value = value.trim();
     if !value.is_ascii() || value.len() < LENGTH {
         return None;
@@ -64,7 +107,7 @@ fn parse(value: &str) -> Option<(&str, bool)> {
     if version == "ff" || is_zero(id) || is_zero(parent) || !ends {
         return None;
     }
-    Some((id, u8::from_str_radix(flags, 16).ok()? & SAMPLED != 0))
+    Some((id, parent, u8::from_str_radix(flags, 16).ok()? & SAMPLED != 0))
 }
 
 /// Upper case is not allowed.

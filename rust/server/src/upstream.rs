@@ -3,19 +3,20 @@
 //! It is asked in Exa's shape and answers in it. Who runs this server names it, so that it may stand anywhere; what it
 //! answers is bounded as a body of a client is.
 
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use bytes::Bytes;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use reqwest::{Client, Response};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 use url::Url;
 
-use crate::admission::too_late;
+use crate::admission::{Admitted, too_late};
 use crate::app::App;
 use crate::client::{self, Unread};
 use crate::failure::{Cause, Failure};
 use crate::settings::Settings;
+use crate::trace::Trace;
 
 /// The server that searches.
 pub(crate) struct Upstream {
@@ -52,19 +53,16 @@ impl Upstream {
     }
 
     /// Asks it. Without a key of its own, it gets the client's, unless that one is meant for us.
-    pub(crate) async fn search(
-        &self,
-        app: &App,
-        headers: &HeaderMap,
-        body: Vec<u8>,
-        until: Instant,
-    ) -> Result<Answered, Failure> {
+    pub(crate) async fn search(&self, app: &App, admitted: &Admitted, body: Vec<u8>) -> Result<Answered, Failure> {
         let mut request = self.client.post(self.search.clone()).header(header::CONTENT_TYPE, "application/json");
+        for (name, value) in admitted.trace.iter().flat_map(Trace::headers) {
+            request = request.header(name, value);
+        }
         if let Some(key) = &self.key {
             request = request.header("x-api-key", key);
         } else if !app.keys.are_asked_for() {
             for name in ["x-api-key", "authorization"] {
-                if let Some(key) = headers.get(name) {
+                if let Some(key) = admitted.headers.get(name) {
                     request = request.header(name, key);
                 }
             }
@@ -73,7 +71,7 @@ impl Upstream {
             let response = request.body(body).send().await.map_err(|error| broken(&error))?;
             read(app, response).await
         };
-        match timeout_at(until, ask).await {
+        match timeout_at(admitted.wish.deadline.into(), ask).await {
             Ok(answered) => answered,
             Err(_) => Err(too_late("the request's timeout passed before the upstream had answered")),
         }

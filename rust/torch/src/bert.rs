@@ -254,8 +254,7 @@ impl Loader {
 
     fn query_key_value(&mut self, name: &str, shape: &Shape) -> Result<QueryKeyValue> {
         let hidden = shape.hidden;
-        // Heads are narrow: their width is exact in f64.
-        #[allow(clippy::cast_precision_loss)]
+        #[expect(clippy::cast_precision_loss, reason = "heads are narrow: their width is exact in f64")]
         let scale = 1.0 / ((hidden / shape.heads) as f64).sqrt();
         let mut weights = Vec::with_capacity(3);
         let mut biases = Vec::with_capacity(3);

@@ -218,8 +218,7 @@ mod present {
     }
 
     fn add_norm<E: Element>(rows: &mut Tensor, residual: &Tensor, norm: &Norm, sums: &mut Vec<f32>) -> TorchResult<()> {
-        // An epsilon is a small number.
-        #[allow(clippy::cast_possible_truncation)]
+        #[expect(clippy::cast_possible_truncation, reason = "an epsilon is a small number")]
         let epsilon = norm.epsilon as f32;
         let norm = rows::Norm { weight: read::<E>(&norm.weight)?, bias: read::<E>(&norm.bias)?, epsilon };
         // SAFETY: the features were detected.

@@ -1,9 +1,10 @@
 //! The libtorch encoder of pullquote.
 //!
-//! A wheel of its own, because it is bound to one torch; `pullquote` itself links none. Python calls `_native.load`, which hands out the encoder as a table of C functions ([`capsule`]). Behind it, in the order in which a batch travels:
+//! A wheel of its own, because it is bound to one torch; `pullquote` itself links none. Python calls `_native.load`, which hands
+//! out the encoder as a table of C functions ([`capsule`]). Behind it, in the order in which a batch travels:
 //! [`encoder`] checks it, [`cpu`] or [`cuda`] runs it, [`network`] brings it into a [`layout`], through [`bert`] or
-//! [`script`], and to rows by [`pooling`]. On a CPU a transformer's layers are [`linear`] ones, multiplied by oneDNN's
-//! [`operators`], with [`kernels`] between them; [`means`] says what of that this machine has.
+//! [`script`], and to rows by [`pooling`]. On a CPU a transformer's layers are [`linear`] ones, multiplied by our own
+//! [`kernels`] or by oneDNN's [`operators`], with kernels between them; [`means`] says what of that this machine has.
 
 pub mod bert;
 pub mod capsule;

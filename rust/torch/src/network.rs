@@ -145,7 +145,8 @@ fn is_script(model: &Model) -> bool {
     !model.file(WHOLE).exists() && !model.file(INDEX).exists() && model.file(FILE).exists()
 }
 
-/// Copies rows out of torch, in the place of what `values` held, and looks at them: a type that is too narrow for a model shows as infinities.
+/// Copies rows out of torch, in the place of what `values` held, and looks at them: a type that is too narrow for a model shows
+/// as infinities.
 ///
 /// # Errors
 /// [`ErrorKind::Encoder`] where torch fails now or failed before on this device, or where values are no numbers.

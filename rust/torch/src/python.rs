@@ -21,12 +21,12 @@ pub mod _native {
     use crate::encoder::TorchEncoder;
 
     #[pymodule_export]
-    #[allow(non_upper_case_globals)]
+    #[allow(non_upper_case_globals, reason = "what Python calls it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
     /// Loads a model onto devices and hands out its encoder.
     #[pyfunction]
-    #[allow(clippy::needless_pass_by_value)] // what Python hands over is ours
+    #[allow(clippy::needless_pass_by_value, reason = "what Python hands over is ours")]
     fn load(
         py: Python<'_>,
         model: PathBuf,

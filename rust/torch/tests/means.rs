@@ -29,7 +29,7 @@ fn calm(sizes: Sizes, activation: &str) -> Draft {
     draft.config["hidden_act"] = json!(activation);
     for (name, tensor) in &mut draft.tensors {
         if let (true, [_, inputs]) = (name.starts_with("encoder"), tensor.size().as_slice()) {
-            #[allow(clippy::cast_precision_loss)] // it is small
+            #[expect(clippy::cast_precision_loss, reason = "it is small")]
             let scaled = tensor.f_mul_scalar((3.0 / *inputs as f64).sqrt());
             *tensor = scaled.expect("torch works");
         }

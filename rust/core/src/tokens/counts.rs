@@ -51,8 +51,8 @@ impl Tokens {
     }
 
     /// How many characters a token stands for, where unknown ones stand for none: three to five where the tokenizer knows the
-    /// script, near one or below where it does not; bytes tell neither, and count as known. Some of the texts tell, evenly spread over them, each so many behind the
-    /// one before: windows that overlap would be read more than once.
+    /// script, near one or below where it does not; bytes tell neither, and count as known. Some of the texts tell, evenly
+    /// spread over them, each so many behind the one before: windows that overlap would be read more than once.
     ///
     /// # Errors
     /// [`crate::error::ErrorKind::Internal`] where the tokenizer fails.

@@ -3,29 +3,30 @@
 use serde_json::{Value, json};
 
 use super::{Answer, Facts, Operation, Work, exact, exact_or, json_answer, schema};
+use crate::routes::documents::LONGEST_ID;
 
 const PATH: &str = "/documents/{id}";
 
 pub(super) fn operations(_: &Facts) -> Vec<Operation> {
     let operation = |method, id, summary, answers| Operation {
-        method,
-        path: PATH,
-        id,
-        tag: "documents",
-        summary,
-        description: String::new(),
         place: Some(json!({
             "name": "id",
             "in": "path",
             "required": true,
-            "description": "Any name, or an address; percent-encoded, at most 2,048 bytes without control characters.",
-            "schema": {"type": "string", "minLength": 1, "maxLength": 2048, "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]+$"},
+            "description": format!(
+                "Any name, or an address; percent-encoded, at most {LONGEST_ID} bytes without control characters."
+            ),
+            "schema": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": LONGEST_ID,
+                "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]+$",
+            },
             "example": "moon",
         })),
-        body: None,
-        answers,
         work: Work::Compute,
         failures: &[404, 422],
+        ..Operation::new(method, PATH, id, "documents", summary, answers)
     };
     let kept = |status, description| Answer {
         status,

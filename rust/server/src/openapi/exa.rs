@@ -3,24 +3,15 @@
 use serde_json::{Value, json};
 
 use super::{Facts, Operation, Work, count, exact, exact_or, json_answer, schema};
-
-/// How many pages a request may name, and how long a name may be.
-const MOST_PAGES: usize = 100;
-const LONGEST_NAME: usize = 2048;
+use crate::routes::exa::{DEFAULT_RESULTS, LONGEST_NAME, MOST_PAGES, MOST_RESULTS};
 
 pub(super) fn operations(_: &Facts) -> Vec<Operation> {
     let operation = |path, id, summary, description: &str, body, example, failures| Operation {
-        method: "post",
-        path,
-        id,
-        tag: "exa",
-        summary,
         description: description.to_owned(),
-        place: None,
         body: Some((schema(body), example)),
-        answers: json_answer("What could be had.", schema("ExaAnswer")),
         work: Work::Parse,
         failures,
+        ..Operation::new("post", path, id, "exa", summary, json_answer("What could be had.", schema("ExaAnswer")))
     };
     vec![
         operation(
@@ -113,7 +104,7 @@ fn requests(facts: &Facts) -> (Value, Value) {
         "required": ["query"],
         "properties": {
             "query": {"type": "string", "pattern": "\\S"},
-            "numResults": {"type": ["integer", "null"], "minimum": 1, "maximum": 100, "default": 10},
+            "numResults": {"type": ["integer", "null"], "minimum": 1, "maximum": MOST_RESULTS, "default": DEFAULT_RESULTS},
             "contents": {
                 "type": ["object", "null"],
                 "properties": {"text": schema("ExaText"), "highlights": schema("ExaHighlights")},

@@ -2,23 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Facts, Operation, Work, exact, json_answer, schema};
+use super::{Answer, Facts, Operation, exact, json_answer, schema};
 use crate::metrics::CONTENT_TYPE;
 
 pub(super) fn operations(_: &Facts) -> Vec<Operation> {
-    let operation = |path, id, summary, answers| Operation {
-        method: "get",
-        path,
-        id,
-        tag: "server",
-        summary,
-        description: String::new(),
-        place: None,
-        body: None,
-        answers,
-        work: Work::Tell,
-        failures: &[],
-    };
+    let operation = |path, id, summary, answers| Operation::new("get", path, id, "server", summary, answers);
     let text =
         |description, kind| Answer { status: 200, description, content: vec![(kind, json!({"type": "string"}))] };
     let page = |path, id, summary, kind| {

@@ -19,25 +19,21 @@ pub(super) fn operations(_: &Facts) -> Vec<Operation> {
         "type": "string",
         "description": "A line of JSON for each entry of `results`, and a last one with all the rest.",
     });
+    let answers = vec![Answer {
+        status: 200,
+        description: "The passages, page by page.",
+        content: vec![("application/json", schema("Highlights")), ("application/x-ndjson", lines)],
+    }];
+    let summary = "The passages of pages that answer a query";
     vec![Operation {
-        method: "post",
-        path: "/highlights",
-        id: "highlights",
-        tag: "highlights",
-        summary: "The passages of pages that answer a query",
         description:
             "Every passage is an exact substring of its page. With `accept: application/x-ndjson` each page's passages \
                       are a line of their own."
                 .to_owned(),
-        place: None,
         body: Some((schema("HighlightsRequest"), example)),
-        answers: vec![Answer {
-            status: 200,
-            description: "The passages, page by page.",
-            content: vec![("application/json", schema("Highlights")), ("application/x-ndjson", lines)],
-        }],
         work: Work::Parse,
         failures: &[404],
+        ..Operation::new("post", "/highlights", "highlights", "highlights", summary, answers)
     }]
 }
 

@@ -2,23 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Facts, Operation, Work, count, exact, json_answer, schema};
+use super::{Facts, Operation, Work, count, exact, json_answer, schema};
 
 pub(super) fn operations(facts: &Facts) -> Vec<Operation> {
     let model = &facts.settings.model_name;
-    let operation = |method, path, id, summary, answers: Vec<Answer>| Operation {
-        method,
-        path,
-        id,
-        tag: "openai",
-        summary,
-        description: String::new(),
-        place: None,
-        body: None,
-        answers,
-        work: Work::Tell,
-        failures: &[],
-    };
+    let operation = |method, path, id, summary, answers| Operation::new(method, path, id, "openai", summary, answers);
     let example = json!({"model": model, "input": ["The moon is white.", "Bread is baked from flour."]});
     let place = json!({
         "name": "model",

@@ -11,21 +11,18 @@ pub(super) fn operations(_: &Facts) -> Vec<Operation> {
         "top_n": 1,
         "return_documents": true,
     });
+    let answer = json!({"anyOf": [schema("Ranking"), schema("TeiRanking")]});
+    let answers = || json_answer("The nearest first.", answer.clone());
+    let summary = "Documents by how near they are to a query";
     let operation = |(path, id)| Operation {
-        method: "post",
-        path,
-        id,
-        tag: "rerank",
-        summary: "Documents by how near they are to a query",
         description:
             "A score is the cosine of two vectors. A request with `documents` is answered as Cohere and Jina do, one \
                       with `texts` as Text Embeddings Inference does. Fields that are not listed here are read over."
                 .to_owned(),
-        place: None,
         body: Some((schema("RerankRequest"), example.clone())),
-        answers: json_answer("The nearest first.", json!({"anyOf": [schema("Ranking"), schema("TeiRanking")]})),
         work: Work::Parse,
         failures: &[404],
+        ..Operation::new("post", path, id, "rerank", summary, answers())
     };
     [("/rerank", "rerank"), ("/v1/rerank", "rerankV1"), ("/v2/rerank", "rerankV2")].map(operation).into()
 }

@@ -7,17 +7,8 @@ use super::{Facts, Operation, Work, count, exact, json_answer, schema};
 
 pub(super) fn operations(_: &Facts) -> Vec<Operation> {
     let operation = |path, id, summary, answers| Operation {
-        method: "post",
-        path,
-        id,
-        tag: "tei",
-        summary,
-        description: String::new(),
-        place: None,
-        body: None,
-        answers,
         work: Work::Parse,
-        failures: &[],
+        ..Operation::new("post", path, id, "tei", summary, answers)
     };
     let vectors = json_answer("A vector for each text, in order.", schema("Vectors"));
     let lists = json_answer("A list of tokens for each text, in order.", schema("Tokens"));

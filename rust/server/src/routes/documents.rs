@@ -20,7 +20,7 @@ use crate::failure::{Cause, Failure};
 use crate::store::{Stored, not_stored, put_status};
 
 /// The longest id in bytes: as long as an address may be.
-const LONGEST_ID: usize = 2048;
+pub(crate) const LONGEST_ID: usize = 2048;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new().route("/documents/{id}", get(read).put(put).delete(delete))

@@ -20,9 +20,12 @@ use axum::routing::post;
 
 use crate::app::App;
 use crate::envelope::RequestId;
+pub(crate) use contents::{LONGEST_NAME, MOST_PAGES};
+pub(crate) use search::{DEFAULT_RESULTS, MOST_RESULTS};
 
 pub(super) fn routes() -> Router<Arc<App>> {
-    // Exa's client for Python puts its path behind whatever base it was given, even one that ends with a slash.
+    // The paths with two slashes: Exa's client for Python puts "/contents" behind whatever base it was given, even one that
+    // ends with a slash.
     Router::new()
         .route("/contents", post(contents::contents))
         .route("//contents", post(contents::contents))

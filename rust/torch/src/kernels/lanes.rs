@@ -19,7 +19,7 @@ pub const LANES: usize = 16;
 /// A bfloat16, as its bits.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(transparent)]
-pub struct Narrow(#[allow(dead_code)] u16); // read as memory only
+pub struct Narrow(u16);
 
 /// Either of the types that activations have. Any bits are a value of it.
 pub trait Element: Copy + 'static {

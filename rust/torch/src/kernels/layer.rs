@@ -18,7 +18,7 @@ const REGISTERS: usize = 3;
 /// A register's worth of words where a register is loaded fastest.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Line(#[allow(dead_code)] [u32; LANES]); // read as memory only
+struct Line(#[expect(dead_code, reason = "read as memory only")] [u32; LANES]);
 
 /// A layer's numbers, laid out.
 #[derive(Debug)]

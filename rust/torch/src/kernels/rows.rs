@@ -123,8 +123,7 @@ fn finish_with<E: Element>(
 }
 
 fn width_as_float(width: usize) -> f32 {
-    // Rows are far shorter than float32 counts exactly.
-    #[allow(clippy::cast_precision_loss)]
+    #[expect(clippy::cast_precision_loss, reason = "rows are far shorter than float32 counts exactly")]
     let width = width as f32;
     width
 }

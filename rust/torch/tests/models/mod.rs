@@ -1,6 +1,6 @@
 //! Tiny models, written as Hugging Face would, and batches for them.
 
-#![allow(dead_code)] // each test binary uses its own part
+#![allow(dead_code, reason = "each test uses a part of this")]
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};

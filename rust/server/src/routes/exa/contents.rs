@@ -27,10 +27,10 @@ use crate::fetch::{Fetched, Unfetched};
 use crate::store::Stored;
 
 /// How many pages a request may name.
-const MOST_PAGES: usize = 100;
+pub(crate) const MOST_PAGES: usize = 100;
 
 /// The longest name of a page, in characters.
-const LONGEST_NAME: usize = 2048;
+pub(crate) const LONGEST_NAME: usize = 2048;
 
 /// What a client sends; options stand beside it.
 #[derive(Deserialize)]

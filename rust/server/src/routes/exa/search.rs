@@ -25,13 +25,13 @@ use crate::failure::{Cause, Failure};
 use crate::store::Stored;
 
 /// Where the options for pages stand.
-const PLACE: &str = "contents.";
+pub(super) const PLACE: &str = "contents.";
 
 /// How many results there are where nobody says how many.
-const DEFAULT_RESULTS: i64 = 10;
+pub(crate) const DEFAULT_RESULTS: i64 = 10;
 
 /// How many there may be.
-const MOST_RESULTS: usize = 100;
+pub(crate) const MOST_RESULTS: usize = 100;
 
 /// Options of a search that change nothing in what is found here.
 const QUIET: [&str; 4] = ["moderation", "type", "useAutoprompt", "stream"];

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use super::answer::cut;
 use super::asked::HighlightOptions;
 use super::passages::{self, Page, Passages};
-use super::search::Search;
+use super::search::{PLACE, Search};
 use crate::admission::{Admitted, Input, Reply};
 use crate::app::App;
 use crate::body;
@@ -37,7 +37,7 @@ pub(super) async fn search(app: &Arc<App>, request: Request) -> Result<Response,
     let mut admitted = Admitted::new(app, request).await?;
     let mut forwarded = admitted.turn(|_, input| Forwarded::read(input)).await?;
     let body = std::mem::take(&mut forwarded.body);
-    let answered = upstream.search(app, &admitted.headers, body, admitted.wish.deadline.into()).await?;
+    let answered = upstream.search(app, &admitted, body).await?;
     let reply = admitted.turn(move |app, input| forwarded.answer(app, input, &answered)).await?;
     Ok(admitted.respond(reply))
 }
@@ -82,7 +82,7 @@ impl Forwarded {
             let Value::Object(result) = result else { return Err(strange()) };
             self.put(result, &passages);
         }
-        let warnings = asked.warnings("contents.");
+        let warnings = asked.warnings(PLACE);
         if !warnings.is_empty() {
             let all = answer.entry("warnings").or_insert_with(|| json!([]));
             if let Value::Array(all) = all {
