@@ -20,7 +20,7 @@ CORE_SOURCES := Cargo.toml Cargo.lock $(shell find rust/core -name '*.rs' -o -na
 NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/python rust/server python -name '*.rs' -o -name '*.css' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -path '*/page/*' -o -name '*.json')
 TORCH_SOURCES := $(CORE_SOURCES) $(shell find rust/torch -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi')
 
-.PHONY: help setup demo test browser-test lint format bench wheel audit clean
+.PHONY: help setup demo test browser-test stress sanitize lint format bench wheel audit clean
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -41,6 +41,13 @@ browser-test: setup ## Run the tests of the server's page; installs Debian's chr
 		{ command -v apt-get && command -v $${root:-sh}; } >/dev/null && $$root apt-get update && $$root apt-get install --yes chromium || \
 		{ echo "the page's tests need chromium on PATH, and it could not be installed (apt-get install chromium, as root)" >&2; exit 1; }; }
 	$(BIN)/python -m pytest tests/python/test_page*.py
+
+stress: setup ## Mix everything at once for ten minutes, with another seed each time
+	PULLQUOTE_STRESS_SECONDS=$${PULLQUOTE_STRESS_SECONDS:-600} PULLQUOTE_STRESS_SEED=$${PULLQUOTE_STRESS_SEED:-$$RANDOM} \
+		$(BIN)/python -m pytest tests/python/test_stress.py
+
+sanitize: ## Run what Miri, ThreadSanitizer and valgrind can run of the core, where they are there
+	@bash .ci/sanitize
 
 lint: setup ## Check style, types, generated files and stubs
 	cargo fmt --all --check
@@ -65,6 +72,8 @@ bench: setup .make/bench ## Measure, and keep the record under bench/record/
 	$(BIN)/python bench/encoding_less.py
 	$(BIN)/python bench/concurrency.py
 	$(BIN)/python bench/waiting.py
+	$(BIN)/python bench/sequences.py
+	$(BIN)/python bench/limits.py
 	$(BIN)/python bench/scaling.py
 	$(BIN)/python bench/startup.py
 	$(BIN)/python bench/memory.py

@@ -141,3 +141,63 @@ impl Queue {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc::{Sender, channel};
+
+    struct Tells(Sender<()>);
+
+    impl Drop for Tells {
+        fn drop(&mut self) {
+            let _ = self.0.send(());
+        }
+    }
+
+    #[test]
+    fn every_task_is_done_once_and_a_panic_is_only_its_own() {
+        let tasks = Tasks::new(2, Cores::default());
+        let (done, heard) = channel();
+        let count = Arc::new(AtomicUsize::new(0));
+        for number in 0..20 {
+            let (tells, count) = (Tells(done.clone()), Arc::clone(&count));
+            let task = tasks.spawn(async move {
+                let _tells = tells;
+                crate::vectors::breathe().await;
+                assert!(number % 5 != 0, "on purpose");
+                count.fetch_add(1, Ordering::Relaxed);
+            });
+            task.unwrap().detach();
+        }
+        (0..20).for_each(|_| heard.recv().unwrap());
+        assert_eq!(count.load(Ordering::Relaxed), 16);
+    }
+
+    #[test]
+    fn a_task_that_is_let_go_of_drops_its_future_and_so_does_the_end() {
+        let tasks = Tasks::new(1, Cores::default());
+        let (dropped, heard) = channel();
+        let never = |tells| async move {
+            let _tells = tells;
+            std::future::pending::<()>().await;
+        };
+        drop(tasks.spawn(never(Tells(dropped.clone()))).unwrap());
+        heard.recv().unwrap();
+        let (waits, begun) = channel::<()>();
+        let kept = tasks.spawn(async move {
+            waits.send(()).unwrap();
+            loop {
+                crate::vectors::breathe().await;
+            }
+        });
+        let waiting = tasks.spawn(never(Tells(dropped))).unwrap();
+        begun.recv().unwrap();
+        tasks.close();
+        drop(waiting);
+        heard.recv().unwrap();
+        drop(kept);
+        assert_eq!(tasks.spawn(async {}).unwrap_err().kind(), ErrorKind::Closed);
+    }
+}
