@@ -36,7 +36,7 @@ def ask(engine: pullquote.Engine, pages: list[str], limits: dict[str, Any]) -> f
     """Ask about all pages; returns the seconds."""
     began = time.perf_counter()
     for number, page in enumerate(pages):
-        engine.add_request(str(number), QUERY, [page], dict(ALL_WINDOWS), **limits)
+        engine.add_request(str(number), QUERY, [page], ALL_WINDOWS, **limits)
     while engine.has_unfinished_requests():
         for output in engine.step():
             assert output.error is None

@@ -205,7 +205,7 @@ def main() -> None:
         *record.heading(CLAIM, around),
         f"{len(pages)} pages of {PAGE_CHARACTERS:,} characters a round. Switches are for a thousand tokens.",
         "",
-        "| kind | sequences or workers | tokens/s | cores | tokens a core's second | median ms | p99 in shares | gave up | was taken |",
+        "| kind | sequences or workers | tokens/s | cores | tokens/core s | median ms | p99 in shares | gave up | was taken |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
         *map(row, rounds),
         "",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from pullquote import _native
 from pullquote.errors import InvalidArgumentError, PullquoteError
@@ -94,7 +94,7 @@ class Engine:
         request_id: str,
         query: str | Sequence[str],
         texts: Iterable[str],
-        options: Options | None = None,
+        options: Options | dict[str, Any] | None = None,
         priority: int = 0,
         timeout: float | None = None,
         *,
@@ -112,7 +112,7 @@ class Engine:
         Raises what is wrong with the request at once, as `Highlighter.highlights` does, and `InvalidArgumentError` where a
         request of this name is unfinished. What happens later is in its `RequestOutput`.
         """
-        full = completed(options or {})
+        full = completed(cast(Options, options or {}))
         if timeout is not None:
             full["timeout"] = timeout
         if priority:

@@ -51,7 +51,7 @@ def test_answers_are_those_of_a_highlighter(highlighter: Highlighter, pages: dic
     with Engine(devices="cpu", dtype="float32", threads=threads) as engine:
         for name, request in asked.items():
             options = {key: value for key, value in request.items() if key not in {"query", "texts"}}
-            engine.add_request(name, request["query"], request["texts"], options)  # type: ignore[arg-type]
+            engine.add_request(name, request["query"], request["texts"], options)
         assert engine.get_num_unfinished_requests() == 3
         ended = run(engine)
     for name, request in asked.items():

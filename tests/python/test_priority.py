@@ -26,9 +26,9 @@ def test_a_priority_is_a_whole_number() -> None:
         assert highlighter.embed([PAGE], priority=-(2**31)).shape == (1, 2)
         for wrong in ["high", 1.5, 2**31]:
             with pytest.raises(InvalidTypeError, match="priority"):
-                highlighter.embed([PAGE], priority=wrong)  # type: ignore[arg-type] - that is what is tried
+                highlighter.embed([PAGE], priority=wrong)  # type: ignore[arg-type]  # that is what is tried
             with pytest.raises(InvalidTypeError, match="priority"):
-                highlighter.highlights("bread", [PAGE], priority=wrong)  # type: ignore[arg-type] - as above
+                highlighter.highlights("bread", [PAGE], priority=wrong)  # type: ignore[arg-type]  # as above
 
 
 ENCODER = """
@@ -60,7 +60,7 @@ def test_of_requests_that_wait_the_most_urgent_is_next(tmp_path: Path, monkeypat
         wait_for(lambda: metric(server, "pullquote_requests_running") == 1)
         for count, (text, priority) in enumerate([("late", "7"), ("usual", None), ("zero", "0"), ("urgent", "-7")], 1):
             answers.append(threads.submit(ask, text, priority))
-            wait_for(lambda count=count: metric(server, "pullquote_requests_waiting") == count)  # type: ignore[misc] - bound
+            wait_for(lambda count=count: metric(server, "pullquote_requests_waiting") == count)  # type: ignore[misc]  # bound
         (tmp_path / "gate").touch()
         assert [answer.result(60).status_code for answer in answers] == [200] * 5
         asked = [line for line in (tmp_path / "log").read_text(encoding="utf-8").split() if line.isalpha()]
