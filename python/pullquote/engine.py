@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,6 +88,7 @@ class Engine:
         self.model, self.model_name = Path(loaded.model), loaded.name
         # The texts of unfinished requests, which highlights are cut from.
         self._pages: dict[str, list[str]] = {}
+        self._lock = threading.Lock()
         closed_at_exit(self)
 
     def add_request(
@@ -122,24 +124,35 @@ class Engine:
                 message = f"{name} must be 0 or more, or None for no limit, not {limit!r}"
                 raise InvalidArgumentError(message)
         asked = checked(query, texts, full)
-        self._native.add_request(request_id, asked, (limit_pieces, limit_tokens))
-        self._pages[request_id] = asked[1]
+        with self._lock:
+            if request_id in self._pages:
+                message = f"request {request_id!r} is not finished; give each unfinished request a name of its own"
+                raise InvalidArgumentError(message)
+            # Before it is taken in: another thread's step may end it at once.
+            self._pages[request_id] = asked[1]
+            try:
+                self._native.add_request(request_id, asked, (limit_pieces, limit_tokens))
+            except BaseException:
+                del self._pages[request_id]
+                raise
 
     def step(self) -> list[RequestOutput]:
         """One round: prepares what is new, gives each device a batch, and returns what is finished.
 
         Returns at once where there is nothing to do, and else when a batch is done, or after 50 ms. Python's lock is free.
         """
-        return [self._output(*ended) for ended in self._native.step()]
+        ended = [(one, self._pages.pop(one[0], None)) for one in self._native.step()]
+        # What has no pages was aborted by another thread meanwhile.
+        return [self._output(pages, *one) for one, pages in ended if pages is not None]
 
+    @staticmethod
     def _output(
-        self,
+        pages: list[str],
         request_id: str,
-        columns: dict[str, object] | None,
+        columns: dict[str, Any] | None,
         error: BaseException | None,
         done: tuple[int, int, int],
     ) -> RequestOutput:
-        pages = self._pages.pop(request_id)
         outputs = None if columns is None else Highlights(pages, columns)
         failed = error if isinstance(error, PullquoteError) else None
         return RequestOutput(request_id, outputs, failed, Done(*done))

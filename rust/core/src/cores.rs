@@ -29,9 +29,9 @@ impl Cores {
     /// [`ErrorKind::InvalidArgument`] where this process cannot run on them, or where this system does not let one choose.
     pub fn new(cores: &[usize]) -> Result<Self> {
         let cores = Self(Some(cores.into()));
-        let tried = cores.clone();
-        let tries = std::thread::spawn(move || tried.apply());
-        tries.join().unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "choosing cores panicked")))?;
+        let to_try = cores.clone();
+        let attempt = std::thread::spawn(move || to_try.apply());
+        attempt.join().unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "choosing cores panicked")))?;
         Ok(cores)
     }
 

@@ -25,7 +25,7 @@ const INLINE_BYTES: usize = 64 * 1024;
 pub struct Pool {
     threads: usize,
     cores: Cores,
-    pool: OnceLock<ThreadPool>,
+    built: OnceLock<ThreadPool>,
 }
 
 impl Pool {
@@ -33,7 +33,7 @@ impl Pool {
     #[must_use]
     pub fn new(threads: Option<usize>) -> Self {
         let threads = threads.unwrap_or_else(available_threads).clamp(1, MAX_THREADS);
-        Self { threads, cores: Cores::default(), pool: OnceLock::new() }
+        Self { threads, cores: Cores::default(), built: OnceLock::new() }
     }
 
     /// The same pool on certain cores.
@@ -85,7 +85,7 @@ impl Pool {
     }
 
     fn pool(&self) -> Result<&ThreadPool> {
-        if let Some(pool) = self.pool.get() {
+        if let Some(pool) = self.built.get() {
             return Ok(pool);
         }
         let pool = ThreadPoolBuilder::new()
@@ -99,7 +99,7 @@ impl Pool {
             .build()
             .map_err(|error| Error::new(ErrorKind::Internal, format!("no threads for the text pool: {error}")))?;
         // Where two callers were first at once, one of the two pools is dropped unused.
-        Ok(self.pool.get_or_init(|| pool))
+        Ok(self.built.get_or_init(|| pool))
     }
 }
 

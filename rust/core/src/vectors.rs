@@ -45,7 +45,7 @@ enum Drive {
     /// A thread of its own.
     Thread(Option<JoinHandle<()>>),
     /// Whoever waits for vectors, one at a time; nothing once it has ended.
-    Callers(Mutex<Option<Round>>),
+    Callers(Mutex<Option<Box<Round>>>),
 }
 
 /// What callers and encoders tell the conductor.
@@ -73,7 +73,7 @@ impl Conductor {
     pub(crate) fn driven(encoder: Box<dyn Encoder>, batching: Batching) -> Self {
         let (encoder, inbox) = with_waker(encoder);
         let round = Round::new(encoder, batching, Arc::clone(&inbox));
-        Self { inbox, drive: Drive::Callers(Mutex::new(Some(round))) }
+        Self { inbox, drive: Drive::Callers(Mutex::new(Some(Box::new(round)))) }
     }
 
     /// Starts the thread, which owns the encoder from now on.

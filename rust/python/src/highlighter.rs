@@ -214,7 +214,7 @@ impl Highlighter {
         let Asked { request, question, timeout, priority } = Asked::read(query, texts, titles, options)?;
         let call = Arc::new(call_later(timeout)?.with_priority(priority));
         let answers = Arc::clone(&self.engine).answer_later(request, question, Arc::clone(&call));
-        self.later(call, &answer_to, async { Ok(Outcome::Answers(Box::new(answers.await?))) })
+        self.later(call, answer_to, async { Ok(Outcome::Answers(Box::new(answers.await?))) })
     }
 
     fn embed_later(
@@ -231,7 +231,7 @@ impl Highlighter {
         let sides = [texts.len(), self.engine.spec().dimension];
         let role = if is_query { Role::Query } else { Role::Passage };
         let embedded = Arc::clone(&self.engine).embed_later(texts, role, Arc::clone(&call));
-        self.later(call, &answer_to, async move { Ok(Outcome::Embedded(embedded.await?, sides)) })
+        self.later(call, answer_to, async move { Ok(Outcome::Embedded(embedded.await?, sides)) })
     }
 
     fn parse_pieces_later(
@@ -297,10 +297,11 @@ impl Highlighter {
     fn later(
         &self,
         call: Arc<Call<'static>>,
-        answer_to: &(PyRef<'_, Mailbox>, u64),
+        answer_to: (PyRef<'_, Mailbox>, u64),
         outcome: impl Future<Output = Result<Outcome>> + Send + 'static,
     ) -> PyResult<Later> {
-        let promise = Promise::new(answer_to.1, &answer_to.0);
+        let (mailbox, number) = answer_to;
+        let promise = Promise::new(number, &mailbox);
         let task = self.engine.spawn(async move { promise.keep(outcome.await) }).map_err(Failure)?;
         Ok(Later::new(call, task))
     }

@@ -70,6 +70,7 @@ impl Request<'_> {
 
 impl<Text: Deref<Target = str>> OwnedRequest<Text> {
     /// Whether all of it goes together.
+    #[expect(clippy::redundant_closure_for_method_calls, reason = "the method is of a request of one lifetime")]
     pub(super) fn check(&self) -> Result<()> {
         self.with(|request| request.check())
     }
