@@ -20,7 +20,7 @@ CORE_SOURCES := Cargo.toml Cargo.lock $(shell find rust/core -name '*.rs' -o -na
 NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/python rust/server rust/client python -name '*.rs' -o -name '*.css' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -path '*/page/*' -o -name '*.json')
 TORCH_SOURCES := $(CORE_SOURCES) $(shell find rust/torch -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi')
 
-.PHONY: help setup demo test browser-test fuzz lint format bench wheel audit clean
+.PHONY: help setup demo test browser-test fuzz stress sanitize lint format bench wheel audit clean
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -55,6 +55,12 @@ fuzz: ## Attack the client's parsers with a coverage-guided fuzzer, where the ni
 		echo "skipped: the fuzzer needs a nightly toolchain (rustup toolchain install nightly); with random input alone"; \
 		echo "the same parsers are attacked by: cargo test --release -p pullquote-client --test parsers"; \
 	fi
+stress: setup ## Mix everything at once for ten minutes, with another seed each time
+	PULLQUOTE_STRESS_SECONDS=$${PULLQUOTE_STRESS_SECONDS:-600} PULLQUOTE_STRESS_SEED=$${PULLQUOTE_STRESS_SEED:-$$RANDOM} \
+		$(BIN)/python -m pytest tests/python/test_stress.py
+
+sanitize: ## Run what Miri, ThreadSanitizer and valgrind can run of the core, where they are there
+	@bash .ci/sanitize
 
 lint: setup ## Check style, types, generated files and stubs
 	cargo fmt --all --check
@@ -79,6 +85,8 @@ bench: setup .make/bench ## Measure, and keep the record under bench/record/
 	$(BIN)/python bench/encoding_less.py
 	$(BIN)/python bench/concurrency.py
 	$(BIN)/python bench/waiting.py
+	$(BIN)/python bench/sequences.py
+	$(BIN)/python bench/limits.py
 	$(BIN)/python bench/scaling.py
 	$(BIN)/python bench/startup.py
 	$(BIN)/python bench/memory.py

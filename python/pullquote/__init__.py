@@ -11,22 +11,28 @@ Importing this package starts no thread and loads no model.
 
 from pullquote._native import __version__
 from pullquote.async_client import AsyncClient
+from pullquote.async_highlighter import AsyncHighlighter
 from pullquote.client import Client, Document, Rank
+from pullquote.engine import Done, Engine, RequestOutput
 from pullquote.errors import PullquoteError
 from pullquote.highlighter import Highlighter, TruncationWarning, highlights, parse_pieces
 from pullquote.result import CacheState, Highlight, Highlights, Match, Work
 
 __all__ = [
     "AsyncClient",
+    "AsyncHighlighter",
     "CacheState",
     "Client",
     "Document",
+    "Done",
+    "Engine",
     "Highlight",
     "Highlighter",
     "Highlights",
     "Match",
     "PullquoteError",
     "Rank",
+    "RequestOutput",
     "TruncationWarning",
     "Work",
     "__version__",

@@ -22,8 +22,9 @@ from tqdm import tqdm
 from pullquote import serving
 from pullquote.client import DEFAULTS, Client
 from pullquote.errors import InvalidArgumentError, InvalidTextError, PullquoteError
-from pullquote.highlighter import (
-    CACHE_BYTES,
+from pullquote.highlighter import Highlighter
+from pullquote.loading import CACHE_BYTES
+from pullquote.options import (
     EFFORT,
     HIGHLIGHT_LENGTH,
     ORDER,
@@ -32,7 +33,6 @@ from pullquote.highlighter import (
     UNIT,
     Effort,
     Format,
-    Highlighter,
     Options,
     Order,
     Repeats,

@@ -15,6 +15,7 @@ __all__ = [
     "InvalidModelError",
     "InvalidTextError",
     "InvalidTypeError",
+    "LimitExceededError",
     "ModelNotFoundError",
     "NoEncoderError",
     "NotFoundError",
@@ -134,6 +135,14 @@ class DeadlineExceededError(PullquoteError, TimeoutError):
     exit_code = 75
     http_status = 504
     retryable = True
+
+
+class LimitExceededError(PullquoteError, RuntimeError):
+    """The call needs more pieces or tokens than it may have."""
+
+    exit_code = 65
+    http_status = 413
+    retryable = False
 
 
 class OverloadedError(PullquoteError, RuntimeError):

@@ -3,84 +3,56 @@
 from __future__ import annotations
 
 import atexit
+import inspect
 import os
-import sys
 import threading
-import warnings
 import weakref
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, TypedDict, TypeVar, Unpack
+from typing import Literal, Protocol, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pullquote import _native
-from pullquote.errors import InvalidArgumentError, InvalidTypeError
-from pullquote.models import EMBEDDED_NAME, find_encoder, model_directory
+from pullquote.errors import InvalidTypeError
+from pullquote.loading import CACHE_BYTES, load
+from pullquote.options import (
+    EFFORT,
+    FORMAT,
+    HIGHLIGHT_LENGTH,
+    ORDER,
+    REPEATS,
+    STEP_SIZE,
+    UNIT,
+    Effort,
+    Format,
+    Options,
+    Order,
+    Pairing,
+    Repeats,
+    TruncationWarning,
+    Unit,
+    checked,
+    checked_texts,
+    warn_of_cut,
+)
 from pullquote.result import CacheState, Highlights
-from pullquote.text_encoder import TEXT_MODEL, TextEncoder, TextFunction
+from pullquote.text_encoder import OwnEncoder
 
 __all__ = ["Highlighter", "Options", "Order", "TruncationWarning", "Unit", "highlights", "parse_pieces"]
 
-Unit = Literal["sentence", "word", "token"]
-Order = Literal["score", "position"]
-Repeats = Literal["auto", "page", "answer", "keep"]
-Pairing = Literal["auto", "each", "all"]
-Format = Literal["text", "markdown", "html", "auto"]
-Effort = Literal["full", "fast", "auto"]
 
-# The defaults of a call's options; a test compares them with `rust/core/src/options.rs`, where HTTP has them from.
-HIGHLIGHT_LENGTH = 3
-STEP_SIZE = 1
-UNIT: Unit = "sentence"
-ORDER: Order = "score"
-REPEATS: Repeats = "auto"
-FORMAT: Format = "text"
-EFFORT: Effort = "auto"
-
-# What a highlighter keeps of the pages it has read, if not told otherwise: about 5 MB of text with a small model.
-CACHE_BYTES = 256 * 1024 * 1024
-# Texts that an encoder of the caller's gets at once, if not told otherwise.
-BATCH_SIZE = 64
+# How long the interpreter waits, when it ends, for functions of encoders that run, in seconds.
+LEAVING = 1.5
 
 
-class Options(TypedDict, total=False):
-    """The options of a call, as keywords; `Highlighter.highlights` says what they mean."""
-
-    highlight_length: int
-    step_size: int
-    unit: Unit
-    format: Format
-    titles: Iterable[str | None] | None
-    pairing: Pairing
-    fuse: bool
-    top_k: int | None
-    max_chars: int | None
-    max_tokens: int | None
-    max_total_chars: int | None
-    max_total_tokens: int | None
-    min_score: float | None
-    order: Order
-    repeats: Repeats
-    context: int
-    explain: bool
-    allow_gaps: bool
-    grow: bool
-    lexical: float | Literal["auto"]
-    effort: Effort
-    timeout: float | None
-    priority: int
+class _Closes(Protocol):
+    def close(self) -> None: ...
 
 
-_Text = TypeVar("_Text", str, str | None)
-
-_open: weakref.WeakSet[Highlighter] = weakref.WeakSet()
-
-
-class TruncationWarning(UserWarning):
-    """Texts given to `Highlighter.embed` were longer than the model allows; their ends had no part in their vectors."""
+_open: weakref.WeakSet[_Closes] = weakref.WeakSet()
 
 
 def parse_pieces(
@@ -122,12 +94,17 @@ class Highlighter:
       where it has it in hardware, else float32). int8 is the fastest on a CPU, and only there: over 3,018 real pieces its
       vectors have a cosine of 0.999 on average, and 0.995 at least, to those in float32; bfloat16's have 0.9998 at least.
     - `threads`: how many threads the text work and a CPU device may each use; `None` is one for each core this process
-      may run on, at most 32.
+      may run on (by its affinity and its control groups), at most ``OMP_NUM_THREADS`` and 32. ``"caller"`` starts none:
+      those who wait for vectors compute them, one at a time, with the rows of all who wait.
+    - `cores`: the cores that these threads run on, by number; `None` is wherever the caller's may.
     - `cache_bytes`: what was read of pages, with their vectors, is kept in at most so much memory, so that another query on
       the same pages costs only itself; what was used longest ago goes first. 0 keeps nothing.
     - `encoder`: instead of a model, a function that takes a list of strings and returns float32 ``[n, dimension]``, or an
       object with such a method ``encode`` (a sentence-transformers model, say). It is called by one thread, with the texts of
-      all callers that wait; needs no torch. Tokens are bytes of UTF-8 then: budgets in tokens count them.
+      all callers that wait; needs no torch. Tokens are bytes of UTF-8 then: budgets in tokens count them. It may be
+      awaited: an ``async`` function runs in an event loop of its own. Or, beside the `model` whose tokenizer is used, an
+      object with a method ``encode_ids(ids, lengths)``: int32 ids of rows one behind the other, without padding, and how
+      many each has; or what offers a ``pullquote.encoder.v1`` capsule by ``__pullquote_encoder__()``.
     - `max_batch_tokens`, `max_batch_size`: tokens and texts of a batch, at most; `None` is what the devices want, and 64 texts
       for an encoder of your own. `batch_timeout`: seconds that texts wait for others where they do not fill a batch; 0,
       the default, lets batches grow only while the devices are busy.
@@ -141,52 +118,31 @@ class Highlighter:
         model: str | Path | None = None,
         devices: str | Sequence[str] = "auto",
         dtype: str = "auto",
-        threads: int | None = None,
+        threads: int | Literal["caller"] | None = None,
         cache_bytes: int = CACHE_BYTES,
         *,
-        encoder: TextFunction | None = None,
+        cores: Iterable[int] | None = None,
+        encoder: OwnEncoder | None = None,
         max_batch_tokens: int | None = None,
         max_batch_size: int | None = None,
         batch_timeout: float = 0.0,
     ) -> None:
         """Load the model; about a second for a small one."""
-        for name, limit in (("max_batch_tokens", max_batch_tokens), ("max_batch_size", max_batch_size)):
-            if limit is not None and (not isinstance(limit, int) or limit < 1):
-                message = f"{name} must be at least 1, or None for what the devices want, not {limit!r}"
-                raise InvalidArgumentError(message)
-        if not isinstance(batch_timeout, (int, float)) or not 0 <= batch_timeout < float("inf"):
-            message = f"batch_timeout must be 0 seconds, for no waiting, or more, not {batch_timeout!r}"
-            raise InvalidArgumentError(message)
-        if threads is not None and (not isinstance(threads, int) or threads < 1):
-            message = f"threads must be at least 1, or None for as many as there are cores, not {threads!r}"
-            raise InvalidArgumentError(message)
-        if not isinstance(cache_bytes, int) or cache_bytes < 0:
-            message = f"cache_bytes must be 0, for no cache, or more, not {cache_bytes!r}"
-            raise InvalidArgumentError(message)
-        loaded: object
-        if encoder is None:
-            # The encoder first: without one, no model is of use.
-            torch_encoder = find_encoder()
-            directory = model_directory(model)
-            names = [devices] if isinstance(devices, str) else list(devices)
-            loaded = torch_encoder.load(str(directory), names, dtype, threads or 0)
-            self.model_name = EMBEDDED_NAME if model is None else directory.resolve().name
-        else:
-            if (model, devices, dtype) != (None, "auto", "auto"):
-                message = "model, devices and dtype are an own encoder's to know; pass either it or these"
-                raise InvalidArgumentError(message)
-            directory, loaded = TEXT_MODEL, TextEncoder(encoder)
-            max_batch_size = max_batch_size or BATCH_SIZE
-            self.model_name = loaded.name
-        self._native = _native.Highlighter(
-            str(directory),
-            loaded,
+        loaded = load(
+            model,
+            devices,
+            dtype,
             threads,
-            min(cache_bytes, sys.maxsize),
-            (max_batch_tokens, max_batch_size, batch_timeout),
+            cache_bytes,
+            cores=cores,
+            encoder=encoder,
+            max_batch_tokens=max_batch_tokens,
+            max_batch_size=max_batch_size,
+            batch_timeout=batch_timeout,
         )
-        self.model = directory
-        _open.add(self)
+        self._native = _native.Highlighter(loaded)
+        self.model, self.model_name = Path(loaded.model), loaded.name
+        closed_at_exit(self)
 
     def highlights(
         self,
@@ -271,24 +227,17 @@ class Highlighter:
         Raises `InvalidArgumentError`, `InvalidTypeError`, `InvalidTextError` for what it cannot work with, `EncoderError`
         where the model fails on it, `ClosedError`, `ForkedError`. Ctrl-C stops the work and leaves the highlighter usable.
         """
-        queries = query if isinstance(query, str) else _listed(query, "query")
-        pages = _listed(texts, "texts")
-        if not pages:
-            message = "texts is empty; pass at least one page"
-            raise InvalidArgumentError(message)
-        if isinstance(queries, list) and not queries:
-            message = "query is an empty list; pass one query, or one for each page, or many for one page"
-            raise InvalidArgumentError(message)
-        options = {
+        options: Options = {
             "pairing": pairing,
             "fuse": fuse,
             "format": format,
+            "titles": titles,
             "unit": unit,
             "highlight_length": highlight_length,
             "step_size": step_size,
             "allow_gaps": allow_gaps,
             "grow": grow,
-            "lexical": _weight(lexical),
+            "lexical": lexical,
             "effort": effort,
             "context": context,
             "explain": explain,
@@ -303,8 +252,8 @@ class Highlighter:
             "timeout": timeout,
             "priority": priority,
         }
-        found = self._native.highlights(queries, pages, None if titles is None else _listed(titles, "titles"), options)
-        return Highlights(pages, found)
+        asked = checked(query, texts, options)
+        return Highlights(asked[1], self._native.highlights(*asked))
 
     def embed(
         self,
@@ -320,17 +269,10 @@ class Highlighter:
         normalized as the model's files say; the array owns the memory the devices' results were collected into.
         Texts longer than the model allows are cut at its limit, with a `TruncationWarning`. All else is as in `highlights`.
         """
-        if role not in {"query", "passage"}:
-            message = f'role must be "query" or "passage", not {role!r}'
-            raise InvalidArgumentError(message)
-        listed = _listed(texts, "texts")
-        if not listed:
-            message = "texts is empty; pass at least one text"
-            raise InvalidArgumentError(message)
-        vectors, truncated, _ = self._native.embed(listed, role == "query", timeout, priority)
+        given = checked_texts(texts, role)
+        vectors, truncated, _ = self._native.embed(given, role == "query", timeout, priority)
         if truncated:
-            message = f"{truncated} of {len(listed)} texts were cut at the model's limit of {self.max_tokens} tokens"
-            warnings.warn(message, TruncationWarning, stacklevel=2)
+            warn_of_cut(truncated, len(given), self.max_tokens)
         return vectors
 
     def parse_pieces(
@@ -390,6 +332,13 @@ class Highlighter:
         return f"<Highlighter {self.model_name!r} on {', '.join(self.devices)} in {self.dtype}>"
 
 
+# What a call has where it says nothing.
+DEFAULTS = {
+    name: parameter.default
+    for name, parameter in inspect.signature(Highlighter.highlights).parameters.items()
+    if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+}
+
 _shared: Highlighter | None = None
 _shared_lock = threading.Lock()
 
@@ -403,6 +352,14 @@ def _shared_highlighter() -> Highlighter:
     return _shared
 
 
+def completed(options: Options) -> Options:
+    """Options with the defaults of those that are not there."""
+    if unknown := options.keys() - DEFAULTS.keys():
+        message = f"there is no option {min(unknown)!r}"
+        raise InvalidTypeError(message)
+    return {**DEFAULTS, **options}  # type: ignore[typeddict-item]
+
+
 def highlights(query: str | Sequence[str], texts: Iterable[str], **options: Unpack[Options]) -> Highlights:
     """Find the passages of pages that answer a query, with the embedded model on the devices that are there.
 
@@ -411,39 +368,26 @@ def highlights(query: str | Sequence[str], texts: Iterable[str], **options: Unpa
     return _shared_highlighter().highlights(query, texts, **options)
 
 
-def _listed(texts: Iterable[_Text], name: str) -> list[_Text]:
-    """The texts as a list: a generator can be walked only once, and offsets need the texts again."""
-    if isinstance(texts, (str, bytes, bytearray, dict)):
-        message = f"{name} must be a list of strings, not one {type(texts).__name__}; pass [{name}]"
-        raise InvalidTypeError(message)
-    try:
-        return list(texts)
-    except TypeError:
-        message = f"{name} must be a list of strings, not {type(texts).__name__}"
-        raise InvalidTypeError(message) from None
-
-
-def _weight(lexical: float | Literal["auto"]) -> float | None:
-    if lexical == "auto":
-        return None
-    if isinstance(lexical, (int, float)):
-        return lexical
-    message = f'lexical must be "auto" or a number from 0.0 (meaning alone) to 1.0 (words alone), not {lexical!r}'
-    raise InvalidArgumentError(message)
-
-
 def _forget_in_child() -> None:
     """A fork has no threads of the shared highlighter; the child makes its own."""
     global _shared, _shared_lock  # noqa: PLW0603 - as above
+    _native.forget_threads()
     _shared = None
     _shared_lock = threading.Lock()
+
+
+def closed_at_exit(made: _Closes) -> None:
+    """Its devices are stopped when the interpreter ends, if they were not before."""
+    _open.add(made)
 
 
 @atexit.register
 def _close_all() -> None:
     """Stop the devices while the interpreter still stands."""
-    for highlighter in list(_open):
-        highlighter.close()
+    for made in list(_open):
+        made.close()
+    # Before Python 3.14 a thread that asks for the lock later would take the process with it.
+    _native.wait_for_threads(LEAVING)
 
 
 if hasattr(os, "register_at_fork"):

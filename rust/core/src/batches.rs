@@ -13,7 +13,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::call::{self, Stop};
+use crate::call::{self, Progress, Stop};
 use crate::encoder::{Batch, Budget};
 use crate::error::{Error, Result};
 use crate::tokens::TokenPage;
@@ -31,6 +31,8 @@ pub(crate) struct Job<Done> {
     pub(crate) vectors: Vec<f32>,
     pub(crate) stop: Stop,
     pub(crate) deadline: Option<Instant>,
+    /// Told of each row that is back.
+    pub(crate) progress: Progress,
     /// Lower is more urgent.
     pub(crate) priority: i32,
     /// Told how the job ended, once.
@@ -187,6 +189,7 @@ impl<Done> Batches<Done> {
         if let Some(active) = self.jobs.get_mut(&target.job) {
             let dimension = values.len();
             active.job.vectors[target.row * dimension..(target.row + 1) * dimension].copy_from_slice(values);
+            active.job.progress.add_row(target.length);
             active.missing -= 1;
         }
     }
@@ -283,7 +286,11 @@ mod tests {
             let rows: Vec<RowSource> = (0..*rows).map(|_| RowSource { page: Arc::clone(&page), window: 0 }).collect();
             let vectors = vec![0.0; rows.len()];
             let (stop, deadline, priority) = (Stop::default(), None, *priority);
-            assert!(batches.push(Job { rows, vectors, stop, deadline, priority, done: () }).is_none());
+            assert!(
+                batches
+                    .push(Job { rows, vectors, stop, deadline, priority, progress: Progress::default(), done: () })
+                    .is_none()
+            );
         }
         batches
     }

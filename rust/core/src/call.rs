@@ -1,7 +1,7 @@
 //! A call: how long it may take, and whether its caller still wants it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -14,10 +14,46 @@ const LOOK_AROUND: Duration = Duration::from_millis(50);
 pub struct Call<'caller> {
     deadline: Option<Instant>,
     /// Asked on the caller's own thread, every 50 ms: has the caller been told to stop?
-    interrupted: Option<&'caller dyn Fn() -> bool>,
+    interrupted: Option<Interrupted<'caller>>,
     stop: Stop,
     /// Lower is more urgent.
     priority: i32,
+    allowance: Allowance,
+    progress: Progress,
+}
+
+/// Whether a caller has been told to stop. `Sync`, because what waits for a call's vectors may go from thread to thread.
+pub type Interrupted<'caller> = &'caller (dyn Fn() -> bool + Sync);
+
+/// How much a call may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allowance {
+    /// Pieces of its pages, in all.
+    pub pieces: Option<usize>,
+    /// Token ids encoded, special ones and the queries' included.
+    pub tokens: Option<usize>,
+}
+
+/// How much of a call was done: counted while it is, for who hears only that it failed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Progress(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    pieces: AtomicUsize,
+    rows: AtomicUsize,
+    tokens: AtomicUsize,
+}
+
+/// How much of a call was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Pieces that its pages were cut into.
+    pub pieces: usize,
+    /// Rows that came back from the devices: pieces, queries and titles.
+    pub rows: usize,
+    /// Their token ids.
+    pub tokens: usize,
 }
 
 /// Says, from any thread, that a call is not wanted any more.
@@ -46,10 +82,17 @@ impl Default for Call<'_> {
 impl<'caller> Call<'caller> {
     /// A call that may take so long, and that asks `interrupted` while it waits.
     #[must_use]
-    pub fn new(timeout: Option<Duration>, interrupted: Option<&'caller dyn Fn() -> bool>) -> Self {
+    pub fn new(timeout: Option<Duration>, interrupted: Option<Interrupted<'caller>>) -> Self {
         // A timeout too long to be added to the clock is none.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        Self { deadline, interrupted, stop: Stop::default(), priority: 0 }
+        let (allowance, progress) = (Allowance::default(), Progress::default());
+        Self { deadline, interrupted, stop: Stop::default(), priority: 0, allowance, progress }
+    }
+
+    /// The same call, which may do so much and no more.
+    #[must_use]
+    pub fn within(self, allowance: Allowance) -> Self {
+        Self { allowance, ..self }
     }
 
     /// The same call, stopped by a handle that is known before the call begins.
@@ -82,6 +125,41 @@ impl<'caller> Call<'caller> {
         &self.stop
     }
 
+    /// How much of it was done so far.
+    #[must_use]
+    pub fn done(&self) -> Done {
+        self.progress.done()
+    }
+
+    pub(crate) const fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Whether the call may have so many pieces in all.
+    ///
+    /// # Errors
+    /// [`ErrorKind::LimitExceeded`].
+    pub(crate) fn allow_pieces(&self, pieces: usize) -> Result<()> {
+        self.allow("pieces", self.allowance.pieces, pieces)
+    }
+
+    /// Whether so many tokens may be encoded in all.
+    ///
+    /// # Errors
+    /// [`ErrorKind::LimitExceeded`].
+    pub(crate) fn allow_tokens(&self, tokens: usize) -> Result<()> {
+        self.allow("tokens", self.allowance.tokens, tokens)
+    }
+
+    fn allow(&self, what: &str, allowed: Option<usize>, needed: usize) -> Result<()> {
+        let Some(allowed) = allowed.filter(|allowed| needed > *allowed) else { return Ok(()) };
+        let Done { pieces, tokens, .. } = self.done();
+        let message = format!(
+            "the call may have {allowed} {what} and needs {needed}; {pieces} pieces were cut and {tokens} tokens encoded so far"
+        );
+        Err(Error::new(ErrorKind::LimitExceeded, message))
+    }
+
     /// How long the caller may sleep before it looks around again.
     #[must_use]
     pub fn patience(&self) -> Duration {
@@ -102,6 +180,24 @@ impl<'caller> Call<'caller> {
             self.stop.stop();
         }
         checked
+    }
+}
+
+impl Progress {
+    pub(crate) fn add_pieces(&self, pieces: usize) {
+        self.0.pieces.fetch_add(pieces, Ordering::Relaxed);
+    }
+
+    /// One more row is back, which had so many ids.
+    pub(crate) fn add_row(&self, tokens: usize) {
+        self.0.rows.fetch_add(1, Ordering::Relaxed);
+        self.0.tokens.fetch_add(tokens, Ordering::Relaxed);
+    }
+
+    fn done(&self) -> Done {
+        let read = |count: &AtomicUsize| count.load(Ordering::Relaxed);
+        let Counts { pieces, rows, tokens } = &*self.0;
+        Done { pieces: read(pieces), rows: read(rows), tokens: read(tokens) }
     }
 }
 

@@ -11,18 +11,20 @@ mod parts;
 mod prepared;
 mod reading;
 mod request;
+mod requests;
 mod rows;
 mod run;
 mod spoken;
+mod steps;
 mod titles;
 
-use std::ops::Range;
 use std::process;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use crate::batches::RowSource;
 use crate::call::{self, Call};
+use crate::cores::Cores;
 use crate::encoder::{Batching, Encoder, EncoderSpec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::formats::{Document, Format};
@@ -32,14 +34,17 @@ use crate::page::{CharSpan, Page};
 use crate::pieces::{self, Unit, Units, Windows};
 use crate::pool::Pool;
 use crate::scores::relevance::Lexical;
+use crate::tasks::Tasks;
 use crate::tokens::{GoOn, Role, TokenPage, Tokens};
-use crate::vectors::Conductor;
+use crate::vectors::{Conductor, block_on};
 use cache::Cache;
 pub use cache::CacheState;
 pub use effort::Effort;
 pub use parts::Parts;
 use request::check_length;
+pub use requests::OwnedRequest;
 use run::Run;
+pub use steps::{Finished, Steps};
 
 /// The longest text: positions of tokens are counted in 32 bits.
 pub const MAX_TEXT_BYTES: usize = 1 << 30;
@@ -49,8 +54,13 @@ pub struct Engine {
     tokens: Tokens,
     spec: EncoderSpec,
     pool: Pool,
+    tasks: Tasks,
     cache: Cache,
     batching: Batching,
+    /// Where its threads run.
+    cores: Cores,
+    /// Whether those who wait for vectors do the conductor's work, instead of a thread.
+    is_driven: bool,
     conductor: RwLock<ConductorState>,
     /// The process the engine was made in: its threads do not exist in a fork of it.
     process: u32,
@@ -209,8 +219,20 @@ impl Engine {
         tokens.check_vocabulary(spec.vocabulary)?;
         let conductor = RwLock::new(ConductorState::Idle(Mutex::new(Some(encoder))));
         let (pool, cache) = (Pool::new(threads), Cache::new(cache_bytes));
-        let batching = Batching::default();
-        Ok(Self { tokens, spec, pool, cache, batching, conductor, process: process::id() })
+        let tasks = Tasks::new(pool.threads(), Cores::default());
+        let (batching, cores) = (Batching::default(), Cores::default());
+        Ok(Self {
+            tokens,
+            spec,
+            pool,
+            tasks,
+            cache,
+            batching,
+            cores,
+            is_driven: false,
+            conductor,
+            process: process::id(),
+        })
     }
 
     /// The same engine with batches as a host wants them.
@@ -225,6 +247,22 @@ impl Engine {
         }
         self.batching = batching;
         Ok(self)
+    }
+
+    /// The same engine with its threads on certain cores.
+    #[must_use]
+    pub fn on_cores(mut self, cores: &Cores) -> Self {
+        self.pool.keep_on(cores.clone());
+        self.tasks = Tasks::new(self.pool.threads(), cores.clone());
+        self.cores = cores.clone();
+        self
+    }
+
+    /// The same engine without a thread of its own for the devices: those who wait for vectors do what it would do.
+    #[must_use]
+    pub fn driven_by_callers(mut self) -> Self {
+        self.is_driven = true;
+        self
     }
 
     /// What the encoder is.
@@ -270,6 +308,7 @@ impl Engine {
                 ConductorState::Closed,
             );
             self.cache.clear();
+            self.tasks.close();
             if let ConductorState::Running(conductor) = state {
                 // Calls in flight hold the conductor too; the last of them waits for the batches that run.
                 conductor.close();
@@ -298,12 +337,18 @@ impl Engine {
     /// # Errors
     /// [`ErrorKind::InvalidText`] for a text that is too long; what the encoder says; what ends the call.
     pub fn embed(&self, texts: &[&str], role: Role, call: &Call) -> Result<Embedded> {
-        self.check_process()?;
+        let conductor = self.conductor()?;
+        block_on(self.embedded(texts, role, call), &conductor, call)
+    }
+
+    async fn embedded(&self, texts: &[&str], role: Role, call: &Call<'_>) -> Result<Embedded> {
+        let conductor = self.conductor()?;
         let (rows, truncated) = self.rows_of_texts(texts, role, call)?;
         let tokens = token_count(&rows);
-        let pending = self.conductor()?.submit(rows, self.spec.dimension, call)?;
+        call.allow_tokens(tokens)?;
+        let pending = conductor.submit(rows, self.spec.dimension, call)?;
         let written_at = pending.address();
-        Ok(Embedded { vectors: pending.wait(call)?, tokens, truncated, written_at })
+        Ok(Embedded { vectors: pending.await?, tokens, truncated, written_at })
     }
 
     /// The best passages of pages.
@@ -312,10 +357,14 @@ impl Engine {
     /// [`ErrorKind::InvalidText`] for a text that is too long, [`ErrorKind::InvalidArgument`] where queries, pages and titles do not
     /// go together; what the encoder says; what ends the call.
     pub fn highlights(&self, request: &Request, question: &Question, call: &Call) -> Result<Answers> {
-        self.check_process()?;
-        request.check()?;
         let conductor = self.conductor()?;
-        Run { engine: self, conductor, request, question, call, work: Work::default() }.answer()
+        block_on(self.answers(request, question, call), &conductor, call)
+    }
+
+    async fn answers(&self, request: &Request<'_>, question: &Question, call: &Call<'_>) -> Result<Answers> {
+        let conductor = self.conductor()?;
+        request.check()?;
+        Run { engine: self, conductor, request, question, call, work: Work::default() }.answer().await
     }
 
     fn units(&self, document: &Document, unit: Unit, go_on: &GoOn) -> Result<Units> {
@@ -342,6 +391,7 @@ impl Engine {
     }
 
     fn conductor(&self) -> Result<Arc<Conductor>> {
+        self.check_process()?;
         if let ConductorState::Running(conductor) = &*self.conductor.read().unwrap_or_else(PoisonError::into_inner) {
             return Ok(Arc::clone(conductor));
         }
@@ -352,7 +402,11 @@ impl Engine {
             ConductorState::Closed => Err(closed()),
             ConductorState::Idle(encoder) => {
                 let encoder = encoder.get_mut().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(closed)?;
-                let conductor = Arc::new(Conductor::start(encoder, self.batching)?);
+                let conductor = Arc::new(if self.is_driven {
+                    Conductor::driven(encoder, self.batching)
+                } else {
+                    Conductor::start(encoder, self.batching, self.cores.clone())?
+                });
                 *state = ConductorState::Running(Arc::clone(&conductor));
                 Ok(conductor)
             }
@@ -370,20 +424,8 @@ impl Drop for Engine {
             );
             std::mem::forget(state);
             std::mem::forget(std::mem::replace(&mut self.pool, Pool::new(Some(1))));
+            std::mem::forget(std::mem::replace(&mut self.tasks, Tasks::new(1, Cores::default())));
         }
-    }
-}
-
-impl Request<'_> {
-    /// What a page is written in.
-    fn format(&self, page: usize) -> Format {
-        // One stands for all; how many there are was checked.
-        self.formats.get(page).or(self.formats.first()).copied().unwrap_or_default()
-    }
-
-    /// The pages that a query is asked of together.
-    fn pages_of(&self, query: usize) -> Range<usize> {
-        if self.pairing == Pairing::Each { query..query + 1 } else { 0..self.pages.len() }
     }
 }
 

@@ -32,6 +32,8 @@ pub enum ErrorKind {
     Cancelled,
     /// The deadline passed before the work was done.
     DeadlineExceeded,
+    /// The call needs more than it may have: ask for less, or allow more.
+    LimitExceeded,
     /// Too much work is waiting: come back later.
     Overloaded,
     /// The engine was closed.
@@ -71,7 +73,7 @@ pub struct ErrorRow {
 
 impl ErrorKind {
     /// Every kind, in the order of the table.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::InvalidArgument,
         Self::InvalidType,
         Self::InvalidText,
@@ -84,6 +86,7 @@ impl ErrorKind {
         Self::Encoder,
         Self::Cancelled,
         Self::DeadlineExceeded,
+        Self::LimitExceeded,
         Self::Overloaded,
         Self::Closed,
         Self::Forked,
@@ -153,6 +156,14 @@ impl ErrorKind {
                 75,
                 true,
                 "The deadline passed before the work was done.",
+            ),
+            Self::LimitExceeded => (
+                "LimitExceededError",
+                "RuntimeError",
+                413,
+                65,
+                false,
+                "The call needs more pieces or tokens than it may have.",
             ),
             Self::Overloaded => ("OverloadedError", "RuntimeError", 429, 75, true, "Too much work is waiting."),
             Self::Closed => ("ClosedError", "RuntimeError", 503, 69, false, "The highlighter was closed."),

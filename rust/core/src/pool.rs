@@ -11,6 +11,7 @@ use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::call::Call;
+use crate::cores::{Cores, available_threads};
 use crate::error::{Error, ErrorKind, Result};
 
 /// More threads than this bring text nothing, and cost the host (see llguidance, which caps at the same number).
@@ -23,15 +24,27 @@ const INLINE_BYTES: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct Pool {
     threads: usize,
-    pool: OnceLock<ThreadPool>,
+    cores: Cores,
+    built: OnceLock<ThreadPool>,
 }
 
 impl Pool {
-    /// A pool of this many threads, or of as many as there are cores for this process; at most [`MAX_THREADS`].
+    /// A pool of this many threads, or of as many as this process may have; at most [`MAX_THREADS`].
     #[must_use]
     pub fn new(threads: Option<usize>) -> Self {
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        Self { threads: threads.unwrap_or_else(cores).clamp(1, MAX_THREADS), pool: OnceLock::new() }
+        let threads = threads.unwrap_or_else(available_threads).clamp(1, MAX_THREADS);
+        Self { threads, cores: Cores::default(), built: OnceLock::new() }
+    }
+
+    /// The same pool on certain cores.
+    pub(crate) fn keep_on(&mut self, cores: Cores) {
+        self.cores = cores;
+    }
+
+    /// How many threads it has, once it has any.
+    #[must_use]
+    pub const fn threads(&self) -> usize {
+        self.threads
     }
 
     /// Runs `work` over texts of so many bytes: on the pool, while the caller's thread looks around, or inline where
@@ -72,16 +85,21 @@ impl Pool {
     }
 
     fn pool(&self) -> Result<&ThreadPool> {
-        if let Some(pool) = self.pool.get() {
+        if let Some(pool) = self.built.get() {
             return Ok(pool);
         }
         let pool = ThreadPoolBuilder::new()
             .num_threads(self.threads)
             .thread_name(|index| format!("pullquote-text:{index}"))
+            .start_handler({
+                let cores = self.cores.clone();
+                // They were tried when the engine was made.
+                move |_| drop(cores.apply())
+            })
             .build()
             .map_err(|error| Error::new(ErrorKind::Internal, format!("no threads for the text pool: {error}")))?;
         // Where two callers were first at once, one of the two pools is dropped unused.
-        Ok(self.pool.get_or_init(|| pool))
+        Ok(self.built.get_or_init(|| pool))
     }
 }
 

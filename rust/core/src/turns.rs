@@ -15,14 +15,14 @@ pub struct Turns<Who> {
     /// Counts who has come, those who came back included: the clock of waiting.
     arrivals: u64,
     /// Turns that have begun.
-    turns: u64,
+    begun: u64,
     /// Whose priority the turn is that has begun.
     current: Option<i32>,
 }
 
 impl<Who> Default for Turns<Who> {
     fn default() -> Self {
-        Self { waiting: BTreeMap::new(), arrivals: 0, turns: 0, current: None }
+        Self { waiting: BTreeMap::new(), arrivals: 0, begun: 0, current: None }
     }
 }
 
@@ -36,8 +36,8 @@ impl<Who> Turns<Who> {
     /// Begins a turn: decides whose priority it is. Until the next one begins, those of this priority come first and then all
     /// others, the most urgent first.
     pub fn begin(&mut self) {
-        self.turns += 1;
-        self.current = if self.turns.is_multiple_of(FAIR_EVERY) {
+        self.begun += 1;
+        self.current = if self.begun.is_multiple_of(FAIR_EVERY) {
             let waits_since = |(priority, queue): (&i32, &VecDeque<(u64, Who)>)| Some((queue.front()?.0, *priority));
             self.waiting.iter().filter_map(waits_since).min().map(|(_, priority)| priority)
         } else {
@@ -139,7 +139,7 @@ mod tests {
         for (priority, who) in [(2, "c"), (0, "a"), (1, "b")] {
             turns.push(priority, who);
         }
-        turns.turns = FAIR_EVERY - 1;
+        turns.begun = FAIR_EVERY - 1;
         turns.begin();
         assert_eq!([turns.pop(), turns.pop(), turns.pop(), turns.pop()], [Some("c"), Some("a"), Some("b"), None]);
         turns.rotate();

@@ -1,10 +1,14 @@
 //! Vectors: the conductor, the one thread that owns every device.
 //!
+//! Where a host lends no thread for it, those who wait for vectors take turns at being it (see [`Conductor::drive`]).
+//!
 //! It walks the devices serially and submits, then collects in a second pass, writing each row straight into the memory
 //! that the caller's array will own. It sleeps when nothing is to be done: jobs, finished batches and the end wake it.
 //!
 //! From batch to batch it allocates nothing (`tests/allocations.rs`): what it writes batches and targets into is kept. Only
 //! jobs are allocated for, when they come.
+
+mod pending;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,8 +17,11 @@ use std::time::{Duration, Instant};
 
 use crate::batches::{Batches, Job, RowSource, RowTarget, check_values};
 use crate::call::Call;
+use crate::cores::Cores;
 use crate::encoder::{Batch, Batching, Encoder, EncoderSpec, Ticket};
 use crate::error::{Error, ErrorKind, Result};
+use pending::Reply;
+pub(crate) use pending::{Pending, block_on, breathe};
 
 /// Jobs that may wait for the conductor; callers wait for a place beyond it, until their deadline.
 const MAX_WAITING_JOBS: usize = 4096;
@@ -27,10 +34,18 @@ const BUSY: Duration = Duration::from_millis(50);
 /// not grow. For what a device may call its batch there is no bound, so there is one here: 1.5 MiB.
 const MOST_PLACES: usize = 1 << 16;
 
-/// Handle on the conductor's thread; dropping it ends the thread, and every unfinished job with [`ErrorKind::Closed`].
+/// Handle on the conductor; dropping it ends every unfinished job with [`ErrorKind::Closed`], and the thread where it has one.
 pub(crate) struct Conductor {
     inbox: Arc<Inbox>,
-    thread: Option<JoinHandle<()>>,
+    drive: Drive,
+}
+
+/// Who runs the conductor's rounds.
+enum Drive {
+    /// A thread of its own.
+    Thread(Option<JoinHandle<()>>),
+    /// Whoever waits for vectors, one at a time; nothing once it has ended.
+    Callers(Mutex<Option<Box<Round>>>),
 }
 
 /// What callers and encoders tell the conductor.
@@ -48,38 +63,32 @@ struct InboxState {
     unfinished: usize,
     /// A batch was finished, or a call stopped, since the conductor last looked.
     woken: bool,
+    /// Somebody runs a round. Of no meaning where the conductor has a thread.
+    driven: bool,
     closed: bool,
 }
 
-/// How a job ended: written once by the conductor, read once by the caller.
-#[derive(Clone, Default)]
-struct Reply(Arc<ReplyCell>);
-
-#[derive(Default)]
-struct ReplyCell {
-    outcome: Mutex<Option<Result<Vec<f32>>>>,
-    written: Condvar,
-}
-
-/// A job that was handed in.
-pub(crate) struct Pending {
-    reply: Reply,
-    inbox: Arc<Inbox>,
-    address: usize,
-}
-
 impl Conductor {
+    /// A conductor that those who wait for vectors drive.
+    pub(crate) fn driven(encoder: Box<dyn Encoder>, batching: Batching) -> Self {
+        let (encoder, inbox) = with_waker(encoder);
+        let round = Round::new(encoder, batching, Arc::clone(&inbox));
+        Self { inbox, drive: Drive::Callers(Mutex::new(Some(Box::new(round)))) }
+    }
+
     /// Starts the thread, which owns the encoder from now on.
-    pub(crate) fn start(mut encoder: Box<dyn Encoder>, batching: Batching) -> Result<Self> {
-        let inbox = Arc::new(Inbox::default());
-        let for_waker = Arc::clone(&inbox);
-        encoder.set_waker(Arc::new(move || for_waker.wake()));
+    pub(crate) fn start(encoder: Box<dyn Encoder>, batching: Batching, cores: Cores) -> Result<Self> {
+        let (encoder, inbox) = with_waker(encoder);
         let for_thread = Arc::clone(&inbox);
         let thread = std::thread::Builder::new()
             .name("pullquote-conductor".to_owned())
-            .spawn(move || Round::new(encoder, batching, for_thread).run())
+            .spawn(move || {
+                // They were tried when the engine was made.
+                let _ = cores.apply();
+                Round::new(encoder, batching, for_thread).run();
+            })
             .map_err(|error| Error::new(ErrorKind::Internal, format!("no thread for the conductor: {error}")))?;
-        Ok(Self { inbox, thread: Some(thread) })
+        Ok(Self { inbox, drive: Drive::Thread(Some(thread)) })
     }
 
     /// Hands in rows; their vectors are written one behind the other into one new allocation.
@@ -87,10 +96,18 @@ impl Conductor {
         let vectors = vec![0.0; rows.len() * dimension];
         let address = vectors.as_ptr() as usize;
         let reply = Reply::default();
-        let (stop, deadline, priority) = (call.stop().clone(), call.deadline(), call.priority());
-        let job = Job { rows, vectors, stop, deadline, priority, done: reply.clone() };
+        let job = Job {
+            rows,
+            vectors,
+            stop: call.stop().clone(),
+            deadline: call.deadline(),
+            priority: call.priority(),
+            progress: call.progress().clone(),
+            done: reply.clone(),
+        };
         let mut state = self.inbox.lock();
-        while state.unfinished >= MAX_WAITING_JOBS && !state.closed {
+        // Who drives cannot wait for itself; a host's step knows how many requests it has taken in.
+        while state.unfinished >= MAX_WAITING_JOBS && !state.closed && !self.is_driven() {
             state = wait(&self.inbox.changed, state, call.patience());
             call.check()?;
         }
@@ -100,52 +117,86 @@ impl Conductor {
         state.unfinished += 1;
         state.arrived.push_back(job);
         self.inbox.changed.notify_all();
-        Ok(Pending { reply, inbox: Arc::clone(&self.inbox), address })
+        Ok(Pending::new(reply, Arc::clone(&self.inbox), address))
     }
-}
 
-impl Conductor {
+    /// Whether those who wait for vectors have to [`Conductor::drive`].
+    pub(crate) const fn is_driven(&self) -> bool {
+        matches!(self.drive, Drive::Callers(_))
+    }
+
+    fn driven_inbox(&self) -> Option<Arc<Inbox>> {
+        self.is_driven().then(|| Arc::clone(&self.inbox))
+    }
+
+    /// Runs a round on the calling thread, unless somebody else does: then sleeps until they are done. Sleeps no longer than
+    /// this in either case, and not at all where `is_enough` already holds. An encoder that does not wake is waited for.
+    pub(crate) fn drive(&self, is_enough: &dyn Fn() -> bool, longest: Duration) {
+        let Drive::Callers(round) = &self.drive else { return };
+        let mut state = self.inbox.lock();
+        if is_enough() {
+            return;
+        }
+        if state.driven {
+            drop(wait(&self.inbox.changed, state, longest));
+            return;
+        }
+        state.driven = true;
+        drop(state);
+        let _turn = Turn(&self.inbox);
+        let mut round = lock(round);
+        if round.as_mut().is_some_and(|round| !round.once(longest)) {
+            // Its end tells everybody who waits.
+            *round = None;
+        }
+    }
+
     /// Ends every unfinished job, and the thread as soon as it can.
     pub(crate) fn close(&self) {
         self.inbox.lock().closed = true;
         self.inbox.changed.notify_all();
+        if let Drive::Callers(round) = &self.drive
+            && let Ok(mut round) = round.try_lock()
+        {
+            // Whoever is in a round sees that it was the last one.
+            *round = None;
+        }
     }
 }
 
 impl Drop for Conductor {
     fn drop(&mut self) {
         self.close();
-        if let Some(thread) = self.thread.take() {
+        if let Drive::Thread(thread) = &mut self.drive
+            && let Some(thread) = thread.take()
+            && thread.thread().id() != std::thread::current().id()
+        {
             // A panic of the conductor has been told to its callers already.
             let _ = thread.join();
         }
     }
 }
 
-impl Pending {
-    /// Where the vectors are being written.
-    pub(crate) const fn address(&self) -> usize {
-        self.address
-    }
+/// Being the one who drives, until it is dropped.
+struct Turn<'inbox>(&'inbox Inbox);
 
-    /// Waits for the vectors, looking around on the caller's behalf.
-    pub(crate) fn wait(self, call: &Call) -> Result<Vec<f32>> {
-        let reply = &self.reply.0;
-        let mut outcome = lock(&reply.outcome);
-        loop {
-            if let Some(outcome) = outcome.take() {
-                return outcome;
-            }
-            outcome = wait(&reply.written, outcome, call.patience());
-            if outcome.is_none()
-                && let Err(error) = call.check()
-            {
-                // The conductor drops what is left of the job.
-                self.inbox.wake();
-                return Err(error);
-            }
-        }
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.driven = false;
+        // A round that panicked is not fit for another.
+        state.closed |= std::thread::panicking();
+        drop(state);
+        self.0.changed.notify_all();
     }
+}
+
+/// The encoder, which wakes whoever looks into the inbox.
+fn with_waker(mut encoder: Box<dyn Encoder>) -> (Box<dyn Encoder>, Arc<Inbox>) {
+    let inbox = Arc::new(Inbox::default());
+    let for_waker = Arc::clone(&inbox);
+    encoder.set_waker(Arc::new(move || for_waker.wake()));
+    (encoder, inbox)
 }
 
 impl Inbox {
@@ -156,13 +207,6 @@ impl Inbox {
     fn wake(&self) {
         self.lock().woken = true;
         self.changed.notify_all();
-    }
-}
-
-impl Reply {
-    fn write(&self, outcome: Result<Vec<f32>>) {
-        *lock(&self.0.outcome) = Some(outcome);
-        self.0.written.notify_all();
     }
 }
 
@@ -200,24 +244,32 @@ impl Round {
     }
 
     fn run(mut self) {
-        while self.take_in() {
-            for (job, error) in self.batches.take_unwanted() {
-                self.end(job, Err(error));
-            }
-            self.submit_pass();
-            self.collect_pass();
+        while self.once(IDLE) {}
+    }
+
+    /// One round: waits until there is something to do, no longer than this; takes new jobs in, submits and collects. False when
+    /// the end has come.
+    fn once(&mut self, longest: Duration) -> bool {
+        if !self.take_in(longest) {
+            return false;
         }
+        for (job, error) in self.batches.take_unwanted() {
+            self.end(job, Err(error));
+        }
+        self.submit_pass();
+        self.collect_pass();
+        true
     }
 
     /// Waits until there is something to do, and takes new jobs in; false when the end has come.
-    fn take_in(&mut self) -> bool {
+    fn take_in(&mut self, longest: Duration) -> bool {
         let mut state = self.inbox.lock();
         let in_flight = self.in_flight.iter().any(|batches| !batches.is_empty());
         let busy = !self.batches.is_empty() || in_flight;
         // An encoder that does not wake is waited for in `collect`.
         let may_sleep = !busy || self.spec.wakes || (self.held.is_some() && !in_flight);
         if may_sleep && state.arrived.is_empty() && !state.woken && !state.closed {
-            let longest = if busy { BUSY } else { IDLE };
+            let longest = if busy { BUSY.min(longest) } else { longest };
             state = wait(&self.inbox.changed, state, self.held.map_or(longest, |held| held.min(longest)));
         }
         state.woken = false;

@@ -5,6 +5,7 @@
 
 mod common;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use common::{DIMENSION, model, word_piece};
@@ -129,11 +130,10 @@ fn embed_everything(engine: &Engine, watch: &Watch, counts: bool) {
             scope.spawn(|| {
                 let texts: Vec<String> = (0..ROWS).map(|row| "cat ".repeat(1 + row % 13)).collect();
                 let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-                let asked = std::cell::Cell::new(0);
+                let asked = AtomicUsize::new(0);
                 // Asked once before the texts are tokenized, and every 50 ms while the caller waits for their vectors.
                 let interrupted = || {
-                    asked.set(asked.get() + 1);
-                    if asked.get() == 2 {
+                    if asked.fetch_add(1, Ordering::Relaxed) == 1 {
                         watch.lock().waiting += 1;
                         watch.changed.notify_all();
                     }

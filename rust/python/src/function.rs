@@ -1,19 +1,23 @@
 //! An encoder that is a Python function: texts in, vectors out.
 //!
-//! The engine deals in token ids. Here a token is a byte of UTF-8 (`pullquote/text_model/tokenizer.json`), so a row of ids is
+//! A function of token ids takes the batch as it is, two arrays. One of texts is asked in texts, though the engine deals in ids: here a token is a byte of UTF-8 (`pullquote/text_model/tokenizer.json`), so a row of ids is
 //! its text, to the byte. One thread takes batches, one after the other, and holds Python's lock only while the function runs.
+//! Where there may be no thread, whoever collects a batch calls the function.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use numpy::{PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pullquote_core::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
 use pullquote_core::error::{Error, ErrorKind, Result};
+use pullquote_core::model::Model;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::failures::raise;
+use crate::inside::Inside;
 
 /// Bytes of a batch, where nobody says how many: a function would rather have rows than wait for more of them.
 const BATCH_BYTES: usize = 64 * 1024;
@@ -23,13 +27,23 @@ const DEPTH: usize = 2;
 const MAX_BYTES: usize = 1 << 20;
 const VOCABULARY: usize = 257;
 
+/// Ids of a batch, where they are what the function takes: as a card's.
+const BATCH_TOKENS: usize = 16_384;
+
+/// What a function is asked for.
+enum Rows {
+    Texts(Vec<String>),
+    Ids(Batch),
+}
+
 /// The function, its thread, and what came of its batches.
 pub(crate) struct FunctionEncoder {
     spec: EncoderSpec,
     /// Closed when this is dropped; the thread ends then, after the batch that it has.
-    batches: Sender<(Ticket, Vec<String>)>,
+    batches: Sender<(Ticket, Rows)>,
     shared: Arc<Shared>,
     next: u64,
+    takes_ids: bool,
 }
 
 #[derive(Default)]
@@ -38,22 +52,46 @@ struct Shared {
     /// Signalled whenever a batch is finished.
     changed: Condvar,
     waker: OnceLock<Waker>,
+    /// The encoder is gone: what waits is not wanted.
+    closed: AtomicBool,
+}
+
+/// The function, called by whoever collects.
+struct Inline {
+    spec: EncoderSpec,
+    function: Py<PyAny>,
+    waiting: HashMap<Ticket, Rows>,
+    next: u64,
+    takes_ids: bool,
 }
 
 impl FunctionEncoder {
-    /// From a `pullquote.text_encoder.TextEncoder`.
-    pub(crate) fn new(encoder: &Bound<'_, PyAny>) -> PyResult<Self> {
+    /// An encoder from a `pullquote.text_encoder.TextEncoder` or `IdsEncoder`, with a thread or without.
+    pub(crate) fn of(encoder: &Bound<'_, PyAny>, has_thread: bool, model: &Model) -> PyResult<Box<dyn Encoder>> {
+        let takes_ids: bool = encoder.getattr("takes_ids")?.extract()?;
         let dimension = encoder.getattr("dimension")?.extract()?;
         let name: String = encoder.getattr("name")?.extract()?;
-        let device = DeviceSpec { name, depth: DEPTH, batch_tokens: BATCH_BYTES };
+        let device = DeviceSpec {
+            name,
+            depth: if has_thread { DEPTH } else { 1 },
+            batch_tokens: if takes_ids { BATCH_TOKENS } else { BATCH_BYTES },
+        };
         let spec = EncoderSpec {
             dimension,
-            max_tokens: MAX_BYTES,
-            vocabulary: VOCABULARY,
+            max_tokens: if takes_ids { model.max_tokens } else { MAX_BYTES },
+            vocabulary: if takes_ids { model.vocabulary.unwrap_or(usize::MAX) } else { VOCABULARY },
             dtype: "float32".to_owned(),
             devices: vec![device],
-            wakes: true,
+            wakes: has_thread,
         };
+        if has_thread {
+            return Ok(Box::new(Self::new(encoder, spec, takes_ids)?));
+        }
+        Ok(Box::new(Inline { spec, function: encoder.clone().unbind(), waiting: HashMap::new(), next: 0, takes_ids }))
+    }
+
+    fn new(encoder: &Bound<'_, PyAny>, spec: EncoderSpec, takes_ids: bool) -> PyResult<Self> {
+        let dimension = spec.dimension;
         let shared = Arc::new(Shared::default());
         let (batches, arrived) = channel();
         let (function, for_thread) = (encoder.clone().unbind(), Arc::clone(&shared));
@@ -62,7 +100,7 @@ impl FunctionEncoder {
             .name("pullquote-function".to_owned())
             .spawn(move || run(&function, &arrived, dimension, &for_thread))
             .map_err(|error| raise(ErrorKind::Internal, &format!("no thread for the encoder: {error}")))?;
-        Ok(Self { spec, batches, shared, next: 0 })
+        Ok(Self { spec, batches, shared, next: 0, takes_ids })
     }
 }
 
@@ -80,7 +118,7 @@ impl Encoder for FunctionEncoder {
         self.next += 1;
         let ticket = Ticket(self.next);
         let ended = |_| Error::new(ErrorKind::Internal, "the thread of the encoder's function has ended");
-        self.batches.send((ticket, texts(batch))).map_err(ended)?;
+        self.batches.send((ticket, rows(batch, self.takes_ids))).map_err(ended)?;
         Ok(ticket)
     }
 
@@ -102,11 +140,47 @@ impl Encoder for FunctionEncoder {
     }
 }
 
+impl Drop for FunctionEncoder {
+    fn drop(&mut self) {
+        self.shared.closed.store(true, Ordering::Release);
+    }
+}
+
+impl Encoder for Inline {
+    fn spec(&self) -> &EncoderSpec {
+        &self.spec
+    }
+
+    fn set_waker(&mut self, _: Waker) {}
+
+    fn submit(&mut self, _: usize, batch: &Batch) -> Result<Ticket> {
+        self.next += 1;
+        self.waiting.insert(Ticket(self.next), rows(batch, self.takes_ids));
+        Ok(Ticket(self.next))
+    }
+
+    fn is_finished(&mut self, _: Ticket) -> bool {
+        true
+    }
+
+    fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
+        let unknown = || Error::new(ErrorKind::Internal, "a batch that was not submitted");
+        let rows = self.waiting.remove(&ticket).ok_or_else(unknown)?;
+        let vectors = Python::attach(|py| call(self.function.bind(py), &rows, self.spec.dimension))?;
+        vectors.chunks_exact(self.spec.dimension).enumerate().for_each(|(index, values)| row(index, values));
+        Ok(())
+    }
+}
+
 impl Shared {
     fn finished(&self) -> MutexGuard<'_, HashMap<Ticket, Result<Vec<f32>>>> {
         // Nothing in there is ever left half done.
         self.finished.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn rows(batch: &Batch, are_ids: bool) -> Rows {
+    if are_ids { Rows::Ids(batch.clone()) } else { Rows::Texts(texts(batch)) }
 }
 
 /// The texts whose bytes a batch's ids are.
@@ -125,9 +199,16 @@ fn texts(batch: &Batch) -> Vec<String> {
     batch.lengths.iter().map(take).collect()
 }
 
-fn run(function: &Py<PyAny>, arrived: &Receiver<(Ticket, Vec<String>)>, dimension: usize, shared: &Shared) {
-    while let Ok((ticket, texts)) = arrived.recv() {
-        let vectors = Python::attach(|py| call(function.bind(py), &texts, dimension));
+fn run(function: &Py<PyAny>, arrived: &Receiver<(Ticket, Rows)>, dimension: usize, shared: &Shared) {
+    while let Ok((ticket, rows)) = arrived.recv() {
+        if shared.closed.load(Ordering::Acquire) {
+            return;
+        }
+        let inside = Inside::enter();
+        let vectors = Python::try_attach(|py| call(function.bind(py), &rows, dimension));
+        drop(inside);
+        // There is nobody left to tell where the interpreter ends.
+        let Some(vectors) = vectors else { return };
         shared.finished().insert(ticket, vectors);
         shared.changed.notify_all();
         if let Some(waker) = shared.waker.get() {
@@ -137,11 +218,18 @@ fn run(function: &Py<PyAny>, arrived: &Receiver<(Ticket, Vec<String>)>, dimensio
 }
 
 /// Asks for vectors; what is raised is an error of the calls that shared the batch.
-fn call(function: &Bound<'_, PyAny>, texts: &[String], dimension: usize) -> Result<Vec<f32>> {
+fn call(function: &Bound<'_, PyAny>, asked: &Rows, dimension: usize) -> Result<Vec<f32>> {
     let py = function.py();
     let rows = || -> PyResult<Vec<f32>> {
-        let rows: PyReadonlyArray2<'_, f32> = function.call1((PyList::new(py, texts)?,))?.extract()?;
-        if rows.shape() != [texts.len(), dimension] {
+        let (returned, count) = match asked {
+            Rows::Texts(texts) => (function.call1((PyList::new(py, texts)?,))?, texts.len()),
+            Rows::Ids(Batch { ids, lengths }) => {
+                let arrays = (PyArray1::from_slice(py, ids), PyArray1::from_slice(py, lengths));
+                (function.call1(arrays)?, lengths.len())
+            }
+        };
+        let rows: PyReadonlyArray2<'_, f32> = returned.extract()?;
+        if rows.shape() != [count, dimension] {
             return Err(raise(ErrorKind::Encoder, &format!("it returned shape {:?}", rows.shape())));
         }
         Ok(rows.to_vec()?)

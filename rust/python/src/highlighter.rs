@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2};
+use pullquote_core::call::Call;
+use pullquote_core::cores::Cores;
 use pullquote_core::encoder::{Batching, Encoder};
-use pullquote_core::engine::{Answers, CacheState, Engine, Request};
-use pullquote_core::error::ErrorKind;
+use pullquote_core::engine::{Answers, CacheState, Engine, OwnedRequest, Question};
+use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::model::Model;
 use pullquote_core::options::{Options, seconds};
 use pullquote_core::page::CharSpan;
@@ -15,11 +17,13 @@ use pullquote_core::pieces::{Unit, Windows};
 use pullquote_core::tokens::Role;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyCapsule, PyDict, PyString};
 
 use crate::encoder::ForeignEncoder;
 use crate::failures::{Failure, raise};
 use crate::function::FunctionEncoder;
+use crate::later::{Later, Mailbox, Outcome, Promise};
 use crate::leave::leave_python;
 use crate::server::Server;
 use crate::texts;
@@ -72,30 +76,80 @@ pub(crate) fn read_options(options: &Bound<'_, PyDict>) -> PyResult<Options> {
     })
 }
 
+/// What an engine is made of; see `Loaded` in `python/pullquote/loading.py`, which fills it.
+#[derive(FromPyObject)]
+pub(crate) struct Loading<'py> {
+    model: String,
+    encoder: Bound<'py, PyAny>,
+    /// 0 is none: everything is done by those who wait.
+    threads: usize,
+    cores: Option<Vec<usize>>,
+    cache_bytes: usize,
+    max_batch_tokens: Option<usize>,
+    max_batch_size: Option<usize>,
+    batch_timeout: f64,
+}
+
+impl Loading<'_> {
+    pub(crate) fn engine(self, py: Python<'_>) -> PyResult<Engine> {
+        let model = leave_python(py, None, |_| Model::read(&self.model))?;
+        let encoder: Box<dyn Encoder> = if self.encoder.is_instance_of::<PyCapsule>() {
+            Box::new(ForeignEncoder::take(&self.encoder)?)
+        } else {
+            FunctionEncoder::of(&self.encoder, self.threads > 0, &model)?
+        };
+        // No time at all is no error here.
+        let timeout =
+            if self.batch_timeout == 0.0 { Duration::ZERO } else { seconds(self.batch_timeout).map_err(Failure)? };
+        let batching = Batching { max_tokens: self.max_batch_tokens, max_rows: self.max_batch_size, timeout };
+        let (threads, cache_bytes, cores) = (self.threads, self.cache_bytes, self.cores);
+        leave_python(py, None, |_| {
+            let cores = cores.as_deref().map_or_else(|| Ok(Cores::default()), Cores::new)?;
+            let engine = Engine::new(&model, encoder, Some(threads), cache_bytes)?;
+            let engine = engine.with_batching(batching)?.on_cores(&cores);
+            Ok(if threads == 0 { engine.driven_by_callers() } else { engine })
+        })
+    }
+}
+
+/// A call as Python asks for it, checked.
+pub(crate) struct Asked {
+    pub(crate) request: OwnedRequest<PyBackedStr>,
+    pub(crate) question: Question,
+    /// In seconds.
+    pub(crate) timeout: Option<f64>,
+    pub(crate) priority: i32,
+}
+
+impl Asked {
+    pub(crate) fn read(
+        query: &Bound<'_, PyAny>,
+        texts: &Bound<'_, PyAny>,
+        titles: &Bound<'_, PyAny>,
+        options: &Bound<'_, PyDict>,
+    ) -> PyResult<Self> {
+        let listed = !query.is_instance_of::<PyString>();
+        let queries = if listed { texts::many(query, "query")? } else { vec![texts::one(query, "query")?] };
+        let pages = texts::many(texts, "texts")?;
+        let titles = texts::many_or_none(titles, "titles")?;
+        let options = read_options(options)?;
+        let pairing = options.pairing(listed, pages.len()).map_err(Failure)?;
+        let (question, format) = (options.question().map_err(Failure)?, options.format().map_err(Failure)?);
+        let request = OwnedRequest { queries, pages, formats: vec![format], titles, pairing };
+        Ok(Self { request, question, timeout: options.timeout, priority: options.priority })
+    }
+}
+
+/// A call that does not end with the one who asks.
+pub(crate) fn call_later(timeout: Option<f64>) -> PyResult<Call<'static>> {
+    Ok(Call::new(timeout.map(seconds).transpose().map_err(Failure)?, None))
+}
+
 #[pymethods]
 impl Highlighter {
     #[new]
-    fn new(
-        py: Python<'_>,
-        model: &str,
-        encoder: &Bound<'_, PyAny>,
-        threads: Option<usize>,
-        cache_bytes: usize,
-        batching: (Option<usize>, Option<usize>, f64),
-    ) -> PyResult<Self> {
-        let (max_tokens, max_rows, timeout) = batching;
-        let encoder: Box<dyn Encoder> = if encoder.is_instance_of::<PyCapsule>() {
-            Box::new(ForeignEncoder::take(encoder)?)
-        } else {
-            Box::new(FunctionEncoder::new(encoder)?)
-        };
-        // No time at all is no error here.
-        let timeout = if timeout == 0.0 { Duration::ZERO } else { seconds(timeout).map_err(Failure)? };
-        let batching = Batching { max_tokens, max_rows, timeout };
-        let engine = leave_python(py, None, |_| {
-            Engine::new(&Model::read(model)?, encoder, threads, cache_bytes)?.with_batching(batching)
-        })?;
-        Ok(Self { engine: Arc::new(engine) })
+    fn new(py: Python<'_>, loading: Loading<'_>) -> PyResult<Self> {
+        Ok(Self { engine: Arc::new(loading.engine(py)?) })
     }
 
     fn highlights<'py>(
@@ -106,19 +160,9 @@ impl Highlighter {
         titles: &Bound<'py, PyAny>,
         options: &Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let listed = !query.is_instance_of::<PyString>();
-        let queries = if listed { texts::many(query, "query")? } else { vec![texts::one(query, "query")?] };
-        let texts = texts::many(texts, "texts")?;
-        let titles = texts::many_or_none(titles, "titles")?;
-        let options = read_options(options)?;
-        let pairing = options.pairing(listed, texts.len()).map_err(Failure)?;
-        let (question, format) = (options.question().map_err(Failure)?, options.format().map_err(Failure)?);
-        let answers = leave_python(py, options.timeout, |call| {
-            let queries: Vec<&str> = queries.iter().map(|query| &**query).collect();
-            let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
-            let titles: Vec<Option<&str>> = titles.iter().map(Option::as_deref).collect();
-            let request = Request { queries: &queries, pages: &texts, formats: &[format], titles: &titles, pairing };
-            self.engine.highlights(&request, &question, &call.clone().with_priority(options.priority))
+        let Asked { request, question, timeout, priority } = Asked::read(query, texts, titles, options)?;
+        let answers = leave_python(py, timeout, |call| {
+            self.engine.answer(&request, &question, &call.clone().with_priority(priority))
         })?;
         columns(py, answers)
     }
@@ -158,6 +202,57 @@ impl Highlighter {
         span_array(py, &spans)
     }
 
+    /// As `highlights`, told to a mailbox when it is done; `answer_to` is that and the call's number.
+    fn highlights_later(
+        &self,
+        query: &Bound<'_, PyAny>,
+        texts: &Bound<'_, PyAny>,
+        titles: &Bound<'_, PyAny>,
+        options: &Bound<'_, PyDict>,
+        answer_to: (PyRef<'_, Mailbox>, u64),
+    ) -> PyResult<Later> {
+        let Asked { request, question, timeout, priority } = Asked::read(query, texts, titles, options)?;
+        let call = Arc::new(call_later(timeout)?.with_priority(priority));
+        let answers = Arc::clone(&self.engine).answer_later(request, question, Arc::clone(&call));
+        self.later(call, answer_to, async { Ok(Outcome::Answers(Box::new(answers.await?))) })
+    }
+
+    fn embed_later(
+        &self,
+        texts: &Bound<'_, PyAny>,
+        is_query: bool,
+        timeout: &Bound<'_, PyAny>,
+        priority: &Bound<'_, PyAny>,
+        answer_to: (PyRef<'_, Mailbox>, u64),
+    ) -> PyResult<Later> {
+        let texts = texts::many(texts, "texts")?;
+        let (timeout, priority) = (argument(timeout, "timeout")?, argument(priority, "priority")?);
+        let call = Arc::new(call_later(timeout)?.with_priority(priority));
+        let sides = [texts.len(), self.engine.spec().dimension];
+        let role = if is_query { Role::Query } else { Role::Passage };
+        let embedded = Arc::clone(&self.engine).embed_later(texts, role, Arc::clone(&call));
+        self.later(call, answer_to, async move { Ok(Outcome::Embedded(embedded.await?, sides)) })
+    }
+
+    fn parse_pieces_later(
+        &self,
+        text: &Bound<'_, PyAny>,
+        windows: (i64, i64, bool),
+        unit: &str,
+        answer_to: (PyRef<'_, Mailbox>, u64),
+    ) -> PyResult<Later> {
+        let text = texts::one(text, "text")?;
+        let unit = Unit::parse(unit).map_err(Failure)?;
+        let windows = Windows::new(windows.0, windows.1, windows.2).map_err(Failure)?;
+        let call = Arc::new(call_later(None)?);
+        let (engine, stop) = (Arc::clone(&self.engine), Arc::clone(&call));
+        self.later(
+            call,
+            &answer_to,
+            async move { Ok(Outcome::Pieces(engine.parse_pieces(&text, unit, windows, &stop)?)) },
+        )
+    }
+
     /// A server of this model that has taken its address; `settings` are those of `pullquote/serving.py`, as JSON.
     fn bind(&self, py: Python<'_>, settings: &str) -> PyResult<Server> {
         Server::bind(py, settings, &self.engine)
@@ -195,6 +290,20 @@ impl Highlighter {
     #[getter]
     fn devices(&self) -> Vec<&str> {
         self.engine.spec().devices.iter().map(|device| device.name.as_str()).collect()
+    }
+}
+
+impl Highlighter {
+    fn later(
+        &self,
+        call: Arc<Call<'static>>,
+        answer_to: (PyRef<'_, Mailbox>, u64),
+        outcome: impl Future<Output = Result<Outcome>> + Send + 'static,
+    ) -> PyResult<Later> {
+        let (mailbox, number) = answer_to;
+        let promise = Promise::new(number, &mailbox);
+        let task = self.engine.spawn(async move { promise.keep(outcome.await) }).map_err(Failure)?;
+        Ok(Later::new(call, task))
     }
 }
 
@@ -246,7 +355,8 @@ pub(crate) fn columns(py: Python<'_>, answers: Answers) -> PyResult<Bound<'_, Py
 
 /// Spans as an array `[n, 2]`.
 pub(crate) fn span_array<'py>(py: Python<'py>, spans: &[CharSpan]) -> PyResult<Bound<'py, PyArray2<i64>>> {
-    let flat: Result<Vec<i64>, _> = spans.iter().flat_map(|span| [span.start, span.end]).map(i64::try_from).collect();
+    let flat: std::result::Result<Vec<i64>, _> =
+        spans.iter().flat_map(|span| [span.start, span.end]).map(i64::try_from).collect();
     let flat = flat.map_err(|_| raise(ErrorKind::Internal, "a span that does not fit 63 bits"))?;
     matrix(py, spans.len(), 2, flat)
 }

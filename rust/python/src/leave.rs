@@ -10,6 +10,7 @@ use pullquote_core::options::seconds;
 use pyo3::prelude::*;
 
 use crate::failures::Failure;
+use crate::inside::Inside;
 
 /// Runs `work` without Python's lock. On Python's main thread a Ctrl-C stops the work within 50 ms or so, and what the
 /// signal's handler raised (usually `KeyboardInterrupt`) is raised.
@@ -20,6 +21,8 @@ pub(crate) fn leave_python<R: Send>(
 ) -> PyResult<R> {
     let timeout = timeout.map(seconds).transpose().map_err(Failure)?;
     let is_main = on_main_thread(py)?;
+    // Dropped when this thread has Python's lock again.
+    let _inside = Inside::enter();
     let raised: Mutex<Option<PyErr>> = Mutex::new(None);
     let result = py.detach(|| {
         let interrupted = || {
@@ -31,7 +34,7 @@ pub(crate) fn leave_python<R: Send>(
                 }
             })
         };
-        let interrupted: Option<&dyn Fn() -> bool> = if is_main { Some(&interrupted) } else { None };
+        let interrupted: Option<&(dyn Fn() -> bool + Sync)> = if is_main { Some(&interrupted) } else { None };
         let call = Call::new(timeout, interrupted);
         catch_unwind(AssertUnwindSafe(|| work(&call))).unwrap_or_else(|panic| {
             Err(Error::new(

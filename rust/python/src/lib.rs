@@ -5,9 +5,12 @@
 
 mod client;
 mod encoder;
+mod engine;
 mod failures;
 mod function;
 mod highlighter;
+mod inside;
+mod later;
 mod leave;
 mod server;
 mod texts;
@@ -21,8 +24,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::client::{Client, Task};
+use crate::engine::Engine;
 use crate::failures::Failure;
 use crate::highlighter::{Highlighter, span_array};
+use crate::later::{Later, Mailbox};
 use crate::server::Server;
 
 /// What Rust allocates here comes from mimalloc. Callers' threads come and go, and each leaves what it freed in an arena of
@@ -36,10 +41,16 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<Client>()?;
+    module.add_class::<Engine>()?;
     module.add_class::<Highlighter>()?;
+    module.add_class::<Later>()?;
+    module.add_class::<Mailbox>()?;
     module.add_class::<Server>()?;
     module.add_class::<Task>()?;
     module.add_function(wrap_pyfunction!(parse_pieces, module)?)?;
+    module.add_function(wrap_pyfunction!(available_threads, module)?)?;
+    module.add_function(wrap_pyfunction!(inside::wait_for_threads, module)?)?;
+    module.add_function(wrap_pyfunction!(inside::forget_threads, module)?)?;
     module.add_function(wrap_pyfunction!(default_options, module)?)?;
     module.add_function(wrap_pyfunction!(error_table, module)?)
 }
@@ -68,6 +79,12 @@ fn parse_pieces<'py>(
         Ok(pieces::parse_pieces(&text, unit, windows)?.into_iter().map(|piece| page.chars(piece)).collect::<Vec<_>>())
     })?;
     span_array(py, &spans)
+}
+
+/// How many threads the system and the user allow.
+#[pyfunction]
+fn available_threads() -> usize {
+    pullquote_core::cores::available_threads()
 }
 
 /// The options that a call has where it says nothing, as JSON.

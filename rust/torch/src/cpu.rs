@@ -2,7 +2,7 @@
 //!
 //! One worker for each core, one computing thread each: two such workers are faster than one with two threads. Submitting
 //! puts a batch into a queue and returns; workers sleep while it is empty. The device owns its threads: dropping it
-//! lets running batches end, throws waiting ones away, and joins.
+//! lets running batches end, throws waiting ones away, and joins. Without workers, whoever collects a batch runs it.
 //!
 //! A batch travels in a [`Slot`], which is used again when it is collected: from batch to batch nothing is allocated.
 
@@ -16,7 +16,7 @@ use pullquote_core::error::{Error, ErrorKind, Result};
 
 use crate::failure::{panic_message, torch_failed};
 use crate::network::{Network, copy_rows};
-use crate::threads::compute_alone;
+use crate::threads::{Alone, compute_alone};
 use crate::workspace::Workspace;
 
 /// A share of the processor's cores.
@@ -24,6 +24,8 @@ use crate::workspace::Workspace;
 pub struct CpuDevice {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
+    /// What a batch is run with where there are no workers.
+    own: Mutex<Workspace>,
     /// The process that has the workers: one forked from it has only their names.
     process: u32,
 }
@@ -83,7 +85,8 @@ impl CpuDevice {
             finished: Condvar::new(),
             waker: OnceLock::new(),
         });
-        let mut device = Self { shared, workers: Vec::with_capacity(workers), process: std::process::id() };
+        let mut device =
+            Self { shared, workers: Vec::with_capacity(workers), own: Mutex::default(), process: std::process::id() };
         for worker in 0..workers {
             let shared = Arc::clone(&device.shared);
             let thread = Builder::new().name(format!("pullquote-{name}.{worker}")).spawn(move || shared.work());
@@ -96,6 +99,12 @@ impl CpuDevice {
             device.workers.push(thread);
         }
         Ok(device)
+    }
+
+    /// Whether batches run by themselves.
+    #[must_use]
+    pub fn has_workers(&self) -> bool {
+        !self.workers.is_empty()
     }
 
     /// Sets what is called when a batch is finished.
@@ -125,6 +134,9 @@ impl CpuDevice {
     /// # Errors
     /// [`ErrorKind::Encoder`] where it failed.
     pub fn collect(&self, ticket: u64, take: impl FnOnce(&[f32])) -> Result<()> {
+        if !self.has_workers() {
+            self.run_waiting();
+        }
         let mut slot = self.shared.wait_for(ticket);
         let failure = slot.failure.take();
         if failure.is_none() {
@@ -132,6 +144,17 @@ impl CpuDevice {
         }
         self.shared.lock().spare.push(slot);
         failure.map_or(Ok(()), Err)
+    }
+
+    /// Runs what waits on this thread, alone, and gives the thread back its own settings.
+    fn run_waiting(&self) {
+        let _alone = Alone::here();
+        let mut workspace = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let Some(mut slot) = self.shared.lock().waiting.pop_front() else { return };
+            slot.failure = self.shared.run(&mut slot, &mut workspace).err();
+            self.shared.lock().finished.push(slot);
+        }
     }
 }
 

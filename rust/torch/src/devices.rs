@@ -16,7 +16,7 @@ pub enum Place {
     Cpu {
         /// As people write it.
         name: String,
-        /// Threads, each of which runs whole batches; at least one.
+        /// Threads, each of which runs whole batches; none where whoever collects a batch runs it.
         workers: usize,
     },
     /// A graphics card.
@@ -36,12 +36,13 @@ enum Meaning {
 
 /// Reads names of devices.
 ///
-/// `threads` is the number of CPU workers, shared out over the CPU devices; 0 is one for each core, at most 32.
+/// `threads` is the number of CPU workers, shared out over the CPU devices; `None` is one for each core, at most 32, and 0
+/// leaves batches to the thread that collects them.
 /// `cuda_devices` says how many cards this machine has.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`] where the list makes no sense, [`ErrorKind::Device`] where a device is not there.
-pub fn parse_devices(names: &[String], threads: usize, cuda_devices: &dyn Fn() -> usize) -> Result<Vec<Place>> {
+pub fn parse_devices(names: &[String], threads: Option<usize>, cuda_devices: &dyn Fn() -> usize) -> Result<Vec<Place>> {
     let names = match names {
         [] => return Err(Error::new(ErrorKind::InvalidArgument, "devices is empty; name at least one, or \"auto\"")),
         [only] if only == "auto" => automatic(cuda_devices()),
@@ -50,10 +51,11 @@ pub fn parse_devices(names: &[String], threads: usize, cuda_devices: &dyn Fn() -
     let meanings = names.iter().map(|name| parse_name(name, cuda_devices)).collect::<Result<Vec<_>>>()?;
     check_cpus(&names, &meanings)?;
     let cpus = meanings.iter().filter(|meaning| matches!(meaning, Meaning::Cpu(_))).count();
-    let threads = if threads == 0 { available_threads() } else { threads };
-    let mut shares = (0..cpus).map(|cpu| (threads / cpus + usize::from(cpu < threads % cpus)).max(1));
+    let threads = threads.unwrap_or_else(available_threads);
+    let least = threads.min(1);
+    let mut shares = (0..cpus).map(|cpu| (threads / cpus + usize::from(cpu < threads % cpus)).max(least));
     let place = |(name, meaning): (String, Meaning)| match meaning {
-        Meaning::Cpu(_) => Place::Cpu { name, workers: shares.next().unwrap_or(1) },
+        Meaning::Cpu(_) => Place::Cpu { name, workers: shares.next().unwrap_or(least) },
         Meaning::Cuda(index) => Place::Cuda { name: format!("cuda:{index}"), index },
     };
     Ok(names.into_iter().zip(meanings).map(place).collect())

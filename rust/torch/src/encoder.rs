@@ -48,7 +48,7 @@ impl TorchEncoder {
     ///
     /// # Errors
     /// Where an argument, the model or a device is not usable; the kind says which.
-    pub fn load(directory: &Path, devices: &[String], dtype: &str, threads: usize) -> Result<Self> {
+    pub fn load(directory: &Path, devices: &[String], dtype: &str, threads: Option<usize>) -> Result<Self> {
         let load = || {
             // So that loading starts no threads in the host's name, which would make its forks unsafe.
             compute_alone();
@@ -106,7 +106,7 @@ impl TorchEncoder {
             max_tokens: model.max_tokens,
             vocabulary: network.vocabulary(),
             dtype: found.to_owned(),
-            wakes: devices.iter().all(|device| matches!(device, Computer::Cpu(_))),
+            wakes: devices.iter().all(|device| matches!(device, Computer::Cpu(cpu) if cpu.has_workers())),
             devices: specs,
         };
         Ok(Self { spec, devices, in_flight: Vec::new(), next_ticket: 0 })

@@ -32,7 +32,7 @@ pub mod _native {
         model: PathBuf,
         devices: Vec<String>,
         dtype: String,
-        threads: usize,
+        threads: Option<usize>,
     ) -> PyResult<Bound<'_, PyCapsule>> {
         let encoder = py.detach(|| TorchEncoder::load(&model, &devices, &dtype, threads));
         encoder_capsule(py, encoder.map_err(|error| python_error(py, &error))?)

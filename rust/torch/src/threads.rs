@@ -10,6 +10,8 @@ mod libgomp {
     unsafe extern "C" {
         // OpenMP 5.2, section 18.2.1: sets the calling thread's own number.
         pub(super) safe fn omp_set_num_threads(threads: c_int);
+        // Section 18.2.3: the calling thread's own number.
+        pub(super) safe fn omp_get_max_threads() -> c_int;
     }
 }
 
@@ -32,4 +34,39 @@ pub fn compute_alone() {
     libgomp::omp_set_num_threads(1);
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     mkl::set_num_threads_local(1);
+}
+
+/// Computing alone on a thread that is somebody else's: its own numbers are set again when this is dropped.
+#[derive(Debug)]
+pub struct Alone {
+    #[cfg(target_os = "linux")]
+    openmp: std::ffi::c_int,
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    mkl: std::ffi::c_int,
+}
+
+impl Alone {
+    /// From here on, this thread computes alone.
+    #[must_use]
+    pub fn here() -> Self {
+        tch::get_num_threads();
+        let alone = Self {
+            #[cfg(target_os = "linux")]
+            openmp: libgomp::omp_get_max_threads(),
+            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+            mkl: mkl::set_num_threads_local(1),
+        };
+        #[cfg(target_os = "linux")]
+        libgomp::omp_set_num_threads(1);
+        alone
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        #[cfg(target_os = "linux")]
+        libgomp::omp_set_num_threads(self.openmp);
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        mkl::set_num_threads_local(self.mkl);
+    }
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 use tch::{Device, Kind, Tensor};
 
 fn failure(directory: &ModelDirectory) -> Error {
-    TorchEncoder::load(directory.path(), &["cpu".to_owned()], "float32", 1).expect_err("the model is bad")
+    TorchEncoder::load(directory.path(), &["cpu".to_owned()], "float32", Some(1)).expect_err("the model is bad")
 }
 
 fn assert_says(error: &Error, kind: ErrorKind, words: &[&str]) {
@@ -101,7 +101,7 @@ fn damaged_files_are_named() {
 #[test]
 fn types_are_named() {
     let directory = write(&draft("bert"));
-    let error = TorchEncoder::load(directory.path(), &["cpu".to_owned()], "int4", 1).expect_err("there is none");
+    let error = TorchEncoder::load(directory.path(), &["cpu".to_owned()], "int4", Some(1)).expect_err("there is none");
     assert_says(
         &error,
         ErrorKind::InvalidArgument,
@@ -111,7 +111,7 @@ fn types_are_named() {
 
 fn places(names: &[&str], threads: usize, cuda_devices: usize) -> Result<Vec<Place>, Error> {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    parse_devices(&names, threads, &|| cuda_devices)
+    parse_devices(&names, (threads > 0).then_some(threads), &|| cuda_devices)
 }
 
 #[test]

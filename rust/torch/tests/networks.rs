@@ -91,7 +91,7 @@ fn narrow_types_stay_close() {
     let batch = batch(2, &[12, 7]);
     let exact = encode(&mut load(&directory, &["cpu"], 1), &batch);
     for dtype in ["bfloat16", "float16"] {
-        let encoder = TorchEncoder::load(directory.path(), &["cpu".to_owned()], dtype, 1);
+        let encoder = TorchEncoder::load(directory.path(), &["cpu".to_owned()], dtype, Some(1));
         let mut encoder = encoder.expect("the model is sound");
         assert_eq!(encoder.spec().dtype, dtype);
         for (exact, narrow) in exact.iter().zip(encode(&mut encoder, &batch)) {
@@ -126,7 +126,7 @@ fn a_module_is_pooled_or_taken_as_it_is() {
         let directory = write_small_files(&draft);
         trace(pooled).save(directory.path().join("model.pt")).expect("a module can be saved");
         let narrow =
-            TorchEncoder::load(directory.path(), &["cpu".to_owned()], "bfloat16", 1).expect_err("it is float32");
+            TorchEncoder::load(directory.path(), &["cpu".to_owned()], "bfloat16", Some(1)).expect_err("it is float32");
         assert!(narrow.message().contains("exported in float32 and cannot compute in bfloat16"), "{narrow}");
         let mut encoder = load(&directory, &["cpu"], 1);
         assert_eq!((encoder.spec().dimension, encoder.spec().vocabulary), (3, 30));

@@ -13,7 +13,7 @@ use crate::encoder::{Batching, EncoderSpec};
 use crate::error::Result;
 use crate::pool;
 use crate::tokens::Role;
-use crate::vectors::{Conductor, Pending};
+use crate::vectors::{Conductor, Pending, block_on};
 
 /// Jobs of a call that are with the conductor at the same time: one that is encoded, and one so that it never waits.
 const JOBS_IN_FLIGHT: usize = 2;
@@ -39,6 +39,7 @@ impl Engine {
     pub fn embed_in_parts(&self, texts: &[&str], role: Role, call: &Call) -> Result<Parts> {
         self.check_process()?;
         let (rows, truncated) = self.rows_of_texts(texts, role, call)?;
+        call.allow_tokens(token_count(&rows))?;
         Ok(Parts {
             conductor: self.conductor()?,
             dimension: self.spec.dimension,
@@ -100,7 +101,7 @@ impl Parts {
         {
             self.pending.push_back(self.conductor.submit(rows, self.dimension, call)?);
         }
-        self.pending.pop_front().map(|pending| pending.wait(call)).transpose()
+        self.pending.pop_front().map(|pending| block_on(pending, &self.conductor, call)).transpose()
     }
 
     /// Waits for all vectors, in one allocation.
@@ -109,7 +110,8 @@ impl Parts {
     /// As [`Parts::next`].
     pub fn whole(mut self, call: &Call) -> Result<Vec<f32>> {
         let rows = self.waiting.drain(..).flatten().collect();
-        self.conductor.submit(rows, self.dimension, call)?.wait(call)
+        let pending = self.conductor.submit(rows, self.dimension, call)?;
+        block_on(pending, &self.conductor, call)
     }
 }
 

@@ -139,6 +139,8 @@ impl<'text> Run<'_, 'text> {
             self.work.pieces += read.reading.rows;
             prepared.push(read);
         }
+        self.call.progress().add_pieces(self.work.pieces);
+        self.call.allow_pieces(self.work.pieces)?;
         self.work.cutting += began.elapsed();
         Ok(prepared)
     }

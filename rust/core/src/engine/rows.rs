@@ -21,7 +21,7 @@ use crate::page::ByteSpan;
 use crate::pool;
 use crate::scores::cosines;
 use crate::tokens::TokenPage;
-use crate::vectors::Pending;
+use crate::vectors::{Pending, breathe};
 
 /// Bytes of windows that are tokenized before they are handed in.
 const PART_BYTES: usize = 512 * 1024;
@@ -146,7 +146,7 @@ impl<'page, 'text> Comparison<'page, 'text> {
 
 impl Run<'_, '_> {
     /// Compares the queries with all windows that they are to be compared with, as far as it was not done before.
-    pub(super) fn look(&mut self, comparison: &mut Comparison) -> Result<()> {
+    pub(super) async fn look(&mut self, comparison: &mut Comparison<'_, '_>) -> Result<()> {
         let began = Instant::now();
         let mut parts = Vec::new();
         for (page, rows) in comparison.wanted().into_iter().enumerate() {
@@ -161,6 +161,7 @@ impl Run<'_, '_> {
             let (together, later) = parts.split_at(together(parts, comparison.pages));
             parts = later;
             let tokens = self.tokenize(together, comparison.pages)?;
+            breathe().await;
             for (part, tokens) in together.iter().zip(&tokens) {
                 let seen = &mut comparison.seen[part.page];
                 seen.cut += tokens.cut.len();
@@ -170,16 +171,17 @@ impl Run<'_, '_> {
             }
             for (shares, rows) in jobs_of(together, &tokens) {
                 while jobs.len() >= JOBS_IN_FLIGHT {
-                    self.take_back(&mut jobs, comparison)?;
+                    self.take_back(&mut jobs, comparison).await?;
                 }
                 self.work.encoded += rows.len();
                 self.work.tokens += token_count(&rows);
+                self.call.allow_tokens(self.work.tokens)?;
                 let pending = self.conductor.submit(rows, self.engine.spec.dimension, self.call)?;
                 jobs.push_back((shares, pending));
             }
         }
         while !jobs.is_empty() {
-            self.take_back(&mut jobs, comparison)?;
+            self.take_back(&mut jobs, comparison).await?;
         }
         Ok(())
     }
@@ -220,10 +222,14 @@ impl Run<'_, '_> {
     }
 
     /// Waits for the oldest job and compares its rows.
-    fn take_back(&mut self, jobs: &mut VecDeque<(Vec<Share>, Pending)>, comparison: &mut Comparison) -> Result<()> {
+    async fn take_back(
+        &mut self,
+        jobs: &mut VecDeque<(Vec<Share>, Pending)>,
+        comparison: &mut Comparison<'_, '_>,
+    ) -> Result<()> {
         let Some((shares, pending)) = jobs.pop_front() else { return Ok(()) };
         let began = Instant::now();
-        let vectors = pending.wait(self.call)?;
+        let vectors = pending.await?;
         self.work.encoding += began.elapsed();
         let began = Instant::now();
         let dimension = self.engine.spec.dimension;

@@ -1,4 +1,7 @@
 //! One call of [`Engine::highlights`]: pages are read, then looked at in one round or two, then passages are chosen.
+//!
+//! It is a future so that it can be left where it waits for vectors, and taken up again, by any thread (see
+//! [`crate::vectors::block_on`]). Between its stages it breathes: what a host's step does at a time is one stage at most.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,7 +19,7 @@ use crate::formats::Document;
 use crate::pool;
 use crate::scores::cosines;
 use crate::tokens::Role;
-use crate::vectors::Conductor;
+use crate::vectors::{Conductor, breathe};
 
 /// One call of [`Engine::highlights`].
 pub(super) struct Run<'run, 'text> {
@@ -29,17 +32,20 @@ pub(super) struct Run<'run, 'text> {
 }
 
 impl Run<'_, '_> {
-    pub(super) fn answer(mut self) -> Result<Answers> {
-        let queries = self.encode(self.request.queries, Role::Query)?;
+    pub(super) async fn answer(mut self) -> Result<Answers> {
+        let queries = self.encode(self.request.queries, Role::Query).await?;
         let documents = self.read()?;
-        let titles = self.titles(&documents, &queries)?;
+        let titles = self.titles(&documents, &queries).await?;
         let sames = self.sames(&documents)?;
+        breathe().await;
         let pages = self.prepare(&documents, &sames)?;
+        breathe().await;
         let inquiries = self.inquiries(&pages, &titles)?;
+        breathe().await;
         let mut comparison = Comparison::new(&pages, &sames, &queries, inquiries);
-        self.look(&mut comparison)?;
+        self.look(&mut comparison).await?;
         if self.look_again(&mut comparison) {
-            self.look(&mut comparison)?;
+            self.look(&mut comparison).await?;
             self.judge(&mut comparison);
         }
         let began = Instant::now();
@@ -59,27 +65,28 @@ impl Run<'_, '_> {
     }
 
     /// The vectors of a few short texts.
-    fn encode(&mut self, texts: &[&str], role: Role) -> Result<Vec<Vec<f32>>> {
+    async fn encode(&mut self, texts: &[&str], role: Role) -> Result<Vec<Vec<f32>>> {
         let began = Instant::now();
         let page = self.engine.tokens.texts(texts, role, &|| Ok(()))?;
         let rows = all_rows(&Arc::new(page));
         self.work.tokens += token_count(&rows);
+        self.call.allow_tokens(self.work.tokens)?;
         self.work.tokenizing += began.elapsed();
         let dimension = self.engine.spec.dimension;
         let began = Instant::now();
-        let vectors = self.conductor.submit(rows, dimension, self.call)?.wait(self.call)?;
+        let vectors = self.conductor.submit(rows, dimension, self.call)?.await?;
         self.work.encoding += began.elapsed();
         Ok(vectors.chunks_exact(dimension).map(<[f32]>::to_vec).collect())
     }
 
     /// What the pages' titles say of each query; nothing where there are none to compare.
-    fn titles(&mut self, documents: &[Document], queries: &[Vec<f32>]) -> Result<Titles> {
+    async fn titles(&mut self, documents: &[Document<'_>], queries: &[Vec<f32>]) -> Result<Titles> {
         let titled: Vec<(usize, &str)> = self.request.titled(documents);
         if titled.len() < 2 || self.request.pairing == Pairing::Each {
             return Ok(Titles::default());
         }
         let texts: Vec<&str> = titled.iter().map(|(_, title)| *title).collect();
-        let vectors = self.encode(&texts, Role::Passage)?.concat();
+        let vectors = self.encode(&texts, Role::Passage).await?.concat();
         let cosines = queries.iter().map(|query| cosines(query, &vectors)).collect();
         Ok(Titles::read(&titled, cosines, self.request, self.question))
     }

@@ -138,7 +138,8 @@ pub fn write(draft: &Draft) -> ModelDirectory {
 /// Loads in float32.
 pub fn load(directory: &ModelDirectory, devices: &[&str], threads: usize) -> TorchEncoder {
     let devices: Vec<String> = devices.iter().map(|device| (*device).to_owned()).collect();
-    TorchEncoder::load(directory.path(), &devices, "float32", threads).expect("the model is sound")
+    TorchEncoder::load(directory.path(), &devices, "float32", (threads > 0).then_some(threads))
+        .expect("the model is sound")
 }
 
 /// Rows of these lengths; the same seed chooses the same ids.

@@ -1,0 +1,82 @@
+"""Claim: limits of requests (pieces, tokens, time) cost less than a hundredth of the throughput.
+
+An `Engine` is asked about pages, in pairs of rounds: once with no limit, once with all three, none of which is reached. Who
+goes first takes turns. It is measured with a model that costs next to nothing, where the time is the engine's own.
+
+    .venv/bin/python bench/limits.py
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+# The modules beside this file are the package `bench`, for mypy too.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import pullquote
+from bench import record, small_model
+from bench.cores import Meter, quietness
+from bench.effort import ALL_WINDOWS
+from bench.goals import Goal
+from bench.options import claim_parser
+from bench.record import spread
+from bench.texts import QUERY, different_pages
+
+CLAIM = "limits"
+LIMITS: dict[str, Any] = {"timeout": 3600.0, "limit_pieces": 10**9, "limit_tokens": 10**9}
+
+
+def ask(engine: pullquote.Engine, pages: list[str], limits: dict[str, Any]) -> float:
+    """Ask about all pages; returns the seconds."""
+    began = time.perf_counter()
+    for number, page in enumerate(pages):
+        engine.add_request(str(number), QUERY, [page], ALL_WINDOWS, **limits)
+    while engine.has_unfinished_requests():
+        for output in engine.step():
+            assert output.error is None
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    """Measure, print the table and keep the record."""
+    parser = claim_parser(__doc__)
+    parser.add_argument("--quick", action="store_true", help="a few pairs, and nothing is kept")
+    arguments = parser.parse_args()
+    pairs = 6 if arguments.quick else 40
+    pages = different_pages(64, 20_000)
+    free: list[float] = []
+    limited: list[float] = []
+    with tempfile.TemporaryDirectory() as directory:
+        model = small_model.write_small_model(Path(directory))
+        with pullquote.Engine(model, devices="cpu", cache_bytes=0) as engine:
+            ask(engine, pages, {})
+            meter = Meter()
+            for pair in range(pairs):
+                for limits, times in [({}, free), (LIMITS, limited)][:: 1 - 2 * (pair % 2)]:
+                    times.append(ask(engine, pages, limits))
+            use = meter.stop()
+            around = record.circumstances() | {"dtype": engine.dtype}
+    ratios = [without / bounded for without, bounded in zip(free, limited, strict=True)]
+    goal = Goal("throughput with limits to that without", median(ratios), least=0.99, form=".4f")
+    lines = [
+        *record.heading(CLAIM, around),
+        f"{len(pages)} pages of 20,000 characters a round, {pairs} pairs of rounds; medians (least to most).",
+        "",
+        f"- without limits {spread(free, '.3f')} s, with them {spread(limited, '.3f')} s",
+        f"- within a pair the throughput with limits is {spread(ratios, '.3f')} of that without",
+        "",
+        goal.line(),
+        f"- {quietness([use])}",
+    ]
+    raw = {"free": free, "limited": limited, "goals": [asdict(goal)]}
+    record.publish(CLAIM, around | raw, "\n".join(lines) + "\n", keeps=not arguments.quick)
+
+
+if __name__ == "__main__":
+    main()

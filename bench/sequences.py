@@ -1,0 +1,220 @@
+"""Claim: more sequences than cores cost nothing, and neither do more threads.
+
+1, 2, 8, 64 and 512 sequences, each of which asks about another page as soon as it was answered, until all pages of a round
+were asked about: once as threads of a host that call one `Highlighter`, once as requests of an `Engine` that one thread
+steps. The numbers take turns, upwards in one round and downwards in the next. Throughput is in tokens, since pages differ.
+Beside it stand the cores that were used, how often threads gave theirs up and how often it was taken from them, and the
+slowest hundredth of the answers against the share that each sequence has: as many requests as there are sequences, over the
+throughput.
+
+Then a CPU device of 1 to 128 workers on the cores there are, with 64 sequences: what locks and switches cost where
+threads outnumber cores. What this cannot show is in `ARCHITECTURE.md`, "Who waits, and on what thread".
+
+    .venv/bin/python bench/sequences.py
+"""
+
+from __future__ import annotations
+
+import itertools
+import resource
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+# The modules beside this file are the package `bench`, for mypy too.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import pullquote
+from bench import record
+from bench.cores import CoreUse, Meter, quietness
+from bench.effort import ALL_WINDOWS
+from bench.goals import Goal
+from bench.options import claim_parser
+from bench.texts import QUERY, different_pages
+
+CLAIM = "sequences"
+SEQUENCES = (1, 2, 8, 64, 512)
+WORKERS = (1, 2, 4, 8, 16, 32, 64, 128)
+PAGE_CHARACTERS = 2_000
+LEAST = 0.97
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """All pages of a round, asked about by so many sequences."""
+
+    kind: str
+    sequences: int
+    workers: int | None
+    seconds: float
+    tokens: int
+    latencies: list[float]
+    cpu_seconds: float
+    voluntary: int
+    involuntary: int
+
+    @property
+    def throughput(self) -> float:
+        """Tokens a second."""
+        return self.tokens / self.seconds
+
+    @property
+    def p99_shares(self) -> float:
+        """The slowest hundredth, in shares of the time."""
+        ordered = sorted(self.latencies)
+        p99 = ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
+        return p99 / (self.seconds * min(self.sequences, len(ordered)) / len(ordered))
+
+
+Ask = Callable[[list[str], int], tuple[list[float], int]]
+
+
+def by_threads(highlighter: pullquote.Highlighter) -> Ask:
+    """Sequences as threads; returns latencies and tokens."""
+
+    def ask(pages: list[str], sequences: int) -> tuple[list[float], int]:
+        left, lock = iter(pages), threading.Lock()
+        done: list[tuple[float, int]] = []
+
+        def sequence() -> None:
+            while True:
+                with lock:
+                    page = next(left, None)
+                if page is None:
+                    return
+                began = time.perf_counter()
+                found = highlighter.highlights(QUERY, [page], **ALL_WINDOWS)
+                done.append((time.perf_counter() - began, found.work.tokens))
+
+        threads = [threading.Thread(target=sequence) for _ in range(sequences)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return [seconds for seconds, _ in done], sum(tokens for _, tokens in done)
+
+    return ask
+
+
+def by_steps(engine: pullquote.Engine) -> Ask:
+    """Sequences as requests of an engine; returns latencies and tokens."""
+
+    def ask(pages: list[str], sequences: int) -> tuple[list[float], int]:
+        names = map(str, itertools.count())
+        left, since = iter(pages), dict[str, float]()
+        latencies, tokens = [], 0
+
+        def add() -> None:
+            if (page := next(left, None)) is not None:
+                name = next(names)
+                since[name] = time.perf_counter()
+                engine.add_request(name, QUERY, [page], ALL_WINDOWS)
+
+        for _ in range(sequences):
+            add()
+        while engine.has_unfinished_requests():
+            for output in engine.step():
+                latencies.append(time.perf_counter() - since[output.request_id])
+                tokens += output.done.tokens
+                add()
+        return latencies, tokens
+
+    return ask
+
+
+def measure(kind: str, ask: Ask, pages: list[str], sequences: int, workers: int | None = None) -> Round:
+    """One round, and what the process used for it."""
+    before, cpu, began = resource.getrusage(resource.RUSAGE_SELF), time.process_time(), time.perf_counter()
+    latencies, tokens = ask(pages, sequences)
+    seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    voluntary, involuntary = after.ru_nvcsw - before.ru_nvcsw, after.ru_nivcsw - before.ru_nivcsw
+    made = Round(kind, sequences, workers, seconds, tokens, latencies, cpu_seconds, voluntary, involuntary)
+    print(row(made), file=sys.stderr)
+    return made
+
+
+def row(made: Round) -> str:
+    """Write a round as a line of a table."""
+    cells = [
+        made.kind,
+        str(made.workers or made.sequences),
+        f"{made.throughput:,.0f}",
+        f"{made.cpu_seconds / made.seconds:.2f}",
+        f"{made.tokens / made.cpu_seconds:,.0f}",
+        f"{1000 * median(made.latencies):.0f}",
+        f"{made.p99_shares:.2f}",
+        f"{made.voluntary / made.tokens * 1000:.1f}",
+        f"{made.involuntary / made.tokens * 1000:.1f}",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def goals(rounds: list[Round]) -> list[Goal]:
+    """Compare with what was set out to be reached: ratios within one kind, medians over its rounds."""
+    reached = []
+    for kind in dict.fromkeys(made.kind for made in rounds):
+        levels: dict[int, list[float]] = {}
+        for made in rounds:
+            if made.kind == kind:
+                levels.setdefault(made.workers or made.sequences, []).append(made.throughput)
+        medians = {level: median(values) for level, values in levels.items()}
+        most = max(medians)
+        what = "workers" if kind == "workers" else "sequences"
+        share = medians[most] / max(medians.values())
+        reached.append(Goal(f"{kind}: throughput with {most} {what} to the best", share, least=LEAST))
+    return reached
+
+
+def main() -> None:
+    """Measure, print the table and keep the record."""
+    parser = claim_parser(__doc__)
+    parser.add_argument("--quick", action="store_true", help="an eighth of the pages, one round, and nothing is kept")
+    arguments = parser.parse_args()
+    pages = different_pages(128 if arguments.quick else 1024, PAGE_CHARACTERS)
+    repeats = 1 if arguments.quick else 3
+    rounds: list[Round] = []
+    core_use: list[CoreUse] = []
+    with (
+        pullquote.Highlighter(devices="cpu", cache_bytes=0) as made,
+        pullquote.Engine(devices="cpu", cache_bytes=0) as engine,
+    ):
+        kinds = {"threads": by_threads(made), "steps": by_steps(engine)}
+        dtype = made.dtype
+        for repeat in range(repeats):
+            for kind, ask in kinds.items():
+                ask(pages[:8], 2)
+                for sequences in SEQUENCES[:: 1 - 2 * (repeat % 2)]:
+                    meter = Meter()
+                    rounds.append(measure(kind, ask, pages, sequences))
+                    core_use.append(meter.stop())
+    for repeat in range(repeats):
+        for workers in WORKERS[:: 1 - 2 * (repeat % 2)]:
+            with pullquote.Highlighter(devices="cpu", cache_bytes=0, threads=workers) as made:
+                ask = by_threads(made)
+                ask(pages[:8], 2)
+                meter = Meter()
+                rounds.append(measure("workers", ask, pages, 64, workers))
+                core_use.append(meter.stop())
+    around = record.circumstances() | {"dtype": dtype}
+    lines = [
+        *record.heading(CLAIM, around),
+        f"{len(pages)} pages of {PAGE_CHARACTERS:,} characters a round. Switches are for a thousand tokens.",
+        "",
+        "| kind | sequences or workers | tokens/s | cores | tokens/core s | median ms | p99 in shares | gave up | was taken |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+        *map(row, rounds),
+        "",
+        *(goal.line() for goal in goals(rounds)),
+        f"- {quietness(core_use)}",
+    ]
+    raw = {"rounds": [asdict(made) for made in rounds], "goals": [asdict(goal) for goal in goals(rounds)]}
+    record.publish(CLAIM, around | raw, "\n".join(lines) + "\n", keeps=not arguments.quick)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""Loading: from what people say of a model, its devices and its batches to what the core makes an engine of."""
+
+from __future__ import annotations
+
+import operator
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+from pullquote import _native
+from pullquote.errors import InvalidArgumentError
+from pullquote.models import EMBEDDED_NAME, find_encoder, model_directory
+from pullquote.text_encoder import TEXT_MODEL, EncodesIds, IdsEncoder, OwnEncoder, TextEncoder, TextFunction
+
+__all__ = ["CACHE_BYTES", "Loaded", "load"]
+
+# What a highlighter keeps of the pages it has read, if not told otherwise: about 5 MB of text with a small model.
+CACHE_BYTES = 256 * 1024 * 1024
+# Texts that an encoder of the caller's gets at once, if not told otherwise.
+BATCH_SIZE = 64
+# More threads than this bring nothing, and cost the host.
+MAX_THREADS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What the core makes an engine of, and what people call it."""
+
+    model: str
+    encoder: object
+    threads: int
+    cores: list[int] | None
+    cache_bytes: int
+    max_batch_tokens: int | None
+    max_batch_size: int | None
+    batch_timeout: float
+    name: str
+
+
+def load(
+    model: str | Path | None,
+    devices: str | Sequence[str],
+    dtype: str,
+    threads: int | Literal["caller"] | None,
+    cache_bytes: int,
+    *,
+    cores: Iterable[int] | None,
+    encoder: OwnEncoder | None,
+    max_batch_tokens: int | None,
+    max_batch_size: int | None,
+    batch_timeout: float,
+) -> Loaded:
+    """Check the arguments of `Highlighter`, which says what they mean, and load the model."""
+    for argument, limit in (("max_batch_tokens", max_batch_tokens), ("max_batch_size", max_batch_size)):
+        if limit is not None and (not isinstance(limit, int) or limit < 1):
+            message = f"{argument} must be at least 1, or None for what the devices want, not {limit!r}"
+            raise InvalidArgumentError(message)
+    if not isinstance(batch_timeout, (int, float)) or not 0 <= batch_timeout < float("inf"):
+        message = f"batch_timeout must be 0 seconds, for no waiting, or more, not {batch_timeout!r}"
+        raise InvalidArgumentError(message)
+    allowed = _cores(cores)
+    workers = _threads(threads, allowed)
+    if not isinstance(cache_bytes, int) or cache_bytes < 0:
+        message = f"cache_bytes must be 0, for no cache, or more, not {cache_bytes!r}"
+        raise InvalidArgumentError(message)
+    made: object
+    if encoder is None:
+        # The encoder first: without one, no model is of use.
+        torch_encoder = find_encoder()
+        directory = model_directory(model)
+        names = [devices] if isinstance(devices, str) else list(devices)
+        with _staying_on(allowed):
+            made = torch_encoder.load(str(directory), names, dtype, workers)
+        name = EMBEDDED_NAME if model is None else directory.resolve().name
+    else:
+        directory, made, name = _own(encoder, model, (devices, dtype))
+        if directory == TEXT_MODEL:
+            max_batch_size = max_batch_size or BATCH_SIZE
+    return Loaded(
+        str(directory),
+        made,
+        workers,
+        allowed,
+        min(cache_bytes, sys.maxsize),
+        max_batch_tokens,
+        max_batch_size,
+        batch_timeout,
+        name,
+    )
+
+
+def _own(encoder: OwnEncoder, model: str | Path | None, rest: tuple[object, object]) -> tuple[Path, object, str]:
+    """Which model's tokenizer goes with an encoder of the caller's, the encoder as the core takes it, and its name."""
+    capsule = getattr(encoder, "__pullquote_encoder__", None)
+    takes_ids = callable(capsule) or callable(getattr(encoder, "encode_ids", None))
+    is_capsule = type(encoder).__name__ == "PyCapsule"
+    if rest != ("auto", "auto") or (model is not None and not takes_ids and not is_capsule):
+        message = "model, devices and dtype are an own encoder's to know; pass either it or these"
+        raise InvalidArgumentError(message)
+    if not takes_ids and not is_capsule:
+        of_texts = TextEncoder(cast(TextFunction, encoder))
+        return TEXT_MODEL, of_texts, of_texts.name
+    if model is None:
+        message = "an encoder of token ids needs the tokenizer that made them; pass the directory of its model as model"
+        raise InvalidArgumentError(message)
+    directory = model_directory(model)
+    if is_capsule or callable(capsule):
+        return directory, capsule() if callable(capsule) else encoder, directory.resolve().name
+    of_ids = IdsEncoder(cast(EncodesIds, encoder))
+    return directory, of_ids, of_ids.name
+
+
+def _threads(threads: int | Literal["caller"] | None, cores: list[int] | None) -> int:
+    """How many threads there may be; 0 leaves everything to the caller's."""
+    if threads == "caller":
+        return 0
+    if threads is None:
+        return min(_native.available_threads(), MAX_THREADS, len(cores) if cores else MAX_THREADS)
+    if isinstance(threads, int) and threads >= 1:
+        return threads
+    message = f'threads must be at least 1, "caller", or None for as many as there are cores, not {threads!r}'
+    raise InvalidArgumentError(message)
+
+
+def _cores(cores: Iterable[int] | None) -> list[int] | None:
+    if cores is None:
+        return None
+    try:
+        named = sorted({operator.index(core) for core in cores})
+    except TypeError:
+        named = []
+    if not named or named[0] < 0:
+        message = f"cores must name at least one core by its number, as os.sched_getaffinity(0) does, not {cores!r}"
+        raise InvalidArgumentError(message)
+    return named
+
+
+@contextmanager
+def _staying_on(cores: list[int] | None) -> Iterator[None]:
+    """Threads that are started here stay on these cores."""
+    if cores is None or not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, cores)
+    except OSError as error:
+        message = f"threads cannot run on cores {cores}: {error}"
+        raise InvalidArgumentError(message) from None
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

@@ -1,0 +1,119 @@
+"""Options: what may be said of a call, and texts on their way to the core."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, TypedDict, TypeVar
+
+from pullquote.errors import InvalidArgumentError, InvalidTypeError
+
+__all__ = ["Effort", "Format", "Options", "Order", "Pairing", "Repeats", "TruncationWarning", "Unit"]
+
+Unit = Literal["sentence", "word", "token"]
+Order = Literal["score", "position"]
+Repeats = Literal["auto", "page", "answer", "keep"]
+Pairing = Literal["auto", "each", "all"]
+Format = Literal["text", "markdown", "html", "auto"]
+Effort = Literal["full", "fast", "auto"]
+
+# The defaults of a call's options; a test compares them with `rust/core/src/options.rs`, where HTTP has them from.
+HIGHLIGHT_LENGTH = 3
+STEP_SIZE = 1
+UNIT: Unit = "sentence"
+ORDER: Order = "score"
+REPEATS: Repeats = "auto"
+FORMAT: Format = "text"
+EFFORT: Effort = "auto"
+
+
+class Options(TypedDict, total=False):
+    """The options of a call, as keywords; `Highlighter.highlights` says what they mean."""
+
+    highlight_length: int
+    step_size: int
+    unit: Unit
+    format: Format
+    titles: Iterable[str | None] | None
+    pairing: Pairing
+    fuse: bool
+    top_k: int | None
+    max_chars: int | None
+    max_tokens: int | None
+    max_total_chars: int | None
+    max_total_tokens: int | None
+    min_score: float | None
+    order: Order
+    repeats: Repeats
+    context: int
+    explain: bool
+    allow_gaps: bool
+    grow: bool
+    lexical: float | Literal["auto"]
+    effort: Effort
+    timeout: float | None
+    priority: int
+
+
+_Text = TypeVar("_Text", str, str | None)
+
+
+class TruncationWarning(UserWarning):
+    """Texts given to `Highlighter.embed` were longer than the model allows; their ends had no part in their vectors."""
+
+
+def checked(
+    query: str | Sequence[str], texts: Iterable[str], options: Options
+) -> tuple[str | list[str], list[str], list[str | None] | None, dict[str, Any]]:
+    """Queries, pages, titles and options as the core takes them."""
+    queries = query if isinstance(query, str) else listed(query, "query")
+    pages = listed(texts, "texts")
+    if not pages:
+        message = "texts is empty; pass at least one page"
+        raise InvalidArgumentError(message)
+    if isinstance(queries, list) and not queries:
+        message = "query is an empty list; pass one query, or one for each page, or many for one page"
+        raise InvalidArgumentError(message)
+    full: dict[str, Any] = {**options}
+    titles = full.pop("titles")
+    full["lexical"] = _weight(full["lexical"])
+    return queries, pages, None if titles is None else listed(titles, "titles"), full
+
+
+def checked_texts(texts: Iterable[str], role: str) -> list[str]:
+    """Texts to embed, and their role."""
+    if role not in {"query", "passage"}:
+        message = f'role must be "query" or "passage", not {role!r}'
+        raise InvalidArgumentError(message)
+    given = listed(texts, "texts")
+    if not given:
+        message = "texts is empty; pass at least one text"
+        raise InvalidArgumentError(message)
+    return given
+
+
+def warn_of_cut(truncated: int, texts: int, max_tokens: int) -> None:
+    """Say that the ends of texts had no part in their vectors."""
+    message = f"{truncated} of {texts} texts were cut at the model's limit of {max_tokens} tokens"
+    warnings.warn(message, TruncationWarning, stacklevel=3)
+
+
+def listed(texts: Iterable[_Text], name: str) -> list[_Text]:
+    """The texts as a list: a generator can be walked only once, and offsets need the texts again."""
+    if isinstance(texts, (str, bytes, bytearray, dict)):
+        message = f"{name} must be a list of strings, not one {type(texts).__name__}; pass [{name}]"
+        raise InvalidTypeError(message)
+    try:
+        return list(texts)
+    except TypeError:
+        message = f"{name} must be a list of strings, not {type(texts).__name__}"
+        raise InvalidTypeError(message) from None
+
+
+def _weight(lexical: float | Literal["auto"]) -> float | None:
+    if lexical == "auto":
+        return None
+    if isinstance(lexical, (int, float)):
+        return lexical
+    message = f'lexical must be "auto" or a number from 0.0 (meaning alone) to 1.0 (words alone), not {lexical!r}'
+    raise InvalidArgumentError(message)

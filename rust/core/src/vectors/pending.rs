@@ -1,0 +1,152 @@
+//! What a caller holds of a job: its vectors, as soon as they are there.
+//!
+//! Waiting is a future, so that whoever has threads decides what one costs: a caller's thread sleeps in [`block_on`], a
+//! host's step looks whether it is done, and a worker turns to the next call meanwhile.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+
+use super::{Conductor, Inbox, lock, wait};
+use crate::call::Call;
+use crate::error::Result;
+
+/// How a job ended: written once by the conductor, read once by the caller.
+#[derive(Clone, Default)]
+pub(super) struct Reply(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    outcome: Option<Result<Vec<f32>>>,
+    /// Who waits for it.
+    waker: Option<Waker>,
+}
+
+/// A job that was handed in. Whoever does not want it any more stops its call and drops this.
+pub(crate) struct Pending {
+    reply: Reply,
+    inbox: Arc<Inbox>,
+    address: usize,
+    is_taken: bool,
+}
+
+impl Reply {
+    pub(super) fn write(&self, outcome: Result<Vec<f32>>) {
+        let mut state = lock(&self.0);
+        state.outcome = Some(outcome);
+        let waker = state.waker.take();
+        drop(state);
+        // Whoever is woken may be done with all of this at once, so nothing may be locked.
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl Pending {
+    pub(super) const fn new(reply: Reply, inbox: Arc<Inbox>, address: usize) -> Self {
+        Self { reply, inbox, address, is_taken: false }
+    }
+
+    /// Where the vectors are being written.
+    pub(crate) const fn address(&self) -> usize {
+        self.address
+    }
+}
+
+impl Future for Pending {
+    type Output = Result<Vec<f32>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = lock(&self.reply.0);
+        if let Some(outcome) = state.outcome.take() {
+            drop(state);
+            self.is_taken = true;
+            return Poll::Ready(outcome);
+        }
+        state.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if !self.is_taken {
+            // The conductor drops what is left of the job, if the call was stopped.
+            self.inbox.wake();
+        }
+    }
+}
+
+/// Lets others go on: a host's step ends here when its time is up, and workers turn to other calls.
+pub(crate) async fn breathe() {
+    let mut breathed = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut breathed, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Runs a call to its end on the calling thread, which sleeps while devices work, looking around on its own behalf; where
+/// nobody else drives the conductor, it does.
+pub(crate) fn block_on<T>(future: impl Future<Output = Result<T>>, conductor: &Conductor, call: &Call) -> Result<T> {
+    let sleeper = Arc::new(Sleeper { inbox: conductor.driven_inbox(), ..Sleeper::default() });
+    let waker = Waker::from(Arc::clone(&sleeper));
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return result;
+        }
+        while !sleeper.is_woken.swap(false, Ordering::Acquire) {
+            if conductor.is_driven() {
+                conductor.drive(&|| sleeper.is_woken.load(Ordering::Acquire), call.patience());
+            } else {
+                sleeper.sleep(call);
+            }
+            if !sleeper.is_woken.load(Ordering::Acquire) {
+                call.check()?;
+            }
+        }
+    }
+}
+
+/// A thread that waits for its call.
+#[derive(Default)]
+struct Sleeper {
+    is_woken: AtomicBool,
+    lock: Mutex<()>,
+    woken: Condvar,
+    /// Where the conductor is driven by those who wait, what they sleep on.
+    inbox: Option<Arc<Inbox>>,
+}
+
+impl Sleeper {
+    /// Sleeps until it is woken, or wants to look around.
+    fn sleep(&self, call: &Call) {
+        let guard = lock(&self.lock);
+        if !self.is_woken.load(Ordering::Acquire) {
+            drop(wait(&self.woken, guard, call.patience()));
+        }
+    }
+}
+
+impl Wake for Sleeper {
+    fn wake(self: Arc<Self>) {
+        // Under the lock: between a sleeper's look and its sleep there is no moment in which this is missed.
+        if let Some(inbox) = &self.inbox {
+            let _guard = inbox.lock();
+            self.is_woken.store(true, Ordering::Release);
+            inbox.changed.notify_all();
+        } else {
+            let _guard = lock(&self.lock);
+            self.is_woken.store(true, Ordering::Release);
+            self.woken.notify_one();
+        }
+    }
+}

@@ -1,0 +1,291 @@
+"""Calls of event loops: the answers of a `Highlighter`, no thread for a call, and work that stops when nobody waits for it."""
+
+import asyncio
+import inspect
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+import uvloop
+
+import pullquote
+from pullquote import AsyncHighlighter, Highlighter, errors
+
+T = TypeVar("T")
+Run = Callable[[Coroutine[Any, Any, T]], T]
+MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
+
+
+def run_uvloop(main: Coroutine[Any, Any, T]) -> T:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)
+
+
+@pytest.fixture
+def awaited(highlighter: Highlighter) -> AsyncHighlighter:
+    return AsyncHighlighter.sharing(highlighter)
+
+
+@pytest.fixture(params=[asyncio.run, run_uvloop], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run[Any]:
+    return request.param  # type: ignore[no-any-return]
+
+
+class Slow:
+    """An encoder that takes its time, and counts."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.texts = 0
+
+    def encode(self, texts: list[str]) -> Any:
+        time.sleep(self.seconds)
+        self.texts += len(texts)
+        return np.ones((len(texts), 4), np.float32)
+
+
+@pytest.fixture
+def slow() -> Iterator[tuple[Slow, Highlighter]]:
+    encoder = Slow(0.0)
+    with Highlighter(encoder=encoder, max_batch_size=8) as made:
+        encoder.seconds = 0.02
+        yield encoder, made
+
+
+def test_it_has_the_methods_and_the_arguments_of_a_highlighter() -> None:
+    for name, method in inspect.getmembers(Highlighter):
+        if name.startswith("_"):
+            continue
+        other = getattr(AsyncHighlighter, name)
+        if callable(method):
+            assert inspect.signature(other).parameters == inspect.signature(method).parameters, name
+    own = dict(inspect.signature(AsyncHighlighter).parameters)
+    assert own.pop("max_concurrent").kind is inspect.Parameter.KEYWORD_ONLY
+    assert own == dict(inspect.signature(Highlighter).parameters)
+
+
+def test_answers_are_those_of_a_highlighter(
+    highlighter: Highlighter, awaited: AsyncHighlighter, pages: dict[str, str], run: Run[Any]
+) -> None:
+    texts = list(pages.values())
+    asked: list[dict[str, Any]] = [
+        {"query": "Who died?", "texts": texts},
+        {"query": ["Who died?", "Warum?"], "texts": texts[:4], "fuse": True, "max_total_chars": 400},
+        {"query": "health", "texts": texts[:3], "top_k": 2, "order": "position", "explain": True, "context": 1},
+        {"query": "health", "texts": texts[:2], "unit": "word", "highlight_length": 20, "step_size": 10, "timeout": 60},
+    ]
+
+    async def main() -> list[pullquote.Highlights]:
+        return await asyncio.gather(*[awaited.highlights(**request) for request in asked])
+
+    for request, found in zip(asked, run(main()), strict=True):
+        expected = highlighter.highlights(**request)
+        assert [[h.text for h in page] for page in found] == [[h.text for h in page] for page in expected]
+        assert np.allclose(found.scores, expected.scores, atol=2e-5)
+
+
+def test_vectors_and_pieces_are_those_of_a_highlighter(highlighter: Highlighter, awaited: AsyncHighlighter) -> None:
+    async def main() -> tuple[Any, Any]:
+        return await asyncio.gather(
+            awaited.embed([MOON, "two"], role="query"), awaited.parse_pieces(MOON, 4, 2, "token")
+        )
+
+    vectors, pieces = asyncio.run(main())
+    assert np.allclose(vectors, highlighter.embed([MOON, "two"], role="query"), atol=1e-5)
+    assert pieces.tolist() == highlighter.parse_pieces(MOON, 4, 2, "token").tolist()
+
+
+def test_errors_are_those_of_a_highlighter(awaited: AsyncHighlighter, run: Run[Any]) -> None:
+    wrong: list[tuple[type[Exception], dict[str, Any]]] = [
+        (errors.InvalidArgumentError, {"query": " ", "texts": [MOON]}),
+        (errors.InvalidArgumentError, {"query": "cat", "texts": []}),
+        (errors.InvalidTypeError, {"query": "cat", "texts": MOON}),
+        (errors.InvalidTypeError, {"query": "cat", "texts": [1]}),
+        (errors.InvalidTypeError, {"query": "cat", "texts": [MOON], "topk": 1}),
+        (errors.InvalidTextError, {"query": "cat", "texts": ["\ud800"]}),
+        (errors.InvalidArgumentError, {"query": "cat", "texts": [MOON], "timeout": 0}),
+        (errors.DeadlineExceededError, {"query": "cat", "texts": [MOON * 2000], "timeout": 1e-4}),
+    ]
+
+    async def main() -> list[Any]:
+        calls = [awaited.highlights(**request) for _, request in wrong]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    for (kind, request), raised in zip(wrong, run(main()), strict=True):
+        assert type(raised) is kind, (request, raised)
+
+
+def test_ten_thousand_tasks_at_once_need_no_thread_each(slow: tuple[Slow, Highlighter], run: Run[Any]) -> None:
+    encoder, made = slow
+    encoder.seconds = 0.0
+    awaited = AsyncHighlighter.sharing(made)
+    before = set(threads())
+
+    async def main() -> tuple[list[pullquote.Highlights], set[str]]:
+        tasks = [asyncio.create_task(awaited.highlights("cat", [f"{MOON} {n}."])) for n in range(10_000)]
+        await asyncio.sleep(0.2)
+        during = set(threads()) - before
+        return await asyncio.gather(*tasks), during
+
+    found, during = run(main())
+    assert [one.texts[0] for one in found] == [f"{MOON} {n}." for n in range(10_000)]
+    cores = len(os.sched_getaffinity(0))
+    assert sum(name.startswith("pullquote-task") for name in during) <= cores
+    # Those, the conductor, and the one that calls the function.
+    assert len(during) <= cores + 2, during
+
+
+def threads() -> list[str]:
+    tasks = Path("/proc/self/task").iterdir()
+    return [f"{(task / 'comm').read_text().strip()} {task.name}" for task in tasks]
+
+
+def test_cancelling_a_task_stops_its_work(slow: tuple[Slow, Highlighter], run: Run[Any]) -> None:
+    encoder, made = slow
+    awaited = AsyncHighlighter.sharing(made)
+    page = " ".join(f"Sentence {n} is here." for n in range(2000))
+
+    async def main() -> None:
+        task = asyncio.create_task(awaited.highlights("cat", [page], effort="full"))
+        await asyncio.sleep(0.3)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.sleep(0.2)
+        done = encoder.texts
+        await asyncio.sleep(0.3)
+        assert encoder.texts == done < 1000
+        # The next one need not wait for the rest of it.
+        began = time.perf_counter()
+        await awaited.highlights("cat", [MOON])
+        assert time.perf_counter() - began < 1.0
+
+    run(main())
+
+
+def test_asyncios_timeout_stops_the_work(slow: tuple[Slow, Highlighter], run: Run[Any]) -> None:
+    encoder, made = slow
+    awaited = AsyncHighlighter.sharing(made)
+    page = " ".join(f"Sentence {n} is here." for n in range(2000))
+
+    async def main() -> None:
+        with pytest.raises(TimeoutError) as raised:
+            async with asyncio.timeout(0.3):
+                await awaited.highlights("cat", [page], effort="full")
+        assert type(raised.value) is TimeoutError
+        await asyncio.sleep(0.2)
+        done = encoder.texts
+        await asyncio.sleep(0.2)
+        assert encoder.texts == done
+
+    run(main())
+
+
+def test_who_waits_in_line_costs_nothing_and_has_a_deadline_too(slow: tuple[Slow, Highlighter]) -> None:
+    encoder, made = slow
+    encoder.seconds = 0.2
+    awaited = AsyncHighlighter.sharing(made, max_concurrent=2)
+
+    async def main() -> None:
+        first = [asyncio.create_task(awaited.highlights("cat", [f"{MOON} {n}."])) for n in range(2)]
+        await asyncio.sleep(0)
+        began = time.perf_counter()
+        with pytest.raises(errors.DeadlineExceededError, match="before its turn"):
+            await awaited.highlights("cat", [MOON], timeout=0.05)
+        assert time.perf_counter() - began < 0.2
+        await asyncio.gather(*first)
+        await awaited.highlights("cat", [MOON])
+
+    asyncio.run(main())
+
+
+def test_the_loop_goes_on_beside_large_pages(awaited: AsyncHighlighter, whole_pages: dict[str, str]) -> None:
+    text = "\n\n".join(whole_pages.values())
+
+    async def main() -> float:
+        task = asyncio.create_task(awaited.highlights("Who?", [text], effort="fast"))
+        longest = 0.0
+        while not task.done():
+            began = time.perf_counter()
+            await asyncio.sleep(0.001)
+            longest = max(longest, time.perf_counter() - began)
+        await task
+        return longest
+
+    # The lock is never held for long; how soon a thread gets a core is the system's.
+    assert asyncio.run(main()) < 0.25
+
+
+def test_several_loops_one_after_another_and_at_once(awaited: AsyncHighlighter) -> None:
+    async def main() -> str:
+        found = await asyncio.gather(*[awaited.highlights("How far is the moon?", [MOON]) for _ in range(100)])
+        return found[-1][0][0].text
+
+    assert {asyncio.run(main()) for _ in range(3)} == {"The moon is 384,400 km away."}
+    answers: list[str] = []
+    workers = [threading.Thread(target=lambda: answers.append(asyncio.run(main()))) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert answers == ["The moon is 384,400 km away."] * 4
+    assert len(awaited._loops) <= 5
+
+
+def test_closing_ends_calls_in_flight(run: Run[Any]) -> None:
+    encoder = Slow(0.0)
+    awaited = AsyncHighlighter(encoder=encoder)
+    encoder.seconds = 0.3
+    page = " ".join(f"Sentence {n} is here." for n in range(2000))
+
+    async def main() -> list[Any]:
+        tasks = [asyncio.create_task(awaited.highlights("cat", [page], effort="full")) for _ in range(100)]
+        await asyncio.sleep(0.2)
+        await awaited.close()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert {type(raised) for raised in run(main())} == {errors.ClosedError}
+
+
+def test_a_notebooks_cells_await(awaited: AsyncHighlighter) -> None:
+    """A notebook's loop runs already, and runs each cell in it."""
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell: Any = InteractiveShell()  # type: ignore[no-untyped-call]
+    shell.user_ns.update(awaited=awaited, MOON=MOON)
+
+    async def notebook() -> Any:
+        cell = "(await awaited.highlights('How far is the moon?', [MOON]))[0][0].text"
+        result = await shell.run_cell_async(cell, transformed_cell=shell.transform_cell(cell))
+        return result.result
+
+    assert asyncio.run(notebook()) == "The moon is 384,400 km away."
+
+
+def test_an_interpreter_ends_beside_calls_in_progress() -> None:
+    code = """
+import asyncio, threading, time
+import numpy as np
+import pullquote
+def encode(texts):
+    time.sleep(0.01)
+    return np.ones((len(texts), 4), np.float32)
+awaited = pullquote.AsyncHighlighter(encoder=encode)
+page = " ".join(f"Sentence {n} is here." for n in range(20000))
+async def main():
+    await asyncio.gather(*[awaited.highlights("cat", [page]) for _ in range(50)])
+threading.Thread(target=lambda: asyncio.run(main()), daemon=True).start()
+time.sleep(0.5)
+print(time.time(), flush=True)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "Fatal" not in done.stderr
+    assert time.time() - float(done.stdout) < 2.5

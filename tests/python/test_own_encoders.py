@@ -1,0 +1,162 @@
+"""The host brings the model: token ids, an awaited one, a table of functions; what goes wrong is its requests' error."""
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pullquote import Engine, Highlighter, errors
+from pullquote.models import embedded_model, find_encoder
+
+MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
+
+
+def vectors(texts: list[str]) -> Any:
+    return np.array([[len(text), text.count("e"), 1.0] for text in texts], np.float32)
+
+
+class Ids:
+    """Vectors out of the ids alone, which say what the engine made of a text."""
+
+    def __init__(self) -> None:
+        self.seen: list[list[int]] = []
+
+    def encode_ids(self, ids: Any, lengths: Any) -> Any:
+        assert ids.dtype == np.int32
+        assert lengths.dtype == np.uint32
+        rows = np.split(ids, np.cumsum(lengths)[:-1])
+        self.seen += [row.tolist() for row in rows]
+        return np.array([[row.sum(), len(row), row[0] + 1.0] for row in rows], np.float32)
+
+
+class Awaited:
+    def __init__(self) -> None:
+        self.loops: set[Any] = set()
+
+    async def encode(self, texts: list[str]) -> Any:
+        self.loops.add(asyncio.get_running_loop())
+        await asyncio.sleep(0.001)
+        return vectors(texts)
+
+
+class Offers:
+    def __init__(self) -> None:
+        self.capsule = find_encoder().load(str(embedded_model()), ["cpu"], "float32", 1)
+
+    def __pullquote_encoder__(self) -> object:
+        return self.capsule
+
+
+@pytest.mark.parametrize("threads", [1, "caller"])
+def test_token_ids_are_those_of_the_models_tokenizer(threads: Any) -> None:
+    own = Ids()
+    with Highlighter(embedded_model(), encoder=own, threads=threads) as highlighter:
+        found = highlighter.embed(["The moon.", "Cats sleep a lot."])
+        assert highlighter.highlights("moon", [MOON]).work.tokens > 0
+    # [CLS] the moon . [SEP], as Hugging Face's tokenizer of this model has them.
+    assert [101, 1996, 4231, 1012, 102] in own.seen
+    assert found[0].tolist() == [sum([101, 1996, 4231, 1012, 102]), 5, 102]
+
+
+def ask_awaited(own: Awaited) -> None:
+    with Highlighter(encoder=own) as awaited, Highlighter(encoder=vectors) as plain:
+        expected = plain.highlights("moon", [MOON] * 3)
+        for _ in range(3):
+            assert awaited.highlights("moon", [MOON] * 3).spans.tolist() == expected.spans.tolist()
+
+        async def main() -> Any:
+            # From a loop's thread too, which is not the one that awaits.
+            return awaited.highlights("moon", [MOON] * 3)
+
+        assert asyncio.run(main()).spans.tolist() == expected.spans.tolist()
+
+
+def test_a_method_that_is_awaited() -> None:
+    own = Awaited()
+    ask_awaited(own)
+    assert len(own.loops) == 1
+    # Its loop goes with it.
+    del own
+    deadline = time.monotonic() + 5
+    while any(thread.name == "pullquote-await" for thread in threading.enumerate()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not any(thread.name == "pullquote-await" for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("kind", ["offered", "capsule"])
+def test_a_capsule_with_a_models_tokenizer(kind: str, highlighter: Highlighter) -> None:
+    own = Offers()
+    encoder: Any = own if kind == "offered" else own.capsule
+    with Highlighter(embedded_model(), encoder=encoder) as other:
+        assert np.allclose(other.embed([MOON]), highlighter.embed([MOON]), atol=1e-5)
+        assert other.highlights("moon", [MOON])[0][0].text == highlighter.highlights("moon", [MOON])[0][0].text
+    with pytest.raises(errors.InvalidTypeError, match="taken already"):
+        Highlighter(embedded_model(), encoder=encoder)
+
+
+def test_ids_need_a_tokenizer_and_texts_none() -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="needs the tokenizer"):
+        Highlighter(encoder=Ids())
+    with pytest.raises(errors.InvalidArgumentError, match="own encoder's to know"):
+        Highlighter(embedded_model(), encoder=vectors)
+
+
+class Wrong(Ids):
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way = ""
+        self.then = way
+
+    def encode_ids(self, ids: Any, lengths: Any) -> Any:
+        rows = super().encode_ids(ids, lengths)
+        match self.way:
+            case "raises":
+                raise KeyError("no such model")
+            case "shape":
+                return rows[:, :2]
+            case "rows":
+                return rows[:0]
+            case "nan":
+                return rows * np.nan
+            case "words":
+                return "vectors"
+            case "hangs":
+                time.sleep(1.0)
+        return rows
+
+
+@pytest.mark.parametrize("way", ["raises", "shape", "rows", "nan", "words", "hangs"])
+@pytest.mark.parametrize("stepped", [False, True])
+def test_what_goes_wrong_is_an_error_of_its_requests(way: str, stepped: bool) -> None:
+    own = Wrong(way)
+    kind = errors.DeadlineExceededError if way == "hangs" else errors.EncoderError
+    if stepped:
+        with Engine(embedded_model(), encoder=own) as engine:
+            own.way = way
+            engine.add_request("a", "moon", [MOON], timeout=0.3)
+            ended = []
+            while engine.has_unfinished_requests():
+                ended += engine.step()
+            assert type(ended[0].error) is kind
+    else:
+        with Highlighter(embedded_model(), encoder=own) as highlighter:
+            own.way = way
+            with pytest.raises(kind):
+                highlighter.highlights("moon", [MOON], timeout=0.3)
+            own.way = ""
+            assert len(highlighter.highlights("moon", [MOON])[0]) > 0
+
+
+def test_an_awaited_one_fails_as_others_do() -> None:
+    async def encode(texts: list[str]) -> Any:
+        if any("poison" in text for text in texts):
+            raise ValueError("poisoned")
+        return vectors(texts)
+
+    with Highlighter(encoder=encode) as highlighter:
+        with pytest.raises(errors.EncoderError, match="ValueError: poisoned"):
+            highlighter.embed(["poison"])
+        assert highlighter.embed(["fine"]).shape == (1, 3)

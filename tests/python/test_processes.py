@@ -1,0 +1,256 @@
+"""Processes and interpreters: forks, workers, the end. Right answers or the documented error, and never a hang."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+
+HEAD = """
+import multiprocessing, os, signal, sys, threading, time, warnings
+import numpy as np
+import pullquote
+from pullquote import errors
+warnings.filterwarnings("ignore", category=DeprecationWarning)
+MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
+LONG = " ".join(f"Sentence {n} is here." for n in range(20000))
+def encode(texts):
+    return np.array([[len(text), text.count("e"), 1.0] for text in texts], np.float32)
+def slow(texts):
+    time.sleep(0.05)
+    return encode(texts)
+def ask(highlighter):
+    return highlighter.highlights("How far is the moon?", [MOON])[0][0].text
+def in_child(work):
+    \"\"\"What a fork prints, and how long it took.\"\"\"
+    began = time.perf_counter()
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+            sys.stdout.flush()
+        except BaseException as error:
+            print(f"raised {error!r}", flush=True)
+        os._exit(0)
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
+        if time.perf_counter() - began > 20:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            print("hung", flush=True)
+            break
+        time.sleep(0.01)
+    return time.perf_counter() - began
+"""
+
+
+def run(code: str, tmp_path: Path) -> list[str]:
+    """A script of its own, since spawn and forkserver import it again."""
+    script = tmp_path / "script.py"
+    script.write_text(HEAD + textwrap.dedent(code), encoding="utf-8")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "Fatal" not in done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_workers_with_an_interpreter_of_their_own_have_their_own_highlighter(method: str, tmp_path: Path) -> None:
+    code = f"""
+    def work(_):
+        return pullquote.highlights("How far is the moon?", [MOON])[0][0].text
+    if __name__ == "__main__":
+        print(pullquote.highlights("moon", [MOON])[0][0].text)
+        with multiprocessing.get_context({method!r}).Pool(2) as pool:
+            print(set(pool.map(work, range(4))))
+    """
+    assert run(code, tmp_path) == ["The moon is 384,400 km away.", "{'The moon is 384,400 km away.'}"]
+
+
+def test_servers_that_fork_before_they_load_work(tmp_path: Path) -> None:
+    """As gunicorn does: the parent imports, each worker makes its own."""
+    code = """
+    def worker():
+        with pullquote.Highlighter(devices="cpu") as highlighter:
+            print(ask(highlighter), flush=True)
+    children = [os.fork() or (worker(), os._exit(0)) for _ in range(3)]
+    for child in children:
+        assert os.waitpid(child, 0)[1] == 0
+    """
+    assert run(code, tmp_path) == ["The moon is 384,400 km away."] * 3
+
+
+def test_each_kind_is_told_that_it_is_in_a_fork_and_a_new_one_works(tmp_path: Path) -> None:
+    code = """
+    import asyncio
+    highlighter = pullquote.Highlighter(devices="cpu")
+    own = pullquote.Highlighter(encoder=encode)
+    awaited = pullquote.AsyncHighlighter.sharing(own)
+    engine = pullquote.Engine(encoder=encode)
+    def main():
+        return awaited.highlights("cat", [MOON])
+    ask(highlighter), ask(own), asyncio.run(main())
+    engine.add_request("a", "cat", [LONG]); engine.step()
+    def work():
+        for call in (lambda: ask(highlighter), lambda: ask(own), lambda: asyncio.run(main()), lambda: engine.step(),
+                     lambda: engine.add_request("b", "cat", [MOON]), lambda: highlighter.embed(["a"])):
+            began = time.perf_counter()
+            try:
+                call()
+            except errors.ForkedError as error:
+                print(type(error).__name__, time.perf_counter() - began < 1.0)
+        print(ask(pullquote.Highlighter(encoder=encode)) in MOON)
+    in_child(work)
+    print(ask(highlighter))
+    """
+    assert run(code, tmp_path) == ["ForkedError True"] * 6 + ["True", "The moon is 384,400 km away."]
+
+
+def test_a_fork_beside_calls_that_run_hangs_nowhere(tmp_path: Path) -> None:
+    code = """
+    highlighter = pullquote.Highlighter(encoder=slow, max_batch_size=8)
+    stop = threading.Event()
+    def go_on():
+        while not stop.is_set():
+            highlighter.highlights("cat", [LONG[:4000]])
+    callers = [threading.Thread(target=go_on) for _ in range(8)]
+    for caller in callers: caller.start()
+    time.sleep(0.3)
+    def work():
+        try:
+            ask(highlighter)
+        except errors.ForkedError:
+            print("forked")
+        print(ask(pullquote.Highlighter(encoder=encode)) in MOON)
+        highlighter.close()
+    took = [in_child(work) for _ in range(5)]
+    stop.set()
+    for caller in callers: caller.join()
+    print(max(took) < 10)
+    """
+    assert run(code, tmp_path) == ["forked", "True"] * 5 + ["True"]
+
+
+def test_letting_go_of_one_in_a_fork_touches_nothing_of_the_parents(tmp_path: Path) -> None:
+    code = """
+    highlighter = pullquote.Highlighter(devices="cpu")
+    page = "The moon is far away. Cats sleep. " * 5000
+    highlighter.highlights("moon", [page], effort="fast")
+    def work():
+        global highlighter
+        del highlighter
+        print("gone")
+    in_child(work)
+    print(ask(highlighter))
+    """
+    assert run(code, tmp_path) == ["gone", "The moon is 384,400 km away."]
+
+
+def test_data_loaders_workers(tmp_path: Path) -> None:
+    """PyTorch's workers are forks: each makes its own highlighter, or is told."""
+    code = """
+    import torch
+    class Pages(torch.utils.data.Dataset):
+        def __init__(self, made): self.made = made
+        def __len__(self): return 4
+        def __getitem__(self, place):
+            if self.made is None:
+                self.made = pullquote.Highlighter(devices="cpu", threads=1)
+            return ask(self.made)
+    if __name__ == "__main__":
+        for context in ("fork", "spawn"):
+            loader = torch.utils.data.DataLoader(Pages(None), num_workers=2, multiprocessing_context=context)
+            print({text for batch in loader for text in batch})
+        made = pullquote.Highlighter(devices="cpu")
+        ask(made)
+        try:
+            list(torch.utils.data.DataLoader(Pages(made), num_workers=1, multiprocessing_context="fork"))
+        except errors.ForkedError as error:
+            print("is a fork" in str(error))
+    """
+    assert run(code, tmp_path) == ["{'The moon is 384,400 km away.'}"] * 2 + ["True"]
+
+
+def test_importing_starts_no_thread_opens_no_file_and_touches_no_card() -> None:
+    code = """
+import os, sys
+sys.path_importer_cache.clear()
+import numpy, inspect, tqdm, asyncio, warnings, weakref, threading, importlib.util, dataclasses
+opened = []
+def hook(event, arguments):
+    if event == "open" and not str(arguments[0]).endswith((".py", ".pyc", ".so")):
+        opened.append(arguments[0])
+sys.addaudithook(hook)
+files = lambda: {os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}")}
+before, threads = files(), len(os.listdir("/proc/self/task"))
+import pullquote
+print(len(os.listdir("/proc/self/task")) - threads, sorted(files() - before), opened, "torch" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "0 [] [] False"
+
+
+@pytest.mark.parametrize("kind", ["caller's thread", "asyncio", "step", "torch"])
+def test_an_interpreter_ends_beside_calls_in_progress(kind: str) -> None:
+    work = {
+        "caller's thread": "made = pullquote.Highlighter(encoder=slow)\ncall = lambda: made.highlights('cat', [LONG])",
+        "asyncio": (
+            "import asyncio\nmade = pullquote.AsyncHighlighter(encoder=slow)\n"
+            "async def main(): await asyncio.gather(*[made.highlights('cat', [LONG]) for _ in range(50)])\n"
+            "call = lambda: asyncio.run(main())"
+        ),
+        "step": (
+            "made = pullquote.Engine(encoder=slow)\n"
+            "def call():\n    made.add_request('a', 'cat', [LONG])\n"
+            "    while made.has_unfinished_requests(): made.step()"
+        ),
+        "torch": "made = pullquote.Highlighter(devices='cpu')\ncall = lambda: made.highlights('cat', [LONG])",
+    }[kind]
+    code = f"""{HEAD}
+{work}
+for _ in range(1 if {kind!r} == "step" else 4):
+    threading.Thread(target=call, daemon=True).start()
+time.sleep(1.0)
+print(time.time(), flush=True)
+"""
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+        took = time.time() - float(done.stdout)
+        assert done.returncode == 0, done.stderr
+        assert "Fatal" not in done.stderr
+        assert took < 2.0, took
+
+
+def test_a_thousand_of_each_leave_nothing_behind(tmp_path: Path) -> None:
+    code = """
+    import asyncio, resource
+    def once():
+        with pullquote.Highlighter(encoder=encode) as made:
+            ask(made)
+            awaited = pullquote.AsyncHighlighter.sharing(made)
+            async def main():
+                await awaited.highlights("cat", [MOON])
+            asyncio.run(main())
+        engine = pullquote.Engine(encoder=encode)
+        engine.add_request("a", "cat", [MOON])
+        engine.step()
+    def resident():
+        return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
+    def names():
+        return [open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task")]
+    for _ in range(200): once()
+    before = resident()
+    for _ in range(1000): once()
+    grown = resident() - before
+    deadline = time.time() + 5
+    while any(name.startswith('pullquote') for name in names()) and time.time() < deadline: time.sleep(0.01)
+    left = [name for name in names() if name.startswith('pullquote')]
+    print(left, len(os.listdir("/proc/self/fd")) < 20, grown < 20_000_000)
+    print(grown)
+    """
+    found = run(code, tmp_path)
+    assert found[0] == "[] True True", found
