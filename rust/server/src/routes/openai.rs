@@ -84,7 +84,7 @@ struct Rest<'app> {
     usage: Usage,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Copy, Serialize)]
 struct Usage {
     prompt_tokens: usize,
     total_tokens: usize,
