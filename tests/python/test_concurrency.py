@@ -152,7 +152,7 @@ def test_a_timeout_drops_the_work(highlighter: Highlighter, whole_pages: dict[st
 
 def test_vectors_are_the_memory_the_collect_pass_wrote(highlighter: Highlighter, pages: dict[str, str]) -> None:
     native = highlighter._native
-    vectors, _, written_at = native.embed(["one", "two", "three"], False, None)
+    vectors, _, written_at = native.embed(["one", "two", "three"], False, None, 0)
     assert vectors.ctypes.data == written_at
     found = highlighter.highlights("Who?", list(pages.values()), top_k=5)
     assert found.spans.ctypes.data == found._written_at[0]

@@ -34,6 +34,7 @@ mod store;
 mod streams;
 mod trace;
 mod turns;
+mod unread;
 mod upstream;
 mod vectors;
 
