@@ -82,7 +82,7 @@ pub(crate) const NUMBER_BYTES: usize = 16;
 
 /// Appends a vector as a list of JSON. Its values are finite, which the engine has seen to.
 ///
-/// serde_json writes each number by the same crate, but with as much again around it.
+/// `serde_json` writes each number by the same crate, but with as much again around it.
 pub(crate) fn write_list(json: &mut Vec<u8>, vector: &[f32]) {
     json.reserve(vector.len() * NUMBER_BYTES + 2);
     let mut buffer = zmij::Buffer::new();

@@ -96,7 +96,7 @@ mod tests {
         #[test]
         fn ids_are_the_tokenizers(text in any::<String>()) {
             let (tokenizer, plain) = read(TEXT_MODEL);
-            let ids: Vec<i32> = tokenizer.encode(text.as_str(), false).unwrap().get_ids().iter().map(|id| *id as i32).collect();
+            let ids: Vec<i32> = tokenizer.encode(text.as_str(), false).unwrap().get_ids().iter().map(|id| id.cast_signed()).collect();
             prop_assert_eq!(plain.unwrap().ids(&text), ids);
         }
     }
