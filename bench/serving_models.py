@@ -65,7 +65,8 @@ def _encoder_125m() -> Encode:
 def _matrix() -> NDArray[np.float32]:
     """Make 4,096 rows of 1,024 values, of length one."""
     rows = np.random.default_rng(7).standard_normal((4096, 1024), np.float32)
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows
 
 
 def fixed_matrix(texts: list[str]) -> NDArray[np.float32]:

@@ -117,7 +117,11 @@ def ask(side: Side, server: Server, rows: int, in_flight: int, seconds: float) -
     asked = [side.client, side.kind, url, str(rows), str(in_flight), str(seconds)]
     before = server.cpu_seconds()
     told = subprocess.run(
-        [sys.executable, "-m", "bench.wire_clients", *asked], cwd=record.REPOSITORY, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "bench.wire_clients", *asked],
+        cwd=record.REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if told.returncode:
         message = f"{side.name} failed: {told.stderr}"
@@ -133,14 +137,17 @@ def ask(side: Side, server: Server, rows: int, in_flight: int, seconds: float) -
 def loopback(seconds: float) -> float:
     """Bytes a second that a socket carries between two processes."""
     port = free_port()
-    listening = subprocess.Popen(["iperf3", "-s", "-1", "-p", str(port)], stdout=subprocess.DEVNULL)
+    listening = subprocess.Popen(
+        ["iperf3", "-s", "-1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         until = time.monotonic() + 10
         command = ["iperf3", "-c", "127.0.0.1", "-p", str(port), "-t", f"{seconds:.0f}", "-J"]
         while True:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode == 0:
-                return float(json.loads(done.stdout)["end"]["sum_received"]["bits_per_second"]) / 8
+            received = json.loads(done.stdout)["end"].get("sum_received") if done.returncode == 0 else None
+            if received:
+                return float(received["bits_per_second"]) / 8
             if time.monotonic() > until:
                 message = f"iperf3 failed: {done.stdout}"
                 raise RuntimeError(message)
@@ -250,7 +257,12 @@ def judged(rows: int, bare: list[float], loads: dict[Side, list[Load]]) -> list[
     if best is OURS_TO_OURS:
         wanted += [
             (best, OURS_RAW, 2.0, "our client over aiohttp, the same raw route"),
-            (best, OURS_TO_BASETEN, 3.0, "our client over baseten-performance-client on base64, the same vectors in numpy"),
+            (
+                best,
+                OURS_TO_BASETEN,
+                3.0,
+                "our client over baseten-performance-client on base64, the same vectors in numpy",
+            ),
         ]
     goals = [Goal(what, median(ratios(loads, over, under)), least=least) for over, under, least, what in wanted]
     carried = [load.rate * rows * ROW_BYTES for load in loads[best]]

@@ -120,27 +120,27 @@ async def with_baseten(kind: str, url: str, texts: list[str], in_flight: int, se
         if kind == "float":
             numbers: Vectors = answer.numpy()
             return numbers
-        return np.stack([np.frombuffer(base64.b64decode(row.embedding), "<f4") for row in answer.data])
+        return np.stack([np.frombuffer(base64.b64decode(str(row.embedding)), "<f4") for row in answer.data])
 
     return await asyncio.to_thread(repeat, call, texts, in_flight, seconds)
 
 
-async def with_ours(kind: str, url: str, texts: list[str], in_flight: int, seconds: float) -> tuple[int, float]:
+async def with_ours(_: str, url: str, texts: list[str], in_flight: int, seconds: float) -> tuple[int, float]:
     """Our own, in one call."""
-    import pullquote  # noqa: PLC0415 - as above
-
-    del kind
-    with pullquote.Client(url, max_in_flight=in_flight, rows_per_request=len(texts)) as client:
+    with _pullquote().Client(url, max_in_flight=in_flight, rows_per_request=len(texts)) as client:
         return await asyncio.to_thread(repeat, client.embed, texts, in_flight, seconds)
 
 
-async def with_ours_async(kind: str, url: str, texts: list[str], in_flight: int, seconds: float) -> tuple[int, float]:
+async def with_ours_async(_: str, url: str, texts: list[str], in_flight: int, seconds: float) -> tuple[int, float]:
     """Our own in asyncio, a request a call."""
+    async with _pullquote().AsyncClient(url, max_in_flight=in_flight, rows_per_request=len(texts)) as client:
+        return await until([lambda: client.embed(texts)] * in_flight, seconds, len(texts))
+
+
+def _pullquote() -> Any:
     import pullquote  # noqa: PLC0415 - as above
 
-    del kind
-    async with pullquote.AsyncClient(url, max_in_flight=in_flight, rows_per_request=len(texts)) as client:
-        return await until([lambda: client.embed(texts)] * in_flight, seconds, len(texts))
+    return pullquote
 
 
 CLIENTS = {

@@ -138,7 +138,9 @@ def serve(highlighter: Highlighter, options: argparse.Namespace) -> int:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     server = highlighter._native.bind(json.dumps(settings))
     # At a socket there is no address to ask for, and any does.
-    where = {"url": f"http://{server.address}"} if options.uds is None else {"url": "http://localhost", "uds": options.uds}
+    where = (
+        {"url": f"http://{server.address}"} if options.uds is None else {"url": "http://localhost", "uds": options.uds}
+    )
     line = where | {
         "model": settings["model_name"],
         "dtype": highlighter.dtype,

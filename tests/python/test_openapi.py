@@ -117,7 +117,11 @@ def test_every_documented_field_is_taken_and_read(server: Serving, document: dic
             assert values, name
             for value in values:
                 # Numbers of JSON have one type only.
-                headers = {"accept": "application/octet-stream, multipart/form-data"} if name in ("embedding_dtype", "embed_dtype") else {}
+                headers = (
+                    {"accept": "application/octet-stream, multipart/form-data"}
+                    if name in ("embedding_dtype", "embed_dtype")
+                    else {}
+                )
                 answer = server.client.request(method, path, json=with_field(example, name, value), headers=headers)
                 assert answer.status_code in (200, 201), (path, name, value, answer.text)
             # What is not read cannot be wrong.

@@ -1,14 +1,11 @@
 """Vectors as bytes: every type against the numbers of JSON, what the headers say, and what happens where something goes wrong."""
 
 import base64
-import contextlib
 import gzip
 import json
 import re
-import socket
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,29 +14,13 @@ import openai
 import pytest
 from numpy.typing import NDArray
 
-from serving import Serving, answers, metric, serving, wait_for, wait_for_running
+from numbers_server import asked, serving_numbers
+from serving import Serving, metric, wait_for, wait_for_running
 
 RAW = "application/octet-stream"
 TEXTS = ["Bread is baked from flour.", "The moon is white.", "漢字とかな 🎉", "a"]
 ROUTES = [("/embed", "inputs"), ("/v1/embeddings", "input")]
 DTYPES = ["float32", "float16", "bfloat16", "int8", "binary"]
-
-# Texts that end in a number are vectors of it, 12 values long; each batch takes as long as its first word says, and "fail" fails.
-ENCODER = '''
-import time
-import numpy as np
-
-def encode(texts):
-    vectors = np.zeros((len(texts), 12), np.float32)
-    for row, text in enumerate(texts):
-        word, _, number = text.partition(" ")
-        if word == "fail":
-            raise ValueError("cannot encode this")
-        if word == "slow":
-            time.sleep(0.2)
-        vectors[row] = float(number) if number.isdigit() else 0
-    return vectors
-'''
 
 
 @pytest.fixture(scope="module")
@@ -50,14 +31,8 @@ def vectors(server: Serving) -> NDArray[np.float32]:
 
 @pytest.fixture(scope="module")
 def numbers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """A server of `ENCODER`, whose parts are of two texts, and that waits a second for who does not read."""
-    folder = tmp_path_factory.mktemp("encoder")
-    (folder / "numbers_encoder.py").write_text(ENCODER, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
-        patch.chdir(folder)
-        options = ["--encoder", "numbers_encoder:encode", "--max-batch-size", "1", "--write-timeout", "1"]
-        limits = ["--max-inputs", "200000", "--max-connections", "8", "--header-timeout", "2"]
-        yield stack.enter_context(serving(*options, *limits, device=None))
+    with serving_numbers(tmp_path_factory.mktemp("encoder")) as server:
+        yield server
 
 
 def expected(vectors: NDArray[np.float32], dtype: str) -> bytes:
@@ -65,9 +40,10 @@ def expected(vectors: NDArray[np.float32], dtype: str) -> bytes:
         return vectors.astype("<f2").tobytes()
     if dtype == "bfloat16":
         bits = vectors.view(np.uint32)
-        return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("<u2").tobytes()
+        # To the nearest, halves to even.
+        return bytes(((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("<u2").tobytes())
     if dtype == "int8":
-        return np.clip(np.rint(vectors * np.float32(127)), -127, 127).astype(np.int8).tobytes()
+        return bytes(np.clip(np.rint(vectors * np.float32(127)), -127, 127).astype(np.int8).tobytes())
     if dtype == "binary":
         return np.packbits(vectors > 0, axis=1).tobytes()
     return vectors.astype("<f4").tobytes()
@@ -156,7 +132,11 @@ def test_accept_decides(server: Serving, route: str, field: str, accept: str, ki
     ("route", "asked", "message"),
     [
         ("/embed", {"inputs": []}, "the list is empty"),
-        ("/embed", {"inputs": "a", "embedding_dtype": "fp8_e4m3"}, "unknown variant `fp8_e4m3`, expected one of `float32`"),
+        (
+            "/embed",
+            {"inputs": "a", "embedding_dtype": "fp8_e4m3"},
+            "unknown variant `fp8_e4m3`, expected one of `float32`",
+        ),
         ("/embed", {"inputs": ["long " * 600], "truncate": False}, "1 of 1 texts are longer than 256 tokens"),
         ("/v1/embeddings", {"input": []}, "the list is empty"),
         ("/v1/embeddings", {"input": "a", "endianness": "big"}, "unknown variant `big`, expected `native` or `little`"),
@@ -198,10 +178,6 @@ def test_nothing_is_compressed_that_nobody_wants_to_be(server: Serving, vectors:
 
 
 # ---- rows that are sent as they are finished
-
-
-def asked(texts: list[str]) -> dict[str, Any]:
-    return {"inputs": texts, "normalize": False}
 
 
 def floats(content: bytes) -> NDArray[np.float32]:
@@ -262,7 +238,8 @@ def test_a_failure_behind_the_headers_cuts_the_answer_off(numbers: Serving, http
 def test_a_client_that_hangs_up_amid_its_rows_stops_them(numbers: Serving) -> None:
     texts = [f"slow {number}" for number in range(500)]
     body = json.dumps(asked(texts)).encode()
-    head = f"POST /embed HTTP/1.1\r\nhost: localhost\r\naccept: {RAW}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    head = f"POST /embed HTTP/1.1\r\nhost: localhost\r\naccept: {RAW}\r\ncontent-type: application/json\r\n"
+    head += f"content-length: {len(body)}\r\n\r\n"
     with numbers.connect() as connection:
         connection.sendall(head.encode() + body)
         assert connection.recv(4096).startswith(b"HTTP/1.1 200")
@@ -272,139 +249,15 @@ def test_a_client_that_hangs_up_amid_its_rows_stops_them(numbers: Serving) -> No
     assert time.monotonic() - began < 10
 
 
-# ---- the bounds of connections
-
-
-def preface(*frames: bytes) -> bytes:
-    return b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"".join(frames)
-
-
-def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
-    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
-
-
-SETTINGS = frame(4, 0, 0)
-
-
-def test_http2_is_spoken_with_who_begins_it(server: Serving) -> None:
-    with httpx.Client(base_url=server.url, http1=False, http2=True, timeout=60) as client:
-        for _ in range(3):
-            answer = client.post("/embed", json={"inputs": "a"})
-            assert (answer.status_code, answer.http_version) == (200, "HTTP/2")
-        assert client.get("/live").json() == {"live": True}
-        assert client.post("/embed", content=b"{", headers={"content-type": "application/json"}).status_code == 400
-    # What only begins like it is no request.
-    with server.connect() as connection:
-        connection.sendall(b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n")
-        assert not answers(connection).startswith(b"HTTP/1.1 2")
-    # In two parts.
-    with server.connect() as connection:
-        connection.sendall(preface()[:7])
-        time.sleep(0.1)
-        connection.sendall(preface(SETTINGS)[7:])
-        assert connection.recv(9)[3] == 4
-
-
-@pytest.mark.parametrize("begin", [b"", b"GE", b"PRI * HT", preface(), preface(SETTINGS)])
-def test_a_connection_that_asks_nothing_is_closed(numbers: Serving, begin: bytes) -> None:
-    began = time.monotonic()
-    with numbers.connect() as connection:
-        connection.settimeout(20)
-        if begin:
-            connection.sendall(begin)
-        answers(connection)
-    assert 1.5 < time.monotonic() - began < 15
-
-
-@pytest.mark.parametrize("http2", [False, True])
-def test_a_client_that_takes_nothing_of_its_answer_is_hung_up_on(numbers: Serving, http2: bool) -> None:
-    """Of HTTP/2 it says itself how much it takes: 65,535 bytes, and then nothing, so that no write ever stands still."""
-    before = metric(numbers, 'pullquote_failures_total{cause="slow_reader"}')
-    # More than the system takes, or of HTTP/2 than a client takes that has said nothing of it; its body needs no more either.
-    body = json.dumps(asked(["x 1"] * (8_000 if http2 else 100_000)), separators=(",", ":")).encode()
-    with socket.socket() as connection:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
-        connection.connect(numbers.address)
-        if http2:
-            import hpack
-
-            fields = [
-                (":method", "POST"),
-                (":path", "/embed"),
-                (":scheme", "http"),
-                (":authority", "localhost"),
-                ("content-type", "application/json"),
-                ("accept", RAW),
-            ]
-            connection.sendall(preface(SETTINGS, frame(1, 4, 1, hpack.Encoder().encode(fields))))
-            for start in range(0, len(body), 16_384):
-                part = body[start : start + 16_384]
-                connection.sendall(frame(0, int(start + len(part) == len(body)), 1, part))
-        else:
-            head = f"POST /embed HTTP/1.1\r\nhost: localhost\r\naccept: {RAW}\r\ncontent-type: application/json\r\n"
-            connection.sendall(head.encode() + f"content-length: {len(body)}\r\n\r\n".encode() + body)
-        wait_for(lambda: metric(numbers, 'pullquote_failures_total{cause="slow_reader"}') == before + 1, 60)
-        wait_for(lambda: metric(numbers, "pullquote_connections") == 1)
-
-
-def test_connections_of_http2_have_places_like_all(numbers: Serving) -> None:
-    def refused() -> bool:
-        with numbers.connect() as connection:
-            connection.sendall(preface(SETTINGS))
-            return connection.recv(9).startswith(b"HTTP/1.1 ")
-
-    idle = [numbers.connect() for _ in range(8)]
-    try:
-        for connection in idle:
-            connection.sendall(preface(SETTINGS))
-        wait_for(refused)
-    finally:
-        for connection in idle:
-            connection.close()
-    wait_for(lambda: not refused())
-
-
-def test_a_server_that_stops_answers_what_http2_asked(tmp_path: Path) -> None:
-    (tmp_path / "numbers_encoder.py").write_text(ENCODER, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path)
-        with serving("--encoder", "numbers_encoder:encode", "--max-batch-size", "1", device=None) as server:
-            client = httpx.Client(base_url=server.url, http1=False, http2=True, timeout=60)
-            with client, client.stream("POST", "/embed", json=asked(["slow 1"] * 9), headers={"accept": RAW}) as answer:
-                server.signal()
-                assert len(answer.read()) == 9 * 12 * 4
-            assert server.wait() == 0
-
-
-def test_a_unix_socket_is_the_owners_and_goes_with_the_server(tmp_path: Path) -> None:
-    path = tmp_path / "pullquote.sock"
-    with serving("--uds", str(path), "--uds-mode", "660") as server:
-        assert server.started["uds"] == str(path)
-        assert path.stat().st_mode & 0o777 == 0o660
-        for http2 in (False, True):
-            transport = httpx.HTTPTransport(uds=str(path), http1=not http2, http2=http2)
-            with httpx.Client(transport=transport, base_url="http://any.example", timeout=60) as client:
-                answer = client.post("/embed", json={"inputs": TEXTS}, headers={"accept": RAW})
-                assert len(answer.content) == 4 * 384 * 4
-                assert "curl" in client.get("/docs").text
-        with pytest.raises(AssertionError, match="another server answers there"), serving("--uds", str(path)):
-            pass
-        server.signal()
-        assert server.wait() == 0
-        assert not path.exists()
-    # Killed, it leaves its file behind; the next one takes it over.
-    with serving("--uds", str(path)) as server:
-        server.process.kill()
-        server.process.wait()
-        assert path.is_socket()
-    with serving("--uds", str(path)):
-        assert path.stat().st_mode & 0o777 == 0o600
-
-
 # ---- the vectors of passages
 
 PAGE = "Bread is baked from flour. The moon is white. Ovens are hot."
-QUESTION = {"query": "How is bread made?", "documents": [PAGE, "The moon is far away."], "highlight_length": 1, "top_k": 2}
+QUESTION = {
+    "query": "How is bread made?",
+    "documents": [PAGE, "The moon is far away."],
+    "highlight_length": 1,
+    "top_k": 2,
+}
 
 
 def unpacked(value: Any, dtype: str = "<f4") -> NDArray[Any]:
@@ -434,7 +287,11 @@ def test_passages_bring_the_vectors_of_their_texts(server: Serving) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "binary"])
 def test_passages_and_vectors_come_as_a_form(server: Serving, dtype: str) -> None:
-    asked = QUESTION | {"query": ["How is bread made?", "Where is the moon?"], "pairing": "all", "embedding_dtype": dtype}
+    asked = QUESTION | {
+        "query": ["How is bread made?", "Where is the moon?"],
+        "pairing": "all",
+        "embedding_dtype": dtype,
+    }
     headers = {"accept": "multipart/form-data"}
     answer = server.client.post("/highlights", json=asked | {"return_vectors": True}, headers=headers)
     assert answer.headers["content-type"].startswith("multipart/form-data; boundary=")
@@ -462,6 +319,8 @@ def test_passages_and_vectors_come_as_a_form(server: Serving, dtype: str) -> Non
     assert len(content) == len(expected(of_texts, dtype))
     assert found["queries"][0]["x-embedding-shape"] == "2,384"
     # Without vectors there is nothing to put beside the JSON; with none found there is nothing in it.
-    assert server.client.post("/highlights", json=QUESTION, headers=headers).headers["content-type"] == "application/json"
+    assert (
+        server.client.post("/highlights", json=QUESTION, headers=headers).headers["content-type"] == "application/json"
+    )
     none = asked | {"return_vectors": True, "min_score": 1.0}
     assert b"x-embedding-shape: 0,384" in server.client.post("/highlights", json=none, headers=headers).content

@@ -7,6 +7,7 @@
 mod boundaries;
 mod counts;
 mod listing;
+mod plain;
 
 use std::fs;
 use std::ops::Range;
@@ -21,6 +22,7 @@ use crate::pool;
 use boundaries::Family;
 use counts::unknown_id;
 pub use listing::Token;
+use plain::PlainBytes;
 
 /// Bytes of a page that are tokenized at once: enough to keep the cost of a call low, small enough for all cores to have work
 /// and for a cancelled call to stop soon.
@@ -44,6 +46,8 @@ pub struct Tokens {
     unknown: Option<i32>,
     /// Whether tokens are bytes, which say nothing of what a model has learned.
     bytes: bool,
+    /// The way around the tokenizer, where tokens are bytes and nothing else.
+    plain: Option<PlainBytes>,
     /// Special tokens that may be written out in a text.
     added: Vec<String>,
     /// Those that are looked for after normalization, which may have changed the case.
@@ -162,6 +166,7 @@ impl Tokens {
             family: Family::of(&json),
             unknown: unknown_id(&json, &tokenizer),
             bytes: Family::of(&json) == Family::ByteLevel && tokenizer.get_vocab_size(false) <= BYTES,
+            plain: PlainBytes::of(&tokenizer, &json),
             prefix: prefix.to_vec(),
             suffix: suffix.to_vec(),
             added: added.into_iter().map(|token| token.content).collect(),
@@ -196,7 +201,7 @@ impl Tokens {
     /// # Errors
     /// [`ErrorKind::Internal`] where the tokenizer fails.
     pub fn alone(&self, text: &str, role: Role) -> Result<(Vec<i32>, bool)> {
-        let mut ids = signed(self.encode(&format!("{}{text}", self.prompt(role)))?.get_ids());
+        let mut ids = self.ids(&format!("{}{text}", self.prompt(role)))?;
         let room = self.room();
         let cut = ids.len() > room;
         ids.truncate(room);
@@ -232,7 +237,7 @@ impl Tokens {
         let groups: Vec<&[ByteSpan]> = segments.spans.chunks(SEGMENTS_AT_ONCE).collect();
         let encoded = pool::map(&groups, |group| {
             go_on()?;
-            let encode = |span: &ByteSpan| Ok(signed(self.encode(self.segment(text, *span))?.get_ids()));
+            let encode = |span: &ByteSpan| self.ids(self.segment(text, *span));
             group.iter().map(encode).collect::<Result<Vec<_>>>()
         })?;
         let mut page = TokenPage { rows: Vec::with_capacity(pieces.len()), ..TokenPage::default() };
@@ -240,8 +245,8 @@ impl Tokens {
             std::iter::once(0).chain(encoded.iter().flatten().map(|ids| append(&mut page.ids, ids).end)).collect();
         let prefix = append(&mut page.ids, &self.prefix);
         let suffix = append(&mut page.ids, &self.suffix);
-        let prompt_ids = self.encode(if prompt_alone { self.without_last_space(prompt) } else { "" })?;
-        let prompt_ids = append(&mut page.ids, &signed(prompt_ids.get_ids()));
+        let prompt_ids = self.ids(if prompt_alone { self.without_last_space(prompt) } else { "" })?;
+        let prompt_ids = append(&mut page.ids, &prompt_ids);
         for (number, (piece, body)) in pieces.iter().zip(&segments.bodies).enumerate() {
             if number % SEGMENTS_AT_ONCE == 0 {
                 go_on()?;
@@ -313,6 +318,10 @@ impl Tokens {
         }
     }
 
+    fn ids(&self, text: &str) -> Result<Vec<i32>> {
+        self.plain.as_ref().map_or_else(|| Ok(signed(self.encode(text)?.get_ids())), |plain| Ok(plain.ids(text)))
+    }
+
     fn encode(&self, text: &str) -> Result<Encoding> {
         self.tokenizer.encode(text, false).map_err(|error| {
             Error::new(ErrorKind::Internal, format!("the tokenizer failed on a text of {} bytes: {error}", text.len()))
@@ -331,8 +340,8 @@ impl Tokens {
     }
 
     fn append_edge(&self, ids: &mut Vec<i32>, edge: &str) -> Result<Range<u32>> {
-        let encoding = self.encode(edge)?;
-        Ok(append(ids, &signed(encoding.get_ids())))
+        let edge = self.ids(edge)?;
+        Ok(append(ids, &edge))
     }
 
     /// Whether a special token is written out in the text: such a token is found before words are, anywhere in them.

@@ -18,6 +18,7 @@ pub(crate) fn preferred(headers: &HeaderMap, offered: &[&'static str]) -> &'stat
         let fits = elements(headers, &header::ACCEPT).filter_map(|(range, weight)| Some((fit(range, offer)?, weight)));
         // The most specific range decides; its own place says how exactly the type was named.
         if let Some((exactness, weight)) = fits.max_by_key(|(exactness, _)| *exactness)
+            && weight > 0
             && (weight, exactness) > best.0
         {
             best = ((weight, exactness), offer);
@@ -90,7 +91,7 @@ mod tests {
     const JSON: &str = "application/json";
     const RAW: &str = "application/octet-stream";
 
-    fn headers(name: HeaderName, values: &[&str]) -> HeaderMap {
+    fn headers(name: &HeaderName, values: &[&str]) -> HeaderMap {
         values.iter().map(|value| (name.clone(), HeaderValue::from_str(value).unwrap())).collect()
     }
 
@@ -117,7 +118,7 @@ mod tests {
             (&["application/octet-stream;q=nonsense, */*;q=0.1"], JSON),
             (&["", ";;,;q=1", "ünfit"], JSON),
         ] {
-            assert_eq!(preferred(&headers(header::ACCEPT, accept), &[JSON, RAW]), expected, "{accept:?}");
+            assert_eq!(preferred(&headers(&header::ACCEPT, accept), &[JSON, RAW]), expected, "{accept:?}");
         }
     }
 
@@ -134,7 +135,7 @@ mod tests {
             (&["br, identity;q=0"], false),
             (&["GZIP", "Identity;Q=0"], true),
         ] {
-            assert_eq!(wants_gzip(&headers(header::ACCEPT_ENCODING, accept)), expected, "{accept:?}");
+            assert_eq!(wants_gzip(&headers(&header::ACCEPT_ENCODING, accept)), expected, "{accept:?}");
         }
     }
 }

@@ -82,7 +82,7 @@ pub(crate) const NUMBER_BYTES: usize = 16;
 
 /// Appends a vector as a list of JSON. Its values are finite, which the engine has seen to.
 ///
-/// serde_json writes each number by the same crate, but with as much again around it.
+/// `serde_json` writes each number by the same crate, but with as much again around it.
 pub(crate) fn write_list(json: &mut Vec<u8>, vector: &[f32]) {
     json.reserve(vector.len() * NUMBER_BYTES + 2);
     let mut buffer = zmij::Buffer::new();
@@ -113,7 +113,7 @@ fn owned<T: NoUninit + Send + 'static>(numbers: Vec<T>) -> Bytes {
 mod tests {
     use super::*;
 
-    const VALUES: [f32; 10] = [0.5, -0.25, 0.0, 1.0, -1.0, 1.5, -1.5, 0.003_937_008, -0.0, 1e-9];
+    const VALUES: [f32; 10] = [0.5, -0.25, 0.0, 1.0, -1.0, 1.5, -1.5, 0.004, -0.0, 1e-9];
 
     #[test]
     fn float32_is_the_vectors_own_memory() {

@@ -179,14 +179,6 @@ fn headers() -> Value {
 fn headers_of_all() -> Value {
     let milliseconds = |of: &str| json!({"required": true, "description": format!("Milliseconds {of}."), "schema": {"type": "number", "minimum": 0}});
     json!({
-        "RequestPriority": {
-            "name": "request-priority",
-            "in": "header",
-            "description": "How urgent the request is among those that wait: the lower, the more, 0 being what requests have of \
-                            themselves. One turn in eight goes to whoever has waited longest, so that none waits for ever.",
-            "schema": {"type": "integer", "minimum": i32::MIN, "maximum": i32::MAX},
-            "example": 0,
-        },
         "RequestId": {
             "required": true,
             "description": "The request's name in the log.",

@@ -92,8 +92,8 @@ impl Place {
         remove_stale(path)?;
         let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
         socket.bind(&SockAddr::unix(path)?)?;
-        let made = path.symlink_metadata()?;
-        let file = SocketFile { path: path.to_owned(), device: made.dev(), inode: made.ino() };
+        let found = path.symlink_metadata()?;
+        let file = SocketFile { path: path.to_owned(), device: found.dev(), inode: found.ino() };
         // Nobody can connect before it listens, so there is no moment at which others may.
         std::fs::set_permissions(path, PermissionsExt::from_mode(mode))?;
         socket.listen(BACKLOG)?;

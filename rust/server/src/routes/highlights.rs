@@ -295,7 +295,7 @@ impl<'call> Frame<'call> {
         rows.map(text).collect()
     }
 
-    fn page<'frame>(&'frame self, answer: usize) -> Page<'frame> {
+    fn page(&self, answer: usize) -> Page<'_> {
         let pages = self.documents.len();
         let (query, index) = match self.pairing {
             Pairing::All => (answer / pages, answer % pages),
@@ -319,7 +319,7 @@ impl<'call> Frame<'call> {
         }
     }
 
-    fn highlight<'frame>(&'frame self, page: usize, row: usize) -> Highlight<'frame> {
+    fn highlight(&self, page: usize, row: usize) -> Highlight<'_> {
         let (answers, (places, source)) = (self.answers, &self.places[page]);
         let [start, end] = pair(&answers.spans, row);
         let [first, last] = pair(&answers.contexts, row);

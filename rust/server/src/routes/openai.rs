@@ -85,7 +85,7 @@ struct Rest<'app> {
     usage: Usage,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Copy, Serialize)]
 struct Usage {
     prompt_tokens: usize,
     total_tokens: usize,

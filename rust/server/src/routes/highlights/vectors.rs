@@ -4,6 +4,8 @@
 //! keeps both wants them to belong together, and the window reaches beyond the passage. It costs the encoding of as many texts as
 //! there are passages. All vectors are of length one.
 
+use std::fmt::Write;
+
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, header};
 use base64::Engine;
@@ -166,9 +168,9 @@ impl Beside {
                 "--{boundary}\r\ncontent-disposition: form-data; name=\"{name}\"\r\ncontent-type: {content_type}\r\n"
             );
             for (name, value) in headers {
-                head.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap_or_default()));
+                let _ = write!(head, "{name}: {}\r\n", value.to_str().unwrap_or_default());
             }
-            head.push_str(&format!("content-length: {}\r\n\r\n", content.len()));
+            let _ = write!(head, "content-length: {}\r\n\r\n", content.len());
             parts.extend([head.into(), content, Bytes::from_static(b"\r\n")]);
         };
         part("highlights", "application/json", &[], json.into());
