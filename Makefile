@@ -78,6 +78,8 @@ bench: setup .make/bench ## Measure, and keep the record under bench/record/
 	$(BIN)/python bench/startup.py
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/serving.py
+	$(BIN)/python bench/overload.py
+	$(BIN)/python bench/soak.py
 
 wheel: .make/venv ## Build both wheels into dist/
 	$(BIN)/maturin build --release --out dist

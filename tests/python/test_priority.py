@@ -1,5 +1,6 @@
 """Priorities: who is next on the devices, and who is next of the requests that a server lets wait."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -58,9 +59,13 @@ def test_of_requests_that_wait_the_most_urgent_is_next(tmp_path: Path, monkeypat
 
         answers = [threads.submit(ask, "blocker", None)]
         wait_for(lambda: metric(server, "pullquote_requests_running") == 1)
+
+        def waiting(count: int) -> Callable[[], bool]:
+            return lambda: metric(server, "pullquote_requests_waiting") == count
+
         for count, (text, priority) in enumerate([("late", "7"), ("usual", None), ("zero", "0"), ("urgent", "-7")], 1):
             answers.append(threads.submit(ask, text, priority))
-            wait_for(lambda count=count: metric(server, "pullquote_requests_waiting") == count)  # type: ignore[misc]  # bound
+            wait_for(waiting(count))
         (tmp_path / "gate").touch()
         assert [answer.result(60).status_code for answer in answers] == [200] * 5
         asked = [line for line in (tmp_path / "log").read_text(encoding="utf-8").split() if line.isalpha()]

@@ -248,7 +248,7 @@ impl Highlighter {
         let (engine, stop) = (Arc::clone(&self.engine), Arc::clone(&call));
         self.later(
             call,
-            &answer_to,
+            answer_to,
             async move { Ok(Outcome::Pieces(engine.parse_pieces(&text, unit, windows, &stop)?)) },
         )
     }

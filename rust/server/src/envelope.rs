@@ -18,6 +18,7 @@ use crate::app::App;
 use crate::export::RequestSpan;
 use crate::failure::{Cause, Failure, Shape};
 use crate::trace::{TRACEPARENT, Trace};
+use crate::unread::Unread;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_TIMEOUT: HeaderName = HeaderName::from_static("request-timeout-ms");
@@ -55,8 +56,9 @@ struct Flight<'app> {
 }
 
 /// Wraps every route.
-pub(crate) async fn envelope(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn envelope(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let began = Instant::now();
+    let (mut request, unread) = Unread::watch(request);
     let id = request_id(request.headers());
     let caller = Trace::read(request.headers());
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
@@ -74,9 +76,16 @@ pub(crate) async fn envelope(State(app): State<Arc<App>>, mut request: Request, 
             }
             next.run(request).await
         }
-        Err(failure) => failure.into_response(),
+        Err(failure) => {
+            drop(request);
+            failure.into_response()
+        }
     };
-    flight.land(response, shape)
+    let mut response = flight.land(response, shape);
+    if !unread.is_read().await {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
 }
 
 /// What is asked of every request before its route is.

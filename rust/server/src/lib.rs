@@ -29,6 +29,7 @@ mod signals;
 mod store;
 mod trace;
 mod turns;
+mod unread;
 mod upstream;
 mod vectors;
 
