@@ -25,7 +25,7 @@ pub struct CpuDevice {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
     /// What a batch is run with where there are no workers.
-    own: Mutex<Workspace>,
+    own: Mutex<Box<Workspace>>,
     /// The process that has the workers: one forked from it has only their names.
     process: u32,
 }
