@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 
 from pullquote import _native
 from pullquote.errors import InvalidArgumentError, InvalidTypeError
-from pullquote.highlighter import (
+from pullquote.highlighter import Highlighter
+from pullquote.options import (
     HIGHLIGHT_LENGTH,
     STEP_SIZE,
     UNIT,
-    Highlighter,
     Options,
     TruncationWarning,
     Unit,
-    _listed,
-    _weight,
+    checked,
+    checked_texts,
 )
 from pullquote.result import Highlights
 
@@ -138,18 +138,8 @@ class Asked:
 
     def __init__(self, query: str | Sequence[str], texts: Iterable[str], options: Mapping[str, Any]) -> None:
         """Check what can be checked without a server."""
-        self.options = whole(options, HIGHLIGHTS_DEFAULTS, "highlights")
-        self.queries = query if isinstance(query, str) else _listed(query, "query")
-        self.pages = _listed(texts, "texts")
-        if not self.pages:
-            message = "texts is empty; pass at least one page"
-            raise InvalidArgumentError(message)
-        if isinstance(self.queries, list) and not self.queries:
-            message = "query is an empty list; pass one query, or one for each page, or many for one page"
-            raise InvalidArgumentError(message)
-        titles = self.options.pop("titles")
-        self.titles = None if titles is None else _listed(titles, "titles")
-        self.options["lexical"] = _weight(self.options["lexical"])
+        given = cast("Options", whole(options, HIGHLIGHTS_DEFAULTS, "highlights"))
+        self.queries, self.pages, self.titles, self.options = checked(query, texts, given)
 
 
 class ToEmbed:
@@ -159,14 +149,8 @@ class ToEmbed:
         """Check what can be checked without a server."""
         self.options = whole(options, EMBED_DEFAULTS, "embed")
         role = self.options.pop("role")
-        if role not in {"query", "passage"}:
-            message = f'role must be "query" or "passage", not {role!r}'
-            raise InvalidArgumentError(message)
+        self.texts = checked_texts(texts, role)
         self.is_query = role == "query"
-        self.texts = _listed(texts, "texts")
-        if not self.texts:
-            message = "texts is empty; pass at least one text"
-            raise InvalidArgumentError(message)
 
     def vectors(self, answer: tuple[NDArray[np.float32], int, int], stacklevel: int) -> NDArray[np.float32]:
         """The array of an answer; warns of texts that were cut."""
@@ -179,14 +163,11 @@ class ToEmbed:
 
 def to_rank(texts: Iterable[str], top_n: int | None) -> list[str]:
     """The texts of a call of `rerank`, checked."""
-    listed = _listed(texts, "texts")
-    if not listed:
-        message = "texts is empty; pass at least one text"
-        raise InvalidArgumentError(message)
+    given = checked_texts(texts, "passage")
     if top_n is not None and (not isinstance(top_n, int) or top_n < 1):
         message = f"top_n must be at least 1, or None for all, not {top_n!r}"
         raise InvalidArgumentError(message)
-    return listed
+    return given
 
 
 _open: weakref.WeakSet[Connected] = weakref.WeakSet()
