@@ -103,15 +103,21 @@ impl Later {
 #[pymethods]
 impl Later {
     /// Stops the work: what waits is dropped, and what a device has begun is thrown away when it ends.
-    fn cancel(&self) {
-        self.call.stop().stop();
-        self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+    ///
+    /// Without Python's lock: another thread may be dropping the same call, hold its locks, and want Python's to tell so.
+    fn cancel(&self, py: Python<'_>) {
+        let _inside = Inside::enter();
+        py.detach(|| {
+            self.call.stop().stop();
+            let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+            drop(task);
+        });
     }
 }
 
 impl Drop for Later {
     fn drop(&mut self) {
-        self.cancel();
+        Python::attach(|py| self.cancel(py));
     }
 }
 

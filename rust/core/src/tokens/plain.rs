@@ -27,24 +27,14 @@ impl PlainBytes {
         if !is_plain {
             return None;
         }
-        // Every byte that UTF-8 has.
-        let text: String = (0..0x800)
-            .chain((1..16).map(|lead| lead << 12))
-            .chain((0x1_0000..0x11_0000).step_by(0x3_0000))
-            .filter_map(char::from_u32)
-            .chain(['\u{800}', '\u{10ffff}'])
-            .collect();
-        let encoded = tokenizer.encode(text.as_str(), false).ok()?;
-        if encoded.len() != text.len() {
-            return None;
-        }
         let mut table = [-1; 256];
-        for (byte, id) in text.bytes().zip(encoded.get_ids()) {
-            let (entry, id) = (&mut table[usize::from(byte)], i32::try_from(*id).ok()?);
-            if *entry != -1 && *entry != id {
+        for (byte, entry) in (0..=u8::MAX).zip(&mut table) {
+            // Bytes that no UTF-8 has may be missing.
+            if let Some(id) = tokenizer.token_to_id(letter(byte).encode_utf8(&mut [0; 4])) {
+                *entry = i32::try_from(id).ok()?;
+            } else if !matches!(byte, 0xC0 | 0xC1 | 0xF5..) {
                 return None;
             }
-            *entry = id;
         }
         Some(Self(table))
     }
@@ -53,6 +43,17 @@ impl PlainBytes {
     pub(super) fn ids(&self, text: &str) -> Vec<i32> {
         text.bytes().map(|byte| self.0[usize::from(byte)]).collect()
     }
+}
+
+/// What byte-level vocabularies write for a byte: itself where it is a letter that can be seen, or else the next one from U+0100
+/// on (<https://github.com/openai/gpt-2/blob/master/src/encoder.py>, `bytes_to_unicode`).
+fn letter(byte: u8) -> char {
+    let is_seen = |byte: &u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..);
+    if is_seen(&byte) {
+        return char::from(byte);
+    }
+    let unseen_before = (0..byte).filter(|byte| !is_seen(byte)).count();
+    u32::try_from(0x100 + unseen_before).ok().and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
 fn is_nothing(value: &Value) -> bool {
@@ -76,8 +77,8 @@ mod tests {
     fn every_byte_of_utf8_has_its_id() {
         let (_, plain) = read(TEXT_MODEL);
         let PlainBytes(table) = plain.unwrap();
-        let missing: Vec<usize> = (0..256).filter(|byte| table[*byte] == -1).collect();
-        assert_eq!(missing, [0xC0, 0xC1, 0xF5, 0xF6, 0xF7, 0xF8, 0xF9, 0xFA, 0xFB, 0xFC, 0xFD, 0xFE, 0xFF]);
+        assert_eq!((table[usize::from(b'a')], table[0xFF]), (0x61, 0xFF));
+        assert!(table.iter().all(|id| *id >= 0));
     }
 
     #[test]
