@@ -189,15 +189,20 @@ impl<Done> Batches<Done> {
         if let Some(active) = self.jobs.get_mut(&target.job) {
             let dimension = values.len();
             active.job.vectors[target.row * dimension..(target.row + 1) * dimension].copy_from_slice(values);
-            active.job.progress.add_row(target.length);
             active.missing -= 1;
         }
     }
 
-    /// Removes the jobs among these rows that are complete.
+    /// Removes the jobs among these rows, which are written, that are complete.
     pub(crate) fn take_complete(&mut self, targets: &[RowTarget]) -> Vec<Job<Done>> {
         let mut complete = Vec::new();
-        for target in targets {
+        // Callers look at the counts from their threads. To count row by row took a tenth of the time that rows of a thousand
+        // values take from a function to a socket: each count waits until the row before it is in memory.
+        for rows in targets.chunk_by(|one, next| one.job == next.job) {
+            let target = &rows[0];
+            if let Some(active) = self.jobs.get(&target.job) {
+                active.job.progress.add(rows.len(), rows.iter().map(|row| row.length).sum());
+            }
             if self.jobs.get(&target.job).is_some_and(|active| active.missing == 0)
                 && let Some(active) = self.jobs.remove(&target.job)
             {

@@ -188,9 +188,9 @@ impl Progress {
         self.0.pieces.fetch_add(pieces, Ordering::Relaxed);
     }
 
-    /// One more row is back, which had so many ids.
-    pub(crate) fn add_row(&self, tokens: usize) {
-        self.0.rows.fetch_add(1, Ordering::Relaxed);
+    /// So many more rows are back, which had so many ids in all.
+    pub(crate) fn add(&self, rows: usize, tokens: usize) {
+        self.0.rows.fetch_add(rows, Ordering::Relaxed);
         self.0.tokens.fetch_add(tokens, Ordering::Relaxed);
     }
 
