@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pullquote import _native
 from pullquote.errors import DeadlineExceededError, InvalidArgumentError
 from pullquote.highlighter import Highlighter, completed
-from pullquote.loading import CACHE_BYTES
+from pullquote.loading import CACHE_BYTES, Described
 from pullquote.options import HIGHLIGHT_LENGTH, STEP_SIZE, UNIT, Options, Unit, checked, checked_texts, warn_of_cut
 from pullquote.result import CacheState, Highlights
 from pullquote.text_encoder import OwnEncoder
@@ -55,7 +55,7 @@ class _Loop:
                 future.set_exception(error)
 
 
-class AsyncHighlighter:
+class AsyncHighlighter(Described):
     """A `Highlighter` for event loops: the same arguments, options, answers and errors, awaited.
 
     No call has a thread: its text work is done by the highlighter's own few threads (`threads`), and while devices work it
@@ -112,7 +112,7 @@ class AsyncHighlighter:
 
     def _share(self, highlighter: Highlighter, max_concurrent: int) -> None:
         self._highlighter = highlighter
-        self._native = highlighter._native
+        self._native: _native.Highlighter = highlighter._native
         self.max_concurrent = max_concurrent
         self._loops: dict[asyncio.AbstractEventLoop, _Loop] = {}
         self._lock = threading.Lock()
@@ -200,26 +200,6 @@ class AsyncHighlighter:
                     del self._loops[closed]
                 here = self._loops[loop] = _Loop(loop, self.max_concurrent)
         return here
-
-    @property
-    def dimension(self) -> int:
-        """Values in a vector."""
-        return self._highlighter.dimension
-
-    @property
-    def max_tokens(self) -> int:
-        """The longest window in tokens, special ones included."""
-        return self._highlighter.max_tokens
-
-    @property
-    def dtype(self) -> str:
-        """The type the model computes in."""
-        return self._highlighter.dtype
-
-    @property
-    def devices(self) -> list[str]:
-        """The devices, in the order in which they get work."""
-        return self._highlighter.devices
 
     @property
     def cache(self) -> CacheState:

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, cast
 from pullquote import _native
 from pullquote.errors import InvalidArgumentError, PullquoteError
 from pullquote.highlighter import closed_at_exit, completed
-from pullquote.loading import CACHE_BYTES, load
+from pullquote.loading import CACHE_BYTES, Described, load
 from pullquote.options import Options, checked
 from pullquote.result import Highlights
 from pullquote.text_encoder import OwnEncoder
@@ -42,7 +42,7 @@ class RequestOutput:
     finished: bool = True
 
 
-class Engine:
+class Engine(Described):
     """An engine that works only while it is asked to, named and behaving as vLLM's ``LLMEngine``.
 
     The arguments are those of `Highlighter`. Nothing here waits for long: `step` does a round and returns what is finished, so
@@ -84,7 +84,7 @@ class Engine:
             max_batch_size=max_batch_size,
             batch_timeout=batch_timeout,
         )
-        self._native = _native.Engine(loaded)
+        self._native: _native.Engine = _native.Engine(loaded)
         self.model, self.model_name = Path(loaded.model), loaded.name
         # The texts of unfinished requests, which highlights are cut from.
         self._pages: dict[str, list[str]] = {}
@@ -171,26 +171,6 @@ class Engine:
     def get_num_unfinished_requests(self) -> int:
         """How many requests have not ended."""
         return self._native.unfinished()
-
-    @property
-    def dimension(self) -> int:
-        """Values in a vector."""
-        return self._native.dimension
-
-    @property
-    def max_tokens(self) -> int:
-        """The longest window in tokens, special ones included."""
-        return self._native.max_tokens
-
-    @property
-    def dtype(self) -> str:
-        """The type the model computes in."""
-        return self._native.dtype
-
-    @property
-    def devices(self) -> list[str]:
-        """The devices, in the order in which they get work."""
-        return self._native.devices
 
     def close(self) -> None:
         """Stop the devices; unfinished requests end with `ClosedError` at the next step. May be called twice."""

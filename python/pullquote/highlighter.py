@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pullquote import _native
 from pullquote.errors import InvalidTypeError
-from pullquote.loading import CACHE_BYTES, load
+from pullquote.loading import CACHE_BYTES, Described, load
 from pullquote.options import (
     EFFORT,
     FORMAT,
@@ -80,7 +80,7 @@ def parse_pieces(
     return _native.parse_pieces(text, highlight_length, step_size, unit, allow_gaps)
 
 
-class Highlighter:
+class Highlighter(Described):
     """A model on its devices, for many callers at once.
 
     Thread-safe: calls from different threads share batches, and each gets its own answer. Python's lock is free while it
@@ -140,7 +140,7 @@ class Highlighter:
             max_batch_size=max_batch_size,
             batch_timeout=batch_timeout,
         )
-        self._native = _native.Highlighter(loaded)
+        self._native: _native.Highlighter = _native.Highlighter(loaded)
         self.model, self.model_name = Path(loaded.model), loaded.name
         closed_at_exit(self)
 
@@ -286,26 +286,6 @@ class Highlighter:
     ) -> NDArray[np.int64]:
         """Cut a text into sliding windows, as `pullquote.parse_pieces` does; ``unit="token"`` counts the model's tokens."""
         return self._native.parse_pieces(text, highlight_length, step_size, unit, allow_gaps)
-
-    @property
-    def dimension(self) -> int:
-        """Values in a vector."""
-        return self._native.dimension
-
-    @property
-    def max_tokens(self) -> int:
-        """The longest window in tokens, special ones included."""
-        return self._native.max_tokens
-
-    @property
-    def dtype(self) -> str:
-        """The type the model computes in."""
-        return self._native.dtype
-
-    @property
-    def devices(self) -> list[str]:
-        """The devices, in the order in which they get work."""
-        return self._native.devices
 
     @property
     def cache(self) -> CacheState:

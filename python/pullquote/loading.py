@@ -16,7 +16,7 @@ from pullquote.errors import InvalidArgumentError
 from pullquote.models import EMBEDDED_NAME, find_encoder, model_directory
 from pullquote.text_encoder import TEXT_MODEL, EncodesIds, IdsEncoder, OwnEncoder, TextEncoder, TextFunction
 
-__all__ = ["CACHE_BYTES", "Loaded", "load"]
+__all__ = ["CACHE_BYTES", "Described", "Loaded", "load"]
 
 # What a highlighter keeps of the pages it has read, if not told otherwise: about 5 MB of text with a small model.
 CACHE_BYTES = 256 * 1024 * 1024
@@ -155,3 +155,29 @@ def _staying_on(cores: list[int] | None) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+class Described:
+    """What is known of a model that was loaded."""
+
+    _native: _native.Highlighter | _native.Engine
+
+    @property
+    def dimension(self) -> int:
+        """Values in a vector."""
+        return self._native.dimension
+
+    @property
+    def max_tokens(self) -> int:
+        """The longest window in tokens, special ones included."""
+        return self._native.max_tokens
+
+    @property
+    def dtype(self) -> str:
+        """The type the model computes in."""
+        return self._native.dtype
+
+    @property
+    def devices(self) -> list[str]:
+        """The devices, in the order in which they get work."""
+        return self._native.devices
