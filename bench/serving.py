@@ -46,7 +46,10 @@ CLAIM = "serving"
 USERS, BATCH_SIZE, BATCH_TIMEOUT = 40, 50, 0.1
 TEXT = "Who was put on trial for the loss of the ship, and what did the court decide in the end?"
 TEXTS_A_REQUEST = 32
-MODELS = ["one_millisecond", "minilm", "encoder_125m"]
+# How many times as long the turns of each model are: users who have just begun get nothing for the time of a batch, which
+# must be little of a turn.
+MODELS = {"one_millisecond": 1, "minilm": 3, "encoder_125m": 6}
+WARM_UP = 3.0  # seconds, enough for a batch of the slowest
 FASTAPI, OURS_WAITING, OURS = "FastAPI, waiting 100 ms", "pullquote, waiting 100 ms", "pullquote"
 UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
 
@@ -207,7 +210,7 @@ def compare(model: str, seconds: float, rounds: int) -> tuple[dict[str, list[Loa
         sides = {FASTAPI: theirs, OURS_WAITING: waiting, OURS: own}
         for number in range(rounds):
             for name in list(sides)[number % 3 :] + list(sides)[: number % 3]:
-                ask(sides[name], 1, body)
+                ask(sides[name], WARM_UP, body)
                 loads[name].append(ask(sides[name], seconds, body))
                 print(f"{model}: {name} {loads[name][-1].rate:.1f} a second", file=sys.stderr)
             by_itself.append(alone(model, seconds))
@@ -237,8 +240,8 @@ def main() -> None:
     """Measure and keep the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
-    parser.add_argument("--seconds", type=float, default=8.0, help="of each turn (default: %(default)s)")
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
+    parser.add_argument("--seconds", type=float, default=8.0, help="of the shortest turns (default: %(default)s)")
+    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
     parser.add_argument("--no-record", action="store_true", help="print only")
     arguments = parser.parse_args()
     if shutil.which("wrk") is None:
@@ -246,8 +249,8 @@ def main() -> None:
     around = record.circumstances() | {"rounds": arguments.rounds, "seconds": arguments.seconds, "users": USERS}
     lines = [
         *record.heading(CLAIM, around),
-        f"{USERS} users, batches of at most {BATCH_SIZE}; medians of {arguments.rounds} turns of {arguments.seconds:.0f} s "
-        "(least to most)",
+        f"{USERS} users, batches of at most {BATCH_SIZE}; medians of {arguments.rounds} turns of {arguments.seconds:.0f} s, "
+        f"{' and '.join(f'{times} times that for {name}' for name, times in MODELS.items() if times > 1)} (least to most)",
         "",
     ]
     raw: dict[str, object] = dict(around)
@@ -257,7 +260,7 @@ def main() -> None:
     raw["live"] = limit
     lines += [f"wrk gets {limit:,.0f} answers a second from `/live`, which computes nothing.", ""]
     for model in arguments.models:
-        loads, by_itself = compare(model, arguments.seconds, arguments.rounds)
+        loads, by_itself = compare(model, MODELS[model] * arguments.seconds, arguments.rounds)
         raw[model] = {name: [asdict(load) for load in each] for name, each in loads.items()} | {"alone": by_itself}
         lines += table(model, loads, by_itself)
         theirs = [load.rate for load in loads[FASTAPI]]
