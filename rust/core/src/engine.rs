@@ -7,6 +7,7 @@
 mod answers;
 mod cache;
 mod effort;
+mod hosted;
 mod parts;
 mod prepared;
 mod reading;
@@ -40,6 +41,7 @@ use crate::vectors::{Conductor, block_on};
 use cache::Cache;
 pub use cache::CacheState;
 pub use effort::Effort;
+pub use hosted::{HostEncoder, Hosted};
 pub use parts::Parts;
 use request::check_length;
 pub use requests::OwnedRequest;
@@ -362,7 +364,16 @@ impl Engine {
     }
 
     async fn answers(&self, request: &Request<'_>, question: &Question, call: &Call<'_>) -> Result<Answers> {
-        let conductor = self.conductor()?;
+        self.answers_through(self.conductor()?, request, question, call).await
+    }
+
+    async fn answers_through(
+        &self,
+        conductor: Arc<Conductor>,
+        request: &Request<'_>,
+        question: &Question,
+        call: &Call<'_>,
+    ) -> Result<Answers> {
         request.check()?;
         Run { engine: self, conductor, request, question, call, work: Work::default() }.answer().await
     }
