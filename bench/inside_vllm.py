@@ -57,6 +57,7 @@ ENVIRONMENT = os.environ | {
 }
 MODEL = "minilm"
 USERS = 24
+TURNS = 6
 HANG_UPS = 40
 # How far scores may lie apart: two ways to multiply in float32.
 TOLERANCE = 1e-3
@@ -145,11 +146,12 @@ class Vllm:
 
 
 def bodies(pages: dict[str, str]) -> list[dict[str, Any]]:
-    """What is asked: each page by its question, all together, and some options."""
+    """What is asked: the beginning of each page by its question, all together, and some options."""
     each: list[dict[str, Any]] = [
-        {"query": question, "documents": [{"id": name, "text": pages[name]}]} for name, question in QUESTIONS.items()
+        {"query": question, "documents": [{"id": name, "text": pages[name][:6000]}]}
+        for name, question in QUESTIONS.items()
     ]
-    short = [{"title": name.split(".")[0], "text": text[:4000]} for name, text in pages.items()]
+    short = [{"title": name.split(".")[0], "text": text[:1500]} for name, text in pages.items()]
     question = "Who was put on trial, and for what?"
     each += [
         {"query": question, "documents": short, "max_total_chars": 1000},
@@ -302,7 +304,7 @@ def online(vllm: Vllm, pages: dict[str, str], asked: list[Pair], tally: Tally) -
         ]
         one_by_one(vllm, asked, automatic, tally)
         with Client(f"{vllm.url}/v1") as client:
-            texts = list(pages.values())[:3]
+            texts = [text[:3000] for text in list(pages.values())[:3]]
             theirs = client.highlights("Who died?", texts, explain=True)
             ours = highlighter.highlights("Who died?", texts, explain=True)
             if [[h.matches for h in page] for page in ours] != [[h.matches for h in page] for page in theirs]:
@@ -333,10 +335,10 @@ def at_once(vllm: Vllm, everything: list[Pair], tally: Tally) -> dict[str, Any]:
 
     def user(number: int) -> int:
         first = number % len(everything)
-        for turn, (body, expected) in enumerate((everything[first:] + everything[:first])[:8]):
+        for turn, (body, expected) in enumerate((everything[first:] + everything[:first])[:TURNS]):
             path = POOLING if body["effort"] == "full" and (turn + number) % 3 == 0 else HERE
             tally.compare(f"{path} by user {number}", answered(vllm, path, body), expected)
-        return 8
+        return TURNS
 
     with looking_at_health(vllm) as took, ThreadPoolExecutor(USERS) as pool:
         began = time.perf_counter()
@@ -372,7 +374,7 @@ def bad(vllm: Vllm) -> dict[str, list[int]]:
 def a_page(vllm: Vllm, pages: dict[str, str]) -> dict[str, Any]:
     """One large page alone."""
     with looking_at_health(vllm) as took:
-        body = {"query": QUESTIONS[LARGE], "effort": "full", "documents": [fresh(pages[LARGE], -1)]}
+        body = {"query": QUESTIONS[LARGE], "effort": "full", "documents": [fresh(pages[LARGE][:20_000], -1)]}
         began = time.perf_counter()
         usage = answered(vllm, HERE, body)["usage"]
         seconds = time.perf_counter() - began

@@ -8,22 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ids import Ids, vector
 from pullquote import Highlighter, Highlights, errors
 from pullquote.hosted import Call, Hosted, Planner, Rows, answered
 from pullquote.models import embedded_model
 
 MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
 LONG = " ".join(f"Sentence {n} is about {'the moon' if n % 7 == 0 else 'bread'}." for n in range(2000))
-
-
-def vector(ids: list[int]) -> list[float]:
-    """Of the ids alone, in four directions."""
-    return [sum(ids) % 101 + 1.0, len(ids), ids[len(ids) // 2] % 13, ids[0] + 1.0]
-
-
-class Ids:
-    def encode_ids(self, ids: Any, lengths: Any) -> Any:
-        return np.array([vector(row.tolist()) for row in np.split(ids, np.cumsum(lengths)[:-1])], np.float32)
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from vllm.exceptions import GenerationError, RetryableRequestError
 from vllm.inputs import tokens_input
 from vllm.pooling_params import PoolingParams
 
-from pullquote.errors import DeadlineExceededError, InternalError, OverloadedError, PullquoteError
+from pullquote.errors import DeadlineExceededError, NoEncoderError, OverloadedError, PullquoteError
 from pullquote.hosted import Call, Hosted, Rows, answered
 from pullquote.vllm.bodies import Asked, Refused, answer, failure, parse
 from pullquote.vllm.metrics import PRESENT
@@ -64,7 +65,7 @@ async def _highlights(request: Request) -> Response:
     """The passages of pages that answer a query."""
     service: Service | None = getattr(request.app.state, "pullquote", None)
     if service is None:
-        return _response(*failure(InternalError("this server has no model to encode with"), ""))
+        return _response(*failure(NoEncoderError("this server has no model to encode with"), ""))
     return await service.respond(request)
 
 
@@ -98,6 +99,11 @@ class Service:
             name="vllm",
         )
         return cls(engine, hosted, settings)
+
+    def close(self) -> None:
+        """Let go of its threads and of what it keeps; requests that are not answered raise `ClosedError`."""
+        self.hosted.close()
+        self._threads.shutdown(wait=False)
 
     async def respond(self, request: Request) -> Response:
         """Answer a request, or say why not; whoever hangs up ends what was begun for them."""
@@ -178,10 +184,11 @@ class Service:
 async def _vector(engine: EngineClient, ids: list[int], name: str, priority: int) -> NDArray[np.float32]:
     """The vector of a row; cancelling this aborts vLLM's request."""
     outputs = engine.encode(tokens_input(ids), PoolingParams(task="embed"), name, priority=priority)
-    async for output in outputs:
-        if output.error is not None:
-            raise (RetryableRequestError if output.error.retryable else GenerationError)(output.error.message)
-        vector: NDArray[np.float32] = output.outputs.data.float().cpu().numpy()
+    async with aclosing(outputs):
+        async for output in outputs:
+            if output.error is not None:
+                raise (RetryableRequestError if output.error.retryable else GenerationError)(output.error.message)
+            vector: NDArray[np.float32] = output.outputs.data.float().cpu().numpy()
     return vector
 
 
