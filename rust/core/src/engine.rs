@@ -8,11 +8,11 @@ mod answers;
 mod cache;
 mod effort;
 mod hosted;
+mod owned;
 mod parts;
 mod prepared;
 mod reading;
 mod request;
-mod requests;
 mod rows;
 mod run;
 mod spoken;
@@ -42,9 +42,9 @@ use cache::Cache;
 pub use cache::CacheState;
 pub use effort::Effort;
 pub use hosted::{HostEncoder, Hosted};
+pub use owned::OwnedRequest;
 pub use parts::Parts;
 use request::check_length;
-pub use requests::OwnedRequest;
 use run::Run;
 pub use steps::{Finished, Steps};
 
@@ -364,16 +364,7 @@ impl Engine {
     }
 
     async fn answers(&self, request: &Request<'_>, question: &Question, call: &Call<'_>) -> Result<Answers> {
-        self.answers_through(self.conductor()?, request, question, call).await
-    }
-
-    async fn answers_through(
-        &self,
-        conductor: Arc<Conductor>,
-        request: &Request<'_>,
-        question: &Question,
-        call: &Call<'_>,
-    ) -> Result<Answers> {
+        let conductor = self.conductor()?;
         request.check()?;
         Run { engine: self, conductor, request, question, call, work: Work::default() }.answer().await
     }

@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use super::{Answers, Engine, OwnedRequest, Question, Request};
+use super::run::Run;
+use super::{Answers, Engine, OwnedRequest, Question, Work};
 use crate::call::{Call, Done};
 use crate::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker as EncoderWaker};
 use crate::error::{Error, ErrorKind, Result};
@@ -238,12 +239,9 @@ async fn answer<Text: Deref<Target = str>>(
     question: Question,
     call: Arc<Call<'static>>,
 ) -> Result<Answers> {
-    let queries: Vec<&str> = asked.queries.iter().map(|query| &**query).collect();
-    let pages: Vec<&str> = asked.pages.iter().map(|page| &**page).collect();
-    let titles: Vec<Option<&str>> = asked.titles.iter().map(Option::as_deref).collect();
-    let (formats, pairing) = (&asked.formats, asked.pairing);
-    let request = Request { queries: &queries, pages: &pages, formats, titles: &titles, pairing };
-    engine.answers_through(conductor, &request, &question, &call).await
+    let texts = asked.texts();
+    let (engine, request, question, call) = (&*engine, &texts.request(), &question, &*call);
+    Run { engine, conductor, request, question, call, work: Work::default() }.answer().await
 }
 
 impl Drop for Hosted {
