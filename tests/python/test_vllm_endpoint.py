@@ -172,6 +172,8 @@ def test_what_is_too_much_is_refused(endpoint: Any) -> None:
         assert await told(json=body | {"documents": ["x" * 100_000]}) == (413, "body_too_large")
         assert await told(json=body | {"documents": [LONG], "effort": "full"}) == (413, "limit_exceeded")
         assert await told(json=body | {"timeout": 1e-9}) == (504, "deadline_exceeded")
+        late = await client.post("/v1/highlights", json=body | {"timeout": 1e-9})
+        assert "0.5 seconds" not in late.text
         assert await told(json=body | {"query": " "}) == (400, "invalid_argument")
         assert await told(json=body | {"top_k": "many"}) == (400, "invalid_type")
         assert await told(json=body | {"offsets": "byte"}) == (422, "invalid_body")

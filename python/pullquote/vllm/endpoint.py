@@ -154,6 +154,9 @@ class Service:
                 began = time.monotonic()
                 async with self._turns:
                     return await self._worked_on(body, request_id, time.monotonic() - began)
+        except DeadlineExceededError:
+            # It is a `TimeoutError` too, and says whose.
+            raise
         except TimeoutError:
             message = f"the request took longer than {self.settings.timeout} seconds"
             raise DeadlineExceededError(message) from None

@@ -62,13 +62,20 @@ class _Waiting:
         except RuntimeError:
             return
         if task is not None:
-            task.add_done_callback(lambda _: self.pop(name))
+            task.add_done_callback(lambda _: self._forget(name, planned))
 
     def pop(self, name: str | None) -> tuple[Asked, Plan] | None:
         with self._lock:
             planned = self._plans.pop(name, None)
             PLANNED.set(len(self._plans))
             return planned
+
+    def _forget(self, name: str | None, planned: tuple[Asked, Plan]) -> None:
+        """Unless it was answered, and another of its name has come since."""
+        with self._lock:
+            if self._plans.get(name) is planned:
+                del self._plans[name]
+                PLANNED.set(len(self._plans))
 
 
 class HighlightsIOProcessor(IOProcessor[Asked, dict[str, Any]]):
