@@ -17,9 +17,10 @@ from pullquote import Highlighter, errors
 from pullquote.models import embedded_model
 
 MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
-BODY = {"query": "How far is the moon?", "documents": [MOON], "top_k": 1}
+BODY: dict[str, Any] = {"query": "How far is the moon?", "documents": [MOON], "top_k": 1}
 
-Input, Output = TypeVar("Input"), TypeVar("Output")
+Input = TypeVar("Input")
+Output = TypeVar("Output")
 
 
 class VLLMValidationError(Exception):

@@ -121,9 +121,9 @@ impl HostedCall {
             given.into_iter().try_for_each(|(ticket, vectors)| call.give(ticket, vectors))?;
             Ok((call.advance()?, call.take()))
         })?;
-        let out = out.into_iter().map(|(ticket, Batch { ids, lengths })| {
-            (ticket.0, ids.into_pyarray(py), lengths.into_pyarray(py))
-        });
+        let out = out
+            .into_iter()
+            .map(|(ticket, Batch { ids, lengths })| (ticket.0, ids.into_pyarray(py), lengths.into_pyarray(py)));
         Ok((out.collect(), answers.map(|answers| columns(py, answers)).transpose()?))
     }
 
