@@ -37,7 +37,7 @@ class Settings:
     """Seconds that a request may take; it may ask for less by the option of this name."""
     rows_in_flight: int = 256
     """Rows of a request that vLLM has at a time: who comes behind a large request waits for no more than these."""
-    inline_text_bytes: int = MEBIBYTE // 8
+    inline_text_bytes: int = MEBIBYTE // 16
     """UTF-8 of queries and pages of a request to the IO processor, whose text is read on vLLM's event loop."""
     inline_pieces: int = 2000
     """Pieces of such a request."""
