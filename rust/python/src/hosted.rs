@@ -111,8 +111,8 @@ impl HostedCall {
         given: Vec<(u64, PyReadonlyArray2<'py, f32>)>,
     ) -> PyResult<(Vec<Out<'py>>, Option<Bound<'py, PyDict>>)> {
         let given: Vec<(Ticket, Vec<f32>)> = given
-            .iter()
-            .map(|(ticket, vectors)| Ok((Ticket(*ticket), vectors.as_slice()?.to_vec())))
+            .into_iter()
+            .map(|(ticket, vectors)| Ok((Ticket(ticket), vectors.as_slice()?.to_vec())))
             .collect::<PyResult<_>>()?;
         let (answers, out) = leave_python(py, None, |_| {
             let mut call = self.call.lock().unwrap_or_else(PoisonError::into_inner);
