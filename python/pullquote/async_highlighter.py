@@ -84,6 +84,9 @@ class AsyncHighlighter(Described):
         max_batch_tokens: int | None = None,
         max_batch_size: int | None = None,
         batch_timeout: float = 0.0,
+        depth: int | None = None,
+        profile: bool = False,
+        trace: str | Path | None = None,
         max_concurrent: int = MAX_CONCURRENT,
     ) -> None:
         """Load the model, as `Highlighter` does."""
@@ -99,6 +102,9 @@ class AsyncHighlighter(Described):
             max_batch_tokens=max_batch_tokens,
             max_batch_size=max_batch_size,
             batch_timeout=batch_timeout,
+            depth=depth,
+            profile=profile,
+            trace=trace,
         )
         self._share(made, max_concurrent)
 

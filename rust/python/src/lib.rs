@@ -14,6 +14,7 @@ mod later;
 mod leave;
 mod server;
 mod texts;
+mod watching;
 
 use numpy::PyArray2;
 use pullquote_core::error::ErrorKind;
