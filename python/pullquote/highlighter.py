@@ -240,7 +240,8 @@ class Highlighter(Described):
         Returns `Highlights`: ``result[i]`` is page `i`'s list of `Highlight`.
 
         Raises `InvalidArgumentError`, `InvalidTypeError`, `InvalidTextError` for what it cannot work with, `EncoderError`
-        where the model fails on it, `ClosedError`, `ForkedError`. Ctrl-C stops the work and leaves the highlighter usable.
+        where the model fails on it, `OutOfMemoryError` where no device has memory for one of its pieces, `ClosedError`,
+        `ForkedError`. Ctrl-C stops the work and leaves the highlighter usable.
         """
         options: Options = {
             "pairing": pairing,

@@ -11,9 +11,7 @@ from pullquote.models import embedded_model, find_encoder
 
 # As `rust/core/src/abi.rs` lays them out. Failures are strings that whoever made them frees, so they are addresses here.
 SET_WAKER = CFUNCTYPE(None, c_void_p, c_void_p, c_void_p)
-SUBMIT = CFUNCTYPE(
-    c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, POINTER(c_uint32), c_size_t, POINTER(c_uint64)
-)
+SUBMIT = CFUNCTYPE(c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, POINTER(c_uint32), c_size_t, POINTER(c_uint64))
 IS_FINISHED = CFUNCTYPE(c_bool, c_void_p, c_uint64)
 COLLECT = CFUNCTYPE(c_void_p, c_void_p, c_uint64, c_void_p, c_void_p)
 RELEASE_FAILURE = CFUNCTYPE(None, c_void_p)
@@ -81,7 +79,9 @@ class Injected:
             first.release_failure(failure)
             return fail(message)
 
-        def submit(state: int, device: int, ids: int, id_count: int, lengths: Any, rows: int, ticket: Any) -> int | None:
+        def submit(
+            state: int, device: int, ids: int, id_count: int, lengths: Any, rows: int, ticket: Any
+        ) -> int | None:
             said = self.fault(device, rows, id_count)
             if said is not None and not said.startswith("later:"):
                 return fail(said)

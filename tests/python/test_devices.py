@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from pullquote import AsyncHighlighter, DeviceState, Engine, Highlighter, errors
+from pullquote.cli import main
 from pullquote.models import embedded_model
 from serving import metric, serving
 from table import Injected
@@ -56,7 +57,8 @@ def test_a_device_that_fails_is_left_out_and_comes_back(version: int, how: str, 
             highlighter.embed(TEXTS[:4])
         assert np.allclose(highlighter.embed(TEXTS), expected, atol=1e-5)
         assert states(highlighter)["cpu:1"].batches > 0
-        assert (highlighter.stages["compute"].count > 0) and highlighter.stages["compute"].seconds > 0
+        assert highlighter.stages["compute"].count > 0
+        assert highlighter.stages["compute"].seconds > 0
     assert not own.failures
 
 
@@ -215,6 +217,17 @@ def test_a_trace_has_every_stage_of_calls_and_batches(tmp_path: Path) -> None:
         assert seconds <= stages[name].seconds * 1.001 + 1e-6
     assert stages["queue"].count > 0
     assert {event["args"]["name"] for event in trace_of(path) if event["ph"] == "M"} > {"calls", "cpu:0 batch 1"}
+
+
+def test_the_command_line_writes_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page, path = tmp_path / "page.txt", tmp_path / "trace.json"
+    page.write_text("Cats sleep a lot. The moon is 384,400 km away.")
+    assert main(["highlight", "-q", "moon", str(page), "--trace", str(path)]) == 0
+    assert {"cut", "compute", "batch"} <= {event["name"] for event in trace_of(path)}
+    assert main(["embed", str(page), "-o", str(tmp_path / "rows.npy"), "--trace", str(path)]) == 0
+    assert {"tokenize", "compute"} <= {event["name"] for event in trace_of(path)}
+    assert main(["highlight", "-q", "moon", str(page), "--trace", str(path), "--server", "http://127.0.0.1:1"]) == 2
+    assert "--trace is the server's to know" in capsys.readouterr().err
 
 
 def test_a_trace_is_refused_before_any_work_where_it_cannot_be_written(tmp_path: Path) -> None:

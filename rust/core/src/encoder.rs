@@ -5,7 +5,7 @@
 //! that row's ids alone, up to rounding. [`crate::abi`] is the same seam as a table of C functions.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -92,6 +92,20 @@ pub struct BatchTimes {
     pub computed: u64,
     /// Until they were in the memory of the host.
     pub copied_out: u64,
+}
+
+impl BatchTimes {
+    /// What has passed since then, as times count it.
+    #[must_use]
+    pub fn since(then: Instant) -> u64 {
+        Self::of(then.elapsed())
+    }
+
+    /// A time as times count it.
+    #[must_use]
+    pub fn of(time: Duration) -> u64 {
+        u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+    }
 }
 
 /// A submitted batch, good for one `collect`.

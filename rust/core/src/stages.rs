@@ -193,7 +193,7 @@ impl Stages {
     /// So many went through a stage, which took so long in all.
     pub(crate) fn add(&self, stage: Stage, time: Duration, count: u64) {
         let (nanoseconds, counted) = &self.totals[stage as usize];
-        nanoseconds.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        nanoseconds.fetch_add(BatchTimes::of(time), Ordering::Relaxed);
         counted.fetch_add(count, Ordering::Relaxed);
     }
 
@@ -257,7 +257,8 @@ impl Stages {
         write!(to, r#"{{"displayTimeUnit":"ms","otherData":{{"lost":{}}},"traceEvents":["#, spans.lost)?;
         let mut events = Events { to: &mut *to, separator: "\n" };
         for (process, name) in [(1, "calls"), (2, "devices"), (3, "conductor")] {
-            events.put(&json!({"name": "process_name", "ph": "M", "pid": process, "tid": 0, "args": {"name": name}}))?;
+            events
+                .put(&json!({"name": "process_name", "ph": "M", "pid": process, "tid": 0, "args": {"name": name}}))?;
         }
         if let Some(trace) = trace {
             for place in places {
@@ -381,7 +382,10 @@ mod tests {
         drop(one);
         stages.call(Stage::Choose, &stages.lane(), Instant::now());
         let trace = written(&stages);
-        let spans: Vec<(&str, u64)> = trace["traceEvents"].as_array().unwrap().iter()
+        let spans: Vec<(&str, u64)> = trace["traceEvents"]
+            .as_array()
+            .unwrap()
+            .iter()
             .filter(|event| event["ph"] == "X")
             .map(|event| (event["name"].as_str().unwrap(), event["tid"].as_u64().unwrap()))
             .collect();
@@ -400,9 +404,12 @@ mod tests {
         let times = BatchTimes { copied_in: 10_000, waited: 20_000, computed: 900_000, copied_out: 5_000 };
         stages.batch(BatchSpan { device: 0, lane: 2, since, rows: 3, tokens: 30 }, times, ended);
         let trace = written(&stages);
-        let spans: Vec<&Value> = trace["traceEvents"].as_array().unwrap().iter().filter(|one| one["ph"] == "X").collect();
-        assert_eq!(spans.iter().map(|span| span["name"].as_str().unwrap()).collect::<Vec<_>>(),
-            ["batch", "copy_in", "behind", "compute", "copy_out"]);
+        let spans: Vec<&Value> =
+            trace["traceEvents"].as_array().unwrap().iter().filter(|one| one["ph"] == "X").collect();
+        assert_eq!(
+            spans.iter().map(|span| span["name"].as_str().unwrap()).collect::<Vec<_>>(),
+            ["batch", "copy_in", "behind", "compute", "copy_out"]
+        );
         let end = |span: &Value| span["ts"].as_f64().unwrap() + span["dur"].as_f64().unwrap();
         let whole = end(spans[0]);
         assert!(spans[1..].iter().all(|span| end(span) <= whole + 1e-6 && span["args"]["tokens"] == 30));

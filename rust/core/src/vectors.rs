@@ -79,12 +79,7 @@ impl Conductor {
     }
 
     /// Starts the thread, which owns the encoder from now on.
-    pub(crate) fn start(
-        encoder: Box<dyn Encoder>,
-        batching: Batching,
-        watched: Watched,
-        cores: Cores,
-    ) -> Result<Self> {
+    pub(crate) fn start(encoder: Box<dyn Encoder>, batching: Batching, watched: Watched, cores: Cores) -> Result<Self> {
         let (encoder, inbox) = with_waker(encoder);
         let for_thread = Arc::clone(&inbox);
         let thread = std::thread::Builder::new()

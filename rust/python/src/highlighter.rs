@@ -106,7 +106,8 @@ impl Loading<'_> {
         // No time at all is no error here.
         let timeout =
             if self.batch_timeout == 0.0 { Duration::ZERO } else { seconds(self.batch_timeout).map_err(Failure)? };
-        let batching = Batching { max_tokens: self.max_batch_tokens, max_rows: self.max_batch_size, depth: self.depth, timeout };
+        let batching =
+            Batching { max_tokens: self.max_batch_tokens, max_rows: self.max_batch_size, depth: self.depth, timeout };
         let (threads, cache_bytes, cores) = (self.threads, self.cache_bytes, self.cores);
         let (profile, has_trace) = (self.profile, self.trace.is_some());
         leave_python(py, None, |_| {

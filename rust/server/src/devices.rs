@@ -66,6 +66,7 @@ impl DeviceMetrics {
 /// What health says of each device.
 pub(crate) fn health(states: Vec<DeviceState>) -> Value {
     // Without the last error: anybody may ask, and what a function raised may say what somebody asked.
-    let line = |state: DeviceState| json!({"name": state.name, "working": state.is_working, "failures": state.failures});
+    let line =
+        |state: DeviceState| json!({"name": state.name, "working": state.is_working, "failures": state.failures});
     states.into_iter().map(line).collect()
 }

@@ -124,7 +124,7 @@ impl CpuDevice {
         slot.ticket = ticket;
         slot.batch.ids.clone_from(&batch.ids);
         slot.batch.lengths.clone_from(&batch.lengths);
-        slot.times = BatchTimes { copied_in: nanoseconds(began), ..BatchTimes::default() };
+        slot.times = BatchTimes { copied_in: BatchTimes::since(began), ..BatchTimes::default() };
         slot.queued = Some(Instant::now());
         self.shared.lock().waiting.push_back(slot);
         self.shared.work.notify_one();
@@ -149,7 +149,7 @@ impl CpuDevice {
         if failure.is_none() {
             let began = Instant::now();
             take(&slot.rows);
-            times.copied_out += nanoseconds(began);
+            times.copied_out += BatchTimes::since(began);
         }
         self.shared.lock().spare.push(slot);
         failure.map_or(Ok(times), Err)
@@ -165,10 +165,6 @@ impl CpuDevice {
             self.shared.lock().finished.push(slot);
         }
     }
-}
-
-fn nanoseconds(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Drop for CpuDevice {
@@ -236,15 +232,15 @@ impl Shared {
 
     /// What a panic leaves in the slot and the workspace is written over before it is read.
     fn run(&self, slot: &mut Slot, workspace: &mut Workspace) -> Result<()> {
-        slot.times.waited = slot.queued.map_or(0, nanoseconds);
+        slot.times.waited = slot.queued.map_or(0, BatchTimes::since);
         let encode = || {
             let began = Instant::now();
             let rows = self.network.encode(&slot.batch, workspace);
             let rows = rows.map_err(|error| batch_failed(&error))?;
-            slot.times.computed = nanoseconds(began);
+            slot.times.computed = BatchTimes::since(began);
             let began = Instant::now();
             let copied = copy_rows(&rows, &mut slot.rows);
-            slot.times.copied_out = nanoseconds(began);
+            slot.times.copied_out = BatchTimes::since(began);
             copied
         };
         catch_unwind(AssertUnwindSafe(encode)).unwrap_or_else(|panic| {

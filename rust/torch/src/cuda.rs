@@ -84,13 +84,13 @@ impl CudaDevice {
         if self.synchronizes {
             padded.ids.f_narrow(0, 0, 1)?.f_to_device_(Device::Cpu, tch::Kind::Int, false, true)?;
         }
-        times.copied_in = nanoseconds(began);
+        times.copied_in = BatchTimes::since(began);
         let began = Instant::now();
         let count = i64::try_from(batch.lengths.len()).unwrap_or(i64::MAX);
         let rows = self.network.encode_table(&padded, &mut self.workspace.scratch)?.f_narrow(0, 0, count)?;
         if self.synchronizes {
             rows.f_narrow(0, 0, 1)?.f_to_device_(Device::Cpu, tch::Kind::Float, false, true)?;
-            times.computed = nanoseconds(began);
+            times.computed = BatchTimes::since(began);
         }
         Ok((Returning::send(&rows)?, times))
     }
@@ -123,7 +123,7 @@ impl CudaDevice {
         let Running { staging, returning, mut times, submitted, .. } = self.running.swap_remove(place);
         wait_for(&returning)?;
         let arrived = Instant::now();
-        let waited = u64::try_from(arrived.saturating_duration_since(submitted).as_nanos()).unwrap_or(u64::MAX);
+        let waited = BatchTimes::of(arrived.saturating_duration_since(submitted));
         if self.synchronizes {
             times.copied_out = waited;
         } else {
@@ -134,7 +134,7 @@ impl CudaDevice {
         let values = returning.values();
         check_rows(values)?;
         take(values);
-        times.copied_out += nanoseconds(arrived);
+        times.copied_out += BatchTimes::since(arrived);
         Ok(times)
     }
 }
@@ -153,8 +153,4 @@ fn wait_for(returning: &Returning) -> Result<()> {
         sleep(LOOK);
     }
     Ok(())
-}
-
-fn nanoseconds(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

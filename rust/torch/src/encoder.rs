@@ -176,12 +176,7 @@ impl TorchEncoder {
     }
 }
 
-fn start(
-    place: &Place,
-    network: Arc<Network>,
-    longest: usize,
-    free: FreeMemory<'_>,
-) -> Result<(Computer, DeviceSpec)> {
+fn start(place: &Place, network: Arc<Network>, longest: usize, free: FreeMemory<'_>) -> Result<(Computer, DeviceSpec)> {
     match place {
         Place::Cpu { name, workers } => {
             let device = CpuDevice::start(name, *workers, network)?;

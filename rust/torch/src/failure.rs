@@ -56,10 +56,16 @@ mod tests {
     #[test]
     fn what_torch_says_decides_what_is_done() {
         let kinds = [
-            ("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.10 GiB", ErrorKind::OutOfMemory),
+            (
+                "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.10 GiB",
+                ErrorKind::OutOfMemory,
+            ),
             ("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported", ErrorKind::OutOfMemory),
             ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", ErrorKind::OutOfMemory),
-            ("[enforce fail at alloc_cpu.cpp:126] DefaultCPUAllocator: can't allocate memory: you tried to", ErrorKind::OutOfMemory),
+            (
+                "[enforce fail at alloc_cpu.cpp:126] DefaultCPUAllocator: can't allocate memory: you tried to",
+                ErrorKind::OutOfMemory,
+            ),
             ("CUDA error: an illegal memory access was encountered", ErrorKind::Device),
             ("CUDA error: device-side assert triggered", ErrorKind::Device),
             ("CUDA error: uncorrectable ECC error encountered", ErrorKind::Device),

@@ -36,9 +36,8 @@ pub mod _native {
         free_memory: Py<PyAny>,
     ) -> PyResult<Bound<'_, PyCapsule>> {
         // Asked only for cards, and only when the weights are there. What it raises means that nobody knows.
-        let free = |index: usize| {
-            Python::attach(|py| free_memory.call1(py, (index,)).and_then(|free| free.extract(py)).ok())
-        };
+        let free =
+            |index: usize| Python::attach(|py| free_memory.call1(py, (index,)).and_then(|free| free.extract(py)).ok());
         let encoder = py.detach(|| TorchEncoder::load_where(&model, &devices, &dtype, threads, &free));
         encoder_capsule(py, encoder.map_err(|error| python_error(py, &error))?)
     }

@@ -60,7 +60,8 @@ impl Staging {
         let host = self.room(all, device)?;
         // SAFETY: the tensor is ours alone, dense, on the host, int32, and has at least `all` values; nothing reads or
         // writes it but the device, for copies that have arrived.
-        let values = unsafe { std::slice::from_raw_parts_mut(torch_sys::at_data_ptr(host.as_mut_ptr()).cast::<i32>(), all) };
+        let values =
+            unsafe { std::slice::from_raw_parts_mut(torch_sys::at_data_ptr(host.as_mut_ptr()).cast::<i32>(), all) };
         let (ids, lengths) = values.split_at_mut(places);
         let mut start = 0;
         for row in 0..rows {

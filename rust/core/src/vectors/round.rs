@@ -63,12 +63,7 @@ pub(super) struct Round {
 }
 
 impl Round {
-    pub(super) fn new(
-        mut encoder: Box<dyn Encoder>,
-        batching: Batching,
-        watched: Watched,
-        inbox: Arc<Inbox>,
-    ) -> Self {
+    pub(super) fn new(mut encoder: Box<dyn Encoder>, batching: Batching, watched: Watched, inbox: Arc<Inbox>) -> Self {
         let Watched { board, stages } = watched;
         if stages.synchronizes() {
             encoder.profile(true);
@@ -229,8 +224,7 @@ impl Round {
                     let collecting = now.saturating_duration_since(asked);
                     let (copied_out, end) = if self.spec.wakes { (collecting, asked) } else { (Duration::ZERO, now) };
                     let computed = end.saturating_duration_since(since).saturating_sub(submitting);
-                    let [copied_in, computed, copied_out] = [submitting, computed, copied_out]
-                        .map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+                    let [copied_in, computed, copied_out] = [submitting, computed, copied_out].map(BatchTimes::of);
                     BatchTimes { copied_in, waited: 0, computed, copied_out }
                 });
                 self.stages.batch(span, times, now);
