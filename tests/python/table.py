@@ -62,6 +62,8 @@ class Injected:
         self.failures: dict[int, Any] = {}
         # Tickets whose batch fails when it is collected, and with what.
         self.doomed: dict[int, str] = {}
+        # Batches in flight, and the most there were.
+        self.in_flight = self.deepest = 0
         self.inject(table)
 
     def inject(self, table: Table2) -> None:
@@ -86,12 +88,15 @@ class Injected:
             if said is not None and not said.startswith("later:"):
                 return fail(said)
             failed = passed(first.submit(state, device, ids, id_count, lengths, rows, ticket))
+            self.in_flight += failed is None
+            self.deepest = max(self.deepest, self.in_flight)
             if failed is None and said is not None:
                 self.doomed[ticket[0]] = said.removeprefix("later:")
             return failed
 
         def collect(state: int, ticket: int, row: int, context: int) -> int | None:
             said = self.doomed.pop(ticket, None)
+            self.in_flight -= 1
             if said is None:
                 return passed(first.collect(state, ticket, row, context))
             # The batch is let go of, and its rows go nowhere.

@@ -19,7 +19,7 @@ from pullquote.models import embedded_model
 from serving import metric, serving
 from table import Injected
 
-TEXTS = [f"{'The moon is far. ' * (n % 9)}Sentence {n}." for n in range(300)]
+TEXTS = [f"{'The moon is far. ' * (n % 9)}Sentence {n}." for n in range(160)]
 TWO = ["cpu:0", "cpu:1"]
 
 
@@ -128,32 +128,10 @@ def test_a_function_that_runs_out_of_memory_is_asked_for_less() -> None:
 
 
 def test_depth_is_the_hosts_to_say() -> None:
-    in_flight, most, lock = [0], [0], threading.Lock()
     own = Injected(["cpu"], lambda *_: None)
-
-    def watched(original: Any) -> Any:
-        def submit(*arguments: Any) -> Any:
-            with lock:
-                in_flight[0] += 1
-                most[0] = max(most[0], in_flight[0])
-            return original(*arguments)
-
-        return submit
-
-    def left(original: Any) -> Any:
-        def collect(*arguments: Any) -> Any:
-            with lock:
-                in_flight[0] -= 1
-            return original(*arguments)
-
-        return collect
-
-    first = own.table.first
-    first.submit = type(first.submit)(watched(first.submit))
-    first.collect = type(first.collect)(left(first.collect))
     with over(own, depth=3) as highlighter:
         highlighter.embed(TEXTS)
-        assert most[0] == 3
+        assert own.deepest == 3
         assert highlighter.device_states[0].depth == 3
     for wrong in (0, 1.5, "2"):
         with pytest.raises(errors.InvalidArgumentError, match="depth must be at least 1"):
@@ -237,7 +215,7 @@ def test_a_trace_is_refused_before_any_work_where_it_cannot_be_written(tmp_path:
 
 def test_a_server_tells_of_devices_and_stages(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
-    with serving("--device", "cpu:0", "--device", "cpu:1", "--depth", "3", "--trace", str(path)) as server:
+    with serving("--device", "cpu:0", "--device", "cpu:1", "--depth", "3", "--trace", str(path), device=None) as server:
         answer = server.client.post("/highlights", json={"query": "moon", "documents": TEXTS})
         assert answer.status_code == 200
         health = server.client.get("/health").json()
@@ -247,6 +225,9 @@ def test_a_server_tells_of_devices_and_stages(tmp_path: Path) -> None:
         assert metric(server, 'pullquote_stage_seconds_total{stage="compute"}') > 0
         assert metric(server, 'pullquote_device_batches_total{device="cpu:0"}') > 0
         assert metric(server, 'pullquote_device_out_of_memory_total{device="cpu:0"}') == 0
+        server.client.close()
+        server.signal()
+        assert server.wait() == 0
     assert any(event["name"] == "compute" for event in trace_of(path))
 
 

@@ -82,14 +82,14 @@ impl CudaDevice {
         let (began, mut times) = (Instant::now(), BatchTimes::default());
         let padded = staging.send(batch, self.network.device(), self.longest)?;
         if self.synchronizes {
-            padded.ids.f_narrow(0, 0, 1)?.f_to_device_(Device::Cpu, tch::Kind::Int, false, true)?;
+            let _ = padded.ids.f_narrow(0, 0, 1)?.f_to_device_(Device::Cpu, tch::Kind::Int, false, true)?;
         }
         times.copied_in = BatchTimes::since(began);
         let began = Instant::now();
         let count = i64::try_from(batch.lengths.len()).unwrap_or(i64::MAX);
         let rows = self.network.encode_table(&padded, &mut self.workspace.scratch)?.f_narrow(0, 0, count)?;
         if self.synchronizes {
-            rows.f_narrow(0, 0, 1)?.f_to_device_(Device::Cpu, tch::Kind::Float, false, true)?;
+            let _ = rows.f_narrow(0, 0, 1)?.f_to_device_(Device::Cpu, tch::Kind::Float, false, true)?;
             times.computed = BatchTimes::since(began);
         }
         Ok((Returning::send(&rows)?, times))
