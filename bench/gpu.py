@@ -104,7 +104,7 @@ def busy_share(setting: Setting, workload: Workload) -> float:
     spans = sorted(
         (event.time_range.start, event.time_range.end)
         for event in profiled.events()
-        if event.device_type == torch.autograd.DeviceType.CUDA and "Memcpy" not in event.name
+        if str(event.device_type).endswith("CUDA") and "Memcpy" not in event.name
     )
     busy, last = 0.0, 0.0
     for start, end in spans:

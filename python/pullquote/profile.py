@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from pullquote.errors import InvalidArgumentError
 
 __all__ = ["StageTime", "TraceFile"]
 
 
-class StageTime(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class StageTime:
     """How long a stage took, and how often it was gone through."""
 
     seconds: float
