@@ -7,11 +7,11 @@
 mod answers;
 mod cache;
 mod effort;
+mod owned;
 mod parts;
 mod prepared;
 mod reading;
 mod request;
-mod requests;
 mod rows;
 mod run;
 mod spoken;
@@ -44,9 +44,9 @@ pub use answers::{Answers, Matches};
 use cache::Cache;
 pub use cache::CacheState;
 pub use effort::Effort;
+pub use owned::OwnedRequest;
 pub use parts::Parts;
 use request::check_length;
-pub use requests::OwnedRequest;
 use run::Run;
 pub use steps::{Finished, Steps};
 
