@@ -31,7 +31,8 @@ fn lengths(state: &mut u64, longest: u64) -> Vec<u32> {
         *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (*state >> 33) % below
     };
-    let rows = 1 + random(1 << random(11));
+    let doublings = random(11);
+    let rows = 1 + random(1 << doublings);
     let most = 4 + random(longest - 4);
     (0..rows).map(|_| u32::try_from(4 + random(most)).unwrap_or(4)).map(|length| length.min(512)).collect()
 }

@@ -55,7 +55,7 @@ fn a_card_says_what_a_processor_says() {
 
 #[test]
 fn tables_have_few_shapes_and_waste_little() {
-    for rows in 1..5000 {
+    for rows in 1_usize..5000 {
         assert!((rows..=rows + rows.div_ceil(4)).contains(&places(rows)), "{rows} rows in {}", places(rows));
     }
     assert_eq!((1..5000).map(places).collect::<HashSet<_>>().len(), 45);
