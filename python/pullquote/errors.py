@@ -123,7 +123,7 @@ class EncoderError(PullquoteError, RuntimeError):
 
 
 class OutOfMemoryError(PullquoteError, MemoryError):
-    """No device has the memory for even one text."""
+    """No device has memory for it."""
 
     exit_code = 71
     http_status = 503

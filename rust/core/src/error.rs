@@ -151,9 +151,7 @@ impl ErrorKind {
             ),
             Self::Device => ("DeviceError", "ValueError", 500, 69, false, "A device is not there or cannot be used."),
             Self::Encoder => ("EncoderError", "RuntimeError", 500, 70, true, "The encoder failed on this request."),
-            Self::OutOfMemory => {
-                ("OutOfMemoryError", "MemoryError", 503, 71, true, "No device has the memory for even one text.")
-            }
+            Self::OutOfMemory => ("OutOfMemoryError", "MemoryError", 503, 71, true, "No device has memory for it."),
             Self::Cancelled => ("CancelledError", "RuntimeError", 499, 130, false, "The caller stopped the work."),
             Self::DeadlineExceeded => (
                 "DeadlineExceededError",

@@ -83,7 +83,7 @@ pub struct StageTotal {
 }
 
 /// All stages of an engine.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Stages {
     totals: [(AtomicU64, AtomicU64); Stage::ALL.len()],
     synchronizes: bool,
@@ -100,7 +100,7 @@ struct Trace {
 
 #[derive(Debug, Default)]
 struct Spans {
-    spans: Vec<Span>,
+    remembered: Vec<Span>,
     /// How many more there were.
     lost: u64,
     /// Which lanes of calls are taken.
@@ -140,12 +140,6 @@ pub(crate) struct BatchSpan {
     pub(crate) since: Instant,
     pub(crate) rows: usize,
     pub(crate) tokens: usize,
-}
-
-impl Default for Stages {
-    fn default() -> Self {
-        Self { totals: Default::default(), synchronizes: false, trace: None }
-    }
 }
 
 impl Stages {
@@ -251,7 +245,7 @@ impl Stages {
             Some(trace) => (&*trace.lock(), Some(trace)),
             None => (&empty, None),
         };
-        let mut places: Vec<Place> = spans.spans.iter().map(|span| span.place).collect();
+        let mut places: Vec<Place> = spans.remembered.iter().map(|span| span.place).collect();
         places.sort_unstable();
         places.dedup();
         write!(to, r#"{{"displayTimeUnit":"ms","otherData":{{"lost":{}}},"traceEvents":["#, spans.lost)?;
@@ -266,7 +260,7 @@ impl Stages {
                 let args = json!({"name": place.name(&trace.devices)});
                 events.put(&json!({"name": "thread_name", "ph": "M", "pid": process, "tid": thread, "args": args}))?;
             }
-            for span in &spans.spans {
+            for span in &spans.remembered {
                 events.put(&span.event(trace.origin))?;
             }
         }
@@ -294,8 +288,8 @@ impl Trace {
 
     fn add(&self, name: &'static str, place: Place, start: Instant, length: Duration, (rows, tokens): (u32, u32)) {
         let mut spans = self.lock();
-        if spans.spans.len() < MOST_SPANS {
-            spans.spans.push(Span { name, place, start, length, rows, tokens });
+        if spans.remembered.len() < MOST_SPANS {
+            spans.remembered.push(Span { name, place, start, length, rows, tokens });
         } else {
             spans.lost += 1;
         }

@@ -265,7 +265,9 @@ impl Round {
         } else {
             self.devices.failed(device, error, error.kind() == ErrorKind::Device, Instant::now());
             if error.kind() == ErrorKind::Encoder {
-                tried.iter().for_each(|device| self.devices.exonerate(*device));
+                for device in tried {
+                    self.devices.exonerate(device);
+                }
             }
             if let Some(job) = self.batches.batch_failed(&targets) {
                 self.end(job, Err(error.clone()));
