@@ -16,6 +16,8 @@ from pullquote.client import Client, Document, Rank
 from pullquote.engine import Done, Engine, RequestOutput
 from pullquote.errors import PullquoteError
 from pullquote.highlighter import Highlighter, TruncationWarning, highlights, parse_pieces
+from pullquote.loading import DeviceState
+from pullquote.profile import StageTime
 from pullquote.result import CacheState, Highlight, Highlights, Match, Work
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "AsyncHighlighter",
     "CacheState",
     "Client",
+    "DeviceState",
     "Document",
     "Done",
     "Engine",
@@ -33,6 +36,7 @@ __all__ = [
     "PullquoteError",
     "Rank",
     "RequestOutput",
+    "StageTime",
     "TruncationWarning",
     "Work",
     "__version__",

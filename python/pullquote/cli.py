@@ -150,6 +150,7 @@ def _parser() -> argparse.ArgumentParser:
         help="seconds that texts wait for others where they do not fill a batch (default: %(default)s: batches grow only "
         "while the devices are busy)",
     )
+    serve.add_argument("--depth", type=int, help="batches that a device has at once (default: what it wants)")
     serve.set_defaults(run=_serve)
 
     for command in (highlight, embed, serve):
@@ -165,6 +166,9 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--device", action="append", help="cpu, cuda:0, ...; may be repeated (default: auto)")
         command.add_argument(
             "--dtype", default="auto", help="float32, bfloat16, float16, int8 or auto (default: %(default)s)"
+        )
+        command.add_argument(
+            "--trace", type=Path, metavar="FILE", help="where every stage is written when it ends, for ui.perfetto.dev"
         )
         command.add_argument("--threads", type=int, help="for text and for a CPU device (default: all cores)")
     for command in (highlight, embed):
@@ -203,6 +207,7 @@ def _asked_of(options: argparse.Namespace) -> Highlighter | Client:
     if not options.server:
         return _highlighter(options)
     own = {"model": options.model, "encoder": options.encoder, "device": options.device, "threads": options.threads}
+    own["trace"] = options.trace
     named = [f"--{name}" for name, value in own.items() if value] + (["--dtype"] if options.dtype != "auto" else [])
     if named:
         message = f"{named[0]} is the server's to know; leave it out, or --server"
@@ -224,6 +229,8 @@ def _highlighter(options: argparse.Namespace) -> Highlighter:
         max_batch_tokens=asked.get("max_batch_tokens"),
         max_batch_size=asked.get("max_batch_size"),
         batch_timeout=asked.get("batch_timeout", 0.0),
+        depth=asked.get("depth"),
+        trace=options.trace,
     )
 
 

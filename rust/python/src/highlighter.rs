@@ -1,5 +1,6 @@
 //! The engine as a Python class. `pullquote.Highlighter` wraps it and documents it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +28,7 @@ use crate::later::{Later, Mailbox, Outcome, Promise};
 use crate::leave::leave_python;
 use crate::server::Server;
 use crate::texts;
+use crate::watching::{DeviceColumns, device_columns, stage_times, write_trace};
 
 /// A model on its devices.
 #[pyclass(frozen, module = "pullquote._native")]
@@ -88,6 +90,9 @@ pub(crate) struct Loading<'py> {
     max_batch_tokens: Option<usize>,
     max_batch_size: Option<usize>,
     batch_timeout: f64,
+    depth: Option<usize>,
+    profile: bool,
+    trace: Option<Py<PyAny>>,
 }
 
 impl<'py> Loading<'py> {
@@ -114,12 +119,14 @@ impl<'py> Loading<'py> {
         // No time at all is no error here.
         let timeout =
             if self.batch_timeout == 0.0 { Duration::ZERO } else { seconds(self.batch_timeout).map_err(Failure)? };
-        let batching = Batching { max_tokens: self.max_batch_tokens, max_rows: self.max_batch_size, timeout };
+        let batching =
+            Batching { max_tokens: self.max_batch_tokens, max_rows: self.max_batch_size, depth: self.depth, timeout };
         let (threads, cache_bytes, cores) = (self.threads, self.cache_bytes, self.cores);
+        let (profile, has_trace) = (self.profile, self.trace.is_some());
         leave_python(py, None, |_| {
             let cores = cores.as_deref().map_or_else(|| Ok(Cores::default()), Cores::new)?;
             let engine = Engine::new(model, encoder, Some(threads), cache_bytes)?;
-            let engine = engine.with_batching(batching)?.on_cores(&cores);
+            let engine = engine.with_batching(batching)?.on_cores(&cores).profiled(profile, has_trace);
             Ok(if threads == 0 { engine.driven_by_callers() } else { engine })
         })
     }
@@ -303,6 +310,19 @@ impl Highlighter {
     #[getter]
     fn devices(&self) -> Vec<&str> {
         self.engine.spec().devices.iter().map(|device| device.name.as_str()).collect()
+    }
+
+    fn device_states(&self) -> Vec<DeviceColumns> {
+        device_columns(&self.engine)
+    }
+
+    /// For each stage its name, seconds, and how often.
+    fn stages(&self) -> Vec<(&'static str, f64, u64)> {
+        stage_times(&self.engine)
+    }
+
+    fn write_trace(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        write_trace(py, &self.engine, &path)
     }
 }
 

@@ -15,6 +15,7 @@ mod later;
 mod leave;
 mod server;
 mod texts;
+mod watching;
 
 use numpy::PyArray2;
 use pullquote_core::error::ErrorKind;
