@@ -17,6 +17,7 @@ from pullquote.engine import Done, Engine, RequestOutput
 from pullquote.errors import PullquoteError
 from pullquote.highlighter import Highlighter, TruncationWarning, highlights, parse_pieces
 from pullquote.result import CacheState, Highlight, Highlights, Match, Work
+from pullquote.tables import HighlightTable
 
 __all__ = [
     "AsyncClient",
@@ -27,6 +28,7 @@ __all__ = [
     "Done",
     "Engine",
     "Highlight",
+    "HighlightTable",
     "Highlighter",
     "Highlights",
     "Match",

@@ -7,6 +7,7 @@
 mod answers;
 mod cache;
 mod effort;
+mod pairs;
 mod parts;
 mod prepared;
 mod reading;
@@ -40,6 +41,7 @@ use crate::vectors::{Conductor, block_on};
 use cache::Cache;
 pub use cache::CacheState;
 pub use effort::Effort;
+pub use pairs::Pair;
 pub use parts::Parts;
 use request::check_length;
 pub use requests::OwnedRequest;
@@ -130,6 +132,8 @@ pub struct Answers {
     pub ends: Vec<i64>,
     /// For each highlight its start and its end in characters, one behind the other.
     pub spans: Vec<i64>,
+    /// The same in bytes of UTF-8; empty where the answers came from a server.
+    pub byte_spans: Vec<i64>,
     /// For each highlight the start and the end of it and the units around it.
     pub contexts: Vec<i64>,
     /// For each highlight the start and the end of what it was read from, in characters of the source.

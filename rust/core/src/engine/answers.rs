@@ -145,6 +145,8 @@ impl Answers {
             columns.extend([column(span.start), column(span.end)]);
         };
         push(&mut self.spans, run);
+        let bytes = units.span(run);
+        self.byte_spans.extend([column(bytes.start), column(bytes.end)]);
         let around = run.start.saturating_sub(question.context)
             ..(run.end.saturating_add(question.context)).min(units.spans.len());
         push(&mut self.contexts, &around);
