@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from lettering import letters
 from pullquote import Highlighter, errors
 from pullquote.options import Options
 
@@ -30,11 +31,6 @@ TEXTS = [
 ]
 QUERIES = ["How far is the moon?", "Mond", "nothing", "sentence", "bread", "Who sings?"]
 STRINGS = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
-
-
-def letters(texts: list[str]) -> NDArray[np.float32]:
-    """Vectors that depend on nothing but the text: which letters it has."""
-    return np.array([[1.0, *(text.lower().count(letter) for letter in "abcdefgmnorst")] for text in texts], np.float32)
 
 
 @pytest.fixture(scope="module")
@@ -276,7 +272,8 @@ MEMORY = """
 import resource
 import pyarrow as pa
 from pullquote import Highlighter
-from test_arrow import MOON, letters
+from lettering import letters
+from test_arrow import MOON
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
