@@ -54,7 +54,7 @@ def main() -> None:
     """Measure and keep the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--pages", type=int, default=1500, help="with the embedded model; with the small one 8 times as many"
+        "--pages", type=int, default=600, help="with the embedded model; with the small one 8 times as many"
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(

@@ -53,7 +53,7 @@ FILES = 50
 def main() -> None:
     """Measure and keep the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pages", type=int, default=4000, help="of a turn with the embedded model")
+    parser.add_argument("--pages", type=int, default=1500, help="of a turn with the embedded model")
     parser.add_argument("--memory-pages", type=int, default=50_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(

@@ -221,18 +221,23 @@ def test_a_file_that_cannot_be_read_is_tried_again(tmp_path: Path, capsys: pytes
     cut = tmp_path / "input" / "deep" / "deeper" / "c.jsonl.gz"
     whole = cut.read_bytes()
     cut.write_bytes(whole[: len(whole) // 2])
-    parquet.write_table(pa.table({"body": ["x"]}), tmp_path / "input" / "other.parquet")
+    parquet.write_table(pa.table({"id": [1], "body": ["x"]}), tmp_path / "input" / "other.parquet")
+    parquet.write_table(pa.table({"id": [1], "text": [7]}), tmp_path / "input" / "wrong [1] #2.parquet")
     job = asked(tmp_path / "input", tmp_path / "output")
     assert run(*job) == errors.InvalidTextError.exit_code
     said = capsys.readouterr()
     assert "other.parquet: InvalidTextError: " in said.err
-    assert "there is no column 'text', but ['body']" in said.err
-    assert "4 of 6 files done" in said.out
-    assert not {"deep/deeper/c.jsonl.gz", "other.parquet"} & outputs(tmp_path / "output").keys()
-    assert status(Place(str(tmp_path / "output"))).failed.keys() == {"deep/deeper/c.jsonl.gz", "other.parquet"}
+    assert "there is no column 'text', but ['id', 'body']" in said.err
+    assert 'column "text" must hold strings to be the text, not Int64' in said.err
+    assert "4 of 7 files done" in said.out
+    failed = {"deep/deeper/c.jsonl.gz", "other.parquet", "wrong [1] #2.parquet"}
+    assert not failed & outputs(tmp_path / "output").keys()
+    assert status(Place(str(tmp_path / "output"))).failed.keys() == failed
     cut.write_bytes(whole)
     (tmp_path / "input" / "other.parquet").unlink()
+    parquet.write_table(pa.table({"id": [1], "text": ["x"]}), tmp_path / "input" / "wrong [1] #2.parquet")
     assert run(*job) == 0
+    assert ids("x.parquet", outputs(tmp_path / "output")["wrong [1] #2.parquet"]) == [1, 1]
 
 
 def test_another_job_in_the_same_place_is_refused(
@@ -297,6 +302,12 @@ def test_files_may_lie_elsewhere(folder: Path, undisturbed: Path) -> None:
         (["--input", "nowhere", "--output", "y", "-q", "a"], "there are no files"),
         (["--input", "*.txt", "--output", "y", "-q", "a"], "is neither Parquet"),
         (["--input", "x", "--output", "y", "--queries", "empty.txt"], "empty.txt has no question"),
+        (
+            ["--input", "a.*", "--output", "y", "-q", "a", "--output-format", "parquet"],
+            "would both become a.jsonl.parquet",
+        ),
+        (["--input", "a.jsonl", "--output", "y", "-q", "a", "-k", "0"], "top_k must be"),
+        (["--input", "a.jsonl", "--output", "y", "-q", " "], "query[0] is empty"),
         (["--input", "x", "--output", "y", "--queries", "nowhere.txt"], "nowhere.txt: No such file"),
     ],
 )
@@ -305,6 +316,8 @@ def test_what_cannot_be_done_is_said(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty.txt").write_text(" \n")
+    (tmp_path / "a.jsonl").write_bytes(lines(pages(1, 1)))
+    (tmp_path / "a.jsonl.parquet").write_bytes(b"")
     assert run(*arguments) == errors.InvalidArgumentError.exit_code
     assert said in capsys.readouterr().err
 
@@ -321,6 +334,22 @@ def test_what_fails_on_the_way_leaves_nothing_of_its_file(folder: Path, tmp_path
         work(highlighter, job, files, full)
     assert outputs(tmp_path) == {}
     assert not list((tmp_path / "_pullquote" / "unfinished").iterdir())
+
+
+def test_many_chunks_are_one_file(
+    folder: Path, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pullquote.jobs import inputs
+
+    monkeypatch.setattr(inputs, "CHUNK_ROWS", 7)
+    assert run(*asked(folder, tmp_path)) == 0
+    expected, found = outputs(undisturbed), outputs(tmp_path)
+    assert found.keys() == expected.keys()
+    tables = [parquet.read_table(pa.BufferReader(of["a.parquet"])) for of in (expected, found)]
+    assert tables[0].equals(tables[1])
+    for name in found.keys() - {"a.parquet"}:
+        assert read_lines(name, found[name]) == read_lines(name, expected[name]), name
+    assert found["d.ndjson.zst"] != expected["d.ndjson.zst"], "its chunks are compressed one by one"
 
 
 def test_chunks_are_bounded_in_rows_and_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,11 +15,12 @@ from tqdm import tqdm
 from pullquote.asking import asked
 from pullquote.errors import InvalidArgumentError, InvalidTextError
 from pullquote.jobs.engines import ENGINES
-from pullquote.jobs.inputs import Columns, find
+from pullquote.jobs.inputs import Columns, InputFile, find
 from pullquote.jobs.job import Job
+from pullquote.jobs.outputs import output_name
 from pullquote.jobs.places import Place
 from pullquote.jobs.records import Status, left, settle, status
-from pullquote.jobs.run import Progress
+from pullquote.jobs.run import Progress, check
 
 __all__ = ["run"]
 
@@ -32,7 +33,9 @@ def run(options: argparse.Namespace) -> int:
         return 0
     job = _job(options)
     files = [file for file in find(job.input) if not place.holds(file.url)]
+    _check_names(job, files)
     with place.held(), job.highlighter(**_engine_arguments(options)) as highlighter:
+        check(highlighter, job)
         settle(place, job.settings(highlighter), files)
         undone = left(place, files)
         before = sum(file.bytes for file in files) - sum(file.bytes for file in undone)
@@ -68,6 +71,17 @@ def _job(options: argparse.Namespace) -> Job:
         encoder=options.encoder,
         dtype=options.dtype,
     )
+
+
+def _check_names(job: Job, files: list[InputFile]) -> None:
+    """Two inputs must not have one output."""
+    known: dict[str, InputFile] = {}
+    for file in files:
+        name = output_name(file, job.form)
+        if name in known:
+            message = f"{file.url} and {known[name].url} would both become {name}; give one of them another name"
+            raise InvalidArgumentError(message)
+        known[name] = file
 
 
 def _engine_arguments(options: argparse.Namespace) -> dict[str, object]:

@@ -15,14 +15,14 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from pullquote.errors import InvalidTextError
+from pullquote.errors import InvalidTextError, InvalidTypeError
 from pullquote.highlighter import Highlighter
 from pullquote.jobs.inputs import Chunk, InputFile, chunks, digest
 from pullquote.jobs.job import Job
 from pullquote.jobs.outputs import Written
 from pullquote.jobs.records import Record
 
-__all__ = ["Progress", "Told", "work"]
+__all__ = ["Progress", "Told", "check", "work"]
 
 # Chunks that the engine has at once: what one leaves of its devices the other takes.
 CALLS = 2
@@ -81,7 +81,11 @@ def _do(job: Job, file: InputFile, steps: Iterator[_Step], told: Told) -> Record
                 sha256 = step.sha256
                 if step.chunk is None or step.found is None:
                     raise _UnreadableError(step.failure)
-                written.add(step.chunk, step.found.result())
+                try:
+                    found = step.found.result()
+                except InvalidTypeError as error:
+                    raise _UnreadableError(_named(error)) from error
+                written.add(step.chunk, found)
                 grown, share = step.chunk.share - share, step.chunk.share
                 told(Progress(file, len(step.chunk.rows) + len(step.chunk.wrong), round(grown * file.bytes)))
     except _UnreadableError as error:
@@ -103,7 +107,11 @@ def _steps(files: Iterable[InputFile], job: Job) -> Iterator[_Step]:
             for chunk in chunks(file, job.columns):
                 yield _Step(file, sha256, chunk)
         except (InvalidTextError, OSError) as error:
-            yield _Step(file, sha256, failure=f"{type(error).__name__}: {error}")
+            yield _Step(file, sha256, failure=_named(error))
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _ahead(steps: Iterator[_Step]) -> Iterator[_Step]:
@@ -126,6 +134,12 @@ def _answered(highlighter: Highlighter, job: Job, steps: Iterator[_Step]) -> Gen
             if len(waiting) > CALLS:
                 yield waiting.popleft()
         yield from waiting
+
+
+def check(highlighter: Highlighter, job: Job) -> None:
+    """Raise what `Highlighter.highlights_arrow` has to say against the job's questions and options, before any file is read."""
+    names = ["id", "text", *(name for name in ("query", "title") if getattr(job.columns, name))]
+    _find(highlighter, job, pa.table({name: pa.array([], pa.string()) for name in names}))
 
 
 def _find(highlighter: Highlighter, job: Job, table: pa.Table) -> pa.Table:

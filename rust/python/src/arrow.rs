@@ -114,18 +114,18 @@ impl Asked {
         let most = (WINDOW_ROWS / self.names.questions.len().max(1)).max(1);
         let mut window = Window::default();
         for batch in &mut reader {
-            let batch = batch.map_err(unreadable)?;
+            let batch = batch.map_err(|error| unreadable(&error))?;
             let mut start = 0;
             while start < batch.num_rows() {
                 let rows = most.min(batch.num_rows() - start);
                 window.push(batch.slice(start, rows), &places);
                 start += rows;
                 if window.rows >= most || window.bytes >= WINDOW_BYTES {
-                    self.answer_window(engine, std::mem::take(&mut window), &places, &mut writer, call)?;
+                    self.answer_window(engine, &std::mem::take(&mut window), &places, &mut writer, call)?;
                 }
             }
         }
-        self.answer_window(engine, window, &places, &mut writer, call)?;
+        self.answer_window(engine, &window, &places, &mut writer, call)?;
         let (schema, batches, errors, work) = writer.finish();
         Ok(Table { schema, batches, errors, work })
     }
@@ -133,7 +133,7 @@ impl Asked {
     fn answer_window(
         &self,
         engine: &Engine,
-        window: Window,
+        window: &Window,
         places: &Places,
         writer: &mut Writer,
         call: &Call,
@@ -170,7 +170,7 @@ impl Window {
 }
 
 /// A table whose producer says that it cannot go on.
-fn unreadable(error: ArrowError) -> Error {
+fn unreadable(error: &ArrowError) -> Error {
     Error::new(ErrorKind::InvalidArgument, format!("table cannot be read: {error}"))
 }
 

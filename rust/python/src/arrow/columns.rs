@@ -8,7 +8,6 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 
 use super::cells::{Cell, cells, holds_texts};
-use crate::texts;
 
 /// What people call the columns; see `python/pullquote/tables.py`, which fills it.
 #[derive(FromPyObject)]
@@ -16,14 +15,9 @@ pub(crate) struct Names {
     text: String,
     /// Where there is none, all rows are asked `questions`.
     query: Option<String>,
-    #[pyo3(from_py_with = questions)]
     pub(super) questions: Vec<PyBackedStr>,
     id: Option<String>,
     title: Option<String>,
-}
-
-fn questions(questions: &Bound<'_, PyAny>) -> PyResult<Vec<PyBackedStr>> {
-    texts::many(questions, "query")
 }
 
 /// Where the columns are.

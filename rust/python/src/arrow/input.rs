@@ -56,12 +56,12 @@ impl Input {
         match self {
             Self::Stream(stream) => Ok(Box::new(RecordBatchStreamReader::try_new(stream).map_err(no_table)?)),
             Self::Array(array, schema) => {
-                let kind = DataType::try_from(&schema).map_err(unreadable)?;
+                let kind = DataType::try_from(&schema).map_err(|error| unreadable(&error))?;
                 if !matches!(kind, DataType::Struct(_)) {
                     return Err(no_table(kind));
                 }
                 // SAFETY: both are from one object, which says that they belong together.
-                let data = unsafe { from_ffi(array, &schema) }.map_err(unreadable)?;
+                let data = unsafe { from_ffi(array, &schema) }.map_err(|error| unreadable(&error))?;
                 let rows = StructArray::from(data);
                 if rows.null_count() > 0 {
                     let message = "a row of the table is null as a whole, which tables cannot have";
