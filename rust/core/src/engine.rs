@@ -7,12 +7,12 @@
 mod answers;
 mod cache;
 mod effort;
+mod owned;
 mod pairs;
 mod parts;
 mod prepared;
 mod reading;
 mod request;
-mod requests;
 mod rows;
 mod run;
 mod spoken;
@@ -41,10 +41,10 @@ use crate::vectors::{Conductor, block_on};
 use cache::Cache;
 pub use cache::CacheState;
 pub use effort::Effort;
+pub use owned::OwnedRequest;
 pub use pairs::Pair;
 pub use parts::Parts;
 use request::check_length;
-pub use requests::OwnedRequest;
 use run::Run;
 pub use steps::{Finished, Steps};
 
