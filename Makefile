@@ -105,6 +105,8 @@ bench: setup .make/bench ## Measure, and keep the record under bench/record/
 	$(BIN)/python bench/overload.py
 	$(BIN)/python bench/soak.py
 	$(BIN)/python bench/wire.py
+	$(BIN)/python bench/arrow.py
+	$(BIN)/python bench/jobs.py
 
 gpu-bench: setup .make/bench ## Measure on a graphics card, where one is, and keep the record
 	$(BIN)/python bench/gpu.py

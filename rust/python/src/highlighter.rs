@@ -9,7 +9,7 @@ use numpy::{IntoPyArray, PyArray2};
 use pullquote_core::call::Call;
 use pullquote_core::cores::Cores;
 use pullquote_core::encoder::{Batching, Encoder};
-use pullquote_core::engine::{Answers, CacheState, Engine, OwnedRequest, Question};
+use pullquote_core::engine::{Answers, CacheState, Engine, OwnedRequest, Question, Work};
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::model::Model;
 use pullquote_core::options::{Options, seconds};
@@ -21,6 +21,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyCapsule, PyDict, PyString};
 
+use crate::arrow::{self, Names, Table};
 use crate::encoder::ForeignEncoder;
 use crate::failures::{Failure, raise};
 use crate::function::FunctionEncoder;
@@ -187,6 +188,17 @@ impl Highlighter {
         columns(py, answers)
     }
 
+    /// The answers to the rows of a table; see `arrow`.
+    fn highlights_arrow(
+        &self,
+        py: Python<'_>,
+        table: &Bound<'_, PyAny>,
+        names: Names,
+        options: &Bound<'_, PyDict>,
+    ) -> PyResult<Table> {
+        arrow::highlights(py, &self.engine, table, names, options)
+    }
+
     fn embed<'py>(
         &self,
         py: Python<'py>,
@@ -349,16 +361,7 @@ impl Drop for Highlighter {
 
 /// Hands the answers' columns to numpy, which owns them from then on: nothing is copied.
 pub(crate) fn columns(py: Python<'_>, answers: Answers) -> PyResult<Bound<'_, PyDict>> {
-    let work = PyDict::new(py);
-    work.set_item("pieces", answers.work.pieces)?;
-    work.set_item("compared", answers.work.compared)?;
-    work.set_item("encoded", answers.work.encoded)?;
-    work.set_item("tokens", answers.work.tokens)?;
-    work.set_item("truncated", answers.work.truncated)?;
-    work.set_item("cutting", answers.work.cutting.as_secs_f64())?;
-    work.set_item("tokenizing", answers.work.tokenizing.as_secs_f64())?;
-    work.set_item("encoding", answers.work.encoding.as_secs_f64())?;
-    work.set_item("choosing", answers.work.choosing.as_secs_f64())?;
+    let work = work_dict(py, &answers.work)?;
     let addresses =
         [answers.spans.as_ptr() as usize, answers.scores.as_ptr() as usize, answers.pages.as_ptr() as usize];
     let columns = PyDict::new(py);
@@ -384,6 +387,21 @@ pub(crate) fn columns(py: Python<'_>, answers: Answers) -> PyResult<Bound<'_, Py
     columns.set_item("match_words", matches.words.into_pyarray(py))?;
     columns.set_item("query_words", matches.query_words)?;
     Ok(columns)
+}
+
+/// What a call took.
+pub(crate) fn work_dict<'py>(py: Python<'py>, took: &Work) -> PyResult<Bound<'py, PyDict>> {
+    let work = PyDict::new(py);
+    work.set_item("pieces", took.pieces)?;
+    work.set_item("compared", took.compared)?;
+    work.set_item("encoded", took.encoded)?;
+    work.set_item("tokens", took.tokens)?;
+    work.set_item("truncated", took.truncated)?;
+    work.set_item("cutting", took.cutting.as_secs_f64())?;
+    work.set_item("tokenizing", took.tokenizing.as_secs_f64())?;
+    work.set_item("encoding", took.encoding.as_secs_f64())?;
+    work.set_item("choosing", took.choosing.as_secs_f64())?;
+    Ok(work)
 }
 
 /// Spans as an array `[n, 2]`.
