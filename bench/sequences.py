@@ -7,15 +7,21 @@ Beside it stand the cores that were used, how often threads gave theirs up and h
 slowest hundredth of the answers against the share that each sequence has: as many requests as there are sequences, over the
 throughput.
 
+A round has at least 256 pages and two for each sequence; smaller numbers of sequences get every second, fourth, … of the same.
+
 Then a CPU device of 1 to 128 workers on the cores there are, with 64 sequences: what locks and switches cost where
 threads outnumber cores. What this cannot show is in `ARCHITECTURE.md`, "Who waits, and on what thread".
 
     .venv/bin/python bench/sequences.py
+
+A round of everything takes about five minutes on two cores. Where a machine cannot be had for longer, `--rounds 1 --add` makes
+one more round of the same commit's record.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import resource
 import sys
 import threading
@@ -40,6 +46,8 @@ CLAIM = "sequences"
 SEQUENCES = (1, 2, 8, 64, 512)
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 128)
 PAGE_CHARACTERS = 2_000
+MOST_PAGES = 1024
+WORKERS_SEQUENCES = 64
 LEAST = 0.97
 
 
@@ -170,40 +178,67 @@ def goals(rounds: list[Round]) -> list[Goal]:
     return reached
 
 
-def main() -> None:
-    """Measure, print the table and keep the record."""
-    parser = claim_parser(__doc__)
-    parser.add_argument("--quick", action="store_true", help="an eighth of the pages, one round, and nothing is kept")
-    arguments = parser.parse_args()
-    pages = different_pages(128 if arguments.quick else 1024, PAGE_CHARACTERS)
-    repeats = 1 if arguments.quick else 3
+def pages_for(sequences: int, pages: list[str]) -> list[str]:
+    """Choose every so many-th page: at least a quarter of them, and two for each sequence."""
+    return pages[:: len(pages) // max(len(pages) // 4, min(2 * sequences, len(pages)))]
+
+
+def measure_all(pages: list[str], repeat: int) -> tuple[list[Round], list[CoreUse], str]:
+    """Measure every kind and number once: upwards where `repeat` is even, else downwards."""
     rounds: list[Round] = []
     core_use: list[CoreUse] = []
+    turn = 1 - 2 * (repeat % 2)
+
+    def once(kind: str, ask: Ask, sequences: int, workers: int | None = None) -> None:
+        meter = Meter()
+        rounds.append(measure(kind, ask, pages_for(sequences, pages), sequences, workers))
+        core_use.append(meter.stop())
+
     with (
         pullquote.Highlighter(devices="cpu", cache_bytes=0) as made,
         pullquote.Engine(devices="cpu", cache_bytes=0) as engine,
     ):
-        kinds = {"threads": by_threads(made), "steps": by_steps(engine)}
         dtype = made.dtype
-        for repeat in range(repeats):
-            for kind, ask in kinds.items():
-                ask(pages[:8], 2)
-                for sequences in SEQUENCES[:: 1 - 2 * (repeat % 2)]:
-                    meter = Meter()
-                    rounds.append(measure(kind, ask, pages, sequences))
-                    core_use.append(meter.stop())
-    for repeat in range(repeats):
-        for workers in WORKERS[:: 1 - 2 * (repeat % 2)]:
-            with pullquote.Highlighter(devices="cpu", cache_bytes=0, threads=workers) as made:
-                ask = by_threads(made)
-                ask(pages[:8], 2)
-                meter = Meter()
-                rounds.append(measure("workers", ask, pages, 64, workers))
-                core_use.append(meter.stop())
-    around = record.circumstances() | {"dtype": dtype}
+        for kind, ask in {"threads": by_threads(made), "steps": by_steps(engine)}.items():
+            ask(pages[:8], 2)
+            for sequences in SEQUENCES[::turn]:
+                once(kind, ask, sequences)
+    for workers in WORKERS[::turn]:
+        with pullquote.Highlighter(devices="cpu", cache_bytes=0, threads=workers) as made:
+            ask = by_threads(made)
+            ask(pages[:8], 2)
+            once("workers", ask, WORKERS_SEQUENCES, workers)
+    return rounds, core_use, dtype
+
+
+def kept(commit: object) -> tuple[list[Round], list[CoreUse]]:
+    """Read what the record already has of this commit."""
+    file = record.directory() / f"{CLAIM}.json"
+    raw = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    if raw.get("commit") != commit:
+        return [], []
+    return [Round(**made) for made in raw["rounds"]], [CoreUse(**use) for use in raw["core_use"]]
+
+
+def main() -> None:
+    """Measure, print the table and keep the record."""
+    parser = claim_parser(__doc__)
+    parser.add_argument("--quick", action="store_true", help="an eighth of the pages, one round, and nothing is kept")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of everything (default: 3)")
+    parser.add_argument("--add", action="store_true", help="add them to the record of the same commit")
+    arguments = parser.parse_args()
+    pages = different_pages(MOST_PAGES // 8 if arguments.quick else MOST_PAGES, PAGE_CHARACTERS)
+    around = record.circumstances()
+    rounds, core_use = kept(around["commit"]) if arguments.add else ([], [])
+    done = len(rounds) // (2 * len(SEQUENCES) + len(WORKERS))
+    for repeat in range(done, done + (1 if arguments.quick else arguments.rounds)):
+        more, use, dtype = measure_all(pages, repeat)
+        rounds, core_use = rounds + more, core_use + use
+    around |= {"dtype": dtype}
     lines = [
         *record.heading(CLAIM, around),
-        f"{len(pages)} pages of {PAGE_CHARACTERS:,} characters a round. Switches are for a thousand tokens.",
+        f"Pages of {PAGE_CHARACTERS:,} characters; workers are asked by {WORKERS_SEQUENCES} sequences.",
+        "Switches are for a thousand tokens.",
         "",
         "| kind | sequences or workers | tokens/s | cores | tokens/core s | median ms | p99 in shares | gave up | was taken |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
@@ -212,7 +247,11 @@ def main() -> None:
         *(goal.line() for goal in goals(rounds)),
         f"- {quietness(core_use)}",
     ]
-    raw = {"rounds": [asdict(made) for made in rounds], "goals": [asdict(goal) for goal in goals(rounds)]}
+    raw = {
+        "rounds": [asdict(made) for made in rounds],
+        "core_use": [asdict(use) for use in core_use],
+        "goals": [asdict(goal) for goal in goals(rounds)],
+    }
     record.publish(CLAIM, around | raw, "\n".join(lines) + "\n", keeps=not arguments.quick)
 
 
