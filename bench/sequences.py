@@ -14,12 +14,13 @@ threads outnumber cores. What this cannot show is in `ARCHITECTURE.md`, "Who wai
 
     .venv/bin/python bench/sequences.py
 
-A round of everything takes about five minutes on two cores. Where a machine cannot be had for longer, `--rounds 1 --add` makes
-one more round of the same commit's record.
+A round of everything takes some minutes on two cores. Where a machine cannot be had for longer, `--rounds 1 --kinds steps --add`
+makes one more round of a kind for the same commit's record.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import resource
@@ -45,10 +46,15 @@ from bench.texts import QUERY, different_pages
 CLAIM = "sequences"
 SEQUENCES = (1, 2, 8, 64, 512)
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 128)
-PAGE_CHARACTERS = 2_000
+PAGE_CHARACTERS = 1_000
 MOST_PAGES = 1024
 WORKERS_SEQUENCES = 64
+LEVELS = {"threads": SEQUENCES, "steps": SEQUENCES, "workers": WORKERS}
 LEAST = 0.97
+# The slowest hundredth, in shares of the time: who comes last in a round of all waits for all.
+MOST_SHARES = 2.0
+# Tokens for a second of a core: threads that spin use cores and encode nothing.
+LEAST_WORK = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,15 +172,21 @@ def goals(rounds: list[Round]) -> list[Goal]:
     """Compare with what was set out to be reached: ratios within one kind, medians over its rounds."""
     reached = []
     for kind in dict.fromkeys(made.kind for made in rounds):
-        levels: dict[int, list[float]] = {}
+        levels: dict[int, list[Round]] = {}
         for made in rounds:
             if made.kind == kind:
-                levels.setdefault(made.workers or made.sequences, []).append(made.throughput)
-        medians = {level: median(values) for level, values in levels.items()}
-        most = max(medians)
-        what = "workers" if kind == "workers" else "sequences"
-        share = medians[most] / max(medians.values())
-        reached.append(Goal(f"{kind}: throughput with {most} {what} to the best", share, least=LEAST))
+                levels.setdefault(made.workers or made.sequences, []).append(made)
+        most = max(levels)
+        name = f"{kind}: {most}{'' if kind == 'workers' else ' sequences'}"
+        speed = {level: median(made.throughput for made in of) for level, of in levels.items()}
+        work = {level: median(made.tokens / made.cpu_seconds for made in of) for level, of in levels.items()}
+        reached += [
+            Goal(f"{name}: throughput to the best", speed[most] / max(speed.values()), least=LEAST),
+            Goal(
+                f"{name}: tokens for a second of a core, to the best", work[most] / max(work.values()), least=LEAST_WORK
+            ),
+            Goal(f"{name}: p99 in shares", median(made.p99_shares for made in levels[most]), most=MOST_SHARES),
+        ]
     return reached
 
 
@@ -183,32 +195,27 @@ def pages_for(sequences: int, pages: list[str]) -> list[str]:
     return pages[:: len(pages) // max(len(pages) // 4, min(2 * sequences, len(pages)))]
 
 
-def measure_all(pages: list[str], repeat: int) -> tuple[list[Round], list[CoreUse], str]:
-    """Measure every kind and number once: upwards where `repeat` is even, else downwards."""
+def measure_kind(kind: str, pages: list[str], repeat: int) -> tuple[list[Round], list[CoreUse]]:
+    """Measure every number of a kind once: upwards where `repeat` is even, else downwards."""
     rounds: list[Round] = []
     core_use: list[CoreUse] = []
-    turn = 1 - 2 * (repeat % 2)
 
-    def once(kind: str, ask: Ask, sequences: int, workers: int | None = None) -> None:
+    def once(ask: Ask, sequences: int, workers: int | None = None) -> None:
         meter = Meter()
         rounds.append(measure(kind, ask, pages_for(sequences, pages), sequences, workers))
         core_use.append(meter.stop())
 
-    with (
-        pullquote.Highlighter(devices="cpu", cache_bytes=0) as made,
-        pullquote.Engine(devices="cpu", cache_bytes=0) as engine,
-    ):
-        dtype = made.dtype
-        for kind, ask in {"threads": by_threads(made), "steps": by_steps(engine)}.items():
+    for level in LEVELS[kind][:: 1 - 2 * (repeat % 2)]:
+        workers = level if kind == "workers" else None
+        with contextlib.ExitStack() as stack:
+            if kind == "steps":
+                ask = by_steps(stack.enter_context(pullquote.Engine(devices="cpu", cache_bytes=0)))
+            else:
+                made = pullquote.Highlighter(devices="cpu", cache_bytes=0, threads=workers)
+                ask = by_threads(stack.enter_context(made))
             ask(pages[:8], 2)
-            for sequences in SEQUENCES[::turn]:
-                once(kind, ask, sequences)
-    for workers in WORKERS[::turn]:
-        with pullquote.Highlighter(devices="cpu", cache_bytes=0, threads=workers) as made:
-            ask = by_threads(made)
-            ask(pages[:8], 2)
-            once("workers", ask, WORKERS_SEQUENCES, workers)
-    return rounds, core_use, dtype
+            once(ask, WORKERS_SEQUENCES if workers else level, workers)
+    return rounds, core_use
 
 
 def kept(commit: object) -> tuple[list[Round], list[CoreUse]]:
@@ -224,17 +231,22 @@ def main() -> None:
     """Measure, print the table and keep the record."""
     parser = claim_parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="an eighth of the pages, one round, and nothing is kept")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds of everything (default: 3)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of each kind (default: 3)")
+    parser.add_argument(
+        "--kinds", nargs="+", choices=LEVELS, default=list(LEVELS), help="what is measured (default: all)"
+    )
     parser.add_argument("--add", action="store_true", help="add them to the record of the same commit")
     arguments = parser.parse_args()
     pages = different_pages(MOST_PAGES // 8 if arguments.quick else MOST_PAGES, PAGE_CHARACTERS)
     around = record.circumstances()
     rounds, core_use = kept(around["commit"]) if arguments.add else ([], [])
-    done = len(rounds) // (2 * len(SEQUENCES) + len(WORKERS))
-    for repeat in range(done, done + (1 if arguments.quick else arguments.rounds)):
-        more, use, dtype = measure_all(pages, repeat)
-        rounds, core_use = rounds + more, core_use + use
-    around |= {"dtype": dtype}
+    for kind in arguments.kinds:
+        done = sum(made.kind == kind for made in rounds) // len(LEVELS[kind])
+        for repeat in range(done, done + (1 if arguments.quick else arguments.rounds)):
+            more, use = measure_kind(kind, pages, repeat)
+            rounds, core_use = rounds + more, core_use + use
+    with pullquote.Highlighter(devices="cpu") as made:
+        around |= {"dtype": made.dtype}
     lines = [
         *record.heading(CLAIM, around),
         f"Pages of {PAGE_CHARACTERS:,} characters; workers are asked by {WORKERS_SEQUENCES} sequences.",

@@ -9,9 +9,11 @@
 //! grown to the largest batch by then.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashMap;
 
 use crate::call::{self, Progress, Stop};
 use crate::encoder::{Batch, Budget};
@@ -66,7 +68,7 @@ struct Active<Done> {
 
 /// All unfinished jobs.
 pub(crate) struct Batches<Done> {
-    jobs: HashMap<JobId, Active<Done>>,
+    jobs: FxHashMap<JobId, Active<Done>>,
     /// Whose turn it is; holds ids of jobs with waiting rows, and some that are gone.
     turns: Turns<JobId>,
     /// Rows of a failed batch that several jobs shared: each job's are tried again by themselves, so that one job's poison
@@ -81,7 +83,7 @@ pub(crate) struct Batches<Done> {
 impl<Done> Batches<Done> {
     pub(crate) fn new() -> Self {
         Self {
-            jobs: HashMap::new(),
+            jobs: FxHashMap::default(),
             turns: Turns::default(),
             again: VecDeque::new(),
             waiting_rows: 0,

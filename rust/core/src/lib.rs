@@ -4,7 +4,7 @@
 //! [`page`] → [`formats`] → [`pieces`] → [`tokens`] → `batches` → `vectors` → [`scores`] → [`highlights`]; [`engine`]
 //! puts them together, and [`options`] says what may be asked of it. Beside them stand the seam to what computes vectors ([`encoder`], and [`abi`] for the same in C),
 //! a model's small files ([`model`]), a caller's wish ([`call`]), who is next ([`turns`]), the threads and [`cores`] that a host
-//! allows, the threads for text ([`pool`]) and for calls that nobody waits for ([`tasks`]), and the errors ([`error`]).
+//! allows, the threads for text ([`pool`]) and for calls that nobody waits for ([`tasks`]), the errors ([`error`]), and what threads wait on (`sync`).
 
 pub mod abi;
 mod batches;
@@ -21,6 +21,7 @@ pub mod page;
 pub mod pieces;
 pub mod pool;
 pub mod scores;
+mod sync;
 pub mod tasks;
 pub mod terms;
 pub mod tokens;

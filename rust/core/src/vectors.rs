@@ -8,11 +8,12 @@
 //! From batch to batch it allocates nothing (`tests/allocations.rs`): what it writes batches and targets into is kept. Only
 //! jobs are allocated for, when they come.
 
+#[cfg(all(test, feature = "loom"))]
+mod models;
 mod pending;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::batches::{Batches, Job, RowSource, RowTarget, check_values};
@@ -20,11 +21,13 @@ use crate::call::Call;
 use crate::cores::Cores;
 use crate::encoder::{Batch, Batching, Encoder, EncoderSpec, Ticket};
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use pending::Reply;
 pub(crate) use pending::{Pending, block_on, breathe};
 
 /// Jobs that may wait for the conductor; callers wait for a place beyond it, until their deadline.
-const MAX_WAITING_JOBS: usize = 4096;
+const MAX_WAITING_JOBS: usize = if cfg!(feature = "loom") { 1 } else { 4096 };
 
 /// The longest sleep: an idle conductor looks around once a minute, a busy one often enough to feel a stopped call.
 const IDLE: Duration = Duration::from_secs(60);
@@ -80,7 +83,7 @@ impl Conductor {
     pub(crate) fn start(encoder: Box<dyn Encoder>, batching: Batching, cores: Cores) -> Result<Self> {
         let (encoder, inbox) = with_waker(encoder);
         let for_thread = Arc::clone(&inbox);
-        let thread = std::thread::Builder::new()
+        let thread = thread::Builder::new()
             .name("pullquote-conductor".to_owned())
             .spawn(move || {
                 // They were tried when the engine was made.
@@ -169,7 +172,7 @@ impl Drop for Conductor {
         self.close();
         if let Drive::Thread(thread) = &mut self.drive
             && let Some(thread) = thread.take()
-            && thread.thread().id() != std::thread::current().id()
+            && thread.thread().id() != thread::current().id()
         {
             // A panic of the conductor has been told to its callers already.
             let _ = thread.join();
