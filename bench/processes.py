@@ -96,7 +96,7 @@ def main() -> None:
     parser = claim_parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="each once, and nothing is kept")
     arguments = parser.parse_args()
-    repeats = 1 if arguments.quick else 7
+    repeats = 1 if arguments.quick else 5
     ends: dict[str, list[float]] = {kind: [] for kind in CALLS}
     told: list[float] = []
     for _ in range(repeats):
