@@ -66,7 +66,6 @@ sanitize: ## Run what AddressSanitizer, valgrind, Miri and ThreadSanitizer can r
 lint: setup ## Check style, types, generated files and stubs
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets -- -D warnings
-	cargo clippy --release -p pullquote-core --features loom --all-targets -- -D warnings
 	cargo run --release --quiet -p xtask -- check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
