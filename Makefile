@@ -36,6 +36,7 @@ demo: setup ## Show highlights of real pages
 
 test: setup .make/exa-js .make/vllm-source ## Run every test
 	cargo test --release -p pullquote-core -p pullquote-server -p pullquote-client -p xtask
+	cargo test --release -p pullquote-core --features loom --lib models
 	LD_LIBRARY_PATH="$(TORCH_LIB)" cargo test --release -p pullquote-torch --no-default-features
 	$(BIN)/python -m pytest
 
@@ -70,7 +71,7 @@ stress: setup ## Mix everything at once for ten minutes, with another seed each 
 	PULLQUOTE_STRESS_SECONDS=$${PULLQUOTE_STRESS_SECONDS:-600} PULLQUOTE_STRESS_SEED=$${PULLQUOTE_STRESS_SEED:-$$RANDOM} \
 		$(BIN)/python -m pytest tests/python/test_stress.py
 
-sanitize: ## Run what Miri, ThreadSanitizer and valgrind can run of the core, where they are there
+sanitize: ## Run what AddressSanitizer, valgrind, Miri and ThreadSanitizer can run of the core, where they are there
 	@bash .ci/sanitize
 
 lint: setup ## Check style, types, generated files and stubs
@@ -98,6 +99,7 @@ bench: setup .make/bench ## Measure, and keep the record under bench/record/
 	$(BIN)/python bench/waiting.py
 	$(BIN)/python bench/sequences.py
 	$(BIN)/python bench/limits.py
+	$(BIN)/python bench/processes.py
 	$(BIN)/python bench/scaling.py
 	$(BIN)/python bench/startup.py
 	$(BIN)/python bench/memory.py
