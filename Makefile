@@ -95,6 +95,7 @@ bench: setup .make/bench ## Measure, and keep the record under bench/record/
 	$(BIN)/python bench/overload.py
 	$(BIN)/python bench/soak.py
 	$(BIN)/python bench/wire.py
+	$(BIN)/python bench/faults.py
 
 wheel: .make/venv ## Build both wheels into dist/
 	$(BIN)/maturin build --release --out dist

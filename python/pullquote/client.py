@@ -270,8 +270,8 @@ class Client(Connected):
       UTF-8, of a request for vectors; more texts are split over several.
     - `max_answer_bytes`: of an answer of JSON, at most. Raw vectors are bounded by their shape.
     - `retries`: how often a request is tried again that met 429, 502, 503, 504, a connection that broke, or took longer than
-      `timeout`: after a random time that grows, and not before the server's ``Retry-After``. `retry_budget`: the share of all requests that may be retries,
-      beyond a reserve of ten.
+      `timeout`: after a random time that grows, and not before the server's ``Retry-After``. `retry_budget`: the share of all
+      requests that may be retries, beyond a reserve of ten.
     - `hedge_after`: seconds after which a request is sent once more, to another server where there are several; the first answer
       counts.
     - `proxy`: like ``"http://host:3128"``; the environment's is not used. `ca_certs`: a PEM file of the only authorities to trust,
