@@ -10,6 +10,8 @@ __all__ = [
     "Client",
     "Engine",
     "Highlighter",
+    "Hosted",
+    "HostedCall",
     "Later",
     "Mailbox",
     "Server",
@@ -104,6 +106,34 @@ class Highlighter:
     def dtype(self) -> str: ...
     @property
     def devices(self) -> list[str]: ...
+
+@final
+class Hosted:
+    def __new__(cls, loading: object) -> Hosted: ...
+    def start(
+        self,
+        asked: tuple[object, object, object, dict[str, Any]],
+        limits: tuple[int | None, int | None],
+        depth: int,
+    ) -> HostedCall: ...
+    def cache(self) -> tuple[int, int, int, int]: ...
+    def clear_cache(self) -> None: ...
+    def close(self) -> None: ...
+    @property
+    def dimension(self) -> int: ...
+    @property
+    def max_tokens(self) -> int: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def devices(self) -> list[str]: ...
+
+@final
+class HostedCall:
+    def advance(
+        self, given: list[tuple[int, NDArray[np.float32]]]
+    ) -> tuple[list[tuple[int, NDArray[np.int32], NDArray[np.uint32]]], dict[str, Any] | None]: ...
+    def stop(self) -> None: ...
 
 @final
 class Mailbox:

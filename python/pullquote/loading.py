@@ -16,7 +16,7 @@ from pullquote.errors import InvalidArgumentError
 from pullquote.models import EMBEDDED_NAME, find_encoder, model_directory
 from pullquote.text_encoder import TEXT_MODEL, EncodesIds, IdsEncoder, OwnEncoder, TextEncoder, TextFunction
 
-__all__ = ["CACHE_BYTES", "Described", "Loaded", "load"]
+__all__ = ["CACHE_BYTES", "Described", "Loaded", "load", "thread_count"]
 
 # What a highlighter keeps of the pages it has read, if not told otherwise: about 5 MB of text with a small model.
 CACHE_BYTES = 256 * 1024 * 1024
@@ -63,7 +63,7 @@ def load(
         message = f"batch_timeout must be 0 seconds, for no waiting, or more, not {batch_timeout!r}"
         raise InvalidArgumentError(message)
     allowed = _cores(cores)
-    workers = _threads(threads, allowed)
+    workers = thread_count(threads, allowed)
     if not isinstance(cache_bytes, int) or cache_bytes < 0:
         message = f"cache_bytes must be 0, for no cache, or more, not {cache_bytes!r}"
         raise InvalidArgumentError(message)
@@ -114,7 +114,7 @@ def _own(encoder: OwnEncoder, model: str | Path | None, rest: tuple[object, obje
     return directory, of_ids, of_ids.name
 
 
-def _threads(threads: int | Literal["caller"] | None, cores: list[int] | None) -> int:
+def thread_count(threads: int | Literal["caller"] | None, cores: list[int] | None) -> int:
     """How many threads there may be; 0 leaves everything to the caller's."""
     if threads == "caller":
         return 0
@@ -160,7 +160,7 @@ def _staying_on(cores: list[int] | None) -> Iterator[None]:
 class Described:
     """What is known of a model that was loaded."""
 
-    _native: _native.Highlighter | _native.Engine
+    _native: _native.Highlighter | _native.Engine | _native.Hosted
 
     @property
     def dimension(self) -> int:

@@ -7,6 +7,7 @@
 mod answers;
 mod cache;
 mod effort;
+mod hosted;
 mod owned;
 mod parts;
 mod prepared;
@@ -40,6 +41,7 @@ use crate::vectors::{Conductor, block_on};
 use cache::Cache;
 pub use cache::CacheState;
 pub use effort::Effort;
+pub use hosted::{HostEncoder, Hosted};
 pub use owned::OwnedRequest;
 pub use parts::Parts;
 use request::check_length;

@@ -90,7 +90,15 @@ pub(crate) struct Loading<'py> {
     batch_timeout: f64,
 }
 
-impl Loading<'_> {
+impl<'py> Loading<'py> {
+    pub(crate) fn model(&self) -> &str {
+        &self.model
+    }
+
+    pub(crate) const fn encoder(&self) -> &Bound<'py, PyAny> {
+        &self.encoder
+    }
+
     pub(crate) fn engine(self, py: Python<'_>) -> PyResult<Engine> {
         let model = leave_python(py, None, |_| Model::read(&self.model))?;
         let encoder: Box<dyn Encoder> = if self.encoder.is_instance_of::<PyCapsule>() {
@@ -98,6 +106,11 @@ impl Loading<'_> {
         } else {
             FunctionEncoder::of(&self.encoder, self.threads > 0, &model)?
         };
+        self.engine_of(py, &model, encoder)
+    }
+
+    /// An engine of this model, with this for an encoder.
+    pub(crate) fn engine_of(self, py: Python<'_>, model: &Model, encoder: Box<dyn Encoder>) -> PyResult<Engine> {
         // No time at all is no error here.
         let timeout =
             if self.batch_timeout == 0.0 { Duration::ZERO } else { seconds(self.batch_timeout).map_err(Failure)? };
@@ -105,7 +118,7 @@ impl Loading<'_> {
         let (threads, cache_bytes, cores) = (self.threads, self.cache_bytes, self.cores);
         leave_python(py, None, |_| {
             let cores = cores.as_deref().map_or_else(|| Ok(Cores::default()), Cores::new)?;
-            let engine = Engine::new(&model, encoder, Some(threads), cache_bytes)?;
+            let engine = Engine::new(model, encoder, Some(threads), cache_bytes)?;
             let engine = engine.with_batching(batching)?.on_cores(&cores);
             Ok(if threads == 0 { engine.driven_by_callers() } else { engine })
         })

@@ -9,6 +9,7 @@ mod engine;
 mod failures;
 mod function;
 mod highlighter;
+mod hosted;
 mod inside;
 mod later;
 mod leave;
@@ -27,6 +28,7 @@ use crate::client::{Client, Task};
 use crate::engine::Engine;
 use crate::failures::Failure;
 use crate::highlighter::{Highlighter, span_array};
+use crate::hosted::{Hosted, HostedCall};
 use crate::later::{Later, Mailbox};
 use crate::server::Server;
 
@@ -43,6 +45,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Client>()?;
     module.add_class::<Engine>()?;
     module.add_class::<Highlighter>()?;
+    module.add_class::<Hosted>()?;
+    module.add_class::<HostedCall>()?;
     module.add_class::<Later>()?;
     module.add_class::<Mailbox>()?;
     module.add_class::<Server>()?;
