@@ -58,10 +58,11 @@ FUZZ_SECONDS ?= 60
 fuzz: ## Attack the client's parsers with a coverage-guided fuzzer, where the nightly toolchain is there
 	@if cargo +nightly --version >/dev/null 2>&1; then \
 		$(MAKE) --no-print-directory .make/tools/bin/cargo-fuzz && \
-		for target in raw rows; do \
+		for target in raw packed rows forms columns; do \
 			mkdir -p .make/fuzz/$$target; \
 			PATH="$(CURDIR)/.make/tools/bin:$$PATH" cargo +nightly fuzz run --fuzz-dir rust/client/fuzz --target-dir target/fuzz \
-				$$target .make/fuzz/$$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+				$$target .make/fuzz/$$target rust/client/fuzz/seeds/$$target -- -max_total_time=$(FUZZ_SECONDS) -verbosity=1 \
+				-print_final_stats=1 || exit 1; \
 		done; \
 	else \
 		echo "skipped: the fuzzer needs a nightly toolchain (rustup toolchain install nightly); with random input alone"; \
@@ -107,6 +108,7 @@ bench: setup .make/bench ## Measure, and keep the record under bench/record/
 	$(BIN)/python bench/overload.py
 	$(BIN)/python bench/soak.py
 	$(BIN)/python bench/wire.py
+	$(BIN)/python bench/faults.py
 	$(BIN)/python bench/arrow.py
 	$(BIN)/python bench/jobs.py
 

@@ -12,7 +12,7 @@ Importing this package starts no thread and loads no model.
 from pullquote._native import __version__
 from pullquote.async_client import AsyncClient
 from pullquote.async_highlighter import AsyncHighlighter
-from pullquote.client import Client, Document, Rank
+from pullquote.client import Client, Document, Rank, Stored
 from pullquote.engine import Done, Engine, RequestOutput
 from pullquote.errors import PullquoteError
 from pullquote.highlighter import Highlighter, TruncationWarning, highlights, parse_pieces
@@ -39,6 +39,7 @@ __all__ = [
     "Rank",
     "RequestOutput",
     "StageTime",
+    "Stored",
     "TruncationWarning",
     "Work",
     "__version__",

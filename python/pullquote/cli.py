@@ -35,6 +35,7 @@ __all__ = ["main"]
 GROUP_CHARACTERS = 1_000_000
 GROUP_LINES = 4096
 EXIT_NO_INPUT = 66
+EXIT_NO_OUTPUT = 73
 # Where a key may stand that no list of processes shows.
 API_KEY = "PULLQUOTE_API_KEY"
 LONGEST_BATCH_TIMEOUT = 2.0
@@ -322,14 +323,25 @@ def _row(highlight: Highlight, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _embed(options: argparse.Namespace) -> int:
-    lines = _read(options.file, options.encoding).splitlines()
+    try:
+        lines = _read(options.file, options.encoding).splitlines()
+    except OSError as error:
+        _complain(f"{options.file}: {error.strerror or error}")
+        return EXIT_NO_INPUT
     with _asked_of(options) as asked:
         dimension = asked.dimension if isinstance(asked, Highlighter) else asked.embed(["how long?"]).shape[1]
         # The array is on disk as it grows: its size is known, its memory is not needed at once.
         progress: tqdm[NoReturn]
         with tqdm(total=len(lines), unit="text", disable=len(lines) < GROUP_LINES or None) as progress:
             rows = _rows(asked, lines, options.role, progress)
-            _write_npy(options.output, (len(lines), dimension), rows)
+            try:
+                _write_npy(options.output, (len(lines), dimension), rows)
+            except PullquoteError:
+                # Some of them are errors of the system too, of a connection for instance.
+                raise
+            except OSError as error:
+                _complain(f"{options.output}: {error.strerror or error}")
+                return EXIT_NO_OUTPUT
         shape = [len(lines), dimension]
     if options.json:
         print(json.dumps({"output": str(options.output), "shape": shape, "dtype": "float32"}))

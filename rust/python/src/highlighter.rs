@@ -19,7 +19,7 @@ use pullquote_core::tokens::Role;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
-use pyo3::types::{PyCapsule, PyDict, PyString};
+use pyo3::types::{PyCapsule, PyDict};
 
 use crate::arrow::{self, Names, Table};
 use crate::encoder::ForeignEncoder;
@@ -149,10 +149,7 @@ impl Asked {
         titles: &Bound<'_, PyAny>,
         options: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
-        let listed = !query.is_instance_of::<PyString>();
-        let queries = if listed { texts::many(query, "query")? } else { vec![texts::one(query, "query")?] };
-        let pages = texts::many(texts, "texts")?;
-        let titles = texts::many_or_none(titles, "titles")?;
+        let texts::Asked { queries, listed, pages, titles } = texts::Asked::read(query, texts, titles)?;
         let options = read_options(options)?;
         let pairing = options.pairing(listed, pages.len()).map_err(Failure)?;
         let (question, format) = (options.question().map_err(Failure)?, options.format().map_err(Failure)?);
