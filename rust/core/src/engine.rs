@@ -7,11 +7,11 @@
 mod answers;
 mod cache;
 mod effort;
+mod owned;
 mod parts;
 mod prepared;
 mod reading;
 mod request;
-mod requests;
 mod rows;
 mod run;
 mod spoken;
@@ -40,9 +40,9 @@ use crate::vectors::{Conductor, block_on};
 use cache::Cache;
 pub use cache::CacheState;
 pub use effort::Effort;
+pub use owned::OwnedRequest;
 pub use parts::Parts;
 use request::check_length;
-pub use requests::OwnedRequest;
 use run::Run;
 pub use steps::{Finished, Steps};
 

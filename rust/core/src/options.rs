@@ -108,6 +108,9 @@ impl Options {
         })
     }
 
+    /// The name of each pairing that may be asked for.
+    pub const PAIRINGS: [&'static str; 3] = ["auto", "each", "all"];
+
     /// Which query goes with which page; `listed` says whether there is a list of queries, or one that stands alone.
     ///
     /// # Errors
@@ -121,7 +124,10 @@ impl Options {
             ("auto", false) if listed && pages != 1 => Ok(Pairing::Each),
             ("auto" | "all", false) => Ok(Pairing::All),
             ("each", false) => Ok(Pairing::Each),
-            (other, _) => invalid(format!("pairing must be \"auto\", \"each\" or \"all\", not {other:?}")),
+            (other, _) => {
+                let [auto, each, all] = Self::PAIRINGS;
+                invalid(format!("pairing must be {auto:?}, {each:?} or {all:?}, not {other:?}"))
+            }
         }
     }
 

@@ -34,7 +34,7 @@ pub(crate) const EXPOSED: [HeaderName; 7] =
     [REQUEST_ID, QUEUE_TIME, INFERENCE_TIME, TOTAL_TIME, ERROR_KIND, TRACEPARENT, header::RETRY_AFTER];
 
 /// The longest id that is taken over from a client.
-const LONGEST_ID: usize = 128;
+pub(crate) const LONGEST_ID: usize = 128;
 
 /// Paths that need no key, unless everything does.
 pub(crate) const OPEN: [&str; 9] =

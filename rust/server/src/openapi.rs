@@ -17,7 +17,7 @@ mod vectors;
 
 use serde_json::{Map, Value, json};
 
-use crate::envelope::OPEN;
+use crate::envelope::{LONGEST_ID, OPEN};
 use crate::failure::Shape;
 use crate::rows::OCTETS;
 use crate::settings::Settings;
@@ -156,8 +156,10 @@ fn parameters() -> Value {
         "RequestId": {
             "name": "x-request-id",
             "in": "header",
-            "description": "A name for the request in its answer and in the log: 1 to 128 visible characters of ASCII; \
-                            any other is replaced.",
+            "description": format!(
+                "A name for the request in its answer and in the log: 1 to {LONGEST_ID} visible characters of ASCII; any \
+                 other is replaced."
+            ),
             "schema": {"type": "string"},
         },
         "Traceparent": {
@@ -182,7 +184,7 @@ fn headers_of_all() -> Value {
         "RequestId": {
             "required": true,
             "description": "The request's name in the log.",
-            "schema": {"type": "string", "pattern": "^[!-~]{1,128}$"},
+            "schema": {"type": "string", "pattern": format!("^[!-~]{{1,{LONGEST_ID}}}$")},
         },
         "TotalTime": milliseconds("from the request's headers to its answer"),
         "QueueTime": milliseconds("it waited for its turn"),

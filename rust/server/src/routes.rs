@@ -6,7 +6,7 @@ pub(crate) mod exa;
 mod health;
 mod highlights;
 mod openai;
-mod page;
+pub(crate) mod page;
 mod rerank;
 mod tei;
 

@@ -65,6 +65,9 @@ const WORTH: f32 = 0.5;
 const FAST: usize = 64;
 
 impl Effort {
+    /// The name of each effort.
+    pub const NAMES: [&'static str; 3] = ["full", "fast", "auto"];
+
     /// The effort of this name.
     ///
     /// # Errors
@@ -74,10 +77,11 @@ impl Effort {
             "full" => Ok(Self::Full),
             "fast" => Ok(Self::Fast),
             "auto" => Ok(Self::Auto),
-            _ => Err(Error::new(
-                ErrorKind::InvalidArgument,
-                format!("effort must be \"full\", \"fast\" or \"auto\", not {name:?}"),
-            )),
+            _ => {
+                let [full, fast, auto] = Self::NAMES;
+                let message = format!("effort must be {full:?}, {fast:?} or {auto:?}, not {name:?}");
+                Err(Error::new(ErrorKind::InvalidArgument, message))
+            }
         }
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::rows::JOBS_IN_FLIGHT;
 use super::{Engine, all_rows, check_length, token_count};
 use crate::batches::RowSource;
 use crate::call::{self, Call, Stop};
@@ -14,9 +15,6 @@ use crate::error::Result;
 use crate::pool;
 use crate::tokens::Role;
 use crate::vectors::{Conductor, Pending, block_on};
-
-/// Jobs of a call that are with the conductor at the same time: one that is encoded, and one so that it never waits.
-const JOBS_IN_FLIGHT: usize = 2;
 
 /// Texts that are tokenized; their vectors come in parts.
 pub struct Parts {

@@ -1,7 +1,11 @@
-//! What a request must be before anything is done for it; needs no model, so that who sends it to another engine can ask too.
+//! What a request must be before anything is done for it, and which of its parts belong together; needs no model, so that who
+//! sends it to another engine can ask too.
+
+use std::ops::Range;
 
 use super::{MAX_TEXT_BYTES, Pairing, Request};
 use crate::error::{Error, ErrorKind, Result};
+use crate::formats::Format;
 
 impl Request<'_> {
     /// Checks what goes together.
@@ -39,6 +43,17 @@ impl Request<'_> {
             ));
         }
         Ok(())
+    }
+
+    /// What a page is written in.
+    pub(super) fn format(&self, page: usize) -> Format {
+        // One stands for all; how many there are was checked.
+        self.formats.get(page).or(self.formats.first()).copied().unwrap_or_default()
+    }
+
+    /// The pages that a query is asked of together.
+    pub(super) fn pages_of(&self, query: usize) -> Range<usize> {
+        if self.pairing == Pairing::Each { query..query + 1 } else { 0..self.pages.len() }
     }
 }
 

@@ -29,9 +29,9 @@ const PART_BYTES: usize = 512 * 1024;
 /// Rows of one job, and of a page that are tokenized together: their vectors are held until they are compared.
 const JOB_ROWS: usize = 4096;
 
-/// Jobs of one call that may be unfinished; beyond it the caller waits before it tokenizes more. Jobs take turns on the devices,
-/// so what comes behind a large call waits for a batch of each of these.
-const JOBS_IN_FLIGHT: usize = 2;
+/// Jobs of one call that may be unfinished, one that is encoded and one so that it never waits; beyond it the caller waits
+/// before it tokenizes more. Jobs take turns on the devices, so what comes behind a large call waits for a batch of each of these.
+pub(super) const JOBS_IN_FLIGHT: usize = 2;
 
 /// Pages, and the queries that they are compared with.
 pub(super) struct Comparison<'page, 'text> {

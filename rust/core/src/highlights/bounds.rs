@@ -68,6 +68,9 @@ pub struct Bounds {
 }
 
 impl Order {
+    /// The name of each order.
+    pub const NAMES: [&'static str; 2] = ["score", "position"];
+
     /// The order of this name.
     ///
     /// # Errors
@@ -76,12 +79,18 @@ impl Order {
         match name {
             "score" => Ok(Self::Score),
             "position" => Ok(Self::Position),
-            _ => invalid(format!("order must be \"score\" or \"position\", not {name:?}")),
+            _ => {
+                let [score, position] = Self::NAMES;
+                invalid(format!("order must be {score:?} or {position:?}, not {name:?}"))
+            }
         }
     }
 }
 
 impl Repeats {
+    /// The name of each choice.
+    pub const NAMES: [&'static str; 4] = ["auto", "page", "answer", "keep"];
+
     /// What is meant by this name; `auto` is the page, and the answer where its pages share a budget.
     ///
     /// # Errors
@@ -92,7 +101,10 @@ impl Repeats {
             "auto" | "page" => Ok(Self::Page),
             "answer" => Ok(Self::Answer),
             "keep" => Ok(Self::Keep),
-            _ => invalid(format!("repeats must be \"auto\", \"page\", \"answer\" or \"keep\", not {name:?}")),
+            _ => {
+                let [auto, page, answer, keep] = Self::NAMES;
+                invalid(format!("repeats must be {auto:?}, {page:?}, {answer:?} or {keep:?}, not {name:?}"))
+            }
         }
     }
 }

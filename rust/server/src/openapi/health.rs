@@ -4,16 +4,23 @@ use serde_json::{Value, json};
 
 use super::{Answer, Facts, Operation, exact, json_answer, schema};
 use crate::metrics::CONTENT_TYPE;
+use crate::routes::page::{FILES, File, HTML};
 
 pub(super) fn operations(_: &Facts) -> Vec<Operation> {
     let operation = |path, id, summary, answers| Operation::new("get", path, id, "server", summary, answers);
     let text =
         |description, kind| Answer { status: 200, description, content: vec![(kind, json!({"type": "string"}))] };
-    let page = |path, id, summary, kind| {
+    let page = |file: &File, (id, summary)| {
         let known = Answer { status: 304, description: "The client has it (`if-none-match`).", content: Vec::new() };
-        operation(path, id, summary, vec![text("For a browser.", kind), known])
+        operation(file.path, id, summary, vec![text("For a browser.", file.content_type), known])
     };
-    vec![
+    let names = [
+        ("page", "A page to try it"),
+        ("pageStyle", "Its style"),
+        ("pageScript", "Its script"),
+        ("pageIcon", "Its icon"),
+    ];
+    let mut operations = vec![
         operation("/live", "live", "Whether the process answers at all", json_answer("It does.", schema("Live"))),
         Operation {
             description: "Proven by a request that encoded something in the last two seconds, or else by a probe."
@@ -35,12 +42,10 @@ pub(super) fn operations(_: &Facts) -> Vec<Operation> {
             "This document",
             json_answer("OpenAPI 3.1, with this server's own limits.", json!({"type": "object"})),
         ),
-        page("/", "page", "A page to try it", "text/html; charset=utf-8"),
-        page("/page.css", "pageStyle", "Its style", "text/css; charset=utf-8"),
-        page("/page.js", "pageScript", "Its script", "text/javascript; charset=utf-8"),
-        page("/page.svg", "pageIcon", "Its icon", "image/svg+xml"),
-        operation("/docs", "docs", "This document, to be read", vec![text("A page.", "text/html; charset=utf-8")]),
-    ]
+        operation("/docs", "docs", "This document, to be read", vec![text("A page.", HTML)]),
+    ];
+    operations.extend(FILES.iter().zip(names).map(|(file, name)| page(file, name)));
+    operations
 }
 
 pub(super) fn schemas(_: &Facts) -> Vec<(&'static str, Value)> {

@@ -1,6 +1,8 @@
 //! `/highlights` in the document: its options, and what a passage is known by.
 
+use pullquote_core::engine::Effort;
 use pullquote_core::formats::Format;
+use pullquote_core::highlights::{Order, Repeats};
 use pullquote_core::options::Options;
 use pullquote_core::pieces::Unit;
 use serde_json::{Map, Value, json};
@@ -133,7 +135,7 @@ fn options() -> Map<String, Value> {
         (
             "pairing",
             named(
-                &["auto", "each", "all"],
+                &Options::PAIRINGS,
                 "`all`: each query of every page; `each`: query i of page i; auto is each where there are lists of both.",
             ),
         ),
@@ -147,11 +149,11 @@ fn options() -> Map<String, Value> {
         ),
         ("max_total_tokens", limit("The same in tokens of the model.")),
         ("min_score", score),
-        ("order", named(&["score", "position"], "The best first, or as they stand in the page.")),
+        ("order", named(&Order::NAMES, "The best first, or as they stand in the page.")),
         (
             "repeats",
             named(
-                &["auto", "page", "answer", "keep"],
+                &Repeats::NAMES,
                 "Where a passage that says what a better one said is left out; auto is the page, and the answer where pages \
                  share a budget.",
             ),
@@ -164,7 +166,7 @@ fn options() -> Map<String, Value> {
         (
             "effort",
             named(
-                &["auto", "full", "fast"],
+                &Effort::NAMES,
                 "How much is encoded: `full`, every window; auto, what words point at and whatever could still be better; \
                  `fast`, less.",
             ),

@@ -17,14 +17,16 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
 /// A file of the page.
-struct File {
-    path: &'static str,
-    content_type: &'static str,
+pub(crate) struct File {
+    pub(crate) path: &'static str,
+    pub(crate) content_type: &'static str,
     content: &'static str,
 }
 
-static FILES: [File; 4] = [
-    File { path: "/", content_type: "text/html; charset=utf-8", content: include_str!("../../page/index.html") },
+pub(crate) const HTML: &str = "text/html; charset=utf-8";
+
+pub(crate) static FILES: [File; 4] = [
+    File { path: "/", content_type: HTML, content: include_str!("../../page/index.html") },
     File { path: "/page.css", content_type: "text/css; charset=utf-8", content: include_str!("../../page/page.css") },
     File {
         path: "/page.js",

@@ -1,8 +1,7 @@
-//! Requests: which of their parts belong together; and those that own their texts, for whoever does not wait for an answer on
-//! the spot.
+//! Requests that own their texts, for whoever does not wait for an answer on the spot.
 
 use std::future::Future;
-use std::ops::{Deref, Range};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use super::{Answers, Embedded, Engine, Pairing, Question, Request};
@@ -23,32 +22,36 @@ pub struct OwnedRequest<Text> {
     pub pairing: Pairing,
 }
 
-impl Request<'_> {
-    /// What a page is written in.
-    pub(super) fn format(&self, page: usize) -> Format {
-        // One stands for all; how many there are was checked.
-        self.formats.get(page).or(self.formats.first()).copied().unwrap_or_default()
+impl<Text: Deref<Target = str>> OwnedRequest<Text> {
+    /// Whether all of it goes together.
+    pub(super) fn check(&self) -> Result<()> {
+        self.texts().request().check()
     }
 
-    /// The pages that a query is asked of together.
-    pub(super) fn pages_of(&self, query: usize) -> Range<usize> {
-        if self.pairing == Pairing::Each { query..query + 1 } else { 0..self.pages.len() }
+    fn texts(&self) -> Texts<'_> {
+        Texts {
+            queries: self.queries.iter().map(|query| &**query).collect(),
+            pages: self.pages.iter().map(|page| &**page).collect(),
+            formats: &self.formats,
+            titles: self.titles.iter().map(Option::as_deref).collect(),
+            pairing: self.pairing,
+        }
     }
 }
 
-impl<Text: Deref<Target = str>> OwnedRequest<Text> {
-    /// Whether all of it goes together.
-    #[expect(clippy::redundant_closure_for_method_calls, reason = "the method is of a request of one lifetime")]
-    pub(super) fn check(&self) -> Result<()> {
-        self.with(|request| request.check())
-    }
+/// The texts of an owned request, each as a `&str`.
+struct Texts<'text> {
+    queries: Vec<&'text str>,
+    pages: Vec<&'text str>,
+    formats: &'text [Format],
+    titles: Vec<Option<&'text str>>,
+    pairing: Pairing,
+}
 
-    fn with<R>(&self, what: impl FnOnce(&Request<'_>) -> R) -> R {
-        let queries: Vec<&str> = self.queries.iter().map(|query| &**query).collect();
-        let pages: Vec<&str> = self.pages.iter().map(|page| &**page).collect();
-        let titles: Vec<Option<&str>> = self.titles.iter().map(Option::as_deref).collect();
-        let (formats, pairing) = (&self.formats, self.pairing);
-        what(&Request { queries: &queries, pages: &pages, formats, titles: &titles, pairing })
+impl Texts<'_> {
+    fn request(&self) -> Request<'_> {
+        let Self { queries, pages, formats, titles, pairing } = self;
+        Request { queries, pages, formats, titles, pairing: *pairing }
     }
 }
 
@@ -63,7 +66,7 @@ impl Engine {
         question: &Question,
         call: &Call,
     ) -> Result<Answers> {
-        asked.with(|request| self.highlights(request, question, call))
+        self.highlights(&asked.texts().request(), question, call)
     }
 
     /// As [`Engine::highlights`]. Whoever drops the future stops its call first, so that devices do not work in vain. Where no
@@ -77,12 +80,8 @@ impl Engine {
         question: Question,
         call: Arc<Call<'static>>,
     ) -> Result<Answers> {
-        let queries: Vec<&str> = asked.queries.iter().map(|query| &**query).collect();
-        let pages: Vec<&str> = asked.pages.iter().map(|page| &**page).collect();
-        let titles: Vec<Option<&str>> = asked.titles.iter().map(Option::as_deref).collect();
-        let (formats, pairing) = (&asked.formats, asked.pairing);
-        let request = Request { queries: &queries, pages: &pages, formats, titles: &titles, pairing };
-        self.answers(&request, &question, &call).await
+        let texts = asked.texts();
+        self.answers(&texts.request(), &question, &call).await
     }
 
     /// Runs a call on the engine's own few threads; it ends when its task is dropped, or with the engine.
