@@ -24,7 +24,7 @@ CORE_SOURCES := Cargo.toml Cargo.lock $(shell find rust/core -name '*.rs' -o -na
 NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/python rust/server rust/client python -name '*.rs' -o -name '*.css' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -path '*/page/*' -o -name '*.json')
 TORCH_SOURCES := $(CORE_SOURCES) $(shell find rust/torch -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi')
 
-.PHONY: help setup demo test browser-test vllm-test fuzz stress sanitize lint format bench wheel audit clean
+.PHONY: help setup demo test gpu-test browser-test vllm-test fuzz stress sanitize lint format bench gpu-bench wheel audit clean
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,6 +38,9 @@ test: setup .make/exa-js .make/vllm-source ## Run every test
 	cargo test --release -p pullquote-core -p pullquote-server -p pullquote-client -p xtask
 	LD_LIBRARY_PATH="$(TORCH_LIB)" cargo test --release -p pullquote-torch --no-default-features
 	$(BIN)/python -m pytest
+
+gpu-test: setup ## Run the tests that need a graphics card; without one they are skipped and say so
+	$(BIN)/python -m pytest -m gpu -rs
 
 browser-test: setup ## Run the tests of the server's page; installs Debian's chromium where there is none
 	@command -v chromium >/dev/null || { \
@@ -102,6 +105,13 @@ bench: setup .make/bench ## Measure, and keep the record under bench/record/
 	$(BIN)/python bench/overload.py
 	$(BIN)/python bench/soak.py
 	$(BIN)/python bench/wire.py
+	$(BIN)/python bench/arrow.py
+	$(BIN)/python bench/jobs.py
+
+gpu-bench: setup .make/bench ## Measure on a graphics card, where one is, and keep the record
+	$(BIN)/python bench/gpu.py
+	$(BIN)/python bench/gpu_memory.py
+	$(BIN)/python bench/gpu_scaling.py
 
 wheel: .make/venv ## Build both wheels into dist/
 	$(BIN)/maturin build --release --out dist

@@ -98,7 +98,20 @@ class Hosted(Described):
         directory = model_directory(model)
         host = _Host(name, dimension, max_tokens)
         workers = thread_count(threads, None)
-        loaded = Loaded(str(directory), host, workers, None, cache_bytes, None, max_batch_size, 0.0, name)
+        loaded = Loaded(
+            model=str(directory),
+            encoder=host,
+            threads=workers,
+            cores=None,
+            cache_bytes=cache_bytes,
+            max_batch_tokens=None,
+            max_batch_size=max_batch_size,
+            batch_timeout=0.0,
+            depth=None,
+            profile=False,
+            trace=None,
+            name=name,
+        )
         self._native: _native.Hosted = _native.Hosted(loaded)
         self.model, self.model_name = directory, directory.resolve().name
         closed_at_exit(self)

@@ -163,6 +163,7 @@ def serve(highlighter: Highlighter, options: argparse.Namespace) -> int:
         return 0
     # What still runs belongs to requests that nobody answers any more; waiting for it is what we were told not to do.
     sys.stdout.flush()
+    highlighter._write_trace()
     os._exit(EXIT_CUT)
 
 

@@ -3,6 +3,7 @@
 //! Arguments are checked and turned into Rust values here; everything that takes time runs without Python's lock (see
 //! `leave`). What people call is in `python/pullquote`.
 
+mod arrow;
 mod client;
 mod encoder;
 mod engine;
@@ -15,6 +16,7 @@ mod later;
 mod leave;
 mod server;
 mod texts;
+mod watching;
 
 use numpy::PyArray2;
 use pullquote_core::error::ErrorKind;
@@ -24,6 +26,7 @@ use pullquote_core::pieces::{self, Unit, Windows};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::arrow::Table;
 use crate::client::{Client, Task};
 use crate::engine::Engine;
 use crate::failures::Failure;
@@ -50,6 +53,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Later>()?;
     module.add_class::<Mailbox>()?;
     module.add_class::<Server>()?;
+    module.add_class::<Table>()?;
     module.add_class::<Task>()?;
     module.add_function(wrap_pyfunction!(parse_pieces, module)?)?;
     module.add_function(wrap_pyfunction!(available_threads, module)?)?;

@@ -15,10 +15,11 @@ use std::time::Duration;
 
 use super::run::Run;
 use super::{Answers, Engine, OwnedRequest, Question, Work};
+use crate::board::Board;
 use crate::call::{Call, Done};
 use crate::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker as EncoderWaker};
 use crate::error::{Error, ErrorKind, Result};
-use crate::vectors::Conductor;
+use crate::vectors::{Conductor, Watched};
 
 /// Tokens of a batch that goes out. A host batches again by its own rules, so this only says how often it is spoken to.
 const BATCH_TOKENS: usize = 4096;
@@ -157,8 +158,9 @@ impl Hosted {
         let mut spec = engine.spec.clone();
         spec.devices.iter_mut().for_each(|device| device.depth = depth);
         let (desk, dimension) = (Arc::new(Desk::default()), spec.dimension);
+        let watched = Watched { board: Arc::new(Board::new(&spec)), stages: Arc::clone(&engine.stages) };
         let outbox = Outbox { spec, desk: Arc::clone(&desk), next: 0 };
-        let conductor = Arc::new(Conductor::driven(Box::new(outbox), engine.batching));
+        let conductor = Arc::new(Conductor::driven(Box::new(outbox), engine.batching, watched));
         let call = Arc::new(call);
         let (for_call, driven) = (Arc::clone(&call), Arc::clone(&conductor));
         let future = Box::pin(answer(Arc::clone(&engine), driven, asked, question, for_call));
@@ -241,7 +243,8 @@ async fn answer<Text: Deref<Target = str>>(
 ) -> Result<Answers> {
     let texts = asked.texts();
     let (engine, request, question, call) = (&*engine, &texts.request(), &question, &*call);
-    Run { engine, conductor, request, question, call, work: Work::default() }.answer().await
+    let lane = engine.stages.lane();
+    Run { engine, conductor, request, question, call, lane, work: Work::default() }.answer().await
 }
 
 impl Drop for Hosted {
