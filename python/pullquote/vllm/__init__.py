@@ -8,9 +8,9 @@
 `docs/vllm.md` shows both. Importing this imports neither vLLM nor torch.
 """
 
-__all__ = ["io_processor"]
+__all__ = ["io_processor_class"]
 
 
-def io_processor() -> str:
-    """What vLLM asks for: where the class of the IO processor is."""
+def io_processor_class() -> str:
+    """What vLLM asks for: where the class of the IO processor is. Not named as its module, which would take its place here."""
     return "pullquote.vllm.io_processor.HighlightsIOProcessor"
