@@ -19,6 +19,7 @@ from pullquote.highlighter import Highlighter, TruncationWarning, highlights, pa
 from pullquote.loading import DeviceState
 from pullquote.profile import StageTime
 from pullquote.result import CacheState, Highlight, Highlights, Match, Work
+from pullquote.tables import HighlightTable
 
 __all__ = [
     "AsyncClient",
@@ -30,6 +31,7 @@ __all__ = [
     "Done",
     "Engine",
     "Highlight",
+    "HighlightTable",
     "Highlighter",
     "Highlights",
     "Match",

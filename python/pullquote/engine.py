@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, cast
 from pullquote import _native
 from pullquote.errors import InvalidArgumentError, PullquoteError
 from pullquote.highlighter import closed_at_exit, completed
-from pullquote.loading import CACHE_BYTES, Described, load
+from pullquote.loading import CACHE_BYTES, Watched, load
 from pullquote.options import Options, checked
 from pullquote.result import Highlights
 from pullquote.text_encoder import OwnEncoder
@@ -42,7 +42,7 @@ class RequestOutput:
     finished: bool = True
 
 
-class Engine(Described):
+class Engine(Watched):
     """An engine that works only while it is asked to, named and behaving as vLLM's ``LLMEngine``.
 
     The arguments are those of `Highlighter`. Nothing here waits for long: `step` does a round and returns what is finished, so

@@ -17,7 +17,7 @@ from pullquote.models import EMBEDDED_NAME, find_encoder, model_directory
 from pullquote.profile import StageTime, TraceFile
 from pullquote.text_encoder import TEXT_MODEL, EncodesIds, IdsEncoder, OwnEncoder, TextEncoder, TextFunction
 
-__all__ = ["CACHE_BYTES", "Described", "DeviceState", "Loaded", "load"]
+__all__ = ["CACHE_BYTES", "Described", "DeviceState", "Loaded", "Watched", "load", "thread_count"]
 
 # What a highlighter keeps of the pages it has read, if not told otherwise: about 5 MB of text with a small model.
 CACHE_BYTES = 256 * 1024 * 1024
@@ -98,7 +98,7 @@ def load(
         message = f"batch_timeout must be 0 seconds, for no waiting, or more, not {batch_timeout!r}"
         raise InvalidArgumentError(message)
     allowed = _cores(cores)
-    workers = _threads(threads, allowed)
+    workers = thread_count(threads, allowed)
     if not isinstance(cache_bytes, int) or cache_bytes < 0:
         message = f"cache_bytes must be 0, for no cache, or more, not {cache_bytes!r}"
         raise InvalidArgumentError(message)
@@ -152,7 +152,7 @@ def _own(encoder: OwnEncoder, model: str | Path | None, rest: tuple[object, obje
     return directory, of_ids, of_ids.name
 
 
-def _threads(threads: int | Literal["caller"] | None, cores: list[int] | None) -> int:
+def thread_count(threads: int | Literal["caller"] | None, cores: list[int] | None) -> int:
     """How many threads there may be; 0 leaves everything to the caller's."""
     if threads == "caller":
         return 0
@@ -198,8 +198,7 @@ def _staying_on(cores: list[int] | None) -> Iterator[None]:
 class Described:
     """What is known of a model that was loaded."""
 
-    _native: _native.Highlighter | _native.Engine
-    _trace: TraceFile | None = None
+    _native: _native.Highlighter | _native.Engine | _native.Hosted
 
     @property
     def dimension(self) -> int:
@@ -220,6 +219,13 @@ class Described:
     def devices(self) -> list[str]:
         """The devices, as people write them."""
         return self._native.devices
+
+
+class Watched(Described):
+    """What is known of an engine whose devices compute."""
+
+    _native: _native.Highlighter | _native.Engine
+    _trace: TraceFile | None = None
 
     @property
     def device_states(self) -> list[DeviceState]:

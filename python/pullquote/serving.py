@@ -12,7 +12,7 @@ from typing import Any
 
 from pullquote.highlighter import Highlighter
 
-__all__ = ["add_options", "serve"]
+__all__ = ["MEBIBYTE", "add_options", "default", "serve"]
 
 MEBIBYTE = 1024 * 1024
 EXIT_CUT = 130
@@ -103,6 +103,11 @@ SETTINGS = {
         ),
     ],
 }
+
+
+def default(name: str) -> Any:
+    """What a setting is where nobody says."""
+    return next(setting.default for settings in SETTINGS.values() for setting in settings if setting.name == name)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -98,8 +98,8 @@ def test_ctrl_c_ends_a_call_and_closes_its_stream() -> None:
         timer.start()
         with pytest.raises(KeyboardInterrupt):
             client.embed(["a"])
-        # 50 ms on a quiet machine; a CI machine may be a busy one.
-        assert time.perf_counter() - sent[0] < 1.0
+        # 50 ms on a quiet machine; the server never answers.
+        assert time.perf_counter() - sent[0] < 30
         timer.join()
         gone(server)
         server.answer = raw
@@ -107,7 +107,7 @@ def test_ctrl_c_ends_a_call_and_closes_its_stream() -> None:
 
 
 def gone(server: Wire) -> None:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 30
     while server.open:
         assert time.monotonic() < until, "the connection stays open"
         time.sleep(0.005)
@@ -126,7 +126,7 @@ def test_a_timeout_of_the_call_is_the_librarys_error() -> None:
 def test_closing_ends_the_calls_of_other_threads() -> None:
     with wire(stalled) as server, Client(server.url) as client, ThreadPoolExecutor(4) as threads:
         calls = [threads.submit(client.embed, ["a"]) for _ in range(4)]
-        until = time.monotonic() + 10
+        until = time.monotonic() + 30
         while len(server.requests) < 4:
             assert time.monotonic() < until
             time.sleep(0.005)
@@ -317,7 +317,7 @@ def test_a_client_starts_no_thread_before_its_first_call_and_leaves_none() -> No
         client.embed(["a"])
         assert tasks() > before
         client.close()
-        until = time.monotonic() + 10
+        until = time.monotonic() + 30
         while tasks() > before:
             assert time.monotonic() < until, "threads stay"
             time.sleep(0.005)

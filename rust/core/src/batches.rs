@@ -9,9 +9,11 @@
 //! grown to the largest batch by then.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashMap;
 
 use crate::call::{self, Progress, Stop};
 use crate::encoder::{Batch, Budget};
@@ -74,7 +76,7 @@ struct Again {
 
 /// All unfinished jobs.
 pub(crate) struct Batches<Done> {
-    jobs: HashMap<JobId, Active<Done>>,
+    jobs: FxHashMap<JobId, Active<Done>>,
     /// Whose turn it is; holds ids of jobs with waiting rows, and some that are gone.
     turns: Turns<JobId>,
     /// Rows of failed batches, to be tried again.
@@ -90,7 +92,7 @@ pub(crate) struct Batches<Done> {
 impl<Done> Batches<Done> {
     pub(crate) fn new() -> Self {
         Self {
-            jobs: HashMap::new(),
+            jobs: FxHashMap::default(),
             turns: Turns::default(),
             again: VecDeque::new(),
             waiting_rows: 0,

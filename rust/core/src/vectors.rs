@@ -8,12 +8,13 @@
 //! From batch to batch it allocates nothing (`tests/allocations.rs`): what it writes batches and targets into is kept. Only
 //! jobs are allocated for, when they come.
 
+#[cfg(all(test, feature = "loom"))]
+mod models;
 mod pending;
 mod round;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::batches::{Job, RowSource};
@@ -23,12 +24,14 @@ use crate::cores::Cores;
 use crate::encoder::{Batching, Encoder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::stages::Stages;
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use pending::Reply;
 pub(crate) use pending::{Pending, block_on, breathe};
 use round::Round;
 
 /// Jobs that may wait for the conductor; callers wait for a place beyond it, until their deadline.
-const MAX_WAITING_JOBS: usize = 4096;
+const MAX_WAITING_JOBS: usize = if cfg!(feature = "loom") { 1 } else { 4096 };
 
 /// Handle on the conductor; dropping it ends every unfinished job with [`ErrorKind::Closed`], and the thread where it has one.
 pub(crate) struct Conductor {
@@ -82,7 +85,7 @@ impl Conductor {
     pub(crate) fn start(encoder: Box<dyn Encoder>, batching: Batching, watched: Watched, cores: Cores) -> Result<Self> {
         let (encoder, inbox) = with_waker(encoder);
         let for_thread = Arc::clone(&inbox);
-        let thread = std::thread::Builder::new()
+        let thread = thread::Builder::new()
             .name("pullquote-conductor".to_owned())
             .spawn(move || {
                 // They were tried when the engine was made.
@@ -171,7 +174,7 @@ impl Drop for Conductor {
         self.close();
         if let Drive::Thread(thread) = &mut self.drive
             && let Some(thread) = thread.take()
-            && thread.thread().id() != std::thread::current().id()
+            && thread.thread().id() != thread::current().id()
         {
             // A panic of the conductor has been told to its callers already.
             let _ = thread.join();

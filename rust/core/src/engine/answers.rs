@@ -24,6 +24,8 @@ pub struct Answers {
     pub ends: Vec<i64>,
     /// For each highlight its start and its end in characters, one behind the other.
     pub spans: Vec<i64>,
+    /// The same in bytes of UTF-8; empty where the answers came from a server.
+    pub byte_spans: Vec<i64>,
     /// For each highlight the start and the end of it and the units around it.
     pub contexts: Vec<i64>,
     /// For each highlight the start and the end of what it was read from, in characters of the source.
@@ -197,6 +199,8 @@ impl Answers {
             columns.extend([column(span.start), column(span.end)]);
         };
         push(&mut self.spans, run);
+        let bytes = units.span(run);
+        self.byte_spans.extend([column(bytes.start), column(bytes.end)]);
         let around = run.start.saturating_sub(question.context)
             ..(run.end.saturating_add(question.context)).min(units.spans.len());
         push(&mut self.contexts, &around);

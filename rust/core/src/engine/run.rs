@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use rustc_hash::FxHashMap;
+
 use super::answers::choose_answers;
 use super::effort::{View, first_views, second_views};
 use super::prepared::Prepared;
@@ -77,10 +79,18 @@ impl Run<'_, '_> {
         Ok(answers)
     }
 
-    /// The vectors of a few short texts.
+    /// The vectors of a few short texts; texts that are equal are encoded once.
     async fn encode(&mut self, texts: &[&str], role: Role) -> Result<Vec<Vec<f32>>> {
         let began = Instant::now();
-        let page = self.engine.tokens.texts(texts, role, &|| Ok(()))?;
+        let (mut distinct, mut known) = (Vec::new(), FxHashMap::default());
+        let places = texts.iter().copied().map(|text| {
+            *known.entry(text).or_insert_with(|| {
+                distinct.push(text);
+                distinct.len() - 1
+            })
+        });
+        let places: Vec<usize> = places.collect();
+        let page = self.engine.tokens.texts(&distinct, role, &|| Ok(()))?;
         let rows = all_rows(&Arc::new(page));
         self.work.tokens += token_count(&rows);
         self.call.allow_tokens(self.work.tokens)?;
@@ -89,7 +99,8 @@ impl Run<'_, '_> {
         let began = Instant::now();
         let vectors = self.conductor.submit(rows, dimension, self.call)?.await?;
         self.spend(Stage::Wait, began);
-        Ok(vectors.chunks_exact(dimension).map(<[f32]>::to_vec).collect())
+        let vector = |place: usize| vectors[place * dimension..(place + 1) * dimension].to_vec();
+        Ok(places.into_iter().map(vector).collect())
     }
 
     /// What the pages' titles say of each query; nothing where there are none to compare.
