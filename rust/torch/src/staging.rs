@@ -64,7 +64,7 @@ impl Staging {
             unsafe { std::slice::from_raw_parts_mut(torch_sys::at_data_ptr(host.as_mut_ptr()).cast::<i32>(), all) };
         let (ids, lengths) = values.split_at_mut(places);
         let mut start = 0;
-        for row in 0..rows {
+        for (row, written) in lengths.iter_mut().enumerate() {
             // A row that fills up has one token, so that it attends to something.
             let length = batch.lengths.get(row).map_or(1, |length| *length as usize);
             let own = &mut ids[row * width..(row + 1) * width];
@@ -73,7 +73,7 @@ impl Staging {
                 own[..length].copy_from_slice(&batch.ids[start..start + length]);
                 start += length;
             }
-            lengths[row] = i32::try_from(length).unwrap_or(i32::MAX);
+            *written = i32::try_from(length).unwrap_or(i32::MAX);
         }
         let is_ragged = lengths.iter().any(|length| usize::try_from(*length) != Ok(width));
         let side = |length: usize| i64::try_from(length).unwrap_or(i64::MAX);
