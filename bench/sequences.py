@@ -7,15 +7,22 @@ Beside it stand the cores that were used, how often threads gave theirs up and h
 slowest hundredth of the answers against the share that each sequence has: as many requests as there are sequences, over the
 throughput.
 
+A round has at least 256 pages and two for each sequence; smaller numbers of sequences get every second, fourth, … of the same.
+
 Then a CPU device of 1 to 128 workers on the cores there are, with 64 sequences: what locks and switches cost where
 threads outnumber cores. What this cannot show is in `ARCHITECTURE.md`, "Who waits, and on what thread".
 
     .venv/bin/python bench/sequences.py
+
+A round of everything takes some minutes on two cores. Where a machine cannot be had for longer, `--rounds 1 --kinds steps --add`
+makes one more round of a kind for the same commit's record.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import json
 import resource
 import sys
 import threading
@@ -39,8 +46,15 @@ from bench.texts import QUERY, different_pages
 CLAIM = "sequences"
 SEQUENCES = (1, 2, 8, 64, 512)
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 128)
-PAGE_CHARACTERS = 2_000
+PAGE_CHARACTERS = 1_000
+MOST_PAGES = 1024
+WORKERS_SEQUENCES = 64
+LEVELS = {"threads": SEQUENCES, "steps": SEQUENCES, "workers": WORKERS}
 LEAST = 0.97
+# The slowest hundredth, in shares of the time: who comes last in a round of all waits for all.
+MOST_SHARES = 2.0
+# Tokens for a second of a core: threads that spin use cores and encode nothing.
+LEAST_WORK = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,52 +172,85 @@ def goals(rounds: list[Round]) -> list[Goal]:
     """Compare with what was set out to be reached: ratios within one kind, medians over its rounds."""
     reached = []
     for kind in dict.fromkeys(made.kind for made in rounds):
-        levels: dict[int, list[float]] = {}
+        levels: dict[int, list[Round]] = {}
         for made in rounds:
             if made.kind == kind:
-                levels.setdefault(made.workers or made.sequences, []).append(made.throughput)
-        medians = {level: median(values) for level, values in levels.items()}
-        most = max(medians)
-        what = "workers" if kind == "workers" else "sequences"
-        share = medians[most] / max(medians.values())
-        reached.append(Goal(f"{kind}: throughput with {most} {what} to the best", share, least=LEAST))
+                levels.setdefault(made.workers or made.sequences, []).append(made)
+        most = max(levels)
+        name = f"{kind}: {most}{'' if kind == 'workers' else ' sequences'}"
+        speed = {level: median(made.throughput for made in of) for level, of in levels.items()}
+        work = {level: median(made.tokens / made.cpu_seconds for made in of) for level, of in levels.items()}
+        reached += [
+            Goal(f"{name}: throughput to the best", speed[most] / max(speed.values()), least=LEAST),
+            Goal(
+                f"{name}: tokens for a second of a core, to the best", work[most] / max(work.values()), least=LEAST_WORK
+            ),
+            Goal(f"{name}: p99 in shares", median(made.p99_shares for made in levels[most]), most=MOST_SHARES),
+        ]
     return reached
+
+
+def pages_for(sequences: int, pages: list[str]) -> list[str]:
+    """Choose every so many-th page: at least a quarter of them, and two for each sequence."""
+    return pages[:: len(pages) // max(len(pages) // 4, min(2 * sequences, len(pages)))]
+
+
+def measure_kind(kind: str, pages: list[str], repeat: int) -> tuple[list[Round], list[CoreUse]]:
+    """Measure every number of a kind once: upwards where `repeat` is even, else downwards."""
+    rounds: list[Round] = []
+    core_use: list[CoreUse] = []
+
+    def once(ask: Ask, sequences: int, workers: int | None = None) -> None:
+        meter = Meter()
+        rounds.append(measure(kind, ask, pages_for(sequences, pages), sequences, workers))
+        core_use.append(meter.stop())
+
+    for level in LEVELS[kind][:: 1 - 2 * (repeat % 2)]:
+        workers = level if kind == "workers" else None
+        with contextlib.ExitStack() as stack:
+            if kind == "steps":
+                ask = by_steps(stack.enter_context(pullquote.Engine(devices="cpu", cache_bytes=0)))
+            else:
+                made = pullquote.Highlighter(devices="cpu", cache_bytes=0, threads=workers)
+                ask = by_threads(stack.enter_context(made))
+            ask(pages[:8], 2)
+            once(ask, WORKERS_SEQUENCES if workers else level, workers)
+    return rounds, core_use
+
+
+def kept(commit: object) -> tuple[list[Round], list[CoreUse]]:
+    """Read what the record already has of this commit."""
+    file = record.directory() / f"{CLAIM}.json"
+    raw = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    if raw.get("commit") != commit:
+        return [], []
+    return [Round(**made) for made in raw["rounds"]], [CoreUse(**use) for use in raw["core_use"]]
 
 
 def main() -> None:
     """Measure, print the table and keep the record."""
     parser = claim_parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="an eighth of the pages, one round, and nothing is kept")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of each kind (default: 3)")
+    parser.add_argument(
+        "--kinds", nargs="+", choices=LEVELS, default=list(LEVELS), help="what is measured (default: all)"
+    )
+    parser.add_argument("--add", action="store_true", help="add them to the record of the same commit")
     arguments = parser.parse_args()
-    pages = different_pages(128 if arguments.quick else 1024, PAGE_CHARACTERS)
-    repeats = 1 if arguments.quick else 3
-    rounds: list[Round] = []
-    core_use: list[CoreUse] = []
-    with (
-        pullquote.Highlighter(devices="cpu", cache_bytes=0) as made,
-        pullquote.Engine(devices="cpu", cache_bytes=0) as engine,
-    ):
-        kinds = {"threads": by_threads(made), "steps": by_steps(engine)}
-        dtype = made.dtype
-        for repeat in range(repeats):
-            for kind, ask in kinds.items():
-                ask(pages[:8], 2)
-                for sequences in SEQUENCES[:: 1 - 2 * (repeat % 2)]:
-                    meter = Meter()
-                    rounds.append(measure(kind, ask, pages, sequences))
-                    core_use.append(meter.stop())
-    for repeat in range(repeats):
-        for workers in WORKERS[:: 1 - 2 * (repeat % 2)]:
-            with pullquote.Highlighter(devices="cpu", cache_bytes=0, threads=workers) as made:
-                ask = by_threads(made)
-                ask(pages[:8], 2)
-                meter = Meter()
-                rounds.append(measure("workers", ask, pages, 64, workers))
-                core_use.append(meter.stop())
-    around = record.circumstances() | {"dtype": dtype}
+    pages = different_pages(MOST_PAGES // 8 if arguments.quick else MOST_PAGES, PAGE_CHARACTERS)
+    around = record.circumstances()
+    rounds, core_use = kept(around["commit"]) if arguments.add else ([], [])
+    for kind in arguments.kinds:
+        done = sum(made.kind == kind for made in rounds) // len(LEVELS[kind])
+        for repeat in range(done, done + (1 if arguments.quick else arguments.rounds)):
+            more, use = measure_kind(kind, pages, repeat)
+            rounds, core_use = rounds + more, core_use + use
+    with pullquote.Highlighter(devices="cpu") as made:
+        around |= {"dtype": made.dtype}
     lines = [
         *record.heading(CLAIM, around),
-        f"{len(pages)} pages of {PAGE_CHARACTERS:,} characters a round. Switches are for a thousand tokens.",
+        f"Pages of {PAGE_CHARACTERS:,} characters; workers are asked by {WORKERS_SEQUENCES} sequences.",
+        "Switches are for a thousand tokens.",
         "",
         "| kind | sequences or workers | tokens/s | cores | tokens/core s | median ms | p99 in shares | gave up | was taken |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
@@ -212,7 +259,11 @@ def main() -> None:
         *(goal.line() for goal in goals(rounds)),
         f"- {quietness(core_use)}",
     ]
-    raw = {"rounds": [asdict(made) for made in rounds], "goals": [asdict(goal) for goal in goals(rounds)]}
+    raw = {
+        "rounds": [asdict(made) for made in rounds],
+        "core_use": [asdict(use) for use in core_use],
+        "goals": [asdict(goal) for goal in goals(rounds)],
+    }
     record.publish(CLAIM, around | raw, "\n".join(lines) + "\n", keeps=not arguments.quick)
 
 

@@ -4,7 +4,11 @@ The published experiment, rebuilt: FastAPI that answers as numbers, by orjson an
 worker for each core), against `pullquote serve` with JSON, base64 and raw bytes; read by aiohttp, httpx, `openai`,
 baseten-performance-client and our own clients (`bench/wire_clients.py`, each a process of its own), into numpy always. The
 model is a fixed matrix on both sides (`serving_models.fixed_matrix`), so that only the wire is measured: 32 and 256 vectors of
-1,024 float32 a request, 10 and 40 requests in flight.
+1,024 float32 a request, 10 and 40 requests in flight. Both servers give the model all texts of a request at once.
+
+Our client's call is many requests, whose vectors come in one array. "aiohttp, one array" does the same job with aiohttp.
+Server and client share the machine's cores, so beside the rates stands what one second of a core carries: the processor time
+of both sides together.
 
 All servers run all the time, and every pair of a server and a client takes its turn in each round. What a bare loopback socket
 carries from process to process is measured in the same rounds, with iperf3.
@@ -68,6 +72,7 @@ class Load:
 JSON, ORJSON, RAW = (Side("FastAPI", kind, "aiohttp") for kind in ("json", "orjson", "raw"))
 RAW_TO_OURS = Side("FastAPI", "raw", "pullquote.Client")
 OURS_JSON, OURS_BASE64, OURS_RAW = (Side("pullquote", kind, "aiohttp") for kind in ("json", "base64", "raw"))
+OURS_TO_ONE_ARRAY = Side("pullquote", "raw", "aiohttp, one array")
 OURS_TO_HTTPX = Side("pullquote", "raw", "httpx")
 OURS_TO_OPENAI = Side("pullquote", "base64", "openai")
 OURS_TO_BASETEN = Side("pullquote", "base64", "baseten-performance-client")
@@ -84,6 +89,7 @@ SIDES = [
     OURS_TO_OPENAI,
     OURS_TO_BASETEN,
     OURS_RAW,
+    OURS_TO_ONE_ARRAY,
     OURS_TO_HTTPX,
     OURS_TO_ASYNC,
     OURS_COPYING,
@@ -103,7 +109,9 @@ def ours() -> Server:
     """Our server."""
     port = free_port()
     command = [sys.executable, "-m", "pullquote", "serve", "--port", str(port), "--log-level", "error"]
-    return Server([*command, "--encoder", function("fixed_matrix")], port, {}, path="/embed", body={"inputs": ["a"]})
+    # As many texts as FastAPI's route gives the model: all of a request.
+    model = ["--encoder", function("fixed_matrix"), "--max-batch-size", str(max(SIZES))]
+    return Server([*command, *model], port, {}, path="/embed", body={"inputs": ["a"]})
 
 
 def ask(side: Side, server: Server, rows: int, in_flight: int, seconds: float) -> Load:
@@ -220,6 +228,7 @@ def table(rows: int, in_flight: int, bare: list[float], loads: dict[Side, list[L
             spread(ratios(loads, side, JSON), ".1f"),
             f"{1000 * median(load.server_cpu for load in each):,.2f}",
             f"{1000 * median(load.client_cpu for load in each):,.2f}",
+            f"{median(rows * ROW_BYTES * 8 / 1e9 / (load.server_cpu + load.client_cpu) for load in each):.2f}",
         ]
         return f"| {side.server} {side.kind} | {side.client} | {' | '.join(columns)} |"
 
@@ -227,8 +236,9 @@ def table(rows: int, in_flight: int, bare: list[float], loads: dict[Side, list[L
         f"{rows} vectors a request, {in_flight} in flight; a bare socket carries "
         f"{spread([rate * 8 / 1e9 for rate in bare], '.1f')} Gbit/s:",
         "",
-        "| server | client | requests a second | Gbit/s of vectors | over FastAPI json | server CPU, ms | client CPU, ms |",
-        "|---|---|---:|---:|---:|---:|---:|",
+        "| server | client | requests a second | Gbit/s of vectors | over FastAPI json | server CPU, ms | client CPU, ms | "
+        "Gbit for a second of a core |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
         *(row(side, each) for side, each in loads.items()),
         "",
     ]
@@ -247,6 +257,7 @@ def judged(rows: int, bare: list[float], loads: dict[Side, list[Load]]) -> list[
         (OURS_RAW, RAW, 1.0, "the same, both read by aiohttp"),
         (OURS_JSON, ORJSON, 3.0, "our JSON over orjson's, both read by aiohttp"),
         (OURS_TO_OURS, OURS_RAW, 2.0, "our client over aiohttp, the same raw route"),
+        (OURS_TO_OURS, OURS_TO_ONE_ARRAY, 2.0, "the same, over aiohttp that fills one array as ours does"),
         (OURS_TO_OURS, OURS_TO_BASETEN, 3.0, "our client over baseten-performance-client on base64, into numpy"),
         (OURS_TO_OURS, OURS_COPYING, 1.15, "our client over itself with a copy of every body"),
     ]

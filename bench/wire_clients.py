@@ -73,6 +73,32 @@ async def with_aiohttp(kind: str, url: str, texts: list[str], in_flight: int, se
         return await until([ask] * in_flight, seconds, len(texts))
 
 
+async def with_aiohttp_one_array(
+    _: str, url: str, texts: list[str], in_flight: int, seconds: float
+) -> tuple[int, float]:
+    """Do with aiohttp what a call of our client does: many requests whose vectors come in one array."""
+    import aiohttp  # noqa: PLC0415 - as above
+
+    async def land(place: Vectors) -> None:
+        async with session.post(f"{url}/embed", json={"inputs": texts}, headers={"accept": RAW}) as answer:
+            assert answer.status == 200
+            place[:] = np.frombuffer(await answer.read(), "<f4").reshape(-1, DIMENSION)
+
+    async def worker(places: list[Vectors]) -> None:
+        while places:
+            await land(places.pop())
+
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        began, done = time.perf_counter(), 0
+        while time.perf_counter() - began < seconds:
+            requests = in_flight * REQUESTS_A_CALL
+            vectors = np.empty((requests * len(texts), DIMENSION), np.float32)
+            places = list(vectors.reshape(requests, len(texts), DIMENSION))
+            await asyncio.gather(*(worker(places) for _ in range(in_flight)))
+            done += requests
+        return done, time.perf_counter() - began
+
+
 async def with_httpx(_: str, url: str, texts: list[str], in_flight: int, seconds: float) -> tuple[int, float]:
     """httpx, raw bytes."""
     import httpx  # noqa: PLC0415 - as above
@@ -152,6 +178,7 @@ def _pullquote() -> Any:
 
 CLIENTS = {
     "aiohttp": with_aiohttp,
+    "aiohttp, one array": with_aiohttp_one_array,
     "httpx": with_httpx,
     "openai": with_openai,
     "baseten-performance-client": with_baseten,

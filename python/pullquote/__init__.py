@@ -12,10 +12,12 @@ Importing this package starts no thread and loads no model.
 from pullquote._native import __version__
 from pullquote.async_client import AsyncClient
 from pullquote.async_highlighter import AsyncHighlighter
-from pullquote.client import Client, Document, Rank
+from pullquote.client import Client, Document, Rank, Stored
 from pullquote.engine import Done, Engine, RequestOutput
 from pullquote.errors import PullquoteError
 from pullquote.highlighter import Highlighter, TruncationWarning, highlights, parse_pieces
+from pullquote.loading import DeviceState
+from pullquote.profile import StageTime
 from pullquote.result import CacheState, Highlight, Highlights, Match, Work
 from pullquote.tables import HighlightTable
 
@@ -24,6 +26,7 @@ __all__ = [
     "AsyncHighlighter",
     "CacheState",
     "Client",
+    "DeviceState",
     "Document",
     "Done",
     "Engine",
@@ -35,6 +38,8 @@ __all__ = [
     "PullquoteError",
     "Rank",
     "RequestOutput",
+    "StageTime",
+    "Stored",
     "TruncationWarning",
     "Work",
     "__version__",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,10 @@ from pullquote.client import (
     ClientSettings,
     Connected,
     Document,
+    EmbeddingDtype,
     EmbedOptions,
     Rank,
+    Stored,
     ToEmbed,
     signed_as,
     to_rank,
@@ -42,17 +44,47 @@ class AsyncClient(Connected):
 
     @signed_as(Highlighter.highlights)
     async def highlights(
-        self, query: str | Sequence[str], texts: Iterable[str], **options: Unpack[Options]
+        self,
+        query: str | Sequence[str],
+        texts: Iterable[str | Stored],
+        *,
+        return_texts: bool = False,
+        return_vectors: bool = False,
+        embedding_dtype: EmbeddingDtype = "float32",
+        **options: Unpack[Options],
     ) -> Highlights:
-        """Find the passages of pages that answer a query: see `Highlighter.highlights`."""
-        asked = Asked(query, texts, options)
+        """Find the passages of pages that answer a query: see `Client.highlights`."""
+        of_server = {
+            "return_texts": return_texts,
+            "return_vectors": return_vectors,
+            "embedding_dtype": embedding_dtype,
+        }
+        asked = Asked(query, texts, of_server, options)
         arguments = (asked.queries, asked.pages, asked.titles, asked.options)
-        return Highlights(asked.pages, await _came(lambda done: self._native.highlights(*arguments, done)))
+        return asked.found(await _came(lambda done: self._native.highlights(*arguments, done)))
 
+    @overload
+    async def embed(
+        self,
+        texts: Iterable[str],
+        *,
+        embedding_dtype: Literal["float32"] = "float32",
+        **options: Unpack[EmbedOptions],
+    ) -> NDArray[np.float32]: ...
+    @overload
+    async def embed(
+        self, texts: Iterable[str], *, embedding_dtype: EmbeddingDtype, **options: Unpack[EmbedOptions]
+    ) -> NDArray[Any]: ...
     @signed_as(Highlighter.embed)
-    async def embed(self, texts: Iterable[str], **options: Unpack[EmbedOptions]) -> NDArray[np.float32]:
-        """Turn texts into vectors: see `Highlighter.embed`."""
-        asked = ToEmbed(texts, options)
+    async def embed(
+        self,
+        texts: Iterable[str],
+        *,
+        embedding_dtype: EmbeddingDtype = "float32",
+        **options: Unpack[EmbedOptions],
+    ) -> NDArray[Any]:
+        """Turn texts into vectors: see `Client.embed`."""
+        asked = ToEmbed(texts, embedding_dtype, options)
         arguments = (asked.texts, asked.is_query, asked.options)
         return asked.vectors(await _came(lambda done: self._native.embed(*arguments, done)), 2)
 

@@ -35,6 +35,7 @@ __all__ = ["main"]
 GROUP_CHARACTERS = 1_000_000
 GROUP_LINES = 4096
 EXIT_NO_INPUT = 66
+EXIT_NO_OUTPUT = 73
 # Where a key may stand that no list of processes shows.
 API_KEY = "PULLQUOTE_API_KEY"
 LONGEST_BATCH_TIMEOUT = 2.0
@@ -99,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
         help="seconds that texts wait for others where they do not fill a batch (default: %(default)s: batches grow only "
         "while the devices are busy)",
     )
+    serve.add_argument("--depth", type=int, help="batches that a device has at once (default: what it wants)")
     serve.set_defaults(run=_serve)
 
     job = commands.add_parser("job", help="files of pages in, files of passages out; stopped at any time, it goes on")
@@ -118,6 +120,9 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--device", action="append", help="cpu, cuda:0, ...; may be repeated (default: auto)")
         command.add_argument(
             "--dtype", default="auto", help="float32, bfloat16, float16, int8 or auto (default: %(default)s)"
+        )
+        command.add_argument(
+            "--trace", type=Path, metavar="FILE", help="where every stage is written when it ends, for ui.perfetto.dev"
         )
         command.add_argument("--threads", type=int, help="for text and for a CPU device (default: all cores)")
     for command in (highlight, embed):
@@ -195,6 +200,7 @@ def _asked_of(options: argparse.Namespace) -> Highlighter | Client:
     if not options.server:
         return _highlighter(options)
     own = {"model": options.model, "encoder": options.encoder, "device": options.device, "threads": options.threads}
+    own["trace"] = options.trace
     named = [f"--{name}" for name, value in own.items() if value] + (["--dtype"] if options.dtype != "auto" else [])
     if named:
         message = f"{named[0]} is the server's to know; leave it out, or --server"
@@ -216,6 +222,8 @@ def _highlighter(options: argparse.Namespace) -> Highlighter:
         max_batch_tokens=asked.get("max_batch_tokens"),
         max_batch_size=asked.get("max_batch_size"),
         batch_timeout=asked.get("batch_timeout", 0.0),
+        depth=asked.get("depth"),
+        trace=options.trace,
     )
 
 
@@ -315,14 +323,25 @@ def _row(highlight: Highlight, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _embed(options: argparse.Namespace) -> int:
-    lines = _read(options.file, options.encoding).splitlines()
+    try:
+        lines = _read(options.file, options.encoding).splitlines()
+    except OSError as error:
+        _complain(f"{options.file}: {error.strerror or error}")
+        return EXIT_NO_INPUT
     with _asked_of(options) as asked:
         dimension = asked.dimension if isinstance(asked, Highlighter) else asked.embed(["how long?"]).shape[1]
         # The array is on disk as it grows: its size is known, its memory is not needed at once.
         progress: tqdm[NoReturn]
         with tqdm(total=len(lines), unit="text", disable=len(lines) < GROUP_LINES or None) as progress:
             rows = _rows(asked, lines, options.role, progress)
-            _write_npy(options.output, (len(lines), dimension), rows)
+            try:
+                _write_npy(options.output, (len(lines), dimension), rows)
+            except PullquoteError:
+                # Some of them are errors of the system too, of a connection for instance.
+                raise
+            except OSError as error:
+                _complain(f"{options.output}: {error.strerror or error}")
+                return EXIT_NO_OUTPUT
         shape = [len(lines), dimension]
     if options.json:
         print(json.dumps({"output": str(options.output), "shape": shape, "dtype": "float32"}))

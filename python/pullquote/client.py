@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,14 +28,21 @@ from pullquote.options import (
     Unit,
     checked,
     checked_texts,
+    listed,
 )
 from pullquote.result import Highlights
 
-__all__ = ["Client", "ClientSettings", "Document", "EmbedOptions", "Rank"]
+__all__ = ["Client", "ClientSettings", "Document", "EmbedOptions", "EmbeddingDtype", "Rank", "Stored"]
 
 MEBIBYTE = 1024 * 1024
 
 _Call = TypeVar("_Call", bound=Callable[..., Any])
+
+
+EmbeddingDtype = Literal["float32", "float16", "bfloat16", "int8", "binary"]
+
+# What the bytes of each stand for in numpy, which has no bfloat16: of that it is the bits.
+DTYPES = {"float32": "<f4", "float16": "<f2", "bfloat16": "<u2", "int8": "i1", "binary": "u1"}
 
 
 class EmbedOptions(TypedDict, total=False):
@@ -105,11 +112,24 @@ class Document:
     text_hash: str
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """In place of a text in `Client.highlights`: the document that the server has stored under this id."""
+
+    id: str
+
+
 def signed_as(example: Callable[..., Any]) -> Callable[[_Call], _Call]:
-    """Give a method that takes ``**options`` the signature of another one, whose names and defaults hold for it too."""
+    """Give a method that takes ``**options`` the signature of another one, whose names and defaults hold for it too.
+
+    What the method names itself stays as it says, and where the other one has no such parameter it stands at the end.
+    """
 
     def sign(method: _Call) -> _Call:
-        method.__signature__ = inspect.signature(example)  # type: ignore[attr-defined]
+        signature = inspect.signature(example)
+        own = {name: each for name, each in inspect.signature(method).parameters.items() if name != "options"}
+        parameters = [*{**signature.parameters, **own}.values()]
+        method.__dict__["__signature__"] = signature.replace(parameters=parameters)
         return method
 
     return sign
@@ -136,29 +156,49 @@ def whole(options: Mapping[str, Any], defaults: Mapping[str, Any], call: str) ->
 class Asked:
     """The arguments of a call of `highlights`, checked as `Highlighter.highlights` does."""
 
-    def __init__(self, query: str | Sequence[str], texts: Iterable[str], options: Mapping[str, Any]) -> None:
-        """Check what can be checked without a server."""
+    def __init__(
+        self,
+        query: str | Sequence[str],
+        texts: Iterable[str | Stored],
+        of_server: Mapping[str, Any],
+        options: Mapping[str, Any],
+    ) -> None:
+        """Check what can be checked without a server; `of_server` is what only one can be asked for."""
+        pages = listed(texts, "texts")
+        is_stored = [isinstance(page, Stored) for page in pages]
+        named = [page.id if isinstance(page, Stored) else page for page in pages]
         given = cast("Options", whole(options, HIGHLIGHTS_DEFAULTS, "highlights"))
-        self.queries, self.pages, self.titles, self.options = checked(query, texts, given)
+        self.queries, self.pages, self.titles, self.options = checked(query, named, given)
+        self.options |= {**of_server, "stored": is_stored}
+        # What is not here is read on the server, or has its passages alone.
+        self.sources = ["" if stored else page for stored, page in zip(is_stored, named, strict=True)]
+
+    def found(self, columns: dict[str, Any]) -> Highlights:
+        """The result out of an answer's columns."""
+        for name in {"vectors", "query_vectors"} & columns.keys():
+            columns[name] = columns[name].view(DTYPES[self.options["embedding_dtype"]])
+        return Highlights(self.sources, columns)
 
 
 class ToEmbed:
     """The arguments of a call of `embed`, checked as `Highlighter.embed` does."""
 
-    def __init__(self, texts: Iterable[str], options: Mapping[str, Any]) -> None:
+    def __init__(self, texts: Iterable[str], embedding_dtype: str, options: Mapping[str, Any]) -> None:
         """Check what can be checked without a server."""
         self.options = whole(options, EMBED_DEFAULTS, "embed")
         role = self.options.pop("role")
+        self.options["embedding_dtype"] = embedding_dtype
         self.texts = checked_texts(texts, role)
         self.is_query = role == "query"
 
-    def vectors(self, answer: tuple[NDArray[np.float32], int, int], stacklevel: int) -> NDArray[np.float32]:
+    def vectors(self, answer: tuple[NDArray[Any], int, int], stacklevel: int) -> NDArray[Any]:
         """The array of an answer; warns of texts that were cut."""
         vectors, truncated, _ = answer
         if truncated:
             message = f"{truncated} of {len(self.texts)} texts were cut at the limit of the server's model"
             warnings.warn(message, TruncationWarning, stacklevel=stacklevel + 1)
-        return vectors
+        embedding_dtype = self.options["embedding_dtype"]
+        return vectors if embedding_dtype == "float32" else vectors.view(DTYPES[embedding_dtype])
 
 
 def to_rank(texts: Iterable[str], top_n: int | None) -> list[str]:
@@ -229,14 +269,14 @@ class Client(Connected):
     - `max_in_flight`: requests at the same time, of all callers. `rows_per_request`, `bytes_per_request`: texts, and bytes of
       UTF-8, of a request for vectors; more texts are split over several.
     - `max_answer_bytes`: of an answer of JSON, at most. Raw vectors are bounded by their shape.
-    - `retries`: how often a request is tried again that met 429, 502, 503, 504, or a connection that broke: after a random time
-      that grows, and not before the server's ``Retry-After``. `retry_budget`: the share of all requests that may be retries,
-      beyond a reserve of ten.
+    - `retries`: how often a request is tried again that met 429, 502, 503, 504, a connection that broke, or took longer than
+      `timeout`: after a random time that grows, and not before the server's ``Retry-After``. `retry_budget`: the share of all
+      requests that may be retries, beyond a reserve of ten.
     - `hedge_after`: seconds after which a request is sent once more, to another server where there are several; the first answer
       counts.
     - `proxy`: like ``"http://host:3128"``; the environment's is not used. `ca_certs`: a PEM file of the only authorities to trust,
       instead of the system's.
-    - `wire_dtype`: how vectors travel. What comes back is float32 in any case.
+    - `wire_dtype`: how vectors travel that come back as float32.
 
     Thread-safe; Python's lock is free while it waits, and Ctrl-C ends a call within 50 ms. Use it as a context manager, or
     `close` it. After a fork, calls in the child raise `ForkedError`: make a new one there.
@@ -251,22 +291,70 @@ class Client(Connected):
         super().__init__(url, settings)
 
     @signed_as(Highlighter.highlights)
-    def highlights(self, query: str | Sequence[str], texts: Iterable[str], **options: Unpack[Options]) -> Highlights:
+    def highlights(
+        self,
+        query: str | Sequence[str],
+        texts: Iterable[str | Stored],
+        *,
+        return_texts: bool = False,
+        return_vectors: bool = False,
+        embedding_dtype: EmbeddingDtype = "float32",
+        **options: Unpack[Options],
+    ) -> Highlights:
         """Find the passages of pages that answer a query: see `Highlighter.highlights`, of which this is the same call.
 
-        All pages go in one request, because scores are comparable within a call only.
-        """
-        asked = Asked(query, texts, options)
-        found = self._native.highlights(asked.queries, asked.pages, asked.titles, asked.options, None)
-        return Highlights(asked.pages, found)
+        All pages go in one request, because scores are comparable within a call only. Three things only a server can do:
 
+        - A page may be `Stored`: a document that the server has under that id; `NotFoundError` says that it has not. Its
+          passages come without it: in `Highlights.texts` it is ``""``, unless `return_texts` asks for it.
+        - `return_vectors`: the vectors, of length one, of the passages' texts (``Highlights.vectors``, a row for each) and of the
+          queries (``Highlights.query_vectors``), in the types of `embed`.
+
+        >>> found = client.highlights("How is bread made?", [Stored("bread"), page], return_vectors=True)  # doctest: +SKIP
+        >>> found.vectors @ found.query_vectors[0]  # doctest: +SKIP
+        """
+        of_server = {
+            "return_texts": return_texts,
+            "return_vectors": return_vectors,
+            "embedding_dtype": embedding_dtype,
+        }
+        asked = Asked(query, texts, of_server, options)
+        return asked.found(self._native.highlights(asked.queries, asked.pages, asked.titles, asked.options, None))
+
+    @overload
+    def embed(
+        self,
+        texts: Iterable[str],
+        *,
+        embedding_dtype: Literal["float32"] = "float32",
+        **options: Unpack[EmbedOptions],
+    ) -> NDArray[np.float32]: ...
+    @overload
+    def embed(
+        self, texts: Iterable[str], *, embedding_dtype: EmbeddingDtype, **options: Unpack[EmbedOptions]
+    ) -> NDArray[Any]: ...
     @signed_as(Highlighter.embed)
-    def embed(self, texts: Iterable[str], **options: Unpack[EmbedOptions]) -> NDArray[np.float32]:
+    def embed(
+        self,
+        texts: Iterable[str],
+        *,
+        embedding_dtype: EmbeddingDtype = "float32",
+        **options: Unpack[EmbedOptions],
+    ) -> NDArray[Any]:
         """Turn texts into vectors: see `Highlighter.embed`, of which this is the same call.
 
         Many texts are split over several requests; what comes is written where it belongs in the one array that is returned.
+
+        With `embedding_dtype` vectors travel and are returned as another type, which fewer bytes hold; a server that does not
+        know it raises `BadAnswerError`. The array is
+
+        - ``"float32"``: float32 ``[n, dimension]``
+        - ``"float16"``: float16 ``[n, dimension]``
+        - ``"bfloat16"``: uint16 ``[n, dimension]``, the bits: numpy has no such type (torch: ``tensor.view(torch.bfloat16)``)
+        - ``"int8"``: int8 ``[n, dimension]``, 127 times the value, rounded, from -127 to 127
+        - ``"binary"``: uint8 ``[n, ceil(dimension / 8)]``, a bit for each value, 1 where it is above 0, as in `numpy.packbits`
         """
-        asked = ToEmbed(texts, options)
+        asked = ToEmbed(texts, embedding_dtype, options)
         return asked.vectors(self._native.embed(asked.texts, asked.is_query, asked.options, None), 2)
 
     def rerank(
@@ -328,8 +416,9 @@ def _check(settings: Mapping[str, Any]) -> None:
         "ca_certs": (str, Path, type(None)),
         "wire_dtype": (str,),
     }
+    defaults = cast("Mapping[str, object]", DEFAULTS)
     for name, value in settings.items():
-        default = DEFAULTS[name]  # type: ignore[literal-required]
+        default = defaults[name]
         allowed = kinds.get(name, (int, float) if isinstance(default, float) else (int,))
         if not isinstance(value, allowed) or isinstance(value, bool):
             message = f"{name} must be {' or '.join(kind.__name__ for kind in allowed)}, not {type(value).__name__}"

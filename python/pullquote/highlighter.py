@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pullquote import _native
 from pullquote.errors import InvalidTypeError
-from pullquote.loading import CACHE_BYTES, Described, load
+from pullquote.loading import CACHE_BYTES, Watched, load
 from pullquote.options import (
     EFFORT,
     FORMAT,
@@ -81,7 +81,7 @@ def parse_pieces(
     return _native.parse_pieces(text, highlight_length, step_size, unit, allow_gaps)
 
 
-class Highlighter(Described):
+class Highlighter(Watched):
     """A model on its devices, for many callers at once.
 
     Thread-safe: calls from different threads share batches, and each gets its own answer. Python's lock is free while it
@@ -105,10 +105,19 @@ class Highlighter(Described):
       all callers that wait; needs no torch. Tokens are bytes of UTF-8 then: budgets in tokens count them. It may be
       awaited: an ``async`` function runs in an event loop of its own. Or, beside the `model` whose tokenizer is used, an
       object with a method ``encode_ids(ids, lengths)``: int32 ids of rows one behind the other, without padding, and how
-      many each has; or what offers a ``pullquote.encoder.v1`` capsule by ``__pullquote_encoder__()``.
+      many each has; or what offers a ``pullquote.encoder.v2`` capsule by ``__pullquote_encoder__()``.
     - `max_batch_tokens`, `max_batch_size`: tokens and texts of a batch, at most; `None` is what the devices want, and 64 texts
       for an encoder of your own. `batch_timeout`: seconds that texts wait for others where they do not fill a batch; 0,
       the default, lets batches grow only while the devices are busy.
+    - `depth`: batches that a device has at once, so that the next is there when one ends; `None` is what it wants: 2 on CUDA,
+      and one more than its threads on a CPU.
+
+    - `profile`: CUDA devices wait for the end of each stage, so that `stages` tells them apart; they are slower then. `trace`: a
+      file that has, when this is closed, every stage of every call and batch in the format of Chrome's tracing, which
+      https://ui.perfetto.dev opens.
+
+    Of several devices the one that would be done first gets the next batch. One that fails gets none for a while, and what it
+    had is done by the others; `device_states` says so. Batches become smaller where memory is short.
 
     Raises `NoEncoderError`, `TorchVersionError`, `ModelNotFoundError`, `InvalidModelError`, `UnsupportedModelError`, `DeviceError`.
     After a fork, calls in the child raise `ForkedError`: make a new one there.
@@ -127,6 +136,9 @@ class Highlighter(Described):
         max_batch_tokens: int | None = None,
         max_batch_size: int | None = None,
         batch_timeout: float = 0.0,
+        depth: int | None = None,
+        profile: bool = False,
+        trace: str | Path | None = None,
     ) -> None:
         """Load the model; about a second for a small one."""
         loaded = load(
@@ -140,9 +152,12 @@ class Highlighter(Described):
             max_batch_tokens=max_batch_tokens,
             max_batch_size=max_batch_size,
             batch_timeout=batch_timeout,
+            depth=depth,
+            profile=profile,
+            trace=trace,
         )
         self._native: _native.Highlighter = _native.Highlighter(loaded)
-        self.model, self.model_name = Path(loaded.model), loaded.name
+        self.model, self.model_name, self._trace = Path(loaded.model), loaded.name, loaded.trace
         closed_at_exit(self)
 
     def highlights(
@@ -226,7 +241,8 @@ class Highlighter(Described):
         Returns `Highlights`: ``result[i]`` is page `i`'s list of `Highlight`.
 
         Raises `InvalidArgumentError`, `InvalidTypeError`, `InvalidTextError` for what it cannot work with, `EncoderError`
-        where the model fails on it, `ClosedError`, `ForkedError`. Ctrl-C stops the work and leaves the highlighter usable.
+        where the model fails on it, `OutOfMemoryError` where no device has memory for one of its pieces, `ClosedError`,
+        `ForkedError`. Ctrl-C stops the work and leaves the highlighter usable.
         """
         options: Options = {
             "pairing": pairing,
@@ -340,6 +356,7 @@ class Highlighter(Described):
     def close(self) -> None:
         """Stop the devices; calls in flight, and later ones, raise `ClosedError`. May be called twice."""
         self._native.close()
+        self._write_trace()
 
     def __enter__(self) -> Highlighter:
         return self

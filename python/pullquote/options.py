@@ -55,7 +55,7 @@ class Options(TypedDict, total=False):
     priority: int
 
 
-_Text = TypeVar("_Text", str, str | None)
+_Text = TypeVar("_Text")
 
 
 class TruncationWarning(UserWarning):

@@ -9,6 +9,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from pullquote.errors import InvalidArgumentError
 from pullquote.selectors import (
     TextPositionSelector,
     TextQuoteSelector,
@@ -114,6 +115,9 @@ class Highlights(Sequence[list[Highlight]]):
 
     The columns are the memory the core wrote; nothing was copied. `texts` are the pages as they were read, `formats` says as
     what, and `work` what it took.
+
+    `vectors` and `query_vectors` are those of the passages and of the queries, where a `Client` was told ``return_vectors=True``;
+    otherwise `None`. Of `Stored` pages a client has the passages alone: their texts are ``""``.
     """
 
     __slots__ = (
@@ -121,6 +125,7 @@ class Highlights(Sequence[list[Highlight]]):
         "_match_ends",
         "_match_spans",
         "_match_words",
+        "_passages",
         "_query_words",
         "_written_at",
         "compared",
@@ -131,10 +136,12 @@ class Highlights(Sequence[list[Highlight]]):
         "pages",
         "pieces",
         "queries",
+        "query_vectors",
         "scores",
         "sources",
         "spans",
         "texts",
+        "vectors",
         "work",
     )
 
@@ -161,6 +168,10 @@ class Highlights(Sequence[list[Highlight]]):
         self._match_spans: NDArray[np.int64] = columns["match_spans"]
         self._match_words: NDArray[np.int64] = columns["match_words"]
         self._query_words: list[str] = columns["query_words"]
+        self.vectors: NDArray[Any] | None = columns.get("vectors")
+        self.query_vectors: NDArray[Any] | None = columns.get("query_vectors")
+        # For each row its text, what stands before and behind, where its page's text is not here.
+        self._passages: list[tuple[str, str, str] | None] = columns.get("passages", [])
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -191,15 +202,22 @@ class Highlights(Sequence[list[Highlight]]):
 
         Raises `InvalidArgumentError` for one that is not from these pages.
         """
-        return text_fragment(self.texts[highlight.page], highlight.start, highlight.end)
+        return text_fragment(self._page(highlight), highlight.start, highlight.end)
 
     def selectors(self, highlight: Highlight) -> tuple[TextQuoteSelector, TextPositionSelector]:
         """Where the highlight is, as W3C's Web Annotation Data Model says it: by its words, and by its position in the text.
 
         Raises `InvalidArgumentError` for one that is not from these pages.
         """
-        place = (self.texts[highlight.page], highlight.start, highlight.end)
+        place = (self._page(highlight), highlight.start, highlight.end)
         return text_quote_selector(*place), text_position_selector(*place)
+
+    def _page(self, highlight: Highlight) -> str:
+        text = self.texts[highlight.page]
+        if not text and self._passages:
+            message = f"the text of page {highlight.page} is the server's; ask for it with return_texts=True"
+            raise InvalidArgumentError(message)
+        return text
 
     def _place(self, index: tuple[int, int]) -> int:
         query, page = index
@@ -220,8 +238,10 @@ class Highlights(Sequence[list[Highlight]]):
         text = self.texts[page]
         start, end = (int(place) for place in self.spans[row])
         first, last = (int(place) for place in self.contexts[row])
+        own = self._passages[row] if self._passages else None
+        passage, before, after = own or (text[start:end], text[first:start], text[end:last])
         return Highlight(
-            text=text[start:end],
+            text=passage,
             start=start,
             end=end,
             score=float(self.scores[row]),
@@ -229,8 +249,8 @@ class Highlights(Sequence[list[Highlight]]):
             lexical=float(self.lexicals[row]),
             page=page,
             query=int(self.queries[row]),
-            before=text[first:start],
-            after=text[end:last],
+            before=before,
+            after=after,
             matches=self._matches(row),
             source_start=int(self.sources[row, 0]),
             source_end=int(self.sources[row, 1]),

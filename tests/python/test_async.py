@@ -39,14 +39,17 @@ def run(request: pytest.FixtureRequest) -> Run[Any]:
 
 
 class Slow:
-    """An encoder that takes its time, and counts."""
+    """An encoder that takes its time, and counts; where its gate is shut, until that is opened."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.texts = 0
+        self.gate = threading.Event()
+        self.gate.set()
 
     def encode(self, texts: list[str]) -> Any:
         time.sleep(self.seconds)
+        self.gate.wait(60)
         self.texts += len(texts)
         return np.ones((len(texts), 4), np.float32)
 
@@ -151,56 +154,59 @@ def threads() -> list[str]:
 def test_cancelling_a_task_stops_its_work(slow: tuple[Slow, Highlighter], run: Run[Any]) -> None:
     encoder, made = slow
     awaited = AsyncHighlighter.sharing(made)
-    page = " ".join(f"Sentence {n} is here." for n in range(2000))
 
     async def main() -> None:
-        task = asyncio.create_task(awaited.highlights("cat", [page], effort="full"))
-        await asyncio.sleep(0.3)
+        task = asyncio.create_task(awaited.highlights("cat", [ENDLESS], effort="full"))
+        while not encoder.texts:
+            await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await asyncio.sleep(0.2)
-        done = encoder.texts
-        await asyncio.sleep(0.3)
-        assert encoder.texts == done < 1000
-        # The next one need not wait for the rest of it.
-        began = time.perf_counter()
-        await awaited.highlights("cat", [MOON])
-        assert time.perf_counter() - began < 1.0
+        await assert_nothing_is_left(awaited, encoder)
 
     run(main())
+
+
+# Cut in no time; encoded by `slow` it takes a minute.
+ENDLESS = " ".join(f"Sentence {n} is here." for n in range(20_000))
+
+
+async def assert_nothing_is_left(awaited: AsyncHighlighter, encoder: Slow) -> None:
+    """Once another call is answered, so is what the devices had of an earlier one; from then on they have only new calls."""
+    await awaited.embed(["one"])
+    done = encoder.texts
+    assert done < 10_000
+    for n in range(3):
+        await awaited.embed([f"{n}"])
+    assert encoder.texts == done + 3
 
 
 def test_asyncios_timeout_stops_the_work(slow: tuple[Slow, Highlighter], run: Run[Any]) -> None:
     encoder, made = slow
     awaited = AsyncHighlighter.sharing(made)
-    page = " ".join(f"Sentence {n} is here." for n in range(2000))
 
     async def main() -> None:
         with pytest.raises(TimeoutError) as raised:
             async with asyncio.timeout(0.3):
-                await awaited.highlights("cat", [page], effort="full")
+                await awaited.highlights("cat", [ENDLESS], effort="full")
         assert type(raised.value) is TimeoutError
-        await asyncio.sleep(0.2)
-        done = encoder.texts
-        await asyncio.sleep(0.2)
-        assert encoder.texts == done
+        await assert_nothing_is_left(awaited, encoder)
 
     run(main())
 
 
 def test_who_waits_in_line_costs_nothing_and_has_a_deadline_too(slow: tuple[Slow, Highlighter]) -> None:
     encoder, made = slow
-    encoder.seconds = 0.2
+    encoder.gate.clear()
     awaited = AsyncHighlighter.sharing(made, max_concurrent=2)
 
     async def main() -> None:
         first = [asyncio.create_task(awaited.highlights("cat", [f"{MOON} {n}."])) for n in range(2)]
         await asyncio.sleep(0)
-        began = time.perf_counter()
         with pytest.raises(errors.DeadlineExceededError, match="before its turn"):
             await awaited.highlights("cat", [MOON], timeout=0.05)
-        assert time.perf_counter() - began < 0.2
+        assert not any(task.done() for task in first)
+        encoder.gate.set()
         await asyncio.gather(*first)
         await awaited.highlights("cat", [MOON])
 
@@ -210,18 +216,17 @@ def test_who_waits_in_line_costs_nothing_and_has_a_deadline_too(slow: tuple[Slow
 def test_the_loop_goes_on_beside_large_pages(awaited: AsyncHighlighter, whole_pages: dict[str, str]) -> None:
     text = "\n\n".join(whole_pages.values())
 
-    async def main() -> float:
+    async def main() -> int:
         task = asyncio.create_task(awaited.highlights("Who?", [text], effort="fast"))
-        longest = 0.0
+        turns = 0
         while not task.done():
-            began = time.perf_counter()
             await asyncio.sleep(0.001)
-            longest = max(longest, time.perf_counter() - began)
+            turns += 1
         await task
-        return longest
+        return turns
 
-    # The lock is never held for long; how soon a thread gets a core is the system's.
-    assert asyncio.run(main()) < 0.25
+    # Hundreds; a call that kept the lock would leave room for one or two.
+    assert asyncio.run(main()) > 20
 
 
 def test_several_loops_one_after_another_and_at_once(awaited: AsyncHighlighter) -> None:
@@ -284,9 +289,8 @@ async def main():
     await asyncio.gather(*[awaited.highlights("cat", [page]) for _ in range(50)])
 threading.Thread(target=lambda: asyncio.run(main()), daemon=True).start()
 time.sleep(0.5)
-print(time.time(), flush=True)
 """
+    # The calls would take minutes.
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     assert "Fatal" not in done.stderr
-    assert time.time() - float(done.stdout) < 2.5

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import pullquote
+from pullquote import errors
 from serving import Serving, serving
+from wires import Answer, raw, wire
 
 PAGE = "The moon is white.\n\nBread is baked from flour. Ovens are hot.\n\nCats sleep."
 
@@ -55,6 +57,27 @@ def test_a_file_that_cannot_be_read_does_not_stop_the_others(page: Path, tmp_pat
     assert json.loads(done.stdout)["page"] == str(page)
     again = run("highlight", "--json", "--encoding", "latin-1", "-q", "bread", latin)
     assert json.loads(again.stdout)["highlights"][0]["text"] == "Brötchen sind rund."
+
+
+def test_embed_says_what_it_cannot_read_or_write(server: Serving, tmp_path: Path) -> None:
+    texts, output = tmp_path / "texts", tmp_path / "vectors.npy"
+    texts.write_text("a\nb\n")
+    wrong: list[tuple[list[str | Path], int, bytes]] = [
+        ([tmp_path / "nothing", "-o", output], 66, b"nothing: No such file or directory"),
+        ([texts, "-o", tmp_path / "no folder" / "x.npy"], 73, b"x.npy: No such file or directory"),
+        ([texts, "-o", tmp_path], 73, b"Is a directory"),
+    ]
+    for arguments, code, message in wrong:
+        done = run("embed", "--server", server.url, *arguments)
+        assert (done.returncode, done.stdout) == (code, b"")
+        assert message in done.stderr
+        assert b"Traceback" not in done.stderr
+    # What a server says in the middle is no failure to write, though the system has an error of that class too.
+    with wire(lambda request: raw(request) if len(request.texts) == 1 else Answer(401)) as refusing:
+        done = run("embed", "--server", refusing.url, texts, "-o", output)
+        assert (done.returncode, done.stdout) == (errors.UnauthorizedError.exit_code, b"")
+        assert b"answered 401" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["texts"]
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,12 @@
 
 import _thread
 import base64
+import contextlib
 import json
 import multiprocessing
 import os
 import signal
+import socket
 import socketserver
 import ssl
 import threading
@@ -98,8 +100,8 @@ def test_ctrl_c_ends_a_call_and_closes_its_stream() -> None:
         timer.start()
         with pytest.raises(KeyboardInterrupt):
             client.embed(["a"])
-        # 50 ms on a quiet machine; a CI machine may be a busy one.
-        assert time.perf_counter() - sent[0] < 1.0
+        # 50 ms on a quiet machine; the server never answers.
+        assert time.perf_counter() - sent[0] < 30
         timer.join()
         gone(server)
         server.answer = raw
@@ -107,7 +109,7 @@ def test_ctrl_c_ends_a_call_and_closes_its_stream() -> None:
 
 
 def gone(server: Wire) -> None:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 30
     while server.open:
         assert time.monotonic() < until, "the connection stays open"
         time.sleep(0.005)
@@ -126,7 +128,7 @@ def test_a_timeout_of_the_call_is_the_librarys_error() -> None:
 def test_closing_ends_the_calls_of_other_threads() -> None:
     with wire(stalled) as server, Client(server.url) as client, ThreadPoolExecutor(4) as threads:
         calls = [threads.submit(client.embed, ["a"]) for _ in range(4)]
-        until = time.monotonic() + 10
+        until = time.monotonic() + 30
         while len(server.requests) < 4:
             assert time.monotonic() < until
             time.sleep(0.005)
@@ -216,6 +218,53 @@ def test_a_proxy_is_asked_where_one_is_named() -> None:
     assert Proxy.asked == [("http://nowhere.invalid/embed", "Basic " + base64.b64encode(b"me:word").decode())]
 
 
+class Tunnel(socketserver.StreamRequestHandler):
+    """A proxy that carries bytes it cannot read."""
+
+    asked: list[tuple[str, bool]] = []  # noqa: RUF012 - shared on purpose
+
+    def handle(self) -> None:
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            head += self.rfile.readline()
+        method, place, _ = head.decode().split(" ", 2)
+        self.asked.append((f"{method} {place}", b"Basic " + base64.b64encode(b"me:word") in head))
+        host, port = place.split(":")
+        with socket.create_connection((host, int(port))) as behind:
+            self.request.sendall(b"HTTP/1.1 200 Go on\r\n\r\n")
+            back = threading.Thread(target=carry, args=(behind, self.request))
+            back.start()
+            carry(self.request, behind)
+            back.join()
+
+
+def carry(source: socket.socket, sink: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while part := source.recv(65536):
+            sink.sendall(part)
+    with contextlib.suppress(OSError):
+        sink.shutdown(socket.SHUT_RDWR)
+
+
+def test_tls_goes_through_a_proxy_that_cannot_read_it(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    secured = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(secured)
+    trusted = tmp_path / "trusted.pem"
+    authority.cert_pem.write_to_path(trusted)
+    with wire(secured=secured) as server, socketserver.ThreadingTCPServer(("127.0.0.1", 0), Tunnel) as proxy:
+        proxy.daemon_threads = True
+        thread = threading.Thread(target=proxy.serve_forever)
+        thread.start()
+        address = f"http://me:word@127.0.0.1:{proxy.server_address[1]}"
+        with Client(server.url, proxy=address, ca_certs=trusted) as client:
+            assert np.array_equal(client.embed(TEXTS), vectors(TEXTS))
+        proxy.shutdown()
+        thread.join()
+        assert set(Tunnel.asked) == {(f"CONNECT 127.0.0.1:{server.port}", True)}
+        assert all("proxy-authorization" not in request.headers for request in server.requests)
+
+
 @pytest.mark.skipif(not hasattr(socketserver, "UnixStreamServer"), reason="this system has no Unix sockets")
 def test_a_unix_socket_is_an_address_too(tmp_path: Path) -> None:
     class OnSocket(Proxy):
@@ -269,6 +318,31 @@ def test_a_server_with_neither_route_is_an_error_that_says_so() -> None:
         with pytest.raises(errors.NotFoundError, match=f"{server.url} answered 404"):
             client.embed(["a"])
         assert [request.path for request in server.requests] == ["/embed", "/v1/embeddings"]
+        # The address led nowhere; now there is a server, and its own route is the one that is asked.
+        server.answer = raw
+        assert np.array_equal(client.embed(["a"], role="query"), vectors(["a"]))
+        assert server.requests[-1].path == "/embed"
+
+
+def test_calls_that_find_out_together_that_a_server_is_of_openais_kind_all_succeed() -> None:
+    together = threading.Barrier(8)
+    honest = openai(lambda _, values: base64.b64encode(packed(values)).decode())
+
+    def answer(request: Request) -> Answer:
+        # Nobody is told before all have asked.
+        return (
+            Answer(404, {"content-type": "text/plain"}, b"no", stall=0.2)
+            if request.path == "/embed"
+            else honest(request)
+        )
+
+    def call(client: Client, text: str) -> Any:
+        together.wait(30)
+        return client.embed([text])
+
+    with wire(answer) as server, Client(server.url, model="m") as client, ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda text: call(client, text), TEXTS[:8]))
+        assert np.array_equal(np.concatenate(found), vectors(TEXTS[:8]))
 
 
 @pytest.mark.parametrize(("dtype", "numpy"), [("float16", np.float16), ("bfloat16", None)])
@@ -317,7 +391,7 @@ def test_a_client_starts_no_thread_before_its_first_call_and_leaves_none() -> No
         client.embed(["a"])
         assert tasks() > before
         client.close()
-        until = time.monotonic() + 10
+        until = time.monotonic() + 30
         while tasks() > before:
             assert time.monotonic() < until, "threads stay"
             time.sleep(0.005)

@@ -96,9 +96,11 @@ def test_two_calls_overlap(pages: dict[str, str]) -> None:
     """Both are in flight at once: each starts before the other ends."""
     texts = list(pages.values())
     times: dict[int, tuple[float, float]] = {}
+    both = threading.Barrier(2)
     with Highlighter(devices=["cpu:0", "cpu:1"], dtype="float32") as several:
 
         def call(number: int) -> None:
+            both.wait(60)
             began = time.perf_counter()
             several.highlights("Who?", texts)
             times[number] = (began, time.perf_counter())
@@ -137,8 +139,8 @@ def test_ctrl_c_ends_a_long_call_and_leaves_the_highlighter_usable(
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         highlighter.highlights("Who?", [text])
-    # Within 200 ms on a quiet machine; a CI machine may be a busy one. The page itself takes minutes.
-    assert time.perf_counter() - sent[0] < 2.0
+    # Within 200 ms on a quiet machine; the page itself takes minutes.
+    assert time.perf_counter() - sent[0] < 30
     timer.join()
     assert highlighter.highlights("cat", ["The cat."])[0][0].text == "The cat."
 

@@ -101,7 +101,7 @@ def test_a_second_signal_stops_at_once(whole_pages: dict[str, str]) -> None:
         wait_for(lambda: "stopping" in server.log)
         server.signal()
         # The pages alone take half a minute.
-        assert server.process.wait(5) == 130
+        assert server.process.wait(20) == 130
         assert answers(connection) == b""
 
 

@@ -244,9 +244,8 @@ def test_a_client_that_hangs_up_amid_its_rows_stops_them(numbers: Serving) -> No
         connection.sendall(head.encode() + body)
         assert connection.recv(4096).startswith(b"HTTP/1.1 200")
         wait_for_running(numbers)
-    began = time.monotonic()
+    # All of them would take a hundred seconds.
     wait_for(lambda: metric(numbers, "pullquote_requests_running") == 0)
-    assert time.monotonic() - began < 10
 
 
 # ---- the vectors of passages

@@ -160,13 +160,13 @@ def test_under_fire() -> None:
     # Nothing is left in the way of who comes later.
     began = time.perf_counter()
     assert len(fire.shared.highlights("cat", ["The cat."])[0]) == 1
-    assert time.perf_counter() - began < 2.0
+    assert time.perf_counter() - began < 30
     for made in (fire.shared, fire.caller, fire.calm):
         made.close()
     # The text's threads go with the last who may need them.
     del fire, made, threads, thread
     gc.collect()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while len(own_threads()) > len(before) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert sorted(own_threads()) == sorted(before)

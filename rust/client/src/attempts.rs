@@ -106,6 +106,7 @@ impl<'client> Attempts<'client> {
         if self.wish.deadline.is_some_and(|deadline| Instant::now() + pause >= deadline) {
             return Err(self.counted(trouble.error));
         }
+        // The pause itself: neither the server nor the budget says when it is over.
         tokio::time::sleep(pause).await;
         Ok(())
     }

@@ -101,16 +101,19 @@ impl Endpoint {
             "http://localhost".clone_into(&mut base);
             builder = over_socket(builder, path)?;
         } else {
-            let url = Url::parse(address).map_err(|error| invalid(format!("url {address:?} is none: {error}")))?;
+            let wrong = || {
+                invalid(format!(
+                    "url must be like \"http://host:8080\" or \"unix:/run/pullquote.sock\", not {address:?}"
+                ))
+            };
+            let url = Url::parse(address).map_err(|_| wrong())?;
             if !url.username().is_empty() || url.password().is_some() {
                 return Err(invalid(
                     "a url must have no name and no password in it; pass the key as api_key, or headers",
                 ));
             }
             if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.fragment().is_some() {
-                let message =
-                    format!("url must be like \"http://host:8080\" or \"unix:/run/pullquote.sock\", not {address:?}");
-                return Err(invalid(message));
+                return Err(wrong());
             }
             is_secure = url.scheme() == "https";
             url.as_str().trim_end_matches('/').clone_into(&mut base);

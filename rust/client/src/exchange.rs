@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     permits: Semaphore,
     /// Values of a vector, as the last answer had them; 0 before the first.
     pub(crate) dimension: AtomicUsize,
-    /// Whether vectors are asked for as `OpenAI`'s clients do.
+    /// Whether vectors are asked for as `OpenAI`'s clients do: the address says so, or a server did not know our route.
     pub(crate) speaks_openai: AtomicBool,
     /// Whether the client was closed.
     pub(crate) closed: watch::Sender<bool>,
@@ -58,6 +58,24 @@ pub(crate) struct Answer<'client> {
     until: Instant,
     patience: Duration,
     _permit: SemaphorePermit<'client>,
+}
+
+/// An answer that is here.
+pub(crate) struct Whole<'client> {
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    server: &'client str,
+}
+
+impl Whole<'_> {
+    /// An error of this answer, which says whose it is.
+    pub(crate) fn wrong(&self, error: &Error) -> Error {
+        wrong(self.server, error)
+    }
+}
+
+fn wrong(server: &str, error: &Error) -> Error {
+    Error::new(error.kind(), format!("the answer of {server} cannot be used: {}", error.message()))
 }
 
 impl Request {
@@ -90,12 +108,15 @@ impl Shared {
     }
 
     /// The whole answer to a request, of at most so many bytes, tried as often as may help.
-    pub(crate) async fn whole(&self, request: &Request, wish: Wish) -> Result<Bytes> {
+    pub(crate) async fn whole(&self, request: &Request, wish: Wish) -> Result<Whole<'_>> {
         let mut attempts = self.attempts(wish);
         loop {
             let (trouble, endpoint) = match self.open(request, &attempts).await {
                 Ok(mut answer) => match answer.whole(self.settings.max_answer_bytes).await {
-                    Ok(body) => return Ok(body),
+                    Ok(body) => {
+                        let headers = std::mem::take(answer.response.headers_mut());
+                        return Ok(Whole { headers, body, server: &answer.turn.endpoint.name });
+                    }
                     Err(trouble) => (trouble, Some(answer.index())),
                 },
                 // What the first attempt deleted is not there for the second.
@@ -104,7 +125,7 @@ impl Shared {
                         && !attempts.is_first()
                         && trouble.error.kind() == ErrorKind::NotFound =>
                 {
-                    return Ok(Bytes::new());
+                    return Ok(Whole { headers: HeaderMap::new(), body: Bytes::new(), server: "" });
                 }
                 Err(failed) => failed,
             };
@@ -153,8 +174,10 @@ impl Shared {
         let asked = async {
             let mut response = request.send().await?;
             let mut body = Vec::new();
-            while let Some(chunk) = response.chunk().await? {
-                body.extend_from_slice(&chunk[..chunk.len().min(LONGEST_REFUSAL - body.len().min(LONGEST_REFUSAL))]);
+            while body.len() < LONGEST_REFUSAL
+                && let Some(chunk) = response.chunk().await?
+            {
+                body.extend_from_slice(&chunk);
             }
             Ok::<_, reqwest::Error>((response.status(), response.headers().clone(), body))
         };
@@ -266,8 +289,7 @@ impl Answer<'_> {
 
     /// An error of this answer, which says whose it is.
     pub(crate) fn wrong(&self, error: &Error) -> Error {
-        let message = format!("the answer of {} cannot be used: {}", self.turn.endpoint.name, error.message());
-        Error::new(error.kind(), message)
+        wrong(&self.turn.endpoint.name, error)
     }
 }
 

@@ -8,8 +8,11 @@
 //! it is left over and a fork can tell that it has none.
 
 mod attempts;
+pub mod columns;
 mod endpoints;
 mod exchange;
+pub mod forms;
+pub mod packed;
 mod passages;
 mod ranks;
 pub mod raw;
@@ -25,7 +28,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pullquote_core::call::Call;
-use pullquote_core::engine::Answers;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::tokens::Role;
 use tokio::runtime::{Builder, Runtime};
@@ -33,9 +35,11 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 pub use attempts::Wish;
+pub use columns::Passage;
 use exchange::{CLOSED, Shared};
-pub use passages::Question;
+pub use passages::{Found, Page, Question, Wanted};
 pub use ranks::{Rank, Stored};
+pub use raw::Dtype;
 pub use settings::Settings;
 pub use vectors::{Text, Vectors};
 
@@ -78,6 +82,7 @@ impl Client {
                     biased;
                     done = &mut work => return done.map_err(|error| self.explained(error)),
                     _ = &mut closed => return Err(Error::new(ErrorKind::Closed, CLOSED)),
+                    // A caller can only be asked: neither Ctrl-C nor its deadline wakes anybody here.
                     () = tokio::time::sleep(call.patience()) => call.check()?,
                 }
             }
@@ -156,7 +161,19 @@ impl Client {
         wish: Wish,
     ) -> impl Future<Output = Result<Vectors>> + Send + use<T> {
         let shared = Arc::clone(&self.shared);
-        async move { vectors::embed(&shared, texts.into(), role, wish).await }
+        async move { vectors::embed(&shared, texts.into(), role, shared.settings.wire_dtype, wish).await }
+    }
+
+    /// The vectors of texts as bytes of this type, as they travel.
+    pub fn embed_packed<T: Text>(
+        &self,
+        texts: Vec<T>,
+        role: Role,
+        dtype: Dtype,
+        wish: Wish,
+    ) -> impl Future<Output = Result<Vectors<u8>>> + Send + use<T> {
+        let shared = Arc::clone(&self.shared);
+        async move { vectors::embed(&shared, texts.into(), role, dtype, wish).await }
     }
 
     /// The passages of pages that answer queries.
@@ -164,7 +181,7 @@ impl Client {
         &self,
         question: Question<T>,
         wish: Wish,
-    ) -> impl Future<Output = Result<Answers>> + Send + use<T> {
+    ) -> impl Future<Output = Result<Found>> + Send + use<T> {
         let shared = Arc::clone(&self.shared);
         async move { passages::highlights(&shared, question, wish).await }
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use url::form_urlencoded;
 
 use crate::attempts::Wish;
-use crate::exchange::{Request, Shared, compute};
+use crate::exchange::{Request, Shared, Whole, compute};
 use crate::raw::bad;
 use crate::settings::invalid;
 use crate::vectors::Text;
@@ -49,21 +49,24 @@ pub(crate) async fn rerank<T: Text>(
     }
     let size = texts.iter().map(|text| text.as_ref().len()).sum();
     let sent = || json(&Sent { query, texts: texts.iter().map(AsRef::as_ref).collect() });
-    let body = shared.whole(&Request::post("/rerank", compute(size, sent)?), wish).await?;
-    let mut ranks: Vec<Rank> = read(&body)?;
-    let mut is_ranked = vec![false; texts.len()];
-    for Rank { index, score } in &ranks {
-        match is_ranked.get_mut(*index) {
-            Some(ranked) if !*ranked && score.is_finite() => *ranked = true,
-            _ => return Err(bad(format!("it ranks text {index} of {} by {score}, or twice", texts.len()))),
-        }
-    }
-    if ranks.len() != texts.len() {
-        return Err(bad(format!("it ranks {} of {} texts", ranks.len(), texts.len())));
-    }
+    let answer = shared.whole(&Request::post("/rerank", compute(size, sent)?), wish).await?;
+    let ranks: Vec<Rank> = read(&answer)?;
+    let mut ranks = ranked(ranks, texts.len()).map_err(|error| answer.wrong(&error))?;
     ranks.sort_by(|a, b| b.score.total_cmp(&a.score));
     ranks.truncate(top_n.unwrap_or(usize::MAX));
     Ok(ranks)
+}
+
+/// Ranks that name each of so many texts once.
+fn ranked(ranks: Vec<Rank>, texts: usize) -> Result<Vec<Rank>> {
+    let mut is_ranked = vec![false; texts];
+    for Rank { index, score } in &ranks {
+        match is_ranked.get_mut(*index) {
+            Some(ranked) if !*ranked && score.is_finite() => *ranked = true,
+            _ => return Err(bad(format!("it ranks text {index} of {texts} by {score}, or twice"))),
+        }
+    }
+    if ranks.len() == texts { Ok(ranks) } else { Err(bad(format!("it ranks {} of {texts} texts", ranks.len()))) }
 }
 
 pub(crate) async fn put_document(
@@ -85,8 +88,8 @@ pub(crate) async fn put_document(
 }
 
 pub(crate) async fn get_document(shared: &Shared, id: &str, wish: Wish) -> Result<Stored> {
-    let body = shared.whole(&Request::of(Method::GET, path(id)?), wish).await?;
-    compute(body.len(), || read(&body))
+    let answer = shared.whole(&Request::of(Method::GET, path(id)?), wish).await?;
+    compute(answer.body.len(), || read(&answer))
 }
 
 pub(crate) async fn delete_document(shared: &Shared, id: &str, wish: Wish) -> Result<()> {
@@ -115,6 +118,6 @@ fn json(value: &impl Serialize) -> Result<Bytes> {
     serde_json::to_vec(value).map(Bytes::from).map_err(|error| invalid(format!("the call does not fit JSON: {error}")))
 }
 
-fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
-    serde_json::from_slice(body).map_err(|error| bad(format!("the answer cannot be read: {error}")))
+fn read<T: DeserializeOwned>(answer: &Whole) -> Result<T> {
+    serde_json::from_slice(&answer.body).map_err(|error| answer.wrong(&bad(error.to_string())))
 }

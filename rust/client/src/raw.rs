@@ -23,6 +23,10 @@ pub enum Dtype {
     Float16,
     /// Two bytes, the upper half of a float32.
     Bfloat16,
+    /// A byte: 127 times the value, rounded.
+    Int8,
+    /// A bit, 1 where the value is above 0; eight in a byte, the first in the highest.
+    Binary,
 }
 
 /// The claim of an answer.
@@ -39,21 +43,41 @@ pub struct Claim {
 }
 
 impl Dtype {
-    const fn bytes(self) -> usize {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Float32, Self::Float16, Self::Bfloat16, Self::Int8, Self::Binary];
+
+    /// As it is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
         match self {
-            Self::Float32 => 4,
-            Self::Float16 | Self::Bfloat16 => 2,
+            Self::Float32 => "float32",
+            Self::Float16 => "float16",
+            Self::Bfloat16 => "bfloat16",
+            Self::Int8 => "int8",
+            Self::Binary => "binary",
         }
     }
 
-    fn read(name: &str) -> Result<Self> {
-        match name {
-            "float32" => Ok(Self::Float32),
-            "float16" => Ok(Self::Float16),
-            "bfloat16" => Ok(Self::Bfloat16),
-            _ => Err(bad(format!(
-                "it claims values of {name:?}, where only float32, float16 and bfloat16 can be vectors"
-            ))),
+    /// The type of this name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|dtype| dtype.name() == name)
+    }
+
+    /// Whether its bytes become float32 again as they are.
+    #[must_use]
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::Float32 | Self::Float16 | Self::Bfloat16)
+    }
+
+    /// The bytes of a vector of so many values.
+    #[must_use]
+    pub const fn row_bytes(self, dimension: usize) -> usize {
+        match self {
+            Self::Float32 => 4 * dimension,
+            Self::Float16 | Self::Bfloat16 => 2 * dimension,
+            Self::Int8 => dimension,
+            Self::Binary => dimension.div_ceil(8),
         }
     }
 }
@@ -82,7 +106,9 @@ impl Claim {
         if !order.eq_ignore_ascii_case("little") {
             return Err(bad(format!("it claims the byte order {order:?}, where only \"little\" is read")));
         }
-        let dtype = Dtype::read(wanted("x-embedding-dtype")?)?;
+        let named = wanted("x-embedding-dtype")?;
+        let dtype = Dtype::of_name(named)
+            .ok_or_else(|| bad(format!("it claims values of {named:?}, of which no vector is")))?;
         let shape = wanted("x-embedding-shape")?;
         let (claimed, dimension) = shape
             .split_once(',')
@@ -108,7 +134,30 @@ impl Claim {
     /// Bytes of the body.
     #[must_use]
     pub const fn bytes(&self) -> usize {
-        self.rows * self.dimension * self.dtype.bytes()
+        self.rows * self.dtype.row_bytes(self.dimension)
+    }
+
+    /// How many bytes there are with the next ones.
+    pub(crate) fn filled(&self, filled: usize, chunk: &[u8]) -> Result<usize> {
+        let (filled, claimed) = (filled + chunk.len(), self.bytes());
+        if filled > claimed {
+            return Err(bad(format!("its body goes on behind the {claimed} bytes of its shape")));
+        }
+        Ok(filled)
+    }
+
+    /// Whether these are all.
+    pub(crate) fn ended(&self, filled: usize) -> Result<()> {
+        let claimed = self.bytes();
+        if filled != claimed {
+            return Err(bad(format!("its body ended after {filled} of {claimed} bytes")));
+        }
+        Ok(())
+    }
+
+    /// That its values are of another type than was asked for.
+    pub(crate) fn other_dtype(&self, asked: Dtype) -> Error {
+        bad(format!("it claims values of {}, where {} was asked for", self.dtype.name(), asked.name()))
     }
 }
 
@@ -144,11 +193,7 @@ impl<'place> Landing<'place> {
     /// # Errors
     /// [`ErrorKind::BadAnswer`] where there are more than claimed.
     pub fn write(&mut self, chunk: &[u8]) -> Result<()> {
-        let (begin, end) = (self.filled, self.filled + chunk.len());
-        let claimed = self.claim.bytes();
-        if end > claimed {
-            return Err(bad(format!("its body goes on behind the {claimed} bytes of its shape")));
-        }
+        let (begin, end) = (self.filled, self.claim.filled(self.filled, chunk)?);
         match &mut self.gathered {
             Some(gathered) => gathered.extend_from_slice(chunk),
             // From floats to bytes no alignment can be wrong; `cast_slice_mut` checks it all the same.
@@ -163,10 +208,7 @@ impl<'place> Landing<'place> {
     /// # Errors
     /// [`ErrorKind::BadAnswer`] where it was too short, or a value is no number.
     pub fn finish(self) -> Result<()> {
-        let (claimed, filled) = (self.claim.bytes(), self.filled);
-        if filled != claimed {
-            return Err(bad(format!("its body ended after {filled} of {claimed} bytes")));
-        }
+        self.claim.ended(self.filled)?;
         match (self.gathered, self.claim.dtype) {
             (None, _) => in_native_order(self.place),
             (Some(bytes), Dtype::Float32) => {
@@ -182,6 +224,7 @@ impl<'place> Landing<'place> {
                 let halves: Vec<bf16> = bytes.as_chunks::<2>().0.iter().map(|two| bf16::from_le_bytes(*two)).collect();
                 halves.convert_to_f32_slice(self.place);
             }
+            (Some(_), Dtype::Int8 | Dtype::Binary) => return Err(self.claim.other_dtype(Dtype::Float32)),
         }
         check_finite(self.place, self.claim.dimension)
     }

@@ -63,6 +63,13 @@ impl Settings {
         if !(0.0..=1.0).contains(&self.retry_budget) {
             return Err(invalid(format!("retry_budget must be from 0.0 to 1.0, not {}", self.retry_budget)));
         }
+        if !self.wire_dtype.is_float() {
+            let name = self.wire_dtype.name();
+            return Err(invalid(format!(
+                "wire_dtype must be \"float32\", \"float16\" or \"bfloat16\", which become float32 again, not {name:?}; \
+                 embed(..., embedding_dtype={name:?}) returns it"
+            )));
+        }
         seconds(self.timeout)?;
         seconds(self.connect_timeout)?;
         self.hedge_after.map(seconds).transpose()?;

@@ -3,7 +3,10 @@
 //! The array is one allocation. Each request has a part of it to itself, and what the network brings is written there, so
 //! rows stand in the order of their texts whatever order the answers come in. How long a vector is, the first answer says;
 //! later calls know it already, and where it has changed (another model) the call begins once more.
+//!
+//! The array is of float32, however the values travelled, or of the bytes that travelled ([`Item`]).
 
+use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,8 +17,9 @@ use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::tokens::Role;
 use serde::{Serialize, Serializer};
 
-use crate::attempts::Wish;
+use crate::attempts::{Attempts, Wish};
 use crate::exchange::{Answer, Request, Shared, compute};
+use crate::packed::Packing;
 use crate::raw::{Claim, Dtype, Landing, bad};
 use crate::rows::{Rows, read_rows};
 use crate::settings::invalid;
@@ -29,11 +33,31 @@ pub trait Text: AsRef<str> + Send + Sync + 'static {}
 
 impl<T: AsRef<str> + Send + Sync + 'static> Text for T {}
 
-/// The vectors of texts.
+/// What an array is made of.
+pub(crate) trait Item: Copy + Default + Send + Sync {
+    /// Items of a vector of so many values.
+    fn width(dtype: Dtype, dimension: usize) -> usize;
+
+    /// Whether values that are claimed to be of this type can be an array's, where another was asked for.
+    fn is_of(claimed: Dtype, asked: Dtype) -> bool;
+
+    /// The body of an answer in its place.
+    fn land(
+        answer: &mut Answer<'_>,
+        claim: Claim,
+        place: &mut [Self],
+        copying: bool,
+    ) -> impl Future<Output = Result<(), Trouble>> + Send;
+
+    /// Vectors of JSON, if they can be an array's.
+    fn read(rows: Rows, asked: Dtype) -> Result<(Vec<Self>, usize)>;
+}
+
+/// The vectors of texts: values of float32, or the bytes of another type.
 #[derive(Debug)]
-pub struct Vectors {
+pub struct Vectors<I = f32> {
     /// One vector behind the other.
-    pub values: Vec<f32>,
+    pub values: Vec<I>,
     /// Values of a vector.
     pub dimension: usize,
     /// How many texts were longer than the model allows, as far as the server says.
@@ -43,11 +67,11 @@ pub struct Vectors {
 }
 
 /// What an answer has, before its vectors have a place.
-enum Opened<'client> {
+enum Opened<'client, I> {
     /// Its body is still to come.
     Raw(Answer<'client>, Claim),
-    /// It was JSON.
-    Read(Rows),
+    /// It was JSON: the vectors' items, and how many values each has.
+    Read(Vec<I>, usize),
 }
 
 /// A call's texts, and what is said about all of them.
@@ -55,7 +79,18 @@ struct Asked<'call, T> {
     shared: &'call Shared,
     texts: Arc<[T]>,
     role: Role,
+    /// How values are to travel.
+    dtype: Dtype,
     wish: Wish,
+}
+
+/// Where vectors are asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Route {
+    /// Ours, which is that of Text Embeddings Inference.
+    Embed,
+    /// That of `OpenAI`'s kind, behind the server's address.
+    OpenAi(&'static str),
 }
 
 /// Why a part has no vectors.
@@ -71,12 +106,18 @@ impl From<Error> for Failed {
     }
 }
 
-pub(crate) async fn embed<T: Text>(shared: &Shared, texts: Arc<[T]>, role: Role, wish: Wish) -> Result<Vectors> {
+pub(crate) async fn embed<T: Text, I: Item>(
+    shared: &Shared,
+    texts: Arc<[T]>,
+    role: Role,
+    dtype: Dtype,
+    wish: Wish,
+) -> Result<Vectors<I>> {
     if texts.is_empty() {
         return Err(invalid("there are no texts to embed"));
     }
     let parts = parts(&texts, shared.settings.rows_per_request, shared.settings.bytes_per_request);
-    let asked = Asked { shared, texts, role, wish };
+    let asked = Asked { shared, texts, role, dtype, wish };
     let known = shared.dimension.load(Ordering::Relaxed);
     match asked.embed(&parts, known).await {
         Err(Failed::Length) if known != 0 => match asked.embed(&parts, 0).await {
@@ -110,7 +151,7 @@ fn parts<T: Text>(texts: &[T], rows: usize, bytes: usize) -> Vec<Range<usize>> {
 
 impl<T: Text> Asked<'_, T> {
     /// All parts, with vectors of this length; 0 is not known.
-    async fn embed(&self, parts: &[Range<usize>], known: usize) -> Result<Vectors, Failed> {
+    async fn embed<I: Item>(&self, parts: &[Range<usize>], known: usize) -> Result<Vectors<I>, Failed> {
         let mut first = None;
         let mut dimension = known;
         if dimension == 0 {
@@ -118,14 +159,15 @@ impl<T: Text> Asked<'_, T> {
             dimension = opened.dimension();
             first = Some(opened);
         }
-        let size = self.texts.len().checked_mul(dimension).ok_or_else(|| bad("its vectors fit no memory"))?;
-        let mut vectors: Vec<f32> = Vec::new();
+        let width = I::width(self.dtype, dimension);
+        let size = self.texts.len().checked_mul(width).ok_or_else(|| bad("its vectors fit no memory"))?;
+        let mut vectors: Vec<I> = Vec::new();
         vectors.try_reserve_exact(size).map_err(|_| bad("its vectors fit no memory"))?;
-        vectors.resize(size, 0.0);
+        vectors.resize(size, I::default());
         let mut rest = vectors.as_mut_slice();
         let mut landings = Vec::with_capacity(parts.len());
         for part in parts {
-            let (place, behind) = rest.split_at_mut(part.len() * dimension);
+            let (place, behind) = rest.split_at_mut(part.len() * width);
             rest = behind;
             landings.push(self.land(part, place, first.take()));
         }
@@ -137,126 +179,181 @@ impl<T: Text> Asked<'_, T> {
     }
 
     /// The first answer, which says how long vectors are.
-    async fn open_first(&self, part: &Range<usize>) -> Result<Opened<'_>> {
+    async fn open_first<I: Item>(&self, part: &Range<usize>) -> Result<Opened<'_, I>> {
         let mut attempts = self.shared.attempts(self.wish);
         loop {
-            let (trouble, endpoint) = match self.open(part, &attempts).await {
+            let route = self.route();
+            let failed = match self.open(part, route, &attempts).await {
                 Ok(opened) => return Ok(opened),
                 Err(failed) => failed,
             };
-            self.again(&mut attempts, trouble, endpoint).await?;
+            self.again(&mut attempts, route, failed).await?;
         }
     }
 
     /// The vectors of a part in their place; how many of its texts were cut.
-    async fn land(&self, part: &Range<usize>, place: &mut [f32], first: Option<Opened<'_>>) -> Result<usize, Failed> {
+    async fn land<I: Item>(
+        &self,
+        part: &Range<usize>,
+        place: &mut [I],
+        first: Option<Opened<'_, I>>,
+    ) -> Result<usize, Failed> {
         let mut attempts = self.shared.attempts(self.wish);
         let mut next = first;
         loop {
+            let route = self.route();
             let opened = match next.take() {
                 Some(opened) => Ok(opened),
-                None => self.open(part, &attempts).await,
+                None => self.open(part, route, &attempts).await,
             };
-            let (trouble, endpoint) = match opened {
-                Ok(opened) if opened.dimension() * part.len() != place.len() => return Err(Failed::Length),
-                Ok(Opened::Read(rows)) => {
-                    place.copy_from_slice(&rows.values);
+            let failed = match opened {
+                Ok(opened) if I::width(self.dtype, opened.dimension()) * part.len() != place.len() => {
+                    return Err(Failed::Length);
+                }
+                Ok(Opened::Read(items, _)) => {
+                    place.copy_from_slice(&items);
                     return Ok(0);
                 }
                 Ok(Opened::Raw(mut answer, claim)) => {
-                    match land(&mut answer, claim, place, self.shared.settings.copying).await {
+                    match I::land(&mut answer, claim, place, self.shared.settings.copying).await {
                         Ok(()) => return Ok(claim.truncated),
                         Err(trouble) => (trouble, Some(answer.index())),
                     }
                 }
                 Err(failed) => failed,
             };
-            self.again(&mut attempts, trouble, endpoint).await?;
+            self.again(&mut attempts, route, failed).await?;
         }
     }
 
-    /// Waits for the next attempt. A server without our route is asked as `OpenAI`'s are, from then on.
+    fn route(&self) -> Route {
+        match (self.shared.speaks_openai.load(Ordering::Relaxed), self.shared.endpoints.are_openai()) {
+            (false, _) => Route::Embed,
+            (true, false) => Route::OpenAi("/v1/embeddings"),
+            (true, true) => Route::OpenAi("/embeddings"),
+        }
+    }
+
+    /// Waits for the next attempt. A server without our route is asked as `OpenAI`'s are, from then on, unless it does not know
+    /// that either: then the address led nowhere, and the next call may find our route there.
     async fn again(
         &self,
-        attempts: &mut crate::attempts::Attempts<'_>,
-        trouble: Trouble,
-        endpoint: Option<usize>,
+        attempts: &mut Attempts<'_>,
+        route: Route,
+        (trouble, endpoint): (Trouble, Option<usize>),
     ) -> Result<()> {
-        let openai = &self.shared.speaks_openai;
-        if trouble.error.kind() == ErrorKind::NotFound
-            && self.role == Role::Passage
-            && !openai.swap(true, Ordering::Relaxed)
-        {
-            return Ok(());
+        if trouble.error.kind() == ErrorKind::NotFound && self.role == Role::Passage {
+            let is_ours = route == Route::Embed;
+            self.shared.speaks_openai.store(is_ours || self.shared.endpoints.are_openai(), Ordering::Relaxed);
+            if is_ours {
+                return Ok(());
+            }
         }
         attempts.after(trouble, endpoint).await
     }
 
-    async fn open(
+    async fn open<I: Item>(
         &self,
         part: &Range<usize>,
-        attempts: &crate::attempts::Attempts<'_>,
-    ) -> Result<Opened<'_>, (Trouble, Option<usize>)> {
-        let request = self.request(part).map_err(|error| (error.into(), None))?;
+        route: Route,
+        attempts: &Attempts<'_>,
+    ) -> Result<Opened<'_, I>, (Trouble, Option<usize>)> {
+        let request = self.request(part, route).map_err(|error| (error.into(), None))?;
         let mut answer = self.shared.open(&request, attempts).await?;
         let index = Some(answer.index());
-        let claim = Claim::read(answer.response.headers(), part.len());
+        let claim = Claim::read(answer.response.headers(), part.len()).and_then(|claim| match claim {
+            Some(claim) if !I::is_of(claim.dtype, self.dtype) => Err(claim.other_dtype(self.dtype)),
+            claim => Ok(claim),
+        });
         if let Some(claim) = claim.map_err(|error| (answer.wrong(&error).into(), index))? {
             return Ok(Opened::Raw(answer, claim));
         }
         let most = self.shared.settings.max_answer_bytes;
         let body = answer.whole(most).await.map_err(|trouble| (trouble, index))?;
-        let rows = compute(body.len(), || read_rows(&body, part.len()));
-        rows.map(Opened::Read).map_err(|error| (answer.wrong(&error).into(), index))
+        let rows = compute(body.len(), || I::read(read_rows(&body, part.len())?, self.dtype));
+        let (items, dimension) = rows.map_err(|error| (answer.wrong(&error).into(), index))?;
+        Ok(Opened::Read(items, dimension))
     }
 
-    fn request(&self, part: &Range<usize>) -> Result<Request> {
+    fn request(&self, part: &Range<usize>, route: Route) -> Result<Request> {
         let texts = Texts(&self.texts[part.clone()]);
         let size = texts.0.iter().map(|text| text.as_ref().len()).sum();
-        let settings = &self.shared.settings;
-        let dtype = (settings.wire_dtype != Dtype::Float32).then_some(settings.wire_dtype);
-        let written = if self.shared.speaks_openai.load(Ordering::Relaxed) {
-            if self.role == Role::Query {
+        let dtype = (self.dtype != Dtype::Float32).then_some(self.dtype);
+        let (path, written) = match route {
+            Route::OpenAi(_) if self.role == Role::Query => {
                 return Err(invalid("role=\"query\" means nothing to a server with OpenAI's route only; leave it out"));
             }
-            let model = settings.model.as_deref();
-            let body = OfOpenAi { input: texts, model, encoding_format: "base64", embedding_dtype: dtype };
-            compute(size, || serde_json::to_vec(&body))
-        } else {
-            let body = Native {
-                inputs: texts,
-                as_model_says: true,
-                prompt_name: (self.role == Role::Query).then_some("query"),
-                embedding_dtype: dtype,
-            };
-            compute(size, || serde_json::to_vec(&body))
+            Route::OpenAi(path) => {
+                let model = self.shared.settings.model.as_deref();
+                // Nothing says what base64 holds: it is asked for where it can only be float32.
+                let encoding_format = if dtype.is_none() { "base64" } else { "float" };
+                let body = OfOpenAi { input: texts, model, encoding_format, embedding_dtype: dtype };
+                (path, compute(size, || serde_json::to_vec(&body)))
+            }
+            Route::Embed => {
+                let prompt_name = (self.role == Role::Query).then_some("query");
+                let body = Native { inputs: texts, as_model_says: true, prompt_name, embedding_dtype: dtype };
+                ("/embed", compute(size, || serde_json::to_vec(&body)))
+            }
         };
         let body = Bytes::from(written.map_err(|error| invalid(format!("the texts do not fit JSON: {error}")))?);
-        let path = match (self.shared.speaks_openai.load(Ordering::Relaxed), self.shared.endpoints.are_openai()) {
-            (false, _) => "/embed",
-            (true, false) => "/v1/embeddings",
-            (true, true) => "/embeddings",
-        };
         Ok(Request { accept: ACCEPT, ..Request::post(path, body) })
     }
 }
 
-impl Opened<'_> {
-    fn dimension(&self) -> usize {
+impl<I> Opened<'_, I> {
+    const fn dimension(&self) -> usize {
         match self {
             Self::Raw(_, claim) => claim.dimension,
-            Self::Read(rows) => rows.dimension,
+            Self::Read(_, dimension) => *dimension,
         }
     }
 }
 
-/// The body of an answer in its place.
-async fn land(answer: &mut Answer<'_>, claim: Claim, place: &mut [f32], copying: bool) -> Result<(), Trouble> {
-    let mut landing = Landing::new(claim, place, copying)?;
-    while let Some(chunk) = answer.chunk().await? {
-        landing.write(&chunk).map_err(|error| answer.wrong(&error))?;
+impl Item for f32 {
+    fn width(_: Dtype, dimension: usize) -> usize {
+        dimension
     }
-    landing.finish().map_err(|error| answer.wrong(&error).into())
+
+    /// Whatever becomes float32 will do: a server need not know of narrower types.
+    fn is_of(claimed: Dtype, _: Dtype) -> bool {
+        claimed.is_float()
+    }
+
+    async fn land(answer: &mut Answer<'_>, claim: Claim, place: &mut [f32], copying: bool) -> Result<(), Trouble> {
+        let mut landing = Landing::new(claim, place, copying)?;
+        while let Some(chunk) = answer.chunk().await? {
+            landing.write(&chunk).map_err(|error| answer.wrong(&error))?;
+        }
+        landing.finish().map_err(|error| answer.wrong(&error).into())
+    }
+
+    fn read(rows: Rows, _: Dtype) -> Result<(Vec<f32>, usize)> {
+        Ok((rows.values, rows.dimension))
+    }
+}
+
+impl Item for u8 {
+    fn width(dtype: Dtype, dimension: usize) -> usize {
+        dtype.row_bytes(dimension)
+    }
+
+    fn is_of(claimed: Dtype, asked: Dtype) -> bool {
+        claimed == asked
+    }
+
+    async fn land(answer: &mut Answer<'_>, claim: Claim, place: &mut [u8], _: bool) -> Result<(), Trouble> {
+        let mut packing = Packing::new(claim, place)?;
+        while let Some(chunk) = answer.chunk().await? {
+            packing.write(&chunk).map_err(|error| answer.wrong(&error))?;
+        }
+        packing.finish().map_err(|error| answer.wrong(&error).into())
+    }
+
+    fn read(_: Rows, asked: Dtype) -> Result<(Vec<u8>, usize)> {
+        let name = asked.name();
+        Err(bad(format!("its vectors are JSON, which has no {name}; does that server know of embedding_dtype?")))
+    }
 }
 
 /// The body of `/embed`.

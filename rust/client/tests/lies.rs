@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use pullquote_client::{Client, Wish};
+use pullquote_client::{Client, Dtype, Wish};
 use pullquote_core::call::Call;
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::tokens::Role;
@@ -46,6 +46,7 @@ fn a_claim_that_cannot_be_is_an_error_that_names_it() {
         (with("x-embedding-shape", "2"), "no pair of counts"),
         (with("x-embedding-byte-order", "big"), "byte order \"big\""),
         (with("x-embedding-dtype", "float64"), "values of \"float64\""),
+        (with("x-embedding-dtype", "int8"), "64 bytes for the shape 2,8, which has 16"),
         (with("x-embedding-dtype", "float16"), "64 bytes for the shape 2,8, which has 32"),
         (without("x-embedding-shape"), "no header x-embedding-shape"),
         (without("x-embedding-dtype"), "no header x-embedding-dtype"),
@@ -61,6 +62,57 @@ fn a_claim_that_cannot_be_is_an_error_that_names_it() {
         assert!(error.message().contains(message), "{message}: {error:?}");
         assert_eq!(server.count(), 1, "a lie is not asked for again");
     }
+}
+
+#[test]
+fn packed_vectors_are_of_the_type_that_was_asked_for_or_an_error() {
+    fn packed(server: &Server, dtype: Dtype) -> Result<Vec<u8>> {
+        let client = client(&[server.url()], &json!({"rows_per_request": 2}));
+        let work = client.embed_packed(texts(4, "text"), Role::Passage, dtype, Wish::default());
+        client.wait(&Call::default(), work).map(|vectors| vectors.values)
+    }
+    let claimed = |dtype: &'static str, length: &'static str, body: Vec<u8>| {
+        Server::new(move |got| {
+            let mut claims = claims("2,10", length);
+            claims[2].1 = dtype;
+            assert!(got.body["embedding_dtype"].is_string());
+            at_once(answer(200, &claims, &body))
+        })
+    };
+    // Ten bits in two bytes, the last six of which are none.
+    let bits = vec![0xff, 0xc0, 0x01, 0x40];
+    assert_eq!(
+        packed(&claimed("binary", "4", bits.clone()), Dtype::Binary).unwrap(),
+        [bits.clone(), bits.clone()].concat()
+    );
+    let numbers = vec![0x81; 20];
+    assert_eq!(packed(&claimed("int8", "20", numbers.clone()), Dtype::Int8).unwrap(), vec![0x81; 40]);
+    let lies = [
+        (claimed("int8", "20", numbers.clone()), Dtype::Binary, "values of int8, where binary was asked for"),
+        (claimed("float32", "80", vec![0; 80]), Dtype::Int8, "values of float32, where int8 was asked for"),
+        (claimed("binary", "4", vec![0xff, 0xc0, 0x01, 0x41]), Dtype::Binary, "row 1 has bits behind its 10 values"),
+        (claimed("float16", "40", [[0; 38].as_slice(), &[0, 0x7c]].concat()), Dtype::Float16, "row 1 has a value"),
+        (claimed("bfloat16", "40", [&[0x80, 0x7f], [0; 38].as_slice()].concat()), Dtype::Bfloat16, "row 0 has a value"),
+        (claimed("int8", "21", numbers), Dtype::Int8, "21 bytes for the shape 2,10, which has 20"),
+    ];
+    for (server, dtype, message) in lies {
+        let error = packed(&server, dtype).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::BadAnswer, "{message}: {error:?}");
+        assert!(error.message().contains(message), "{message}: {error:?}");
+    }
+    // JSON says nothing of types, whatever its server understood.
+    let json = Server::new(|_| {
+        at_once(answer(200, &[("content-type", "application/json"), ("content-length", "13")], b"[[1.0],[2.0]]"))
+    });
+    let error = packed(&json, Dtype::Int8).unwrap_err();
+    assert!(error.message().contains("JSON, which has no int8"), "{error:?}");
+    // Nor do other types become float32.
+    let error = embed(
+        &client(&[claimed("int8", "20", vec![0; 20]).url()], &json!({"wire_dtype": "float16"})),
+        2,
+        Wish::default(),
+    );
+    assert!(error.unwrap_err().message().contains("values of int8, where float16 was asked for"));
 }
 
 #[test]
@@ -99,7 +151,7 @@ fn a_body_of_chunks_may_be_neither_longer_nor_shorter_than_its_shape() {
 
 #[test]
 fn ten_gigabytes_that_nobody_asked_for_are_not_read() {
-    let began = Instant::now();
+    let (began, before) = (Instant::now(), peak());
     let endless: [(&[(&str, &str)], &str); 3] = [
         (&claims("2,8", "10000000000"), "10000000000 bytes for the shape"),
         (&[("content-type", "application/json"), ("content-length", "10000000000")], "more than 1048576 bytes"),
@@ -121,6 +173,16 @@ fn ten_gigabytes_that_nobody_asked_for_are_not_read() {
         assert_eq!(kind, if status == 200 { ErrorKind::BadAnswer } else { ErrorKind::Encoder });
     }
     assert!(began.elapsed() < Duration::from_secs(20));
+    // The servers' own megabytes, and those of the tests beside this one.
+    assert!(peak() - before < 100 << 20, "{} bytes more", peak() - before);
+}
+
+/// The most memory that this process ever had; where that cannot be told, none.
+fn peak() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<usize>().ok());
+    kilobytes.unwrap_or_default() * 1024
 }
 
 #[test]

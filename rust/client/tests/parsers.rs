@@ -1,7 +1,11 @@
 //! The parsers of answers against whatever may come: rows as the law wants them, or an error; never a panic, never a wrong row.
 
+use bytes::Bytes;
+use futures_util::FutureExt;
 use half::{bf16, f16};
 use proptest::prelude::*;
+use pullquote_client::forms::read_form;
+use pullquote_client::packed::Packing;
 use pullquote_client::raw::{Claim, Dtype, Landing};
 use pullquote_client::rows::read_rows;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -25,10 +29,15 @@ fn rows() -> impl Strategy<Value = (usize, Vec<f32>)> {
         .prop_flat_map(|(rows, dimension)| (Just(rows), prop::collection::vec(finite(), rows * dimension)))
 }
 
+/// What a future comes to that never waits.
+fn at_once<T>(work: impl Future<Output = T>) -> T {
+    work.now_or_never().expect("all of the body is here")
+}
+
 proptest! {
     #[test]
     fn a_claim_is_read_only_where_it_is_for_what_was_asked(
-        shape in "[0-9+,. -]{0,12}|2,[0-9]{1,6}", dtype in "float(32|16|64)|bfloat16|int8|", order in "little|LITTLE|big|", length in "[0-9]{0,8}",
+        shape in "[0-9+,. -]{0,12}|2,[0-9]{1,6}", dtype in "float(32|16|64)|bfloat16|int8|binary|", order in "little|LITTLE|big|", length in "[0-9]{0,8}",
         kind in "application/octet-stream(; a=b)?|application/json",
     ) {
         let pairs = [
@@ -78,6 +87,59 @@ proptest! {
         landing.write(&bits.iter().flat_map(|two| two.to_le_bytes()).collect::<Vec<u8>>()).unwrap();
         prop_assert_eq!(landing.finish().is_ok(), expected.iter().all(|value| value.is_finite()));
         prop_assert_eq!(place.iter().map(|value| value.to_bits()).collect::<Vec<_>>(), expected.iter().map(|value| value.to_bits()).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn packed_values_stay_the_bytes_that_they_are(
+        dtype in prop::sample::select(Dtype::ALL.to_vec()), rows in 1..5_usize, dimension in 1..20_usize,
+        random in prop::collection::vec(any::<u8>(), 400), cut: usize, extra in -2..3_isize,
+    ) {
+        let claim = Claim { rows, dimension, dtype, truncated: 0 };
+        let mut bytes = random[..claim.bytes()].to_vec();
+        let is_sound = |row: &[u8]| match dtype {
+            Dtype::Float32 => row.as_chunks().0.iter().all(|four| f32::from_le_bytes(*four).is_finite()),
+            Dtype::Float16 => row.as_chunks().0.iter().all(|two| f16::from_le_bytes(*two).is_finite()),
+            Dtype::Bfloat16 => row.as_chunks().0.iter().all(|two| bf16::from_le_bytes(*two).is_finite()),
+            Dtype::Int8 => true,
+            Dtype::Binary => (dimension..8 * row.len()).all(|bit| row[bit / 8] & (0x80 >> (bit % 8)) == 0),
+        };
+        let sound = bytes.chunks(dtype.row_bytes(dimension)).all(is_sound);
+        bytes.resize(bytes.len().saturating_add_signed(extra), 0);
+        let mut place = vec![7; claim.bytes()];
+        let mut packing = Packing::new(claim, &mut place).unwrap();
+        let (first, second) = bytes.split_at(cut % (bytes.len() + 1));
+        let packed = packing.write(first).and_then(|()| packing.write(second)).and_then(|()| packing.finish());
+        prop_assert_eq!(packed.is_ok(), sound && extra == 0);
+        if extra == 0 {
+            prop_assert_eq!(place, bytes);
+        }
+    }
+
+    #[test]
+    fn a_form_has_each_of_its_parts_once_or_is_none(
+        names in prop::collection::vec(prop::sample::select(vec!["highlights", "vectors", "queries", "other"]), 0..5),
+        content in prop::collection::vec(any::<u8>(), 0..60), cut in 0..200_usize,
+    ) {
+        let mut body = Vec::new();
+        for name in &names {
+            body.extend(format!("--b0undary\r\ncontent-disposition: form-data; name=\"{name}\"\r\nx-of: {name}\r\n\r\n").bytes());
+            body.extend(&content);
+            body.extend(b"\r\n");
+        }
+        body.extend(b"--b0undary--\r\n");
+        let kind = HeaderValue::from_static("multipart/form-data; boundary=b0undary");
+        let read = |body: &[u8]| at_once(read_form(Some(&kind), Bytes::copy_from_slice(body)));
+        let mut sorted = names.clone();
+        sorted.sort_unstable();
+        let form = read(&body);
+        prop_assert_eq!(form.is_ok(), sorted == ["highlights", "queries", "vectors"]);
+        if let Ok(form) = form {
+            prop_assert_eq!((&form.highlights[..], &form.vectors.content[..]), (&content[..], &content[..]));
+            prop_assert_eq!(&form.queries.headers["x-of"], "queries");
+        }
+        // Whatever is cut off is missed.
+        let end = (body.len() - 4).min(cut);
+        prop_assert!(read(&body[..end]).is_err());
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! A call: how long it may take, and whether its caller still wants it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::{AtomicBool, Ordering};
 
 /// How often a waiting caller looks whether it was interrupted: a Ctrl-C is felt within this time.
 const LOOK_AROUND: Duration = Duration::from_millis(50);

@@ -4,17 +4,21 @@
 //! but in the conductor's hands. Threads start with the first task. Dropping a [`Task`] drops its future as soon as no
 //! thread is in it.
 
+#[cfg(all(test, feature = "loom"))]
+mod models;
+
 use std::collections::VecDeque;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{Builder, JoinHandle};
+use std::sync::{Arc, PoisonError};
 
 use async_task::Runnable;
 pub use async_task::Task;
 
 use crate::cores::Cores;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::thread::{self, Builder, JoinHandle};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// A few threads, and the tasks that can go on.
 #[derive(Debug)]
@@ -93,7 +97,7 @@ impl Tasks {
 impl Drop for Tasks {
     fn drop(&mut self) {
         self.close();
-        let own = std::thread::current().id();
+        let own = thread::current().id();
         for thread in self.threads.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
             // The last task may own the engine that owns these threads, and end on one of them.
             if thread.thread().id() != own {
@@ -142,7 +146,7 @@ impl Queue {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};

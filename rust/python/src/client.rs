@@ -5,16 +5,17 @@
 
 use std::sync::Arc;
 
-use pullquote_client::{Question, Settings, Stored, Wish};
-use pullquote_core::error::Result;
+use numpy::PyArray2;
+use pullquote_client::{Dtype, Found, Page, Passage, Question, Settings, Stored, Vectors, Wanted, Wish};
+use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::options::seconds;
 use pullquote_core::tokens::Role;
 use pyo3::IntoPyObjectExt;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::PyDict;
 
-use crate::failures::Failure;
+use crate::failures::{Failure, raise};
 use crate::highlighter::{argument, columns, matrix, read_options};
 use crate::leave::leave_python;
 use crate::texts;
@@ -39,11 +40,38 @@ impl Task {
     }
 }
 
+/// An option, if there is such a one.
+fn get<'py, T: FromPyObjectOwned<'py>>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<T>> {
+    options.get_item(name)?.filter(|value| !value.is_none()).map(|value| argument(&value, name)).transpose()
+}
+
+/// The option `embedding_dtype`.
+fn read_dtype(options: &Bound<'_, PyDict>) -> PyResult<Dtype> {
+    let name: String = get(options, "embedding_dtype")?.unwrap_or_else(|| Dtype::Float32.name().to_owned());
+    Dtype::of_name(&name).ok_or_else(|| {
+        let names = Dtype::ALL.map(|dtype| format!("{:?}", dtype.name())).join(", ");
+        raise(ErrorKind::InvalidArgument, &format!("embedding_dtype must be one of {names}, not {name:?}"))
+    })
+}
+
+/// What only a server is asked for.
+fn read_wanted(options: &Bound<'_, PyDict>) -> PyResult<Wanted> {
+    let texts = get(options, "return_texts")?.unwrap_or(false);
+    let (dtype, vectors) = (read_dtype(options)?, get(options, "return_vectors")?.unwrap_or(false));
+    if !vectors && dtype != Dtype::Float32 {
+        let message = "embedding_dtype is that of vectors; ask for them with return_vectors=True, or leave it out";
+        return Err(raise(ErrorKind::InvalidArgument, message));
+    }
+    Ok(Wanted { texts, vectors: vectors.then_some(dtype) })
+}
+
+/// Bytes of vectors as an array of `uint8`, a row for each, in which `client.py` sees what they stand for.
+fn packed(py: Python<'_>, rows: usize, dtype: Dtype, vectors: Vectors<u8>) -> PyResult<Bound<'_, PyArray2<u8>>> {
+    matrix(py, rows, dtype.row_bytes(vectors.dimension), vectors.values)
+}
+
 /// What is said about any call: `timeout` in seconds, and `priority`, where there are such options.
 fn read_wish(options: &Bound<'_, PyDict>) -> PyResult<Wish> {
-    fn get<'py, T: FromPyObjectOwned<'py>>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<T>> {
-        options.get_item(name)?.filter(|value| !value.is_none()).map(|value| argument(&value, name)).transpose()
-    }
     let (timeout, priority): (Option<f64>, Option<i32>) = (get(options, "timeout")?, get(options, "priority")?);
     Ok(Wish::new(timeout.map(seconds).transpose().map_err(Failure)?, priority))
 }
@@ -89,6 +117,7 @@ impl Client {
         Ok(Self { client: Arc::new(client) })
     }
 
+    /// The array, how many texts were cut, and where the core wrote it. Of other types than float32 it holds bytes.
     fn embed(
         &self,
         py: Python<'_>,
@@ -99,10 +128,17 @@ impl Client {
     ) -> PyResult<Py<PyAny>> {
         let texts = texts::many(texts, "texts")?;
         let (rows, role) = (texts.len(), if is_query { Role::Query } else { Role::Passage });
-        self.run(py, done, self.client.embed(texts, role, read_wish(options)?), move |py, embedded| {
+        let (dtype, wish) = (read_dtype(options)?, read_wish(options)?);
+        if dtype == Dtype::Float32 {
+            return self.run(py, done, self.client.embed(texts, role, wish), move |py, embedded| {
+                let (truncated, written_at) = (embedded.truncated, embedded.written_at);
+                let vectors = matrix(py, rows, embedded.dimension, embedded.values)?;
+                (vectors, truncated, written_at).into_py_any(py)
+            });
+        }
+        self.run(py, done, self.client.embed_packed(texts, role, dtype, wish), move |py, embedded| {
             let (truncated, written_at) = (embedded.truncated, embedded.written_at);
-            let vectors = matrix(py, rows, embedded.dimension, embedded.values)?;
-            (vectors, truncated, written_at).into_py_any(py)
+            (packed(py, rows, dtype, embedded)?, truncated, written_at).into_py_any(py)
         })
     }
 
@@ -115,13 +151,28 @@ impl Client {
         options: &Bound<'_, PyDict>,
         done: Option<Py<PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        let listed = !query.is_instance_of::<PyString>();
-        let queries = if listed { texts::many(query, "query")? } else { vec![texts::one(query, "query")?] };
-        let texts = texts::many(texts, "texts")?;
-        let titles = texts::many_or_none(titles, "titles")?;
-        let question = Question { queries, listed, texts, titles, options: read_options(options)? };
-        self.run(py, done, self.client.highlights(question, read_wish(options)?), |py, answers| {
-            columns(py, answers)?.into_py_any(py)
+        let texts::Asked { queries, listed, pages, titles } = texts::Asked::read(query, texts, titles)?;
+        let is_stored: Vec<bool> = get(options, "stored")?.unwrap_or_default();
+        let page =
+            |(index, text)| if is_stored.get(index) == Some(&true) { Page::Stored(text) } else { Page::Text(text) };
+        let pages = pages.into_iter().enumerate().map(page).collect();
+        let (options, wanted, wish) = (read_options(options)?, read_wanted(options)?, read_wish(options)?);
+        let number = queries.len();
+        let question = Question { queries, listed, pages, titles, options, wanted };
+        self.run(py, done, self.client.highlights(question, wish), move |py, found| {
+            let Found { answers, passages, vectors } = found;
+            let rows = answers.scores.len();
+            let columns = columns(py, answers)?;
+            if !passages.is_empty() {
+                let texts = |passage: Passage| (passage.text, passage.before, passage.after);
+                let passages: Vec<_> = passages.into_iter().map(|passage| passage.map(texts)).collect();
+                columns.set_item("passages", passages)?;
+            }
+            if let (Some([of_passages, of_queries]), Some(dtype)) = (vectors, wanted.vectors) {
+                columns.set_item("vectors", packed(py, rows, dtype, of_passages)?)?;
+                columns.set_item("query_vectors", packed(py, number, dtype, of_queries)?)?;
+            }
+            columns.into_py_any(py)
         })
     }
 

@@ -1,5 +1,6 @@
 //! The engine as a Python class. `pullquote.Highlighter` wraps it and documents it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use pullquote_core::tokens::Role;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
-use pyo3::types::{PyCapsule, PyDict, PyString};
+use pyo3::types::{PyCapsule, PyDict};
 
 use crate::arrow::{self, Names, Table};
 use crate::encoder::ForeignEncoder;
@@ -28,6 +29,7 @@ use crate::later::{Later, Mailbox, Outcome, Promise};
 use crate::leave::leave_python;
 use crate::server::Server;
 use crate::texts;
+use crate::watching::{DeviceColumns, device_columns, stage_times, write_trace};
 
 /// A model on its devices.
 #[pyclass(frozen, module = "pullquote._native")]
@@ -89,9 +91,20 @@ pub(crate) struct Loading<'py> {
     max_batch_tokens: Option<usize>,
     max_batch_size: Option<usize>,
     batch_timeout: f64,
+    depth: Option<usize>,
+    profile: bool,
+    trace: Option<Py<PyAny>>,
 }
 
-impl Loading<'_> {
+impl<'py> Loading<'py> {
+    pub(crate) fn model(&self) -> &str {
+        &self.model
+    }
+
+    pub(crate) const fn encoder(&self) -> &Bound<'py, PyAny> {
+        &self.encoder
+    }
+
     pub(crate) fn engine(self, py: Python<'_>) -> PyResult<Engine> {
         let model = leave_python(py, None, |_| Model::read(&self.model))?;
         let encoder: Box<dyn Encoder> = if self.encoder.is_instance_of::<PyCapsule>() {
@@ -99,15 +112,22 @@ impl Loading<'_> {
         } else {
             FunctionEncoder::of(&self.encoder, self.threads > 0, &model)?
         };
+        self.engine_of(py, &model, encoder)
+    }
+
+    /// An engine of this model, with this for an encoder.
+    pub(crate) fn engine_of(self, py: Python<'_>, model: &Model, encoder: Box<dyn Encoder>) -> PyResult<Engine> {
         // No time at all is no error here.
         let timeout =
             if self.batch_timeout == 0.0 { Duration::ZERO } else { seconds(self.batch_timeout).map_err(Failure)? };
-        let batching = Batching { max_tokens: self.max_batch_tokens, max_rows: self.max_batch_size, timeout };
+        let batching =
+            Batching { max_tokens: self.max_batch_tokens, max_rows: self.max_batch_size, depth: self.depth, timeout };
         let (threads, cache_bytes, cores) = (self.threads, self.cache_bytes, self.cores);
+        let (profile, has_trace) = (self.profile, self.trace.is_some());
         leave_python(py, None, |_| {
             let cores = cores.as_deref().map_or_else(|| Ok(Cores::default()), Cores::new)?;
-            let engine = Engine::new(&model, encoder, Some(threads), cache_bytes)?;
-            let engine = engine.with_batching(batching)?.on_cores(&cores);
+            let engine = Engine::new(model, encoder, Some(threads), cache_bytes)?;
+            let engine = engine.with_batching(batching)?.on_cores(&cores).profiled(profile, has_trace);
             Ok(if threads == 0 { engine.driven_by_callers() } else { engine })
         })
     }
@@ -129,10 +149,7 @@ impl Asked {
         titles: &Bound<'_, PyAny>,
         options: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
-        let listed = !query.is_instance_of::<PyString>();
-        let queries = if listed { texts::many(query, "query")? } else { vec![texts::one(query, "query")?] };
-        let pages = texts::many(texts, "texts")?;
-        let titles = texts::many_or_none(titles, "titles")?;
+        let texts::Asked { queries, listed, pages, titles } = texts::Asked::read(query, texts, titles)?;
         let options = read_options(options)?;
         let pairing = options.pairing(listed, pages.len()).map_err(Failure)?;
         let (question, format) = (options.question().map_err(Failure)?, options.format().map_err(Failure)?);
@@ -302,6 +319,19 @@ impl Highlighter {
     #[getter]
     fn devices(&self) -> Vec<&str> {
         self.engine.spec().devices.iter().map(|device| device.name.as_str()).collect()
+    }
+
+    fn device_states(&self) -> Vec<DeviceColumns> {
+        device_columns(&self.engine)
+    }
+
+    /// For each stage its name, seconds, and how often.
+    fn stages(&self) -> Vec<(&'static str, f64, u64)> {
+        stage_times(&self.engine)
+    }
+
+    fn write_trace(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        write_trace(py, &self.engine, &path)
     }
 }
 

@@ -10,11 +10,13 @@ mod engine;
 mod failures;
 mod function;
 mod highlighter;
+mod hosted;
 mod inside;
 mod later;
 mod leave;
 mod server;
 mod texts;
+mod watching;
 
 use numpy::PyArray2;
 use pullquote_core::error::ErrorKind;
@@ -29,6 +31,7 @@ use crate::client::{Client, Task};
 use crate::engine::Engine;
 use crate::failures::Failure;
 use crate::highlighter::{Highlighter, span_array};
+use crate::hosted::{Hosted, HostedCall};
 use crate::later::{Later, Mailbox};
 use crate::server::Server;
 
@@ -45,6 +48,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Client>()?;
     module.add_class::<Engine>()?;
     module.add_class::<Highlighter>()?;
+    module.add_class::<Hosted>()?;
+    module.add_class::<HostedCall>()?;
     module.add_class::<Later>()?;
     module.add_class::<Mailbox>()?;
     module.add_class::<Server>()?;

@@ -13,11 +13,32 @@ pub(crate) fn many(texts: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<PyBacke
 }
 
 /// A list of texts, of which some may be `None`; `None` is no list at all.
-pub(crate) fn many_or_none(texts: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<Option<PyBackedStr>>> {
+fn many_or_none(texts: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<Option<PyBackedStr>>> {
     if texts.is_none() {
         return Ok(Vec::new());
     }
     each(texts, name, |text, name| if text.is_none() { Ok(None) } else { one(text, name).map(Some) })
+}
+
+/// Queries, pages and titles of a call, borrowed where they lie.
+pub(crate) struct Asked {
+    pub(crate) queries: Vec<PyBackedStr>,
+    /// Whether there was a list of queries, or one that stands alone.
+    pub(crate) listed: bool,
+    pub(crate) pages: Vec<PyBackedStr>,
+    pub(crate) titles: Vec<Option<PyBackedStr>>,
+}
+
+impl Asked {
+    pub(crate) fn read(
+        query: &Bound<'_, PyAny>,
+        texts: &Bound<'_, PyAny>,
+        titles: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        let listed = !query.is_instance_of::<PyString>();
+        let queries = if listed { many(query, "query")? } else { vec![one(query, "query")?] };
+        Ok(Self { queries, listed, pages: many(texts, "texts")?, titles: many_or_none(titles, "titles")? })
+    }
 }
 
 fn each<T>(

@@ -7,13 +7,13 @@ use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use super::{Answers, Engine, OwnedRequest, Question};
 use crate::call::{Call, Done};
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::{AtomicBool, Ordering};
 
 /// How long a step waits for a device that has work. What takes longer is looked for by the next step.
 const WAIT: Duration = Duration::from_millis(50);

@@ -5,13 +5,13 @@
 
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::{Conductor, Inbox, lock, wait};
 use crate::call::Call;
 use crate::error::Result;
+use crate::sync::{AtomicBool, Condvar, Mutex, Ordering};
 
 /// How a job ended: written once by the conductor, read once by the caller.
 #[derive(Clone, Default)]
@@ -103,7 +103,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = Result<T>>, conductor: &C
         if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return result;
         }
-        while !sleeper.is_woken.swap(false, Ordering::Acquire) {
+        while !sleeper.is_woken.swap(false, Ordering::AcqRel) {
             if conductor.is_driven() {
                 conductor.drive(&|| sleeper.is_woken.load(Ordering::Acquire), call.patience());
             } else {
@@ -138,14 +138,15 @@ impl Sleeper {
 
 impl Wake for Sleeper {
     fn wake(self: Arc<Self>) {
-        // Under the lock: between a sleeper's look and its sleep there is no moment in which this is missed.
+        // Under the lock: between a sleeper's look and its sleep there is no moment in which this is missed. Swapped, as the
+        // sleeper does, because loom knows the order of swaps, and takes a store beside one for older than it may be.
         if let Some(inbox) = &self.inbox {
             let _guard = inbox.lock();
-            self.is_woken.store(true, Ordering::Release);
+            self.is_woken.swap(true, Ordering::AcqRel);
             inbox.changed.notify_all();
         } else {
             let _guard = lock(&self.lock);
-            self.is_woken.store(true, Ordering::Release);
+            self.is_woken.swap(true, Ordering::AcqRel);
             self.woken.notify_one();
         }
     }

@@ -1,0 +1,409 @@
+//! Columns: the answer of `/highlights` as what the library itself would have written.
+//!
+//! Every count and every place is checked against what was asked before a column is made of it. Of a stored page the server
+//! alone has the text: its passages bring their own.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use pullquote_core::engine::{Answers, Matches, Pairing, Work};
+use pullquote_core::error::Result;
+use pullquote_core::formats::Format;
+use serde::Deserialize;
+
+use crate::raw::bad;
+
+/// What comes back.
+#[derive(Deserialize)]
+struct Whole<'body> {
+    #[serde(borrow)]
+    results: Vec<Page<'body>>,
+    usage: Usage,
+    timings: Timings,
+}
+
+#[derive(Deserialize)]
+struct Page<'body> {
+    index: usize,
+    #[serde(default)]
+    query: Option<usize>,
+    format: String,
+    #[serde(default)]
+    pieces: i64,
+    #[serde(default)]
+    compared: i64,
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(borrow)]
+    highlights: Vec<Highlight<'body>>,
+}
+
+#[derive(Deserialize)]
+struct Highlight<'body> {
+    #[serde(borrow, default)]
+    text: Cow<'body, str>,
+    start: usize,
+    end: usize,
+    score: f32,
+    cosine: f32,
+    lexical: f32,
+    #[serde(default)]
+    query: Option<usize>,
+    #[serde(borrow, default)]
+    before: Cow<'body, str>,
+    #[serde(borrow, default)]
+    after: Cow<'body, str>,
+    #[serde(default)]
+    matches: Vec<Match>,
+    #[serde(default)]
+    source_start: Option<usize>,
+    #[serde(default)]
+    source_end: Option<usize>,
+}
+
+#[derive(Deserialize)]
+struct Match {
+    word: String,
+    start: usize,
+    end: usize,
+}
+
+#[derive(Deserialize)]
+struct Usage {
+    pieces: usize,
+    compared: usize,
+    encoded: usize,
+    tokens: usize,
+    truncated: usize,
+}
+
+#[derive(Deserialize)]
+struct Timings {
+    cutting: f64,
+    tokenizing: f64,
+    encoding: f64,
+    choosing: f64,
+}
+
+/// What an answer must fit.
+pub struct Asked {
+    /// Which query goes with which page.
+    pub pairing: Pairing,
+    /// How many queries there were.
+    pub queries: usize,
+    /// Whether matches were asked for.
+    pub explain: bool,
+    /// Whether the texts of stored pages were asked for.
+    pub returns_texts: bool,
+    /// Characters of each page's source; none of a stored page, which is not here.
+    pub lengths: Vec<Option<usize>>,
+}
+
+/// The texts of a passage whose page is not here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passage {
+    /// Its own.
+    pub text: String,
+    /// What stands before it, as much as was asked for.
+    pub before: String,
+    /// What stands behind it.
+    pub after: String,
+}
+
+/// Columns, list after list.
+struct Columns<'call> {
+    asked: &'call Asked,
+    answers: Answers,
+    passages: Vec<Option<Passage>>,
+    words: Words,
+    /// Which pages had a list already: what another one says of them must be the same.
+    is_known: Vec<bool>,
+}
+
+/// Words by the number of their first appearance.
+#[derive(Default)]
+struct Words {
+    numbers: HashMap<String, i64>,
+    listed: Vec<String>,
+}
+
+/// The columns of an answer, and of each passage the texts, where there is a page that has none.
+///
+/// # Errors
+/// [`pullquote_core::error::ErrorKind::BadAnswer`], saying what cannot be.
+pub fn read_answers(body: &[u8], asked: &Asked) -> Result<(Answers, Vec<Option<Passage>>)> {
+    let whole: Whole =
+        serde_json::from_slice(body).map_err(|error| bad(format!("its passages cannot be read: {error}")))?;
+    let pages = asked.lengths.len();
+    let expected = if asked.pairing == Pairing::All { asked.queries * pages } else { pages };
+    if whole.results.len() != expected {
+        return Err(bad(format!("it has {} lists of passages, where {expected} were asked for", whole.results.len())));
+    }
+    let Usage { pieces, compared, encoded, tokens, truncated } = whole.usage;
+    let Timings { cutting, tokenizing, encoding, choosing } = whole.timings;
+    let answers = Answers {
+        texts: vec![None; pages],
+        formats: vec![Format::Text; pages],
+        pieces: vec![0; pages],
+        compared: vec![0; pages],
+        work: Work {
+            pieces,
+            compared,
+            encoded,
+            tokens,
+            truncated,
+            cutting: time(cutting),
+            tokenizing: time(tokenizing),
+            encoding: time(encoding),
+            choosing: time(choosing),
+        },
+        ..Answers::default()
+    };
+    let (passages, words, is_known) = (Vec::new(), Words::default(), vec![false; pages]);
+    let mut columns = Columns { asked, answers, passages, words, is_known };
+    for (place, page) in whole.results.into_iter().enumerate() {
+        let (query, index) = match asked.pairing {
+            Pairing::All => (place / pages, place % pages),
+            Pairing::Each => (place, place),
+            Pairing::Fused => (0, place),
+        };
+        if page.index != index || page.query.is_some_and(|said| said != query) {
+            return Err(bad(format!("its list {place} is of page {}, where page {index} belongs", page.index)));
+        }
+        columns.add(page, query)?;
+    }
+    let Columns { mut answers, mut passages, words, .. } = columns;
+    answers.matches.query_words = words.listed;
+    if passages.iter().all(Option::is_none) {
+        passages.clear();
+    }
+    Ok((answers, passages))
+}
+
+impl Columns<'_> {
+    /// Adds a list of passages.
+    fn add(&mut self, mut page: Page, query: usize) -> Result<()> {
+        let index = page.index;
+        let highlights = std::mem::take(&mut page.highlights);
+        let (length, of_source) = self.describe(page)?;
+        let answers = &mut self.answers;
+        for highlight in highlights {
+            let Highlight { text, start, end, score, cosine, lexical, before, after, .. } = highlight;
+            let (first, last) = (start.checked_sub(before.chars().count()), end.checked_add(after.chars().count()));
+            let (first, last) = (first.unwrap_or(usize::MAX), last.unwrap_or(usize::MAX));
+            let source = (highlight.source_start.unwrap_or(start), highlight.source_end.unwrap_or(end));
+            let query = highlight.query.unwrap_or(query);
+            let is_there = |(start, end): (usize, usize), length: Option<usize>| {
+                start <= end && end <= length.unwrap_or(usize::MAX - 1)
+            };
+            let fits = is_there((start, end), length) && is_there((first, last), length) && is_there(source, of_source);
+            // Where the page is not here, the passage's own text is all that there is.
+            if !fits || query >= self.asked.queries || (length.is_none() && text.chars().count() != end - start) {
+                return Err(bad(format!("it has a passage at {start} to {end} of page {index}, where none can be")));
+            }
+            if ![score, cosine, lexical].iter().all(|value| value.is_finite()) {
+                return Err(bad(format!("a passage of page {index} has a score that is no finite number")));
+            }
+            answers.spans.extend([column(start)?, column(end)?]);
+            answers.contexts.extend([column(first)?, column(last)?]);
+            answers.sources.extend([column(source.0)?, column(source.1)?]);
+            answers.scores.push(score);
+            answers.cosines.push(cosine);
+            answers.lexicals.push(lexical);
+            answers.pages.push(column(index)?);
+            answers.queries.push(column(query)?);
+            self.passages.push(length.is_none().then(|| Passage {
+                text: text.into_owned(),
+                before: before.into_owned(),
+                after: after.into_owned(),
+            }));
+            if self.asked.explain {
+                add_matches(&mut answers.matches, highlight.matches, length, &mut self.words)?;
+            }
+        }
+        answers.ends.push(column(answers.scores.len())?);
+        Ok(())
+    }
+
+    /// Notes what is said about a page; how many characters its text and its source have, as far as that is known here.
+    fn describe(&mut self, page: Page) -> Result<(Option<usize>, Option<usize>)> {
+        let index = page.index;
+        let format =
+            Format::parse(&page.format).map_err(|_| bad(format!("it read page {index} as {:?}", page.format)))?;
+        let of_source = self.asked.lengths[index];
+        let is_here = of_source.is_some();
+        // Of what was sent the text is known, unless it was HTML; of what was stored it is what comes back.
+        let text = page.text.filter(|_| !is_here || format == Format::Html);
+        if text.is_none() && ((is_here && format == Format::Html) || (!is_here && self.asked.returns_texts)) {
+            return Err(bad(format!("it has no text of page {index}, which is not known here")));
+        }
+        let said = (format, text, page.pieces, page.compared);
+        let answers = &mut self.answers;
+        if self.is_known[index] && (answers.formats[index] != said.0 || answers.texts[index] != said.1) {
+            return Err(bad(format!("it read page {index} once so and once otherwise")));
+        }
+        let text_length = said.1.as_ref().map(|text| text.chars().count());
+        (answers.formats[index], answers.texts[index], answers.pieces[index], answers.compared[index]) = said;
+        self.is_known[index] = true;
+        let is_source = !is_here && format != Format::Html;
+        Ok((text_length.or(of_source), if is_source { text_length } else { of_source }))
+    }
+}
+
+impl Words {
+    fn number(&mut self, word: String) -> Result<i64> {
+        if let Some(number) = self.numbers.get(&word) {
+            return Ok(*number);
+        }
+        let number = column(self.listed.len())?;
+        self.listed.push(word.clone());
+        self.numbers.insert(word, number);
+        Ok(number)
+    }
+}
+
+fn add_matches(matches: &mut Matches, found: Vec<Match>, length: Option<usize>, words: &mut Words) -> Result<()> {
+    for Match { word, start, end } in found {
+        if start > end || length.is_some_and(|length| end > length) {
+            return Err(bad(format!("it has a match at {start} to {end}, where no page is")));
+        }
+        matches.spans.extend([column(start)?, column(end)?]);
+        matches.words.push(words.number(word)?);
+    }
+    matches.ends.push(column(matches.words.len())?);
+    Ok(())
+}
+
+fn column(count: usize) -> Result<i64> {
+    i64::try_from(count).map_err(|_| bad("it has a count that fits no column"))
+}
+
+fn time(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use pullquote_core::error::ErrorKind;
+    use serde_json::json;
+
+    /// One page, of ten characters or on the server.
+    fn asked(length: Option<usize>) -> Asked {
+        Asked { pairing: Pairing::All, queries: 1, explain: true, returns_texts: false, lengths: vec![length] }
+    }
+
+    fn answer(changes: &[(&str, serde_json::Value)]) -> Vec<u8> {
+        let mut highlight = json!({
+            "text": "abc", "start": 2, "end": 5, "score": 0.5, "cosine": 0.25, "lexical": 1.5,
+            "matches": [{"word": "abc", "start": 2, "end": 5}],
+        });
+        let mut page = json!({"index": 0, "text_hash": "x", "format": "text", "pieces": 4, "compared": 2});
+        for (name, value) in changes {
+            match name.strip_prefix("page.") {
+                Some(name) => page[name] = value.clone(),
+                None => highlight[*name] = value.clone(),
+            }
+        }
+        page["highlights"] = json!([highlight]);
+        json!({
+            "results": [page], "offsets": "codepoint",
+            "usage": {"pieces": 4, "compared": 2, "encoded": 1, "tokens": 9, "truncated": 0},
+            "timings": {"queue": 0.0, "cutting": 0.1, "tokenizing": 0.0, "encoding": 0.0, "choosing": 0.0},
+        })
+        .to_string()
+        .into_bytes()
+    }
+
+    #[test]
+    fn an_answer_becomes_columns() {
+        let (answers, passages) = read_answers(&answer(&[("before", json!("xy"))]), &asked(Some(10))).unwrap();
+        assert!(passages.is_empty());
+        assert_eq!((answers.ends, answers.spans, answers.contexts), (vec![1], vec![2, 5], vec![0, 5]));
+        assert_eq!((answers.pieces, answers.compared, answers.scores), (vec![4], vec![2], vec![0.5]));
+        assert_eq!((answers.matches.ends, answers.matches.query_words), (vec![1], vec!["abc".to_owned()]));
+    }
+
+    #[test]
+    fn what_cannot_be_is_no_column() {
+        let cases = [
+            ("start", json!(6)),
+            ("end", json!(11)),
+            ("before", json!("xyz")),
+            ("after", json!("123456")),
+            ("source_end", json!(11)),
+            ("query", json!(1)),
+            ("score", json!(1e300)),
+            ("matches", json!([{"word": "a", "start": 9, "end": 11}])),
+            ("page.index", json!(1)),
+            ("page.query", json!(1)),
+            ("page.format", json!("pdf")),
+            ("page.format", json!("html")),
+        ];
+        for change in cases {
+            let name = change.0;
+            let error = read_answers(&answer(&[change]), &asked(Some(10))).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::BadAnswer, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_passage_of_a_stored_page_brings_its_own_text() {
+        let around = [("before", json!("xy")), ("after", json!("é"))];
+        let (answers, passages) = read_answers(&answer(&around), &asked(None)).unwrap();
+        let passage = Passage { text: "abc".to_owned(), before: "xy".to_owned(), after: "é".to_owned() };
+        assert_eq!((answers.spans, answers.contexts, answers.texts), (vec![2, 5], vec![0, 6], vec![None]));
+        assert_eq!(passages, [Some(passage)]);
+        for change in
+            [("text", json!("ab")), ("text", json!("abcd")), ("before", json!("xyz")), ("source_end", json!(1))]
+        {
+            let name = change.0;
+            let error = read_answers(&answer(&[change]), &asked(None)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::BadAnswer, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_stored_text_comes_where_it_was_asked_for_and_passages_lie_in_it() {
+        let with_texts = Asked { returns_texts: true, ..asked(None) };
+        let (answers, passages) = read_answers(&answer(&[("page.text", json!("01234567"))]), &with_texts).unwrap();
+        assert_eq!((answers.texts, passages.len()), (vec![Some("01234567".to_owned())], 0));
+        for text in [json!(null), json!("0123")] {
+            assert!(read_answers(&answer(&[("page.text", text)]), &with_texts).is_err());
+        }
+    }
+
+    #[test]
+    fn two_lists_of_a_page_must_read_it_alike() {
+        let two = Asked { queries: 2, returns_texts: true, ..asked(None) };
+        let body = |texts: [&str; 2]| {
+            let page = |query: usize| {
+                let mut whole: serde_json::Value =
+                    serde_json::from_slice(&answer(&[("page.text", json!(texts[query]))])).unwrap();
+                whole["results"][0]["query"] = json!(query);
+                whole["results"][0].take()
+            };
+            let mut whole: serde_json::Value = serde_json::from_slice(&answer(&[])).unwrap();
+            whole["results"] = json!([page(0), page(1)]);
+            whole.to_string().into_bytes()
+        };
+        assert_eq!(read_answers(&body(["0123456", "0123456"]), &two).unwrap().0.spans, [2, 5, 2, 5]);
+        assert!(read_answers(&body(["0123456", "01234"]), &two).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_is_an_answer_or_an_error(mut body in Just(answer(&[])), at in 0..300usize, byte: u8) {
+            let place = at % body.len();
+            body[place] = byte;
+            if let Ok((answers, passages)) = read_answers(&body, &asked(None)) {
+                prop_assert_eq!(passages.len(), answers.scores.len());
+            }
+            if let Ok((answers, _)) = read_answers(&body, &asked(Some(10))) {
+                prop_assert!(answers.spans.iter().all(|place| (0..=10).contains(place)));
+            }
+        }
+    }
+}
