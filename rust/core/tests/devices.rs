@@ -334,7 +334,9 @@ proptest! {
         let bench = Bench::new(&script, Batching { depth: Some(depth), ..Batching::default() });
         std::thread::scope(|scope| {
             let calls: Vec<_> = (0..4).map(|n| scope.spawn({ let bench = &bench; move || bench.embed(40 + n) })).collect();
-            calls.into_iter().for_each(|call| call.join().unwrap().unwrap());
+            for call in calls {
+                call.join().unwrap().unwrap();
+            }
         });
         prop_assert!(bench.states().iter().all(|state| state.outstanding_tokens == 0));
     }

@@ -110,6 +110,6 @@ impl Engine {
     }
 
     fn write_trace(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        write_trace(py, &self.engine, &path)
+        write_trace(py, &self.engine, path)
     }
 }

@@ -331,7 +331,7 @@ impl Highlighter {
     }
 
     fn write_trace(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        write_trace(py, &self.engine, &path)
+        write_trace(py, &self.engine, path)
     }
 }
 

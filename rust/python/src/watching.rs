@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::PathBuf;
 
 use pullquote_core::engine::{DeviceState, Engine};
 use pyo3::prelude::*;
@@ -27,7 +27,7 @@ pub(crate) fn stage_times(engine: &Engine) -> Vec<(&'static str, f64, u64)> {
 }
 
 /// Writes the trace to a file.
-pub(crate) fn write_trace(py: Python<'_>, engine: &Engine, path: &Path) -> PyResult<()> {
+pub(crate) fn write_trace(py: Python<'_>, engine: &Engine, path: PathBuf) -> PyResult<()> {
     let write = || {
         let mut file = BufWriter::new(File::create(path)?);
         engine.stages().write_trace(&mut file)?;

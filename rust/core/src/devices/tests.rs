@@ -85,7 +85,7 @@ fn a_device_rests_longer_with_each_failed_trial_and_comes_back_with_a_good_one()
     assert_eq!(board.states()[1].last_error.as_deref(), Some("gone"));
     let mut rest = FIRST_REST;
     for _ in 0..12 {
-        let early = now + rest - Duration::from_millis(1);
+        let early = now + rest.saturating_sub(Duration::from_millis(1));
         assert_eq!(devices.next(early, nobody), Some(0), "it rests for {rest:?}");
         // Whom all others failed may ask it earlier.
         assert_eq!(devices.next(early, |device| device == 1), Some(1));
