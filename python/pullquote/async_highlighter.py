@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pullquote import _native
 from pullquote.errors import DeadlineExceededError, InvalidArgumentError
 from pullquote.highlighter import Highlighter, completed
-from pullquote.loading import CACHE_BYTES, Described
+from pullquote.loading import CACHE_BYTES, Watched
 from pullquote.options import HIGHLIGHT_LENGTH, STEP_SIZE, UNIT, Options, Unit, checked, checked_texts, warn_of_cut
 from pullquote.result import CacheState, Highlights
 from pullquote.text_encoder import OwnEncoder
@@ -55,7 +55,7 @@ class _Loop:
                 future.set_exception(error)
 
 
-class AsyncHighlighter(Described):
+class AsyncHighlighter(Watched):
     """A `Highlighter` for event loops: the same arguments, options, answers and errors, awaited.
 
     No call has a thread: its text work is done by the highlighter's own few threads (`threads`), and while devices work it
@@ -84,6 +84,9 @@ class AsyncHighlighter(Described):
         max_batch_tokens: int | None = None,
         max_batch_size: int | None = None,
         batch_timeout: float = 0.0,
+        depth: int | None = None,
+        profile: bool = False,
+        trace: str | Path | None = None,
         max_concurrent: int = MAX_CONCURRENT,
     ) -> None:
         """Load the model, as `Highlighter` does."""
@@ -99,6 +102,9 @@ class AsyncHighlighter(Described):
             max_batch_tokens=max_batch_tokens,
             max_batch_size=max_batch_size,
             batch_timeout=batch_timeout,
+            depth=depth,
+            profile=profile,
+            trace=trace,
         )
         self._share(made, max_concurrent)
 

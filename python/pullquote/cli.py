@@ -1,4 +1,4 @@
-"""The command line: ``pullquote highlight``, ``pullquote embed`` and ``pullquote serve``.
+"""The command line: ``pullquote highlight``, ``pullquote embed``, ``pullquote serve`` and ``pullquote job``.
 
 Prints for people, or JSON lines with ``--json``. A file that cannot be read is one error on standard error; the others go on,
 and the exit code is that of the first error (see the table in `pullquote.errors`).
@@ -14,30 +14,17 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, NoReturn
 
 import numpy as np
 from tqdm import tqdm
 
-from pullquote import serving
+from pullquote import asking, serving
 from pullquote.client import DEFAULTS, Client
 from pullquote.errors import InvalidArgumentError, InvalidTextError, PullquoteError
 from pullquote.highlighter import Highlighter
 from pullquote.loading import CACHE_BYTES
-from pullquote.options import (
-    EFFORT,
-    HIGHLIGHT_LENGTH,
-    ORDER,
-    REPEATS,
-    STEP_SIZE,
-    UNIT,
-    Effort,
-    Format,
-    Options,
-    Order,
-    Repeats,
-    Unit,
-)
+from pullquote.options import Options
 from pullquote.result import Highlight
 from pullquote.terminal import Style
 from pullquote.text_encoder import import_encoder
@@ -89,38 +76,9 @@ def _parser() -> argparse.ArgumentParser:
         help="the question; may be repeated, each is asked of every page",
     )
     highlight.add_argument("--fuse", action="store_true", help="one answer to all questions")
-    highlight.add_argument("-k", "--top-k", type=int, help="at most so many highlights a page (default 3)")
-    highlight.add_argument("--max-chars", type=int, help="at most so many characters a page")
-    highlight.add_argument("--max-tokens", type=int, help="at most so many of the model's tokens a page")
     highlight.add_argument("--max-total-chars", type=int, help="at most so many characters over all pages")
     highlight.add_argument("--max-total-tokens", type=int, help="at most so many of the model's tokens over all pages")
-    highlight.add_argument("--min-score", type=float, help="only highlights with at least this score")
-    highlight.add_argument("--order", choices=get_args(Order), default=ORDER, help="default: %(default)s")
-    highlight.add_argument(
-        "--repeats",
-        choices=get_args(Repeats),
-        default=REPEATS,
-        help="where repeats are left out (default: %(default)s)",
-    )
-    highlight.add_argument("-C", "--context", type=int, default=0, help="so many sentences on each side, apart")
-    highlight.add_argument("--explain", action="store_true", help="with --json: the words that matched")
-    highlight.add_argument(
-        "--lexical", type=_weight, default="auto", help="how much words count, 0.0 to 1.0 (default: %(default)s)"
-    )
-    highlight.add_argument(
-        "--effort",
-        choices=get_args(Effort),
-        default=EFFORT,
-        help="how much of the pages is encoded (default: %(default)s, what could be among the best)",
-    )
-    highlight.add_argument(
-        "--format", choices=get_args(Format), default="auto", help="of the files (default: %(default)s, which looks)"
-    )
-    highlight.add_argument("--unit", choices=get_args(Unit), default=UNIT, help="default: %(default)s")
-    highlight.add_argument(
-        "--highlight-length", type=int, default=HIGHLIGHT_LENGTH, help="units (default: %(default)s)"
-    )
-    highlight.add_argument("--step-size", type=int, default=STEP_SIZE, help="units (default: %(default)s)")
+    asking.add_options(highlight, format="auto")
     highlight.set_defaults(run=_highlight)
 
     embed = commands.add_parser("embed", help="write the vectors of texts, one a line, to a .npy file")
@@ -133,16 +91,7 @@ def _parser() -> argparse.ArgumentParser:
 
     serve = commands.add_parser("serve", help="answer over HTTP")
     serving.add_options(serve)
-    serve.add_argument(
-        "--cache-bytes",
-        type=int,
-        default=CACHE_BYTES,
-        help="what was read of pages is kept in at most so much memory; 0 keeps nothing (default: %(default)s)",
-    )
-    serve.add_argument("--max-batch-tokens", type=int, help="of a batch (default: what the devices want)")
-    serve.add_argument(
-        "--max-batch-size", type=int, help="texts of a batch (default: as many as fit; 64 with --encoder)"
-    )
+    _add_batches(serve, CACHE_BYTES)
     serve.add_argument(
         "--batch-timeout",
         type=float,
@@ -150,11 +99,16 @@ def _parser() -> argparse.ArgumentParser:
         help="seconds that texts wait for others where they do not fill a batch (default: %(default)s: batches grow only "
         "while the devices are busy)",
     )
+    serve.add_argument("--depth", type=int, help="batches that a device has at once (default: what it wants)")
     serve.set_defaults(run=_serve)
 
-    for command in (highlight, embed, serve):
+    job = commands.add_parser("job", help="files of pages in, files of passages out; stopped at any time, it goes on")
+    _add_job(job)
+    job.set_defaults(run=_job)
+
+    for command in (highlight, embed, serve, job):
         command.add_argument("--json", action="store_true", help="print JSON, one object a line")
-        if command is not serve:
+        if command in (highlight, embed):
             command.add_argument("--encoding", default="utf-8", help="of the files (default: %(default)s)")
         command.add_argument("--model", help="a model's directory (default: the embedded all-MiniLM-L6-v2)")
         command.add_argument(
@@ -166,10 +120,52 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--dtype", default="auto", help="float32, bfloat16, float16, int8 or auto (default: %(default)s)"
         )
+        command.add_argument(
+            "--trace", type=Path, metavar="FILE", help="where every stage is written when it ends, for ui.perfetto.dev"
+        )
         command.add_argument("--threads", type=int, help="for text and for a CPU device (default: all cores)")
     for command in (highlight, embed):
         _add_server(command)
     return parser
+
+
+def _add_batches(command: argparse.ArgumentParser, cache_bytes: int) -> None:
+    command.add_argument(
+        "--cache-bytes",
+        type=int,
+        default=cache_bytes,
+        help="what was read of pages is kept in at most so much memory; 0 keeps nothing (default: %(default)s)",
+    )
+    command.add_argument("--max-batch-tokens", type=int, help="of a batch (default: what the devices want)")
+    command.add_argument(
+        "--max-batch-size", type=int, help="texts of a batch (default: as many as fit; 64 with --encoder)"
+    )
+
+
+def _add_job(job: argparse.ArgumentParser) -> None:
+    job.add_argument(
+        "--input", metavar="DIR|GLOB|FILE", help="Parquet or JSON lines (.jsonl, .gz, .zst); also s3://..."
+    )
+    job.add_argument("--output", required=True, metavar="DIR", help="a file for each of the input's; also s3://...")
+    job.add_argument("-q", "--query", action="append", help="a question, asked of every page; may be repeated")
+    job.add_argument("--queries", type=Path, metavar="FILE", help="questions, one a line, each asked of every page")
+    job.add_argument("--query-column", metavar="NAME", help="the column of what each page is asked")
+    job.add_argument("--text", default="text", metavar="NAME", help="the column of the pages (default: %(default)s)")
+    job.add_argument("--id", metavar="NAME", help="the column of their ids (default: their numbers in the file)")
+    job.add_argument("--title", metavar="NAME", help="the column of what a page is asked that has no query")
+    job.add_argument(
+        "--output-format",
+        choices=["same", "parquet", "jsonl"],
+        default="same",
+        help="default: %(default)s as the input's",
+    )
+    job.add_argument(
+        "--engine", choices=["local"], default="local", help="where the work is done (default: %(default)s)"
+    )
+    job.add_argument("--status", action="store_true", help="say how far the job in --output is, and do nothing")
+    asking.add_options(job, format="text")
+    # Pages of a job come once.
+    _add_batches(job, cache_bytes=0)
 
 
 def _add_server(command: argparse.ArgumentParser) -> None:
@@ -203,6 +199,7 @@ def _asked_of(options: argparse.Namespace) -> Highlighter | Client:
     if not options.server:
         return _highlighter(options)
     own = {"model": options.model, "encoder": options.encoder, "device": options.device, "threads": options.threads}
+    own["trace"] = options.trace
     named = [f"--{name}" for name, value in own.items() if value] + (["--dtype"] if options.dtype != "auto" else [])
     if named:
         message = f"{named[0]} is the server's to know; leave it out, or --server"
@@ -224,6 +221,8 @@ def _highlighter(options: argparse.Namespace) -> Highlighter:
         max_batch_tokens=asked.get("max_batch_tokens"),
         max_batch_size=asked.get("max_batch_size"),
         batch_timeout=asked.get("batch_timeout", 0.0),
+        depth=asked.get("depth"),
+        trace=options.trace,
     )
 
 
@@ -250,25 +249,13 @@ def _highlight(options: argparse.Namespace) -> int:
 
 def _asked(options: argparse.Namespace) -> Options:
     return {
+        **asking.asked(options),
         "pairing": "all",
         "fuse": options.fuse,
-        "format": options.format,
-        "highlight_length": options.highlight_length,
-        "step_size": options.step_size,
-        "unit": options.unit,
-        "top_k": options.top_k,
-        "max_chars": options.max_chars,
-        "max_tokens": options.max_tokens,
         "max_total_chars": options.max_total_chars,
         "max_total_tokens": options.max_total_tokens,
-        "min_score": options.min_score,
-        "order": options.order,
-        "repeats": options.repeats,
-        "context": options.context,
         # People see the words marked; machines get them where they asked for them.
         "explain": options.explain or not options.json,
-        "lexical": options.lexical,
-        "effort": options.effort,
     }
 
 
@@ -334,10 +321,6 @@ def _row(highlight: Highlight, options: argparse.Namespace) -> dict[str, Any]:
     return row
 
 
-def _weight(text: str) -> float | Literal["auto"]:
-    return "auto" if text == "auto" else float(text)
-
-
 def _embed(options: argparse.Namespace) -> int:
     lines = _read(options.file, options.encoding).splitlines()
     with _asked_of(options) as asked:
@@ -351,6 +334,15 @@ def _embed(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"output": str(options.output), "shape": shape, "dtype": "float32"}))
     return 0
+
+
+def _job(options: argparse.Namespace) -> int:
+    try:
+        from pullquote.jobs.command import run  # noqa: PLC0415 - it needs what `pullquote[jobs]` brings
+    except ModuleNotFoundError as error:
+        message = f'pullquote job needs {error.name}; install it by: pip install "pullquote[jobs]"'
+        raise InvalidArgumentError(message) from None
+    return run(options)
 
 
 def _serve(options: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, cast
 from pullquote import _native
 from pullquote.errors import InvalidArgumentError, PullquoteError
 from pullquote.highlighter import closed_at_exit, completed
-from pullquote.loading import CACHE_BYTES, Described, load
+from pullquote.loading import CACHE_BYTES, Watched, load
 from pullquote.options import Options, checked
 from pullquote.result import Highlights
 from pullquote.text_encoder import OwnEncoder
@@ -42,7 +42,7 @@ class RequestOutput:
     finished: bool = True
 
 
-class Engine(Described):
+class Engine(Watched):
     """An engine that works only while it is asked to, named and behaving as vLLM's ``LLMEngine``.
 
     The arguments are those of `Highlighter`. Nothing here waits for long: `step` does a round and returns what is finished, so
@@ -70,6 +70,9 @@ class Engine(Described):
         max_batch_tokens: int | None = None,
         max_batch_size: int | None = None,
         batch_timeout: float = 0.0,
+        depth: int | None = None,
+        profile: bool = False,
+        trace: str | Path | None = None,
     ) -> None:
         """Load the model, as `Highlighter` does."""
         loaded = load(
@@ -83,9 +86,12 @@ class Engine(Described):
             max_batch_tokens=max_batch_tokens,
             max_batch_size=max_batch_size,
             batch_timeout=batch_timeout,
+            depth=depth,
+            profile=profile,
+            trace=trace,
         )
         self._native: _native.Engine = _native.Engine(loaded)
-        self.model, self.model_name = Path(loaded.model), loaded.name
+        self.model, self.model_name, self._trace = Path(loaded.model), loaded.name, loaded.trace
         # The texts of unfinished requests, which highlights are cut from.
         self._pages: dict[str, list[str]] = {}
         self._lock = threading.Lock()
@@ -175,6 +181,7 @@ class Engine(Described):
     def close(self) -> None:
         """Stop the devices; unfinished requests end with `ClosedError` at the next step. May be called twice."""
         self._native.close()
+        self._write_trace()
 
     def __enter__(self) -> Engine:
         return self

@@ -19,6 +19,7 @@ __all__ = [
     "ModelNotFoundError",
     "NoEncoderError",
     "NotFoundError",
+    "OutOfMemoryError",
     "OverloadedError",
     "PullquoteError",
     "StoreFullError",
@@ -118,6 +119,14 @@ class EncoderError(PullquoteError, RuntimeError):
 
     exit_code = 70
     http_status = 500
+    retryable = True
+
+
+class OutOfMemoryError(PullquoteError, MemoryError):
+    """No device has memory for it."""
+
+    exit_code = 71
+    http_status = 503
     retryable = True
 
 

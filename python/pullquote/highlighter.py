@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pullquote import _native
 from pullquote.errors import InvalidTypeError
-from pullquote.loading import CACHE_BYTES, Described, load
+from pullquote.loading import CACHE_BYTES, Watched, load
 from pullquote.options import (
     EFFORT,
     FORMAT,
@@ -39,6 +39,7 @@ from pullquote.options import (
     warn_of_cut,
 )
 from pullquote.result import CacheState, Highlights
+from pullquote.tables import ArrowTable, HighlightTable, checked_names, checked_options
 from pullquote.text_encoder import OwnEncoder
 
 __all__ = ["Highlighter", "Options", "Order", "TruncationWarning", "Unit", "highlights", "parse_pieces"]
@@ -80,7 +81,7 @@ def parse_pieces(
     return _native.parse_pieces(text, highlight_length, step_size, unit, allow_gaps)
 
 
-class Highlighter(Described):
+class Highlighter(Watched):
     """A model on its devices, for many callers at once.
 
     Thread-safe: calls from different threads share batches, and each gets its own answer. Python's lock is free while it
@@ -104,10 +105,19 @@ class Highlighter(Described):
       all callers that wait; needs no torch. Tokens are bytes of UTF-8 then: budgets in tokens count them. It may be
       awaited: an ``async`` function runs in an event loop of its own. Or, beside the `model` whose tokenizer is used, an
       object with a method ``encode_ids(ids, lengths)``: int32 ids of rows one behind the other, without padding, and how
-      many each has; or what offers a ``pullquote.encoder.v1`` capsule by ``__pullquote_encoder__()``.
+      many each has; or what offers a ``pullquote.encoder.v2`` capsule by ``__pullquote_encoder__()``.
     - `max_batch_tokens`, `max_batch_size`: tokens and texts of a batch, at most; `None` is what the devices want, and 64 texts
       for an encoder of your own. `batch_timeout`: seconds that texts wait for others where they do not fill a batch; 0,
       the default, lets batches grow only while the devices are busy.
+    - `depth`: batches that a device has at once, so that the next is there when one ends; `None` is what it wants: 2 on CUDA,
+      and one more than its threads on a CPU.
+
+    - `profile`: CUDA devices wait for the end of each stage, so that `stages` tells them apart; they are slower then. `trace`: a
+      file that has, when this is closed, every stage of every call and batch in the format of Chrome's tracing, which
+      https://ui.perfetto.dev opens.
+
+    Of several devices the one that would be done first gets the next batch. One that fails gets none for a while, and what it
+    had is done by the others; `device_states` says so. Batches become smaller where memory is short.
 
     Raises `NoEncoderError`, `TorchVersionError`, `ModelNotFoundError`, `InvalidModelError`, `UnsupportedModelError`, `DeviceError`.
     After a fork, calls in the child raise `ForkedError`: make a new one there.
@@ -126,6 +136,9 @@ class Highlighter(Described):
         max_batch_tokens: int | None = None,
         max_batch_size: int | None = None,
         batch_timeout: float = 0.0,
+        depth: int | None = None,
+        profile: bool = False,
+        trace: str | Path | None = None,
     ) -> None:
         """Load the model; about a second for a small one."""
         loaded = load(
@@ -139,9 +152,12 @@ class Highlighter(Described):
             max_batch_tokens=max_batch_tokens,
             max_batch_size=max_batch_size,
             batch_timeout=batch_timeout,
+            depth=depth,
+            profile=profile,
+            trace=trace,
         )
         self._native: _native.Highlighter = _native.Highlighter(loaded)
-        self.model, self.model_name = Path(loaded.model), loaded.name
+        self.model, self.model_name, self._trace = Path(loaded.model), loaded.name, loaded.trace
         closed_at_exit(self)
 
     def highlights(
@@ -225,7 +241,8 @@ class Highlighter(Described):
         Returns `Highlights`: ``result[i]`` is page `i`'s list of `Highlight`.
 
         Raises `InvalidArgumentError`, `InvalidTypeError`, `InvalidTextError` for what it cannot work with, `EncoderError`
-        where the model fails on it, `ClosedError`, `ForkedError`. Ctrl-C stops the work and leaves the highlighter usable.
+        where the model fails on it, `OutOfMemoryError` where no device has memory for one of its pieces, `ClosedError`,
+        `ForkedError`. Ctrl-C stops the work and leaves the highlighter usable.
         """
         options: Options = {
             "pairing": pairing,
@@ -254,6 +271,46 @@ class Highlighter(Described):
         }
         asked = checked(query, texts, options)
         return Highlights(asked[1], self._native.highlights(*asked))
+
+    def highlights_arrow(
+        self,
+        table: ArrowTable,
+        text: str = "text",
+        query: str | Sequence[str] = "query",
+        id: str | None = None,  # noqa: A002 - what everybody calls it
+        title: str | None = None,
+        **options: Unpack[Options],
+    ) -> HighlightTable:
+        """Find the passages of the rows of a table, in Arrow's format; no Python string is made of a page.
+
+        Each row is a page with a query of its own, and is answered as ``highlights(query, [text])`` would answer it: no other
+        row has a part in its scores, so it does not matter how a table is chunked. Many rows are in progress at once.
+
+        - `table`: what offers Arrow's PyCapsule interface: a table, batch or stream of pyarrow, polars, duckdb, daft and others.
+          Its buffers are read where they lie. Of a stream 8,192 rows or 16 MiB of text are asked for at a time, or the batch
+          that goes beyond; the answers are kept.
+        - `text`: the column of the pages: string, large_string, string_view, or a dictionary of these.
+        - `query`: the column of the queries; or a list of questions, each of which is asked of every row: then the answer
+          has a row for each of them, the first row's first. A page is read once for all of them.
+        - `id`: the column that tells rows apart, of any type; without one rows are numbered from 0.
+        - `title`: the column of the pages' titles: what a row is asked whose query is null. (Titles also tell pages apart that
+          are asked together, which rows are not.)
+        - `options`: those of `highlights` but `pairing`, `fuse` and `titles`; `timeout` is for the whole table.
+
+        Returns a `HighlightTable` with a row for each query and page, in their order. A row that cannot be answered (its text
+        is null, not UTF-8 or too long, its query is null or empty, the model fails on it) has an error there, and the others
+        go on.
+
+        Raises `InvalidTypeError` for what is no table or no column of strings, `InvalidArgumentError` for a column that is not
+        there, an option that it cannot work with, and a table whose producer fails; and what ends the call as a whole:
+        `DeadlineExceededError`, `ClosedError`, `ForkedError`.
+
+        >>> import pyarrow  # doctest: +SKIP
+        >>> table = pyarrow.table({"text": [page], "query": ["How far is the moon?"]})  # doctest: +SKIP
+        >>> pyarrow.table(highlighter.highlights_arrow(table, top_k=1)).to_pylist()  # doctest: +SKIP
+        """
+        names = checked_names(text, query, id, title)
+        return HighlightTable(self._native.highlights_arrow(table, names, checked_options(completed(options))))
 
     def embed(
         self,
@@ -299,6 +356,7 @@ class Highlighter(Described):
     def close(self) -> None:
         """Stop the devices; calls in flight, and later ones, raise `ClosedError`. May be called twice."""
         self._native.close()
+        self._write_trace()
 
     def __enter__(self) -> Highlighter:
         return self

@@ -9,14 +9,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 from pullquote import _native
 from pullquote.errors import InvalidArgumentError
 from pullquote.models import EMBEDDED_NAME, find_encoder, model_directory
+from pullquote.profile import StageTime, TraceFile
 from pullquote.text_encoder import TEXT_MODEL, EncodesIds, IdsEncoder, OwnEncoder, TextEncoder, TextFunction
 
-__all__ = ["CACHE_BYTES", "Described", "Loaded", "load"]
+__all__ = ["CACHE_BYTES", "Described", "DeviceState", "Loaded", "Watched", "load", "thread_count"]
 
 # What a highlighter keeps of the pages it has read, if not told otherwise: about 5 MB of text with a small model.
 CACHE_BYTES = 256 * 1024 * 1024
@@ -24,6 +25,31 @@ CACHE_BYTES = 256 * 1024 * 1024
 BATCH_SIZE = 64
 # More threads than this bring nothing, and cost the host.
 MAX_THREADS = 32
+
+
+class DeviceState(NamedTuple):
+    """One device, as it is now."""
+
+    name: str
+    """As people write it: ``cuda:0``."""
+    is_working: bool
+    """False while it rests because it failed. It is tried again after half a second, then ever later, up to half a minute."""
+    depth: int
+    """Batches it may have at once."""
+    batch_tokens: int
+    """Tokens that its batches may have now: fewer than at first where its memory did not suffice."""
+    outstanding_tokens: int
+    """Tokens that it has and has not given back as vectors."""
+    batches: int
+    """Batches that came back."""
+    tokens: int
+    """Their tokens."""
+    failures: int
+    """Batches that failed here; they were tried elsewhere."""
+    out_of_memory: int
+    """Batches for which its memory did not suffice; they were tried again in parts."""
+    last_error: str | None
+    """What the last one of both said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +64,9 @@ class Loaded:
     max_batch_tokens: int | None
     max_batch_size: int | None
     batch_timeout: float
+    depth: int | None
+    profile: bool
+    trace: TraceFile | None
     name: str
 
 
@@ -53,17 +82,23 @@ def load(
     max_batch_tokens: int | None,
     max_batch_size: int | None,
     batch_timeout: float,
+    depth: int | None,
+    profile: bool,
+    trace: str | Path | None,
 ) -> Loaded:
     """Check the arguments of `Highlighter`, which says what they mean, and load the model."""
     for argument, limit in (("max_batch_tokens", max_batch_tokens), ("max_batch_size", max_batch_size)):
         if limit is not None and (not isinstance(limit, int) or limit < 1):
             message = f"{argument} must be at least 1, or None for what the devices want, not {limit!r}"
             raise InvalidArgumentError(message)
+    if depth is not None and (not isinstance(depth, int) or depth < 1):
+        message = f"depth must be at least 1 batch, or None for what the devices want, not {depth!r}"
+        raise InvalidArgumentError(message)
     if not isinstance(batch_timeout, (int, float)) or not 0 <= batch_timeout < float("inf"):
         message = f"batch_timeout must be 0 seconds, for no waiting, or more, not {batch_timeout!r}"
         raise InvalidArgumentError(message)
     allowed = _cores(cores)
-    workers = _threads(threads, allowed)
+    workers = thread_count(threads, allowed)
     if not isinstance(cache_bytes, int) or cache_bytes < 0:
         message = f"cache_bytes must be 0, for no cache, or more, not {cache_bytes!r}"
         raise InvalidArgumentError(message)
@@ -89,6 +124,9 @@ def load(
         max_batch_tokens,
         max_batch_size,
         batch_timeout,
+        depth,
+        bool(profile),
+        None if trace is None else TraceFile(trace),
         name,
     )
 
@@ -114,7 +152,7 @@ def _own(encoder: OwnEncoder, model: str | Path | None, rest: tuple[object, obje
     return directory, of_ids, of_ids.name
 
 
-def _threads(threads: int | Literal["caller"] | None, cores: list[int] | None) -> int:
+def thread_count(threads: int | Literal["caller"] | None, cores: list[int] | None) -> int:
     """How many threads there may be; 0 leaves everything to the caller's."""
     if threads == "caller":
         return 0
@@ -160,7 +198,7 @@ def _staying_on(cores: list[int] | None) -> Iterator[None]:
 class Described:
     """What is known of a model that was loaded."""
 
-    _native: _native.Highlighter | _native.Engine
+    _native: _native.Highlighter | _native.Engine | _native.Hosted
 
     @property
     def dimension(self) -> int:
@@ -179,5 +217,30 @@ class Described:
 
     @property
     def devices(self) -> list[str]:
-        """The devices, in the order in which they get work."""
+        """The devices, as people write them."""
         return self._native.devices
+
+
+class Watched(Described):
+    """What is known of an engine whose devices compute."""
+
+    _native: _native.Highlighter | _native.Engine
+    _trace: TraceFile | None = None
+
+    @property
+    def device_states(self) -> list[DeviceState]:
+        """What each device does, and whether it works."""
+        return [DeviceState(*state) for state in self._native.device_states()]
+
+    @property
+    def stages(self) -> dict[str, StageTime]:
+        """Where time went so far, by stage.
+
+        Of calls: ``cut``, ``tokenize``, ``wait`` (for vectors) and ``choose``. Of batches: ``queue`` (until the first row of a
+        call's job is in one), ``copy_in``, ``behind`` (others on the same device), ``compute`` and ``copy_out``.
+        """
+        return {name: StageTime(seconds, count) for name, seconds, count in self._native.stages()}
+
+    def _write_trace(self) -> None:
+        if self._trace is not None:
+            self._trace.write(self._native)

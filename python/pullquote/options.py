@@ -76,7 +76,7 @@ def checked(
         raise InvalidArgumentError(message)
     full: dict[str, Any] = {**options}
     titles = full.pop("titles")
-    full["lexical"] = _weight(full["lexical"])
+    full["lexical"] = weight(full["lexical"])
     return queries, pages, None if titles is None else listed(titles, "titles"), full
 
 
@@ -110,7 +110,8 @@ def listed(texts: Iterable[_Text], name: str) -> list[_Text]:
         raise InvalidTypeError(message) from None
 
 
-def _weight(lexical: float | Literal["auto"]) -> float | None:
+def weight(lexical: float | Literal["auto"]) -> float | None:
+    """How much words count, as the core takes it."""
     if lexical == "auto":
         return None
     if isinstance(lexical, (int, float)):

@@ -12,7 +12,7 @@ from typing import Any
 
 from pullquote.highlighter import Highlighter
 
-__all__ = ["add_options", "serve"]
+__all__ = ["MEBIBYTE", "add_options", "default", "serve"]
 
 MEBIBYTE = 1024 * 1024
 EXIT_CUT = 130
@@ -105,6 +105,11 @@ SETTINGS = {
 }
 
 
+def default(name: str) -> Any:
+    """What a setting is where nobody says."""
+    return next(setting.default for settings in SETTINGS.values() for setting in settings if setting.name == name)
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add an option for each setting."""
     for title, settings in SETTINGS.items():
@@ -158,6 +163,7 @@ def serve(highlighter: Highlighter, options: argparse.Namespace) -> int:
         return 0
     # What still runs belongs to requests that nobody answers any more; waiting for it is what we were told not to do.
     sys.stdout.flush()
+    highlighter._write_trace()
     os._exit(EXIT_CUT)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pullquote.errors import EncoderError, InvalidArgumentError, InvalidTypeError
+from pullquote.errors import EncoderError, InvalidArgumentError, InvalidTypeError, OutOfMemoryError
 
 __all__ = [
     "TEXT_MODEL",
@@ -59,7 +59,7 @@ class OffersEncoder(Protocol):
     """What offers a table of C functions, as ``pullquote_torch.load`` does (see ``rust/core/src/abi.rs``)."""
 
     def __pullquote_encoder__(self) -> object:
-        """A ``PyCapsule`` named ``pullquote.encoder.v1``."""
+        """A ``PyCapsule`` named ``pullquote.encoder.v2``, or, without times for a profile, ``.v1``."""
 
 
 TextFunction: TypeAlias = (
@@ -84,7 +84,9 @@ class _Checked:
                 returned = self._await(returned)
         except Exception as error:
             message = f"the encoder {self.name} raised {type(error).__name__}: {error}"
-            raise EncoderError(message) from error
+            # torch's own is a RuntimeError, and torch need not be there to ask.
+            is_memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+            raise (OutOfMemoryError if is_memory else EncoderError)(message) from error
         try:
             rows = np.ascontiguousarray(returned, dtype=np.float32)
         except (TypeError, ValueError) as error:
@@ -120,7 +122,8 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
 class TextEncoder(_Checked):
     """A function from texts to vectors, checked at each call.
 
-    Raises `InvalidTypeError` for what is no function, `EncoderError` where it fails on a first text or returns no vectors.
+    Raises `InvalidTypeError` for what is no function, `EncoderError` where it fails on a first text or returns no vectors, and
+    `OutOfMemoryError` where it raises a `MemoryError` or an ``OutOfMemoryError`` like torch's: then it is asked for less at once.
     """
 
     takes_ids = False

@@ -16,7 +16,7 @@ ASKED = {"query": "bread", "documents": ["Bread is baked. The moon is white."]}
 
 
 def test_a_fresh_server_is_healthy_after_a_probe(server: Serving) -> None:
-    assert server.client.get("/health").json() == {"healthy": True}
+    assert server.client.get("/health").json()["healthy"] is True
     assert server.client.get("/live").json() == {"live": True}
 
 

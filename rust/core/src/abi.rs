@@ -8,13 +8,30 @@
 
 use std::ffi::{c_char, c_void};
 
+use crate::encoder::BatchTimes;
+
 /// The name of the capsule, and with it the version of the table's layout.
-pub const CAPSULE_NAME: &std::ffi::CStr = c"pullquote.encoder.v1";
+pub const CAPSULE_NAME: &std::ffi::CStr = c"pullquote.encoder.v2";
+
+/// The version before it, which ends where [`EncoderTable::profile`] begins; it is taken as well.
+pub const CAPSULE_NAME_1: &std::ffi::CStr = c"pullquote.encoder.v1";
 
 /// An encoder, as C sees it.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct EncoderTable {
+    /// What there was from the first version on.
+    pub first: EncoderTable1,
+    /// See [`crate::encoder::Encoder::profile`].
+    pub profile: unsafe extern "C" fn(state: *mut c_void, synchronizes: bool),
+    /// See [`crate::encoder::Encoder::times`]. Writes `times` and returns true where it knows them.
+    pub times: unsafe extern "C" fn(state: *mut c_void, times: *mut BatchTimes) -> bool,
+}
+
+/// An encoder, as C saw it first.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct EncoderTable1 {
     /// The encoder itself; null once somebody has taken the table.
     pub state: *mut c_void,
     /// An [`crate::encoder::EncoderSpec`] in JSON; lives as long as `state`.

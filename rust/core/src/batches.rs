@@ -54,7 +54,7 @@ pub(crate) struct RowTarget {
     pub(crate) job: JobId,
     pub(crate) row: usize,
     /// How many ids it has.
-    length: usize,
+    pub(crate) length: usize,
 }
 
 struct Active<Done> {
@@ -66,17 +66,26 @@ struct Active<Done> {
     missing: usize,
 }
 
+/// Rows of a batch that failed. None of them share a batch with others any more.
+struct Again {
+    /// Sorted by length.
+    targets: Vec<RowTarget>,
+    /// The devices that failed on them: they get them no more. Never all there are.
+    tried: Vec<usize>,
+}
+
 /// All unfinished jobs.
 pub(crate) struct Batches<Done> {
     jobs: FxHashMap<JobId, Active<Done>>,
     /// Whose turn it is; holds ids of jobs with waiting rows, and some that are gone.
     turns: Turns<JobId>,
-    /// Rows of a failed batch that several jobs shared: each job's are tried again by themselves, so that one job's poison
-    /// is not another's error.
-    again: VecDeque<Vec<RowTarget>>,
+    /// Rows of failed batches, to be tried again.
+    again: VecDeque<Again>,
     /// All waiting rows, and their ids.
     waiting_rows: usize,
     waiting_tokens: usize,
+    /// Jobs that got the first of their rows into a batch since somebody asked, and how long they had waited for that in all.
+    queued: (Duration, u64),
     next: u64,
 }
 
@@ -88,6 +97,7 @@ impl<Done> Batches<Done> {
             again: VecDeque::new(),
             waiting_rows: 0,
             waiting_tokens: 0,
+            queued: (Duration::ZERO, 0),
             next: 0,
         }
     }
@@ -125,20 +135,55 @@ impl<Done> Batches<Done> {
         (!left.is_zero()).then_some(left)
     }
 
-    /// Writes the next batch for a device and where its rows belong, sorted by length; false where nothing waits. What was in
-    /// both before is gone.
-    pub(crate) fn next_batch(&mut self, budget: Budget, batch: &mut Batch, targets: &mut Vec<RowTarget>) -> bool {
+    /// Writes the next batch for a device and where its rows belong, sorted by length; false where nothing waits for it. What
+    /// was in both before is gone. Says which devices failed on these rows before.
+    pub(crate) fn next_batch(
+        &mut self,
+        device: usize,
+        budget: Budget,
+        batch: &mut Batch,
+        targets: &mut Vec<RowTarget>,
+    ) -> Option<Vec<usize>> {
         targets.clear();
-        while targets.is_empty()
-            && let Some(again) = self.again.pop_front()
-        {
-            targets.extend(again.into_iter().filter(|target| self.jobs.contains_key(&target.job)));
-        }
-        if targets.is_empty() {
+        let tried = self.take_again(device, budget, targets);
+        if tried.is_none() {
             self.take_waiting(budget, targets);
         }
         self.pack(targets, batch);
-        !targets.is_empty()
+        (!targets.is_empty()).then(|| tried.unwrap_or_default())
+    }
+
+    /// Takes rows that failed elsewhere, or here where memory was short, up to the budget.
+    fn take_again(&mut self, device: usize, budget: Budget, targets: &mut Vec<RowTarget>) -> Option<Vec<usize>> {
+        let jobs = &self.jobs;
+        self.again.retain_mut(|again| {
+            again.targets.retain(|target| jobs.contains_key(&target.job));
+            !again.targets.is_empty()
+        });
+        let place = self.again.iter().position(|again| !again.tried.contains(&device))?;
+        let again = &mut self.again[place];
+        let mut tokens = 0;
+        let fits = again.targets.iter().take_while(|target| {
+            tokens += target.length;
+            tokens <= budget.tokens
+        });
+        let count = fits.count().clamp(1, budget.rows.max(1));
+        targets.extend(again.targets.drain(..count));
+        let tried = again.tried.clone();
+        if again.targets.is_empty() {
+            self.again.remove(place);
+        }
+        Some(tried)
+    }
+
+    /// Whether rows wait for this device because all that work have failed on them.
+    pub(crate) fn ask_for(&self, device: usize, are_all_that_work: impl Fn(&[usize]) -> bool) -> bool {
+        self.again.iter().any(|again| !again.tried.contains(&device) && are_all_that_work(&again.tried))
+    }
+
+    /// Has rows of a batch that failed tried again: not on these devices.
+    pub(crate) fn try_again(&mut self, targets: &[RowTarget], tried: Vec<usize>) {
+        self.again.push_back(Again { targets: targets.to_vec(), tried });
     }
 
     /// Takes waiting rows, those of whose turn it is first, up to the budget; one row may exceed it.
@@ -151,6 +196,9 @@ impl<Done> Batches<Done> {
                 self.turns.pop();
                 continue;
             };
+            let is_first = active.waiting.len() == active.job.rows.len();
+            let since = active.since;
+            let taken = targets.len();
             while let Some(row) = active.waiting.last().copied() {
                 let length = active.job.rows[row].len();
                 if !targets.is_empty() && (tokens + length > budget.tokens || targets.len() >= budget.rows) {
@@ -161,6 +209,10 @@ impl<Done> Batches<Done> {
                 self.waiting_tokens -= length;
                 tokens += length;
                 targets.push(RowTarget { job: id, row, length });
+            }
+            if is_first && targets.len() > taken {
+                self.queued.0 += since.elapsed();
+                self.queued.1 += 1;
             }
             if active.waiting.is_empty() {
                 self.turns.pop();
@@ -174,6 +226,11 @@ impl<Done> Batches<Done> {
         }
         // Equally long rows stay in the order in which they were taken, which a sort that keeps it would need memory for.
         targets.sort_unstable_by_key(|target| (target.length, target.job, Reverse(target.row)));
+    }
+
+    /// How many jobs have begun since this was asked for, and how long they had waited in all.
+    pub(crate) fn take_queued(&mut self) -> (Duration, u64) {
+        std::mem::take(&mut self.queued)
     }
 
     fn pack(&self, targets: &[RowTarget], batch: &mut Batch) {
@@ -214,8 +271,8 @@ impl<Done> Batches<Done> {
         complete
     }
 
-    /// A batch failed. Where one job was alone in it, the job is removed and returned; where several shared it, each
-    /// one's rows are tried again by themselves.
+    /// A batch failed wherever it was tried. Where one job was alone in it, the job is removed and returned; where several
+    /// shared it, each one's rows are tried again by themselves, so that one job's poison is not another's error.
     pub(crate) fn batch_failed(&mut self, targets: &[RowTarget]) -> Option<Job<Done>> {
         let mut by_job: Vec<Vec<RowTarget>> = Vec::new();
         for target in targets {
@@ -227,7 +284,7 @@ impl<Done> Batches<Done> {
         if by_job.len() == 1 {
             return self.remove(targets[0].job);
         }
-        self.again.extend(by_job);
+        self.again.extend(by_job.into_iter().map(|targets| Again { targets, tried: Vec::new() }));
         None
     }
 
@@ -312,8 +369,8 @@ mod tests {
         let (mut batch, mut targets) = (Batch::default(), Vec::new());
         let budget = Budget { tokens: 100, rows };
         std::iter::from_fn(|| {
-            let is_one = batches.next_batch(budget, &mut batch, &mut targets);
-            is_one.then(|| targets.iter().map(|target| target.job.0).collect())
+            let tried = batches.next_batch(0, budget, &mut batch, &mut targets);
+            tried.map(|_| targets.iter().map(|target| target.job.0).collect())
         })
         .collect()
     }

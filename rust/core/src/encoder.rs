@@ -5,7 +5,7 @@
 //! that row's ids alone, up to rounding. [`crate::abi`] is the same seam as a table of C functions.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +46,8 @@ pub struct Batching {
     pub max_tokens: Option<usize>,
     /// Rows of a batch, at most.
     pub max_rows: Option<usize>,
+    /// Batches that a device has at once, instead of [`DeviceSpec::depth`]: while one runs, the others are ready.
+    pub depth: Option<usize>,
     /// How long rows that do not fill a batch wait for others. Zero: they never do, and batches grow while devices are busy.
     pub timeout: Duration,
 }
@@ -58,6 +60,11 @@ pub(crate) struct Budget {
 }
 
 impl Batching {
+    /// How many batches this device may have at once.
+    pub(crate) fn depth(&self, device: &DeviceSpec) -> usize {
+        self.depth.unwrap_or(device.depth).max(1)
+    }
+
     /// What a batch of this device may hold.
     pub(crate) fn budget(&self, device: &DeviceSpec) -> Budget {
         Budget { tokens: self.max_tokens.unwrap_or(device.batch_tokens), rows: self.max_rows.unwrap_or(usize::MAX) }
@@ -71,6 +78,34 @@ pub struct Batch {
     pub ids: Vec<i32>,
     /// How many ids each row has; none is 0.
     pub lengths: Vec<u32>,
+}
+
+/// What a batch took on its device, in nanoseconds, one after the other from `submit` on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct BatchTimes {
+    /// Until its ids were on their way to the device.
+    pub copied_in: u64,
+    /// Until the device began with it.
+    pub waited: u64,
+    /// Until its rows were there.
+    pub computed: u64,
+    /// Until they were in the memory of the host.
+    pub copied_out: u64,
+}
+
+impl BatchTimes {
+    /// What has passed since then, as times count it.
+    #[must_use]
+    pub fn since(then: Instant) -> u64 {
+        Self::of(then.elapsed())
+    }
+
+    /// A time as times count it.
+    #[must_use]
+    pub fn of(time: Duration) -> u64 {
+        u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+    }
 }
 
 /// A submitted batch, good for one `collect`.
@@ -91,15 +126,30 @@ pub trait Encoder: Send {
     /// Starts a batch on a device and returns at once.
     ///
     /// # Errors
-    /// When the batch could not be started; nothing of it is in flight then.
+    /// When the batch could not be started; nothing of it is in flight then. Kinds as those of [`Encoder::collect`].
     fn submit(&mut self, device: usize, batch: &Batch) -> Result<Ticket>;
 
-    /// Whether `collect` would return without waiting.
+    /// Whether `collect` would return without waiting for the device.
     fn is_finished(&mut self, ticket: Ticket) -> bool;
 
     /// Waits for a batch and hands out its rows, each once, in the order they were submitted: `row(index, values)`.
     ///
     /// # Errors
-    /// When the batch failed; no row was handed out then.
+    /// When the batch failed; no row was handed out then. [`ErrorKind::OutOfMemory`] is tried again in smaller batches,
+    /// [`ErrorKind::Device`] on all other devices, and anything else on one of them.
+    ///
+    /// [`ErrorKind::OutOfMemory`]: crate::error::ErrorKind::OutOfMemory
+    /// [`ErrorKind::Device`]: crate::error::ErrorKind::Device
     fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()>;
+
+    /// Whether devices shall wait at the end of each stage, so that [`Encoder::times`] can tell them apart; called before the
+    /// first `submit`, if at all.
+    fn profile(&mut self, synchronizes: bool) {
+        let _ = synchronizes;
+    }
+
+    /// What the batch took that was collected last; nothing where the encoder does not know.
+    fn times(&mut self) -> Option<BatchTimes> {
+        None
+    }
 }

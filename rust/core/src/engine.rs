@@ -7,7 +7,9 @@
 mod answers;
 mod cache;
 mod effort;
+mod hosted;
 mod owned;
+mod pairs;
 mod parts;
 mod prepared;
 mod reading;
@@ -20,9 +22,11 @@ mod titles;
 
 use std::process;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::batches::RowSource;
+use crate::board::Board;
+pub use crate::board::DeviceState;
 use crate::call::{self, Call};
 use crate::cores::Cores;
 use crate::encoder::{Batching, Encoder, EncoderSpec};
@@ -34,13 +38,17 @@ use crate::page::{CharSpan, Page};
 use crate::pieces::{self, Unit, Units, Windows};
 use crate::pool::Pool;
 use crate::scores::relevance::Lexical;
+use crate::stages::{Stage, Stages};
 use crate::tasks::Tasks;
 use crate::tokens::{GoOn, Role, TokenPage, Tokens};
-use crate::vectors::{Conductor, block_on};
+use crate::vectors::{Conductor, Watched, block_on};
+pub use answers::{Answers, Matches};
 use cache::Cache;
 pub use cache::CacheState;
 pub use effort::Effort;
+pub use hosted::{HostEncoder, Hosted};
 pub use owned::OwnedRequest;
+pub use pairs::Pair;
 pub use parts::Parts;
 use request::check_length;
 use run::Run;
@@ -57,6 +65,10 @@ pub struct Engine {
     tasks: Tasks,
     cache: Cache,
     batching: Batching,
+    /// What is known of the devices.
+    board: Arc<Board>,
+    /// Where time goes.
+    stages: Arc<Stages>,
     /// Where its threads run.
     cores: Cores,
     /// Whether those who wait for vectors do the conductor's work, instead of a thread.
@@ -120,57 +132,6 @@ pub struct Question {
     pub bounds: Bounds,
 }
 
-/// All answers of a call, as columns, and what it took.
-///
-/// Answer `i` is rows `ends[i - 1]..ends[i]` of the columns. Where every query goes with every page, the answers of the first
-/// query's pages come first, then the second's; else answer `i` is page `i`'s.
-#[derive(Clone, Debug, Default)]
-pub struct Answers {
-    /// For each answer the row behind its last one.
-    pub ends: Vec<i64>,
-    /// For each highlight its start and its end in characters, one behind the other.
-    pub spans: Vec<i64>,
-    /// For each highlight the start and the end of it and the units around it.
-    pub contexts: Vec<i64>,
-    /// For each highlight the start and the end of what it was read from, in characters of the source.
-    pub sources: Vec<i64>,
-    /// For each page its text, where that is not the source.
-    pub texts: Vec<Option<String>>,
-    /// For each page what it was read as.
-    pub formats: Vec<Format>,
-    /// For each page how many windows it has, and units where these are encoded too.
-    pub pieces: Vec<i64>,
-    /// For each page how many of them were compared with a query.
-    pub compared: Vec<i64>,
-    /// For each highlight its score, from 0 to 1 (see [`crate::scores::relevance`]).
-    pub scores: Vec<f32>,
-    /// For each highlight the best cosine of the pieces in it.
-    pub cosines: Vec<f32>,
-    /// For each highlight the best BM25 of the pieces in it; 0 where words did not count.
-    pub lexicals: Vec<f32>,
-    /// For each highlight the index of its page.
-    pub pages: Vec<i64>,
-    /// For each highlight the index of its query.
-    pub queries: Vec<i64>,
-    /// The words that matched, where they were asked for.
-    pub matches: Matches,
-    /// What was done.
-    pub work: Work,
-}
-
-/// Words of pages that matched words of queries.
-#[derive(Clone, Debug, Default)]
-pub struct Matches {
-    /// For each highlight the match behind its last one; empty where nobody asked.
-    pub ends: Vec<i64>,
-    /// For each match its start and its end in characters.
-    pub spans: Vec<i64>,
-    /// For each match which of `words` it matched.
-    pub words: Vec<i64>,
-    /// The words of all queries, as these have them.
-    pub query_words: Vec<String>,
-}
-
 /// The vectors of texts.
 #[derive(Clone, Debug)]
 pub struct Embedded {
@@ -223,6 +184,8 @@ impl Engine {
         let (batching, cores) = (Batching::default(), Cores::default());
         Ok(Self {
             tokens,
+            board: Arc::new(Board::new(&spec)),
+            stages: Arc::default(),
             spec,
             pool,
             tasks,
@@ -240,13 +203,22 @@ impl Engine {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] where a batch could hold nothing.
     pub fn with_batching(mut self, batching: Batching) -> Result<Self> {
-        for (name, value) in [("max_batch_tokens", batching.max_tokens), ("max_batch_size", batching.max_rows)] {
+        let Batching { max_tokens, max_rows, depth, .. } = batching;
+        for (name, value) in [("max_batch_tokens", max_tokens), ("max_batch_size", max_rows), ("depth", depth)] {
             if value == Some(0) {
                 return Err(Error::new(ErrorKind::InvalidArgument, format!("{name} must be at least 1, not 0")));
             }
         }
         self.batching = batching;
         Ok(self)
+    }
+
+    /// The same engine, whose devices wait at the end of each stage (see [`Stages`]), or which remembers what it does.
+    #[must_use]
+    pub fn profiled(mut self, synchronizes: bool, has_trace: bool) -> Self {
+        let names = || self.spec.devices.iter().map(|device| device.name.clone()).collect();
+        self.stages = Arc::new(Stages::new(synchronizes, has_trace.then(names)));
+        self
     }
 
     /// The same engine with its threads on certain cores.
@@ -275,6 +247,18 @@ impl Engine {
     #[must_use]
     pub const fn batching(&self) -> Batching {
         self.batching
+    }
+
+    /// What each device does, and whether it works.
+    #[must_use]
+    pub fn devices(&self) -> Vec<DeviceState> {
+        self.board.states()
+    }
+
+    /// Where time goes.
+    #[must_use]
+    pub fn stages(&self) -> &Stages {
+        &self.stages
     }
 
     /// The model's tokenizer.
@@ -343,12 +327,17 @@ impl Engine {
 
     async fn embedded(&self, texts: &[&str], role: Role, call: &Call<'_>) -> Result<Embedded> {
         let conductor = self.conductor()?;
+        let (lane, began) = (self.stages.lane(), Instant::now());
         let (rows, truncated) = self.rows_of_texts(texts, role, call)?;
+        self.stages.call(Stage::Tokenize, &lane, began);
         let tokens = token_count(&rows);
         call.allow_tokens(tokens)?;
+        let began = Instant::now();
         let pending = conductor.submit(rows, self.spec.dimension, call)?;
         let written_at = pending.address();
-        Ok(Embedded { vectors: pending.await?, tokens, truncated, written_at })
+        let vectors = pending.await?;
+        self.stages.call(Stage::Wait, &lane, began);
+        Ok(Embedded { vectors, tokens, truncated, written_at })
     }
 
     /// The best passages of pages.
@@ -364,7 +353,8 @@ impl Engine {
     async fn answers(&self, request: &Request<'_>, question: &Question, call: &Call<'_>) -> Result<Answers> {
         let conductor = self.conductor()?;
         request.check()?;
-        Run { engine: self, conductor, request, question, call, work: Work::default() }.answer().await
+        let lane = self.stages.lane();
+        Run { engine: self, conductor, request, question, call, lane, work: Work::default() }.answer().await
     }
 
     fn units(&self, document: &Document, unit: Unit, go_on: &GoOn) -> Result<Units> {
@@ -402,10 +392,11 @@ impl Engine {
             ConductorState::Closed => Err(closed()),
             ConductorState::Idle(encoder) => {
                 let encoder = encoder.get_mut().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(closed)?;
+                let watched = Watched { board: Arc::clone(&self.board), stages: Arc::clone(&self.stages) };
                 let conductor = Arc::new(if self.is_driven {
-                    Conductor::driven(encoder, self.batching)
+                    Conductor::driven(encoder, self.batching, watched)
                 } else {
-                    Conductor::start(encoder, self.batching, self.cores.clone())?
+                    Conductor::start(encoder, self.batching, watched, self.cores.clone())?
                 });
                 *state = ConductorState::Running(Arc::clone(&conductor));
                 Ok(conductor)

@@ -28,6 +28,8 @@ pub enum ErrorKind {
     Device,
     /// The encoder failed on this request: try again, or look at the model.
     Encoder,
+    /// No device has the memory for one text: use a smaller model, or free some.
+    OutOfMemory,
     /// The caller stopped the work.
     Cancelled,
     /// The deadline passed before the work was done.
@@ -73,7 +75,7 @@ pub struct ErrorRow {
 
 impl ErrorKind {
     /// Every kind, in the order of the table.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::InvalidArgument,
         Self::InvalidType,
         Self::InvalidText,
@@ -84,6 +86,7 @@ impl ErrorKind {
         Self::UnsupportedModel,
         Self::Device,
         Self::Encoder,
+        Self::OutOfMemory,
         Self::Cancelled,
         Self::DeadlineExceeded,
         Self::LimitExceeded,
@@ -148,6 +151,7 @@ impl ErrorKind {
             ),
             Self::Device => ("DeviceError", "ValueError", 500, 69, false, "A device is not there or cannot be used."),
             Self::Encoder => ("EncoderError", "RuntimeError", 500, 70, true, "The encoder failed on this request."),
+            Self::OutOfMemory => ("OutOfMemoryError", "MemoryError", 503, 71, true, "No device has memory for it."),
             Self::Cancelled => ("CancelledError", "RuntimeError", 499, 130, false, "The caller stopped the work."),
             Self::DeadlineExceeded => (
                 "DeadlineExceededError",

@@ -61,7 +61,18 @@ impl Model {
     /// a file is damaged, [`ErrorKind::UnsupportedModel`] where it asks for something that would change the vectors and that
     /// pullquote does not do.
     pub fn read(directory: impl Into<PathBuf>) -> Result<Self> {
-        let directory = directory.into();
+        Self::read_as(directory.into(), Modules::read)
+    }
+
+    /// Reads what is needed to tokenize for a host that has the model itself: how it pools is its own business.
+    ///
+    /// # Errors
+    /// As [`Model::read`], but for modules and pooling that pullquote does not do.
+    pub fn read_of_host(directory: impl Into<PathBuf>) -> Result<Self> {
+        Self::read_as(directory.into(), |_| Ok(Modules::PLAIN))
+    }
+
+    fn read_as(directory: PathBuf, modules: impl FnOnce(&Path) -> Result<Modules>) -> Result<Self> {
         if !directory.is_dir() {
             return Err(Error::new(
                 ErrorKind::ModelNotFound,
@@ -80,7 +91,7 @@ impl Model {
                 "sentence_bert_config.json: do_lower_case true; put a Lowercase normalizer into tokenizer.json",
             ));
         }
-        let modules = Modules::read(&directory)?;
+        let modules = modules(&directory)?;
         Ok(Self {
             vocabulary: number(&config, "vocab_size"),
             max_tokens: max_tokens(&directory, &config, &model_type, &transformer)?,
@@ -109,8 +120,10 @@ struct Modules {
 
 impl Modules {
     /// A directory without `modules.json` is a plain transformer: sentence-transformers takes the mean then, and so do we.
+    const PLAIN: Self = Self { pooling: Pooling::Mean, normalize: false, include_prompt: true };
+
     fn read(directory: &Path) -> Result<Self> {
-        let mut found = Self { pooling: Pooling::Mean, normalize: false, include_prompt: true };
+        let mut found = Self::PLAIN;
         let Some(modules) = optional(&directory.join("modules.json"))? else { return Ok(found) };
         let modules =
             modules.as_array().ok_or_else(|| invalid(&directory.join("modules.json"), "expected a list of modules"))?;

@@ -11,36 +11,38 @@
 #[cfg(all(test, feature = "loom"))]
 mod models;
 mod pending;
+mod round;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::batches::{Batches, Job, RowSource, RowTarget, check_values};
+use crate::batches::{Job, RowSource};
+use crate::board::Board;
 use crate::call::Call;
 use crate::cores::Cores;
-use crate::encoder::{Batch, Batching, Encoder, EncoderSpec, Ticket};
+use crate::encoder::{Batching, Encoder};
 use crate::error::{Error, ErrorKind, Result};
+use crate::stages::Stages;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use pending::Reply;
 pub(crate) use pending::{Pending, block_on, breathe};
+use round::Round;
 
 /// Jobs that may wait for the conductor; callers wait for a place beyond it, until their deadline.
 const MAX_WAITING_JOBS: usize = if cfg!(feature = "loom") { 1 } else { 4096 };
-
-/// The longest sleep: an idle conductor looks around once a minute, a busy one often enough to feel a stopped call.
-const IDLE: Duration = Duration::from_secs(60);
-const BUSY: Duration = Duration::from_millis(50);
-
-/// A list of targets begins with a place for each token of a device's batch, since a row has at least one, so that it need
-/// not grow. For what a device may call its batch there is no bound, so there is one here: 1.5 MiB.
-const MOST_PLACES: usize = 1 << 16;
 
 /// Handle on the conductor; dropping it ends every unfinished job with [`ErrorKind::Closed`], and the thread where it has one.
 pub(crate) struct Conductor {
     inbox: Arc<Inbox>,
     drive: Drive,
+}
+
+/// Where others see what the conductor does.
+pub(crate) struct Watched {
+    pub(crate) board: Arc<Board>,
+    pub(crate) stages: Arc<Stages>,
 }
 
 /// Who runs the conductor's rounds.
@@ -73,14 +75,14 @@ struct InboxState {
 
 impl Conductor {
     /// A conductor that those who wait for vectors drive.
-    pub(crate) fn driven(encoder: Box<dyn Encoder>, batching: Batching) -> Self {
+    pub(crate) fn driven(encoder: Box<dyn Encoder>, batching: Batching, watched: Watched) -> Self {
         let (encoder, inbox) = with_waker(encoder);
-        let round = Round::new(encoder, batching, Arc::clone(&inbox));
+        let round = Round::new(encoder, batching, watched, Arc::clone(&inbox));
         Self { inbox, drive: Drive::Callers(Mutex::new(Some(Box::new(round)))) }
     }
 
     /// Starts the thread, which owns the encoder from now on.
-    pub(crate) fn start(encoder: Box<dyn Encoder>, batching: Batching, cores: Cores) -> Result<Self> {
+    pub(crate) fn start(encoder: Box<dyn Encoder>, batching: Batching, watched: Watched, cores: Cores) -> Result<Self> {
         let (encoder, inbox) = with_waker(encoder);
         let for_thread = Arc::clone(&inbox);
         let thread = thread::Builder::new()
@@ -88,7 +90,7 @@ impl Conductor {
             .spawn(move || {
                 // They were tried when the engine was made.
                 let _ = cores.apply();
-                Round::new(encoder, batching, for_thread).run();
+                Round::new(encoder, batching, watched, for_thread).run();
             })
             .map_err(|error| Error::new(ErrorKind::Internal, format!("no thread for the conductor: {error}")))?;
         Ok(Self { inbox, drive: Drive::Thread(Some(thread)) })
@@ -210,202 +212,6 @@ impl Inbox {
     fn wake(&self) {
         self.lock().woken = true;
         self.changed.notify_all();
-    }
-}
-
-/// A batch on a device.
-struct InFlight {
-    ticket: Ticket,
-    targets: Vec<RowTarget>,
-    /// When it was submitted, to find the oldest over all devices.
-    since: Instant,
-}
-
-/// The conductor's thread: everything it owns.
-struct Round {
-    encoder: Box<dyn Encoder>,
-    spec: EncoderSpec,
-    batching: Batching,
-    /// How much longer rows are held back for others, where some are.
-    held: Option<Duration>,
-    inbox: Arc<Inbox>,
-    batches: Batches<Reply>,
-    /// For each device what was submitted to it, the oldest first.
-    in_flight: Vec<VecDeque<InFlight>>,
-    /// Where each batch is written until its encoder has read it; grows to the largest batch of a device.
-    batch: Batch,
-    /// Lists of targets that are not in flight. There are never more in all than batches fit the devices, and one.
-    spare: Vec<Vec<RowTarget>>,
-}
-
-impl Round {
-    fn new(encoder: Box<dyn Encoder>, batching: Batching, inbox: Arc<Inbox>) -> Self {
-        let spec = encoder.spec().clone();
-        let in_flight = spec.devices.iter().map(|_| VecDeque::new()).collect();
-        let (batch, spare) = (Batch::default(), Vec::new());
-        Self { encoder, spec, batching, held: None, inbox, batches: Batches::new(), in_flight, batch, spare }
-    }
-
-    fn run(mut self) {
-        while self.once(IDLE) {}
-    }
-
-    /// One round: waits until there is something to do, no longer than this; takes new jobs in, submits and collects. False when
-    /// the end has come.
-    fn once(&mut self, longest: Duration) -> bool {
-        if !self.take_in(longest) {
-            return false;
-        }
-        for (job, error) in self.batches.take_unwanted() {
-            self.end(job, Err(error));
-        }
-        self.submit_pass();
-        self.collect_pass();
-        true
-    }
-
-    /// Waits until there is something to do, and takes new jobs in; false when the end has come.
-    fn take_in(&mut self, longest: Duration) -> bool {
-        let mut state = self.inbox.lock();
-        let in_flight = self.in_flight.iter().any(|batches| !batches.is_empty());
-        let busy = !self.batches.is_empty() || in_flight;
-        // An encoder that does not wake is waited for in `collect`.
-        let may_sleep = !busy || self.spec.wakes || (self.held.is_some() && !in_flight);
-        if may_sleep && state.arrived.is_empty() && !state.woken && !state.closed {
-            let longest = if busy { BUSY.min(longest) } else { longest };
-            state = wait(&self.inbox.changed, state, self.held.map_or(longest, |held| held.min(longest)));
-        }
-        state.woken = false;
-        if state.closed {
-            return false;
-        }
-        let arrived = std::mem::take(&mut state.arrived);
-        drop(state);
-        for job in arrived {
-            if let Some(empty) = self.batches.push(job) {
-                self.end_well(empty);
-            }
-        }
-        true
-    }
-
-    /// First pass: walks the devices serially and gives each what it has room for. Nothing here waits for a device.
-    fn submit_pass(&mut self) {
-        self.held = None;
-        for device in 0..self.spec.devices.len() {
-            let depth = self.spec.devices[device].depth;
-            let budget = self.batching.budget(&self.spec.devices[device]);
-            while self.in_flight[device].len() < depth {
-                self.held = self.batches.hold(budget, self.batching.timeout);
-                if self.held.is_some() {
-                    return;
-                }
-                let mut targets =
-                    self.spare.pop().unwrap_or_else(|| Vec::with_capacity(budget.tokens.min(MOST_PLACES)));
-                if !self.batches.next_batch(budget, &mut self.batch, &mut targets) {
-                    self.spare.push(targets);
-                    return;
-                }
-                match self.encoder.submit(device, &self.batch) {
-                    Ok(ticket) => self.in_flight[device].push_back(InFlight { ticket, targets, since: Instant::now() }),
-                    Err(error) => {
-                        self.fail(&targets, &error);
-                        self.spare.push(targets);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Second pass: walks the devices again and writes what is finished into the callers' memory.
-    fn collect_pass(&mut self) {
-        let mut collected = false;
-        for device in 0..self.in_flight.len() {
-            let mut place = 0;
-            while place < self.in_flight[device].len() {
-                let ticket = self.in_flight[device][place].ticket;
-                if self.spec.wakes && self.encoder.is_finished(ticket) {
-                    self.collect(device, place);
-                    collected = true;
-                } else {
-                    place += 1;
-                }
-            }
-        }
-        if !collected && !self.spec.wakes {
-            let oldest = (0..self.in_flight.len())
-                .filter_map(|device| self.in_flight[device].front().map(|batch| (batch.since, device)))
-                .min();
-            if let Some((_, device)) = oldest {
-                self.collect(device, 0);
-            }
-        }
-        if collected {
-            // There may be room for more on a device.
-            self.inbox.lock().woken = true;
-        }
-    }
-
-    fn collect(&mut self, device: usize, place: usize) {
-        let Some(InFlight { ticket, targets, .. }) = self.in_flight[device].remove(place) else { return };
-        let batches = &mut self.batches;
-        let mut poisoned: Vec<(RowTarget, Error)> = Vec::new();
-        let collected = self.encoder.collect(ticket, &mut |row, values| match check_values(values) {
-            Ok(()) => batches.write(targets[row], values),
-            Err(error) => poisoned.push((targets[row], error)),
-        });
-        match collected {
-            Ok(()) => self.end_finished(&targets, poisoned),
-            Err(error) => self.fail(&targets, &error),
-        }
-        self.spare.push(targets);
-    }
-
-    /// Ends the jobs of these rows that are complete, or whose rows cannot be used.
-    fn end_finished(&mut self, targets: &[RowTarget], poisoned: Vec<(RowTarget, Error)>) {
-        for (target, error) in poisoned {
-            if let Some(job) = self.batches.remove(target.job) {
-                self.end(job, Err(error));
-            }
-        }
-        for job in self.batches.take_complete(targets) {
-            self.end_well(job);
-        }
-    }
-
-    fn fail(&mut self, targets: &[RowTarget], error: &Error) {
-        if let Some(job) = self.batches.batch_failed(targets) {
-            self.end(job, Err(error.clone()));
-        }
-    }
-
-    fn end_well(&mut self, mut job: Job<Reply>) {
-        let vectors = std::mem::take(&mut job.vectors);
-        self.end(job, Ok(vectors));
-    }
-
-    fn end(&mut self, job: Job<Reply>, outcome: Result<Vec<f32>>) {
-        self.inbox.lock().unfinished -= 1;
-        self.inbox.changed.notify_all();
-        // The ids go before the caller hears of the end, so that memory does not depend on who is faster.
-        let reply = job.done.clone();
-        drop(job);
-        reply.write(outcome);
-    }
-}
-
-impl Drop for Round {
-    /// Also runs when the conductor panics: no caller is left waiting.
-    fn drop(&mut self) {
-        let arrived = {
-            let mut state = self.inbox.lock();
-            state.closed = true;
-            std::mem::take(&mut state.arrived)
-        };
-        self.inbox.changed.notify_all();
-        for job in self.batches.drain().into_iter().chain(arrived) {
-            job.done.write(Err(closed()));
-        }
     }
 }
 

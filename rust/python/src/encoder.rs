@@ -2,8 +2,8 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
-use pullquote_core::abi::{CAPSULE_NAME, EncoderTable};
-use pullquote_core::encoder::{Batch, Encoder, EncoderSpec, Ticket, Waker};
+use pullquote_core::abi::{CAPSULE_NAME, CAPSULE_NAME_1, EncoderTable, EncoderTable1};
+use pullquote_core::encoder::{Batch, BatchTimes, Encoder, EncoderSpec, Ticket, Waker};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -12,10 +12,18 @@ use crate::failures::{Failure, raise};
 
 /// The table, taken out of its capsule; released when dropped.
 pub(crate) struct ForeignEncoder {
-    table: EncoderTable,
+    table: EncoderTable1,
+    /// What only the later version has.
+    profiling: Option<Profiling>,
     spec: EncoderSpec,
     /// What the other side's waker context points to; freed after the release of the state, when nothing can call it any more.
     waker: Option<Box<Waker>>,
+}
+
+/// The end of an [`EncoderTable`].
+struct Profiling {
+    profile: unsafe extern "C" fn(state: *mut c_void, synchronizes: bool),
+    times: unsafe extern "C" fn(state: *mut c_void, times: *mut BatchTimes) -> bool,
 }
 
 // SAFETY: `EncoderTable` says that its functions may be called from any thread, by one at a time; `ForeignEncoder` is not
@@ -27,12 +35,20 @@ impl ForeignEncoder {
     pub(crate) fn take(capsule: &Bound<'_, PyAny>) -> PyResult<Self> {
         let refused = |what: &str| raise(ErrorKind::InvalidType, &format!("not an encoder capsule: {what}"));
         let capsule = capsule.cast::<PyCapsule>().map_err(|_| refused("no PyCapsule"))?;
-        let pointer = capsule
-            .pointer_checked(Some(CAPSULE_NAME))
-            .map_err(|_| refused("another name; are pullquote and pullquote-torch of the same version?"))?;
-        let table = pointer.cast::<EncoderTable>().as_ptr();
-        // SAFETY: a capsule of this name holds a pointer to an `EncoderTable` (see `abi::CAPSULE_NAME`), which lives as
-        // long as the capsule; Python's lock is held, so nobody else takes it at the same time.
+        let of_name = |name| capsule.pointer_checked(Some(name)).ok();
+        let wrong_name = || refused("another name; are pullquote and pullquote-torch of the same version?");
+        let (table, profiling) = if let Some(pointer) = of_name(CAPSULE_NAME) {
+            let table = pointer.cast::<EncoderTable>();
+            // SAFETY: a capsule of this name holds a pointer to an `EncoderTable` (see `abi::CAPSULE_NAME`), which lives as
+            // long as the capsule; Python's lock is held, so nobody else takes it at the same time.
+            let EncoderTable { profile, times, .. } = unsafe { *table.as_ptr() };
+            // What there was from the first version on stands first.
+            (table.cast::<EncoderTable1>().as_ptr(), Some(Profiling { profile, times }))
+        } else {
+            let pointer = of_name(CAPSULE_NAME_1).ok_or_else(wrong_name)?;
+            (pointer.cast::<EncoderTable1>().as_ptr(), None)
+        };
+        // SAFETY: as above; a capsule of the earlier name holds a pointer to an `EncoderTable1`.
         let taken = unsafe { *table };
         if taken.state.is_null() {
             return Err(refused("its encoder was taken already; load it again"));
@@ -42,7 +58,7 @@ impl ForeignEncoder {
         // SAFETY: `spec` is a string that lives as long as `state` (see `EncoderTable::spec`), which nobody has released.
         let json = unsafe { CStr::from_ptr(taken.spec) }.to_bytes();
         match serde_json::from_slice(json) {
-            Ok(spec) => Ok(Self { table: taken, spec, waker: None }),
+            Ok(spec) => Ok(Self { table: taken, profiling, spec, waker: None }),
             Err(error) => {
                 // SAFETY: the state is ours since we set the capsule's to null, and is not used again.
                 unsafe { (taken.release)(taken.state) };
@@ -108,6 +124,20 @@ impl Encoder for ForeignEncoder {
         let failure =
             unsafe { (self.table.collect)(self.table.state, ticket.0, take_row, (&raw mut rows).cast::<c_void>()) };
         self.result(failure)
+    }
+
+    fn profile(&mut self, synchronizes: bool) {
+        if let Some(Profiling { profile, .. }) = &self.profiling {
+            // SAFETY: the state is alive.
+            unsafe { profile(self.table.state, synchronizes) };
+        }
+    }
+
+    fn times(&mut self) -> Option<BatchTimes> {
+        let Profiling { times, .. } = self.profiling.as_ref()?;
+        let mut written = BatchTimes::default();
+        // SAFETY: the state is alive, and there is a place to write to.
+        unsafe { times(self.table.state, &raw mut written) }.then_some(written)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The step engine as a Python class. `pullquote.Engine` wraps it and documents it.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pullquote_core::call::Allowance;
@@ -12,6 +13,7 @@ use crate::failures::Failure;
 use crate::highlighter::{Asked, Loading, call_later, columns};
 use crate::inside::Inside;
 use crate::leave::leave_python;
+use crate::watching::{DeviceColumns, device_columns, stage_times, write_trace};
 
 /// An engine that does nothing by itself.
 #[pyclass(frozen, module = "pullquote._native")]
@@ -97,5 +99,17 @@ impl Engine {
     #[getter]
     fn devices(&self) -> Vec<&str> {
         self.engine.spec().devices.iter().map(|device| device.name.as_str()).collect()
+    }
+
+    fn device_states(&self) -> Vec<DeviceColumns> {
+        device_columns(&self.engine)
+    }
+
+    fn stages(&self) -> Vec<(&'static str, f64, u64)> {
+        stage_times(&self.engine)
+    }
+
+    fn write_trace(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        write_trace(py, &self.engine, &path)
     }
 }

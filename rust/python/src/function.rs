@@ -13,6 +13,7 @@ use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pullquote_core::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::model::Model;
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
@@ -236,7 +237,9 @@ fn call(function: &Bound<'_, PyAny>, asked: &Rows, dimension: usize) -> Result<V
         Ok(rows.to_vec()?)
     };
     rows().map_err(|error| {
-        let message = error.value(py).to_string();
-        Error::new(ErrorKind::Encoder, message)
+        // `text_encoder.py` has seen what it was.
+        let is_memory = error.is_instance_of::<PyMemoryError>(py);
+        let kind = if is_memory { ErrorKind::OutOfMemory } else { ErrorKind::Encoder };
+        Error::new(kind, error.value(py).to_string())
     })
 }

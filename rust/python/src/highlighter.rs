@@ -1,5 +1,6 @@
 //! The engine as a Python class. `pullquote.Highlighter` wraps it and documents it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use numpy::{IntoPyArray, PyArray2};
 use pullquote_core::call::Call;
 use pullquote_core::cores::Cores;
 use pullquote_core::encoder::{Batching, Encoder};
-use pullquote_core::engine::{Answers, CacheState, Engine, OwnedRequest, Question};
+use pullquote_core::engine::{Answers, CacheState, Engine, OwnedRequest, Question, Work};
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::model::Model;
 use pullquote_core::options::{Options, seconds};
@@ -20,6 +21,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyCapsule, PyDict, PyString};
 
+use crate::arrow::{self, Names, Table};
 use crate::encoder::ForeignEncoder;
 use crate::failures::{Failure, raise};
 use crate::function::FunctionEncoder;
@@ -27,6 +29,7 @@ use crate::later::{Later, Mailbox, Outcome, Promise};
 use crate::leave::leave_python;
 use crate::server::Server;
 use crate::texts;
+use crate::watching::{DeviceColumns, device_columns, stage_times, write_trace};
 
 /// A model on its devices.
 #[pyclass(frozen, module = "pullquote._native")]
@@ -88,9 +91,20 @@ pub(crate) struct Loading<'py> {
     max_batch_tokens: Option<usize>,
     max_batch_size: Option<usize>,
     batch_timeout: f64,
+    depth: Option<usize>,
+    profile: bool,
+    trace: Option<Py<PyAny>>,
 }
 
-impl Loading<'_> {
+impl<'py> Loading<'py> {
+    pub(crate) fn model(&self) -> &str {
+        &self.model
+    }
+
+    pub(crate) const fn encoder(&self) -> &Bound<'py, PyAny> {
+        &self.encoder
+    }
+
     pub(crate) fn engine(self, py: Python<'_>) -> PyResult<Engine> {
         let model = leave_python(py, None, |_| Model::read(&self.model))?;
         let encoder: Box<dyn Encoder> = if self.encoder.is_instance_of::<PyCapsule>() {
@@ -98,15 +112,22 @@ impl Loading<'_> {
         } else {
             FunctionEncoder::of(&self.encoder, self.threads > 0, &model)?
         };
+        self.engine_of(py, &model, encoder)
+    }
+
+    /// An engine of this model, with this for an encoder.
+    pub(crate) fn engine_of(self, py: Python<'_>, model: &Model, encoder: Box<dyn Encoder>) -> PyResult<Engine> {
         // No time at all is no error here.
         let timeout =
             if self.batch_timeout == 0.0 { Duration::ZERO } else { seconds(self.batch_timeout).map_err(Failure)? };
-        let batching = Batching { max_tokens: self.max_batch_tokens, max_rows: self.max_batch_size, timeout };
+        let batching =
+            Batching { max_tokens: self.max_batch_tokens, max_rows: self.max_batch_size, depth: self.depth, timeout };
         let (threads, cache_bytes, cores) = (self.threads, self.cache_bytes, self.cores);
+        let (profile, has_trace) = (self.profile, self.trace.is_some());
         leave_python(py, None, |_| {
             let cores = cores.as_deref().map_or_else(|| Ok(Cores::default()), Cores::new)?;
-            let engine = Engine::new(&model, encoder, Some(threads), cache_bytes)?;
-            let engine = engine.with_batching(batching)?.on_cores(&cores);
+            let engine = Engine::new(model, encoder, Some(threads), cache_bytes)?;
+            let engine = engine.with_batching(batching)?.on_cores(&cores).profiled(profile, has_trace);
             Ok(if threads == 0 { engine.driven_by_callers() } else { engine })
         })
     }
@@ -165,6 +186,17 @@ impl Highlighter {
             self.engine.answer(&request, &question, &call.clone().with_priority(priority))
         })?;
         columns(py, answers)
+    }
+
+    /// The answers to the rows of a table; see `arrow`.
+    fn highlights_arrow(
+        &self,
+        py: Python<'_>,
+        table: &Bound<'_, PyAny>,
+        names: Names,
+        options: &Bound<'_, PyDict>,
+    ) -> PyResult<Table> {
+        arrow::highlights(py, &self.engine, table, names, options)
     }
 
     fn embed<'py>(
@@ -291,6 +323,19 @@ impl Highlighter {
     fn devices(&self) -> Vec<&str> {
         self.engine.spec().devices.iter().map(|device| device.name.as_str()).collect()
     }
+
+    fn device_states(&self) -> Vec<DeviceColumns> {
+        device_columns(&self.engine)
+    }
+
+    /// For each stage its name, seconds, and how often.
+    fn stages(&self) -> Vec<(&'static str, f64, u64)> {
+        stage_times(&self.engine)
+    }
+
+    fn write_trace(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        write_trace(py, &self.engine, &path)
+    }
 }
 
 impl Highlighter {
@@ -316,16 +361,7 @@ impl Drop for Highlighter {
 
 /// Hands the answers' columns to numpy, which owns them from then on: nothing is copied.
 pub(crate) fn columns(py: Python<'_>, answers: Answers) -> PyResult<Bound<'_, PyDict>> {
-    let work = PyDict::new(py);
-    work.set_item("pieces", answers.work.pieces)?;
-    work.set_item("compared", answers.work.compared)?;
-    work.set_item("encoded", answers.work.encoded)?;
-    work.set_item("tokens", answers.work.tokens)?;
-    work.set_item("truncated", answers.work.truncated)?;
-    work.set_item("cutting", answers.work.cutting.as_secs_f64())?;
-    work.set_item("tokenizing", answers.work.tokenizing.as_secs_f64())?;
-    work.set_item("encoding", answers.work.encoding.as_secs_f64())?;
-    work.set_item("choosing", answers.work.choosing.as_secs_f64())?;
+    let work = work_dict(py, &answers.work)?;
     let addresses =
         [answers.spans.as_ptr() as usize, answers.scores.as_ptr() as usize, answers.pages.as_ptr() as usize];
     let columns = PyDict::new(py);
@@ -351,6 +387,21 @@ pub(crate) fn columns(py: Python<'_>, answers: Answers) -> PyResult<Bound<'_, Py
     columns.set_item("match_words", matches.words.into_pyarray(py))?;
     columns.set_item("query_words", matches.query_words)?;
     Ok(columns)
+}
+
+/// What a call took.
+pub(crate) fn work_dict<'py>(py: Python<'py>, took: &Work) -> PyResult<Bound<'py, PyDict>> {
+    let work = PyDict::new(py);
+    work.set_item("pieces", took.pieces)?;
+    work.set_item("compared", took.compared)?;
+    work.set_item("encoded", took.encoded)?;
+    work.set_item("tokens", took.tokens)?;
+    work.set_item("truncated", took.truncated)?;
+    work.set_item("cutting", took.cutting.as_secs_f64())?;
+    work.set_item("tokenizing", took.tokenizing.as_secs_f64())?;
+    work.set_item("encoding", took.encoding.as_secs_f64())?;
+    work.set_item("choosing", took.choosing.as_secs_f64())?;
+    Ok(work)
 }
 
 /// Spans as an array `[n, 2]`.

@@ -3,17 +3,20 @@
 //! Arguments are checked and turned into Rust values here; everything that takes time runs without Python's lock (see
 //! `leave`). What people call is in `python/pullquote`.
 
+mod arrow;
 mod client;
 mod encoder;
 mod engine;
 mod failures;
 mod function;
 mod highlighter;
+mod hosted;
 mod inside;
 mod later;
 mod leave;
 mod server;
 mod texts;
+mod watching;
 
 use numpy::PyArray2;
 use pullquote_core::error::ErrorKind;
@@ -23,10 +26,12 @@ use pullquote_core::pieces::{self, Unit, Windows};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::arrow::Table;
 use crate::client::{Client, Task};
 use crate::engine::Engine;
 use crate::failures::Failure;
 use crate::highlighter::{Highlighter, span_array};
+use crate::hosted::{Hosted, HostedCall};
 use crate::later::{Later, Mailbox};
 use crate::server::Server;
 
@@ -43,9 +48,12 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Client>()?;
     module.add_class::<Engine>()?;
     module.add_class::<Highlighter>()?;
+    module.add_class::<Hosted>()?;
+    module.add_class::<HostedCall>()?;
     module.add_class::<Later>()?;
     module.add_class::<Mailbox>()?;
     module.add_class::<Server>()?;
+    module.add_class::<Table>()?;
     module.add_class::<Task>()?;
     module.add_function(wrap_pyfunction!(parse_pieces, module)?)?;
     module.add_function(wrap_pyfunction!(available_threads, module)?)?;

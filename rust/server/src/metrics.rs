@@ -15,6 +15,8 @@ use prometheus_client::registry::{Registry, Unit};
 use pullquote_core::engine::Work;
 
 use crate::app::App;
+use crate::devices::DeviceMetrics;
+use crate::stages::StageMetrics;
 
 /// What `/metrics` answers with.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -41,6 +43,8 @@ pub(crate) struct Metrics {
     documents: Gauge,
     document_bytes: Gauge,
     resident: Gauge,
+    devices: DeviceMetrics,
+    stages: StageMetrics,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -89,6 +93,8 @@ impl Metrics {
             documents: Gauge::default(),
             document_bytes: Gauge::default(),
             resident: Gauge::default(),
+            devices: DeviceMetrics::default(),
+            stages: StageMetrics::default(),
         };
         registry.register("requests", "Requests that have ended, by route and status", metrics.requests.clone());
         registry.register_with_unit(
@@ -119,6 +125,8 @@ impl Metrics {
         registry.register("documents", "Documents that are stored", metrics.documents.clone());
         registry.register_with_unit("documents", "What they take", Unit::Bytes, metrics.document_bytes.clone());
         registry.register_with_unit("resident_memory", "Memory of the process", Unit::Bytes, metrics.resident.clone());
+        metrics.devices.register(&mut registry);
+        metrics.stages.register(&mut registry);
         Self { registry, ..metrics }
     }
 
@@ -163,6 +171,8 @@ impl Metrics {
         for (gauge, value) in gauges {
             gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
         }
+        self.devices.set(app.engine.devices());
+        self.stages.set(app.engine.stages().totals());
         if let Some(bytes) = resident_bytes() {
             self.resident.set(bytes);
         }

@@ -100,6 +100,16 @@ impl Bert {
         self.shape.hidden
     }
 
+    /// Values that a token has at once, at most, while a layer is computed over padded rows.
+    #[must_use]
+    pub fn values_per_token(&self, longest: u64) -> u64 {
+        let Shape { hidden, intermediate, heads, .. } = self.shape;
+        let [hidden, intermediate, heads] = [hidden, intermediate, heads].map(i64::unsigned_abs);
+        // The layer's input and output, queries, keys and values and their copies by head, and the context; both sides of the
+        // activation; the scores of all heads and their softmax, where no fused kernel takes the attention.
+        12 * hidden + 2 * intermediate + 2 * heads * longest
+    }
+
     /// Rows of the embedding table.
     #[must_use]
     pub fn vocabulary(&self) -> i64 {

@@ -7,8 +7,8 @@ use std::ffi::{CString, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use pullquote_core::abi::EncoderTable;
-use pullquote_core::encoder::{Batch, Encoder, Ticket};
+use pullquote_core::abi::{EncoderTable, EncoderTable1};
+use pullquote_core::encoder::{Batch, BatchTimes, Encoder, Ticket};
 use pullquote_core::error::{Error, ErrorKind, Result};
 
 use crate::encoder::TorchEncoder;
@@ -48,7 +48,8 @@ pub fn encoder_table(encoder: TorchEncoder) -> Result<EncoderTable> {
     let handle = Box::new(Handle { encoder, spec, batch: Batch::default() });
     let spec = handle.spec.as_ptr();
     let state = Box::into_raw(handle).cast();
-    Ok(EncoderTable { state, spec, set_waker, submit, is_finished, collect, release_failure, release })
+    let first = EncoderTable1 { state, spec, set_waker, submit, is_finished, collect, release_failure, release };
+    Ok(EncoderTable { first, profile, times })
 }
 
 /// The handle behind `state`.
@@ -155,6 +156,32 @@ unsafe extern "C" fn collect(
             unsafe { row(context, index, values.as_ptr()) };
         })
     })
+}
+
+unsafe extern "C" fn profile(state: *mut c_void, synchronizes: bool) {
+    let failure = guarded(|| {
+        // SAFETY: `EncoderTable` demands a live state and one call at a time.
+        unsafe { handle(state) }.encoder.profile(synchronizes);
+        Ok(())
+    });
+    // SAFETY: the failure is null or came from `guarded`.
+    unsafe { release_failure(failure) };
+}
+
+unsafe extern "C" fn times(state: *mut c_void, times: *mut BatchTimes) -> bool {
+    let mut known = None;
+    let failure = guarded(|| {
+        // SAFETY: `EncoderTable` demands a live state and one call at a time.
+        known = unsafe { handle(state) }.encoder.times();
+        Ok(())
+    });
+    // SAFETY: the failure is null or came from `guarded`; nothing is known then.
+    unsafe { release_failure(failure) };
+    if let Some(known) = known {
+        // SAFETY: `EncoderTable::times` demands a place to write to.
+        unsafe { times.write(known) };
+    }
+    known.is_some()
 }
 
 unsafe extern "C" fn release_failure(failure: *mut c_char) {

@@ -10,11 +10,12 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
+use std::time::Instant;
 
-use pullquote_core::encoder::{Batch, Waker};
+use pullquote_core::encoder::{Batch, BatchTimes, Waker};
 use pullquote_core::error::{Error, ErrorKind, Result};
 
-use crate::failure::{panic_message, torch_failed};
+use crate::failure::{batch_failed, panic_message};
 use crate::network::{Network, copy_rows};
 use crate::threads::{Alone, compute_alone};
 use crate::workspace::Workspace;
@@ -70,6 +71,9 @@ struct Slot {
     rows: Vec<f32>,
     /// Why the batch failed.
     failure: Option<Error>,
+    /// When it was queued; none before.
+    queued: Option<Instant>,
+    times: BatchTimes,
 }
 
 impl CpuDevice {
@@ -115,10 +119,13 @@ impl CpuDevice {
 
     /// Queues a copy of a batch, which must have been checked.
     pub fn submit(&self, ticket: u64, batch: &Batch) {
+        let began = Instant::now();
         let mut slot = self.shared.lock().spare.pop().unwrap_or_default();
         slot.ticket = ticket;
         slot.batch.ids.clone_from(&batch.ids);
         slot.batch.lengths.clone_from(&batch.lengths);
+        slot.times = BatchTimes { copied_in: BatchTimes::since(began), ..BatchTimes::default() };
+        slot.queued = Some(Instant::now());
         self.shared.lock().waiting.push_back(slot);
         self.shared.work.notify_one();
     }
@@ -129,21 +136,23 @@ impl CpuDevice {
         self.shared.lock().finished.iter().any(|slot| slot.ticket == ticket)
     }
 
-    /// Waits for a batch that was submitted here and not collected yet, and hands out its rows.
+    /// Waits for a batch that was submitted here and not collected yet, and hands out its rows. Says what it took.
     ///
     /// # Errors
     /// [`ErrorKind::Encoder`] where it failed.
-    pub fn collect(&self, ticket: u64, take: impl FnOnce(&[f32])) -> Result<()> {
+    pub fn collect(&self, ticket: u64, take: impl FnOnce(&[f32])) -> Result<BatchTimes> {
         if !self.has_workers() {
             self.run_waiting();
         }
         let mut slot = self.shared.wait_for(ticket);
-        let failure = slot.failure.take();
+        let (failure, mut times) = (slot.failure.take(), slot.times);
         if failure.is_none() {
+            let began = Instant::now();
             take(&slot.rows);
+            times.copied_out += BatchTimes::since(began);
         }
         self.shared.lock().spare.push(slot);
-        failure.map_or(Ok(()), Err)
+        failure.map_or(Ok(times), Err)
     }
 
     /// Runs what waits on this thread, alone, and gives the thread back its own settings.
@@ -223,10 +232,16 @@ impl Shared {
 
     /// What a panic leaves in the slot and the workspace is written over before it is read.
     fn run(&self, slot: &mut Slot, workspace: &mut Workspace) -> Result<()> {
+        slot.times.waited = slot.queued.map_or(0, BatchTimes::since);
         let encode = || {
+            let began = Instant::now();
             let rows = self.network.encode(&slot.batch, workspace);
-            let rows = rows.map_err(|error| torch_failed(ErrorKind::Encoder, "the batch failed", &error))?;
-            copy_rows(&rows, &mut slot.rows)
+            let rows = rows.map_err(|error| batch_failed(&error))?;
+            slot.times.computed = BatchTimes::since(began);
+            let began = Instant::now();
+            let copied = copy_rows(&rows, &mut slot.rows);
+            slot.times.copied_out = BatchTimes::since(began);
+            copied
         };
         catch_unwind(AssertUnwindSafe(encode)).unwrap_or_else(|panic| {
             let message = format!("the batch failed: a worker panicked: {}", panic_message(&*panic));

@@ -1,59 +1,156 @@
 //! A graphics card as a device.
 //!
-//! Kernels are queued on the calling thread and run by themselves: submitting returns while they run, collecting copies
-//! their rows back and so waits for them. One thread and one stream for each card: more would split torch's caching
-//! allocator into pieces. tch knows no events, so nobody can be woken; see `wakes` in the seam.
+//! Kernels are queued on the calling thread and run by themselves, and so do the copies before and behind them
+//! ([`crate::staging`]): submitting waits for nothing. One thread and one stream for each card: more would split torch's
+//! caching allocator into pieces. tch knows no events, so a batch ends with a mark that the card writes to the host's
+//! memory behind the rows: looking at it says whether a batch is done, without waiting for those that were queued later,
+//! as a copy asked for at that time would. Nobody can be woken; see `wakes` in the seam.
+//!
+//! The network decides which device it is. The tests run all of this on a CPU, where everything is done at once.
 
 use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use pullquote_core::encoder::Batch;
+use pullquote_core::encoder::{Batch, BatchTimes};
 use pullquote_core::error::{Error, ErrorKind, Result};
-use tch::Tensor;
+use tch::Device;
 
-use crate::failure::torch_failed;
-use crate::network::{Network, copy_rows};
+use crate::failure::{TorchResult, batch_failed};
+use crate::network::{Network, check_rows};
+use crate::staging::{Returning, Staging};
 use crate::workspace::Workspace;
+
+/// How long to sleep between two looks at a batch, and after how long to ask torch, which knows whether the card failed.
+const LOOK: Duration = Duration::from_micros(50);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// One card, or one of several queues on the same.
 #[derive(Debug)]
 pub struct CudaDevice {
     network: Arc<Network>,
-    /// Rows that are computed or will be, with their tickets: no more than the device's depth.
-    running: Vec<(u64, Tensor)>,
+    /// The longest row of the model.
+    longest: usize,
+    /// Batches that are computed or will be: no more than the device's depth.
+    running: Vec<Running>,
+    /// Stagings of batches that were collected.
+    spare: Vec<Staging>,
     workspace: Workspace,
-    /// Where rows are copied to; as large as the largest batch's.
-    rows: Vec<f32>,
+    /// Whether stages are waited for, so that each has its own time.
+    synchronizes: bool,
+}
+
+/// A batch on the card.
+#[derive(Debug)]
+struct Running {
+    ticket: u64,
+    staging: Staging,
+    returning: Returning,
+    times: BatchTimes,
+    /// When submitting it had ended.
+    submitted: Instant,
 }
 
 impl CudaDevice {
-    /// A device that runs batches on the network's card.
+    /// A device that runs batches on the network's card; rows are at most so long.
     #[must_use]
-    pub fn new(network: Arc<Network>) -> Self {
-        Self { network, running: Vec::new(), workspace: Workspace::default(), rows: Vec::new() }
+    pub fn new(network: Arc<Network>, longest: usize) -> Self {
+        let (running, spare, workspace) = (Vec::new(), Vec::new(), Workspace::default());
+        Self { network, longest, running, spare, workspace, synchronizes: false }
+    }
+
+    /// Whether to wait for each stage.
+    pub fn profile(&mut self, synchronizes: bool) {
+        self.synchronizes = synchronizes;
     }
 
     /// Queues the kernels of a batch, which must have been checked.
     ///
     /// # Errors
-    /// [`ErrorKind::Encoder`] where they cannot be queued: out of memory, or an earlier kernel failed.
+    /// [`ErrorKind::OutOfMemory`] where the card has no memory for it, [`ErrorKind::Device`] where an earlier kernel failed,
+    /// [`ErrorKind::Encoder`] for anything else.
     pub fn submit(&mut self, ticket: u64, batch: &Batch) -> Result<()> {
-        let rows = self.network.encode(batch, &mut self.workspace);
-        let rows = rows.map_err(|error| torch_failed(ErrorKind::Encoder, "the batch could not be started", &error))?;
-        self.running.push((ticket, rows));
+        let mut staging = self.spare.pop().unwrap_or_default();
+        let queued = tch::no_grad(|| self.queue(batch, &mut staging));
+        // Where it fails the staging goes too: what was sent may still be read, and torch keeps such memory until it was.
+        let (returning, times) = queued.map_err(|error| batch_failed(&error))?;
+        self.running.push(Running { ticket, staging, returning, times, submitted: Instant::now() });
         Ok(())
     }
 
-    /// Waits for a batch, copies its rows back and hands them out.
+    fn queue(&mut self, batch: &Batch, staging: &mut Staging) -> TorchResult<(Returning, BatchTimes)> {
+        let (began, mut times) = (Instant::now(), BatchTimes::default());
+        let padded = staging.send(batch, self.network.device(), self.longest)?;
+        if self.synchronizes {
+            let _ = padded.ids.f_narrow(0, 0, 1)?.f_to_device_(Device::Cpu, tch::Kind::Int, false, true)?;
+        }
+        times.copied_in = BatchTimes::since(began);
+        let began = Instant::now();
+        let count = i64::try_from(batch.lengths.len()).unwrap_or(i64::MAX);
+        let rows = self.network.encode_table(&padded, &mut self.workspace.scratch)?.f_narrow(0, 0, count)?;
+        if self.synchronizes {
+            let _ = rows.f_narrow(0, 0, 1)?.f_to_device_(Device::Cpu, tch::Kind::Float, false, true)?;
+            times.computed = BatchTimes::since(began);
+        }
+        Ok((Returning::send(&rows)?, times))
+    }
+
+    /// How many stagings there are: one for each batch that was ever in flight beside the others.
+    #[must_use]
+    pub fn stagings(&self) -> usize {
+        self.running.len() + self.spare.len()
+    }
+
+    fn place(&self, ticket: u64) -> Option<usize> {
+        self.running.iter().position(|running| running.ticket == ticket)
+    }
+
+    /// Whether a batch's rows are here; also where there is no such batch, which is an error at once.
+    #[must_use]
+    pub fn is_finished(&self, ticket: u64) -> bool {
+        self.place(ticket).is_none_or(|place| self.running[place].returning.is_here())
+    }
+
+    /// Waits for a batch and hands out its rows. Says what it took: without a profile the time between submitting and
+    /// collecting counts as computing.
     ///
     /// # Errors
-    /// [`ErrorKind::Encoder`] where it failed.
-    pub fn collect(&mut self, ticket: u64, take: impl FnOnce(&[f32])) -> Result<()> {
-        let place = self.running.iter().position(|(running, _)| *running == ticket);
+    /// As [`Self::submit`].
+    pub fn collect(&mut self, ticket: u64, take: impl FnOnce(&[f32])) -> Result<BatchTimes> {
+        let place = self.place(ticket);
         let place =
             place.ok_or_else(|| Error::new(ErrorKind::Internal, format!("no batch {ticket} on this device")))?;
-        let (_, rows) = self.running.swap_remove(place);
-        copy_rows(&rows, &mut self.rows)?;
-        take(&self.rows);
-        Ok(())
+        let Running { staging, returning, mut times, submitted, .. } = self.running.swap_remove(place);
+        wait_for(&returning)?;
+        let arrived = Instant::now();
+        let waited = BatchTimes::of(arrived.saturating_duration_since(submitted));
+        if self.synchronizes {
+            times.copied_out = waited;
+        } else {
+            times.computed = waited;
+        }
+        // Its ids have arrived as well.
+        self.spare.push(staging);
+        let values = returning.values();
+        check_rows(values)?;
+        take(values);
+        times.copied_out += BatchTimes::since(arrived);
+        Ok(times)
     }
+}
+
+/// Sleeps until rows are here. Where they do not come, torch says why, or waits with us.
+fn wait_for(returning: &Returning) -> Result<()> {
+    let began = Instant::now();
+    while !returning.is_here() {
+        if began.elapsed() > PATIENCE {
+            returning.wait_for_device().map_err(|error| batch_failed(&error))?;
+            if !returning.is_here() {
+                let message = "the batch failed: the device is done with it, and its rows have not come";
+                return Err(Error::new(ErrorKind::Device, message));
+            }
+        }
+        sleep(LOOK);
+    }
+    Ok(())
 }

@@ -26,6 +26,11 @@ pub enum Place {
         /// Its number.
         index: usize,
     },
+    /// A processor that does all that is done for a graphics card; only tests name one.
+    CpuAsCard {
+        /// As people would write it.
+        name: String,
+    },
 }
 
 /// What a name means, before the threads are shared out.
@@ -198,7 +203,7 @@ impl Precision {
         match place {
             Place::Cuda { .. } => Self::Float16,
             Place::Cpu { .. } if computes_bfloat16() => Self::BFloat16,
-            Place::Cpu { .. } => Self::Float32,
+            Place::Cpu { .. } | Place::CpuAsCard { .. } => Self::Float32,
         }
     }
 

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pullquote_core::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
+use pullquote_core::encoder::{Batch, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::model::Model;
 use tch::Device;
@@ -35,7 +35,12 @@ pub struct TorchEncoder {
     /// Ticket and device of each batch that was submitted and not collected: few enough to look through.
     in_flight: Vec<(u64, usize)>,
     next_ticket: u64,
+    /// What the batch took that was collected last.
+    times: Option<BatchTimes>,
 }
+
+/// Says how many bytes of a card's memory are free; nothing where nobody knows.
+pub type FreeMemory<'host> = &'host (dyn Fn(usize) -> Option<u64> + Sync);
 
 #[derive(Debug)]
 enum Computer {
@@ -49,12 +54,44 @@ impl TorchEncoder {
     /// # Errors
     /// Where an argument, the model or a device is not usable; the kind says which.
     pub fn load(directory: &Path, devices: &[String], dtype: &str, threads: Option<usize>) -> Result<Self> {
+        Self::load_where(directory, devices, dtype, threads, &|_| None)
+    }
+
+    /// The same, with batches on cards that are as large as their free memory allows.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn load_where(
+        directory: &Path,
+        devices: &[String],
+        dtype: &str,
+        threads: Option<usize>,
+        free: FreeMemory<'_>,
+    ) -> Result<Self> {
+        Self::load_alone(|| {
+            let places = parse_devices(devices, threads, &cuda_devices)?;
+            Self::load_onto(&Model::read(directory)?, &places, Precision::parse(dtype)?, free)
+        })
+    }
+
+    /// A model on a CPU that takes the way of a graphics card, on so many devices: what the tests of that way run, since most
+    /// machines have no card.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn load_as_cards(directory: &Path, count: usize, dtype: &str) -> Result<Self> {
+        Self::load_alone(|| {
+            let place = |index| Place::CpuAsCard { name: format!("cpu:{index}") };
+            let places: Vec<Place> = (0..count).map(place).collect();
+            Self::load_onto(&Model::read(directory)?, &places, Precision::parse(dtype)?, &|_| None)
+        })
+    }
+
+    fn load_alone(load: impl FnOnce() -> Result<Self> + Send) -> Result<Self> {
         let load = || {
             // So that loading starts no threads in the host's name, which would make its forks unsafe.
             compute_alone();
-            let precision = Precision::parse(dtype)?;
-            let places = parse_devices(devices, threads, &cuda_devices)?;
-            tch::no_grad(|| Self::load_onto(&Model::read(directory)?, &places, precision))
+            tch::no_grad(load)
         };
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().name("pullquote-load".to_owned()).spawn_scoped(scope, load);
@@ -66,7 +103,7 @@ impl TorchEncoder {
         })
     }
 
-    fn load_onto(model: &Model, places: &[Place], asked: Option<Precision>) -> Result<Self> {
+    fn load_onto(model: &Model, places: &[Place], asked: Option<Precision>, free: FreeMemory<'_>) -> Result<Self> {
         let precision = asked.or_else(|| places.first().map(Precision::automatic)).unwrap_or(Precision::Float32);
         let mut networks: Vec<(Device, Arc<Network>)> = Vec::new();
         let mut devices = Vec::with_capacity(places.len());
@@ -74,7 +111,7 @@ impl TorchEncoder {
         for place in places {
             precision.check(place)?;
             let device = match place {
-                Place::Cpu { .. } => Device::Cpu,
+                Place::Cpu { .. } | Place::CpuAsCard { .. } => Device::Cpu,
                 Place::Cuda { index, .. } => Device::Cuda(*index),
             };
             let network = if let Some((_, network)) = networks.iter().find(|(known, _)| *known == device) {
@@ -84,7 +121,7 @@ impl TorchEncoder {
                 networks.push((device, Arc::clone(&network)));
                 network
             };
-            let (computer, spec) = start(place, network)?;
+            let (computer, spec) = start(place, network, model.max_tokens, free)?;
             devices.push(computer);
             specs.push(spec);
         }
@@ -109,7 +146,7 @@ impl TorchEncoder {
             wakes: devices.iter().all(|device| matches!(device, Computer::Cpu(cpu) if cpu.has_workers())),
             devices: specs,
         };
-        Ok(Self { spec, devices, in_flight: Vec::new(), next_ticket: 0 })
+        Ok(Self { spec, devices, in_flight: Vec::new(), next_ticket: 0, times: None })
     }
 
     fn place(&self, ticket: Ticket) -> Option<usize> {
@@ -139,18 +176,31 @@ impl TorchEncoder {
     }
 }
 
-fn start(place: &Place, network: Arc<Network>) -> Result<(Computer, DeviceSpec)> {
+fn start(place: &Place, network: Arc<Network>, longest: usize, free: FreeMemory<'_>) -> Result<(Computer, DeviceSpec)> {
     match place {
         Place::Cpu { name, workers } => {
             let device = CpuDevice::start(name, *workers, network)?;
             let spec = DeviceSpec { name: name.clone(), depth: workers + 1, batch_tokens: CPU_BATCH_TOKENS };
             Ok((Computer::Cpu(device), spec))
         }
-        Place::Cuda { name, .. } => {
-            let spec = DeviceSpec { name: name.clone(), depth: CUDA_DEPTH, batch_tokens: CUDA_BATCH_TOKENS };
-            Ok((Computer::Cuda(Box::new(CudaDevice::new(network))), spec))
+        Place::Cuda { name, index } => {
+            let batch_tokens = card_batch_tokens(network.bytes_per_token(longest), free(*index), longest);
+            let spec = DeviceSpec { name: name.clone(), depth: CUDA_DEPTH, batch_tokens };
+            Ok((Computer::Cuda(Box::new(CudaDevice::new(network, longest))), spec))
+        }
+        Place::CpuAsCard { name } => {
+            let spec = DeviceSpec { name: name.clone(), depth: CUDA_DEPTH, batch_tokens: CPU_BATCH_TOKENS };
+            Ok((Computer::Cuda(Box::new(CudaDevice::new(network, longest))), spec))
         }
     }
+}
+
+/// Tokens of a card's batch: what it wants, or what fits a quarter of its free memory. The rest is for tables that are filled
+/// up, for what torch's allocator cannot use, and for others. What does not fit all the same is found out by halving.
+fn card_batch_tokens(bytes_per_token: Option<u64>, free: Option<u64>, longest: usize) -> usize {
+    let (Some(bytes), Some(free)) = (bytes_per_token, free) else { return CUDA_BATCH_TOKENS };
+    let fits = usize::try_from(free / 4 / bytes.max(1)).unwrap_or(usize::MAX);
+    fits.clamp(longest.min(CUDA_BATCH_TOKENS), CUDA_BATCH_TOKENS)
 }
 
 fn cuda_devices() -> usize {
@@ -189,9 +239,9 @@ impl Encoder for TorchEncoder {
     fn is_finished(&mut self, ticket: Ticket) -> bool {
         match self.place(ticket).and_then(|place| self.devices.get(self.in_flight[place].1)) {
             Some(Computer::Cpu(cpu)) => cpu.is_finished(ticket.0),
-            // A card does not say: collecting waits for what is left, which is at most the batches submitted before.
-            // What is not in flight does not wait either: it is an error at once.
-            Some(Computer::Cuda(_)) | None => true,
+            Some(Computer::Cuda(cuda)) => cuda.is_finished(ticket.0),
+            // It is an error at once.
+            None => true,
         }
     }
 
@@ -206,9 +256,39 @@ impl Encoder for TorchEncoder {
                 row(index, values);
             }
         };
-        match &mut self.devices[device] {
+        let times = match &mut self.devices[device] {
             Computer::Cpu(cpu) => cpu.collect(ticket.0, take),
             Computer::Cuda(cuda) => cuda.collect(ticket.0, take),
+        };
+        times.map(|times| self.times = Some(times))
+    }
+
+    fn profile(&mut self, synchronizes: bool) {
+        for device in &mut self.devices {
+            if let Computer::Cuda(cuda) = device {
+                cuda.profile(synchronizes);
+            }
         }
+    }
+
+    fn times(&mut self) -> Option<BatchTimes> {
+        self.times
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cards_batches_fit_its_free_memory() {
+        let gibibyte = 1 << 30;
+        // MiniLM in float16: 12 · 384 + 2 · 1536 + 2 · 12 · 512 values.
+        let bytes = Some(2 * (12 * 384 + 2 * 1536 + 2 * 12 * 512));
+        assert_eq!(card_batch_tokens(bytes, Some(70 * gibibyte), 512), CUDA_BATCH_TOKENS);
+        assert_eq!(card_batch_tokens(bytes, Some(gibibyte), 512), 6721);
+        assert_eq!(card_batch_tokens(bytes, Some(1000), 512), 512, "a row must fit, whatever comes of it");
+        assert_eq!(card_batch_tokens(None, Some(1000), 512), CUDA_BATCH_TOKENS);
+        assert_eq!(card_batch_tokens(bytes, None, 512), CUDA_BATCH_TOKENS);
     }
 }

@@ -26,6 +26,7 @@ pub mod python;
 pub mod script;
 pub mod shape;
 pub mod sides;
+pub mod staging;
 pub mod threads;
 pub mod weights;
 pub mod workspace;

@@ -11,6 +11,8 @@ use tch::{Device, Kind, Tensor};
 use crate::bert::Bert;
 use crate::devices::Precision;
 use crate::failure::TorchResult;
+use crate::kernels::Scratch;
+use crate::layout::Padded;
 use crate::means::Allowed;
 use crate::pooling::{normalize, pool, pool_padded};
 use crate::script::{FILE, Script};
@@ -75,6 +77,20 @@ impl Network {
         self.vocabulary
     }
 
+    /// Where it computes.
+    #[must_use]
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// Bytes of a card's memory that a token of a batch takes at most while it is computed; nothing where it is not known.
+    #[must_use]
+    pub fn bytes_per_token(&self, longest: usize) -> Option<u64> {
+        let Body::Bert(bert) = &self.body else { return None };
+        let value = if self.precision == Precision::Float32 { 4 } else { 2 };
+        Some(bert.values_per_token(u64::try_from(longest).unwrap_or(u64::MAX)).saturating_mul(value))
+    }
+
     /// What it computes in.
     #[must_use]
     pub fn precision(&self) -> Precision {
@@ -126,17 +142,25 @@ impl Network {
     pub fn encode_padded(&self, batch: &Batch, workspace: &mut Workspace) -> TorchResult<Tensor> {
         tch::no_grad(|| {
             let padded = workspace.padding.pad(batch, self.device)?;
-            let tokens = match &self.body {
-                Body::Bert(bert) => bert.forward_padded(&padded, &mut workspace.scratch)?,
-                Body::Script(script) => script.forward(&padded)?,
-            };
-            let rows = if tokens.dim() == 2 {
-                tokens.f_to_kind(Kind::Float)?
-            } else {
-                pool_padded(&tokens, padded.mask.as_ref(), self.pooling)?
-            };
-            if self.normalize { normalize(&rows) } else { Ok(rows) }
+            self.encode_table(&padded, &mut workspace.scratch)
         })
+    }
+
+    /// The rows of a table that is on the device.
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
+    pub fn encode_table(&self, padded: &Padded, scratch: &mut Scratch) -> TorchResult<Tensor> {
+        let tokens = match &self.body {
+            Body::Bert(bert) => bert.forward_padded(padded, scratch)?,
+            Body::Script(script) => script.forward(padded)?,
+        };
+        let rows = if tokens.dim() == 2 {
+            tokens.f_to_kind(Kind::Float)?
+        } else {
+            pool_padded(&tokens, padded.mask.as_ref(), self.pooling)?
+        };
+        if self.normalize { normalize(&rows) } else { Ok(rows) }
     }
 }
 
@@ -145,17 +169,24 @@ fn is_script(model: &Model) -> bool {
     !model.file(WHOLE).exists() && !model.file(INDEX).exists() && model.file(FILE).exists()
 }
 
-/// Copies rows out of torch, in the place of what `values` held, and looks at them: a type that is too narrow for a model shows
-/// as infinities.
+/// Copies rows out of torch, in the place of what `values` held, and looks at them, as [`check_rows`] does.
 ///
 /// # Errors
 /// [`ErrorKind::Encoder`] where torch fails now or failed before on this device, or where values are no numbers.
 pub fn copy_rows(rows: &Tensor, values: &mut Vec<f32>) -> Result<()> {
-    let failed = |error: tch::TchError| crate::failure::torch_failed(ErrorKind::Encoder, "the batch failed", &error);
+    let failed = |error: tch::TchError| crate::failure::batch_failed(&error);
     let rows = rows.f_to_device(Device::Cpu).and_then(|rows| rows.f_contiguous()).map_err(failed)?;
     let count = count(&rows).map_err(failed)?;
     values.resize(count, 0.0);
     rows.f_copy_data(values, count).map_err(failed)?;
+    check_rows(values)
+}
+
+/// Looks at rows: a type that is too narrow for a model shows as infinities.
+///
+/// # Errors
+/// [`ErrorKind::Encoder`] where values are no numbers.
+pub fn check_rows(values: &[f32]) -> Result<()> {
     if values.iter().all(|value| value.is_finite()) {
         Ok(())
     } else {

@@ -33,8 +33,12 @@ pub mod _native {
         devices: Vec<String>,
         dtype: String,
         threads: Option<usize>,
+        free_memory: Py<PyAny>,
     ) -> PyResult<Bound<'_, PyCapsule>> {
-        let encoder = py.detach(|| TorchEncoder::load(&model, &devices, &dtype, threads));
+        // Asked only for cards, and only when the weights are there. What it raises means that nobody knows.
+        let free =
+            |index: usize| Python::attach(|py| free_memory.call1(py, (index,)).and_then(|free| free.extract(py)).ok());
+        let encoder = py.detach(|| TorchEncoder::load_where(&model, &devices, &dtype, threads, &free));
         encoder_capsule(py, encoder.map_err(|error| python_error(py, &error))?)
     }
 }
@@ -53,9 +57,9 @@ unsafe impl Send for Content {}
 fn encoder_capsule(py: Python<'_>, encoder: TorchEncoder) -> PyResult<Bound<'_, PyCapsule>> {
     let content = Content(encoder_table(encoder).map_err(|error| python_error(py, &error))?);
     PyCapsule::new_with_value_and_destructor(py, content, CAPSULE_NAME, |content, _| {
-        if !content.0.state.is_null() {
+        if !content.0.first.state.is_null() {
             // SAFETY: `state` came from `encoder_table`, and nobody took it: whoever does sets it to null.
-            unsafe { (content.0.release)(content.0.state) };
+            unsafe { (content.0.first.release)(content.0.first.state) };
         }
     })
 }

@@ -8,7 +8,7 @@ mod models;
 use std::ffi::c_void;
 
 use models::{Sizes, batch, draft_of, load, write};
-use pullquote_core::abi::EncoderTable;
+use pullquote_core::abi::EncoderTable1;
 use pullquote_core::encoder::Batch;
 use pullquote_core::model::Model;
 use pullquote_torch::capsule::encoder_table;
@@ -49,7 +49,7 @@ unsafe extern "C" fn add(context: *mut c_void, _: usize, values: *const f32) {
 
 /// Batches through the table of C functions, as pullquote sends them.
 struct Flow<'table> {
-    table: &'table EncoderTable,
+    table: &'table EncoderTable1,
     in_flight: std::collections::VecDeque<u64>,
     sum: f32,
 }
@@ -113,7 +113,7 @@ fn batches_are_encoded_without_allocating() {
         }
     }
 
-    let table = encoder_table(load(&directory, &["cpu"], 2)).expect("a spec can be written");
+    let table = encoder_table(load(&directory, &["cpu"], 2)).expect("a spec can be written").first;
     let mut flow = Flow { table: &table, in_flight: std::collections::VecDeque::with_capacity(DEPTH), sum: 0.0 };
     // First each slot and each worker sees each batch: all slots in flight carry the same one, again and again.
     for batch in &batches {

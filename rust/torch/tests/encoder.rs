@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use models::{batch, collect, draft, encode, largest_difference, load, write};
-use pullquote_core::encoder::{Batch, Encoder, Ticket};
+use pullquote_core::encoder::{Batch, BatchTimes, Encoder, Ticket};
 use pullquote_core::error::ErrorKind;
 use pullquote_torch::capsule::encoder_table;
 use tch::Tensor;
@@ -123,7 +123,8 @@ fn the_table_of_c_functions_says_the_same() {
     let directory = write(&draft("bert"));
     let sound = batch(4, &[3, 3, 10]);
     let expected = encode(&mut load(&directory, &["cpu"], 1), &sound);
-    let table = encoder_table(load(&directory, &["cpu"], 1)).expect("a spec can be written");
+    let whole = encoder_table(load(&directory, &["cpu"], 1)).expect("a spec can be written");
+    let table = whole.first;
     let woken = AtomicUsize::new(0);
     let mut ticket = 0;
     let submit = |batch: &Batch, ticket: &mut u64| {
@@ -147,6 +148,10 @@ fn the_table_of_c_functions_says_the_same() {
     // SAFETY: the state is live; the context is what `push_row` expects.
     assert!(unsafe { (table.collect)(table.state, ticket, push_row, (&raw mut rows).cast()) }.is_null());
     assert!(largest_difference(&rows.0, &expected) < 1e-6);
+    let mut times = BatchTimes::default();
+    // SAFETY: the state is live, and there is a place to write to.
+    assert!(unsafe { (whole.times)(table.state, &raw mut times) });
+    assert!(times.computed > 0, "{times:?}");
     let bad = text(submit(&Batch { ids: vec![99], lengths: vec![1] }, &mut ticket));
     assert_eq!(bad, "EncoderError: id 99 is outside the model's vocabulary of 50 ids");
     // SAFETY: as above.

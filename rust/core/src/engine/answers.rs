@@ -5,13 +5,67 @@ use std::ops::Range;
 
 use super::prepared::Prepared;
 use super::spoken::{Inquiry, Spoken};
-use super::{Answers, Pairing, Question, Request, column};
+use super::{Pairing, Question, Request, Work, column};
 use crate::error::Result;
+use crate::formats::Format;
 use crate::highlights::{Judged, Passage, Seeds, choose_passages};
 use crate::pieces::Unit;
 use crate::scores::relevance::score;
 use crate::terms::terms;
 use crate::tokens::Tokens;
+
+/// All answers of a call, as columns, and what it took.
+///
+/// Answer `i` is rows `ends[i - 1]..ends[i]` of the columns. Where every query goes with every page, the answers of the first
+/// query's pages come first, then the second's; else answer `i` is page `i`'s.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    /// For each answer the row behind its last one.
+    pub ends: Vec<i64>,
+    /// For each highlight its start and its end in characters, one behind the other.
+    pub spans: Vec<i64>,
+    /// The same in bytes of UTF-8; empty where the answers came from a server.
+    pub byte_spans: Vec<i64>,
+    /// For each highlight the start and the end of it and the units around it.
+    pub contexts: Vec<i64>,
+    /// For each highlight the start and the end of what it was read from, in characters of the source.
+    pub sources: Vec<i64>,
+    /// For each page its text, where that is not the source.
+    pub texts: Vec<Option<String>>,
+    /// For each page what it was read as.
+    pub formats: Vec<Format>,
+    /// For each page how many windows it has, and units where these are encoded too.
+    pub pieces: Vec<i64>,
+    /// For each page how many of them were compared with a query.
+    pub compared: Vec<i64>,
+    /// For each highlight its score, from 0 to 1 (see [`crate::scores::relevance`]).
+    pub scores: Vec<f32>,
+    /// For each highlight the best cosine of the pieces in it.
+    pub cosines: Vec<f32>,
+    /// For each highlight the best BM25 of the pieces in it; 0 where words did not count.
+    pub lexicals: Vec<f32>,
+    /// For each highlight the index of its page.
+    pub pages: Vec<i64>,
+    /// For each highlight the index of its query.
+    pub queries: Vec<i64>,
+    /// The words that matched, where they were asked for.
+    pub matches: Matches,
+    /// What was done.
+    pub work: Work,
+}
+
+/// Words of pages that matched words of queries.
+#[derive(Clone, Debug, Default)]
+pub struct Matches {
+    /// For each highlight the match behind its last one; empty where nobody asked.
+    pub ends: Vec<i64>,
+    /// For each match its start and its end in characters.
+    pub spans: Vec<i64>,
+    /// For each match which of `words` it matched.
+    pub words: Vec<i64>,
+    /// The words of all queries, as these have them.
+    pub query_words: Vec<String>,
+}
 
 impl Question {
     /// Whether passages grow from sentences, instead of windows being returned as they are. Who skips text means the windows.
@@ -145,6 +199,8 @@ impl Answers {
             columns.extend([column(span.start), column(span.end)]);
         };
         push(&mut self.spans, run);
+        let bytes = units.span(run);
+        self.byte_spans.extend([column(bytes.start), column(bytes.end)]);
         let around = run.start.saturating_sub(question.context)
             ..(run.end.saturating_add(question.context)).min(units.spans.len());
         push(&mut self.contexts, &around);

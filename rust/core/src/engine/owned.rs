@@ -28,7 +28,7 @@ impl<Text: Deref<Target = str>> OwnedRequest<Text> {
         self.texts().request().check()
     }
 
-    fn texts(&self) -> Texts<'_> {
+    pub(super) fn texts(&self) -> Texts<'_> {
         Texts {
             queries: self.queries.iter().map(|query| &**query).collect(),
             pages: self.pages.iter().map(|page| &**page).collect(),
@@ -40,7 +40,7 @@ impl<Text: Deref<Target = str>> OwnedRequest<Text> {
 }
 
 /// The texts of an owned request, each as a `&str`.
-struct Texts<'text> {
+pub(super) struct Texts<'text> {
     queries: Vec<&'text str>,
     pages: Vec<&'text str>,
     formats: &'text [Format],
@@ -49,7 +49,7 @@ struct Texts<'text> {
 }
 
 impl Texts<'_> {
-    fn request(&self) -> Request<'_> {
+    pub(super) fn request(&self) -> Request<'_> {
         let Self { queries, pages, formats, titles, pairing } = self;
         Request { queries, pages, formats, titles, pairing: *pairing }
     }

@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::formats::{Document, Format};
 use crate::page::{ByteSpan, Page};
 use crate::pool;
+use crate::stages::Stage;
 
 /// A page as a call has it.
 pub(super) struct Prepared<'text> {
@@ -56,7 +57,7 @@ impl<'text> Run<'_, 'text> {
                 Ok(Document::read(source, *format))
             })
         });
-        self.work.cutting += began.elapsed();
+        self.spend(Stage::Cut, began);
         documents
     }
 
@@ -73,7 +74,7 @@ impl<'text> Run<'_, 'text> {
         let mut first_with: HashMap<Key, usize> = HashMap::with_capacity(pages);
         let each = keys.iter().enumerate();
         let first = each.map(|(page, key)| key.map_or(page, |key| *first_with.entry(key).or_insert(page))).collect();
-        self.work.cutting += began.elapsed();
+        self.spend(Stage::Cut, began);
         Ok(Sames { keys, first })
     }
 
@@ -141,7 +142,7 @@ impl<'text> Run<'_, 'text> {
         }
         self.call.progress().add_pieces(self.work.pieces);
         self.call.allow_pieces(self.work.pieces)?;
-        self.work.cutting += began.elapsed();
+        self.spend(Stage::Cut, began);
         Ok(prepared)
     }
 }

@@ -20,6 +20,7 @@ use crate::error::Result;
 use crate::page::ByteSpan;
 use crate::pool;
 use crate::scores::cosines;
+use crate::stages::Stage;
 use crate::tokens::TokenPage;
 use crate::vectors::{Pending, breathe};
 
@@ -154,7 +155,7 @@ impl Run<'_, '_> {
             self.plan_to_keep(&comparison.pages[page], rows.len(), &mut comparison.seen[page].fresh);
             parts.extend(rows.chunks(JOB_ROWS).map(|rows| Part { page, rows: rows.to_vec() }));
         }
-        self.work.choosing += began.elapsed();
+        self.spend(Stage::Choose, began);
         let mut jobs: VecDeque<(Vec<Share>, Pending)> = VecDeque::new();
         let mut parts = parts.as_slice();
         while !parts.is_empty() {
@@ -217,7 +218,7 @@ impl Run<'_, '_> {
                 Ok(Arc::new(tokens.page(text, &spans, &|| call::check(&stop, deadline))?))
             })
         });
-        self.work.tokenizing += began.elapsed();
+        self.spend(Stage::Tokenize, began);
         tokenized
     }
 
@@ -230,7 +231,7 @@ impl Run<'_, '_> {
         let Some((shares, pending)) = jobs.pop_front() else { return Ok(()) };
         let began = Instant::now();
         let vectors = pending.await?;
-        self.work.encoding += began.elapsed();
+        self.spend(Stage::Wait, began);
         let began = Instant::now();
         let dimension = self.engine.spec.dimension;
         for Share { page, rows } in shares {
@@ -242,7 +243,7 @@ impl Run<'_, '_> {
                 }
             }
         }
-        self.work.choosing += began.elapsed();
+        self.spend(Stage::Choose, began);
         Ok(())
     }
 

@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use rustc_hash::FxHashMap;
+
 use super::answers::choose_answers;
 use super::effort::{View, first_views, second_views};
 use super::prepared::Prepared;
@@ -18,6 +20,7 @@ use crate::error::Result;
 use crate::formats::Document;
 use crate::pool;
 use crate::scores::cosines;
+use crate::stages::{Lane, Stage};
 use crate::tokens::Role;
 use crate::vectors::{Conductor, breathe};
 
@@ -28,10 +31,22 @@ pub(super) struct Run<'run, 'text> {
     pub(super) request: &'run Request<'text>,
     pub(super) question: &'run Question,
     pub(super) call: &'run Call<'run>,
+    pub(super) lane: Lane<'run>,
     pub(super) work: Work,
 }
 
 impl Run<'_, '_> {
+    /// A stage was gone through, from then until now.
+    pub(super) fn spend(&mut self, stage: Stage, began: Instant) {
+        let time = self.engine.stages.call(stage, &self.lane, began);
+        match stage {
+            Stage::Cut => self.work.cutting += time,
+            Stage::Tokenize => self.work.tokenizing += time,
+            Stage::Wait => self.work.encoding += time,
+            _ => self.work.choosing += time,
+        }
+    }
+
     pub(super) async fn answer(mut self) -> Result<Answers> {
         let queries = self.encode(self.request.queries, Role::Query).await?;
         let documents = self.read()?;
@@ -50,7 +65,7 @@ impl Run<'_, '_> {
         }
         let began = Instant::now();
         let mut answers = choose_answers(&comparison.inquiries, self.request, self.question, &self.engine.tokens)?;
-        self.work.choosing += began.elapsed();
+        self.spend(Stage::Choose, began);
         let compared = comparison.compared();
         self.work.compared = compared.iter().sum();
         self.work.truncated = comparison.truncated();
@@ -64,19 +79,28 @@ impl Run<'_, '_> {
         Ok(answers)
     }
 
-    /// The vectors of a few short texts.
+    /// The vectors of a few short texts; texts that are equal are encoded once.
     async fn encode(&mut self, texts: &[&str], role: Role) -> Result<Vec<Vec<f32>>> {
         let began = Instant::now();
-        let page = self.engine.tokens.texts(texts, role, &|| Ok(()))?;
+        let (mut distinct, mut known) = (Vec::new(), FxHashMap::default());
+        let places = texts.iter().copied().map(|text| {
+            *known.entry(text).or_insert_with(|| {
+                distinct.push(text);
+                distinct.len() - 1
+            })
+        });
+        let places: Vec<usize> = places.collect();
+        let page = self.engine.tokens.texts(&distinct, role, &|| Ok(()))?;
         let rows = all_rows(&Arc::new(page));
         self.work.tokens += token_count(&rows);
         self.call.allow_tokens(self.work.tokens)?;
-        self.work.tokenizing += began.elapsed();
+        self.spend(Stage::Tokenize, began);
         let dimension = self.engine.spec.dimension;
         let began = Instant::now();
         let vectors = self.conductor.submit(rows, dimension, self.call)?.await?;
-        self.work.encoding += began.elapsed();
-        Ok(vectors.chunks_exact(dimension).map(<[f32]>::to_vec).collect())
+        self.spend(Stage::Wait, began);
+        let vector = |place: usize| vectors[place * dimension..(place + 1) * dimension].to_vec();
+        Ok(places.into_iter().map(vector).collect())
     }
 
     /// What the pages' titles say of each query; nothing where there are none to compare.
@@ -119,7 +143,7 @@ impl Run<'_, '_> {
             inquiry
         });
         let inquiries = inquiries.collect();
-        self.work.choosing += began.elapsed();
+        self.spend(Stage::Choose, began);
         Ok(inquiries)
     }
 
@@ -127,7 +151,7 @@ impl Run<'_, '_> {
     fn judge(&mut self, comparison: &mut Comparison) {
         let began = Instant::now();
         comparison.inquiries.iter_mut().for_each(Inquiry::judge);
-        self.work.choosing += began.elapsed();
+        self.spend(Stage::Choose, began);
     }
 
     /// Judges what the first look has shown: whether there is more to be looked at, and what.
@@ -143,7 +167,7 @@ impl Run<'_, '_> {
                 spoken.view = view;
             }
         }
-        self.work.choosing += began.elapsed();
+        self.spend(Stage::Choose, began);
         is_more
     }
 }

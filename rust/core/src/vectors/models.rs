@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 
 use super::*;
 use crate::call::Stop;
-use crate::encoder::{DeviceSpec, Waker};
+use crate::encoder::{Batch, DeviceSpec, EncoderSpec, Ticket, Waker};
 use crate::tokens::TokenPage;
 
 /// Every order in which no more than so many threads are interrupted where they need not wait.
@@ -129,12 +129,20 @@ impl Drop for Echo {
     }
 }
 
+fn watched(encoder: &Echo) -> Watched {
+    Watched { board: Arc::new(Board::new(&encoder.spec)), stages: Arc::default() }
+}
+
 fn with_thread(wakes: bool) -> Arc<Conductor> {
-    Arc::new(Conductor::start(Echo::new(wakes), Batching::default(), Cores::default()).unwrap())
+    let encoder = Echo::new(wakes);
+    let watched = watched(&encoder);
+    Arc::new(Conductor::start(encoder, Batching::default(), watched, Cores::default()).unwrap())
 }
 
 fn by_callers(wakes: bool) -> Arc<Conductor> {
-    Arc::new(Conductor::driven(Echo::new(wakes), Batching::default()))
+    let encoder = Echo::new(wakes);
+    let watched = watched(&encoder);
+    Arc::new(Conductor::driven(encoder, Batching::default(), watched))
 }
 
 fn submit(conductor: &Conductor, id: i32, call: &Call) -> Result<Pending> {

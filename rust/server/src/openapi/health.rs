@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Facts, Operation, exact, json_answer, schema};
+use super::{Answer, Facts, Operation, count, exact, json_answer, schema};
 use crate::metrics::CONTENT_TYPE;
 use crate::routes::page::{FILES, File, HTML};
 
@@ -50,5 +50,15 @@ pub(super) fn operations(_: &Facts) -> Vec<Operation> {
 
 pub(super) fn schemas(_: &Facts) -> Vec<(&'static str, Value)> {
     let yes = json!({"const": true});
-    vec![("Live", exact(&json!({"live": yes}))), ("Health", exact(&json!({"healthy": yes})))]
+    let device = json!({
+        "name": {"type": "string"},
+        "working": {"type": "boolean", "description": "False while it rests because it failed; the others do its work."},
+        "failures": count("Batches that failed there; the others did them again."),
+    });
+    let devices = json!({"type": "array", "items": schema("Device")});
+    vec![
+        ("Device", exact(&device)),
+        ("Live", exact(&json!({"live": yes}))),
+        ("Health", exact(&json!({"healthy": yes, "devices": devices}))),
+    ]
 }

@@ -11,6 +11,7 @@ use pullquote_core::error::{Error, ErrorKind};
 use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::devices;
 use crate::failure::{Cause, Failure};
 use crate::health::Health;
 use crate::metrics::CONTENT_TYPE;
@@ -25,7 +26,7 @@ async fn live() -> Json<Value> {
 
 async fn health(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {
     match Health::check(&app).await {
-        Ok(()) => Ok(Json(json!({"healthy": true}))),
+        Ok(()) => Ok(Json(json!({"healthy": true, "devices": devices::health(app.engine.devices())}))),
         Err(error) => {
             let message = format!("texts are not being encoded: {}", error.message());
             Err(Failure::new(Cause::Unhealthy, message))

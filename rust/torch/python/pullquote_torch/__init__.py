@@ -6,7 +6,12 @@ holds a table of C functions; ``pullquote`` takes it from there.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
+
+if TYPE_CHECKING:
+    from typing_extensions import CapsuleType
 
 _BUILT_FOR = "2.11."
 
@@ -29,6 +34,15 @@ def _check_torch(found: str) -> None:
 _check_torch(torch.__version__)
 
 # After torch: its libraries must be in the process before ours is loaded, and they must be the right ones.
-from pullquote_torch._native import __version__, load  # noqa: E402
+from pullquote_torch import _native  # noqa: E402
+from pullquote_torch._native import __version__  # noqa: E402
 
 __all__ = ["__version__", "load"]
+
+
+def load(model: str, devices: list[str], dtype: str, threads: int | None) -> CapsuleType:
+    """Loads a model onto devices and hands out its encoder; ``_native.pyi`` says what the arguments may be.
+
+    A batch on a CUDA device may take a quarter of the memory that is free there when the model is loaded.
+    """
+    return _native.load(model, devices, dtype, threads, lambda index: torch.cuda.mem_get_info(index)[0])

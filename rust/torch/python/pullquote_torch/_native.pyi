@@ -1,17 +1,22 @@
+from collections.abc import Callable
+
 from typing_extensions import CapsuleType
 
 __all__ = ["__version__", "load"]
 
 __version__: str
 
-def load(model: str, devices: list[str], dtype: str, threads: int | None) -> CapsuleType:
+def load(
+    model: str, devices: list[str], dtype: str, threads: int | None, free_memory: Callable[[int], int]
+) -> CapsuleType:
     """Loads a model onto devices and hands out its encoder.
 
     ``model`` is a directory as Hugging Face and sentence-transformers lay it out. ``devices`` names ``"auto"``, or any of
     ``"cpu"``, ``"cpu:N"``, ``"cuda"``, ``"cuda:N"``. ``dtype`` is ``"auto"``, ``"float32"``, ``"bfloat16"``,
     ``"float16"`` or ``"int8"``, which is for CPUs. ``threads`` is how many CPU workers there are; `None` is one
-    for each core, at most 32, and with 0 whoever collects a batch computes it.
+    for each core, at most 32, and with 0 whoever collects a batch computes it. ``free_memory`` says how many bytes of a
+    CUDA device's memory are free.
 
-    Returns a capsule named ``pullquote.encoder.v1``. Raises the classes of ``pullquote.errors``, or ``RuntimeError``
+    Returns a capsule named ``pullquote.encoder.v2``. Raises the classes of ``pullquote.errors``, or ``RuntimeError``
     where that module is not there.
     """

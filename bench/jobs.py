@@ -1,0 +1,174 @@
+"""Claim: a job over files reaches what the same rows in memory do, and its memory does not grow with them.
+
+Rates: the same pages as a table in memory (`highlights_arrow`) and as Parquet and JSON lines of a directory (`jobs.run.work`, with
+hashing, reading, writing and syncing) take turns with the embedded model, in one process. A ratio is that of pages a second in
+the same round.
+
+Memory: 50,000 pages in 50 files, in a process of their own, with a model that costs next to nothing; resident memory is looked
+at behind each file, as it is when all that is free went back to the system.
+
+    .venv/bin/python bench/jobs.py --rounds 3
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import gc
+import gzip
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+# The modules beside this file are the package `bench`, for mypy too.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench import record
+from bench.cores import CoreUse, Meter, quietness
+from bench.goals import Goal
+from bench.options import add_no_record
+from bench.record import spread
+from bench.texts import prose
+from pullquote import Highlighter
+from pullquote.jobs.inputs import Columns, find
+from pullquote.jobs.job import Job
+from pullquote.jobs.run import Progress, work
+
+CLAIM = "jobs"
+CHARACTERS = 400
+QUERY = "Who led the work, and what did it cost?"
+KINDS = ["parquet", "jsonl.gz"]
+FILES = 50
+
+
+def main() -> None:
+    """Measure and keep the record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", type=int, default=1500, help="of a turn with the embedded model")
+    parser.add_argument("--memory-pages", type=int, default=50_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--memory", metavar="FOLDER", help="do a job in this process, print what memory it had, and nothing else"
+    )
+    add_no_record(parser)
+    arguments = parser.parse_args()
+    if arguments.memory:
+        json.dump(_memory(Path(arguments.memory)), sys.stdout)
+        return
+    core_use: list[CoreUse] = []
+    with tempfile.TemporaryDirectory() as folder, Highlighter(cache_bytes=0) as highlighter:
+        rates = _rates(highlighter, Path(folder), arguments, core_use)
+        dtype = highlighter.dtype
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, record.REPOSITORY / "bench" / "small_model.py", folder], check=True)
+        _write(Path(folder) / "input", "parquet", _table(arguments.memory_pages), FILES)
+        command = [sys.executable, __file__, "--memory", folder]
+        memory = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    fifth = len(memory["resident"]) // 5
+    growth = median(memory["resident"][-fifth:]) / median(memory["resident"][fifth : 2 * fifth])
+    ratios = {kind: [job / table for job, table in zip(rates[kind], rates["in memory"], strict=True)] for kind in KINDS}
+    goals = [Goal(f"pages a second of {kind}, to those in memory", median(ratios[kind]), least=0.95) for kind in KINDS]
+    goals.append(Goal("resident memory behind the last files, to that behind a fifth of them", growth, most=1.05))
+    around = record.circumstances() | {"rounds": arguments.rounds, "dtype": dtype, "characters": CHARACTERS}
+    raw = around | {"rates": rates, "ratios": ratios, "memory": memory, "core_use": [asdict(use) for use in core_use]}
+    lines = [
+        *record.heading(CLAIM, around),
+        f"{arguments.pages:,} pages of {CHARACTERS} characters; {arguments.rounds} rounds, the ways taking turns; medians (least"
+        " to most)",
+        "",
+        "| way | pages a second | ratio to in memory |",
+        "|---|---:|---:|",
+        f"| in memory | {spread(rates['in memory'], '.1f')} | |",
+        *(f"| {kind} | {spread(rates[kind], '.1f')} | {spread(ratios[kind], '.3f')} |" for kind in KINDS),
+        "",
+        f"- {memory['pages']:,} pages in {FILES} files, one layer of 32: {memory['pages'] / memory['seconds']:,.0f} pages a second,"
+        f" resident {min(memory['resident']) / 1e6:.0f} to {max(memory['resident']) / 1e6:.0f} MB",
+        *(goal.line() for goal in goals),
+        f"- {quietness(core_use)}",
+    ]
+    record.publish(CLAIM, raw, "\n".join(lines) + "\n", keeps=not arguments.no_record)
+
+
+def _rates(
+    highlighter: Highlighter, folder: Path, arguments: argparse.Namespace, core_use: list[CoreUse]
+) -> dict[str, list[float]]:
+    table = _table(arguments.pages)
+    for kind in KINDS:
+        _write(folder / kind, kind, table, 4)
+    rates: dict[str, list[float]] = {way: [] for way in ("in memory", *KINDS)}
+    highlighter.highlights_arrow(table.slice(0, 200), query=[QUERY], id="id")
+    for number in range(arguments.rounds):
+        for way in [*rates][:: 1 if number % 2 else -1]:
+            meter, began = Meter(), time.perf_counter()
+            if way == "in memory":
+                done = len(highlighter.highlights_arrow(table, query=[QUERY], id="id"))
+            else:
+                done = _work(highlighter, folder / way, folder / f"{way}-{number}")
+            rates[way].append(arguments.pages / (time.perf_counter() - began))
+            assert done == arguments.pages
+            core_use.append(meter.stop())
+            print(
+                f"round {number + 1}: {way} {rates[way][-1]:.1f} pages a second{core_use[-1].remark()}", file=sys.stderr
+            )
+    return rates
+
+
+def _work(highlighter: Highlighter, source: Path, output: Path) -> int:
+    answers = 0
+
+    def told(progress: Progress) -> None:
+        nonlocal answers
+        answers += progress.record.answers if progress.record else 0
+
+    job = Job(str(source), str(output), (QUERY,), Columns(id="id"))
+    work(highlighter, job, find(job.input), told)
+    return answers
+
+
+def _table(pages: int) -> pa.Table:
+    text = prose(pages * CHARACTERS)
+    texts = [text[first : first + CHARACTERS] for first in range(0, pages * CHARACTERS, CHARACTERS)]
+    return pa.table({"id": [f"page-{number}" for number in range(pages)], "text": texts})
+
+
+def _write(folder: Path, kind: str, table: pa.Table, files: int) -> None:
+    folder.mkdir(parents=True)
+    rows = len(table) // files
+    for number in range(files):
+        part, path = table.slice(number * rows, rows), folder / f"{number:03}.{kind}"
+        if kind == "parquet":
+            parquet.write_table(part, path)
+        else:
+            path.write_bytes(gzip.compress("".join(f"{json.dumps(row)}\n" for row in part.to_pylist()).encode()))
+
+
+def _memory(folder: Path) -> dict[str, Any]:
+    resident: list[int] = []
+
+    def told(progress: Progress) -> None:
+        if progress.record is not None:
+            gc.collect()
+            ctypes.CDLL(None).malloc_trim(0)
+            lines = Path("/proc/self/status").read_text().splitlines()
+            resident.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS")))
+
+    job = Job(str(folder / "input"), str(folder / "output"), (QUERY,), Columns(id="id"))
+    files = find(job.input)
+    began = time.perf_counter()
+    with Highlighter(folder, cache_bytes=0) as highlighter:
+        work(highlighter, job, files, told)
+    pages = sum(parquet.read_metadata(folder / "output" / file.name).num_rows for file in files)
+    return {"pages": pages, "seconds": time.perf_counter() - began, "resident": resident}
+
+
+if __name__ == "__main__":
+    main()

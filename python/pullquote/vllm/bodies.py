@@ -1,0 +1,222 @@
+"""Bodies: what ``POST /highlights`` of ``pullquote serve`` takes and answers, as far as a host without a store of documents can.
+
+`rust/server/src/routes/highlights.rs` is the original; a test compares the answers of both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, cast
+
+import numpy as np
+
+from pullquote.errors import OverloadedError, PullquoteError
+from pullquote.highlighter import DEFAULTS
+from pullquote.options import Options
+from pullquote.result import Highlight, Highlights
+from pullquote.vllm.settings import Settings
+
+__all__ = ["Asked", "Refused", "answer", "failure", "kind_of", "parse", "read"]
+
+# What has a place of its own in a body, and what one of HTTP cannot say.
+OPTIONS = DEFAULTS.keys() - {"titles"}
+FIELDS = {"query", "documents", "offsets", "return_texts"}
+
+
+class Refused(Exception):  # noqa: N818 - it is what a request is, and what it is named in other servers
+    """A body that is not what the route takes."""
+
+    def __init__(self, status: HTTPStatus, kind: str, message: str, field: str | None = None) -> None:
+        """`field` is where in the body, as ``documents[3].text``."""
+        super().__init__(message)
+        self.status, self.kind, self.field = status, kind, field
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.args[0]}" if self.field else str(self.args[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request, checked as far as can be seen without a model."""
+
+    query: str | list[str]
+    texts: list[str]
+    ids: list[str | None]
+    return_texts: bool
+    options: Options
+    """Those of `Highlighter.highlights`, titles included."""
+
+    @property
+    def size(self) -> int:
+        """UTF-8 of all its texts."""
+        queries = [self.query] if isinstance(self.query, str) else self.query
+        texts = [*queries, *self.texts, *(title for title in self.options.get("titles") or [] if title)]
+        return sum(len(text.encode(errors="surrogatepass")) for text in texts)
+
+
+def parse(body: bytes, settings: Settings) -> Asked:
+    """Read a body of JSON. Raises `Refused`."""
+    if not body:
+        raise Refused(HTTPStatus.BAD_REQUEST, "malformed_body", "the body is empty; it must be a JSON object")
+    try:
+        return read(json.loads(body), settings)
+    except (ValueError, RecursionError) as error:
+        raise Refused(HTTPStatus.BAD_REQUEST, "malformed_body", f"the body is no JSON: {error}") from None
+
+
+def read(body: object, settings: Settings) -> Asked:
+    """Read what a body says. Raises `Refused`, saying where in it."""
+    if not isinstance(body, dict):
+        raise _wrong("", f"expected an object with a query and documents, not {_kind(body)}")
+    if unknown := body.keys() - FIELDS - OPTIONS:
+        raise _wrong(str(min(unknown, key=str)), "there is no such field here")
+    for needed in ("query", "documents"):
+        if needed not in body:
+            raise _wrong(needed, "it is missing")
+    if (offsets := body.get("offsets", "codepoint")) != "codepoint":
+        raise _wrong("offsets", f'here they count code points: "codepoint", not {offsets!r}')
+    if not isinstance(body.get("return_texts", False), bool):
+        raise _wrong("return_texts", "expected true or false")
+    documents = _list(body["documents"], "documents", settings.max_documents)
+    pages = [_document(document, f"documents[{index}]", settings) for index, document in enumerate(documents)]
+    texts, titles, ids = ([page[part] for page in pages] for part in ("text", "title", "id"))
+    options = {name: body[name] for name in OPTIONS & body.keys()}
+    return Asked(
+        query=_query(body["query"], settings),
+        texts=cast("list[str]", texts),
+        ids=ids,
+        return_texts=body.get("return_texts", False),
+        options=cast("Options", options | ({"titles": titles} if any(titles) else {})),
+    )
+
+
+def _query(query: object, settings: Settings) -> str | list[str]:
+    if isinstance(query, str):
+        return query
+    if not isinstance(query, list):
+        raise _wrong("query", f"expected a text or a list of texts, not {_kind(query)}")
+    for index, one in enumerate(_list(query, "query", settings.max_queries)):
+        if not isinstance(one, str):
+            raise _wrong(f"query[{index}]", f"expected a text, not {_kind(one)}")
+    return query
+
+
+def _document(document: object, field: str, settings: Settings) -> dict[str, str | None]:
+    page = {"text": document} if isinstance(document, str) else document
+    if not isinstance(page, dict):
+        raise _wrong(field, f"expected a text, or an object with its text, not {_kind(document)}")
+    if unknown := page.keys() - {"id", "title", "text"}:
+        raise _wrong(f"{field}.{min(unknown, key=str)}", "there is no such field; a document has id, title and text")
+    for name, value in page.items():
+        if not isinstance(value, str) and not (value is None and name != "text"):
+            raise _wrong(f"{field}.{name}", f"expected a text, not {_kind(value)}")
+    if "text" not in page:
+        raise _wrong(field, "a document needs a text; none are stored here")
+    size = len(page["text"].encode(errors="surrogatepass"))
+    if size > settings.max_document_bytes:
+        message = f"a text of {size} bytes is longer than {settings.max_document_bytes}, the most this server takes"
+        raise _wrong(field, message)
+    return {"id": None, "title": None, **page}
+
+
+def _list(value: object, field: str, most: int) -> list[Any]:
+    if not isinstance(value, list):
+        raise _wrong(field, f"expected a list, not {_kind(value)}")
+    if not value:
+        raise _wrong(field, "the list is empty; it must have at least one entry")
+    if len(value) > most:
+        raise _wrong(field, f"there are {len(value)}, more than {most}, the most this server takes")
+    return value
+
+
+def _wrong(field: str, message: str) -> Refused:
+    return Refused(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_body", message, field or None)
+
+
+def _kind(value: object) -> str:
+    names = {type(None): "null", bool: "a boolean", int: "a number", float: "a number", str: "a text", list: "a list"}
+    return names.get(type(value), "an object")
+
+
+def answer(asked: Asked, found: Highlights, queued: float) -> dict[str, Any]:
+    """The body of an answer; `queued` is how many seconds the request waited for its turn."""
+    work = found.work
+    return {
+        "results": [_page(asked, found, number) for number in range(len(found))],
+        "offsets": "codepoint",
+        "usage": {name: getattr(work, name) for name in ("pieces", "compared", "encoded", "tokens", "truncated")},
+        "timings": {
+            "queue": queued,
+            **{name: getattr(work, name) for name in ("cutting", "tokenizing", "encoding", "choosing")},
+        },
+    }
+
+
+def _page(asked: Asked, found: Highlights, number: int) -> dict[str, Any]:
+    pages, is_list, is_fused = len(asked.texts), isinstance(asked.query, list), asked.options.get("fuse", False)
+    pairing = asked.options.get("pairing", "auto")
+    is_each = pairing == "each" or (pairing == "auto" and is_list and not is_fused and pages != 1)
+    query, index = (number, number) if is_each else divmod(number, pages)
+    text = asked.texts[index]
+    page: dict[str, Any] = {"index": index}
+    if (name := asked.ids[index]) is not None:
+        page["id"] = name
+    if is_list and not is_fused:
+        page["query"] = query
+    page |= {
+        "text_hash": f"sha256:{hashlib.sha256(text.encode()).hexdigest()}",
+        "format": found.formats[index],
+        "pieces": int(found.pieces[index]),
+        "compared": int(found.compared[index]),
+    }
+    if asked.return_texts:
+        page["text"] = found.texts[index]
+    page["highlights"] = [_highlight(asked, found, highlight) for highlight in found[number]]
+    return page
+
+
+def _highlight(asked: Asked, found: Highlights, one: Highlight) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "text": one.text,
+        "start": one.start,
+        "end": one.end,
+        **{name: _shortest(getattr(one, name)) for name in ("score", "cosine", "lexical")},
+    }
+    if asked.options.get("fuse", False):
+        row["query"] = one.query
+    if asked.options.get("context", 0):
+        row |= {"before": one.before, "after": one.after}
+    if asked.options.get("explain", False):
+        row["matches"] = [{"word": match.word, "start": match.start, "end": match.end} for match in one.matches]
+    if found.formats[one.page] == "html":
+        row |= {"source_start": one.source_start, "source_end": one.source_end}
+    return row
+
+
+def _shortest(value: float) -> float:
+    """The same float32, with no more digits than it has."""
+    return float(str(np.float32(value)))
+
+
+def failure(error: Refused | PullquoteError, request_id: str) -> tuple[int, dict[str, Any], dict[str, str]]:
+    """Status, body and headers of a failure, as ``pullquote serve`` writes them."""
+    headers = {"retry-after": "1"} if isinstance(error, OverloadedError) else {}
+    if isinstance(error, Refused):
+        status, kind, retryable = int(error.status), error.kind, False
+        told = {"kind": kind, "message": str(error.args[0]), "retryable": retryable}
+        if error.field:
+            told["field"] = error.field
+    else:
+        status, kind = error.http_status, kind_of(error)
+        told = {"kind": kind, "message": str(error), "retryable": error.retryable}
+    return status, {"error": told, "request_id": request_id}, headers | {"x-error-kind": kind}
+
+
+def kind_of(error: PullquoteError) -> str:
+    """What the wire calls an error: the name of its class, as names are written there."""
+    name = type(error).__name__.removesuffix("Error")
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()

@@ -1,0 +1,168 @@
+//! What the thread that owns the devices costs for each batch: for `bench/gpu_scaling.py`.
+//!
+//! The devices compute nothing: each says after so many milliseconds that a batch is done, one behind the other, and hands
+//! out rows of fixed values. Nobody is woken, as with graphics cards. All the rest is real: callers tokenize, batches
+//! are formed, rows are checked and written into the callers' memory.
+//!
+//!     cargo run --release -p pullquote-core --example issuing -- MODEL DEVICES MILLISECONDS SECONDS
+//!
+//! Prints one JSON object.
+
+#![allow(clippy::print_stdout, reason = "what it prints is its result")]
+
+use std::collections::VecDeque;
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use pullquote_core::call::Call;
+use pullquote_core::encoder::{Batch, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
+use pullquote_core::engine::Engine;
+use pullquote_core::error::Result;
+use pullquote_core::model::Model;
+use pullquote_core::tokens::Role;
+use serde_json::json;
+
+/// As a card's batches are.
+const BATCH_TOKENS: usize = 16_384;
+const DIMENSION: usize = 384;
+/// A row has 64 ids: two special ones and these words.
+const WORDS: usize = 62;
+
+/// What the devices saw.
+#[derive(Default)]
+struct Seen {
+    batches: AtomicU64,
+    rows: AtomicU64,
+    /// Nanoseconds in which a device had nothing, though it had had something before.
+    idle: AtomicU64,
+    /// Nanoseconds that the encoder itself slept in `collect`.
+    slept: AtomicU64,
+}
+
+struct Sleeping {
+    spec: EncoderSpec,
+    takes: Duration,
+    running: Vec<VecDeque<(u64, Instant, usize)>>,
+    /// When each device was done with its last batch.
+    ends: Vec<Option<Instant>>,
+    row: Vec<f32>,
+    next: u64,
+    seen: Arc<Seen>,
+}
+
+impl Encoder for Sleeping {
+    fn spec(&self) -> &EncoderSpec {
+        &self.spec
+    }
+
+    fn set_waker(&mut self, _: Waker) {}
+
+    fn submit(&mut self, device: usize, batch: &Batch) -> Result<Ticket> {
+        let now = Instant::now();
+        let begins = self.ends[device].map_or(now, |end| end.max(now));
+        if let Some(end) = self.ends[device] {
+            let idle = begins.saturating_duration_since(end);
+            self.seen.idle.fetch_add(BatchTimes::of(idle), Ordering::Relaxed);
+        }
+        let end = begins + self.takes;
+        self.ends[device] = Some(end);
+        self.next += 1;
+        self.running[device].push_back((self.next, end, batch.lengths.len()));
+        Ok(Ticket(self.next))
+    }
+
+    fn is_finished(&mut self, ticket: Ticket) -> bool {
+        let now = Instant::now();
+        self.running.iter().flatten().any(|(number, end, _)| *number == ticket.0 && now >= *end)
+    }
+
+    fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
+        for batches in &mut self.running {
+            let Some(place) = batches.iter().position(|(number, ..)| *number == ticket.0) else { continue };
+            let Some((_, end, rows)) = batches.remove(place) else { continue };
+            let left = end.saturating_duration_since(Instant::now());
+            std::thread::sleep(left);
+            self.seen.slept.fetch_add(BatchTimes::of(left), Ordering::Relaxed);
+            (0..rows).for_each(|index| row(index, &self.row));
+            self.seen.batches.fetch_add(1, Ordering::Relaxed);
+            self.seen.rows.fetch_add(rows as u64, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+/// Nanoseconds that the conductor's thread has computed, as Linux counts them.
+fn conductor_nanoseconds() -> Option<u64> {
+    for task in std::fs::read_dir("/proc/self/task").ok()?.flatten() {
+        let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        // A name has 15 letters at most.
+        if name.trim() == "pullquote-condu" {
+            let counts = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+            return counts.split_whitespace().next()?.parse().ok();
+        }
+    }
+    None
+}
+
+fn main() -> std::result::Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [model, devices, milliseconds, seconds] = arguments.as_slice() else {
+        return Err("expected: MODEL DEVICES MILLISECONDS SECONDS".into());
+    };
+    let (devices, milliseconds): (usize, u64) = (devices.parse()?, milliseconds.parse()?);
+    let seconds = Duration::from_secs_f64(seconds.parse()?);
+    let seen = Arc::new(Seen::default());
+    let model = Model::read(model)?;
+    let device = |index| DeviceSpec { name: format!("sleeping:{index}"), depth: 2, batch_tokens: BATCH_TOKENS };
+    let spec = EncoderSpec {
+        dimension: DIMENSION,
+        max_tokens: model.max_tokens,
+        vocabulary: model.vocabulary.unwrap_or(usize::MAX),
+        dtype: "float32".to_owned(),
+        devices: (0..devices).map(device).collect(),
+        wakes: false,
+    };
+    let encoder = Sleeping {
+        spec,
+        takes: Duration::from_millis(milliseconds),
+        running: vec![VecDeque::new(); devices],
+        ends: vec![None; devices],
+        row: vec![0.05; DIMENSION],
+        next: 0,
+        seen: Arc::clone(&seen),
+    };
+    let engine = Engine::new(&model, Box::new(encoder), None, 0)?;
+    let texts = vec!["moon ".repeat(WORDS); 512];
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let (stop, waiting) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let result = std::thread::scope(|scope| {
+        // Enough jobs that every device has its two batches and as many wait.
+        for _ in 0..devices * 4 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    waiting.fetch_add(1, Ordering::Relaxed);
+                    if engine.embed(&texts, Role::Passage, &Call::default()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        // Until all devices have had some batches.
+        std::thread::sleep(Duration::from_millis(milliseconds * 4));
+        let read = || [&seen.batches, &seen.rows, &seen.idle, &seen.slept].map(|count| count.load(Ordering::Relaxed));
+        let (before, computed, began) = (read(), conductor_nanoseconds(), Instant::now());
+        std::thread::sleep(seconds);
+        let (after, elapsed) = (read(), began.elapsed().as_secs_f64());
+        let computed = conductor_nanoseconds().zip(computed).map(|(now, before)| now - before);
+        stop.store(true, Ordering::Relaxed);
+        let [batches, rows, idle, slept] = std::array::from_fn(|index| after[index] - before[index]);
+        json!({
+            "devices": devices, "milliseconds": milliseconds, "seconds": elapsed, "batches": batches, "rows": rows,
+            "idle_nanoseconds": idle, "slept_nanoseconds": slept, "conductor_nanoseconds": computed,
+        })
+    });
+    println!("{result}");
+    Ok(())
+}

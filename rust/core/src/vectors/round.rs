@@ -1,0 +1,307 @@
+//! A round of the conductor: takes new jobs in, gives the devices batches, and collects what is finished.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::pending::Reply;
+use super::{Inbox, Watched, closed, wait};
+use crate::batches::{Batches, Job, RowTarget, check_values};
+use crate::devices::Devices;
+use crate::encoder::{Batch, BatchTimes, Batching, Encoder, EncoderSpec, Ticket};
+use crate::error::{Error, ErrorKind, Result};
+use crate::stages::{BatchSpan, Stage, Stages};
+
+/// The longest sleep: an idle conductor looks around once a minute, a busy one often enough to feel a stopped call.
+const IDLE: Duration = Duration::from_secs(60);
+const BUSY: Duration = Duration::from_millis(50);
+
+/// A list of targets begins with a place for each token of a device's batch, since a row has at least one, so that it need
+/// not grow. For what a device may call its batch there is no bound, so there is one here: 1.5 MiB.
+const MOST_PLACES: usize = 1 << 16;
+
+/// A batch on a device.
+struct InFlight {
+    ticket: Ticket,
+    sent: Sent,
+    /// When it was handed to the encoder.
+    since: Instant,
+    /// What that took.
+    submitting: Duration,
+    /// No other batch in flight on its device has this number; 0 for all where nobody wants a trace.
+    lane: usize,
+    /// Whether it shows that the device works again.
+    is_trial: bool,
+}
+
+/// Rows of a batch that was given to a device.
+struct Sent {
+    targets: Vec<RowTarget>,
+    /// The sum of their ids.
+    tokens: usize,
+    /// Devices that failed on them before.
+    tried: Vec<usize>,
+}
+
+/// The conductor's thread: everything it owns.
+pub(super) struct Round {
+    encoder: Box<dyn Encoder>,
+    spec: EncoderSpec,
+    batching: Batching,
+    devices: Devices,
+    stages: Arc<Stages>,
+    /// How much longer rows are held back for others, where some are.
+    held: Option<Duration>,
+    inbox: Arc<Inbox>,
+    batches: Batches<Reply>,
+    /// For each device what was submitted to it, the oldest first.
+    in_flight: Vec<VecDeque<InFlight>>,
+    /// Where each batch is written until its encoder has read it; grows to the largest batch of a device.
+    batch: Batch,
+    /// Lists of targets that are not in flight. There are never more in all than batches fit the devices, and one.
+    spare: Vec<Vec<RowTarget>>,
+}
+
+impl Round {
+    pub(super) fn new(mut encoder: Box<dyn Encoder>, batching: Batching, watched: Watched, inbox: Arc<Inbox>) -> Self {
+        let Watched { board, stages } = watched;
+        if stages.synchronizes() {
+            encoder.profile(true);
+        }
+        let spec = encoder.spec().clone();
+        let devices = Devices::new(&spec, batching, board);
+        let in_flight = spec.devices.iter().map(|_| VecDeque::new()).collect();
+        let (batch, spare) = (Batch::default(), Vec::new());
+        let batches = Batches::new();
+        Self { encoder, spec, batching, devices, stages, held: None, inbox, batches, in_flight, batch, spare }
+    }
+
+    pub(super) fn run(mut self) {
+        while self.once(IDLE) {}
+    }
+
+    /// One round: waits until there is something to do, no longer than this; takes new jobs in, submits and collects. False when
+    /// the end has come.
+    pub(super) fn once(&mut self, longest: Duration) -> bool {
+        if !self.take_in(longest) {
+            return false;
+        }
+        for (job, error) in self.batches.take_unwanted() {
+            self.end(job, Err(error));
+        }
+        let began = Instant::now();
+        self.submit_pass();
+        let submitted = Instant::now();
+        self.collect_pass();
+        self.stages.conducted("submit", began, submitted);
+        self.stages.conducted("collect", submitted, Instant::now());
+        true
+    }
+
+    /// Waits until there is something to do, and takes new jobs in; false when the end has come.
+    fn take_in(&mut self, longest: Duration) -> bool {
+        let mut state = self.inbox.lock();
+        let in_flight = self.in_flight.iter().any(|batches| !batches.is_empty());
+        let busy = !self.batches.is_empty() || in_flight;
+        // An encoder that does not wake is waited for in `collect`.
+        let may_sleep = !busy || self.spec.wakes || (self.held.is_some() && !in_flight);
+        if may_sleep && state.arrived.is_empty() && !state.woken && !state.closed {
+            let longest = if busy { BUSY.min(longest) } else { longest };
+            state = wait(&self.inbox.changed, state, self.held.map_or(longest, |held| held.min(longest)));
+        }
+        state.woken = false;
+        if state.closed {
+            return false;
+        }
+        let arrived = std::mem::take(&mut state.arrived);
+        drop(state);
+        for job in arrived {
+            if let Some(empty) = self.batches.push(job) {
+                self.end_well(empty);
+            }
+        }
+        true
+    }
+
+    /// First pass: gives the devices one batch after the other, whoever would be done first the next, until none has room or
+    /// nothing waits. Nothing here waits for a device.
+    fn submit_pass(&mut self) {
+        self.held = None;
+        let now = Instant::now();
+        self.devices.begin_pass();
+        loop {
+            let Self { batches, devices, .. } = self;
+            let is_asked_for = |device| batches.ask_for(device, |tried| devices.are_all_that_work(tried));
+            let Some(device) = devices.next(now, is_asked_for) else { return };
+            let budget = devices.budget(device);
+            self.held = batches.hold(budget, self.batching.timeout);
+            if self.held.is_some() {
+                return;
+            }
+            let mut targets = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(budget.tokens.min(MOST_PLACES)));
+            let Some(tried) = batches.next_batch(device, budget, &mut self.batch, &mut targets) else {
+                self.spare.push(targets);
+                devices.pass(device);
+                continue;
+            };
+            self.submit(device, Sent { targets, tokens: self.batch.ids.len(), tried });
+        }
+    }
+
+    fn submit(&mut self, device: usize, sent: Sent) {
+        let is_trial = self.devices.submitted(device, sent.tokens);
+        let (queued, jobs) = self.batches.take_queued();
+        self.stages.add(Stage::Queue, queued, jobs);
+        let since = Instant::now();
+        match self.encoder.submit(device, &self.batch) {
+            Ok(ticket) => {
+                let (submitting, lane) = (since.elapsed(), self.free_lane(device));
+                self.in_flight[device].push_back(InFlight { ticket, sent, since, submitting, lane, is_trial });
+            }
+            Err(error) => {
+                self.devices.ended(device, sent.tokens);
+                self.fail(device, sent, &error);
+            }
+        }
+    }
+
+    /// The lowest number that no batch of the device has.
+    fn free_lane(&self, device: usize) -> usize {
+        let batches = &self.in_flight[device];
+        let is_free = |lane: &usize| batches.iter().all(|batch| batch.lane != *lane);
+        if self.stages.has_trace() { (0..=batches.len()).find(is_free).unwrap_or(0) } else { 0 }
+    }
+
+    /// Second pass: walks the devices again and writes what is finished into the callers' memory.
+    fn collect_pass(&mut self) {
+        let mut collected = false;
+        for device in 0..self.in_flight.len() {
+            let mut place = 0;
+            while place < self.in_flight[device].len() {
+                let ticket = self.in_flight[device][place].ticket;
+                if self.encoder.is_finished(ticket) {
+                    self.collect(device, place);
+                    collected = true;
+                } else {
+                    place += 1;
+                }
+            }
+        }
+        if !collected && !self.spec.wakes {
+            let oldest = (0..self.in_flight.len())
+                .filter_map(|device| self.in_flight[device].front().map(|batch| (batch.since, device)))
+                .min();
+            if let Some((_, device)) = oldest {
+                self.collect(device, 0);
+            }
+        }
+        if collected {
+            // There may be room for more on a device.
+            self.inbox.lock().woken = true;
+        }
+    }
+
+    fn collect(&mut self, device: usize, place: usize) {
+        let Some(InFlight { ticket, sent, since, submitting, lane, is_trial }) = self.in_flight[device].remove(place)
+        else {
+            return;
+        };
+        let asked = Instant::now();
+        let batches = &mut self.batches;
+        let mut poisoned: Vec<(RowTarget, Error)> = Vec::new();
+        let collected = self.encoder.collect(ticket, &mut |row, values| match check_values(values) {
+            Ok(()) => batches.write(sent.targets[row], values),
+            Err(error) => poisoned.push((sent.targets[row], error)),
+        });
+        self.devices.ended(device, sent.tokens);
+        match collected {
+            Ok(()) => {
+                let now = Instant::now();
+                self.devices.succeeded(device, sent.tokens, since, is_trial, now);
+                let span = BatchSpan { device, lane, since, rows: sent.targets.len(), tokens: sent.tokens };
+                let times = self.encoder.times().unwrap_or_else(|| {
+                    // What can be seen from here: whoever does not wake computes until it is collected.
+                    let collecting = now.saturating_duration_since(asked);
+                    let (copied_out, end) = if self.spec.wakes { (collecting, asked) } else { (Duration::ZERO, now) };
+                    let computed = end.saturating_duration_since(since).saturating_sub(submitting);
+                    let [copied_in, computed, copied_out] = [submitting, computed, copied_out].map(BatchTimes::of);
+                    BatchTimes { copied_in, waited: 0, computed, copied_out }
+                });
+                self.stages.batch(span, times, now);
+                self.end_finished(&sent.targets, poisoned);
+                self.spare.push(sent.targets);
+            }
+            Err(error) => self.fail(device, sent, &error),
+        }
+    }
+
+    /// Ends the jobs of these rows that are complete, or whose rows cannot be used.
+    fn end_finished(&mut self, targets: &[RowTarget], poisoned: Vec<(RowTarget, Error)>) {
+        for (target, error) in poisoned {
+            if let Some(job) = self.batches.remove(target.job) {
+                self.end(job, Err(error));
+            }
+        }
+        for job in self.batches.take_complete(targets) {
+            self.end_well(job);
+        }
+    }
+
+    /// A batch failed. Its rows are tried again where that can help; else their jobs end, or each is tried by itself.
+    fn fail(&mut self, device: usize, sent: Sent, error: &Error) {
+        let Sent { targets, tokens, mut tried } = sent;
+        if error.kind() == ErrorKind::OutOfMemory && targets.len() > 1 {
+            self.devices.found_no_memory(device, tokens, error);
+            self.batches.try_again(&targets, tried);
+            self.spare.push(targets);
+            return;
+        }
+        tried.push(device);
+        // A device that is broken says nothing of the rows, however many are. Else two that fail are enough to blame them.
+        let may_be_tried = error.kind() != ErrorKind::Encoder || tried.len() < 2;
+        if may_be_tried && tried.len() < self.devices.len() {
+            self.devices.failed(device, error, error.kind() != ErrorKind::OutOfMemory, Instant::now());
+            self.batches.try_again(&targets, tried);
+        } else {
+            self.devices.failed(device, error, error.kind() == ErrorKind::Device, Instant::now());
+            if error.kind() == ErrorKind::Encoder {
+                for device in tried {
+                    self.devices.exonerate(device);
+                }
+            }
+            if let Some(job) = self.batches.batch_failed(&targets) {
+                self.end(job, Err(error.clone()));
+            }
+        }
+        self.spare.push(targets);
+    }
+
+    fn end_well(&mut self, mut job: Job<Reply>) {
+        let vectors = std::mem::take(&mut job.vectors);
+        self.end(job, Ok(vectors));
+    }
+
+    fn end(&mut self, job: Job<Reply>, outcome: Result<Vec<f32>>) {
+        self.inbox.lock().unfinished -= 1;
+        self.inbox.changed.notify_all();
+        // The ids go before the caller hears of the end, so that memory does not depend on who is faster.
+        let reply = job.done.clone();
+        drop(job);
+        reply.write(outcome);
+    }
+}
+
+impl Drop for Round {
+    /// Also runs when the conductor panics: no caller is left waiting.
+    fn drop(&mut self) {
+        let arrived = {
+            let mut state = self.inbox.lock();
+            state.closed = true;
+            std::mem::take(&mut state.arrived)
+        };
+        self.inbox.changed.notify_all();
+        for job in self.batches.drain().into_iter().chain(arrived) {
+            job.done.write(Err(closed()));
+        }
+    }
+}

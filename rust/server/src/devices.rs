@@ -1,0 +1,72 @@
+//! What each device of the engine does, as health and metrics tell it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use pullquote_core::engine::DeviceState;
+use serde_json::{Value, json};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DeviceLabel {
+    device: String,
+}
+
+type Counts = Family<DeviceLabel, Counter<u64, AtomicU64>>;
+type Levels = Family<DeviceLabel, Gauge>;
+
+/// One line of each for every device.
+#[derive(Default)]
+pub(crate) struct DeviceMetrics {
+    working: Levels,
+    outstanding: Levels,
+    batch_tokens: Levels,
+    batches: Counts,
+    tokens: Counts,
+    failures: Counts,
+    out_of_memory: Counts,
+}
+
+impl DeviceMetrics {
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        registry.register("device_working", "1, or 0 while a device rests because it failed", self.working.clone());
+        registry.register("device_outstanding_tokens", "Tokens that a device has", self.outstanding.clone());
+        registry.register("device_batch_tokens", "Tokens that a batch of it may have", self.batch_tokens.clone());
+        registry.register("device_batches", "Batches that came back from a device", self.batches.clone());
+        registry.register("device_tokens", "Their tokens", self.tokens.clone());
+        registry.register("device_failures", "Batches that failed on a device", self.failures.clone());
+        registry.register("device_out_of_memory", "Batches that found no memory there", self.out_of_memory.clone());
+    }
+
+    /// Writes down what is so now.
+    pub(crate) fn set(&self, states: Vec<DeviceState>) {
+        for state in states {
+            let device = DeviceLabel { device: state.name };
+            let level = |levels: &Levels, value: usize| {
+                levels.get_or_create(&device).set(i64::try_from(value).unwrap_or(i64::MAX));
+            };
+            level(&self.working, usize::from(state.is_working));
+            level(&self.outstanding, state.outstanding_tokens);
+            level(&self.batch_tokens, state.batch_tokens);
+            for (counts, value) in [
+                (&self.batches, state.batches),
+                (&self.tokens, state.tokens),
+                (&self.failures, state.failures),
+                (&self.out_of_memory, state.out_of_memory),
+            ] {
+                counts.get_or_create(&device).inner().store(value, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// What health says of each device.
+pub(crate) fn health(states: Vec<DeviceState>) -> Value {
+    // Without the last error: anybody may ask, and what a function raised may say what somebody asked.
+    let line =
+        |state: DeviceState| json!({"name": state.name, "working": state.is_working, "failures": state.failures});
+    states.into_iter().map(line).collect()
+}

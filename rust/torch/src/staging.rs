@@ -1,0 +1,150 @@
+//! What a batch is written into on its way to a graphics card, and read from on its way back.
+//!
+//! Both are memory that the system does not move, so that the card copies by itself while we go on, and they are used again:
+//! a batch's staging is free when its rows were collected. Shapes are few, so that torch's allocator finds the blocks of
+//! earlier batches instead of asking for more: rows are as long as the longest one, up to a multiple of 8, and there are as
+//! many as fill a step of [`places`]. What fills up is attended to by nobody, and its rows are not copied back.
+//!
+//! Nothing here depends on the device: the tests run it on a CPU, where memory cannot be held in place and need not be.
+
+use std::sync::atomic::{AtomicI64, Ordering, fence};
+
+use pullquote_core::encoder::Batch;
+use tch::{Device, Kind, Tensor};
+
+use crate::failure::TorchResult;
+use crate::layout::Padded;
+
+/// Rows are a multiple of so many tokens long: what the kernels of half precision like.
+const GRAIN: usize = 8;
+
+/// Where the ids of one batch are written.
+#[derive(Debug, Default)]
+pub struct Staging {
+    /// `int32`, at least as many as the last batch had places, lengths behind ids.
+    host: Option<Tensor>,
+    places: usize,
+}
+
+/// Rows on their way to the host.
+#[derive(Debug)]
+pub struct Returning {
+    /// On the host, float32 `[rows, dimension]`; of no meaning until [`Self::is_here`].
+    rows: Tensor,
+    /// On the host, int64 `[1]`: becomes `mark` behind the rows.
+    flag: Tensor,
+    mark: i64,
+    /// On the device.
+    flag_there: Tensor,
+}
+
+/// How many rows a table has for so many of a batch: at most a quarter more, and only so many numbers that torch's allocator
+/// knows them all soon.
+#[must_use]
+pub fn places(rows: usize) -> usize {
+    let step = (rows.next_power_of_two() / 8).max(1);
+    rows.next_multiple_of(step)
+}
+
+impl Staging {
+    /// Writes a batch down as a table and sends it to the device, which is not waited for. Rows are at most `longest` long.
+    /// What was sent before must have arrived.
+    ///
+    /// # Errors
+    /// Where torch has no memory.
+    pub fn send(&mut self, batch: &Batch, device: Device, longest: usize) -> TorchResult<Padded> {
+        let rows = places(batch.lengths.len());
+        let most = batch.lengths.iter().copied().max().unwrap_or(0) as usize;
+        let width = most.next_multiple_of(GRAIN).min(longest.max(most));
+        let (places, all) = (rows * width, rows * width + rows);
+        let host = self.room(all, device)?;
+        // SAFETY: the tensor is ours alone, dense, on the host, int32, and has at least `all` values; nothing reads or
+        // writes it but the device, for copies that have arrived.
+        let values =
+            unsafe { std::slice::from_raw_parts_mut(torch_sys::at_data_ptr(host.as_mut_ptr()).cast::<i32>(), all) };
+        let (ids, lengths) = values.split_at_mut(places);
+        let mut start = 0;
+        for row in 0..rows {
+            // A row that fills up has one token, so that it attends to something.
+            let length = batch.lengths.get(row).map_or(1, |length| *length as usize);
+            let own = &mut ids[row * width..(row + 1) * width];
+            own.fill(0);
+            if row < batch.lengths.len() {
+                own[..length].copy_from_slice(&batch.ids[start..start + length]);
+                start += length;
+            }
+            lengths[row] = i32::try_from(length).unwrap_or(i32::MAX);
+        }
+        let is_ragged = lengths.iter().any(|length| usize::try_from(*length) != Ok(width));
+        let side = |length: usize| i64::try_from(length).unwrap_or(i64::MAX);
+        let there = host.f_narrow(0, 0, side(all))?.f_to_device_(device, Kind::Int, true, true)?;
+        let ids = there.f_narrow(0, 0, side(places))?.f_view_([side(rows), side(width)])?;
+        let mask = if is_ragged {
+            let lengths = there.f_narrow(0, side(places), side(rows))?.f_view_([side(rows), 1])?;
+            Some(Tensor::f_arange(side(width), (Kind::Int, device))?.f_view_([1, side(width)])?.f_lt_tensor(&lengths)?)
+        } else {
+            None
+        };
+        Ok(Padded { ids, mask })
+    }
+
+    /// Memory for so many values: the same as before where it suffices.
+    fn room(&mut self, places: usize, device: Device) -> TorchResult<&mut Tensor> {
+        if self.places < places || self.host.is_none() {
+            let size = places.next_power_of_two();
+            let host = Tensor::f_zeros([i64::try_from(size).unwrap_or(i64::MAX)], (Kind::Int, Device::Cpu))?;
+            let host = if device == Device::Cpu { host } else { host.f_internal_pin_memory(device)? };
+            (self.host, self.places) = (Some(host), size);
+        }
+        self.host.as_mut().ok_or_else(|| tch::TchError::Kind("no memory to write a batch into".to_owned()))
+    }
+}
+
+impl Returning {
+    /// Has rows `[rows, dimension]` copied to the host as soon as they are computed; returns at once.
+    ///
+    /// # Errors
+    /// Where torch has no memory, or a kernel failed.
+    pub fn send(rows: &Tensor) -> TorchResult<Self> {
+        // What the host's memory held before could be any small number, or an older mark.
+        static MARKS: AtomicI64 = AtomicI64::new(0x7075_6c6c_0000_0000);
+        let mark = MARKS.fetch_add(1, Ordering::Relaxed);
+        // torch takes memory that stays in place for copies to the host that it shall not wait for, and keeps it for later.
+        let home = |tensor: &Tensor, kind| tensor.f_to_device_(Device::Cpu, kind, true, true);
+        let flag_there = Tensor::f_full([1], mark, (Kind::Int64, rows.device()))?;
+        let rows = home(rows, Kind::Float)?;
+        // In the same stream, so that it arrives behind the rows.
+        let flag = home(&flag_there, Kind::Int64)?;
+        Ok(Self { rows, flag, mark, flag_there })
+    }
+
+    /// Whether the rows have arrived.
+    #[must_use]
+    pub fn is_here(&self) -> bool {
+        // SAFETY: the tensor is on the host, int64, and has one value; the device writes it whole.
+        let value = unsafe { torch_sys::at_data_ptr(self.flag.as_ptr().cast_mut()).cast::<i64>().read_volatile() };
+        // What was written before the mark is seen behind it.
+        fence(Ordering::Acquire);
+        value == self.mark
+    }
+
+    /// Waits until everything that was sent to the device is done; after that rows are here, or this says why they never
+    /// will be.
+    ///
+    /// # Errors
+    /// Where a kernel failed.
+    pub fn wait_for_device(&self) -> TorchResult<()> {
+        self.flag_there.f_to_device(Device::Cpu).map(drop)
+    }
+
+    /// The rows, once they are here: their values one behind the other.
+    #[must_use]
+    pub fn values(&self) -> &[f32] {
+        let count: i64 = self.rows.size().iter().product();
+        // SAFETY: the tensor is on the host, dense, float32, has so many values, and nobody writes to it any more.
+        unsafe {
+            let values = torch_sys::at_data_ptr(self.rows.as_ptr().cast_mut()).cast::<f32>();
+            std::slice::from_raw_parts(values, usize::try_from(count).unwrap_or(0))
+        }
+    }
+}

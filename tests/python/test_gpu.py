@@ -1,0 +1,81 @@
+"""On a graphics card: right answers, nothing waited for, memory that stays and memory that is short. `make gpu-test`.
+
+Skipped where there is none. What a card does can be seen on a processor too, but for the card itself: `rust/torch/tests/cards.rs`.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pullquote import Highlighter
+
+torch = pytest.importorskip("torch")
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine"),
+]
+
+TEXTS = [f"{'The moon is far from here. ' * (n % 40)}Sentence {n}." for n in range(2000)]
+
+
+@pytest.fixture(scope="module")
+def expected() -> Iterator[Any]:
+    with Highlighter(devices="cpu", dtype="float32") as highlighter:
+        yield highlighter.embed(TEXTS)
+
+
+@pytest.mark.parametrize(("dtype", "least"), [("float32", 0.99999), ("float16", 0.9995), ("bfloat16", 0.995)])
+@pytest.mark.parametrize("devices", [["cuda:0"], ["cuda:0"] * 3])
+def test_a_card_says_what_a_processor_says(dtype: str, least: float, devices: list[str], expected: Any) -> None:
+    with Highlighter(devices=devices, dtype=dtype) as highlighter:
+        found = highlighter.embed(TEXTS)
+        assert (found * expected).sum(axis=1).min() >= least
+        assert all(state.batches > 0 and state.failures == 0 for state in highlighter.device_states)
+
+
+def test_submitting_waits_for_nothing() -> None:
+    with Highlighter(devices="cuda:0", dtype="float16", cache_bytes=0) as highlighter:
+        highlighter.embed(TEXTS)
+        before, began = highlighter.stages, time.perf_counter()
+        for _ in range(5):
+            highlighter.embed(TEXTS)
+        elapsed, after = time.perf_counter() - began, highlighter.stages
+        # Were kernels waited for, submitting would take as long as computing does.
+        assert after["copy_in"].seconds - before["copy_in"].seconds < 0.5 * elapsed
+
+
+def test_a_profile_tells_stages_apart() -> None:
+    with Highlighter(devices="cuda:0", dtype="float16", cache_bytes=0, profile=True) as highlighter:
+        highlighter.embed(TEXTS)
+        stages = highlighter.stages
+        assert all(stages[name].seconds > 0 for name in ("copy_in", "compute", "copy_out"))
+
+
+def test_memory_is_what_it_was() -> None:
+    rng = np.random.default_rng(7)
+    with Highlighter(devices="cuda:0", dtype="float16", cache_bytes=0) as highlighter:
+        reserved = []
+        for block in range(12):
+            for _ in range(25):
+                count, words = int(rng.integers(1, 400)), int(rng.integers(1, 400))
+                highlighter.embed(["moon " * int(rng.integers(1, words + 1)) for _ in range(count)])
+            if block in {3, 11}:
+                reserved.append(torch.cuda.memory_reserved(0))
+        assert reserved[1] <= 1.05 * reserved[0]
+
+
+def test_short_memory_costs_nobody_an_answer(expected: Any) -> None:
+    with Highlighter(devices="cuda:0", dtype="float32", cache_bytes=0) as highlighter:
+        highlighter.embed(TEXTS[:1])
+        torch.cuda.empty_cache()
+        free, _ = torch.cuda.mem_get_info(0)
+        # Somebody else takes nearly all of it.
+        taken = torch.empty(max(free - 200 * 1024 * 1024, 0), dtype=torch.uint8, device="cuda:0")
+        found = highlighter.embed(TEXTS)
+        assert (found * expected).sum(axis=1).min() >= 0.99999
+        assert highlighter.device_states[0].out_of_memory > 0
+        del taken
