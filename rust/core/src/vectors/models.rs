@@ -129,20 +129,20 @@ impl Drop for Echo {
     }
 }
 
+fn watched(encoder: &Echo) -> Watched {
+    Watched { board: Arc::new(Board::new(&encoder.spec)), stages: Arc::default() }
+}
+
 fn with_thread(wakes: bool) -> Arc<Conductor> {
-    let echo = Echo::new(wakes);
-    let watched = watched(&echo);
-    Arc::new(Conductor::start(echo, Batching::default(), watched, Cores::default()).unwrap())
+    let encoder = Echo::new(wakes);
+    let watched = watched(&encoder);
+    Arc::new(Conductor::start(encoder, Batching::default(), watched, Cores::default()).unwrap())
 }
 
 fn by_callers(wakes: bool) -> Arc<Conductor> {
-    let echo = Echo::new(wakes);
-    let watched = watched(&echo);
-    Arc::new(Conductor::driven(echo, Batching::default(), watched))
-}
-
-fn watched(echo: &Echo) -> Watched {
-    Watched { board: Arc::new(Board::new(&echo.spec)), stages: Arc::default() }
+    let encoder = Echo::new(wakes);
+    let watched = watched(&encoder);
+    Arc::new(Conductor::driven(encoder, Batching::default(), watched))
 }
 
 fn submit(conductor: &Conductor, id: i32, call: &Call) -> Result<Pending> {
