@@ -53,7 +53,7 @@ def run(code: str, tmp_path: Path) -> list[str]:
     """A script of its own, since spawn and forkserver import it again."""
     script = tmp_path / "script.py"
     script.write_text(HEAD + textwrap.dedent(code), encoding="utf-8")
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr + done.stdout
     assert "Fatal" not in done.stderr
     return done.stdout.splitlines()
