@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from pullquote import _native
 from pullquote.errors import DeadlineExceededError, InvalidArgumentError
 from pullquote.highlighter import Highlighter, completed
-from pullquote.loading import CACHE_BYTES, Watched
+from pullquote.loading import CACHE_BYTES, Caching, Watched
 from pullquote.options import HIGHLIGHT_LENGTH, STEP_SIZE, UNIT, Options, Unit, checked, checked_texts, warn_of_cut
-from pullquote.result import CacheState, Highlights
+from pullquote.result import Highlights
 from pullquote.text_encoder import OwnEncoder
 
 __all__ = ["AsyncHighlighter"]
@@ -55,7 +55,7 @@ class _Loop:
                 future.set_exception(error)
 
 
-class AsyncHighlighter(Watched):
+class AsyncHighlighter(Watched, Caching):
     """A `Highlighter` for event loops: the same arguments, options, answers and errors, awaited.
 
     No call has a thread: its text work is done by the highlighter's own few threads (`threads`), and while devices work it
@@ -148,10 +148,11 @@ class AsyncHighlighter(Watched):
         def start(answer_to: tuple[_native.Mailbox, int], left: float | None) -> _native.Later:
             return self._native.embed_later(listed, role == "query", left, priority, answer_to)
 
-        vectors, truncated = await self._done(start, timeout)
+        found: tuple[NDArray[np.float32], int] = await self._done(start, timeout)
+        vectors, truncated = found
         if truncated:
             warn_of_cut(truncated, len(listed), self.max_tokens)
-        return vectors  # type: ignore[no-any-return]
+        return vectors
 
     async def parse_pieces(
         self,
@@ -168,7 +169,8 @@ class AsyncHighlighter(Watched):
             windows = (highlight_length, step_size, allow_gaps)
             return self._native.parse_pieces_later(text, windows, unit, answer_to)
 
-        return await self._done(start, None)  # type: ignore[no-any-return]
+        spans: NDArray[np.int64] = await self._done(start, None)
+        return spans
 
     async def _done(
         self, start: Callable[[tuple[_native.Mailbox, int], float | None], _native.Later], timeout: float | None
@@ -206,15 +208,6 @@ class AsyncHighlighter(Watched):
                     del self._loops[closed]
                 here = self._loops[loop] = _Loop(loop, self.max_concurrent)
         return here
-
-    @property
-    def cache(self) -> CacheState:
-        """How full the cache of pages is, and how often it helped."""
-        return self._highlighter.cache
-
-    def clear_cache(self) -> None:
-        """Let go of all pages that are kept."""
-        self._highlighter.clear_cache()
 
     async def close(self) -> None:
         """Stop the devices; calls in flight, and later ones, raise `ClosedError`. May be called twice."""

@@ -10,13 +10,13 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pullquote import _native
+from pullquote.closing import Closing
 from pullquote.errors import InvalidArgumentError, InvalidTypeError
 from pullquote.highlighter import Highlighter
 from pullquote.options import (
@@ -255,7 +255,7 @@ class Connected:
         return f"<{type(self).__name__} of {self._names}>"
 
 
-class Client(Connected):
+class Client(Connected, Closing):
     """The calls of a `Highlighter`, answered by ``pullquote serve`` in another process: only the line that makes it differs.
 
     - `url`: of the server, like ``"http://127.0.0.1:8080"``, ``"https://…"`` or ``"unix:/run/pullquote.sock"``; or of several that
@@ -395,14 +395,6 @@ class Client(Connected):
     def close(self) -> None:
         """Close all connections; calls in flight, and later ones, raise `ClosedError`. May be called twice."""
         self.close_now()
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _check(settings: Mapping[str, Any]) -> None:

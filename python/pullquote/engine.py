@@ -6,10 +6,10 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, NamedTuple, cast
 
 from pullquote import _native
+from pullquote.closing import Closing
 from pullquote.errors import InvalidArgumentError, PullquoteError
 from pullquote.highlighter import closed_at_exit, completed
 from pullquote.loading import CACHE_BYTES, Watched, load
@@ -42,7 +42,7 @@ class RequestOutput:
     finished: bool = True
 
 
-class Engine(Watched):
+class Engine(Watched, Closing):
     """An engine that works only while it is asked to, named and behaving as vLLM's ``LLMEngine``.
 
     The arguments are those of `Highlighter`. Nothing here waits for long: `step` does a round and returns what is finished, so
@@ -182,14 +182,6 @@ class Engine(Watched):
         """Stop the devices; unfinished requests end with `ClosedError` at the next step. May be called twice."""
         self._native.close()
         self._write_trace()
-
-    def __enter__(self) -> Engine:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<Engine {self.model_name!r} on {', '.join(self.devices)} in {self.dtype}>"

@@ -9,15 +9,15 @@ import threading
 import weakref
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Protocol, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pullquote import _native
+from pullquote.closing import Closing
 from pullquote.errors import InvalidTypeError
-from pullquote.loading import CACHE_BYTES, Watched, load
+from pullquote.loading import CACHE_BYTES, Caching, Watched, load
 from pullquote.options import (
     EFFORT,
     FORMAT,
@@ -38,7 +38,7 @@ from pullquote.options import (
     checked_texts,
     warn_of_cut,
 )
-from pullquote.result import CacheState, Highlights
+from pullquote.result import Highlights
 from pullquote.tables import ArrowTable, HighlightTable, checked_names, checked_options
 from pullquote.text_encoder import OwnEncoder
 
@@ -81,7 +81,7 @@ def parse_pieces(
     return _native.parse_pieces(text, highlight_length, step_size, unit, allow_gaps)
 
 
-class Highlighter(Watched):
+class Highlighter(Watched, Caching, Closing):
     """A model on its devices, for many callers at once.
 
     Thread-safe: calls from different threads share batches, and each gets its own answer. Python's lock is free while it
@@ -111,7 +111,6 @@ class Highlighter(Watched):
       the default, lets batches grow only while the devices are busy.
     - `depth`: batches that a device has at once, so that the next is there when one ends; `None` is what it wants: 2 on CUDA,
       and one more than its threads on a CPU.
-
     - `profile`: CUDA devices wait for the end of each stage, so that `stages` tells them apart; they are slower then. `trace`: a
       file that has, when this is closed, every stage of every call and batch in the format of Chrome's tracing, which
       https://ui.perfetto.dev opens.
@@ -344,27 +343,10 @@ class Highlighter(Watched):
         """Cut a text into sliding windows, as `pullquote.parse_pieces` does; ``unit="token"`` counts the model's tokens."""
         return self._native.parse_pieces(text, highlight_length, step_size, unit, allow_gaps)
 
-    @property
-    def cache(self) -> CacheState:
-        """How full the cache of pages is, and how often it helped."""
-        return CacheState(*self._native.cache())
-
-    def clear_cache(self) -> None:
-        """Let go of all pages that are kept; for instance where they must not stay in memory."""
-        self._native.clear_cache()
-
     def close(self) -> None:
         """Stop the devices; calls in flight, and later ones, raise `ClosedError`. May be called twice."""
         self._native.close()
         self._write_trace()
-
-    def __enter__(self) -> Highlighter:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<Highlighter {self.model_name!r} on {', '.join(self.devices)} in {self.dtype}>"

@@ -13,19 +13,19 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pullquote import _native
+from pullquote.closing import Closing
 from pullquote.errors import EncoderError, InvalidArgumentError
 from pullquote.highlighter import closed_at_exit, completed
-from pullquote.loading import CACHE_BYTES, Described, Loaded, thread_count
+from pullquote.loading import CACHE_BYTES, Caching, Loaded, thread_count
 from pullquote.models import model_directory
 from pullquote.options import Options, checked
-from pullquote.result import CacheState, Highlights
+from pullquote.result import Highlights
 
 __all__ = ["Call", "Hosted", "Plan", "Planner", "Rows", "answered"]
 
@@ -59,7 +59,7 @@ class _Host:
     max_tokens: int | None
 
 
-class Hosted(Described):
+class Hosted(Caching, Closing):
     """A `Highlighter` whose rows the host encodes. Thread-safe, and a context manager.
 
     - `model`: the directory of the model, of which only the tokenizer and the small files are read.
@@ -135,26 +135,9 @@ class Hosted(Described):
         asked = checked(query, texts, completed(options))
         return Call(asked[1], self._native.start(asked, (limit_pieces, limit_tokens), depth))
 
-    @property
-    def cache(self) -> CacheState:
-        """How full the cache of pages is, and how often it helped."""
-        return CacheState(*self._native.cache())
-
-    def clear_cache(self) -> None:
-        """Let go of all pages that are kept."""
-        self._native.clear_cache()
-
     def close(self) -> None:
         """End it: calls that are not done, and later ones, raise `ClosedError`. May be called twice."""
         self._native.close()
-
-    def __enter__(self) -> Hosted:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<Hosted {self.model_name!r}, vectors of {self.dimension} by {self.devices[0]}>"

@@ -15,9 +15,10 @@ from pullquote import _native
 from pullquote.errors import InvalidArgumentError
 from pullquote.models import EMBEDDED_NAME, find_encoder, model_directory
 from pullquote.profile import StageTime, TraceFile
+from pullquote.result import CacheState
 from pullquote.text_encoder import TEXT_MODEL, EncodesIds, IdsEncoder, OwnEncoder, TextEncoder, TextFunction
 
-__all__ = ["CACHE_BYTES", "Described", "DeviceState", "Loaded", "Watched", "load", "thread_count"]
+__all__ = ["CACHE_BYTES", "Caching", "Described", "DeviceState", "Loaded", "Watched", "load", "thread_count"]
 
 # What a highlighter keeps of the pages it has read, if not told otherwise: about 5 MB of text with a small model.
 CACHE_BYTES = 256 * 1024 * 1024
@@ -198,7 +199,7 @@ def _staying_on(cores: list[int] | None) -> Iterator[None]:
 class Described:
     """What is known of a model that was loaded."""
 
-    _native: _native.Highlighter | _native.Engine | _native.Hosted
+    _native: _native.Opened
 
     @property
     def dimension(self) -> int:
@@ -221,10 +222,22 @@ class Described:
         return self._native.devices
 
 
+class Caching(Described):
+    """What is kept of the pages that were read."""
+
+    @property
+    def cache(self) -> CacheState:
+        """How full the cache of pages is, and how often it helped."""
+        return CacheState(*self._native.cache())
+
+    def clear_cache(self) -> None:
+        """Let go of all pages that are kept; for instance where they must not stay in memory."""
+        self._native.clear_cache()
+
+
 class Watched(Described):
     """What is known of an engine whose devices compute."""
 
-    _native: _native.Highlighter | _native.Engine
     _trace: TraceFile | None = None
 
     @property

@@ -135,7 +135,8 @@ def chunks(file: InputFile, columns: Columns) -> Iterator[Chunk]:
 
 def opened(file: InputFile) -> BinaryIO:
     """The file's bytes."""
-    return fsspec.open(file.url, "rb").open()  # type: ignore[no-any-return]
+    found: BinaryIO = fsspec.open(file.url, "rb").open()
+    return found
 
 
 def _parquet(source: BinaryIO, columns: Columns) -> Iterator[Chunk]:

@@ -353,6 +353,17 @@ impl Engine {
     async fn answers(&self, request: &Request<'_>, question: &Question, call: &Call<'_>) -> Result<Answers> {
         let conductor = self.conductor()?;
         request.check()?;
+        self.answers_through(conductor, request, question, call).await
+    }
+
+    /// The answers to a request that was checked, with vectors by this conductor.
+    async fn answers_through(
+        &self,
+        conductor: Arc<Conductor>,
+        request: &Request<'_>,
+        question: &Question,
+        call: &Call<'_>,
+    ) -> Result<Answers> {
         let lane = self.stages.lane();
         Run { engine: self, conductor, request, question, call, lane, work: Work::default() }.answer().await
     }

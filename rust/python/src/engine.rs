@@ -1,10 +1,9 @@
 //! The step engine as a Python class. `pullquote.Engine` wraps it and documents it.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pullquote_core::call::Allowance;
-use pullquote_core::engine::{Engine as CoreEngine, Finished, Steps};
+use pullquote_core::engine::{Finished, Steps};
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -13,12 +12,11 @@ use crate::failures::Failure;
 use crate::highlighter::{Asked, Loading, call_later, columns};
 use crate::inside::Inside;
 use crate::leave::leave_python;
-use crate::watching::{DeviceColumns, device_columns, stage_times, write_trace};
+use crate::opened::Opened;
 
 /// An engine that does nothing by itself.
-#[pyclass(frozen, module = "pullquote._native")]
+#[pyclass(frozen, extends = Opened, module = "pullquote._native")]
 pub(crate) struct Engine {
-    engine: Arc<CoreEngine>,
     /// Locked by one step at a time, and never while Python's lock is held: a step may need it for an encoder of Python's.
     steps: Mutex<Steps>,
 }
@@ -36,9 +34,9 @@ impl Engine {
 #[pymethods]
 impl Engine {
     #[new]
-    fn new(py: Python<'_>, loading: Loading<'_>) -> PyResult<Self> {
+    fn new(py: Python<'_>, loading: Loading<'_>) -> PyResult<PyClassInitializer<Self>> {
         let engine = Arc::new(loading.engine(py)?.driven_by_callers());
-        Ok(Self { steps: Mutex::new(Steps::new(Arc::clone(&engine))), engine })
+        Ok(Opened::around(&engine).add_subclass(Self { steps: Mutex::new(Steps::new(engine)) }))
     }
 
     /// `asked` are query, texts, titles and options; `limits` are pieces and tokens.
@@ -75,41 +73,5 @@ impl Engine {
 
     fn unfinished(&self, py: Python<'_>) -> usize {
         self.with(py, |steps| steps.unfinished())
-    }
-
-    fn close(&self, py: Python<'_>) {
-        py.detach(|| self.engine.close());
-    }
-
-    #[getter]
-    fn dimension(&self) -> usize {
-        self.engine.spec().dimension
-    }
-
-    #[getter]
-    fn max_tokens(&self) -> usize {
-        self.engine.max_tokens()
-    }
-
-    #[getter]
-    fn dtype(&self) -> &str {
-        &self.engine.spec().dtype
-    }
-
-    #[getter]
-    fn devices(&self) -> Vec<&str> {
-        self.engine.spec().devices.iter().map(|device| device.name.as_str()).collect()
-    }
-
-    fn device_states(&self) -> Vec<DeviceColumns> {
-        device_columns(&self.engine)
-    }
-
-    fn stages(&self) -> Vec<(&'static str, f64, u64)> {
-        stage_times(&self.engine)
-    }
-
-    fn write_trace(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        write_trace(py, &self.engine, path)
     }
 }

@@ -1,6 +1,5 @@
 //! The engine as a Python class. `pullquote.Highlighter` wraps it and documents it.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use numpy::{IntoPyArray, PyArray2};
 use pullquote_core::call::Call;
 use pullquote_core::cores::Cores;
 use pullquote_core::encoder::{Batching, Encoder};
-use pullquote_core::engine::{Answers, CacheState, Engine, OwnedRequest, Question, Work};
+use pullquote_core::engine::{Answers, Engine, OwnedRequest, Question, Work};
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::model::Model;
 use pullquote_core::options::{Options, seconds};
@@ -27,12 +26,12 @@ use crate::failures::{Failure, raise};
 use crate::function::FunctionEncoder;
 use crate::later::{Later, Mailbox, Outcome, Promise};
 use crate::leave::leave_python;
+use crate::opened::Opened;
 use crate::server::Server;
 use crate::texts;
-use crate::watching::{DeviceColumns, device_columns, stage_times, write_trace};
 
 /// A model on its devices.
-#[pyclass(frozen, module = "pullquote._native")]
+#[pyclass(frozen, extends = Opened, module = "pullquote._native")]
 pub(crate) struct Highlighter {
     /// Shared with the servers that were made from it.
     engine: Arc<Engine>,
@@ -166,8 +165,9 @@ pub(crate) fn call_later(timeout: Option<f64>) -> PyResult<Call<'static>> {
 #[pymethods]
 impl Highlighter {
     #[new]
-    fn new(py: Python<'_>, loading: Loading<'_>) -> PyResult<Self> {
-        Ok(Self { engine: Arc::new(loading.engine(py)?) })
+    fn new(py: Python<'_>, loading: Loading<'_>) -> PyResult<PyClassInitializer<Self>> {
+        let engine = Arc::new(loading.engine(py)?);
+        Ok(Opened::around(&engine).add_subclass(Self { engine }))
     }
 
     fn highlights<'py>(
@@ -285,53 +285,6 @@ impl Highlighter {
     /// A server of this model that has taken its address; `settings` are those of `pullquote/serving.py`, as JSON.
     fn bind(&self, py: Python<'_>, settings: &str) -> PyResult<Server> {
         Server::bind(py, settings, &self.engine)
-    }
-
-    /// Pages, bytes, hits and misses of the cache.
-    fn cache(&self) -> (usize, usize, u64, u64) {
-        let CacheState { pages, bytes, hits, misses } = self.engine.cache();
-        (pages, bytes, hits, misses)
-    }
-
-    fn clear_cache(&self, py: Python<'_>) {
-        py.detach(|| self.engine.clear_cache());
-    }
-
-    fn close(&self, py: Python<'_>) {
-        py.detach(|| self.engine.close());
-    }
-
-    #[getter]
-    fn dimension(&self) -> usize {
-        self.engine.spec().dimension
-    }
-
-    #[getter]
-    fn max_tokens(&self) -> usize {
-        self.engine.max_tokens()
-    }
-
-    #[getter]
-    fn dtype(&self) -> &str {
-        &self.engine.spec().dtype
-    }
-
-    #[getter]
-    fn devices(&self) -> Vec<&str> {
-        self.engine.spec().devices.iter().map(|device| device.name.as_str()).collect()
-    }
-
-    fn device_states(&self) -> Vec<DeviceColumns> {
-        device_columns(&self.engine)
-    }
-
-    /// For each stage its name, seconds, and how often.
-    fn stages(&self) -> Vec<(&'static str, f64, u64)> {
-        stage_times(&self.engine)
-    }
-
-    fn write_trace(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        write_trace(py, &self.engine, path)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
 use pullquote_core::call::{Allowance, Stop};
 use pullquote_core::encoder::{Batch, Ticket};
-use pullquote_core::engine::{CacheState, Engine as CoreEngine, HostEncoder, Hosted as CoreHosted};
+use pullquote_core::engine::{Engine as CoreEngine, HostEncoder, Hosted as CoreHosted};
 use pullquote_core::error::{Error, ErrorKind};
 use pullquote_core::model::Model;
 use pyo3::prelude::*;
@@ -15,9 +15,10 @@ use crate::failures::Failure;
 use crate::highlighter::{Asked, Loading, call_later, columns};
 use crate::inside::Inside;
 use crate::leave::leave_python;
+use crate::opened::Opened;
 
 /// An engine whose rows its host encodes.
-#[pyclass(frozen, module = "pullquote._native")]
+#[pyclass(frozen, extends = Opened, module = "pullquote._native")]
 pub(crate) struct Hosted {
     engine: Arc<CoreEngine>,
 }
@@ -37,7 +38,7 @@ type Out<'py> = (u64, Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<u32>>);
 #[pymethods]
 impl Hosted {
     #[new]
-    fn new(py: Python<'_>, loading: Loading<'_>) -> PyResult<Self> {
+    fn new(py: Python<'_>, loading: Loading<'_>) -> PyResult<PyClassInitializer<Self>> {
         let directory = loading.model();
         let mut model = leave_python(py, None, |_| Model::read_of_host(directory))?;
         let host = loading.encoder();
@@ -47,8 +48,8 @@ impl Hosted {
         let dimension = host.getattr("dimension")?.extract()?;
         let vocabulary = model.vocabulary.unwrap_or(usize::MAX);
         let encoder = HostEncoder::new(name, dimension, model.max_tokens, vocabulary);
-        let engine = loading.engine_of(py, &model, Box::new(encoder))?.driven_by_callers();
-        Ok(Self { engine: Arc::new(engine) })
+        let engine = Arc::new(loading.engine_of(py, &model, Box::new(encoder))?.driven_by_callers());
+        Ok(Opened::around(&engine).add_subclass(Self { engine }))
     }
 
     /// `asked` are query, texts, titles and options; `limits` are pieces and tokens.
@@ -65,40 +66,6 @@ impl Hosted {
         let stop = call.stop().clone();
         let call = CoreHosted::new(Arc::clone(&self.engine), request, question, call, depth).map_err(Failure)?;
         Ok(HostedCall { stop, call: Mutex::new(Some(call)) })
-    }
-
-    /// Pages, bytes, hits and misses of the cache.
-    fn cache(&self) -> (usize, usize, u64, u64) {
-        let CacheState { pages, bytes, hits, misses } = self.engine.cache();
-        (pages, bytes, hits, misses)
-    }
-
-    fn clear_cache(&self, py: Python<'_>) {
-        py.detach(|| self.engine.clear_cache());
-    }
-
-    fn close(&self, py: Python<'_>) {
-        py.detach(|| self.engine.close());
-    }
-
-    #[getter]
-    fn dimension(&self) -> usize {
-        self.engine.spec().dimension
-    }
-
-    #[getter]
-    fn max_tokens(&self) -> usize {
-        self.engine.max_tokens()
-    }
-
-    #[getter]
-    fn dtype(&self) -> &str {
-        &self.engine.spec().dtype
-    }
-
-    #[getter]
-    fn devices(&self) -> Vec<&str> {
-        self.engine.spec().devices.iter().map(|device| device.name.as_str()).collect()
     }
 }
 

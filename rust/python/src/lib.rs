@@ -14,9 +14,9 @@ mod hosted;
 mod inside;
 mod later;
 mod leave;
+mod opened;
 mod server;
 mod texts;
-mod watching;
 
 use numpy::PyArray2;
 use pullquote_core::error::ErrorKind;
@@ -33,6 +33,7 @@ use crate::failures::Failure;
 use crate::highlighter::{Highlighter, span_array};
 use crate::hosted::{Hosted, HostedCall};
 use crate::later::{Later, Mailbox};
+use crate::opened::Opened;
 use crate::server::Server;
 
 /// What Rust allocates here comes from mimalloc. Callers' threads come and go, and each leaves what it freed in an arena of
@@ -52,6 +53,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<HostedCall>()?;
     module.add_class::<Later>()?;
     module.add_class::<Mailbox>()?;
+    module.add_class::<Opened>()?;
     module.add_class::<Server>()?;
     module.add_class::<Table>()?;
     module.add_class::<Task>()?;

@@ -13,8 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use super::run::Run;
-use super::{Answers, Engine, OwnedRequest, Question, Work};
+use super::{Answers, Engine, OwnedRequest, Question};
 use crate::board::Board;
 use crate::call::{Call, Done};
 use crate::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker as EncoderWaker};
@@ -241,10 +240,7 @@ async fn answer<Text: Deref<Target = str>>(
     question: Question,
     call: Arc<Call<'static>>,
 ) -> Result<Answers> {
-    let texts = asked.texts();
-    let (engine, request, question, call) = (&*engine, &texts.request(), &question, &*call);
-    let lane = engine.stages.lane();
-    Run { engine, conductor, request, question, call, lane, work: Work::default() }.answer().await
+    engine.answers_through(conductor, &asked.texts().request(), &question, &call).await
 }
 
 impl Drop for Hosted {
