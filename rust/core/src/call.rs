@@ -59,18 +59,33 @@ pub struct Done {
 
 /// Says, from any thread, that a call is not wanted any more.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Stop {
+    unwanted: Arc<AtomicBool>,
+    /// The end of the engine that the call is in.
+    end: Option<End>,
+}
+
+/// The end of an engine, which all its calls feel at their next look.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct End(Arc<AtomicBool>);
 
 impl Stop {
     /// Stops the call: what waits is dropped, what runs on a device is thrown away when it ends.
     pub fn stop(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.unwanted.store(true, Ordering::Relaxed);
     }
 
     /// Whether the call was stopped.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.unwanted.load(Ordering::Relaxed)
+    }
+}
+
+impl End {
+    /// Ends every call that is [inside](Call::inside).
+    pub(crate) fn end(&self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -100,6 +115,14 @@ impl<'caller> Call<'caller> {
     #[must_use]
     pub fn stopped_by(self, stop: Stop) -> Self {
         Self { stop, ..self }
+    }
+
+    /// The same call inside an engine, with which it ends.
+    #[must_use]
+    pub(crate) fn inside(&self, end: &End) -> Self {
+        let mut inside = self.clone();
+        inside.stop.end = Some(end.clone());
+        inside
     }
 
     /// The same call, before all calls of a higher priority; 0 is what calls have of themselves.
@@ -171,7 +194,7 @@ impl<'caller> Call<'caller> {
     /// Looks around, on the caller's thread; an error stops the work in flight as well.
     ///
     /// # Errors
-    /// [`ErrorKind::Cancelled`] or [`ErrorKind::DeadlineExceeded`].
+    /// [`ErrorKind::Cancelled`], [`ErrorKind::DeadlineExceeded`], or [`ErrorKind::Closed`] inside an engine that was closed.
     pub fn check(&self) -> Result<()> {
         if self.interrupted.is_some_and(|interrupted| interrupted()) {
             self.stop.stop();
@@ -204,6 +227,9 @@ impl Progress {
 
 /// Whether work for a call may go on; for threads that are not the caller's.
 pub(crate) fn check(stop: &Stop, deadline: Option<Instant>) -> Result<()> {
+    if stop.end.as_ref().is_some_and(|end| end.0.load(Ordering::Relaxed)) {
+        return Err(Error::new(ErrorKind::Closed, "the highlighter was closed while the call ran"));
+    }
     if stop.is_stopped() {
         return Err(Error::new(ErrorKind::Cancelled, "the call was stopped by its caller"));
     }

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use crate::batches::RowSource;
 use crate::board::Board;
 pub use crate::board::DeviceState;
-use crate::call::{self, Call};
+use crate::call::{self, Call, End};
 use crate::cores::Cores;
 use crate::encoder::{Batching, Encoder, EncoderSpec};
 use crate::error::{Error, ErrorKind, Result};
@@ -74,6 +74,8 @@ pub struct Engine {
     /// Whether those who wait for vectors do the conductor's work, instead of a thread.
     is_driven: bool,
     conductor: RwLock<ConductorState>,
+    /// What tells calls that they end with the engine, wherever they are.
+    end: End,
     /// The process the engine was made in: its threads do not exist in a fork of it.
     process: u32,
 }
@@ -194,6 +196,7 @@ impl Engine {
             cores,
             is_driven: false,
             conductor,
+            end: End::default(),
             process: process::id(),
         })
     }
@@ -287,6 +290,7 @@ impl Engine {
     /// Stops the devices and ends every call in flight with [`ErrorKind::Closed`].
     pub fn close(&self) {
         if self.process == process::id() {
+            self.end.end();
             let state = std::mem::replace(
                 &mut *self.conductor.write().unwrap_or_else(PoisonError::into_inner),
                 ConductorState::Closed,
@@ -307,6 +311,7 @@ impl Engine {
     pub fn parse_pieces(&self, text: &str, unit: Unit, windows: Windows, call: &Call) -> Result<Vec<CharSpan>> {
         self.check_process()?;
         check_length(text)?;
+        let call = &call.inside(&self.end);
         let (stop, deadline) = (call.stop().clone(), call.deadline());
         self.pool.run(call, text.len(), || {
             let page = Page::new(text);
@@ -327,6 +332,7 @@ impl Engine {
 
     async fn embedded(&self, texts: &[&str], role: Role, call: &Call<'_>) -> Result<Embedded> {
         let conductor = self.conductor()?;
+        let call = &call.inside(&self.end);
         let (lane, began) = (self.stages.lane(), Instant::now());
         let (rows, truncated) = self.rows_of_texts(texts, role, call)?;
         self.stages.call(Stage::Tokenize, &lane, began);
@@ -364,7 +370,7 @@ impl Engine {
         question: &Question,
         call: &Call<'_>,
     ) -> Result<Answers> {
-        let lane = self.stages.lane();
+        let (lane, call) = (self.stages.lane(), &call.inside(&self.end));
         Run { engine: self, conductor, request, question, call, lane, work: Work::default() }.answer().await
     }
 

@@ -226,6 +226,19 @@ fn closing_ends_later_calls_with_an_error() {
     assert_eq!(engine.embed(&["the cat"], Role::Query, &Call::default()).unwrap_err().kind(), ErrorKind::Closed);
 }
 
+/// Not only where it waits for vectors: reading this text takes longer than closing may.
+#[test]
+fn closing_ends_a_call_that_reads_its_text() {
+    let engine = engine(FakeEncoder::new(1, true, Poison::default()));
+    let texts = vec!["cat moon bread"; 1 << 19];
+    let closes = || {
+        engine.close();
+        false
+    };
+    let error = engine.embed(&texts, Role::Passage, &Call::new(None, Some(&closes))).unwrap_err();
+    assert_eq!((error.kind(), error.to_string().contains("while the call ran")), (ErrorKind::Closed, true), "{error}");
+}
+
 #[test]
 fn an_empty_query_is_refused_and_an_empty_page_has_no_highlights() {
     let engine = engine(FakeEncoder::new(1, true, Poison::default()));

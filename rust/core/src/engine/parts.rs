@@ -35,11 +35,12 @@ impl Engine {
     /// # Errors
     /// As [`Engine::embed`], as far as it is known before anything is encoded.
     pub fn embed_in_parts(&self, texts: &[&str], role: Role, call: &Call) -> Result<Parts> {
-        self.check_process()?;
+        let conductor = self.conductor()?;
+        let call = &call.inside(&self.end);
         let (rows, truncated) = self.rows_of_texts(texts, role, call)?;
         call.allow_tokens(token_count(&rows))?;
         Ok(Parts {
-            conductor: self.conductor()?,
+            conductor,
             dimension: self.spec.dimension,
             stop: call.stop().clone(),
             rows: rows.len(),
