@@ -31,6 +31,7 @@ BODIES: list[dict[str, Any]] = [
         "documents": [HTML],
         "format": "html",
         "return_texts": True,
+        "return_vectors": False,
         "lexical": 0.3,
         "offsets": "codepoint",
     },
@@ -83,6 +84,7 @@ WRONG: list[tuple[Any, str | None]] = [
     ({"query": "moon", "documents": [MOON], "titles": ["a"]}, "titles"),
     ({"query": "moon", "documents": [MOON], "offsets": "utf16"}, "offsets"),
     ({"query": "moon", "documents": [MOON], "return_texts": 1}, "return_texts"),
+    ({"query": "moon", "documents": [MOON], "return_vectors": True}, "return_vectors"),
 ]
 
 
@@ -107,8 +109,10 @@ def test_failures_are_those_of_the_server(server: Serving) -> None:
     """The same bodies are refused in the same words' place: status, kind and field."""
     for body, field in WRONG:
         theirs = server.client.post("/highlights", json=body)
-        if isinstance(body, dict) and ("offsets" in body or body.get("documents") in ([{"id": "a"}], {"ids": ["a"]})):
-            continue  # it counts in UTF-16 too, and has a store
+        if isinstance(body, dict) and (
+            body.keys() & {"offsets", "return_vectors"} or body.get("documents") in ([{"id": "a"}], {"ids": ["a"]})
+        ):
+            continue  # it counts in UTF-16 too, gives vectors, and has a store
         with pytest.raises(Refused) as refused:
             read(body, SETTINGS)
         assert theirs.status_code == int(refused.value.status), (body, theirs.text)

@@ -14,10 +14,12 @@ from typing import Any
 import httpx
 import pytest
 import torch
+import uvicorn
 from fastapi import FastAPI
 
 from ids import Ids, vector
-from pullquote import Highlighter
+from pullquote import AsyncClient, Highlighter
+from pullquote.errors import InvalidArgumentError
 from pullquote.models import embedded_model
 
 MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
@@ -118,6 +120,32 @@ def test_answers_are_those_of_the_library(endpoint: Any, effort: Any) -> None:
     assert len(set(engine.names)) == len(engine.names)
     assert engine.most <= 6 * 64
     assert engine.priorities == set(range(6))
+
+
+def test_our_own_client_asks_it(endpoint: Any) -> None:
+    """Over a socket, with every option that changes what the client sends."""
+    pages = [LONG, f"<p>{MOON}</p>"]
+    asked: list[Any] = [{}, {"explain": True, "titles": ["one", "two"]}, {"format": "html", "timeout": 60.0}]
+    with Highlighter(embedded_model(), encoder=Ids()) as highlighter:
+        expected = [highlighter.highlights("moon", pages, **options) for options in asked]
+
+    async def test(_client: httpx.AsyncClient, _service: Any, app: FastAPI) -> None:
+        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", lifespan="off"))
+        serving = asyncio.ensure_future(server.serve())
+        while not server.started:
+            assert not serving.done()
+            await asyncio.sleep(0.005)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        async with AsyncClient(f"http://127.0.0.1:{port}/v1") as client:
+            for options, ours in zip(asked, expected, strict=True):
+                theirs = await client.highlights("moon", pages, **options)
+                assert [[h.text for h in page] for page in theirs] == [[h.text for h in page] for page in ours]
+            with pytest.raises(InvalidArgumentError, match="return_vectors: there are no vectors"):
+                await client.highlights("moon", pages, return_vectors=True)
+        server.should_exit = True
+        await serving
+
+    run(endpoint, Engine(), test)
 
 
 def test_a_hang_up_aborts_its_rows_and_no_others(endpoint: Any) -> None:

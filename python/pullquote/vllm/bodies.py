@@ -24,7 +24,7 @@ __all__ = ["Asked", "Refused", "answer", "failure", "kind_of", "parse", "read"]
 
 # What has a place of its own in a body, and what one of HTTP cannot say.
 OPTIONS = DEFAULTS.keys() - {"titles"}
-FIELDS = {"query", "documents", "offsets", "return_texts"}
+FIELDS = {"query", "documents", "offsets", "return_texts", "return_vectors", "embedding_dtype"}
 
 
 class Refused(Exception):  # noqa: N818 - it is what a request is, and what it is named in other servers
@@ -81,6 +81,8 @@ def read(body: object, settings: Settings) -> Asked:
         raise _wrong("offsets", f'here they count code points: "codepoint", not {offsets!r}')
     if not isinstance(body.get("return_texts", False), bool):
         raise _wrong("return_texts", "expected true or false")
+    if body.get("return_vectors", False) is not False:
+        raise _wrong("return_vectors", "there are no vectors beside passages here; /v1/embeddings gives those of texts")
     documents = _list(body["documents"], "documents", settings.max_documents)
     pages = [_document(document, f"documents[{index}]", settings) for index, document in enumerate(documents)]
     texts, titles, ids = ([page[part] for page in pages] for part in ("text", "title", "id"))

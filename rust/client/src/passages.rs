@@ -67,12 +67,20 @@ pub struct Found {
 struct Sent<'call> {
     query: Queries<'call>,
     documents: Vec<Document<'call>>,
+    #[serde(skip_serializing_if = "is_no")]
     return_texts: bool,
+    #[serde(skip_serializing_if = "is_no")]
     return_vectors: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     embedding_dtype: Option<Dtype>,
     #[serde(flatten)]
     options: &'call Options,
+}
+
+/// What is not asked for is not said: hosts that give no vectors do not know the word.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+const fn is_no(flag: &bool) -> bool {
+    !*flag
 }
 
 #[derive(Serialize)]

@@ -99,7 +99,12 @@ impl Said {
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let error = &body["error"];
         let texts = [&error["message"], error, &body["message"], &body["detail"]];
-        let message = texts.into_iter().find_map(Value::as_str).map(|text| text.chars().take(2000).collect());
+        let message = texts.into_iter().find_map(Value::as_str).map(|text| {
+            // Where in the body it is wrong, unless the words say so.
+            let field = error["field"].as_str().filter(|field| !text.starts_with(field));
+            let place = field.map(|field| format!("{field}: ")).unwrap_or_default();
+            place.chars().chain(text.chars()).take(2000).collect()
+        });
         let kinds = [&error["kind"], &error["code"]];
         let in_body = || kinds.into_iter().filter_map(Value::as_str).find_map(ErrorKind::from_name);
         Self { kind: named.or_else(in_body), message }
@@ -156,6 +161,19 @@ mod tests {
             map.insert(*name, value.parse().unwrap());
         }
         Trouble::refused("http://here", StatusCode::from_u16(status).unwrap(), &map, body.as_bytes())
+    }
+
+    #[test]
+    fn a_refusal_says_where_the_body_is_wrong() {
+        let body = |message: &str| {
+            format!(r#"{{"error": {{"kind": "invalid_body", "message": "{message}", "field": "documents[3]"}}}}"#)
+        };
+        for (message, told) in
+            [("it is empty", "documents[3]: it is empty"), ("documents[3] is empty", "documents[3] is empty")]
+        {
+            let error = refused(422, &[], &body(message)).error;
+            assert!(error.message().ends_with(&format!(": {told}")), "{error}");
+        }
     }
 
     #[test]
