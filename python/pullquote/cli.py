@@ -161,7 +161,16 @@ def _add_job(job: argparse.ArgumentParser) -> None:
         help="default: %(default)s as the input's",
     )
     job.add_argument(
-        "--engine", choices=["local"], default="local", help="where the work is done (default: %(default)s)"
+        "--engine",
+        choices=["local", "ray"],
+        default="local",
+        help="where the work is done: this process, or a Ray cluster (default: %(default)s)",
+    )
+    ray = job.add_argument_group("--engine ray")
+    ray.add_argument("--actors", type=int, metavar="N", help="at most so many (default: as many as there is room for)")
+    ray.add_argument("--actor-cpus", type=int, metavar="N", help="cores of each (default: those of the smallest node)")
+    ray.add_argument(
+        "--actor-gpus", type=float, metavar="N", help="cards of each (default: 1 where a node has any, else 0)"
     )
     job.add_argument("--status", action="store_true", help="say how far the job in --output is, and do nothing")
     asking.add_options(job, format="text")
