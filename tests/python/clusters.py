@@ -32,9 +32,9 @@ class Nodes:
     def _add(self) -> Any:
         return self._cluster.add_node(num_cpus=1, object_store_memory=STORE)
 
-    def kill(self, node_id: str) -> None:
-        """Kill a working node and all that runs on it, without a word to anybody."""
-        node = next(node for node in self.workers if node.node_id == node_id)
+    def kill(self, keeper: int) -> None:
+        """Kill a working node, named by the process that keeps it, and all that runs on it, without a word to anybody."""
+        node = next(node for node in self.workers if node.all_processes["raylet"][0].process.pid == keeper)
         self._cluster.remove_node(node, allow_graceful=False)
         self.workers.remove(node)
 

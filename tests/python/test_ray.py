@@ -103,7 +103,7 @@ def test_an_actor_that_is_killed_changes_nothing(folder: Path, local: Path, tmp_
 def test_a_node_that_is_killed_changes_nothing(nodes: Nodes, folder: Path, local: Path, tmp_path: Path) -> None:
     """There is no room for its actor elsewhere until the others have done what is left."""
     doomed.announce("node")
-    killed: list[str] = []
+    killed: list[int] = []
     over = threading.Event()
 
     def kill() -> None:
