@@ -59,7 +59,7 @@ END_PATIENCE = 20.0
 class PullquoteServer:
     """One replica: a server in a process of its own, on a Unix socket, and what hands requests on to it."""
 
-    async def __init__(self, options: list[str], *, keeps_documents: bool) -> None:
+    def __init__(self, options: list[str], *, keeps_documents: bool) -> None:
         """Start the server; done when it can answer."""
         self._keeps_documents = keeps_documents
         self._folder = tempfile.mkdtemp(prefix="pullquote-")
@@ -76,9 +76,9 @@ class PullquoteServer:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths}
         )
         assert self._server.stdout is not None  # noqa: S101 - it was asked for
-        line = await asyncio.to_thread(self._server.stdout.readline)
+        line = self._server.stdout.readline()
         if not line:
-            message = f"the replica's server did not start: exit code {await asyncio.to_thread(self._server.wait)}"
+            message = f"the replica's server did not start: exit code {self._server.wait()}"
             raise UnavailableError(message)
         self._model: str = json.loads(line)["model"]
         self._forwarding = Forwarding(socket)
