@@ -59,7 +59,7 @@ GONE = 300.0
 def main() -> None:
     """Measure, compare and keep the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pages", type=int, default=1200, help="of the job that is predicted, in 24 files")
+    parser.add_argument("--pages", type=int, default=960, help="of the job that is predicted, in 24 files")
     parser.add_argument("--large-pages", type=int, default=24, help="of 24 kB, for the plan")
     parser.add_argument("--gpu-rate", type=float, help="pages of 24 kB a second of a card: nobody has measured it")
     add_no_record(parser)
@@ -115,7 +115,8 @@ def main() -> None:
         f"{PAGES:,} such pages, simulated; machines of {MACHINE_CORES} of these cores, an actor on each; one that fails is back"
         f" after {GONE:.0f} s:",
         "",
-        "| machines | pages a file | a machine fails every | hours | failures | work done again | cores busy | read, MB/s | written, MB/s |",
+        "| machines | pages a file | a machine fails every | hours | failures | done again | cores busy | read, MB/s | written,"
+        " MB/s |",
         "|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
         *(_plan_line(plan, whole) for plan in plans),
     ]
