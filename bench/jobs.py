@@ -88,7 +88,7 @@ def main() -> None:
         memory_on_ray = _memory_on_ray(Path(folder))
     ratios = {kind: [job / table for job, table in zip(rates[kind], rates["in memory"], strict=True)] for kind in KINDS}
     goals = [Goal(f"pages a second of {kind}, to those in memory", median(ratios[kind]), least=0.95) for kind in KINDS]
-    compared = [ray / local for ray, local in zip(on_ray["rates"], rates["parquet"], strict=True)]
+    compared = [there / here for there, here in zip(on_ray["rates"], rates["parquet"], strict=True)]
     goals.append(Goal("pages a second of parquet on Ray, to those of the local job", median(compared), least=0.9))
     behind = "resident memory behind the last files, to that behind a fifth of them"
     goals.append(Goal(behind, _growth(memory["resident"]), most=1.05))

@@ -36,7 +36,7 @@ __all__ = ["RayEngine"]
 # Files that an actor has at once: while one is begun or ended, the other keeps the devices busy.
 FILES_AT_ONCE = 2
 # Blocks that a data set is cut into at most; a file each, where there are fewer files.
-MOST_BLOCKS = 10_000
+MOST_BLOCKS = 100_000
 MOST_CPUS = 32
 
 
