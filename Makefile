@@ -111,6 +111,7 @@ bench: setup .make/bench ## Measure, and keep the record under bench/record/
 	$(BIN)/python bench/faults.py
 	$(BIN)/python bench/arrow.py
 	$(BIN)/python bench/jobs.py
+	$(BIN)/python bench/scale_model.py
 
 gpu-bench: setup .make/bench ## Measure on a graphics card, where one is, and keep the record
 	$(BIN)/python bench/gpu.py

@@ -4,8 +4,12 @@ Rates: the same pages as a table in memory (`highlights_arrow`) and as Parquet a
 hashing, reading, writing and syncing) take turns with the embedded model, in one process. A ratio is that of pages a second in
 the same round.
 
+A longer job is done by `--engine ray`'s engine on a node of this machine, whose one actor has all cores. What a job of one page
+takes there (an actor begins, nearly) is measured beside it and taken off, since a job of hours begins once; the ratio is to the
+local job of the same round.
+
 Memory: 50,000 pages in 50 files, in a process of their own, with a model that costs next to nothing; resident memory is looked
-at behind each file, as it is when all that is free went back to the system.
+at behind each file, as it is when all that is free went back to the system. On Ray it is the actor's, as it is.
 
     .venv/bin/python bench/jobs.py --rounds 3
 """
@@ -13,27 +17,32 @@ at behind each file, as it is when all that is free went back to the system.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import gc
 import gzip
 import json
+import logging
+import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import pyarrow as pa
+import ray
 from pyarrow import parquet
 
 # The modules beside this file are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import record
-from bench.cores import CoreUse, Meter, quietness
+from bench.cores import CoreUse, Meter, cores, quietness
 from bench.goals import Goal
 from bench.options import add_no_record
 from bench.record import spread
@@ -41,7 +50,8 @@ from bench.texts import prose
 from pullquote import Highlighter
 from pullquote.jobs.inputs import Columns, find
 from pullquote.jobs.job import Job
-from pullquote.jobs.run import Progress, work
+from pullquote.jobs.run import Progress, Told, work
+from pullquote.ray.jobs import RayEngine
 
 CLAIM = "jobs"
 CHARACTERS = 400
@@ -54,6 +64,7 @@ def main() -> None:
     """Measure and keep the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pages", type=int, default=1500, help="of a turn with the embedded model")
+    parser.add_argument("--ray-pages", type=int, default=6000, help="of a job on Ray, which has a begin to make up for")
     parser.add_argument("--memory-pages", type=int, default=50_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
@@ -67,19 +78,29 @@ def main() -> None:
     core_use: list[CoreUse] = []
     with tempfile.TemporaryDirectory() as folder, Highlighter(cache_bytes=0) as highlighter:
         rates = _rates(highlighter, Path(folder), arguments, core_use)
+        on_ray = _on_ray(highlighter, Path(folder), arguments)
         dtype = highlighter.dtype
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, record.REPOSITORY / "bench" / "small_model.py", folder], check=True)
         _write(Path(folder) / "input", "parquet", _table(arguments.memory_pages), FILES)
         command = [sys.executable, __file__, "--memory", folder]
         memory = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    fifth = len(memory["resident"]) // 5
-    growth = median(memory["resident"][-fifth:]) / median(memory["resident"][fifth : 2 * fifth])
+        memory_on_ray = _memory_on_ray(Path(folder))
     ratios = {kind: [job / table for job, table in zip(rates[kind], rates["in memory"], strict=True)] for kind in KINDS}
     goals = [Goal(f"pages a second of {kind}, to those in memory", median(ratios[kind]), least=0.95) for kind in KINDS]
-    goals.append(Goal("resident memory behind the last files, to that behind a fifth of them", growth, most=1.05))
+    compared = [there / here for there, here in zip(on_ray["rates"], rates["parquet"], strict=True)]
+    goals.append(Goal("pages a second of parquet on Ray, to those of the local job", median(compared), least=0.9))
+    behind = "resident memory behind the last files, to that behind a fifth of them"
+    goals.append(Goal(behind, _growth(memory["resident"]), most=1.05))
+    goals.append(Goal(f"the actor's {behind}", _growth(memory_on_ray), most=1.05))
     around = record.circumstances() | {"rounds": arguments.rounds, "dtype": dtype, "characters": CHARACTERS}
-    raw = around | {"rates": rates, "ratios": ratios, "memory": memory, "core_use": [asdict(use) for use in core_use]}
+    raw = around | {
+        "rates": rates,
+        "ratios": ratios,
+        "on_ray": on_ray | {"resident": memory_on_ray},
+        "memory": memory,
+        "core_use": [asdict(use) for use in core_use],
+    }
     lines = [
         *record.heading(CLAIM, around),
         f"{arguments.pages:,} pages of {CHARACTERS} characters; {arguments.rounds} rounds, the ways taking turns; medians (least"
@@ -89,7 +110,11 @@ def main() -> None:
         "|---|---:|---:|",
         f"| in memory | {spread(rates['in memory'], '.1f')} | |",
         *(f"| {kind} | {spread(rates[kind], '.1f')} | {spread(ratios[kind], '.3f')} |" for kind in KINDS),
+        f"| parquet on Ray, without its begin | {spread(on_ray['rates'], '.1f')} | {spread(compared, '.3f')}, to the local job |",
         "",
+        f"- a job of one page on Ray takes {spread(on_ray['begins'], '.1f')} s, one of {arguments.ray_pages:,}"
+        f" {spread(on_ray['seconds'], '.1f')} s",
+        f"- on Ray the actor of the job below has {min(memory_on_ray) / 1e6:.0f} to {max(memory_on_ray) / 1e6:.0f} MB",
         f"- {memory['pages']:,} pages in {FILES} files, one layer of 32: {memory['pages'] / memory['seconds']:,.0f} pages a second,"
         f" resident {min(memory['resident']) / 1e6:.0f} to {max(memory['resident']) / 1e6:.0f} MB",
         *(goal.line() for goal in goals),
@@ -120,6 +145,65 @@ def _rates(
                 f"round {number + 1}: {way} {rates[way][-1]:.1f} pages a second{core_use[-1].remark()}", file=sys.stderr
             )
     return rates
+
+
+def _on_ray(highlighter: Highlighter, folder: Path, arguments: argparse.Namespace) -> dict[str, list[float]]:
+    """A longer job on Ray: seconds of it, of a job of one page beside it, and pages a second of the difference."""
+    _write(folder / "one", "parquet", _table(1), 1)
+    _write(folder / "long", "parquet", _table(arguments.ray_pages), 8)
+    found: dict[str, list[float]] = {"seconds": [], "begins": [], "rates": []}
+    with _a_node():
+        _spread_over_ray(highlighter, folder / "one", folder / "ray-first", lambda _: None)
+        for number in range(arguments.rounds):
+            for name, kind in (("begins", "one"), ("seconds", "long")):
+                began = time.perf_counter()
+                _spread_over_ray(highlighter, folder / kind, folder / f"ray-{name}-{number}", lambda _: None)
+                found[name].append(time.perf_counter() - began)
+            print(
+                f"round {number + 1}: on Ray {found['seconds'][-1]:.1f} s, one page {found['begins'][-1]:.1f} s",
+                file=sys.stderr,
+            )
+    found["rates"] = [arguments.ray_pages / (seconds - median(found["begins"])) for seconds in found["seconds"]]
+    return found
+
+
+def _memory_on_ray(folder: Path) -> list[int]:
+    """Bytes that the actor had behind each file of the job that `_memory` does here."""
+    resident: list[int] = []
+
+    def told(_: Progress) -> None:
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if (process / "cmdline").read_bytes().startswith(b"ray::MapWorker"):
+                    lines = (process / "status").read_text().splitlines()
+                    resident.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS")))
+
+    with _a_node(), Highlighter(folder, cache_bytes=0) as highlighter:
+        _spread_over_ray(highlighter, folder / "input", folder / "ray-output", told, model=str(folder))
+    return resident
+
+
+@contextlib.contextmanager
+def _a_node() -> Iterator[None]:
+    """A Ray cluster of this machine alone."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    ray.init(num_cpus=cores(), include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _spread_over_ray(
+    highlighter: Highlighter, source: Path, output: Path, told: Told, model: str | None = None
+) -> None:
+    job = Job(str(source), str(output), (QUERY,), Columns(id="id"), model=model)
+    RayEngine(actors=1, cpus=cores(), gpus=0)(highlighter, job, find(job.input), told)
+
+
+def _growth(resident: list[int]) -> float:
+    fifth = len(resident) // 5
+    return median(resident[-fifth:]) / median(resident[fifth : 2 * fifth])
 
 
 def _work(highlighter: Highlighter, source: Path, output: Path) -> int:

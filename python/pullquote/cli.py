@@ -7,7 +7,9 @@ and the exit code is that of the first error (see the table in `pullquote.errors
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.metadata
+import io
 import json
 import os
 import sys
@@ -29,7 +31,7 @@ from pullquote.result import Highlight
 from pullquote.terminal import Style
 from pullquote.text_encoder import import_encoder
 
-__all__ = ["main"]
+__all__ = ["check", "main"]
 
 # Characters of pages that are highlighted in one call: enough to keep every device busy, few enough to show progress.
 GROUP_CHARACTERS = 1_000_000
@@ -56,6 +58,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read our output has seen enough.
         sys.stderr.close()
         return 0
+
+
+def check(arguments: Sequence[str]) -> None:
+    """Raise `InvalidArgumentError` where `main` would not know an option, or its value."""
+    parser = _parser()
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            parser.parse_args(arguments)
+    except SystemExit:
+        message = said.getvalue().strip().rpartition("error: ")[2]
+        raise InvalidArgumentError(message) from None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -161,7 +175,16 @@ def _add_job(job: argparse.ArgumentParser) -> None:
         help="default: %(default)s as the input's",
     )
     job.add_argument(
-        "--engine", choices=["local"], default="local", help="where the work is done (default: %(default)s)"
+        "--engine",
+        choices=["local", "ray"],
+        default="local",
+        help="where the work is done: this process, or a Ray cluster (default: %(default)s)",
+    )
+    ray = job.add_argument_group("--engine ray")
+    ray.add_argument("--actors", type=int, metavar="N", help="at most so many (default: as many as there is room for)")
+    ray.add_argument("--actor-cpus", type=int, metavar="N", help="cores of each (default: those of the smallest node)")
+    ray.add_argument(
+        "--actor-gpus", type=float, metavar="N", help="cards of each (default: 1 where a node has any, else 0)"
     )
     job.add_argument("--status", action="store_true", help="say how far the job in --output is, and do nothing")
     asking.add_options(job, format="text")

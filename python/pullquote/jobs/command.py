@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
     if options.status:
         _show(status(place), options)
         return 0
-    job = _job(options)
+    job, engine = _job(options), ENGINES[options.engine](options)
     files = [file for file in find(job.input) if not place.holds(file.url)]
     _check_names(job, files)
     with place.held(), job.highlighter(**_engine_arguments(options)) as highlighter:
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
         before = sum(file.bytes for file in files) - sum(file.bytes for file in undone)
         began = time.monotonic()
         with _Bar(sum(file.bytes for file in files), before) as bar:
-            ENGINES[options.engine](highlighter, job, undone, bar.told)
+            engine(highlighter, job, undone, bar.told)
         seconds = time.monotonic() - began
         ended = status(place)
     for name, failure in ended.failed.items():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from typing import TypeAlias
 
+from pullquote.errors import InvalidArgumentError
 from pullquote.highlighter import Highlighter
 from pullquote.jobs.inputs import InputFile
 from pullquote.jobs.job import Job
@@ -16,4 +18,28 @@ __all__ = ["ENGINES", "Engine"]
 # job's settings; an engine of other processes makes its own there (`Job.highlighter`).
 Engine: TypeAlias = Callable[[Highlighter, Job, list[InputFile], Told], None]
 
-ENGINES: dict[str, Engine] = {"local": work}
+# What is told of how to spread the work, and is for one engine only.
+RAY = ("actors", "actor_cpus", "actor_gpus")
+
+
+def _local(options: argparse.Namespace) -> Engine:
+    if named := [name for name in RAY if getattr(options, name) is not None]:
+        message = f"--{named[0].replace('_', '-')} is for --engine ray"
+        raise InvalidArgumentError(message)
+    return work
+
+
+def _ray(options: argparse.Namespace) -> Engine:
+    if named := [name for name in ("threads", "device", "trace") if getattr(options, name)]:
+        message = f"--{named[0]} is for --engine local; an actor has --actor-cpus and --actor-gpus"
+        raise InvalidArgumentError(message)
+    try:
+        from pullquote.ray.jobs import RayEngine  # noqa: PLC0415 - it needs what `pullquote[ray]` brings
+    except ModuleNotFoundError as error:
+        message = f'--engine ray needs {error.name}; install it by: pip install "pullquote[ray]"'
+        raise InvalidArgumentError(message) from None
+    arguments = {name: getattr(options, name) for name in ("cache_bytes", "max_batch_tokens", "max_batch_size")}
+    return RayEngine(options.actors, options.actor_cpus, options.actor_gpus, tuple(arguments.items()))
+
+
+ENGINES: dict[str, Callable[[argparse.Namespace], Engine]] = {"local": _local, "ray": _ray}

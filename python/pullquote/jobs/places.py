@@ -53,8 +53,13 @@ class Place:
             if not is_free:
                 message = f"another job is at work in {self.url}; wait for it, or name another directory"
                 raise OverloadedError(message)
-            shutil.rmtree(self._here(UNFINISHED), ignore_errors=True)
+            self.sweep()
             yield
+
+    def sweep(self) -> None:
+        """Remove what processes that died have left here; what one that lives still writes will fail."""
+        if self.is_local:
+            shutil.rmtree(self._here(UNFINISHED), ignore_errors=True)
 
     def is_held(self) -> bool:
         """Whether a job is at work here; elsewhere nobody knows."""

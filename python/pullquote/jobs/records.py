@@ -15,7 +15,7 @@ from pullquote.errors import InvalidArgumentError, NotFoundError
 from pullquote.jobs.inputs import InputFile, digest
 from pullquote.jobs.places import OWN, Place
 
-__all__ = ["Record", "Status", "left", "settle", "status"]
+__all__ = ["Record", "Status", "left", "recorded", "settle", "status"]
 
 SETTINGS = f"{OWN}/job.json"
 FILES = f"{OWN}/files.json"
@@ -89,7 +89,13 @@ def settle(place: Place, settings: dict[str, Any], files: list[InputFile]) -> No
 
 def left(place: Place, files: list[InputFile]) -> list[InputFile]:
     """The files that are not done, or have changed since."""
-    return [file for file in files if not _is_done(_record(place, file.name), file, place)]
+    return [file for file in files if recorded(place, file) is None]
+
+
+def recorded(place: Place, file: InputFile) -> Record | None:
+    """The record of a file that is done; `None` where it is not, or has changed since."""
+    record = _record(place, file.name)
+    return record if record is not None and _is_done(record, file, place) else None
 
 
 def status(place: Place) -> Status:
@@ -120,8 +126,8 @@ def _record(place: Place, name: str) -> Record | None:
     return None if known is None else Record(**json.loads(known))
 
 
-def _is_done(record: Record | None, file: InputFile, place: Place) -> bool:
-    if record is None or record.output is None or place.size(record.output) != record.output_bytes:
+def _is_done(record: Record, file: InputFile, place: Place) -> bool:
+    if record.output is None or place.size(record.output) != record.output_bytes:
         return False
     if record.bytes != file.bytes:
         return False

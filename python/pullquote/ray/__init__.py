@@ -1,0 +1,29 @@
+"""pullquote on Ray.
+
+Pages of a Ray Data set (`PageHighlighter`), files of a job (``pullquote job --engine ray``), and the server as a deployment of
+Ray Serve (`app`, `build`).
+
+Importing this imports Ray, which ``pip install "pullquote[ray]"`` brings; importing pullquote does not. Ray Serve is imported
+when `app` or `build` is asked for. See docs/ray.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pullquote.ray.given import given
+from pullquote.ray.pages import PageHighlighter
+
+if TYPE_CHECKING:
+    from pullquote.ray.service import app, build
+
+__all__ = ["PageHighlighter", "app", "build", "given"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in {"app", "build"}:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    from pullquote.ray import service  # noqa: PLC0415 - a job has no need of Ray Serve
+
+    return getattr(service, name)
