@@ -27,6 +27,8 @@ enum By {
     Itself,
     /// Those who wait.
     Helpers,
+    /// Those who wait, or else whoever collects it: as a CPU beside a card.
+    Either,
 }
 
 /// A device whose vectors are a row's first id.
@@ -48,20 +50,23 @@ struct Device {
 struct DeviceState {
     waiting: VecDeque<(Ticket, Batch)>,
     finished: Vec<(Ticket, Batch)>,
+    /// Nobody who helps goes on before so many have begun.
+    meeting: usize,
+    begun: usize,
     is_stopping: bool,
 }
 
 impl Echo {
     fn new(by: By) -> Box<Self> {
         // Helpers have a batch of each row, and two at once.
-        let (depth, batch_tokens) = if by == By::Helpers { (2, 1) } else { (1, 8) };
+        let (depth, batch_tokens) = if matches!(by, By::Helpers | By::Either) { (2, 1) } else { (1, 8) };
         let spec = EncoderSpec {
             dimension: 1,
             max_tokens: 8,
             vocabulary: 100,
             dtype: "float32".to_owned(),
             devices: vec![DeviceSpec { name: "echo".to_owned(), depth, batch_tokens }],
-            wakes: by != By::Collecting,
+            wakes: matches!(by, By::Itself | By::Helpers),
         };
         Box::new(Self { by, spec, tickets: 0, device: Arc::default(), worker: None })
     }
@@ -73,11 +78,17 @@ impl Device {
     }
 
     fn compute(&self) -> bool {
-        let batch = self.lock().waiting.pop_front();
+        let Some(batch) = self.lock().waiting.pop_front() else { return false };
         // The lock is not held while a batch is computed, which is here.
-        let is_there = batch.is_some();
-        self.lock().finished.extend(batch);
-        is_there
+        let mut state = self.lock();
+        state.begun += 1;
+        self.changed.notify_all();
+        while state.begun < state.meeting {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.finished.push(batch);
+        self.changed.notify_all();
+        true
     }
 
     fn work(&self, waker: &Waker) {
@@ -113,7 +124,7 @@ impl Encoder for Echo {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
         let mut state = self.device.lock();
-        if self.spec.wakes {
+        if self.by != By::Collecting {
             state.waiting.push_back((ticket, batch.clone()));
         } else {
             state.finished.push((ticket, batch.clone()));
@@ -125,7 +136,7 @@ impl Encoder for Echo {
 
     fn helper(&self) -> Option<Helper> {
         let device = Arc::clone(&self.device);
-        (self.by == By::Helpers).then(|| Arc::new(move || device.compute()) as Helper)
+        matches!(self.by, By::Helpers | By::Either).then(|| Arc::new(move || device.compute()) as Helper)
     }
 
     fn is_finished(&mut self, ticket: Ticket) -> bool {
@@ -133,8 +144,14 @@ impl Encoder for Echo {
     }
 
     fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
+        while !self.is_finished(ticket) && self.by == By::Either && self.device.compute() {}
         let mut state = self.device.lock();
-        let place = state.finished.iter().position(|(finished, _)| *finished == ticket).unwrap();
+        let place = loop {
+            match state.finished.iter().position(|(finished, _)| *finished == ticket) {
+                Some(place) => break place,
+                None => state = self.device.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            }
+        };
         let (_, batch) = state.finished.remove(place);
         drop(state);
         let mut start = 0;
@@ -207,7 +224,7 @@ fn assert_answered_or(kind: ErrorKind, id: i32, outcome: Result<Vec<f32>>) {
 
 #[test]
 fn a_caller_and_the_conductor() {
-    for by in [By::Collecting, By::Itself, By::Helpers] {
+    for by in [By::Collecting, By::Itself, By::Helpers, By::Either] {
         model(3, move || assert_answered(&with_thread(by), 7));
     }
 }
@@ -225,7 +242,7 @@ fn two_callers_and_the_conductor() {
 
 #[test]
 fn callers_hand_over_the_conductors_work() {
-    for by in [By::Collecting, By::Itself, By::Helpers] {
+    for by in [By::Collecting, By::Itself, By::Helpers, By::Either] {
         model(2, move || {
             let conductor = by_callers(by);
             let other = beside(&conductor, 8);
@@ -238,12 +255,28 @@ fn callers_hand_over_the_conductors_work() {
 /// One has more batches than it can compute before the other wants to leave; neither forgets what the other needs.
 #[test]
 fn callers_compute_each_others_batches() {
+    for by in [By::Helpers, By::Either] {
+        model(2, move || {
+            let conductor = by_callers(by);
+            let other = beside(&conductor, 8);
+            let call = Call::default();
+            let pending = submit_rows(&conductor, &[5, 6, 7], &call).unwrap();
+            assert_eq!(block_on(pending, &conductor, &call).unwrap(), [5.0, 6.0, 7.0]);
+            other.join().unwrap();
+        });
+    }
+}
+
+/// Neither can be done before both compute: nobody sleeps while there is a batch to be begun.
+#[test]
+fn two_callers_compute_at_once() {
     model(2, || {
-        let conductor = by_callers(By::Helpers);
+        let encoder = Echo::new(By::Helpers);
+        encoder.device.lock().meeting = 2;
+        let watched = watched(&encoder);
+        let conductor = Arc::new(Conductor::driven(encoder, Batching::default(), watched));
         let other = beside(&conductor, 8);
-        let call = Call::default();
-        let pending = submit_rows(&conductor, &[5, 6, 7], &call).unwrap();
-        assert_eq!(block_on(pending, &conductor, &call).unwrap(), [5.0, 6.0, 7.0]);
+        assert_answered(&conductor, 7);
         other.join().unwrap();
     });
 }
