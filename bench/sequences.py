@@ -34,6 +34,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
+from typing import Literal
 
 # The modules beside this file are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -221,7 +222,7 @@ def measure_kind(kind: str, pages: list[str], repeat: int) -> tuple[list[Round],
             if kind == "steps":
                 ask = by_steps(stack.enter_context(pullquote.Engine(devices="cpu", cache_bytes=0)))
             else:
-                threads = "caller" if kind == "callers" else workers
+                threads: int | Literal["caller"] | None = "caller" if kind == "callers" else workers
                 made = pullquote.Highlighter(devices="cpu", cache_bytes=0, threads=threads)
                 ask = by_threads(stack.enter_context(made))
             ask(pages[:8], 2)

@@ -61,7 +61,7 @@ struct State {
     /// Collected, to be used again.
     spare: Vec<Slot>,
     /// What batches are run with where there are no workers: as many as threads ever helped at once.
-    workspaces: Vec<Box<Workspace>>,
+    workspaces: Vec<Workspace>,
     stopping: bool,
 }
 

@@ -207,7 +207,7 @@ fn threads_that_are_lent_compute_at_once_and_are_given_back_as_they_were() {
         let tickets: Vec<Ticket> =
             batches.iter().enumerate().map(submit).collect::<Result<_, _>>().expect("the batches are sound");
         assert!(!encoder.is_finished(tickets[0]));
-        // Each has one before any has another, so that they meet; then whoever comes.
+        // They begin together, and each takes what nobody has begun.
         let meeting = std::sync::Barrier::new(3);
         std::thread::scope(|scope| {
             for _ in 0..3 {
