@@ -7,6 +7,9 @@ Beside it stand the cores that were used, how often threads gave theirs up and h
 slowest hundredth of the answers against the share that each sequence has: as many requests as there are sequences, over the
 throughput.
 
+As `callers`, the host's threads are all there is (`threads="caller"`): each computes while it waits, so two of them have two
+cores.
+
 A round has at least 256 pages and two for each sequence; smaller numbers of sequences get every second, fourth, … of the same.
 
 Then a CPU device of 1 to 128 workers on the cores there are, with 64 sequences: what locks and switches cost where
@@ -31,6 +34,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
+from typing import Literal
 
 # The modules beside this file are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -49,8 +53,12 @@ WORKERS = (1, 2, 4, 8, 16, 32, 64, 128)
 PAGE_CHARACTERS = 1_000
 MOST_PAGES = 1024
 WORKERS_SEQUENCES = 64
-LEVELS = {"threads": SEQUENCES, "steps": SEQUENCES, "workers": WORKERS}
+# One core, both, and more callers than cores.
+CALLERS = (1, 2, 64)
+LEVELS = {"threads": SEQUENCES, "steps": SEQUENCES, "callers": CALLERS, "workers": WORKERS}
 LEAST = 0.97
+# Two callers to one, on two cores: one process' threads share caches, memory and Python's lock.
+LEAST_OF_TWO = 1.7
 # The slowest hundredth, in shares of the time: who comes last in a round of all waits for all.
 MOST_SHARES = 2.0
 # Tokens for a second of a core: threads that spin use cores and encode nothing.
@@ -177,6 +185,9 @@ def goals(rounds: list[Round]) -> list[Goal]:
             if made.kind == kind:
                 levels.setdefault(made.workers or made.sequences, []).append(made)
         most = max(levels)
+        if kind == "callers":
+            two, one = (median(made.throughput for made in levels[count]) for count in (2, 1))
+            reached.append(Goal("callers: throughput of two to that of one", two / one, least=LEAST_OF_TWO))
         name = f"{kind}: {most}{'' if kind == 'workers' else ' sequences'}"
         speed = {level: median(made.throughput for made in of) for level, of in levels.items()}
         work = {level: median(made.tokens / made.cpu_seconds for made in of) for level, of in levels.items()}
@@ -211,7 +222,8 @@ def measure_kind(kind: str, pages: list[str], repeat: int) -> tuple[list[Round],
             if kind == "steps":
                 ask = by_steps(stack.enter_context(pullquote.Engine(devices="cpu", cache_bytes=0)))
             else:
-                made = pullquote.Highlighter(devices="cpu", cache_bytes=0, threads=workers)
+                threads: int | Literal["caller"] | None = "caller" if kind == "callers" else workers
+                made = pullquote.Highlighter(devices="cpu", cache_bytes=0, threads=threads)
                 ask = by_threads(stack.enter_context(made))
             ask(pages[:8], 2)
             once(ask, WORKERS_SEQUENCES if workers else level, workers)

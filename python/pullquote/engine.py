@@ -47,7 +47,7 @@ class Engine(Watched, Closing):
 
     The arguments are those of `Highlighter`. Nothing here waits for long: `step` does a round and returns what is finished, so
     a host can have it among its other work. It starts no thread but a CPU device's workers; with ``threads="caller"`` none
-    at all.
+    at all: a step computes then itself, two batches at most.
 
     >>> engine = Engine(encoder=lambda texts: [[float(len(text)), 1.0] for text in texts], threads="caller")
     >>> engine.add_request("moon", "How far is the moon?", ["Cats sleep. The moon is 384,400 km away."])

@@ -96,7 +96,8 @@ class Highlighter(Watched, Caching, Closing):
       vectors have a cosine of 0.999 on average, and 0.995 at least, to those in float32; bfloat16's have 0.9998 at least.
     - `threads`: how many threads the text work and a CPU device may each use; `None` is one for each core this process
       may run on (by its affinity and its control groups), at most ``OMP_NUM_THREADS`` and 32. ``"caller"`` starts none:
-      those who wait for vectors compute them, one at a time, with the rows of all who wait.
+      those who wait for vectors compute them, each on its own thread, so that as many cores are used as the host has threads
+      in calls. A Python function for an encoder is called by one of them at a time.
     - `cores`: the cores that these threads run on, by number; `None` is wherever the caller's may.
     - `cache_bytes`: what was read of pages, with their vectors, is kept in at most so much memory, so that another query on
       the same pages costs only itself; what was used longest ago goes first. 0 keeps nothing.
@@ -105,12 +106,12 @@ class Highlighter(Watched, Caching, Closing):
       all callers that wait; needs no torch. Tokens are bytes of UTF-8 then: budgets in tokens count them. It may be
       awaited: an ``async`` function runs in an event loop of its own. Or, beside the `model` whose tokenizer is used, an
       object with a method ``encode_ids(ids, lengths)``: int32 ids of rows one behind the other, without padding, and how
-      many each has; or what offers a ``pullquote.encoder.v2`` capsule by ``__pullquote_encoder__()``.
+      many each has; or what offers a ``pullquote.encoder.v3`` capsule by ``__pullquote_encoder__()``.
     - `max_batch_tokens`, `max_batch_size`: tokens and texts of a batch, at most; `None` is what the devices want, and 64 texts
       for an encoder of your own. `batch_timeout`: seconds that texts wait for others where they do not fill a batch; 0,
       the default, lets batches grow only while the devices are busy.
     - `depth`: batches that a device has at once, so that the next is there when one ends; `None` is what it wants: 2 on CUDA,
-      and one more than its threads on a CPU.
+      and one more than its threads on a CPU; with ``threads="caller"`` as many as callers wait and cores are there.
     - `profile`: CUDA devices wait for the end of each stage, so that `stages` tells them apart; they are slower then. `trace`: a
       file that has, when this is closed, every stage of every call and batch in the format of Chrome's tracing, which
       https://ui.perfetto.dev opens.

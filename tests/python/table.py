@@ -18,6 +18,7 @@ RELEASE_FAILURE = CFUNCTYPE(None, c_void_p)
 RELEASE = CFUNCTYPE(None, c_void_p)
 PROFILE = CFUNCTYPE(None, c_void_p, c_bool)
 TIMES = CFUNCTYPE(c_bool, c_void_p, c_void_p)
+HELP = CFUNCTYPE(c_bool, c_void_p)
 
 
 class Table1(ctypes.Structure):
@@ -37,6 +38,10 @@ class Table2(ctypes.Structure):
     _fields_ = [("first", Table1), ("profile", PROFILE), ("times", TIMES)]
 
 
+class Table3(ctypes.Structure):
+    _fields_ = [("second", Table2), ("help", HELP)]
+
+
 Fault = Callable[[int, int, int], str | None]
 
 # Whoever has a table calls what is in it, and does not know to whom it belongs.
@@ -47,18 +52,30 @@ class Injected:
     """The embedded model on devices, of which `fault` says (of a device, and the rows and tokens of its batch) how it fails.
 
     What it returns is a class of `pullquote.errors` and a message, with a colon between. `version` is that of the capsule.
+    Without `has_threads` it is computed by those who wait, each of whom `enters` first.
     """
 
-    def __init__(self, devices: list[str], fault: Fault, version: int = 2, dtype: str = "float32") -> None:
+    def __init__(
+        self,
+        devices: list[str],
+        fault: Fault,
+        version: int = 3,
+        dtype: str = "float32",
+        has_threads: bool = True,
+        enters: Callable[[], object] = lambda: None,
+    ) -> None:
         self.fault = fault
         self.version = version
-        self.inner = find_encoder().load(str(embedded_model()), devices, dtype, len(devices))
+        self.enters = enters
+        # How often somebody helped.
+        self.helped = 0
+        self.inner = find_encoder().load(str(embedded_model()), devices, dtype, len(devices) if has_threads else 0)
         get = ctypes.pythonapi.PyCapsule_GetPointer
         get.restype, get.argtypes = c_void_p, [ctypes.py_object, c_char_p]
-        theirs = Table2.from_address(get(self.inner, b"pullquote.encoder.v2"))
+        theirs = Table3.from_address(get(self.inner, b"pullquote.encoder.v3"))
         # Taken over, as whoever opens a capsule does.
-        table = Table2.from_buffer_copy(theirs)
-        theirs.first.state = None
+        table = Table3.from_buffer_copy(theirs)
+        theirs.second.first.state = None
         self.failures: dict[int, Any] = {}
         # Tickets whose batch fails when it is collected, and with what.
         self.doomed: dict[int, str] = {}
@@ -66,8 +83,8 @@ class Injected:
         self.in_flight = self.deepest = 0
         self.inject(table)
 
-    def inject(self, table: Table2) -> None:
-        first = table.first
+    def inject(self, table: Table3) -> None:
+        first = table.second.first
 
         def fail(message: str) -> int:
             text = ctypes.create_string_buffer(message.encode())
@@ -107,10 +124,17 @@ class Injected:
         def release_failure(failure: int | None) -> None:
             self.failures.pop(failure or 0, None)
 
-        ours = Table2.from_buffer_copy(table)
-        ours.first.submit = SUBMIT(submit)
-        ours.first.collect = COLLECT(collect)
-        ours.first.release_failure = RELEASE_FAILURE(release_failure)
+        def help_out(state: int) -> bool:
+            self.enters()
+            self.helped += 1
+            return bool(table.help(state))
+
+        ours = Table3.from_buffer_copy(table)
+        ours.second.first.submit = SUBMIT(submit)
+        ours.second.first.collect = COLLECT(collect)
+        ours.second.first.release_failure = RELEASE_FAILURE(release_failure)
+        if table.help:
+            ours.help = HELP(help_out)
         # Kept as long as this is: what is called must not go before whoever calls it.
         self.table, self.original = ours, table
         new = ctypes.pythonapi.PyCapsule_New

@@ -4,22 +4,36 @@
 //! takes it out, and from then on the two talk without Python's lock and without a copy. Who takes the table sets
 //! `state` to null in the capsule, so that it is released once.
 //!
-//! All functions but the waker are called by one thread at a time. Strings are UTF-8 and end in NUL.
+//! All functions but the waker and `help` are called by one thread at a time. Strings are UTF-8 and end in NUL.
 
 use std::ffi::{c_char, c_void};
 
 use crate::encoder::BatchTimes;
 
 /// The name of the capsule, and with it the version of the table's layout.
-pub const CAPSULE_NAME: &std::ffi::CStr = c"pullquote.encoder.v2";
+pub const CAPSULE_NAME: &std::ffi::CStr = c"pullquote.encoder.v3";
 
-/// The version before it, which ends where [`EncoderTable::profile`] begins; it is taken as well.
+/// The version before it, which ends where [`EncoderTable::help`] begins; it is taken as well.
+pub const CAPSULE_NAME_2: &std::ffi::CStr = c"pullquote.encoder.v2";
+
+/// The first version, which ends where [`EncoderTable2::profile`] begins; it is taken as well.
 pub const CAPSULE_NAME_1: &std::ffi::CStr = c"pullquote.encoder.v1";
 
 /// An encoder, as C sees it.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct EncoderTable {
+    /// What there was in the second version.
+    pub second: EncoderTable2,
+    /// See [`crate::encoder::Helper`]; null where the encoder has none. May be called from any thread, by several at once and
+    /// beside all other functions, until `release` is called.
+    pub help: Option<unsafe extern "C" fn(state: *mut c_void) -> bool>,
+}
+
+/// An encoder, as C saw it in the second version.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct EncoderTable2 {
     /// What there was from the first version on.
     pub first: EncoderTable1,
     /// See [`crate::encoder::Encoder::profile`].
@@ -65,6 +79,6 @@ pub struct EncoderTable1 {
     ) -> *mut c_char,
     /// Frees a failure: a string of the form `PythonClass: message`.
     pub release_failure: unsafe extern "C" fn(failure: *mut c_char),
-    /// Ends the encoder: stops its threads, frees its memory.
+    /// Ends the encoder: stops its threads, frees its memory. Called from any thread.
     pub release: unsafe extern "C" fn(state: *mut c_void),
 }

@@ -2,7 +2,8 @@
 //!
 //! Everything an encoder does is asked for by one thread, the conductor: it submits batch after batch serially over the
 //! devices, and collects in a second pass. An encoder never waits in `submit`, and promises that a row's values depend on
-//! that row's ids alone, up to rounding. [`crate::abi`] is the same seam as a table of C functions.
+//! that row's ids alone, up to rounding. Where it has no threads, those who wait for vectors may lend it theirs, several at
+//! once, by its [`Helper`]. [`crate::abi`] is the same seam as a table of C functions.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +25,8 @@ pub struct EncoderSpec {
     pub dtype: String,
     /// The devices, in the order in which they are walked; never empty.
     pub devices: Vec<DeviceSpec>,
-    /// Whether the encoder calls the waker when a batch is finished. Where it does not, the conductor waits in `collect`.
+    /// Whether the encoder calls the waker when a batch is finished that no [`Helper`] computed. Where it does not, the
+    /// conductor waits in `collect`.
     pub wakes: bool,
 }
 
@@ -115,6 +117,13 @@ pub struct Ticket(pub u64);
 /// Called by an encoder, from any of its threads, when a batch is finished.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
+/// Computes one batch that was submitted and that nobody computes yet, on the calling thread; false where there is none. It is
+/// finished when this returns, and the waker need not be called for it; a failure is told by `collect`.
+///
+/// May be called from any thread, by several at once and beside everything else, also when the encoder is gone: what is
+/// computed then is for nobody. Leaves the thread's settings as it found them.
+pub type Helper = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// Turns batches of token ids into vectors on one or more devices.
 pub trait Encoder: Send {
     /// What this encoder is.
@@ -150,6 +159,12 @@ pub trait Encoder: Send {
 
     /// What the batch took that was collected last; nothing where the encoder does not know.
     fn times(&mut self) -> Option<BatchTimes> {
+        None
+    }
+
+    /// What lends the encoder a thread; asked for once, after [`Encoder::set_waker`]. Nothing where it needs none, or where its
+    /// batches are computed in `collect`.
+    fn helper(&self) -> Option<Helper> {
         None
     }
 }

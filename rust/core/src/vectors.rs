@@ -1,6 +1,6 @@
 //! Vectors: the conductor, the one thread that owns every device.
 //!
-//! Where a host lends no thread for it, those who wait for vectors take turns at being it (see [`Conductor::drive`]).
+//! Where a host lends no thread for it, those who wait for vectors take turns at being it (see `callers`).
 //!
 //! It walks the devices serially and submits, then collects in a second pass, writing each row straight into the memory
 //! that the caller's array will own. It sleeps when nothing is to be done: jobs, finished batches and the end wake it.
@@ -8,6 +8,7 @@
 //! From batch to batch it allocates nothing (`tests/allocations.rs`): what it writes batches and targets into is kept. Only
 //! jobs are allocated for, when they come.
 
+mod callers;
 #[cfg(all(test, feature = "loom"))]
 mod models;
 mod pending;
@@ -15,7 +16,7 @@ mod round;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::batches::{Job, RowSource};
 use crate::board::Board;
@@ -26,6 +27,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::stages::Stages;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Condvar, Mutex, MutexGuard};
+use callers::{Callers, Seat};
 use pending::Reply;
 pub(crate) use pending::{Pending, block_on, breathe};
 use round::Round;
@@ -49,15 +51,15 @@ pub(crate) struct Watched {
 enum Drive {
     /// A thread of its own.
     Thread(Option<JoinHandle<()>>),
-    /// Whoever waits for vectors, one at a time; nothing once it has ended.
-    Callers(Mutex<Option<Box<Round>>>),
+    /// Those who wait for vectors.
+    Callers(Callers),
 }
 
 /// What callers and encoders tell the conductor.
 #[derive(Default)]
 struct Inbox {
     state: Mutex<InboxState>,
-    /// Signalled whenever `state` changes.
+    /// Signalled whenever `state` changes: to the conductor's thread, where it has one, and to who waits for a place.
     changed: Condvar,
 }
 
@@ -68,9 +70,18 @@ struct InboxState {
     unfinished: usize,
     /// A batch was finished, or a call stopped, since the conductor last looked.
     woken: bool,
-    /// Somebody runs a round. Of no meaning where the conductor has a thread.
-    driven: bool,
     closed: bool,
+    // What follows is of no meaning where the conductor has a thread.
+    /// Somebody runs a round.
+    driven: bool,
+    /// Batches that wait for a thread to be computed on, and that nobody has taken.
+    offered: usize,
+    /// When the next round is due though nothing happens.
+    look_by: Option<Instant>,
+    /// How many wait for vectors, whatever they do meanwhile.
+    attending: usize,
+    /// Where those of them sleep who do, the last one last. Who is woken is taken out.
+    asleep: Vec<Seat>,
 }
 
 impl Conductor {
@@ -78,7 +89,7 @@ impl Conductor {
     pub(crate) fn driven(encoder: Box<dyn Encoder>, batching: Batching, watched: Watched) -> Self {
         let (encoder, inbox) = with_waker(encoder);
         let round = Round::new(encoder, batching, watched, Arc::clone(&inbox));
-        Self { inbox, drive: Drive::Callers(Mutex::new(Some(Box::new(round)))) }
+        Self { inbox, drive: Drive::Callers(Callers::new(round)) }
     }
 
     /// Starts the thread, which owns the encoder from now on.
@@ -121,11 +132,13 @@ impl Conductor {
         }
         state.unfinished += 1;
         state.arrived.push_back(job);
+        state.pass_on();
+        drop(state);
         self.inbox.changed.notify_all();
         Ok(Pending::new(reply, Arc::clone(&self.inbox), address))
     }
 
-    /// Whether those who wait for vectors have to [`Conductor::drive`].
+    /// Whether those who wait for vectors have to [drive](callers::Attendant::drive).
     pub(crate) const fn is_driven(&self) -> bool {
         matches!(self.drive, Drive::Callers(_))
     }
@@ -134,37 +147,11 @@ impl Conductor {
         self.is_driven().then(|| Arc::clone(&self.inbox))
     }
 
-    /// Runs a round on the calling thread, unless somebody else does: then sleeps until they are done. Sleeps no longer than
-    /// this in either case, and not at all where `is_enough` already holds. An encoder that does not wake is waited for.
-    pub(crate) fn drive(&self, is_enough: &dyn Fn() -> bool, longest: Duration) {
-        let Drive::Callers(round) = &self.drive else { return };
-        let mut state = self.inbox.lock();
-        if is_enough() {
-            return;
-        }
-        if state.driven {
-            drop(wait(&self.inbox.changed, state, longest));
-            return;
-        }
-        state.driven = true;
-        drop(state);
-        let _turn = Turn(&self.inbox);
-        let mut round = lock(round);
-        if round.as_mut().is_some_and(|round| !round.once(longest)) {
-            // Its end tells everybody who waits.
-            *round = None;
-        }
-    }
-
     /// Ends every unfinished job, and the thread as soon as it can.
     pub(crate) fn close(&self) {
-        self.inbox.lock().closed = true;
-        self.inbox.changed.notify_all();
-        if let Drive::Callers(round) = &self.drive
-            && let Ok(mut round) = round.try_lock()
-        {
-            // Whoever is in a round sees that it was the last one.
-            *round = None;
+        self.inbox.close();
+        if let Drive::Callers(callers) = &self.drive {
+            callers.close();
         }
     }
 }
@@ -182,20 +169,6 @@ impl Drop for Conductor {
     }
 }
 
-/// Being the one who drives, until it is dropped.
-struct Turn<'inbox>(&'inbox Inbox);
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        let mut state = self.0.lock();
-        state.driven = false;
-        // A round that panicked is not fit for another.
-        state.closed |= std::thread::panicking();
-        drop(state);
-        self.0.changed.notify_all();
-    }
-}
-
 /// The encoder, which wakes whoever looks into the inbox.
 fn with_waker(mut encoder: Box<dyn Encoder>) -> (Box<dyn Encoder>, Arc<Inbox>) {
     let inbox = Arc::new(Inbox::default());
@@ -210,7 +183,19 @@ impl Inbox {
     }
 
     fn wake(&self) {
-        self.lock().woken = true;
+        let mut state = self.lock();
+        state.woken = true;
+        state.pass_on();
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Takes nothing in any more, and tells everybody.
+    fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.wake_all();
+        drop(state);
         self.changed.notify_all();
     }
 }

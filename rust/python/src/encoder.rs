@@ -1,34 +1,44 @@
 //! An encoder that lives in another library, reached through a table of C functions in a `PyCapsule`.
 
 use std::ffi::{CStr, c_char, c_void};
+use std::sync::{Arc, OnceLock};
 
-use pullquote_core::abi::{CAPSULE_NAME, CAPSULE_NAME_1, EncoderTable, EncoderTable1};
-use pullquote_core::encoder::{Batch, BatchTimes, Encoder, EncoderSpec, Ticket, Waker};
+use pullquote_core::abi::{CAPSULE_NAME, CAPSULE_NAME_1, CAPSULE_NAME_2, EncoderTable, EncoderTable1, EncoderTable2};
+use pullquote_core::encoder::{Batch, BatchTimes, Encoder, EncoderSpec, Helper, Ticket, Waker};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::failures::{Failure, raise};
 
-/// The table, taken out of its capsule; released when dropped.
+/// The table, taken out of its capsule.
 pub(crate) struct ForeignEncoder {
-    table: EncoderTable1,
-    /// What only the later version has.
+    taken: Arc<Taken>,
+    /// What only later versions have.
     profiling: Option<Profiling>,
     spec: EncoderSpec,
-    /// What the other side's waker context points to; freed after the release of the state, when nothing can call it any more.
-    waker: Option<Box<Waker>>,
 }
 
-/// The end of an [`EncoderTable`].
+/// The end of an [`EncoderTable2`].
 struct Profiling {
     profile: unsafe extern "C" fn(state: *mut c_void, synchronizes: bool),
     times: unsafe extern "C" fn(state: *mut c_void, times: *mut BatchTimes) -> bool,
 }
 
-// SAFETY: `EncoderTable` says that its functions may be called from any thread, by one at a time; `ForeignEncoder` is not
-// `Sync`, and its methods take `&mut self`. The spec's memory is only read while the encoder is made.
-unsafe impl Send for ForeignEncoder {}
+/// What whoever helps needs too: released when the last of them lets go of it.
+struct Taken {
+    table: EncoderTable1,
+    help: Option<unsafe extern "C" fn(state: *mut c_void) -> bool>,
+    /// What the other side's waker context points to; freed after the release of the state, when nothing can call it any more.
+    waker: OnceLock<Waker>,
+}
+
+// SAFETY: `EncoderTable` says that its functions may be called from any thread. Of those that only one at a time may call, all
+// but `release`, which is called when nobody else has this, are called by `ForeignEncoder`, whose methods take `&mut self`. The
+// spec's memory is only read while the encoder is made.
+unsafe impl Send for Taken {}
+// SAFETY: as above; `help` may be called by several at once and beside the others.
+unsafe impl Sync for Taken {}
 
 impl ForeignEncoder {
     /// Takes the table out of a capsule, which is empty from then on.
@@ -37,35 +47,36 @@ impl ForeignEncoder {
         let capsule = capsule.cast::<PyCapsule>().map_err(|_| refused("no PyCapsule"))?;
         let of_name = |name| capsule.pointer_checked(Some(name)).ok();
         let wrong_name = || refused("another name; are pullquote and pullquote-torch of the same version?");
-        let (table, profiling) = if let Some(pointer) = of_name(CAPSULE_NAME) {
-            let table = pointer.cast::<EncoderTable>();
+        // What there was in earlier versions stands first.
+        let (table, profiling, help) = if let Some(pointer) = of_name(CAPSULE_NAME) {
             // SAFETY: a capsule of this name holds a pointer to an `EncoderTable` (see `abi::CAPSULE_NAME`), which lives as
             // long as the capsule; Python's lock is held, so nobody else takes it at the same time.
-            let EncoderTable { profile, times, .. } = unsafe { *table.as_ptr() };
-            // What there was from the first version on stands first.
-            (table.cast::<EncoderTable1>().as_ptr(), Some(Profiling { profile, times }))
+            let EncoderTable { second: EncoderTable2 { profile, times, .. }, help } =
+                unsafe { *pointer.cast().as_ptr() };
+            (pointer.cast::<EncoderTable1>().as_ptr(), Some(Profiling { profile, times }), help)
+        } else if let Some(pointer) = of_name(CAPSULE_NAME_2) {
+            // SAFETY: as above; a capsule of this name holds a pointer to an `EncoderTable2`.
+            let EncoderTable2 { profile, times, .. } = unsafe { *pointer.cast().as_ptr() };
+            (pointer.cast::<EncoderTable1>().as_ptr(), Some(Profiling { profile, times }), None)
         } else {
             let pointer = of_name(CAPSULE_NAME_1).ok_or_else(wrong_name)?;
-            (pointer.cast::<EncoderTable1>().as_ptr(), None)
+            (pointer.cast::<EncoderTable1>().as_ptr(), None, None)
         };
-        // SAFETY: as above; a capsule of the earlier name holds a pointer to an `EncoderTable1`.
+        // SAFETY: as above; a capsule of the first name holds a pointer to an `EncoderTable1`.
         let taken = unsafe { *table };
         if taken.state.is_null() {
             return Err(refused("its encoder was taken already; load it again"));
         }
         // SAFETY: as above; null is what says that the state has a new owner.
         unsafe { (*table).state = std::ptr::null_mut() };
-        // SAFETY: `spec` is a string that lives as long as `state` (see `EncoderTable::spec`), which nobody has released.
-        let json = unsafe { CStr::from_ptr(taken.spec) }.to_bytes();
-        match serde_json::from_slice(json) {
-            Ok(spec) => Ok(Self { table: taken, profiling, spec, waker: None }),
-            Err(error) => {
-                // SAFETY: the state is ours since we set the capsule's to null, and is not used again.
-                unsafe { (taken.release)(taken.state) };
-                let message = format!("an encoder described itself in a way this version cannot read: {error}");
-                Err(Failure(Error::new(ErrorKind::Internal, message)).into())
-            }
-        }
+        let taken = Arc::new(Taken { table: taken, help, waker: OnceLock::new() });
+        // SAFETY: `spec` is a string that lives as long as `state` (see `EncoderTable::spec`), which `taken` will release.
+        let json = unsafe { CStr::from_ptr(taken.table.spec) }.to_bytes();
+        let spec = serde_json::from_slice(json).map_err(|error| {
+            let message = format!("an encoder described itself in a way this version cannot read: {error}");
+            Failure(Error::new(ErrorKind::Internal, message))
+        })?;
+        Ok(Self { taken, profiling, spec })
     }
 
     fn result(&self, failure: *mut c_char) -> Result<()> {
@@ -75,7 +86,7 @@ impl ForeignEncoder {
         // SAFETY: a failure that is not null is a string that is ours until we release it (see `EncoderTable`).
         let text = unsafe { CStr::from_ptr(failure) }.to_string_lossy().into_owned();
         // SAFETY: the same; `text` is a copy.
-        unsafe { (self.table.release_failure)(failure) };
+        unsafe { (self.taken.table.release_failure)(failure) };
         let (class, message) = text.split_once(": ").unwrap_or(("EncoderError", &text));
         Err(Error::new(ErrorKind::from_python_class(class).unwrap_or(ErrorKind::Encoder), message))
     }
@@ -87,12 +98,10 @@ impl Encoder for ForeignEncoder {
     }
 
     fn set_waker(&mut self, waker: Waker) {
-        let waker = Box::new(waker);
-        let context = std::ptr::from_ref::<Waker>(&*waker).cast::<c_void>();
-        // SAFETY: `context` points into a box that `self` keeps until after the state's release, and `wake` reads it as
+        let context = std::ptr::from_ref::<Waker>(self.taken.waker.get_or_init(|| waker)).cast::<c_void>();
+        // SAFETY: `context` points to what `taken` keeps in its place until after the state's release, and `wake` reads it as
         // the `Waker` it is, through a shared reference, which `Waker` (`Sync`) allows from any thread.
-        unsafe { (self.table.set_waker)(self.table.state, wake, context) };
-        self.waker = Some(waker);
+        unsafe { (self.taken.table.set_waker)(self.taken.table.state, wake, context) };
     }
 
     fn submit(&mut self, device: usize, batch: &Batch) -> Result<Ticket> {
@@ -100,8 +109,8 @@ impl Encoder for ForeignEncoder {
         let (ids, lengths) = (&batch.ids, &batch.lengths);
         // SAFETY: pointers and counts belong together, and all outlive the call, after which they are not used.
         let failure = unsafe {
-            (self.table.submit)(
-                self.table.state,
+            (self.taken.table.submit)(
+                self.taken.table.state,
                 device,
                 ids.as_ptr(),
                 ids.len(),
@@ -114,22 +123,23 @@ impl Encoder for ForeignEncoder {
     }
 
     fn is_finished(&mut self, ticket: Ticket) -> bool {
-        // SAFETY: the state is alive: it is released in `drop`.
-        unsafe { (self.table.is_finished)(self.table.state, ticket.0) }
+        // SAFETY: the state is alive: it is released when `taken` is dropped.
+        unsafe { (self.taken.table.is_finished)(self.taken.table.state, ticket.0) }
     }
 
     fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
         let mut rows = Rows { dimension: self.spec.dimension, row };
         // SAFETY: the state is alive; `context` is a `Rows`, which `take_row` expects, and outlives the call.
-        let failure =
-            unsafe { (self.table.collect)(self.table.state, ticket.0, take_row, (&raw mut rows).cast::<c_void>()) };
+        let failure = unsafe {
+            (self.taken.table.collect)(self.taken.table.state, ticket.0, take_row, (&raw mut rows).cast::<c_void>())
+        };
         self.result(failure)
     }
 
     fn profile(&mut self, synchronizes: bool) {
         if let Some(Profiling { profile, .. }) = &self.profiling {
             // SAFETY: the state is alive.
-            unsafe { profile(self.table.state, synchronizes) };
+            unsafe { profile(self.taken.table.state, synchronizes) };
         }
     }
 
@@ -137,13 +147,20 @@ impl Encoder for ForeignEncoder {
         let Profiling { times, .. } = self.profiling.as_ref()?;
         let mut written = BatchTimes::default();
         // SAFETY: the state is alive, and there is a place to write to.
-        unsafe { times(self.table.state, &raw mut written) }.then_some(written)
+        unsafe { times(self.taken.table.state, &raw mut written) }.then_some(written)
+    }
+
+    fn helper(&self) -> Option<Helper> {
+        let (help, taken) = (self.taken.help?, Arc::clone(&self.taken));
+        // SAFETY: the state is alive for as long as `taken` is.
+        Some(Arc::new(move || unsafe { help(taken.table.state) }))
     }
 }
 
-impl Drop for ForeignEncoder {
+impl Drop for Taken {
     fn drop(&mut self) {
-        // SAFETY: the state is ours and is not used again. The waker is dropped after this, as `release` demands.
+        // SAFETY: the state is ours since we set the capsule's to null, and nobody else uses it: they would have this too. The
+        // waker is dropped after this, as `release` demands.
         unsafe { (self.table.release)(self.table.state) };
     }
 }

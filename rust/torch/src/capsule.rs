@@ -5,22 +5,35 @@
 
 use std::ffi::{CString, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pullquote_core::abi::{EncoderTable, EncoderTable1};
-use pullquote_core::encoder::{Batch, BatchTimes, Encoder, Ticket};
+use pullquote_core::abi::{EncoderTable, EncoderTable1, EncoderTable2};
+use pullquote_core::encoder::{Batch, BatchTimes, Encoder, Helper, Ticket};
 use pullquote_core::error::{Error, ErrorKind, Result};
 
 use crate::encoder::TorchEncoder;
 use crate::failure::panic_message;
 
-/// What `state` points to.
+/// What `state` points to: nobody ever has more than a shared reference to it, because `help` is called beside the others.
 struct Handle {
-    encoder: TorchEncoder,
+    /// What one call at a time uses, so that nobody waits for it.
+    own: Mutex<Own>,
     /// What `spec` points to.
     spec: CString,
+    helper: Option<Helper>,
+}
+
+struct Own {
+    encoder: TorchEncoder,
     /// Where `submit` brings batches into our own form; grows to the largest.
     batch: Batch,
+}
+
+impl Handle {
+    fn own(&self) -> MutexGuard<'_, Own> {
+        // A panic is a failure of that call; what it leaves behind is what the encoder then says.
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The waker's context, which the other side promises may be used from any thread until `release` returns.
@@ -45,20 +58,23 @@ pub fn encoder_table(encoder: TorchEncoder) -> Result<EncoderTable> {
     let spec =
         serde_json::to_string(encoder.spec()).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
     let spec = CString::new(spec).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
-    let handle = Box::new(Handle { encoder, spec, batch: Batch::default() });
+    let helper = encoder.helper();
+    let help = helper.is_some().then_some(help as unsafe extern "C" fn(*mut c_void) -> bool);
+    let handle = Box::new(Handle { own: Mutex::new(Own { encoder, batch: Batch::default() }), spec, helper });
     let spec = handle.spec.as_ptr();
     let state = Box::into_raw(handle).cast();
     let first = EncoderTable1 { state, spec, set_waker, submit, is_finished, collect, release_failure, release };
-    Ok(EncoderTable { first, profile, times })
+    Ok(EncoderTable { second: EncoderTable2 { first, profile, times }, help })
 }
 
 /// The handle behind `state`.
 ///
 /// # Safety
-/// `state` must come from [`encoder_table`], not be released, and be in use by this call alone.
-unsafe fn handle<'call>(state: *mut c_void) -> &'call mut Handle {
-    // SAFETY: `encoder_table` made it from a box of this type; the caller promises the rest.
-    unsafe { &mut *state.cast::<Handle>() }
+/// `state` must come from [`encoder_table`], and not be released before the call that uses this returns.
+unsafe fn handle<'call>(state: *mut c_void) -> &'call Handle {
+    // SAFETY: `encoder_table` made it from a box of this type, to which nobody has a unique reference before `release`; the
+    // caller promises the rest.
+    unsafe { &*state.cast::<Handle>() }
 }
 
 /// Runs what may fail or panic: null, or a failure that [`release_failure`] frees.
@@ -81,9 +97,9 @@ unsafe extern "C" fn set_waker(
     let context = Context(context);
     // The signature has no room for a failure, and setting cannot fail.
     let failure = guarded(|| {
-        // SAFETY: `EncoderTable` demands a live state and one call at a time.
+        // SAFETY: `EncoderTable` demands a live state.
         let handle = unsafe { handle(state) };
-        handle.encoder.set_waker(Arc::new(move || {
+        handle.own().encoder.set_waker(Arc::new(move || {
             // SAFETY: `EncoderTable::set_waker` demands that this may be called from any thread until `release` returns;
             // after that no worker is left to call it.
             unsafe { wake(context.pointer()) };
@@ -104,14 +120,15 @@ unsafe extern "C" fn submit(
     ticket: *mut u64,
 ) -> *mut c_char {
     guarded(|| {
-        // SAFETY: `EncoderTable` demands a live state and one call at a time.
-        let handle = unsafe { handle(state) };
+        // SAFETY: `EncoderTable` demands a live state.
+        let mut own = unsafe { handle(state) }.own();
+        let Own { encoder, batch } = &mut *own;
         // SAFETY: `EncoderTable::submit` demands that the pointers hold as many values as the counts say.
         unsafe {
-            copy(ids, id_count, &mut handle.batch.ids);
-            copy(lengths, row_count, &mut handle.batch.lengths);
+            copy(ids, id_count, &mut batch.ids);
+            copy(lengths, row_count, &mut batch.lengths);
         }
-        let submitted = handle.encoder.submit(device, &handle.batch)?;
+        let submitted = encoder.submit(device, batch)?;
         // SAFETY: `EncoderTable::submit` demands a place to write the ticket to.
         unsafe { ticket.write(submitted.0) };
         Ok(())
@@ -133,8 +150,8 @@ unsafe fn copy<T: Copy>(values: *const T, count: usize, to: &mut Vec<T>) {
 unsafe extern "C" fn is_finished(state: *mut c_void, ticket: u64) -> bool {
     let mut finished = true;
     let failure = guarded(|| {
-        // SAFETY: `EncoderTable` demands a live state and one call at a time.
-        finished = unsafe { handle(state) }.encoder.is_finished(Ticket(ticket));
+        // SAFETY: `EncoderTable` demands a live state.
+        finished = unsafe { handle(state) }.own().encoder.is_finished(Ticket(ticket));
         Ok(())
     });
     // SAFETY: the failure is null or came from `guarded`; collecting the batch will tell it again.
@@ -149,9 +166,9 @@ unsafe extern "C" fn collect(
     context: *mut c_void,
 ) -> *mut c_char {
     guarded(|| {
-        // SAFETY: `EncoderTable` demands a live state and one call at a time.
+        // SAFETY: `EncoderTable` demands a live state.
         let handle = unsafe { handle(state) };
-        handle.encoder.collect(Ticket(ticket), &mut |index, values| {
+        handle.own().encoder.collect(Ticket(ticket), &mut |index, values| {
             // SAFETY: `EncoderTable::collect` demands a function that takes `dimension` values, which `values` has.
             unsafe { row(context, index, values.as_ptr()) };
         })
@@ -160,8 +177,8 @@ unsafe extern "C" fn collect(
 
 unsafe extern "C" fn profile(state: *mut c_void, synchronizes: bool) {
     let failure = guarded(|| {
-        // SAFETY: `EncoderTable` demands a live state and one call at a time.
-        unsafe { handle(state) }.encoder.profile(synchronizes);
+        // SAFETY: `EncoderTable` demands a live state.
+        unsafe { handle(state) }.own().encoder.profile(synchronizes);
         Ok(())
     });
     // SAFETY: the failure is null or came from `guarded`.
@@ -171,8 +188,8 @@ unsafe extern "C" fn profile(state: *mut c_void, synchronizes: bool) {
 unsafe extern "C" fn times(state: *mut c_void, times: *mut BatchTimes) -> bool {
     let mut known = None;
     let failure = guarded(|| {
-        // SAFETY: `EncoderTable` demands a live state and one call at a time.
-        known = unsafe { handle(state) }.encoder.times();
+        // SAFETY: `EncoderTable` demands a live state.
+        known = unsafe { handle(state) }.own().encoder.times();
         Ok(())
     });
     // SAFETY: the failure is null or came from `guarded`; nothing is known then.
@@ -182,6 +199,18 @@ unsafe extern "C" fn times(state: *mut c_void, times: *mut BatchTimes) -> bool {
         unsafe { times.write(known) };
     }
     known.is_some()
+}
+
+unsafe extern "C" fn help(state: *mut c_void) -> bool {
+    let mut helped = false;
+    let failure = guarded(|| {
+        // SAFETY: `EncoderTable::help` demands a live state.
+        helped = unsafe { handle(state) }.helper.as_ref().is_some_and(|help| help());
+        Ok(())
+    });
+    // SAFETY: the failure is null or came from `guarded`; a batch that panics fails by itself.
+    unsafe { release_failure(failure) };
+    helped
 }
 
 unsafe extern "C" fn release_failure(failure: *mut c_char) {

@@ -2,7 +2,8 @@
 //!
 //! One worker for each core, one computing thread each: two such workers are faster than one with two threads. Submitting
 //! puts a batch into a queue and returns; workers sleep while it is empty. The device owns its threads: dropping it
-//! lets running batches end, throws waiting ones away, and joins. Without workers, whoever collects a batch runs it.
+//! lets running batches end, throws waiting ones away, and joins. Without workers, whoever [helps](Helping) runs batches,
+//! each on its own thread, several at once; and whoever collects one that nobody has begun.
 //!
 //! A batch travels in a [`Slot`], which is used again when it is collected: from batch to batch nothing is allocated.
 
@@ -25,13 +26,15 @@ use crate::workspace::Workspace;
 pub struct CpuDevice {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
-    /// What a batch is run with where there are no workers.
-    own: Mutex<Box<Workspace>>,
     /// The process that has the workers: one forked from it has only their names.
     process: u32,
 }
 
-/// What the workers and the owner share.
+/// A CPU device to which threads can be lent, also when its owner has let go of it.
+#[derive(Clone, Debug)]
+pub struct Helping(Arc<Shared>);
+
+/// What the workers, the owner and those who help share.
 struct Shared {
     network: Arc<Network>,
     state: Mutex<State>,
@@ -57,6 +60,8 @@ struct State {
     finished: Vec<Slot>,
     /// Collected, to be used again.
     spare: Vec<Slot>,
+    /// What batches are run with where there are no workers: as many as threads ever helped at once.
+    workspaces: Vec<Workspace>,
     stopping: bool,
 }
 
@@ -89,8 +94,7 @@ impl CpuDevice {
             finished: Condvar::new(),
             waker: OnceLock::new(),
         });
-        let mut device =
-            Self { shared, workers: Vec::with_capacity(workers), own: Mutex::default(), process: std::process::id() };
+        let mut device = Self { shared, workers: Vec::with_capacity(workers), process: std::process::id() };
         for worker in 0..workers {
             let shared = Arc::clone(&device.shared);
             let thread = Builder::new().name(format!("pullquote-{name}.{worker}")).spawn(move || shared.work());
@@ -111,7 +115,13 @@ impl CpuDevice {
         !self.workers.is_empty()
     }
 
-    /// Sets what is called when a batch is finished.
+    /// Where batches do not run by themselves, who else may run them.
+    #[must_use]
+    pub fn helping(&self) -> Option<Helping> {
+        (!self.has_workers()).then(|| Helping(Arc::clone(&self.shared)))
+    }
+
+    /// Sets what is called when a worker has finished a batch.
     pub fn set_waker(&self, waker: Waker) {
         // The seam says once; a second one would be the caller's fault, and the first stays.
         let _ = self.shared.waker.set(waker);
@@ -141,9 +151,8 @@ impl CpuDevice {
     /// # Errors
     /// [`ErrorKind::Encoder`] where it failed.
     pub fn collect(&self, ticket: u64, take: impl FnOnce(&[f32])) -> Result<BatchTimes> {
-        if !self.has_workers() {
-            self.run_waiting();
-        }
+        // What nobody has begun would never be finished.
+        while !self.has_workers() && !self.is_finished(ticket) && self.shared.run_one() {}
         let mut slot = self.shared.wait_for(ticket);
         let (failure, mut times) = (slot.failure.take(), slot.times);
         if failure.is_none() {
@@ -154,16 +163,13 @@ impl CpuDevice {
         self.shared.lock().spare.push(slot);
         failure.map_or(Ok(times), Err)
     }
+}
 
-    /// Runs what waits on this thread, alone, and gives the thread back its own settings.
-    fn run_waiting(&self) {
-        let _alone = Alone::here();
-        let mut workspace = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            let Some(mut slot) = self.shared.lock().waiting.pop_front() else { return };
-            slot.failure = self.shared.run(&mut slot, &mut workspace).err();
-            self.shared.lock().finished.push(slot);
-        }
+impl Helping {
+    /// Runs a batch that waits on the calling thread, which has its own settings again when this returns; false where none waits.
+    #[must_use]
+    pub fn run_one(&self) -> bool {
+        self.0.run_one()
     }
 }
 
@@ -219,13 +225,30 @@ impl Shared {
         }
     }
 
+    /// Runs what has waited longest on this thread, alone; false where nothing waits.
+    fn run_one(&self) -> bool {
+        let mut state = self.lock();
+        let Some(mut slot) = state.waiting.pop_front() else { return false };
+        let mut workspace = state.workspaces.pop().unwrap_or_default();
+        drop(state);
+        let alone = Alone::here();
+        slot.failure = self.run(&mut slot, &mut workspace).err();
+        drop(alone);
+        let mut state = self.lock();
+        state.finished.push(slot);
+        state.workspaces.push(workspace);
+        drop(state);
+        self.finished.notify_all();
+        true
+    }
+
     fn wait_for(&self, ticket: u64) -> Slot {
         let mut state = self.lock();
         loop {
             if let Some(place) = state.finished.iter().position(|slot| slot.ticket == ticket) {
                 return state.finished.swap_remove(place);
             }
-            // Without a deadline: a worker ends every batch it begins, panics included.
+            // Without a deadline: a worker, or who helps, ends every batch that it begins, panics included.
             state = self.finished.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }

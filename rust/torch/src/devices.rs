@@ -16,8 +16,10 @@ pub enum Place {
     Cpu {
         /// As people write it.
         name: String,
-        /// Threads, each of which runs whole batches; none where whoever collects a batch runs it.
+        /// Threads, each of which runs whole batches; none where those who wait for batches run them.
         workers: usize,
+        /// Batches that it has at once: one more than workers, or one for each core that whoever helps may run on.
+        depth: usize,
     },
     /// A graphics card.
     Cuda {
@@ -42,7 +44,7 @@ enum Meaning {
 /// Reads names of devices.
 ///
 /// `threads` is the number of CPU workers, shared out over the CPU devices; `None` is one for each core, at most 32, and 0
-/// leaves batches to the thread that collects them.
+/// leaves batches to those who wait for them.
 /// `cuda_devices` says how many cards this machine has.
 ///
 /// # Errors
@@ -56,11 +58,17 @@ pub fn parse_devices(names: &[String], threads: Option<usize>, cuda_devices: &dy
     let meanings = names.iter().map(|name| parse_name(name, cuda_devices)).collect::<Result<Vec<_>>>()?;
     check_cpus(&names, &meanings)?;
     let cpus = meanings.iter().filter(|meaning| matches!(meaning, Meaning::Cpu(_))).count();
-    let threads = threads.unwrap_or_else(available_threads);
-    let least = threads.min(1);
-    let mut shares = (0..cpus).map(|cpu| (threads / cpus + usize::from(cpu < threads % cpus)).max(least));
+    let threads = threads.unwrap_or_else(|| cores().min(MOST_THREADS));
+    // Beside a card, whoever waits for vectors waits for the card too, and computes only then.
+    let most = if cpus == names.len() { cores() } else { 1 };
+    let share = |of: usize, cpu: usize| (of / cpus + usize::from(cpu < of % cpus)).max(1);
+    let cpu = |name, cpu| match threads {
+        0 => Place::Cpu { name, workers: 0, depth: share(most, cpu) },
+        _ => Place::Cpu { name, workers: share(threads, cpu), depth: share(threads, cpu) + 1 },
+    };
+    let mut next = 0..;
     let place = |(name, meaning): (String, Meaning)| match meaning {
-        Meaning::Cpu(_) => Place::Cpu { name, workers: shares.next().unwrap_or(least) },
+        Meaning::Cpu(_) => cpu(name, next.next().unwrap_or(0)),
         Meaning::Cuda(index) => Place::Cuda { name: format!("cuda:{index}"), index },
     };
     Ok(names.into_iter().zip(meanings).map(place).collect())
@@ -127,8 +135,8 @@ fn check_cpus(names: &[String], meanings: &[Meaning]) -> Result<()> {
     Ok(())
 }
 
-fn available_threads() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS)
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// The numbers that a model computes with.

@@ -6,12 +6,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pullquote_core::encoder::{Batch, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
+use pullquote_core::encoder::{Batch, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Helper, Ticket, Waker};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::model::Model;
 use tch::Device;
 
-use crate::cpu::CpuDevice;
+use crate::cpu::{CpuDevice, Helping};
 use crate::cuda::CudaDevice;
 use crate::devices::{Place, Precision, parse_devices};
 use crate::failure::panic_message;
@@ -143,7 +143,7 @@ impl TorchEncoder {
             max_tokens: model.max_tokens,
             vocabulary: network.vocabulary(),
             dtype: found.to_owned(),
-            wakes: devices.iter().all(|device| matches!(device, Computer::Cpu(cpu) if cpu.has_workers())),
+            wakes: devices.iter().all(|device| matches!(device, Computer::Cpu(_))),
             devices: specs,
         };
         Ok(Self { spec, devices, in_flight: Vec::new(), next_ticket: 0, times: None })
@@ -178,9 +178,9 @@ impl TorchEncoder {
 
 fn start(place: &Place, network: Arc<Network>, longest: usize, free: FreeMemory<'_>) -> Result<(Computer, DeviceSpec)> {
     match place {
-        Place::Cpu { name, workers } => {
+        Place::Cpu { name, workers, depth } => {
             let device = CpuDevice::start(name, *workers, network)?;
-            let spec = DeviceSpec { name: name.clone(), depth: workers + 1, batch_tokens: CPU_BATCH_TOKENS };
+            let spec = DeviceSpec { name: name.clone(), depth: *depth, batch_tokens: CPU_BATCH_TOKENS };
             Ok((Computer::Cpu(device), spec))
         }
         Place::Cuda { name, index } => {
@@ -273,6 +273,15 @@ impl Encoder for TorchEncoder {
 
     fn times(&mut self) -> Option<BatchTimes> {
         self.times
+    }
+
+    fn helper(&self) -> Option<Helper> {
+        let helping = |device: &Computer| match device {
+            Computer::Cpu(cpu) => cpu.helping(),
+            Computer::Cuda(_) => None,
+        };
+        let helping: Vec<Helping> = self.devices.iter().filter_map(helping).collect();
+        (!helping.is_empty()).then(|| Arc::new(move || helping.iter().any(Helping::run_one)) as Helper)
     }
 }
 

@@ -7,11 +7,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use models::{batch, collect, draft, encode, largest_difference, load, write};
+use models::{ModelDirectory, batch, collect, draft, encode, largest_difference, load, write};
 use pullquote_core::encoder::{Batch, BatchTimes, Encoder, Ticket};
 use pullquote_core::error::ErrorKind;
 use pullquote_torch::capsule::encoder_table;
+use pullquote_torch::encoder::TorchEncoder;
 use tch::Tensor;
+
+fn load_without_threads(directory: &ModelDirectory, devices: &[&str]) -> TorchEncoder {
+    let devices: Vec<String> = devices.iter().map(|name| (*name).to_owned()).collect();
+    TorchEncoder::load(directory.path(), &devices, "float32", Some(0)).expect("the model is sound")
+}
 
 #[test]
 fn two_devices_are_one() {
@@ -124,7 +130,8 @@ fn the_table_of_c_functions_says_the_same() {
     let sound = batch(4, &[3, 3, 10]);
     let expected = encode(&mut load(&directory, &["cpu"], 1), &sound);
     let whole = encoder_table(load(&directory, &["cpu"], 1)).expect("a spec can be written");
-    let table = whole.first;
+    let table = whole.second.first;
+    assert!(whole.help.is_none(), "it has a worker");
     let woken = AtomicUsize::new(0);
     let mut ticket = 0;
     let submit = |batch: &Batch, ticket: &mut u64| {
@@ -150,7 +157,7 @@ fn the_table_of_c_functions_says_the_same() {
     assert!(largest_difference(&rows.0, &expected) < 1e-6);
     let mut times = BatchTimes::default();
     // SAFETY: the state is live, and there is a place to write to.
-    assert!(unsafe { (whole.times)(table.state, &raw mut times) });
+    assert!(unsafe { (whole.second.times)(table.state, &raw mut times) });
     assert!(times.computed > 0, "{times:?}");
     let bad = text(submit(&Batch { ids: vec![99], lengths: vec![1] }, &mut ticket));
     assert_eq!(bad, "EncoderError: id 99 is outside the model's vocabulary of 50 ids");
@@ -176,4 +183,72 @@ fn the_host_keeps_its_threads() {
             .and_then(|tensor| tensor.f_mul_scalar(2))
             .is_ok_and(|twice| twice.requires_grad())
     }));
+}
+
+/// What a thread's own number of threads and its gradients are.
+fn settings() -> (i32, bool) {
+    let one = Tensor::f_ones(1_i64, (tch::Kind::Float, tch::Device::Cpu)).and_then(|one| one.f_set_requires_grad(true));
+    (tch::get_num_threads(), one.and_then(|one| one.f_mul_scalar(2)).expect("torch works").requires_grad())
+}
+
+#[test]
+fn threads_that_are_lent_compute_at_once_and_are_given_back_as_they_were() {
+    let directory = write(&draft("bert"));
+    let batches: Vec<Batch> = (0..40).map(|seed| batch(seed, &[4, 4, 17, 9])).collect();
+    let mut alone = load(&directory, &["cpu"], 1);
+    let expected: Vec<_> = batches.iter().map(|batch| encode(&mut alone, batch)).collect();
+    assert!(alone.helper().is_none());
+    for devices in [&["cpu"][..], &["cpu:0", "cpu:1"]] {
+        let mut encoder = load_without_threads(&directory, devices);
+        assert!(encoder.spec().wakes);
+        let help = encoder.helper().expect("it has no threads");
+        assert!(!help(), "nothing was submitted");
+        let submit = |(index, batch): (usize, &Batch)| encoder.submit(index % devices.len(), batch);
+        let tickets: Vec<Ticket> =
+            batches.iter().enumerate().map(submit).collect::<Result<_, _>>().expect("the batches are sound");
+        assert!(!encoder.is_finished(tickets[0]));
+        // They begin together, and each takes what nobody has begun.
+        let meeting = std::sync::Barrier::new(3);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let before = settings();
+                    meeting.wait();
+                    while help() {}
+                    assert_eq!(settings(), before);
+                });
+            }
+        });
+        for (ticket, expected) in tickets.into_iter().zip(&expected) {
+            assert!(encoder.is_finished(ticket));
+            assert!(largest_difference(&collect(&mut encoder, ticket), expected) < 1e-5);
+        }
+        // Whoever collects what nobody has begun computes it.
+        assert!(largest_difference(&encode(&mut encoder, &batches[7]), &expected[7]) < 1e-5);
+        encoder.submit(0, &batches[0]).expect("the batch is sound");
+        drop(encoder);
+        assert!(!help(), "what waited is gone with the encoder");
+    }
+}
+
+#[test]
+fn threads_are_lent_through_the_table() {
+    let directory = write(&draft("bert"));
+    let sound = batch(4, &[3, 3, 10]);
+    let whole = encoder_table(load_without_threads(&directory, &["cpu"])).expect("a spec can be written");
+    let (table, help) = (whole.second.first, whole.help.expect("it has no threads"));
+    let mut ticket = 0;
+    let (ids, lengths) = (&sound.ids, &sound.lengths);
+    // SAFETY: the state is live until the end of this test, pointers and counts belong together, and the contexts are what
+    // the functions expect.
+    unsafe {
+        let submitted =
+            (table.submit)(table.state, 0, ids.as_ptr(), ids.len(), lengths.as_ptr(), lengths.len(), &raw mut ticket);
+        assert!(submitted.is_null());
+        assert!(!(table.is_finished)(table.state, ticket));
+        assert!(help(table.state));
+        assert!(!help(table.state));
+        assert!((table.is_finished)(table.state, ticket));
+        (table.release)(table.state);
+    }
 }

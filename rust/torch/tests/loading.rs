@@ -144,7 +144,7 @@ fn wrong_devices_are_named() {
 
 #[test]
 fn threads_are_shared_out() {
-    let cpu = |name: &str, workers| Place::Cpu { name: name.to_owned(), workers };
+    let cpu = |name: &str, workers| Place::Cpu { name: name.to_owned(), workers, depth: workers + 1 };
     let cuda = |index| Place::Cuda { name: format!("cuda:{index}"), index };
     assert_eq!(places(&["cpu"], 5, 0).expect("right"), [cpu("cpu", 5)]);
     assert_eq!(places(&["cpu:0", "cpu:1"], 5, 0).expect("right"), [cpu("cpu:0", 3), cpu("cpu:1", 2)]);
@@ -153,4 +153,19 @@ fn threads_are_shared_out() {
     assert_eq!(places(&["auto"], 2, 2).expect("right"), [cuda(0), cuda(1)]);
     assert_eq!(places(&["cuda", "cuda:0", "cpu"], 2, 1).expect("right"), [cuda(0), cuda(0), cpu("cpu", 2)]);
     assert!(matches!(&places(&["cpu"], 0, 0).expect("right")[..], [Place::Cpu { workers: 1..=32, .. }]));
+}
+
+#[test]
+fn without_threads_there_are_as_many_batches_as_cores() {
+    let places = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        parse_devices(&names, Some(0), &|| 1).expect("right")
+    };
+    let cpu = |name: &str, depth| Place::Cpu { name: name.to_owned(), workers: 0, depth };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    assert_eq!(places(&["cpu"]), [cpu("cpu", cores)]);
+    let half = cores / 2;
+    assert_eq!(places(&["cpu:0", "cpu:1"]), [cpu("cpu:0", cores - half), cpu("cpu:1", half.max(1))]);
+    // Beside a card nobody can be counted on: whoever waits may wait for the card.
+    assert_eq!(places(&["cuda", "cpu"])[1], cpu("cpu", 1));
 }

@@ -186,9 +186,11 @@ impl Hosted {
                 continue;
             }
             // What came back makes room for what goes out next, which is the second round's.
+            let attendant = self.conductor.attend();
             for _ in 0..2 {
-                self.conductor.drive(&|| false, Duration::ZERO);
+                attendant.drive(&|| false, Duration::ZERO);
             }
+            drop(attendant);
             if !self.is_woken.0.load(Ordering::Acquire) {
                 self.future = Some(future);
                 return Ok(None);

@@ -1,7 +1,8 @@
 //! Steps: a host that drives the engine itself, a round at a time, on its own thread.
 //!
 //! A request is a call that waits between rounds. A step takes new requests in and those further whose vectors are back, lets
-//! the conductor do one round, and returns what is finished. Nothing here starts a thread or waits longer than [`WAIT`].
+//! the conductor do one round, and returns what is finished. Nothing here starts a thread or waits longer than [`WAIT`]. An
+//! encoder that has no threads has the host's for two batches at most.
 
 use std::future::Future;
 use std::ops::Deref;
@@ -121,9 +122,10 @@ impl Steps {
         if let Ok(conductor) = self.engine.conductor()
             && !self.requests.is_empty()
         {
-            conductor.drive(&|| false, Duration::ZERO);
+            let attendant = conductor.attend();
+            attendant.drive(&|| false, Duration::ZERO);
             if finished.is_empty() && !self.can_go_on() {
-                conductor.drive(&|| false, WAIT);
+                attendant.drive(&|| self.can_go_on(), WAIT);
             }
         }
         self.advance(&mut finished);

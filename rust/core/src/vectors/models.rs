@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 
 use super::*;
 use crate::call::Stop;
-use crate::encoder::{Batch, DeviceSpec, EncoderSpec, Ticket, Waker};
+use crate::encoder::{Batch, DeviceSpec, EncoderSpec, Helper, Ticket, Waker};
 use crate::tokens::TokenPage;
 
 /// Every order in which no more than so many threads are interrupted where they need not wait.
@@ -18,8 +18,22 @@ fn model(interruptions: usize, run: impl Fn() + Sync + Send + 'static) {
     builder.check(run);
 }
 
-/// A device whose vectors are a row's first id. Where it wakes, a thread of its own computes them.
+/// Who computes a batch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// Whoever collects it.
+    Collecting,
+    /// A thread of the device's own, which wakes.
+    Itself,
+    /// Those who wait.
+    Helpers,
+    /// Those who wait, or else whoever collects it: as a CPU beside a card.
+    Either,
+}
+
+/// A device whose vectors are a row's first id.
 struct Echo {
+    by: By,
     spec: EncoderSpec,
     tickets: u64,
     device: Arc<Device>,
@@ -36,26 +50,45 @@ struct Device {
 struct DeviceState {
     waiting: VecDeque<(Ticket, Batch)>,
     finished: Vec<(Ticket, Batch)>,
+    /// Nobody who helps goes on before so many have begun.
+    meeting: usize,
+    begun: usize,
     is_stopping: bool,
 }
 
 impl Echo {
-    fn new(wakes: bool) -> Box<Self> {
+    fn new(by: By) -> Box<Self> {
+        // Helpers have a batch of each row, and two at once.
+        let (depth, batch_tokens) = if matches!(by, By::Helpers | By::Either) { (2, 1) } else { (1, 8) };
         let spec = EncoderSpec {
             dimension: 1,
             max_tokens: 8,
             vocabulary: 100,
             dtype: "float32".to_owned(),
-            devices: vec![DeviceSpec { name: "echo".to_owned(), depth: 1, batch_tokens: 8 }],
-            wakes,
+            devices: vec![DeviceSpec { name: "echo".to_owned(), depth, batch_tokens }],
+            wakes: matches!(by, By::Itself | By::Helpers),
         };
-        Box::new(Self { spec, tickets: 0, device: Arc::default(), worker: None })
+        Box::new(Self { by, spec, tickets: 0, device: Arc::default(), worker: None })
     }
 }
 
 impl Device {
     fn lock(&self) -> MutexGuard<'_, DeviceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn compute(&self) -> bool {
+        let Some(batch) = self.lock().waiting.pop_front() else { return false };
+        // The lock is not held while a batch is computed, which is here.
+        let mut state = self.lock();
+        state.begun += 1;
+        self.changed.notify_all();
+        while state.begun < state.meeting {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.finished.push(batch);
+        self.changed.notify_all();
+        true
     }
 
     fn work(&self, waker: &Waker) {
@@ -81,7 +114,7 @@ impl Encoder for Echo {
     }
 
     fn set_waker(&mut self, waker: Waker) {
-        if self.spec.wakes {
+        if self.by == By::Itself {
             let device = Arc::clone(&self.device);
             self.worker = Some(thread::spawn(move || device.work(&waker)));
         }
@@ -91,7 +124,7 @@ impl Encoder for Echo {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
         let mut state = self.device.lock();
-        if self.spec.wakes {
+        if self.by != By::Collecting {
             state.waiting.push_back((ticket, batch.clone()));
         } else {
             state.finished.push((ticket, batch.clone()));
@@ -101,13 +134,24 @@ impl Encoder for Echo {
         Ok(ticket)
     }
 
+    fn helper(&self) -> Option<Helper> {
+        let device = Arc::clone(&self.device);
+        matches!(self.by, By::Helpers | By::Either).then(|| Arc::new(move || device.compute()) as Helper)
+    }
+
     fn is_finished(&mut self, ticket: Ticket) -> bool {
         self.device.lock().finished.iter().any(|(finished, _)| *finished == ticket)
     }
 
     fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
+        while !self.is_finished(ticket) && self.by == By::Either && self.device.compute() {}
         let mut state = self.device.lock();
-        let place = state.finished.iter().position(|(finished, _)| *finished == ticket).unwrap();
+        let place = loop {
+            match state.finished.iter().position(|(finished, _)| *finished == ticket) {
+                Some(place) => break place,
+                None => state = self.device.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            }
+        };
         let (_, batch) = state.finished.remove(place);
         drop(state);
         let mut start = 0;
@@ -133,21 +177,26 @@ fn watched(encoder: &Echo) -> Watched {
     Watched { board: Arc::new(Board::new(&encoder.spec)), stages: Arc::default() }
 }
 
-fn with_thread(wakes: bool) -> Arc<Conductor> {
-    let encoder = Echo::new(wakes);
+fn with_thread(by: By) -> Arc<Conductor> {
+    let encoder = Echo::new(by);
     let watched = watched(&encoder);
     Arc::new(Conductor::start(encoder, Batching::default(), watched, Cores::default()).unwrap())
 }
 
-fn by_callers(wakes: bool) -> Arc<Conductor> {
-    let encoder = Echo::new(wakes);
+fn by_callers(by: By) -> Arc<Conductor> {
+    let encoder = Echo::new(by);
     let watched = watched(&encoder);
     Arc::new(Conductor::driven(encoder, Batching::default(), watched))
 }
 
 fn submit(conductor: &Conductor, id: i32, call: &Call) -> Result<Pending> {
-    let page = Arc::new(TokenPage::of_rows(vec![(vec![id], false)]));
-    conductor.submit(vec![RowSource { page, window: 0 }], 1, call)
+    submit_rows(conductor, &[id], call)
+}
+
+fn submit_rows(conductor: &Conductor, ids: &[i32], call: &Call) -> Result<Pending> {
+    let page = Arc::new(TokenPage::of_rows(ids.iter().map(|id| (vec![*id], false)).collect()));
+    let row = |window| RowSource { page: Arc::clone(&page), window };
+    conductor.submit((0..ids.len()).map(row).collect(), 1, call)
 }
 
 /// What a caller does, from the first to the last.
@@ -175,8 +224,8 @@ fn assert_answered_or(kind: ErrorKind, id: i32, outcome: Result<Vec<f32>>) {
 
 #[test]
 fn a_caller_and_the_conductor() {
-    for wakes in [false, true] {
-        model(3, move || assert_answered(&with_thread(wakes), 7));
+    for by in [By::Collecting, By::Itself, By::Helpers, By::Either] {
+        model(3, move || assert_answered(&with_thread(by), 7));
     }
 }
 
@@ -184,7 +233,7 @@ fn a_caller_and_the_conductor() {
 #[test]
 fn two_callers_and_the_conductor() {
     model(2, || {
-        let conductor = with_thread(false);
+        let conductor = with_thread(By::Collecting);
         let other = beside(&conductor, 8);
         assert_answered(&conductor, 7);
         other.join().unwrap();
@@ -193,9 +242,9 @@ fn two_callers_and_the_conductor() {
 
 #[test]
 fn callers_hand_over_the_conductors_work() {
-    for wakes in [false, true] {
+    for by in [By::Collecting, By::Itself, By::Helpers, By::Either] {
         model(2, move || {
-            let conductor = by_callers(wakes);
+            let conductor = by_callers(by);
             let other = beside(&conductor, 8);
             assert_answered(&conductor, 7);
             other.join().unwrap();
@@ -203,11 +252,52 @@ fn callers_hand_over_the_conductors_work() {
     }
 }
 
+/// One has more batches than it can compute before the other wants to leave; neither forgets what the other needs.
+#[test]
+fn callers_compute_each_others_batches() {
+    for by in [By::Helpers, By::Either] {
+        model(2, move || {
+            let conductor = by_callers(by);
+            let other = beside(&conductor, 8);
+            let call = Call::default();
+            let pending = submit_rows(&conductor, &[5, 6, 7], &call).unwrap();
+            assert_eq!(block_on(pending, &conductor, &call).unwrap(), [5.0, 6.0, 7.0]);
+            other.join().unwrap();
+        });
+    }
+}
+
+/// Neither can be done before both compute: nobody sleeps while there is a batch to be begun.
+#[test]
+fn two_callers_compute_at_once() {
+    model(2, || {
+        let encoder = Echo::new(By::Helpers);
+        encoder.device.lock().meeting = 2;
+        let watched = watched(&encoder);
+        let conductor = Arc::new(Conductor::driven(encoder, Batching::default(), watched));
+        let other = beside(&conductor, 8);
+        assert_answered(&conductor, 7);
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn three_callers_compute_and_leave_in_any_order() {
+    model(1, || {
+        let conductor = by_callers(By::Helpers);
+        let others = [beside(&conductor, 8), beside(&conductor, 9)];
+        assert_answered(&conductor, 7);
+        others.into_iter().for_each(|other| other.join().unwrap());
+    });
+}
+
 #[test]
 fn the_end_comes_beside_a_call() {
-    for make in [with_thread, by_callers] {
+    for (make, by) in
+        [(with_thread as fn(By) -> _, By::Collecting), (by_callers, By::Collecting), (by_callers, By::Helpers)]
+    {
         model(2, move || {
-            let conductor = make(false);
+            let conductor = make(by);
             let closing = Arc::clone(&conductor);
             let other = thread::spawn(move || closing.close());
             assert_answered_or(ErrorKind::Closed, 7, ask(&conductor, 7, &Call::default()));
@@ -216,12 +306,30 @@ fn the_end_comes_beside_a_call() {
     }
 }
 
+#[test]
+fn the_end_comes_beside_two_who_compute() {
+    model(1, || {
+        let conductor = by_callers(By::Helpers);
+        let (closing, beside) = (Arc::clone(&conductor), Arc::clone(&conductor));
+        let other = thread::spawn(move || closing.close());
+        let third = thread::spawn(move || assert_answered_or(ErrorKind::Closed, 8, ask(&beside, 8, &Call::default())));
+        assert_answered_or(ErrorKind::Closed, 7, ask(&conductor, 7, &Call::default()));
+        other.join().unwrap();
+        third.join().unwrap();
+    });
+}
+
 /// Who is stopped leaves its place to another, whether the conductor has begun its job or not.
 #[test]
 fn a_call_is_stopped_and_the_next_one_gets_its_place() {
-    for (interruptions, wakes) in [(2, false), (1, true)] {
+    let made = [
+        (2, with_thread as fn(By) -> Arc<Conductor>, By::Collecting),
+        (1, with_thread, By::Itself),
+        (2, by_callers, By::Helpers),
+    ];
+    for (interruptions, make, by) in made {
         model(interruptions, move || {
-            let conductor = with_thread(wakes);
+            let conductor = make(by);
             let stop = Stop::default();
             let pending = submit(&conductor, 7, &Call::default().stopped_by(stop.clone())).unwrap();
             let other = thread::spawn(move || {

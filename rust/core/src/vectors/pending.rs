@@ -8,10 +8,10 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use super::{Conductor, Inbox, lock, wait};
+use super::{Conductor, Inbox, Seat, lock, wait};
 use crate::call::Call;
 use crate::error::Result;
-use crate::sync::{AtomicBool, Condvar, Mutex, Ordering};
+use crate::sync::{AtomicBool, Mutex, Ordering};
 
 /// How a job ended: written once by the conductor, read once by the caller.
 #[derive(Clone, Default)]
@@ -103,9 +103,10 @@ pub(crate) fn block_on<T>(future: impl Future<Output = Result<T>>, conductor: &C
         if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return result;
         }
+        let attendant = conductor.attend_on(Arc::clone(&sleeper.seat));
         while !sleeper.is_woken.swap(false, Ordering::AcqRel) {
             if conductor.is_driven() {
-                conductor.drive(&|| sleeper.is_woken.load(Ordering::Acquire), call.patience());
+                attendant.drive(&|| sleeper.is_woken.load(Ordering::Acquire), call.patience());
             } else {
                 sleeper.sleep(call);
             }
@@ -120,9 +121,9 @@ pub(crate) fn block_on<T>(future: impl Future<Output = Result<T>>, conductor: &C
 #[derive(Default)]
 struct Sleeper {
     is_woken: AtomicBool,
+    /// What it sleeps on: under the inbox's lock where the conductor is driven by those who wait, else under its own.
+    seat: Seat,
     lock: Mutex<()>,
-    woken: Condvar,
-    /// Where the conductor is driven by those who wait, what they sleep on.
     inbox: Option<Arc<Inbox>>,
 }
 
@@ -131,7 +132,7 @@ impl Sleeper {
     fn sleep(&self, call: &Call) {
         let guard = lock(&self.lock);
         if !self.is_woken.load(Ordering::Acquire) {
-            drop(wait(&self.woken, guard, call.patience()));
+            drop(wait(&self.seat, guard, call.patience()));
         }
     }
 }
@@ -143,11 +144,11 @@ impl Wake for Sleeper {
         if let Some(inbox) = &self.inbox {
             let _guard = inbox.lock();
             self.is_woken.swap(true, Ordering::AcqRel);
-            inbox.changed.notify_all();
+            self.seat.notify_one();
         } else {
             let _guard = lock(&self.lock);
             self.is_woken.swap(true, Ordering::AcqRel);
-            self.woken.notify_one();
+            self.seat.notify_one();
         }
     }
 }

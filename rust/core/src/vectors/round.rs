@@ -8,7 +8,7 @@ use super::pending::Reply;
 use super::{Inbox, Watched, closed, wait};
 use crate::batches::{Batches, Job, RowTarget, check_values};
 use crate::devices::Devices;
-use crate::encoder::{Batch, BatchTimes, Batching, Encoder, EncoderSpec, Ticket};
+use crate::encoder::{Batch, BatchTimes, Batching, Encoder, EncoderSpec, Helper, Ticket};
 use crate::error::{Error, ErrorKind, Result};
 use crate::stages::{BatchSpan, Stage, Stages};
 
@@ -47,6 +47,12 @@ struct Sent {
 pub(super) struct Round {
     encoder: Box<dyn Encoder>,
     spec: EncoderSpec,
+    /// Computes a batch on the thread that calls it, where batches are not computed by themselves.
+    helper: Option<Helper>,
+    /// Batches that there may be in flight: as many as there are threads to compute them, where they are lent.
+    most: usize,
+    /// Batches submitted of which nobody has been told, where there is a helper.
+    fresh: usize,
     batching: Batching,
     devices: Devices,
     stages: Arc<Stages>,
@@ -72,12 +78,37 @@ impl Round {
         let devices = Devices::new(&spec, batching, board);
         let in_flight = spec.devices.iter().map(|_| VecDeque::new()).collect();
         let (batch, spare) = (Batch::default(), Vec::new());
-        let batches = Batches::new();
-        Self { encoder, spec, batching, devices, stages, held: None, inbox, batches, in_flight, batch, spare }
+        let (batches, helper) = (Batches::new(), encoder.helper());
+        Self {
+            encoder,
+            spec,
+            helper,
+            most: usize::MAX,
+            fresh: 0,
+            batching,
+            devices,
+            stages,
+            held: None,
+            inbox,
+            batches,
+            in_flight,
+            batch,
+            spare,
+        }
     }
 
+    /// What those who wait for vectors may compute batches with.
+    pub(super) fn helper(&self) -> Option<Helper> {
+        self.helper.clone()
+    }
+
+    /// What a conductor's thread does all its life. Where there is nobody else to lend the encoder a thread, it does.
     pub(super) fn run(mut self) {
-        while self.once(IDLE) {}
+        while self.once(IDLE) {
+            if self.helper.as_ref().is_some_and(|help| help()) {
+                self.inbox.lock().woken = true;
+            }
+        }
     }
 
     /// One round: waits until there is something to do, no longer than this; takes new jobs in, submits and collects. False when
@@ -91,8 +122,10 @@ impl Round {
         }
         let began = Instant::now();
         self.submit_pass();
+        self.offer();
         let submitted = Instant::now();
         self.collect_pass();
+        self.look_ahead();
         self.stages.conducted("submit", began, submitted);
         self.stages.conducted("collect", submitted, Instant::now());
         true
@@ -101,11 +134,8 @@ impl Round {
     /// Waits until there is something to do, and takes new jobs in; false when the end has come.
     fn take_in(&mut self, longest: Duration) -> bool {
         let mut state = self.inbox.lock();
-        let in_flight = self.in_flight.iter().any(|batches| !batches.is_empty());
-        let busy = !self.batches.is_empty() || in_flight;
-        // An encoder that does not wake is waited for in `collect`.
-        let may_sleep = !busy || self.spec.wakes || (self.held.is_some() && !in_flight);
-        if may_sleep && state.arrived.is_empty() && !state.woken && !state.closed {
+        if !longest.is_zero() && state.arrived.is_empty() && !state.woken && !state.closed {
+            let busy = !self.batches.is_empty() || self.flying() > 0;
             let longest = if busy { BUSY.min(longest) } else { longest };
             state = wait(&self.inbox.changed, state, self.held.map_or(longest, |held| held.min(longest)));
         }
@@ -113,6 +143,8 @@ impl Round {
         if state.closed {
             return false;
         }
+        // A device that computes by itself is not kept waiting for somebody to lend it a thread.
+        self.most = if self.helper.is_some() && self.spec.wakes { state.attending.max(1) } else { usize::MAX };
         let arrived = std::mem::take(&mut state.arrived);
         drop(state);
         for job in arrived {
@@ -123,13 +155,40 @@ impl Round {
         true
     }
 
+    /// Tells those who wait of batches that they may compute.
+    fn offer(&mut self) {
+        if self.fresh == 0 {
+            return;
+        }
+        let mut state = self.inbox.lock();
+        state.offered += std::mem::take(&mut self.fresh);
+        // Whoever runs this round takes one itself when it is over, unless it waits for a device in it.
+        if !self.spec.wakes {
+            state.pass_on();
+        }
+    }
+
+    /// Says when the next round is due though nothing happens.
+    fn look_ahead(&mut self) {
+        let in_flight = self.flying() > 0;
+        let mut state = self.inbox.lock();
+        state.look_by = self.held.map(|held| Instant::now() + held);
+        // An encoder that does not wake is waited for in `collect`.
+        state.woken |= !self.spec.wakes && (in_flight || (!self.batches.is_empty() && self.held.is_none()));
+    }
+
+    /// How many batches are in flight.
+    fn flying(&self) -> usize {
+        self.in_flight.iter().map(VecDeque::len).sum()
+    }
+
     /// First pass: gives the devices one batch after the other, whoever would be done first the next, until none has room or
     /// nothing waits. Nothing here waits for a device.
     fn submit_pass(&mut self) {
         self.held = None;
         let now = Instant::now();
         self.devices.begin_pass();
-        loop {
+        while self.flying() < self.most {
             let Self { batches, devices, .. } = self;
             let is_asked_for = |device| batches.ask_for(device, |tried| devices.are_all_that_work(tried));
             let Some(device) = devices.next(now, is_asked_for) else { return };
@@ -156,6 +215,7 @@ impl Round {
         match self.encoder.submit(device, &self.batch) {
             Ok(ticket) => {
                 let (submitting, lane) = (since.elapsed(), self.free_lane(device));
+                self.fresh += usize::from(self.helper.is_some());
                 self.in_flight[device].push_back(InFlight { ticket, sent, since, submitting, lane, is_trial });
             }
             Err(error) => {
@@ -294,12 +354,8 @@ impl Round {
 impl Drop for Round {
     /// Also runs when the conductor panics: no caller is left waiting.
     fn drop(&mut self) {
-        let arrived = {
-            let mut state = self.inbox.lock();
-            state.closed = true;
-            std::mem::take(&mut state.arrived)
-        };
-        self.inbox.changed.notify_all();
+        self.inbox.close();
+        let arrived = std::mem::take(&mut self.inbox.lock().arrived);
         for job in self.batches.drain().into_iter().chain(arrived) {
             job.done.write(Err(closed()));
         }

@@ -14,9 +14,9 @@ def load(
     ``model`` is a directory as Hugging Face and sentence-transformers lay it out. ``devices`` names ``"auto"``, or any of
     ``"cpu"``, ``"cpu:N"``, ``"cuda"``, ``"cuda:N"``. ``dtype`` is ``"auto"``, ``"float32"``, ``"bfloat16"``,
     ``"float16"`` or ``"int8"``, which is for CPUs. ``threads`` is how many CPU workers there are; `None` is one
-    for each core, at most 32, and with 0 whoever collects a batch computes it. ``free_memory`` says how many bytes of a
+    for each core, at most 32, and with 0 those who wait for a batch compute it. ``free_memory`` says how many bytes of a
     CUDA device's memory are free.
 
-    Returns a capsule named ``pullquote.encoder.v2``. Raises the classes of ``pullquote.errors``, or ``RuntimeError``
+    Returns a capsule named ``pullquote.encoder.v3``. Raises the classes of ``pullquote.errors``, or ``RuntimeError``
     where that module is not there.
     """
