@@ -339,9 +339,9 @@ impl Engine {
         let tokens = token_count(&rows);
         call.allow_tokens(tokens)?;
         let began = Instant::now();
-        let pending = conductor.submit(rows, self.spec.dimension, call)?;
+        let mut pending = conductor.submit(rows, call)?;
+        let vectors = (&mut pending).await?;
         let written_at = pending.address();
-        let vectors = pending.await?;
         self.stages.call(Stage::Wait, &lane, began);
         Ok(Embedded { vectors, tokens, truncated, written_at })
     }

@@ -147,7 +147,7 @@ fn by_callers(wakes: bool) -> Arc<Conductor> {
 
 fn submit(conductor: &Conductor, id: i32, call: &Call) -> Result<Pending> {
     let page = Arc::new(TokenPage::of_rows(vec![(vec![id], false)]));
-    conductor.submit(vec![RowSource { page, window: 0 }], 1, call)
+    conductor.submit(vec![RowSource { page, window: 0 }], call)
 }
 
 /// What a caller does, from the first to the last.
