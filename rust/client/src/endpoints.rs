@@ -12,6 +12,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, Proxy};
 use url::Url;
 
+use crate::direct::Direct;
 use crate::settings::{Settings, invalid};
 
 /// How long a server is left alone after its first failure; it doubles with each.
@@ -26,6 +27,8 @@ pub(crate) struct Endpoint {
     /// What it is called in messages: its address, which holds no secret.
     pub(crate) name: String,
     pub(crate) http: Client,
+    /// The way of raw vectors, where nothing stands between the socket and HTTP.
+    pub(crate) direct: Option<Direct>,
     /// What paths are appended to, without a slash at its end.
     pub(crate) base: String,
     /// Requests that are on their way there.
@@ -84,19 +87,20 @@ impl Endpoint {
     fn new(address: &str, settings: &Settings) -> Result<Self> {
         // An error says that there is one already, which is this one.
         let _ = rustls::crypto::ring::default_provider().install_default();
+        let connect_timeout = pullquote_core::options::seconds(settings.connect_timeout)?;
         let mut builder = Client::builder()
-            .user_agent(concat!("pullquote/", env!("CARGO_PKG_VERSION")))
             .redirect(Policy::none())
             .referer(false)
             .no_gzip()
             .no_brotli()
             .no_deflate()
             .no_proxy()
-            .connect_timeout(pullquote_core::options::seconds(settings.connect_timeout)?)
+            .connect_timeout(connect_timeout)
             .pool_max_idle_per_host(settings.max_in_flight);
         let mut name = address.trim_end_matches('/').to_owned();
         let mut base = name.clone();
         let mut is_secure = false;
+        let mut direct = None;
         if let Some(path) = address.strip_prefix("unix:") {
             "http://localhost".clone_into(&mut base);
             builder = over_socket(builder, path)?;
@@ -116,6 +120,9 @@ impl Endpoint {
                 return Err(wrong());
             }
             is_secure = url.scheme() == "https";
+            if !is_secure && settings.proxy.is_none() {
+                direct = Direct::new(&url, connect_timeout, settings.max_in_flight);
+            }
             url.as_str().trim_end_matches('/').clone_into(&mut base);
             name.clone_from(&base);
         }
@@ -142,7 +149,12 @@ impl Endpoint {
             let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
             invalid(format!("cannot ask {name}: {cause}"))
         })?;
-        Ok(Self { name, http, base, outstanding: AtomicUsize::new(0), health: Mutex::default() })
+        Ok(Self { name, http, direct, base, outstanding: AtomicUsize::new(0), health: Mutex::default() })
+    }
+
+    /// Closes connections that nobody uses.
+    pub(crate) fn close(&self) {
+        self.direct.iter().for_each(Direct::close);
     }
 
     /// How long it is still left alone.

@@ -1,5 +1,6 @@
 //! Exchange: one request to one of the servers and its answer, again where that may help, twice where it takes long.
 
+use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
@@ -7,12 +8,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::future::{Either, select};
 use pullquote_core::error::{Error, ErrorKind, Result};
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use reqwest::{Method, Response};
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::{timeout, timeout_at};
 
 use crate::attempts::{Attempts, Budget, Wish};
+use crate::direct::RawBody;
 use crate::endpoints::{Endpoint, Endpoints, Turn};
 use crate::raw::bad;
 use crate::settings::{Settings, invalid};
@@ -53,6 +55,8 @@ pub(crate) struct Request {
 /// The head of an answer that says yes, its body still to be read.
 pub(crate) struct Answer<'client> {
     pub(crate) response: Response,
+    /// Its body, where that is not the response's.
+    raw: Option<RawBody<'client>>,
     turn: Turn<'client>,
     /// Until when its body must be here.
     until: Instant,
@@ -227,12 +231,19 @@ impl Shared {
             endpoint.failed();
             (trouble, Some(index))
         };
-        let response = match timeout_at(until.into(), sent.send()).await {
-            Err(_) => return Err(failed(Trouble::slow(&endpoint.name, patience))),
-            Ok(Err(error)) => return Err(failed(Trouble::broken(&error, &endpoint.name))),
-            Ok(Ok(response)) => response,
+        let direct = endpoint.direct.as_ref().filter(|direct| direct.is_of_use() && request.accept.starts_with(OCTETS));
+        let sent = async {
+            let broken = |error| Trouble::broken(&error, &endpoint.name);
+            let Some(direct) = direct else { return Ok((sent.send().await.map_err(broken)?, None)) };
+            let sent = sent.build().map_err(broken)?;
+            direct.send(sent).await.map_err(|failed| Trouble::not_sent(&failed, &endpoint.name))
         };
-        let mut answer = Answer { response, turn, until, patience, _permit: permit };
+        let (response, raw) = match timeout_at(until.into(), sent).await {
+            Err(_) => return Err(failed(Trouble::slow(&endpoint.name, patience))),
+            Ok(Err(trouble)) => return Err(failed(trouble)),
+            Ok(Ok(answered)) => answered,
+        };
+        let mut answer = Answer { response, raw, turn, until, patience, _permit: permit };
         let status = answer.response.status();
         if status.is_success() {
             endpoint.answered();
@@ -254,19 +265,29 @@ impl Answer<'_> {
         self.turn.index
     }
 
+    /// The answer is raw vectors: its server's next ones may be read as such.
+    pub(crate) fn is_raw(&self) {
+        self.turn.endpoint.direct.iter().for_each(|direct| direct.saw(true));
+    }
+
     /// The next bytes of the body.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Trouble> {
-        let endpoint = self.turn.endpoint;
-        match timeout_at(self.until.into(), self.response.chunk()).await {
-            Ok(Ok(chunk)) => Ok(chunk),
-            Ok(Err(error)) => {
-                endpoint.failed();
-                Err(Trouble::broken(&error, &endpoint.name))
+        let (endpoint, until, patience) = (self.turn.endpoint, self.until, self.patience);
+        if let Some(raw) = &mut self.raw {
+            return read(endpoint, (until, patience), raw.chunk(), |error| lost(error, endpoint)).await;
+        }
+        let broken = |error: &reqwest::Error| Trouble::broken(error, &endpoint.name);
+        read(endpoint, (until, patience), self.response.chunk(), broken).await
+    }
+
+    /// Reads the whole body into a place of its length where it comes straight from the socket; false where it does not.
+    pub(crate) async fn fill(&mut self, place: &mut [u8]) -> Result<bool, Trouble> {
+        let (endpoint, limit) = (self.turn.endpoint, (self.until, self.patience));
+        match &mut self.raw {
+            Some(raw) if raw.left() == place.len() => {
+                read(endpoint, limit, raw.fill(place), |error| lost(error, endpoint)).await.map(|()| true)
             }
-            Err(_) => {
-                endpoint.failed();
-                Err(Trouble::slow(&endpoint.name, self.patience))
-            }
+            _ => Ok(false),
         }
     }
 
@@ -293,6 +314,28 @@ impl Answer<'_> {
     }
 }
 
+/// What a body brings until it is too late.
+async fn read<T, E>(
+    endpoint: &Endpoint,
+    (until, patience): (Instant, Duration),
+    reading: impl Future<Output = Result<T, E>>,
+    broken: impl FnOnce(&E) -> Trouble,
+) -> Result<T, Trouble> {
+    let trouble = match timeout_at(until.into(), reading).await {
+        Ok(Ok(came)) => return Ok(came),
+        Ok(Err(error)) => broken(&error),
+        Err(_) => Trouble::slow(&endpoint.name, patience),
+    };
+    endpoint.failed();
+    Err(trouble)
+}
+
+fn lost(error: &std::io::Error, endpoint: &Endpoint) -> Trouble {
+    Trouble::lost(Some(error), false, &endpoint.name)
+}
+
+/// What vectors come as where they come as they are.
+pub(crate) const OCTETS: &str = "application/octet-stream";
 pub(crate) const CLOSED: &str = "the client was closed; make a new one";
 const REQUEST_TIMEOUT: HeaderName = HeaderName::from_static("request-timeout-ms");
 const REQUEST_PRIORITY: HeaderName = HeaderName::from_static("request-priority");
@@ -311,6 +354,7 @@ pub(crate) fn compute<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
 /// The headers of all requests; those that may be secrets are marked so.
 fn headers(settings: &Settings) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
+    headers.insert(USER_AGENT, HeaderValue::from_static(concat!("pullquote/", env!("CARGO_PKG_VERSION"))));
     for (name, value) in &settings.headers {
         let key =
             HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid(format!("{name:?} is no name of a header")))?;

@@ -9,6 +9,7 @@
 
 mod attempts;
 pub mod columns;
+mod direct;
 mod endpoints;
 mod exchange;
 pub mod forms;
@@ -36,6 +37,7 @@ use tokio::task::AbortHandle;
 
 pub use attempts::Wish;
 pub use columns::Passage;
+use endpoints::Endpoint;
 use exchange::{CLOSED, Shared};
 pub use passages::{Found, Page, Question, Wanted};
 pub use ranks::{Rank, Stored};
@@ -121,6 +123,7 @@ impl Client {
             return;
         }
         self.shared.closed.send_replace(true);
+        self.shared.endpoints.iter().for_each(Endpoint::close);
         let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (mut runtime, began) = (runtime, Instant::now());
         while let Some(shared) = runtime {

@@ -188,6 +188,17 @@ impl<'place> Landing<'place> {
         Ok(Self { claim, place, filled: 0, gathered })
     }
 
+    /// The place of all bytes, where they may be written to it as they are.
+    pub(crate) fn whole(&mut self) -> Option<&mut [u8]> {
+        (self.filled == 0 && self.gathered.is_none()).then(|| bytemuck::cast_slice_mut(self.place))
+    }
+
+    /// The body is in its place: what [`Landing::whole`] gave was filled.
+    pub(crate) fn landed(mut self) -> Result<()> {
+        self.filled = self.claim.bytes();
+        self.finish()
+    }
+
     /// The next bytes of the body.
     ///
     /// # Errors

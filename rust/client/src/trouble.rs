@@ -10,6 +10,8 @@ use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use serde_json::Value;
 
+use crate::direct::Failed;
+
 /// What an attempt came to instead of an answer.
 #[derive(Debug)]
 pub(crate) struct Trouble {
@@ -37,26 +39,30 @@ impl From<Error> for Trouble {
 impl Trouble {
     /// A connection that was not made, or broke.
     pub(crate) fn broken(error: &reqwest::Error, server: &str) -> Self {
-        let mut message = String::new();
         // The address stands in our own words; reqwest's may hold more of it than should be told.
-        let mut cause = error.source();
-        while let Some(inner) = cause {
-            message.push_str(if message.is_empty() { "" } else { ": " });
-            message.push_str(&inner.to_string());
-            cause = inner.source();
-        }
-        if message.is_empty() {
-            message.push_str("the connection broke");
-        }
         if error.is_builder() {
-            return Error::new(ErrorKind::InvalidArgument, format!("a request to {server} cannot be made: {message}"))
-                .into();
+            let message = format!("a request to {server} cannot be made: {}", told(error.source()));
+            return Error::new(ErrorKind::InvalidArgument, message).into();
         }
-        let parse = error.source().and_then(|source| find::<hyper::Error>(source)).is_some_and(hyper::Error::is_parse);
-        if parse {
+        Self::lost(error.source(), error.is_connect(), server)
+    }
+
+    /// The same where it was not reqwest's connection.
+    pub(crate) fn not_sent(failed: &Failed, server: &str) -> Self {
+        match failed {
+            Failed::Request(error) => Self::broken(error, server),
+            Failed::Connect(error) => Self::lost(Some(&**error), true, server),
+            Failed::Http(error) => Self::lost(Some(error), false, server),
+        }
+    }
+
+    /// A connection that was lost in a body, or never made.
+    pub(crate) fn lost(cause: Option<&(dyn std::error::Error + 'static)>, is_connect: bool, server: &str) -> Self {
+        let message = told(cause);
+        if cause.and_then(|cause| find::<hyper::Error>(cause)).is_some_and(hyper::Error::is_parse) {
             return Error::new(ErrorKind::BadAnswer, format!("what {server} answers is no HTTP: {message}")).into();
         }
-        let did = if error.is_connect() { "cannot be reached" } else { "broke off" };
+        let did = if is_connect { "cannot be reached" } else { "broke off" };
         let error = Error::new(ErrorKind::Unavailable, format!("{server} {did}: {message}"));
         Self { error, next: Next::Elsewhere(None) }
     }
@@ -137,6 +143,16 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     }
     let date = httpdate::parse_http_date(text).ok()?;
     Some(date.duration_since(SystemTime::now()).unwrap_or_default())
+}
+
+/// All of a chain of errors in words.
+fn told(mut cause: Option<&(dyn std::error::Error + 'static)>) -> String {
+    let mut messages = Vec::new();
+    while let Some(inner) = cause {
+        messages.push(inner.to_string());
+        cause = inner.source();
+    }
+    if messages.is_empty() { "the connection broke".to_owned() } else { messages.join(": ") }
 }
 
 /// The first of a chain of errors that is of this type.

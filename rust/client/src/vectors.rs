@@ -11,6 +11,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bytemuck::Zeroable;
+use bytemuck::allocation::try_zeroed_vec;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use pullquote_core::error::{Error, ErrorKind, Result};
@@ -34,7 +36,7 @@ pub trait Text: AsRef<str> + Send + Sync + 'static {}
 impl<T: AsRef<str> + Send + Sync + 'static> Text for T {}
 
 /// What an array is made of.
-pub(crate) trait Item: Copy + Default + Send + Sync {
+pub(crate) trait Item: Zeroable + Copy + Send + Sync {
     /// Items of a vector of so many values.
     fn width(dtype: Dtype, dimension: usize) -> usize;
 
@@ -69,7 +71,7 @@ pub struct Vectors<I = f32> {
 /// What an answer has, before its vectors have a place.
 enum Opened<'client, I> {
     /// Its body is still to come.
-    Raw(Answer<'client>, Claim),
+    Raw(Box<Answer<'client>>, Claim),
     /// It was JSON: the vectors' items, and how many values each has.
     Read(Vec<I>, usize),
 }
@@ -161,9 +163,8 @@ impl<T: Text> Asked<'_, T> {
         }
         let width = I::width(self.dtype, dimension);
         let size = self.texts.len().checked_mul(width).ok_or_else(|| bad("its vectors fit no memory"))?;
-        let mut vectors: Vec<I> = Vec::new();
-        vectors.try_reserve_exact(size).map_err(|_| bad("its vectors fit no memory"))?;
-        vectors.resize(size, I::default());
+        // Of a large array the system's own zeros, which cost nothing before they are written over.
+        let mut vectors: Vec<I> = try_zeroed_vec(size).map_err(|()| bad("its vectors fit no memory"))?;
         let mut rest = vectors.as_mut_slice();
         let mut landings = Vec::with_capacity(parts.len());
         for part in parts {
@@ -266,7 +267,8 @@ impl<T: Text> Asked<'_, T> {
             claim => Ok(claim),
         });
         if let Some(claim) = claim.map_err(|error| (answer.wrong(&error).into(), index))? {
-            return Ok(Opened::Raw(answer, claim));
+            answer.is_raw();
+            return Ok(Opened::Raw(Box::new(answer), claim));
         }
         let most = self.shared.settings.max_answer_bytes;
         let body = answer.whole(most).await.map_err(|trouble| (trouble, index))?;
@@ -322,6 +324,11 @@ impl Item for f32 {
 
     async fn land(answer: &mut Answer<'_>, claim: Claim, place: &mut [f32], copying: bool) -> Result<(), Trouble> {
         let mut landing = Landing::new(claim, place, copying)?;
+        if let Some(place) = landing.whole()
+            && answer.fill(place).await?
+        {
+            return landing.landed().map_err(|error| answer.wrong(&error).into());
+        }
         while let Some(chunk) = answer.chunk().await? {
             landing.write(&chunk).map_err(|error| answer.wrong(&error))?;
         }

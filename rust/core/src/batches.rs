@@ -29,8 +29,8 @@ pub(crate) struct JobId(u64);
 pub(crate) struct Job<Done> {
     /// Where each row's ids are, in the order of the rows.
     pub(crate) rows: Vec<RowSource>,
-    /// The caller's memory: `rows.len()` vectors, written by the collect pass.
-    pub(crate) vectors: Vec<f32>,
+    /// The caller's memory, filled by the collect pass.
+    pub(crate) vectors: Written,
     pub(crate) stop: Stop,
     pub(crate) deadline: Option<Instant>,
     /// Told of each row that is back.
@@ -39,6 +39,14 @@ pub(crate) struct Job<Done> {
     pub(crate) priority: i32,
     /// Told how the job ended, once.
     pub(crate) done: Done,
+}
+
+/// The vectors of a job's rows, one behind the other, in memory that is made when the first of them is here.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    pub(crate) values: Vec<f32>,
+    /// Where the encoder's rows were written to, or lay when it gave them away.
+    pub(crate) address: usize,
 }
 
 /// One row: a window of a page.
@@ -87,10 +95,12 @@ pub(crate) struct Batches<Done> {
     /// Jobs that got the first of their rows into a batch since somebody asked, and how long they had waited for that in all.
     queued: (Duration, u64),
     next: u64,
+    /// Whether rows of a batch stand as their jobs have them, and not by their lengths.
+    in_order: bool,
 }
 
 impl<Done> Batches<Done> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(in_order: bool) -> Self {
         Self {
             jobs: FxHashMap::default(),
             turns: Turns::default(),
@@ -99,6 +109,7 @@ impl<Done> Batches<Done> {
             waiting_tokens: 0,
             queued: (Duration::ZERO, 0),
             next: 0,
+            in_order,
         }
     }
 
@@ -225,7 +236,11 @@ impl<Done> Batches<Done> {
             }
         }
         // Equally long rows stay in the order in which they were taken, which a sort that keeps it would need memory for.
-        targets.sort_unstable_by_key(|target| (target.length, target.job, Reverse(target.row)));
+        if self.in_order {
+            targets.sort_unstable_by_key(|target| (target.job, target.row));
+        } else {
+            targets.sort_unstable_by_key(|target| (target.length, target.job, Reverse(target.row)));
+        }
     }
 
     /// How many jobs have begun since this was asked for, and how long they had waited in all.
@@ -246,9 +261,24 @@ impl<Done> Batches<Done> {
     /// Writes a row's vector into its job's memory; a job that is gone has none.
     pub(crate) fn write(&mut self, target: RowTarget, values: &[f32]) {
         if let Some(active) = self.jobs.get_mut(&target.job) {
-            let dimension = values.len();
-            active.job.vectors[target.row * dimension..(target.row + 1) * dimension].copy_from_slice(values);
+            active.job.vectors.write(target.row, active.job.rows.len(), values);
             active.missing -= 1;
+        }
+    }
+
+    /// Whether these are all rows of one job, in its order.
+    pub(crate) fn are_a_job(&self, targets: &[RowTarget]) -> bool {
+        let Some(RowTarget { job, .. }) = targets.first() else { return false };
+        let is_next = |(row, target): (usize, &RowTarget)| target.job == *job && target.row == row;
+        self.jobs.get(job).is_some_and(|active| active.job.rows.len() == targets.len())
+            && targets.iter().enumerate().all(is_next)
+    }
+
+    /// Makes the vectors of all rows of a job its own.
+    pub(crate) fn give(&mut self, id: JobId, vectors: Vec<f32>) {
+        if let Some(active) = self.jobs.get_mut(&id) {
+            active.job.vectors = Written { address: vectors.as_ptr() as usize, values: vectors };
+            active.missing = 0;
         }
     }
 
@@ -317,6 +347,26 @@ impl<Done> Batches<Done> {
     }
 }
 
+impl Written {
+    /// Writes a row of so many.
+    fn write(&mut self, row: usize, rows: usize, vector: &[f32]) {
+        let (start, size) = (row * vector.len(), rows * vector.len());
+        if self.values.capacity() == 0 {
+            // Zeroed memory costs less from the system than by our own hand, none at all less than either.
+            self.values = if row == 0 { Vec::with_capacity(size) } else { vec![0.0; size] };
+            self.address = self.values.as_ptr() as usize;
+        }
+        if start == self.values.len() {
+            self.values.extend_from_slice(vector);
+            return;
+        }
+        if start > self.values.len() {
+            self.values.resize(size, 0.0);
+        }
+        self.values[start..start + vector.len()].copy_from_slice(vector);
+    }
+}
+
 impl RowSource {
     fn len(&self) -> usize {
         self.page.row_len(self.window)
@@ -349,17 +399,13 @@ mod tests {
 
     /// Jobs of so many rows of one token, and of such a priority.
     fn jobs(of: &[(usize, i32)]) -> Batches<()> {
-        let mut batches = Batches::new();
+        let mut batches = Batches::new(false);
         let page = Arc::new(TokenPage::of_rows(vec![(vec![1], false)]));
         for (rows, priority) in of {
             let rows: Vec<RowSource> = (0..*rows).map(|_| RowSource { page: Arc::clone(&page), window: 0 }).collect();
-            let vectors = vec![0.0; rows.len()];
-            let (stop, deadline, priority) = (Stop::default(), None, *priority);
-            assert!(
-                batches
-                    .push(Job { rows, vectors, stop, deadline, priority, progress: Progress::default(), done: () })
-                    .is_none()
-            );
+            let (vectors, stop, progress) = (Written::default(), Stop::default(), Progress::default());
+            let job = Job { rows, vectors, stop, deadline: None, priority: *priority, progress, done: () };
+            assert!(batches.push(job).is_none());
         }
         batches
     }

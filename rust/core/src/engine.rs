@@ -339,11 +339,10 @@ impl Engine {
         let tokens = token_count(&rows);
         call.allow_tokens(tokens)?;
         let began = Instant::now();
-        let pending = conductor.submit(rows, self.spec.dimension, call)?;
-        let written_at = pending.address();
-        let vectors = pending.await?;
+        let mut pending = conductor.submit(rows, call)?;
+        let vectors = (&mut pending).await?;
         self.stages.call(Stage::Wait, &lane, began);
-        Ok(Embedded { vectors, tokens, truncated, written_at })
+        Ok(Embedded { vectors, tokens, truncated, written_at: pending.address() })
     }
 
     /// The best passages of pages.

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::batches::{Job, RowSource};
+use crate::batches::{Job, RowSource, Written};
 use crate::board::Board;
 use crate::call::Call;
 use crate::cores::Cores;
@@ -107,14 +107,12 @@ impl Conductor {
         Ok(Self { inbox, drive: Drive::Thread(Some(thread)) })
     }
 
-    /// Hands in rows; their vectors are written one behind the other into one new allocation.
-    pub(crate) fn submit(&self, rows: Vec<RowSource>, dimension: usize, call: &Call) -> Result<Pending> {
-        let vectors = vec![0.0; rows.len() * dimension];
-        let address = vectors.as_ptr() as usize;
+    /// Hands in rows; their vectors come one behind the other in one allocation.
+    pub(crate) fn submit(&self, rows: Vec<RowSource>, call: &Call) -> Result<Pending> {
         let reply = Reply::default();
         let job = Job {
             rows,
-            vectors,
+            vectors: Written::default(),
             stop: call.stop().clone(),
             deadline: call.deadline(),
             priority: call.priority(),
@@ -135,7 +133,7 @@ impl Conductor {
         state.pass_on();
         drop(state);
         self.inbox.changed.notify_all();
-        Ok(Pending::new(reply, Arc::clone(&self.inbox), address))
+        Ok(Pending::new(reply, Arc::clone(&self.inbox)))
     }
 
     /// Whether those who wait for vectors have to [drive](callers::Attendant::drive).

@@ -129,16 +129,23 @@ impl Encoder for FunctionEncoder {
     }
 
     fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
-        let mut finished = self.shared.finished();
-        let vectors = loop {
-            match finished.remove(&ticket) {
-                Some(vectors) => break vectors?,
-                None => finished = self.shared.changed.wait(finished).unwrap_or_else(PoisonError::into_inner),
-            }
-        };
-        drop(finished);
+        let vectors = self.take(ticket)?;
         vectors.chunks_exact(self.spec.dimension).enumerate().for_each(|(index, values)| row(index, values));
         Ok(())
+    }
+
+    fn gives(&self) -> bool {
+        true
+    }
+
+    fn take(&mut self, ticket: Ticket) -> Result<Vec<f32>> {
+        let mut finished = self.shared.finished();
+        loop {
+            match finished.remove(&ticket) {
+                Some(vectors) => return vectors,
+                None => finished = self.shared.changed.wait(finished).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
     }
 }
 
@@ -166,11 +173,19 @@ impl Encoder for Inline {
     }
 
     fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
-        let unknown = || Error::new(ErrorKind::Internal, "a batch that was not submitted");
-        let rows = self.waiting.remove(&ticket).ok_or_else(unknown)?;
-        let vectors = Python::attach(|py| call(self.function.bind(py), &rows, self.spec.dimension))?;
+        let vectors = self.take(ticket)?;
         vectors.chunks_exact(self.spec.dimension).enumerate().for_each(|(index, values)| row(index, values));
         Ok(())
+    }
+
+    fn gives(&self) -> bool {
+        true
+    }
+
+    fn take(&mut self, ticket: Ticket) -> Result<Vec<f32>> {
+        let unknown = || Error::new(ErrorKind::Internal, "a batch that was not submitted");
+        let rows = self.waiting.remove(&ticket).ok_or_else(unknown)?;
+        Python::attach(|py| call(self.function.bind(py), &rows, self.spec.dimension))
     }
 }
 

@@ -19,7 +19,6 @@ use crate::vectors::{Conductor, Pending, block_on};
 /// Texts that are tokenized; their vectors come in parts.
 pub struct Parts {
     conductor: Arc<Conductor>,
-    dimension: usize,
     /// Parts that the conductor does not have yet, in order.
     waiting: VecDeque<Vec<RowSource>>,
     pending: VecDeque<Pending>,
@@ -41,7 +40,6 @@ impl Engine {
         call.allow_tokens(token_count(&rows))?;
         Ok(Parts {
             conductor,
-            dimension: self.spec.dimension,
             stop: call.stop().clone(),
             rows: rows.len(),
             tokens: token_count(&rows),
@@ -98,7 +96,7 @@ impl Parts {
         while self.pending.len() < JOBS_IN_FLIGHT
             && let Some(rows) = self.waiting.pop_front()
         {
-            self.pending.push_back(self.conductor.submit(rows, self.dimension, call)?);
+            self.pending.push_back(self.conductor.submit(rows, call)?);
         }
         self.pending.pop_front().map(|pending| block_on(pending, &self.conductor, call)).transpose()
     }
@@ -109,7 +107,7 @@ impl Parts {
     /// As [`Parts::next`].
     pub fn whole(mut self, call: &Call) -> Result<Vec<f32>> {
         let rows = self.waiting.drain(..).flatten().collect();
-        let pending = self.conductor.submit(rows, self.dimension, call)?;
+        let pending = self.conductor.submit(rows, call)?;
         block_on(pending, &self.conductor, call)
     }
 }

@@ -177,7 +177,7 @@ impl Run<'_, '_> {
                 self.work.encoded += rows.len();
                 self.work.tokens += token_count(&rows);
                 self.call.allow_tokens(self.work.tokens)?;
-                let pending = self.conductor.submit(rows, self.engine.spec.dimension, self.call)?;
+                let pending = self.conductor.submit(rows, self.call)?;
                 jobs.push_back((shares, pending));
             }
         }

@@ -97,7 +97,7 @@ impl Run<'_, '_> {
         self.spend(Stage::Tokenize, began);
         let dimension = self.engine.spec.dimension;
         let began = Instant::now();
-        let vectors = self.conductor.submit(rows, dimension, self.call)?.await?;
+        let vectors = self.conductor.submit(rows, self.call)?.await?;
         self.spend(Stage::Wait, began);
         let vector = |place: usize| vectors[place * dimension..(place + 1) * dimension].to_vec();
         Ok(places.into_iter().map(vector).collect())

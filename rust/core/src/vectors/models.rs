@@ -196,7 +196,7 @@ fn submit(conductor: &Conductor, id: i32, call: &Call) -> Result<Pending> {
 fn submit_rows(conductor: &Conductor, ids: &[i32], call: &Call) -> Result<Pending> {
     let page = Arc::new(TokenPage::of_rows(ids.iter().map(|id| (vec![*id], false)).collect()));
     let row = |window| RowSource { page: Arc::clone(&page), window };
-    conductor.submit((0..ids.len()).map(row).collect(), 1, call)
+    conductor.submit((0..ids.len()).map(row).collect(), call)
 }
 
 /// What a caller does, from the first to the last.

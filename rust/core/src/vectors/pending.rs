@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::{Conductor, Inbox, Seat, lock, wait};
+use crate::batches::Written;
 use crate::call::Call;
 use crate::error::Result;
 use crate::sync::{AtomicBool, Mutex, Ordering};
@@ -19,7 +20,7 @@ pub(super) struct Reply(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    outcome: Option<Result<Vec<f32>>>,
+    outcome: Option<Result<Written>>,
     /// Who waits for it.
     waker: Option<Waker>,
 }
@@ -28,12 +29,13 @@ struct State {
 pub(crate) struct Pending {
     reply: Reply,
     inbox: Arc<Inbox>,
+    /// 0 as long as there are no vectors.
     address: usize,
     is_taken: bool,
 }
 
 impl Reply {
-    pub(super) fn write(&self, outcome: Result<Vec<f32>>) {
+    pub(super) fn write(&self, outcome: Result<Written>) {
         let mut state = lock(&self.0);
         state.outcome = Some(outcome);
         let waker = state.waker.take();
@@ -46,11 +48,11 @@ impl Reply {
 }
 
 impl Pending {
-    pub(super) const fn new(reply: Reply, inbox: Arc<Inbox>, address: usize) -> Self {
-        Self { reply, inbox, address, is_taken: false }
+    pub(super) const fn new(reply: Reply, inbox: Arc<Inbox>) -> Self {
+        Self { reply, inbox, address: 0, is_taken: false }
     }
 
-    /// Where the vectors are being written.
+    /// Where the vectors were written, once they are here: where they lie, as long as nobody has copied them.
     pub(crate) const fn address(&self) -> usize {
         self.address
     }
@@ -64,7 +66,10 @@ impl Future for Pending {
         if let Some(outcome) = state.outcome.take() {
             drop(state);
             self.is_taken = true;
-            return Poll::Ready(outcome);
+            return Poll::Ready(outcome.map(|Written { values, address }| {
+                self.address = address;
+                values
+            }));
         }
         state.waker = Some(context.waker().clone());
         Poll::Pending

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::pending::Reply;
 use super::{Inbox, Watched, closed, wait};
-use crate::batches::{Batches, Job, RowTarget, check_values};
+use crate::batches::{Batches, Job, RowTarget, Written, check_values};
 use crate::devices::Devices;
 use crate::encoder::{Batch, BatchTimes, Batching, Encoder, EncoderSpec, Helper, Ticket};
 use crate::error::{Error, ErrorKind, Result};
@@ -78,7 +78,7 @@ impl Round {
         let devices = Devices::new(&spec, batching, board);
         let in_flight = spec.devices.iter().map(|_| VecDeque::new()).collect();
         let (batch, spare) = (Batch::default(), Vec::new());
-        let (batches, helper) = (Batches::new(), encoder.helper());
+        let (batches, helper) = (Batches::new(encoder.gives()), encoder.helper());
         Self {
             encoder,
             spec,
@@ -267,12 +267,16 @@ impl Round {
             return;
         };
         let asked = Instant::now();
-        let batches = &mut self.batches;
         let mut poisoned: Vec<(RowTarget, Error)> = Vec::new();
-        let collected = self.encoder.collect(ticket, &mut |row, values| match check_values(values) {
-            Ok(()) => batches.write(sent.targets[row], values),
-            Err(error) => poisoned.push((sent.targets[row], error)),
-        });
+        let collected = if self.encoder.gives() && self.batches.are_a_job(&sent.targets) {
+            self.take(ticket, &sent.targets, &mut poisoned)
+        } else {
+            let batches = &mut self.batches;
+            self.encoder.collect(ticket, &mut |row, values| match check_values(values) {
+                Ok(()) => batches.write(sent.targets[row], values),
+                Err(error) => poisoned.push((sent.targets[row], error)),
+            })
+        };
         self.devices.ended(device, sent.tokens);
         match collected {
             Ok(()) => {
@@ -293,6 +297,26 @@ impl Round {
             }
             Err(error) => self.fail(device, sent, &error),
         }
+    }
+
+    /// Makes the encoder's memory that of the job whose rows these all are. The plain way writes them one by one.
+    fn take(&mut self, ticket: Ticket, targets: &[RowTarget], poisoned: &mut Vec<(RowTarget, Error)>) -> Result<()> {
+        let vectors = self.encoder.take(ticket)?;
+        let dimension = self.spec.dimension;
+        if vectors.len() != targets.len() * dimension {
+            let message =
+                format!("the encoder gave {} values for {} rows of {dimension}", vectors.len(), targets.len());
+            return Err(Error::new(ErrorKind::Encoder, message));
+        }
+        for (target, values) in targets.iter().zip(vectors.chunks_exact(dimension)) {
+            if let Err(error) = check_values(values) {
+                poisoned.push((*target, error));
+            }
+        }
+        if poisoned.is_empty() {
+            self.batches.give(targets[0].job, vectors);
+        }
+        Ok(())
     }
 
     /// Ends the jobs of these rows that are complete, or whose rows cannot be used.
@@ -341,7 +365,7 @@ impl Round {
         self.end(job, Ok(vectors));
     }
 
-    fn end(&mut self, job: Job<Reply>, outcome: Result<Vec<f32>>) {
+    fn end(&mut self, job: Job<Reply>, outcome: Result<Written>) {
         self.inbox.lock().unfinished -= 1;
         self.inbox.changed.notify_all();
         // The ids go before the caller hears of the end, so that memory does not depend on who is faster.
