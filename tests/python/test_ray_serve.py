@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -100,8 +100,16 @@ class Traffic:
         self._highlighter = Highlighter(encoder=letters, cache_bytes=0)
         self.enough = threading.Event()
         self.answered = self.asked_again = 0
+        self._failure: BaseException | None = None
 
     def work(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:
+            self._failure = error
+            raise
+
+    def _work(self) -> None:
         with httpx.Client(base_url=URL, timeout=PATIENCE) as client:
             while not self.enough.is_set():
                 # What was read of a page before is not encoded again.
@@ -129,7 +137,13 @@ class Traffic:
 
     def wait_for_more(self) -> None:
         wanted = self.answered + 30
-        wait_for(lambda: self.answered >= wanted, PATIENCE)
+        self.wait_for(lambda: self.answered >= wanted)
+
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        """Wait until something is so; fails at once where an answer is wrong."""
+        wait_for(lambda: condition() or self._failure is not None, PATIENCE)
+        if self._failure is not None:
+            raise self._failure
 
 
 def test_no_accepted_request_is_lost_when_a_server_a_replica_and_a_node_are_killed(served: Served) -> None:
@@ -139,17 +153,17 @@ def test_no_accepted_request_is_lost_when_a_server_a_replica_and_a_node_are_kill
         try:
             traffic.wait_for_more()
             doomed.announce("process")
-            wait_for(lambda: not doomed.is_announced("process"), PATIENCE)
+            traffic.wait_for(lambda: not doomed.is_announced("process"))
             traffic.wait_for_more()
             again = traffic.asked_again
             assert again > 0
             killed = next(iter(served.replicas().values()))
             os.kill(killed["replica"], signal.SIGKILL)
             # Its server ends with it.
-            wait_for(lambda: not Path(f"/proc/{killed['server']}").exists(), PATIENCE)
+            traffic.wait_for(lambda: not Path(f"/proc/{killed['server']}").exists())
             traffic.wait_for_more()
             doomed.announce("node")
-            wait_for(lambda: doomed.told() is not None, PATIENCE)
+            traffic.wait_for(lambda: doomed.told() is not None)
             served.nodes.kill(doomed.told() or 0)
             traffic.wait_for_more()
             assert traffic.asked_again > again
