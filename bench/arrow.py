@@ -38,7 +38,7 @@ from bench.cores import CoreUse, Meter, quietness
 from bench.goals import Goal
 from bench.options import add_no_record
 from bench.record import spread
-from bench.texts import prose
+from bench.texts import prose_pages
 from pullquote import Highlighter, Highlights
 
 CLAIM = "arrow"
@@ -108,8 +108,7 @@ def main() -> None:
 
 
 def _table(pages: int) -> pa.Table:
-    text = prose(pages * CHARACTERS)
-    texts = [text[first : first + CHARACTERS] for first in range(0, pages * CHARACTERS, CHARACTERS)]
+    texts = prose_pages(pages, CHARACTERS)
     return pa.table({"text": texts, "query": [QUERIES[number % len(QUERIES)] for number in range(pages)]})
 
 

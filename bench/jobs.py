@@ -46,7 +46,7 @@ from bench.cores import CoreUse, Meter, cores, quietness
 from bench.goals import Goal
 from bench.options import add_no_record
 from bench.record import spread
-from bench.texts import prose
+from bench.texts import prose_pages
 from pullquote import Highlighter
 from pullquote.jobs.inputs import Columns, find
 from pullquote.jobs.job import Job
@@ -219,8 +219,7 @@ def _work(highlighter: Highlighter, source: Path, output: Path) -> int:
 
 
 def _table(pages: int) -> pa.Table:
-    text = prose(pages * CHARACTERS)
-    texts = [text[first : first + CHARACTERS] for first in range(0, pages * CHARACTERS, CHARACTERS)]
+    texts = prose_pages(pages, CHARACTERS)
     return pa.table({"id": [f"page-{number}" for number in range(pages)], "text": texts})
 
 

@@ -36,7 +36,7 @@ from bench.goals import Goal
 from bench.large_pages import large_pages
 from bench.options import add_no_record
 from bench.simulation import Cluster, Outcome, simulate
-from bench.texts import prose
+from bench.texts import prose_pages
 from pullquote import Highlighter
 from pullquote.jobs.inputs import Columns, find
 from pullquote.jobs.job import Job
@@ -69,7 +69,9 @@ def main() -> None:
     core_use: list[CoreUse] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        small = [{"id": str(number), "text": text} for number, text in enumerate(_pages(arguments.pages))]
+        small = [
+            {"id": str(number), "text": text} for number, text in enumerate(prose_pages(arguments.pages, CHARACTERS))
+        ]
         _write(folder / "small", small, 24)
         _write(folder / "one", small[:1], 1)
         large = [
@@ -127,11 +129,6 @@ def main() -> None:
     record.publish(CLAIM, raw, "\n".join(lines) + "\n", keeps=not arguments.no_record)
 
 
-def _pages(count: int) -> list[str]:
-    text = prose(count * CHARACTERS)
-    return [text[first : first + CHARACTERS] for first in range(0, count * CHARACTERS, CHARACTERS)]
-
-
 def _write(folder: Path, rows: list[dict[str, str]], files: int) -> None:
     folder.mkdir()
     for number in range(files):
@@ -157,7 +154,7 @@ def _local(folder: Path, name: str, threads: int, core_use: list[CoreUse]) -> di
         rows += progress.rows
 
     with Highlighter(threads=threads, cache_bytes=0) as highlighter:
-        highlighter.highlights(QUERY, _pages(20))
+        highlighter.highlights(QUERY, prose_pages(20, CHARACTERS))
         meter, began = Meter(), time.perf_counter()
         work(highlighter, job, files, told)
         seconds = time.perf_counter() - began

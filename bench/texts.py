@@ -45,6 +45,12 @@ def prose(characters: int) -> str:
     return "\n\n".join(parts)[:characters]
 
 
+def prose_pages(count: int, characters: int) -> list[str]:
+    """Cut `prose` into pages of so many characters, one behind the other."""
+    text = prose(count * characters)
+    return [text[first : first + characters] for first in range(0, count * characters, characters)]
+
+
 def different_pages(count: int, characters: int) -> list[str]:
     """Cut pages of so many characters out of the demo's, each at another place; they overlap."""
     text = _pages()

@@ -24,6 +24,8 @@ use tokio::net::TcpStream;
 use tower_service::Service;
 use url::Url;
 
+use crate::raw::is_octets;
+
 /// How long a connection is kept that nobody uses, as reqwest has it.
 const IDLE: Duration = Duration::from_secs(90);
 /// Bytes that are read at a time where they have no place of their own.
@@ -223,7 +225,7 @@ impl RawBody<'_> {
 
 /// Bytes of the body where an answer is raw vectors, of a length that it says.
 fn length_of_raw(response: &hyper::Response<Incoming>) -> Option<usize> {
-    let is_raw = |kind: &HeaderValue| kind.as_bytes().starts_with(b"application/octet-stream");
+    let is_raw = |kind: &HeaderValue| kind.to_str().is_ok_and(is_octets);
     let is_raw = response.status() == StatusCode::OK && response.headers().get(CONTENT_TYPE).is_some_and(is_raw);
     let length = response.body().size_hint().exact().filter(|length| is_raw && *length > 0)?;
     usize::try_from(length).ok()

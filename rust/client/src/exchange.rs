@@ -16,7 +16,7 @@ use tokio::time::{timeout, timeout_at};
 use crate::attempts::{Attempts, Budget, Wish};
 use crate::direct::RawBody;
 use crate::endpoints::{Endpoint, Endpoints, Turn};
-use crate::raw::bad;
+use crate::raw::{OCTETS, bad};
 use crate::settings::{Settings, invalid};
 use crate::trouble::Trouble;
 
@@ -334,8 +334,6 @@ fn lost(error: &std::io::Error, endpoint: &Endpoint) -> Trouble {
     Trouble::lost(Some(error), false, &endpoint.name)
 }
 
-/// What vectors come as where they come as they are.
-pub(crate) const OCTETS: &str = "application/octet-stream";
 pub(crate) const CLOSED: &str = "the client was closed; make a new one";
 const REQUEST_TIMEOUT: HeaderName = HeaderName::from_static("request-timeout-ms");
 const REQUEST_PRIORITY: HeaderName = HeaderName::from_static("request-priority");

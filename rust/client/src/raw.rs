@@ -82,6 +82,14 @@ impl Dtype {
     }
 }
 
+/// What vectors come as where they come as they are.
+pub(crate) const OCTETS: &str = "application/octet-stream";
+
+/// Whether this is how raw vectors name their type, with or without parameters.
+pub(crate) fn is_octets(kind: &str) -> bool {
+    kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(OCTETS)
+}
+
 impl Claim {
     /// Reads the claim of an answer to so many rows; `None` where its body is something else than raw vectors.
     ///
@@ -95,7 +103,7 @@ impl Claim {
             }
         };
         let kind = text(CONTENT_TYPE.as_str())?.unwrap_or_default();
-        if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/octet-stream") {
+        if !is_octets(kind) {
             return Ok(None);
         }
         if text(CONTENT_ENCODING.as_str())?.is_some_and(|encoding| !encoding.eq_ignore_ascii_case("identity")) {

@@ -124,6 +124,11 @@ pub type Waker = Arc<dyn Fn() + Send + Sync>;
 /// computed then is for nobody. Leaves the thread's settings as it found them.
 pub type Helper = Arc<dyn Fn() -> bool + Send + Sync>;
 
+/// Hands out rows that lie one behind the other, as [`Encoder::collect`] has to.
+pub fn hand_out(vectors: &[f32], dimension: usize, row: &mut dyn FnMut(usize, &[f32])) {
+    vectors.chunks_exact(dimension).enumerate().for_each(|(index, values)| row(index, values));
+}
+
 /// Turns batches of token ids into vectors on one or more devices.
 pub trait Encoder: Send {
     /// What this encoder is.

@@ -7,13 +7,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use common::{DIMENSION, FakeEncoder, Poison, fake_vector, model, word_piece};
+use common::{DIMENSION, FakeEncoder, Poison, asked, fake_vector, model, question, word_piece};
 use pullquote_core::call::Call;
-use pullquote_core::encoder::{Batch, Batching, DeviceSpec, Encoder, EncoderSpec, Helper, Ticket, Waker};
-use pullquote_core::engine::{Engine, OwnedRequest, Pairing, Question, Steps};
+use pullquote_core::encoder::{Batch, Batching, DeviceSpec, Encoder, EncoderSpec, Helper, Ticket, Waker, hand_out};
+use pullquote_core::engine::{Engine, Steps};
 use pullquote_core::error::{Error, ErrorKind, Result};
-use pullquote_core::formats::Format;
-use pullquote_core::options::Options;
 use pullquote_core::tokens::Role;
 
 /// What a test fails after, instead of hanging.
@@ -119,7 +117,7 @@ impl Encoder for Lent {
         state.in_flight -= 1;
         let rows = state.finished.remove(&ticket).expect("only what is finished is collected")?;
         drop(state);
-        rows.chunks_exact(DIMENSION).enumerate().for_each(|(index, values)| row(index, values));
+        hand_out(&rows, DIMENSION, row);
         Ok(())
     }
 
@@ -156,20 +154,6 @@ fn with_threads() -> Engine {
 
 fn embed(engine: &Engine, texts: &[&str]) -> Result<Vec<f32>> {
     engine.embed(texts, Role::Passage, &Call::default()).map(|embedded| embedded.vectors)
-}
-
-fn question() -> Question {
-    Options::default().question().unwrap()
-}
-
-fn asked(sentences: usize) -> OwnedRequest<String> {
-    OwnedRequest {
-        queries: vec!["Where is the cat?".to_owned()],
-        pages: vec![(0..sentences).map(|n| format!("The cat {n} is in the moon. ").repeat(1 + n % 3)).collect()],
-        formats: vec![Format::Text],
-        titles: Vec::new(),
-        pairing: Pairing::All,
-    }
 }
 
 #[test]

@@ -5,12 +5,10 @@ mod common;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{FakeEncoder, Poison, model, word_piece};
+use common::{FakeEncoder, Poison, asked, model, question, word_piece};
 use pullquote_core::call::{Allowance, Call};
-use pullquote_core::engine::{Engine, Finished, OwnedRequest, Pairing, Question, Steps};
+use pullquote_core::engine::{Engine, Finished, Steps};
 use pullquote_core::error::ErrorKind;
-use pullquote_core::formats::Format;
-use pullquote_core::options::Options;
 
 fn engine(encoder: FakeEncoder) -> Engine {
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
@@ -19,20 +17,6 @@ fn engine(encoder: FakeEncoder) -> Engine {
 
 fn steps(devices: usize, wakes: bool) -> Steps {
     Steps::new(Arc::new(engine(FakeEncoder::new(devices, wakes, Poison::default())).driven_by_callers()))
-}
-
-fn question() -> Question {
-    Options::default().question().unwrap()
-}
-
-fn asked(sentences: usize) -> OwnedRequest<String> {
-    OwnedRequest {
-        queries: vec!["Where is the cat?".to_owned()],
-        pages: vec![(0..sentences).map(|n| format!("The cat {n} is in the moon. ").repeat(1 + n % 3)).collect()],
-        formats: vec![Format::Text],
-        titles: Vec::new(),
-        pairing: Pairing::All,
-    }
 }
 
 fn add(steps: &mut Steps, id: &str, sentences: usize, call: Call<'static>) {

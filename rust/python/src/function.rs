@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
-use pullquote_core::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
+use pullquote_core::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker, hand_out};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::model::Model;
 use pyo3::exceptions::PyMemoryError;
@@ -130,7 +130,7 @@ impl Encoder for FunctionEncoder {
 
     fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
         let vectors = self.take(ticket)?;
-        vectors.chunks_exact(self.spec.dimension).enumerate().for_each(|(index, values)| row(index, values));
+        hand_out(&vectors, self.spec.dimension, row);
         Ok(())
     }
 
@@ -174,7 +174,7 @@ impl Encoder for Inline {
 
     fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
         let vectors = self.take(ticket)?;
-        vectors.chunks_exact(self.spec.dimension).enumerate().for_each(|(index, values)| row(index, values));
+        hand_out(&vectors, self.spec.dimension, row);
         Ok(())
     }
 

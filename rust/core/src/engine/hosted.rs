@@ -16,7 +16,7 @@ use std::time::Duration;
 use super::{Answers, Engine, OwnedRequest, Question};
 use crate::board::Board;
 use crate::call::{Call, Done};
-use crate::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker as EncoderWaker};
+use crate::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker as EncoderWaker, hand_out};
 use crate::error::{Error, ErrorKind, Result};
 use crate::vectors::{Conductor, Watched};
 
@@ -130,7 +130,7 @@ impl Encoder for Outbox {
     fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
         let missing = || Error::new(ErrorKind::Internal, "a batch whose vectors are not back");
         let vectors = self.desk.lock().back.remove(&ticket).ok_or_else(missing)?;
-        vectors.chunks_exact(self.spec.dimension).enumerate().for_each(|(index, values)| row(index, values));
+        hand_out(&vectors, self.spec.dimension, row);
         Ok(())
     }
 }

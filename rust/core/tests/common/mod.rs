@@ -9,9 +9,28 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pullquote_core::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
+use pullquote_core::engine::{OwnedRequest, Pairing, Question};
 use pullquote_core::error::{Error, ErrorKind, Result};
+use pullquote_core::formats::Format;
 use pullquote_core::model::Model;
+use pullquote_core::options::Options;
 use serde_json::{Value, json};
+
+/// What is asked where nobody says.
+pub(crate) fn question() -> Question {
+    Options::default().question().unwrap()
+}
+
+/// A page of so many sentences, of different lengths, and what is asked of it.
+pub(crate) fn asked(sentences: usize) -> OwnedRequest<String> {
+    OwnedRequest {
+        queries: vec!["Where is the cat?".to_owned()],
+        pages: vec![(0..sentences).map(|n| format!("The cat {n} is in the moon. ").repeat(1 + n % 3)).collect()],
+        formats: vec![Format::Text],
+        titles: Vec::new(),
+        pairing: Pairing::All,
+    }
+}
 
 /// A folder that goes when the test ends.
 pub(crate) struct Folder(PathBuf);
