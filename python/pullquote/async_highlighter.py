@@ -85,6 +85,7 @@ class AsyncHighlighter(Watched, Caching):
         max_batch_size: int | None = None,
         batch_timeout: float = 0.0,
         depth: int | None = None,
+        device_timeout: float | None = None,
         profile: bool = False,
         trace: str | Path | None = None,
         max_concurrent: int = MAX_CONCURRENT,
@@ -103,6 +104,7 @@ class AsyncHighlighter(Watched, Caching):
             max_batch_size=max_batch_size,
             batch_timeout=batch_timeout,
             depth=depth,
+            device_timeout=device_timeout,
             profile=profile,
             trace=trace,
         )

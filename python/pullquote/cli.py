@@ -115,6 +115,11 @@ def _parser() -> argparse.ArgumentParser:
         "while the devices are busy)",
     )
     serve.add_argument("--depth", type=int, help="batches that a device has at once (default: what it wants)")
+    serve.add_argument(
+        "--device-timeout",
+        type=float,
+        help="seconds that a device may finish nothing before the others compute what it had (default: 10)",
+    )
     serve.set_defaults(run=_serve)
 
     job = commands.add_parser("job", help="files of pages in, files of passages out; stopped at any time, it goes on")
@@ -246,6 +251,7 @@ def _highlighter(options: argparse.Namespace) -> Highlighter:
         max_batch_size=asked.get("max_batch_size"),
         batch_timeout=asked.get("batch_timeout", 0.0),
         depth=asked.get("depth"),
+        device_timeout=asked.get("device_timeout"),
         trace=options.trace,
     )
 

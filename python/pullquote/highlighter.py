@@ -112,6 +112,8 @@ class Highlighter(Watched, Caching, Closing):
       the default, lets batches grow only while the devices are busy.
     - `depth`: batches that a device has at once, so that the next is there when one ends; `None` is what it wants: 2 on CUDA,
       and one more than its threads on a CPU; with ``threads="caller"`` as many as callers wait and cores are there.
+    - `device_timeout`: seconds that a device may finish nothing while it has something to do; then the others compute what it
+      had, and it gets nothing until it has finished that. `None` is 10. A device that is the only one is waited for.
     - `profile`: CUDA devices wait for the end of each stage, so that `stages` tells them apart; they are slower then. `trace`: a
       file that has, when this is closed, every stage of every call and batch in the format of Chrome's tracing, which
       https://ui.perfetto.dev opens.
@@ -137,6 +139,7 @@ class Highlighter(Watched, Caching, Closing):
         max_batch_size: int | None = None,
         batch_timeout: float = 0.0,
         depth: int | None = None,
+        device_timeout: float | None = None,
         profile: bool = False,
         trace: str | Path | None = None,
     ) -> None:
@@ -153,6 +156,7 @@ class Highlighter(Watched, Caching, Closing):
             max_batch_size=max_batch_size,
             batch_timeout=batch_timeout,
             depth=depth,
+            device_timeout=device_timeout,
             profile=profile,
             trace=trace,
         )

@@ -108,6 +108,7 @@ class Hosted(Caching, Closing):
             max_batch_size=max_batch_size,
             batch_timeout=0.0,
             depth=None,
+            device_timeout=None,
             profile=False,
             trace=None,
             name=name,

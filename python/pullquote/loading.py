@@ -66,6 +66,7 @@ class Loaded:
     max_batch_size: int | None
     batch_timeout: float
     depth: int | None
+    device_timeout: float | None
     profile: bool
     trace: TraceFile | None
     name: str
@@ -84,6 +85,7 @@ def load(
     max_batch_size: int | None,
     batch_timeout: float,
     depth: int | None,
+    device_timeout: float | None,
     profile: bool,
     trace: str | Path | None,
 ) -> Loaded:
@@ -97,6 +99,9 @@ def load(
         raise InvalidArgumentError(message)
     if not isinstance(batch_timeout, (int, float)) or not 0 <= batch_timeout < float("inf"):
         message = f"batch_timeout must be 0 seconds, for no waiting, or more, not {batch_timeout!r}"
+        raise InvalidArgumentError(message)
+    if device_timeout is not None and not (isinstance(device_timeout, (int, float)) and 0 < device_timeout < float("inf")):
+        message = f"device_timeout must be more than 0 seconds, or None for 10, not {device_timeout!r}"
         raise InvalidArgumentError(message)
     allowed = _cores(cores)
     workers = thread_count(threads, allowed)
@@ -126,6 +131,7 @@ def load(
         max_batch_size,
         batch_timeout,
         depth,
+        device_timeout,
         bool(profile),
         None if trace is None else TraceFile(trace),
         name,

@@ -79,6 +79,9 @@ class Injected:
         self.failures: dict[int, Any] = {}
         # Tickets whose batch fails when it is collected, and with what.
         self.doomed: dict[int, str] = {}
+        # Devices whose batches are not finished, for now, and whose each batch is.
+        self.hanging: set[int] = set()
+        self.device_of: dict[int, int] = {}
         # Batches in flight, and the most there were.
         self.in_flight = self.deepest = 0
         self.inject(table)
@@ -107,11 +110,16 @@ class Injected:
             failed = passed(first.submit(state, device, ids, id_count, lengths, rows, ticket))
             self.in_flight += failed is None
             self.deepest = max(self.deepest, self.in_flight)
+            self.device_of[ticket[0]] = device
             if failed is None and said is not None:
                 self.doomed[ticket[0]] = said.removeprefix("later:")
             return failed
 
+        def is_finished(state: int, ticket: int) -> bool:
+            return self.device_of[ticket] not in self.hanging and bool(first.is_finished(state, ticket))
+
         def collect(state: int, ticket: int, row: int, context: int) -> int | None:
+            del self.device_of[ticket]
             said = self.doomed.pop(ticket, None)
             self.in_flight -= 1
             if said is None:
@@ -131,6 +139,7 @@ class Injected:
 
         ours = Table3.from_buffer_copy(table)
         ours.second.first.submit = SUBMIT(submit)
+        ours.second.first.is_finished = IS_FINISHED(is_finished)
         ours.second.first.collect = COLLECT(collect)
         ours.second.first.release_failure = RELEASE_FAILURE(release_failure)
         if table.help:

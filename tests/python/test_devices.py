@@ -62,6 +62,29 @@ def test_a_device_that_fails_is_left_out_and_comes_back(version: int, how: str, 
     assert not own.failures
 
 
+def test_what_a_device_that_hangs_has_is_computed_by_others(expected: Any) -> None:
+    own = Injected(TWO, lambda *_: None)
+    own.hanging.add(0)
+    # Long enough that the other one finishes its batches on any machine.
+    with over(own, device_timeout=2) as highlighter:
+        assert np.allclose(highlighter.embed(TEXTS), expected, atol=1e-5)
+        state = states(highlighter)["cpu:0"]
+        assert not state.is_working
+        assert state.outstanding_tokens > 0
+        assert state.last_error == "cpu:0 has finished nothing for 2s; what it had is computed by others"
+        assert np.allclose(highlighter.embed(TEXTS), expected, atol=1e-5)
+        own.hanging.clear()
+        deadline = time.monotonic() + 60
+        while not states(highlighter)["cpu:0"].is_working:
+            assert time.monotonic() < deadline
+            highlighter.embed(TEXTS[:4])
+        assert np.allclose(highlighter.embed(TEXTS), expected, atol=1e-5)
+        assert states(highlighter)["cpu:0"].batches > 0
+    for wrong in (0, -1, "2", float("inf")):
+        with pytest.raises(errors.InvalidArgumentError, match="device_timeout must be more than 0 seconds"):
+            Highlighter(encoder=lambda texts: [[1.0] for _ in texts], device_timeout=wrong)  # type: ignore[arg-type]
+
+
 def test_where_all_devices_fail_callers_are_told_and_served_as_soon_as_one_works(expected: Any) -> None:
     broken = {0, 1}
     own = Injected(TWO, lambda device, *_: "DeviceError: gone" if device in broken else None)
@@ -215,7 +238,8 @@ def test_a_trace_is_refused_before_any_work_where_it_cannot_be_written(tmp_path:
 
 def test_a_server_tells_of_devices_and_stages(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
-    with serving("--device", "cpu:0", "--device", "cpu:1", "--depth", "3", "--trace", str(path), device=None) as server:
+    options = ["--device", "cpu:0", "--device", "cpu:1", "--depth", "3", "--device-timeout", "20", "--trace", str(path)]
+    with serving(*options, device=None) as server:
         answer = server.client.post("/highlights", json={"query": "moon", "documents": TEXTS})
         assert answer.status_code == 200
         health = server.client.get("/health").json()

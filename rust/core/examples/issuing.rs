@@ -123,6 +123,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
         dtype: "float32".to_owned(),
         devices: (0..devices).map(device).collect(),
         wakes: false,
+        polls: true,
     };
     let encoder = Sleeping {
         spec,

@@ -7,6 +7,9 @@
 //! blame, and the device is back at once; else it is tried with one batch after a pause, which doubles with each failed
 //! trial. Where no device works, all are tried: nothing better can be done for who waits.
 //!
+//! **Hanging.** A device that finishes nothing for too long rests too, while another works, which gets its rows. It is back
+//! when it has finished all that it was given; until then it gets nothing, since what it does not finish it keeps.
+//!
 //! **Memory.** Where a batch found no memory, batches of this device have half of its tokens from then on. After a while
 //! without another such failure twice as many are tried, up to what the device wants; each failure makes that while longer.
 //!
@@ -54,6 +57,8 @@ struct Device {
     /// When it was last seen to finish a batch.
     finished: Option<Instant>,
     rest: Option<Rest>,
+    /// Batches in flight that were given up.
+    given_up: usize,
     /// Looked at in this pass, and found to get nothing.
     is_passed: bool,
 }
@@ -81,6 +86,7 @@ impl Devices {
                 done: 0.0,
                 finished: None,
                 rest: None,
+                given_up: 0,
                 is_passed: false,
             }
         };
@@ -107,7 +113,7 @@ impl Devices {
                 Some(_) if none_works => device.in_flight < device.depth,
                 Some(rest) => device.in_flight == 0 && (now >= rest.until || is_asked_for(*index)),
             };
-            may && !device.is_passed
+            may && device.given_up == 0 && !device.is_passed
         });
         let key = |device: &Device| {
             #[expect(clippy::cast_precision_loss, reason = "tokens of a few batches")]
@@ -157,9 +163,7 @@ impl Devices {
     /// The batch came back.
     pub(crate) fn succeeded(&mut self, device: usize, tokens: usize, since: Instant, is_trial: bool, now: Instant) {
         let it = &mut self.each[device];
-        // Batches wait behind one another on a device: one begins when the one before it is done.
-        let began = it.finished.map_or(since, |finished| finished.max(since));
-        let took = now.saturating_duration_since(began).as_secs_f64();
+        let took = it.busy_with(since, now).as_secs_f64();
         #[expect(clippy::cast_precision_loss, reason = "tokens of a batch")]
         let count = tokens as f64;
         it.spent = it.spent * MEMORY_OF_PACE + took;
@@ -207,10 +211,32 @@ impl Devices {
         self.board.rests(device, true);
     }
 
+    /// Whether the device has finished nothing for so long, though it had something since then, and another one works.
+    pub(crate) fn hangs(&self, device: usize, since: Instant, patience: Duration, now: Instant) -> bool {
+        let another_works = || self.each.iter().enumerate().any(|(index, it)| index != device && it.rest.is_none());
+        self.each[device].busy_with(since, now) >= patience && another_works()
+    }
+
+    /// A batch that the device still has is nobody's any more.
+    pub(crate) fn gave_up(&mut self, device: usize, error: &Error, now: Instant) {
+        self.failed(device, error, true, now);
+        self.each[device].given_up += 1;
+    }
+
+    /// A batch that was given up is no longer on the device, and went well or not.
+    pub(crate) fn came_late(&mut self, device: usize, went_well: bool, now: Instant) {
+        let it = &mut self.each[device];
+        it.given_up -= 1;
+        it.finished = Some(now);
+        if went_well && it.given_up == 0 && it.rest.take().is_some() {
+            self.board.rests(device, false);
+        }
+    }
+
     /// The rows for which the device rests fail elsewhere too. One that failed its trial goes on resting: that proved nothing.
     pub(crate) fn exonerate(&mut self, device: usize) {
         let it = &mut self.each[device];
-        if it.rest.is_some_and(|rest| rest.length == FIRST_REST) {
+        if it.given_up == 0 && it.rest.is_some_and(|rest| rest.length == FIRST_REST) {
             it.rest = None;
             self.board.rests(device, false);
         }
@@ -224,6 +250,12 @@ impl Devices {
 }
 
 impl Device {
+    /// For how long it has had nothing else to do than a batch that it was given then: batches wait behind one another on a
+    /// device, and one begins when the one before it is done.
+    fn busy_with(&self, since: Instant, now: Instant) -> Duration {
+        now.saturating_duration_since(self.finished.map_or(since, |finished| finished.max(since)))
+    }
+
     /// Seconds a token, where it is known.
     fn pace(&self) -> Option<f64> {
         (self.done > 0.0).then(|| self.spent / self.done)

@@ -25,9 +25,19 @@ pub struct EncoderSpec {
     pub dtype: String,
     /// The devices, in the order in which they are walked; never empty.
     pub devices: Vec<DeviceSpec>,
-    /// Whether the encoder calls the waker when a batch is finished that no [`Helper`] computed. Where it does not, the
-    /// conductor waits in `collect`.
+    /// Whether the encoder calls the waker when a batch is finished that no [`Helper`] computed.
     pub wakes: bool,
+    /// Whether, where it calls nobody, batches are finished by themselves: the conductor looks at them again and again then.
+    /// Where an encoder does neither, the conductor waits in `collect`.
+    #[serde(default)]
+    pub polls: bool,
+}
+
+impl EncoderSpec {
+    /// Whether batches are finished though nobody collects them.
+    pub(crate) const fn computes_alone(&self) -> bool {
+        self.wakes || self.polls
+    }
 }
 
 /// One device of an encoder.
@@ -52,7 +62,13 @@ pub struct Batching {
     pub depth: Option<usize>,
     /// How long rows that do not fill a batch wait for others. Zero: they never do, and batches grow while devices are busy.
     pub timeout: Duration,
+    /// How long a device may finish nothing before others compute what it has, instead of [`DEVICE_PATIENCE`].
+    pub patience: Option<Duration>,
 }
+
+/// How long a device may finish nothing that it was given: much longer than a card's first batch takes, for which it loads
+/// its kernels, and less than what callers wait.
+pub const DEVICE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What one batch may hold.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +81,11 @@ impl Batching {
     /// How many batches this device may have at once.
     pub(crate) fn depth(&self, device: &DeviceSpec) -> usize {
         self.depth.unwrap_or(device.depth).max(1)
+    }
+
+    /// How long a device may finish nothing.
+    pub(crate) fn patience(&self) -> Duration {
+        self.patience.unwrap_or(DEVICE_PATIENCE)
     }
 
     /// What a batch of this device may hold.

@@ -76,12 +76,20 @@ struct InboxState {
     driven: bool,
     /// Batches that wait for a thread to be computed on, and that nobody has taken.
     offered: usize,
-    /// When the next round is due though nothing happens.
-    look_by: Option<Instant>,
+    look: Look,
     /// How many wait for vectors, whatever they do meanwhile.
     attending: usize,
     /// Where those of them sleep who do, the last one last. Who is woken is taken out.
     asleep: Vec<Seat>,
+}
+
+/// The next round that is due though nothing happens.
+#[derive(Default)]
+struct Look {
+    /// When it is.
+    by: Option<Instant>,
+    /// Whether somebody sleeps no longer than until then.
+    is_watched: bool,
 }
 
 impl Conductor {

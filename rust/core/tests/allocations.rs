@@ -82,7 +82,8 @@ impl StillEncoder {
         let device = |index| DeviceSpec { name: format!("still:{index}"), depth: 2, batch_tokens: BUDGET };
         let devices = (0..3).map(device).collect();
         let dtype = "float32".to_owned();
-        let spec = EncoderSpec { dimension: DIMENSION, max_tokens: 64, vocabulary: 5000, dtype, devices, wakes };
+        let spec =
+            EncoderSpec { dimension: DIMENSION, max_tokens: 64, vocabulary: 5000, dtype, devices, wakes, polls: false };
         Self { spec, waker: None, rows: [0; 16], next: 0, watch }
     }
 }

@@ -28,7 +28,10 @@ struct Script {
     fault: Fault,
     /// Whether failures are told by `submit` or by `collect`.
     fails_early: bool,
+    /// Which devices finish nothing, for now.
+    hanging: Arc<Mutex<Vec<usize>>>,
     wakes: bool,
+    polls: bool,
     /// Device and tokens of every batch that came.
     log: Arc<Mutex<Vec<(usize, usize)>>>,
     /// The most batches that were in flight on a device.
@@ -37,8 +40,9 @@ struct Script {
 
 impl Script {
     fn new(delays: &[usize], fault: impl Fn(usize, &Batch) -> Option<ErrorKind> + Send + Sync + 'static) -> Self {
-        let (log, deepest) = (Arc::default(), Arc::default());
-        Self { delays: delays.to_vec(), fault: Arc::new(fault), fails_early: false, wakes: true, log, deepest }
+        let (hanging, log, deepest) = (Arc::default(), Arc::default(), Arc::default());
+        let (delays, fault) = (delays.to_vec(), Arc::new(fault));
+        Self { delays, fault, fails_early: false, hanging, wakes: true, polls: false, log, deepest }
     }
 }
 
@@ -62,6 +66,7 @@ impl Scripted {
             dtype: "float32".to_owned(),
             devices: (0..count).map(device).collect(),
             wakes: script.wakes,
+            polls: script.polls,
         };
         let running = (0..count).map(|_| (VecDeque::new(), 0)).collect();
         Self { spec, script: script.clone(), running, waker: None, next: 0 }
@@ -69,6 +74,13 @@ impl Scripted {
 
     fn fail(kind: ErrorKind) -> Error {
         Error::new(kind, format!("scripted: {kind:?}"))
+    }
+
+    /// Nobody is woken by devices that are looked at.
+    fn wake(&self) {
+        if let Some(waker) = self.waker.as_ref().filter(|_| !self.script.polls) {
+            waker();
+        }
     }
 }
 
@@ -91,9 +103,7 @@ impl Encoder for Scripted {
         self.next += 1;
         self.running[device].0.push_back((Ticket(self.next), batch.clone()));
         self.script.deepest.fetch_max(self.running[device].0.len(), Ordering::Relaxed);
-        if let Some(waker) = &self.waker {
-            waker();
-        }
+        self.wake();
         Ok(Ticket(self.next))
     }
 
@@ -101,10 +111,11 @@ impl Encoder for Scripted {
         let of = |(batches, _): &(VecDeque<(Ticket, Batch)>, usize)| batches.front().is_some_and(|one| one.0 == ticket);
         // The first one of its device, or not yet.
         let Some(device) = self.running.iter().position(of) else { return false };
-        self.running[device].1 += 1;
-        if let Some(waker) = &self.waker {
-            waker();
+        if self.script.hanging.lock().unwrap().contains(&device) {
+            return false;
         }
+        self.running[device].1 += 1;
+        self.wake();
         self.running[device].1 > self.script.delays[device]
     }
 
@@ -148,8 +159,12 @@ impl Bench {
     }
 
     fn embed_these(&self, texts: &[String]) -> Result<()> {
+        self.embed_for(texts, &Call::default())
+    }
+
+    fn embed_for(&self, texts: &[String], call: &Call) -> Result<()> {
         let borrowed: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let embedded = self.engine.embed(&borrowed, Role::Passage, &Call::default())?;
+        let embedded = self.engine.embed(&borrowed, Role::Passage, call)?;
         for (text, vector) in texts.iter().zip(embedded.vectors.chunks_exact(DIMENSION)) {
             assert_eq!(vector, fake_vector(&self.tokens.alone(text, Role::Passage).unwrap().0), "{text:?}");
         }
@@ -215,6 +230,82 @@ fn a_device_that_fails_is_left_out_and_comes_back() {
         }
         bench.embed(500).unwrap();
         assert!(bench.states()[1].batches > 1);
+    }
+}
+
+/// Much more than the conductor needs for a round, and little to wait for.
+const IMPATIENT: Batching = Batching {
+    max_tokens: None,
+    max_rows: None,
+    depth: None,
+    timeout: Duration::ZERO,
+    patience: Some(Duration::from_millis(20)),
+};
+
+/// Those that wake and those that are looked at, with the conductor on a thread of its own and with callers for it.
+fn hanging_benches(devices: usize) -> impl Iterator<Item = (Script, Bench)> {
+    [(true, false), (true, true), (false, false), (false, true)].into_iter().map(move |(wakes, is_driven)| {
+        let script = Script { wakes, polls: !wakes, ..Script::new(&vec![0; devices], |_, _| None) };
+        let mut bench = Bench::new(&script, IMPATIENT);
+        if is_driven {
+            bench.engine = bench.engine.driven_by_callers();
+        }
+        (script, bench)
+    })
+}
+
+#[test]
+fn a_device_that_hangs_is_left_out_and_comes_back() {
+    for (script, bench) in hanging_benches(3) {
+        script.hanging.lock().unwrap().push(1);
+        bench.embed(500).unwrap();
+        let state = &bench.states()[1];
+        assert!(!state.is_working && state.outstanding_tokens > 0 && state.batches == 0, "{state:?}");
+        let error = state.last_error.as_deref().unwrap();
+        assert_eq!(error, "fake:1 has finished nothing for 20ms; what it had is computed by others");
+        // What it has it keeps, and gets nothing more.
+        let had = || script.log.lock().unwrap().iter().filter(|(device, _)| *device == 1).count();
+        let before = had();
+        bench.embed(500).unwrap();
+        assert_eq!((had(), bench.states()[1].is_working), (before, false));
+        assert!(bench.states()[0].is_working && bench.states()[2].is_working);
+        script.hanging.lock().unwrap().clear();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !bench.states()[1].is_working {
+            assert!(Instant::now() < deadline, "it never came back");
+            bench.embed(20).unwrap();
+        }
+        bench.embed(500).unwrap();
+        let state = &bench.states()[1];
+        assert!(had() > before && state.batches > 0 && state.outstanding_tokens == 0, "{state:?}");
+    }
+}
+
+#[test]
+fn where_nobody_else_works_a_device_that_hangs_is_waited_for() {
+    for (script, bench) in hanging_benches(1) {
+        script.hanging.lock().unwrap().push(0);
+        let texts = vec!["the cat".to_owned(); 50];
+        let call = Call::new(Some(Duration::from_millis(100)), None);
+        assert_eq!(bench.embed_for(&texts, &call).unwrap_err().kind(), ErrorKind::DeadlineExceeded);
+        assert!(bench.states()[0].is_working);
+        script.hanging.lock().unwrap().clear();
+        bench.embed_these(&texts).unwrap();
+    }
+    for (script, bench) in hanging_benches(2) {
+        script.hanging.lock().unwrap().extend([0, 1]);
+        std::thread::scope(|scope| {
+            let call = scope.spawn(|| bench.embed(100));
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while bench.states().iter().all(|state| state.is_working) {
+                assert!(Instant::now() < deadline, "nobody was given up");
+                std::thread::yield_now();
+            }
+            assert!(!call.is_finished());
+            script.hanging.lock().unwrap().clear();
+            call.join().unwrap().unwrap();
+        });
+        bench.embed(100).unwrap();
     }
 }
 
@@ -317,6 +408,8 @@ proptest! {
         delays in prop::collection::vec(0_usize..4, 2..5),
         fails_early in any::<bool>(),
         wakes in any::<bool>(),
+        polls in any::<bool>(),
+        hangs in any::<bool>(),
         depth in 1_usize..4,
     ) {
         let count = AtomicUsize::new(0);
@@ -330,14 +423,19 @@ proptest! {
                 _ => None,
             }
         };
-        let script = Script { fails_early, wakes, ..Script::new(&delays, fault) };
-        let bench = Bench::new(&script, Batching { depth: Some(depth), ..Batching::default() });
+        let script = Script { fails_early, wakes, polls, ..Script::new(&delays, fault) };
+        // One that computes when it is collected cannot be seen to hang.
+        let hanging = if hangs && (wakes || polls) { vec![1] } else { Vec::new() };
+        script.hanging.lock().unwrap().clone_from(&hanging);
+        let bench = Bench::new(&script, Batching { depth: Some(depth), ..IMPATIENT });
         std::thread::scope(|scope| {
             let calls: Vec<_> = (0..4).map(|n| scope.spawn({ let bench = &bench; move || bench.embed(40 + n) })).collect();
             for call in calls {
                 call.join().unwrap().unwrap();
             }
         });
-        prop_assert!(bench.states().iter().all(|state| state.outstanding_tokens == 0));
+        let states = bench.states();
+        let others = states.iter().enumerate().filter(|(device, _)| !hanging.contains(device));
+        prop_assert!(others.into_iter().all(|(_, state)| state.outstanding_tokens == 0));
     }
 }

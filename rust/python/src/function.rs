@@ -85,6 +85,7 @@ impl FunctionEncoder {
             dtype: "float32".to_owned(),
             devices: vec![device],
             wakes: has_thread,
+            polls: false,
         };
         if has_thread {
             return Ok(Box::new(Self::new(encoder, spec, takes_ids)?));

@@ -91,6 +91,7 @@ pub(crate) struct Loading<'py> {
     max_batch_size: Option<usize>,
     batch_timeout: f64,
     depth: Option<usize>,
+    device_timeout: Option<f64>,
     profile: bool,
     trace: Option<Py<PyAny>>,
 }
@@ -119,8 +120,9 @@ impl<'py> Loading<'py> {
         // No time at all is no error here.
         let timeout =
             if self.batch_timeout == 0.0 { Duration::ZERO } else { seconds(self.batch_timeout).map_err(Failure)? };
-        let batching =
-            Batching { max_tokens: self.max_batch_tokens, max_rows: self.max_batch_size, depth: self.depth, timeout };
+        let (max_tokens, max_rows, depth) = (self.max_batch_tokens, self.max_batch_size, self.depth);
+        let patience = self.device_timeout.map(seconds).transpose().map_err(Failure)?;
+        let batching = Batching { max_tokens, max_rows, depth, timeout, patience };
         let (threads, cache_bytes, cores) = (self.threads, self.cache_bytes, self.cores);
         let (profile, has_trace) = (self.profile, self.trace.is_some());
         leave_python(py, None, |_| {

@@ -4,12 +4,13 @@
 //! ([`crate::staging`]): submitting waits for nothing. One thread and one stream for each card: more would split torch's
 //! caching allocator into pieces. tch knows no events, so a batch ends with a mark that the card writes to the host's
 //! memory behind the rows: looking at it says whether a batch is done, without waiting for those that were queued later,
-//! as a copy asked for at that time would. Nobody can be woken; see `wakes` in the seam.
+//! as a copy asked for at that time would. Nobody can be woken; see `polls` in the seam. Where a mark does not come for
+//! long, torch is asked, which knows whether the card failed: by a thread made for it, since a card that hangs does not answer.
 //!
 //! The network decides which device it is. The tests run all of this on a CPU, where everything is done at once.
 
 use std::sync::Arc;
-use std::thread::sleep;
+use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use pullquote_core::encoder::{Batch, BatchTimes};
@@ -21,7 +22,7 @@ use crate::network::{Network, check_rows};
 use crate::staging::{Returning, Staging};
 use crate::workspace::Workspace;
 
-/// How long to sleep between two looks at a batch, and after how long to ask torch, which knows whether the card failed.
+/// How long to sleep between two looks at a batch, and after how long to ask torch.
 const LOOK: Duration = Duration::from_micros(50);
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -49,6 +50,8 @@ struct Running {
     times: BatchTimes,
     /// When submitting it had ended.
     submitted: Instant,
+    /// Asks torch what became of it; there once it was overdue.
+    asking: Option<JoinHandle<TorchResult<()>>>,
 }
 
 impl CudaDevice {
@@ -74,7 +77,7 @@ impl CudaDevice {
         let queued = tch::no_grad(|| self.queue(batch, &mut staging));
         // Where it fails the staging goes too: what was sent may still be read, and torch keeps such memory until it was.
         let (returning, times) = queued.map_err(|error| batch_failed(&error))?;
-        self.running.push(Running { ticket, staging, returning, times, submitted: Instant::now() });
+        self.running.push(Running { ticket, staging, returning, times, submitted: Instant::now(), asking: None });
         Ok(())
     }
 
@@ -105,10 +108,10 @@ impl CudaDevice {
         self.running.iter().position(|running| running.ticket == ticket)
     }
 
-    /// Whether a batch's rows are here; also where there is no such batch, which is an error at once.
+    /// Whether a batch's rows are here or will never be; also where there is no such batch, which is an error at once.
     #[must_use]
-    pub fn is_finished(&self, ticket: u64) -> bool {
-        self.place(ticket).is_none_or(|place| self.running[place].returning.is_here())
+    pub fn is_finished(&mut self, ticket: u64) -> bool {
+        self.place(ticket).is_none_or(|place| self.running[place].is_finished())
     }
 
     /// Waits for a batch and hands out its rows. Says what it took: without a profile the time between submitting and
@@ -120,8 +123,14 @@ impl CudaDevice {
         let place = self.place(ticket);
         let place =
             place.ok_or_else(|| Error::new(ErrorKind::Internal, format!("no batch {ticket} on this device")))?;
-        let Running { staging, returning, mut times, submitted, .. } = self.running.swap_remove(place);
-        wait_for(&returning)?;
+        let mut running = self.running.swap_remove(place);
+        while !running.is_finished() {
+            sleep(LOOK);
+        }
+        let Running { staging, returning, mut times, submitted, asking, .. } = running;
+        if !returning.is_here() {
+            return Err(reason(asking));
+        }
         let arrived = Instant::now();
         let waited = BatchTimes::of(arrived.saturating_duration_since(submitted));
         if self.synchronizes {
@@ -139,18 +148,74 @@ impl CudaDevice {
     }
 }
 
-/// Sleeps until rows are here. Where they do not come, torch says why, or waits with us.
-fn wait_for(returning: &Returning) -> Result<()> {
-    let began = Instant::now();
-    while !returning.is_here() {
-        if began.elapsed() > PATIENCE {
-            returning.wait_for_device().map_err(|error| batch_failed(&error))?;
-            if !returning.is_here() {
-                let message = "the batch failed: the device is done with it, and its rows have not come";
-                return Err(Error::new(ErrorKind::Device, message));
-            }
+impl Running {
+    /// Whether its rows are here, or it is known why they never will be.
+    fn is_finished(&mut self) -> bool {
+        if self.returning.is_here() {
+            return true;
         }
-        sleep(LOOK);
+        match &self.asking {
+            Some(asking) => asking.is_finished(),
+            None if self.submitted.elapsed() > PATIENCE => {
+                let question = self.returning.question();
+                self.asking = thread::Builder::new().name("pullquote-asking".to_owned()).spawn(question).ok();
+                false
+            }
+            None => false,
+        }
     }
-    Ok(())
+}
+
+/// Why rows have not come, by whoever asked.
+fn reason(asking: Option<JoinHandle<TorchResult<()>>>) -> Error {
+    let lost =
+        || Error::new(ErrorKind::Device, "the batch failed: the device is done with it, and its rows have not come");
+    match asking.map(JoinHandle::join) {
+        Some(Ok(Err(error))) => batch_failed(&error),
+        _ => lost(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// A batch whose rows do not come, and of which torch was asked this.
+    fn overdue(question: impl FnOnce() -> TorchResult<()> + Send + 'static) -> Running {
+        Running {
+            ticket: 0,
+            staging: Staging::default(),
+            returning: Returning::lost(),
+            times: BatchTimes::default(),
+            submitted: Instant::now(),
+            asking: Some(thread::spawn(question)),
+        }
+    }
+
+    #[test]
+    fn rows_that_do_not_come_are_asked_about_and_what_torch_says_is_told() {
+        let (answer, asked) = channel();
+        let mut hanging = overdue(move || asked.recv().unwrap_or(Ok(())));
+        assert!(!hanging.is_finished(), "the card does not answer, and nobody waits for it");
+        answer
+            .send(Err(tch::TchError::Torch("CUDA error: an illegal memory access was encountered".to_owned())))
+            .unwrap();
+        while !hanging.is_finished() {
+            sleep(LOOK);
+        }
+        let error = reason(hanging.asking);
+        assert_eq!(error.kind(), ErrorKind::Device);
+        assert!(error.message().contains("illegal memory access"), "{error}");
+    }
+
+    #[test]
+    fn rows_that_a_device_lost_are_its_failure() {
+        let mut lost = overdue(Returning::lost().question());
+        while !lost.is_finished() {
+            sleep(LOOK);
+        }
+        assert_eq!(reason(lost.asking).kind(), ErrorKind::Device);
+    }
 }

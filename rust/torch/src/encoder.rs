@@ -144,6 +144,7 @@ impl TorchEncoder {
             vocabulary: network.vocabulary(),
             dtype: found.to_owned(),
             wakes: devices.iter().all(|device| matches!(device, Computer::Cpu(_))),
+            polls: true,
             devices: specs,
         };
         Ok(Self { spec, devices, in_flight: Vec::new(), next_ticket: 0, times: None })
@@ -237,7 +238,7 @@ impl Encoder for TorchEncoder {
     }
 
     fn is_finished(&mut self, ticket: Ticket) -> bool {
-        match self.place(ticket).and_then(|place| self.devices.get(self.in_flight[place].1)) {
+        match self.place(ticket).and_then(|place| self.devices.get_mut(self.in_flight[place].1)) {
             Some(Computer::Cpu(cpu)) => cpu.is_finished(ticket.0),
             Some(Computer::Cuda(cuda)) => cuda.is_finished(ticket.0),
             // It is an error at once.

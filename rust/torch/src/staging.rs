@@ -128,13 +128,18 @@ impl Returning {
         value == self.mark
     }
 
-    /// Waits until everything that was sent to the device is done; after that rows are here, or this says why they never
-    /// will be.
-    ///
-    /// # Errors
-    /// Where a kernel failed.
-    pub fn wait_for_device(&self) -> TorchResult<()> {
-        self.flag_there.f_to_device(Device::Cpu).map(drop)
+    /// What waits until everything that was sent to the device is done; after that rows are here, or it says why they never
+    /// will be. For another thread, since a device may never be done.
+    pub fn question(&self) -> impl FnOnce() -> TorchResult<()> + Send + 'static {
+        let there = self.flag_there.f_alias();
+        move || there?.f_to_device_(Device::Cpu, Kind::Int64, false, true).map(drop)
+    }
+
+    /// Rows that never come.
+    #[cfg(test)]
+    pub(crate) fn lost() -> Self {
+        let value = |value: i64| Tensor::from_slice(&[value]);
+        Self { rows: Tensor::from_slice(&[0.0_f32]), flag: value(1), mark: 2, flag_there: value(2) }
     }
 
     /// The rows, once they are here: their values one behind the other.

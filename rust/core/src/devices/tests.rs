@@ -12,6 +12,7 @@ fn devices(count: usize, depth: usize) -> (Devices, Arc<Board>) {
         dtype: "float32".to_owned(),
         devices: (0..count).map(device).collect(),
         wakes: true,
+        polls: false,
     };
     let board = Arc::new(Board::new(&spec));
     (Devices::new(&spec, Batching::default(), Arc::clone(&board)), board)
@@ -160,4 +161,38 @@ fn a_budget_is_halved_once_for_batches_of_one_size_and_grows_again() {
     }
     assert_eq!(devices.budget(0).tokens, 1);
     assert!(devices.each[0].patience <= LONGEST_PATIENCE);
+}
+
+#[test]
+fn a_device_hangs_by_what_it_finished_last_and_is_back_when_it_has_finished_all() {
+    let (mut devices, board) = devices(2, 2);
+    let (start, patience) = (Instant::now(), Duration::from_secs(10));
+    let at = |seconds| start + Duration::from_secs(seconds);
+    let error = Error::new(ErrorKind::Device, "nothing came");
+    for _ in 0..3 {
+        devices.submitted(0, WANTED);
+    }
+    assert!(!devices.hangs(0, start, patience, at(9)) && devices.hangs(0, start, patience, at(10)));
+    devices.ended(0, WANTED);
+    devices.succeeded(0, WANTED, start, false, at(8));
+    assert!(!devices.hangs(0, start, patience, at(17)), "the second one began when the first one ended");
+    assert!(devices.hangs(0, start, patience, at(18)));
+    for _ in 0..2 {
+        devices.gave_up(0, &error, at(18));
+    }
+    assert!(!devices.hangs(1, start, patience, at(99)), "nobody else works");
+    assert!(!board.states()[0].is_working);
+    devices.begin_pass();
+    assert_eq!(devices.next(at(99), |_| true), Some(1), "what it does not finish it keeps");
+    devices.pass(1);
+    assert_eq!(devices.next(at(99), |_| true), None);
+    devices.exonerate(0);
+    for is_last in [false, true] {
+        assert!(!board.states()[0].is_working);
+        devices.ended(0, WANTED);
+        devices.came_late(0, true, at(100));
+        devices.begin_pass();
+        assert_eq!(devices.next(at(100), nobody) == Some(0), is_last);
+    }
+    assert!(board.states()[0].is_working);
 }

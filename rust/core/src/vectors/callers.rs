@@ -90,10 +90,14 @@ impl Attendant<'_> {
         let mut state = inbox.lock();
         let mut is_due = longest.is_zero();
         if !is_due && !is_enough() && !state.has_work() {
-            let longest = state.look_by.map_or(longest, |by| by.saturating_duration_since(Instant::now()).min(longest));
+            // One of those who sleep is enough to see that a round is due.
+            let by = state.look.by.filter(|_| !state.look.is_watched);
+            state.look.is_watched |= by.is_some();
+            let longest = by.map_or(longest, |by| by.saturating_duration_since(Instant::now()).min(longest));
             state.asleep.push(Arc::clone(&self.seat));
             let (woken, timeout) = self.seat.wait_timeout(state, longest).unwrap_or_else(PoisonError::into_inner);
             state = woken;
+            state.look.is_watched &= by.is_none();
             state.asleep.retain(|seat| !Arc::ptr_eq(seat, &self.seat));
             is_due = timeout.timed_out();
         }
@@ -126,7 +130,7 @@ impl Drop for Attendant<'_> {
 impl InboxState {
     /// Whether there is something for a round to do.
     fn needs_round(&self) -> bool {
-        let is_late = || self.look_by.is_some_and(|by| Instant::now() >= by);
+        let is_late = || self.look.by.is_some_and(|by| Instant::now() >= by);
         self.closed || self.woken || !self.arrived.is_empty() || is_late()
     }
 
@@ -144,7 +148,7 @@ impl InboxState {
 
     /// As [`Self::pass_on`], by who will not look for a while: somebody else has to, when the next round is due.
     fn leave_to_others(&mut self) {
-        if !self.asleep.is_empty() && (self.look_by.is_some() || self.has_work()) {
+        if !self.asleep.is_empty() && (self.look.by.is_some() || self.has_work()) {
             self.wake_one();
         }
     }

@@ -67,6 +67,7 @@ impl Echo {
             dtype: "float32".to_owned(),
             devices: vec![DeviceSpec { name: "echo".to_owned(), depth, batch_tokens }],
             wakes: matches!(by, By::Itself | By::Helpers),
+            polls: false,
         };
         Box::new(Self { by, spec, tickets: 0, device: Arc::default(), worker: None })
     }

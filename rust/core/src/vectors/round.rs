@@ -16,6 +16,9 @@ use crate::stages::{BatchSpan, Stage, Stages};
 const IDLE: Duration = Duration::from_secs(60);
 const BUSY: Duration = Duration::from_millis(50);
 
+/// How long to sleep between two looks at batches of which nobody says that they are finished.
+const LOOK: Duration = Duration::from_micros(50);
+
 /// A list of targets begins with a place for each token of a device's batch, since a row has at least one, so that it need
 /// not grow. For what a device may call its batch there is no bound, so there is one here: 1.5 MiB.
 const MOST_PLACES: usize = 1 << 16;
@@ -32,6 +35,8 @@ struct InFlight {
     lane: usize,
     /// Whether it shows that the device works again.
     is_trial: bool,
+    /// Whether others compute its rows, because this device does not finish it.
+    is_given_up: bool,
 }
 
 /// Rows of a batch that was given to a device.
@@ -125,6 +130,7 @@ impl Round {
         self.offer();
         let submitted = Instant::now();
         self.collect_pass();
+        self.give_up_pass();
         self.look_ahead();
         self.stages.conducted("submit", began, submitted);
         self.stages.conducted("collect", submitted, Instant::now());
@@ -135,8 +141,11 @@ impl Round {
     fn take_in(&mut self, longest: Duration) -> bool {
         let mut state = self.inbox.lock();
         if !longest.is_zero() && state.arrived.is_empty() && !state.woken && !state.closed {
-            let busy = !self.batches.is_empty() || self.flying() > 0;
-            let longest = if busy { BUSY.min(longest) } else { longest };
+            let longest = match self.flying() {
+                0 if self.batches.is_empty() => longest,
+                1.. if self.spec.polls => LOOK.min(longest),
+                _ => BUSY.min(longest),
+            };
             state = wait(&self.inbox.changed, state, self.held.map_or(longest, |held| held.min(longest)));
         }
         state.woken = false;
@@ -163,7 +172,7 @@ impl Round {
         let mut state = self.inbox.lock();
         state.offered += std::mem::take(&mut self.fresh);
         // Whoever runs this round takes one itself when it is over, unless it waits for a device in it.
-        if !self.spec.wakes {
+        if !self.spec.computes_alone() {
             state.pass_on();
         }
     }
@@ -172,9 +181,12 @@ impl Round {
     fn look_ahead(&mut self) {
         let in_flight = self.flying() > 0;
         let mut state = self.inbox.lock();
-        state.look_by = self.held.map(|held| Instant::now() + held);
-        // An encoder that does not wake is waited for in `collect`.
-        state.woken |= !self.spec.wakes && (in_flight || (!self.batches.is_empty() && self.held.is_none()));
+        let look = (self.spec.polls && in_flight).then_some(LOOK);
+        let soonest = [self.held, look].into_iter().flatten().min();
+        state.look.by = soonest.map(|soonest| Instant::now() + soonest);
+        // An encoder that neither wakes nor can be looked at is waited for in `collect`.
+        let waits = in_flight || (!self.batches.is_empty() && self.held.is_none());
+        state.woken |= !self.spec.computes_alone() && waits;
     }
 
     /// How many batches are in flight.
@@ -216,7 +228,8 @@ impl Round {
             Ok(ticket) => {
                 let (submitting, lane) = (since.elapsed(), self.free_lane(device));
                 self.fresh += usize::from(self.helper.is_some());
-                self.in_flight[device].push_back(InFlight { ticket, sent, since, submitting, lane, is_trial });
+                let flight = InFlight { ticket, sent, since, submitting, lane, is_trial, is_given_up: false };
+                self.in_flight[device].push_back(flight);
             }
             Err(error) => {
                 self.devices.ended(device, sent.tokens);
@@ -247,7 +260,7 @@ impl Round {
                 }
             }
         }
-        if !collected && !self.spec.wakes {
+        if !collected && !self.spec.computes_alone() {
             let oldest = (0..self.in_flight.len())
                 .filter_map(|device| self.in_flight[device].front().map(|batch| (batch.since, device)))
                 .min();
@@ -262,10 +275,11 @@ impl Round {
     }
 
     fn collect(&mut self, device: usize, place: usize) {
-        let Some(InFlight { ticket, sent, since, submitting, lane, is_trial }) = self.in_flight[device].remove(place)
-        else {
-            return;
-        };
+        let Some(flight) = self.in_flight[device].remove(place) else { return };
+        let InFlight { ticket, sent, since, submitting, lane, is_trial, is_given_up } = flight;
+        if is_given_up {
+            return self.collect_late(device, ticket, sent.tokens);
+        }
         let asked = Instant::now();
         let mut poisoned: Vec<(RowTarget, Error)> = Vec::new();
         let collected = if self.encoder.gives() && self.batches.are_a_job(&sent.targets) {
@@ -286,7 +300,8 @@ impl Round {
                 let times = self.encoder.times().unwrap_or_else(|| {
                     // What can be seen from here: whoever does not wake computes until it is collected.
                     let collecting = now.saturating_duration_since(asked);
-                    let (copied_out, end) = if self.spec.wakes { (collecting, asked) } else { (Duration::ZERO, now) };
+                    let alone = self.spec.computes_alone();
+                    let (copied_out, end) = if alone { (collecting, asked) } else { (Duration::ZERO, now) };
                     let computed = end.saturating_duration_since(since).saturating_sub(submitting);
                     let [copied_in, computed, copied_out] = [submitting, computed, copied_out].map(BatchTimes::of);
                     BatchTimes { copied_in, waited: 0, computed, copied_out }
@@ -297,6 +312,48 @@ impl Round {
             }
             Err(error) => self.fail(device, sent, &error),
         }
+    }
+
+    /// Takes what a device has not finished for too long to others, where there are any that work. Batches that wait for threads
+    /// to be lent are left: it is not the device that does nothing.
+    fn give_up_pass(&mut self) {
+        if !self.spec.computes_alone() || self.helper.is_some() {
+            return;
+        }
+        let (now, patience) = (Instant::now(), self.batching.patience());
+        for device in 0..self.in_flight.len() {
+            let wanted = self.in_flight[device].iter().filter(|flight| !flight.is_given_up);
+            let Some(since) = wanted.map(|flight| flight.since).min() else { continue };
+            if self.devices.hangs(device, since, patience, now) {
+                self.give_up(device, patience, now);
+            }
+        }
+    }
+
+    /// Has others compute all that a device has in flight. Its rows are waited for no more, even if they come.
+    fn give_up(&mut self, device: usize, patience: Duration, now: Instant) {
+        let message = format!(
+            "{} has finished nothing for {patience:?}; what it had is computed by others",
+            self.spec.devices[device].name
+        );
+        let error = Error::new(ErrorKind::Device, message);
+        for flight in self.in_flight[device].iter_mut().filter(|flight| !flight.is_given_up) {
+            flight.is_given_up = true;
+            let targets = std::mem::take(&mut flight.sent.targets);
+            let mut tried = std::mem::take(&mut flight.sent.tried);
+            tried.push(device);
+            self.batches.try_again(&targets, tried);
+            self.spare.push(targets);
+            self.devices.gave_up(device, &error, now);
+        }
+        self.inbox.lock().woken = true;
+    }
+
+    /// A batch that was given up is finished: nobody wants its rows.
+    fn collect_late(&mut self, device: usize, ticket: Ticket, tokens: usize) {
+        let came = self.encoder.collect(ticket, &mut |_, _| {});
+        self.devices.ended(device, tokens);
+        self.devices.came_late(device, came.is_ok(), Instant::now());
     }
 
     /// Makes the encoder's memory that of the job whose rows these all are. The plain way writes them one by one.

@@ -208,6 +208,7 @@ impl FakeEncoder {
             dtype: "float32".to_owned(),
             devices: (0..devices).map(device).collect(),
             wakes,
+            polls: false,
         };
         let running = (0..devices).map(|_| VecDeque::new()).collect();
         Self { spec, poison, running, waker: None, next: 0, log: Arc::default() }
