@@ -4,6 +4,7 @@
 the engine's own work is real, and the device costs nothing. What a batch costs the thread that owns the devices is its
 processor time, by Linux's count; a second divided by it is the number of batches it could issue, and that times a device's
 time for a batch the number of devices. What a real card adds is the queueing of its kernels by torch on the same thread.
+Beside it: passages, of devices that send vectors back and of those that send scores, in turns.
 
 With a graphics card the same is asked of it as 1, 2 and 4 devices: how long `submit` took on that thread, kernels
 included, and whether the rate stays what it is.
@@ -39,6 +40,8 @@ DEVICES = (1, 2, 4, 8)
 # milliseconds: what would be fast for today's cards.
 BATCH_MILLISECONDS = (5, 25)
 SLEEPING_MILLISECONDS = 200
+# Few enough that two cores cut and tokenize what they take.
+DEVICES_FOR_PASSAGES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,11 @@ def main() -> None:
     binary = build()
     runs: dict[int, list[Sleeping]] = {devices: [] for devices in DEVICES}
     uses = []
+    passages: dict[str, list[Sleeping]] = {"passages": [], "scores": []}
     for _ in range(arguments.rounds):
+        for wanted, found in passages.items():
+            found.append(asleep(binary, model, DEVICES_FOR_PASSAGES, arguments.seconds, wanted))
+            print(wanted, found[-1], file=sys.stderr)
         for devices in DEVICES:
             meter = Meter()
             runs[devices].append(asleep(binary, model, devices, arguments.seconds))
@@ -75,9 +82,10 @@ def main() -> None:
     raw = record.circumstances() | {
         "milliseconds": SLEEPING_MILLISECONDS,
         "sleeping": {devices: [asdict(run) for run in of] for devices, of in runs.items()},
+        "passages": {wanted: [asdict(run) for run in of] for wanted, of in passages.items()},
         "cards": cards,
     }
-    record.publish(CLAIM, raw, markdown(runs, cards, quietness(uses)), keeps=not arguments.no_record)
+    record.publish(CLAIM, raw, markdown(runs, passages, cards, quietness(uses)), keeps=not arguments.no_record)
 
 
 def build() -> Path:
@@ -90,9 +98,9 @@ def build() -> Path:
     return record.REPOSITORY / "target" / "release" / "examples" / "issuing"
 
 
-def asleep(binary: Path, model: Path, devices: int, seconds: float) -> Sleeping:
+def asleep(binary: Path, model: Path, devices: int, seconds: float, wanted: str = "vectors") -> Sleeping:
     """Run so many devices for so long."""
-    command = [str(binary), str(model), str(devices), str(SLEEPING_MILLISECONDS), str(seconds)]
+    command = [str(binary), str(model), str(devices), str(SLEEPING_MILLISECONDS), str(seconds), wanted]
     said = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout)
     return Sleeping(
         devices,
@@ -128,7 +136,12 @@ def on_cards(seconds: float) -> dict[str, dict[str, float]]:
     return found
 
 
-def markdown(runs: dict[int, list[Sleeping]], cards: dict[str, dict[str, float]], quiet: str) -> str:
+def markdown(
+    runs: dict[int, list[Sleeping]],
+    passages: dict[str, list[Sleeping]],
+    cards: dict[str, dict[str, float]],
+    quiet: str,
+) -> str:
     """Write the record that people read."""
     lines = [
         *record.heading(CLAIM, record.circumstances()),
@@ -148,6 +161,16 @@ def markdown(runs: dict[int, list[Sleeping]], cards: dict[str, dict[str, float]]
     lines += [f"- {milliseconds} ms: {milliseconds * 1000 / microseconds:.0f}" for milliseconds in BATCH_MILLISECONDS]
     reached = median(run.rate / run.ideal for run in most)
     lines += ["", Goal("8 devices, share of what they could do", reached, least=0.97, form=".3f").line()]
+    lines += [
+        "",
+        f"Passages, {DEVICES_FOR_PASSAGES} devices:",
+        "",
+        "| devices send | batches/s | µs of the thread for a batch |",
+        "|---|---:|---:|",
+    ]
+    for name, of in zip(("vectors", "scores"), passages.values(), strict=True):
+        cost = spread([run.microseconds for run in of], ".0f")
+        lines.append(f"| {name} | {median(run.rate for run in of):.1f} | {cost} |")
     if cards:
         lines += [
             "",

@@ -100,7 +100,9 @@ def load(
     if not isinstance(batch_timeout, (int, float)) or not 0 <= batch_timeout < float("inf"):
         message = f"batch_timeout must be 0 seconds, for no waiting, or more, not {batch_timeout!r}"
         raise InvalidArgumentError(message)
-    if device_timeout is not None and not (isinstance(device_timeout, (int, float)) and 0 < device_timeout < float("inf")):
+    if device_timeout is not None and not (
+        isinstance(device_timeout, (int, float)) and 0 < device_timeout < float("inf")
+    ):
         message = f"device_timeout must be more than 0 seconds, or None for 10, not {device_timeout!r}"
         raise InvalidArgumentError(message)
     allowed = _cores(cores)

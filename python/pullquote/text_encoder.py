@@ -59,7 +59,7 @@ class OffersEncoder(Protocol):
     """What offers a table of C functions, as ``pullquote_torch.load`` does (see ``rust/core/src/abi.rs``)."""
 
     def __pullquote_encoder__(self) -> object:
-        """A ``PyCapsule`` named ``pullquote.encoder.v3``; without helpers ``.v2``, without times for a profile ``.v1``."""
+        """A ``PyCapsule`` named ``pullquote.encoder.v4``; without scores ``.v3``, helpers ``.v2``, times ``.v1``."""
 
 
 TextFunction: TypeAlias = (

@@ -42,6 +42,10 @@ class Table3(ctypes.Structure):
     _fields_ = [("second", Table2), ("help", HELP)]
 
 
+class Table4(ctypes.Structure):
+    _fields_ = [("third", Table3), ("submit_asking", c_void_p)]
+
+
 Fault = Callable[[int, int, int], str | None]
 
 # Whoever has a table calls what is in it, and does not know to whom it belongs.
@@ -59,7 +63,7 @@ class Injected:
         self,
         devices: list[str],
         fault: Fault,
-        version: int = 3,
+        version: int = 4,
         dtype: str = "float32",
         has_threads: bool = True,
         enters: Callable[[], object] = lambda: None,
@@ -72,10 +76,10 @@ class Injected:
         self.inner = find_encoder().load(str(embedded_model()), devices, dtype, len(devices) if has_threads else 0)
         get = ctypes.pythonapi.PyCapsule_GetPointer
         get.restype, get.argtypes = c_void_p, [ctypes.py_object, c_char_p]
-        theirs = Table3.from_address(get(self.inner, b"pullquote.encoder.v3"))
+        theirs = Table4.from_address(get(self.inner, b"pullquote.encoder.v4"))
         # Taken over, as whoever opens a capsule does.
-        table = Table3.from_buffer_copy(theirs)
-        theirs.second.first.state = None
+        table = Table4.from_buffer_copy(theirs)
+        theirs.third.second.first.state = None
         self.failures: dict[int, Any] = {}
         # Tickets whose batch fails when it is collected, and with what.
         self.doomed: dict[int, str] = {}
@@ -86,8 +90,8 @@ class Injected:
         self.in_flight = self.deepest = 0
         self.inject(table)
 
-    def inject(self, table: Table3) -> None:
-        first = table.second.first
+    def inject(self, table: Table4) -> None:
+        first = table.third.second.first
 
         def fail(message: str) -> int:
             text = ctypes.create_string_buffer(message.encode())
@@ -135,15 +139,16 @@ class Injected:
         def help_out(state: int) -> bool:
             self.enters()
             self.helped += 1
-            return bool(table.help(state))
+            return bool(table.third.help(state))
 
-        ours = Table3.from_buffer_copy(table)
-        ours.second.first.submit = SUBMIT(submit)
-        ours.second.first.is_finished = IS_FINISHED(is_finished)
-        ours.second.first.collect = COLLECT(collect)
-        ours.second.first.release_failure = RELEASE_FAILURE(release_failure)
-        if table.help:
-            ours.help = HELP(help_out)
+        ours = Table4.from_buffer_copy(table)
+        changed = ours.third.second.first
+        changed.submit = SUBMIT(submit)
+        changed.is_finished = IS_FINISHED(is_finished)
+        changed.collect = COLLECT(collect)
+        changed.release_failure = RELEASE_FAILURE(release_failure)
+        if table.third.help:
+            ours.third.help = HELP(help_out)
         # Kept as long as this is: what is called must not go before whoever calls it.
         self.table, self.original = ours, table
         new = ctypes.pythonapi.PyCapsule_New

@@ -37,7 +37,7 @@ def states(highlighter: Any) -> dict[str, DeviceState]:
     return {state.name: state for state in highlighter.device_states}
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
 @pytest.mark.parametrize("how", ["EncoderError: broken", "later:DeviceError: gone"])
 def test_a_device_that_fails_is_left_out_and_comes_back(version: int, how: str, expected: Any) -> None:
     broken = {1}

@@ -4,8 +4,9 @@
 //! out rows of fixed values. Nobody is woken, as with graphics cards. All the rest is real: callers tokenize, batches
 //! are formed, rows are checked and written into the callers' memory.
 //!
-//!     cargo run --release -p pullquote-core --example issuing -- MODEL DEVICES MILLISECONDS SECONDS
+//!     cargo run --release -p pullquote-core --example issuing -- MODEL DEVICES MILLISECONDS SECONDS WANTED
 //!
+//! WANTED is `vectors`, `passages` (of devices that send vectors) or `scores` (passages, of devices that send scores).
 //! Prints one JSON object.
 
 #![allow(clippy::print_stdout, reason = "what it prints is its result")]
@@ -18,9 +19,11 @@ use std::time::{Duration, Instant};
 
 use pullquote_core::call::Call;
 use pullquote_core::encoder::{Batch, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
-use pullquote_core::engine::Engine;
+use pullquote_core::engine::{Engine, Pairing, Question, Request};
 use pullquote_core::error::Result;
+use pullquote_core::formats::Format;
 use pullquote_core::model::Model;
+use pullquote_core::options::Options;
 use pullquote_core::tokens::Role;
 use serde_json::json;
 
@@ -29,6 +32,7 @@ const BATCH_TOKENS: usize = 16_384;
 const DIMENSION: usize = 384;
 /// A row has 64 ids: two special ones and these words.
 const WORDS: usize = 62;
+const ROWS: usize = 512;
 
 /// What the devices saw.
 #[derive(Default)]
@@ -41,10 +45,17 @@ struct Seen {
     slept: AtomicU64,
 }
 
+/// How many rows a batch has, and how many values come back of each.
+#[derive(Clone, Copy)]
+struct Batched {
+    rows: usize,
+    width: usize,
+}
+
 struct Sleeping {
     spec: EncoderSpec,
     takes: Duration,
-    running: Vec<VecDeque<(u64, Instant, usize)>>,
+    running: Vec<VecDeque<(u64, Instant, Batched)>>,
     /// When each device was done with its last batch.
     ends: Vec<Option<Instant>>,
     row: Vec<f32>,
@@ -69,7 +80,8 @@ impl Encoder for Sleeping {
         let end = begins + self.takes;
         self.ends[device] = Some(end);
         self.next += 1;
-        self.running[device].push_back((self.next, end, batch.lengths.len()));
+        let width = if batch.queries.is_empty() { DIMENSION } else { batch.queries.len() / DIMENSION };
+        self.running[device].push_back((self.next, end, Batched { rows: batch.lengths.len(), width }));
         Ok(Ticket(self.next))
     }
 
@@ -81,16 +93,33 @@ impl Encoder for Sleeping {
     fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
         for batches in &mut self.running {
             let Some(place) = batches.iter().position(|(number, ..)| *number == ticket.0) else { continue };
-            let Some((_, end, rows)) = batches.remove(place) else { continue };
+            let Some((_, end, Batched { rows, width })) = batches.remove(place) else { continue };
             let left = end.saturating_duration_since(Instant::now());
             std::thread::sleep(left);
             self.seen.slept.fetch_add(BatchTimes::of(left), Ordering::Relaxed);
-            (0..rows).for_each(|index| row(index, &self.row));
+            (0..rows).for_each(|index| row(index, &self.row[..width]));
             self.seen.batches.fetch_add(1, Ordering::Relaxed);
             self.seen.rows.fetch_add(rows as u64, Ordering::Relaxed);
         }
         Ok(())
     }
+}
+
+/// Words of which none is another's; the model's tokenizer makes one token of each.
+fn text(number: usize) -> String {
+    (0..WORDS).map(|bit| if bit < 16 && number >> bit & 1 == 1 { "sun " } else { "moon " }).collect()
+}
+
+/// Passages of a row each, all of them encoded.
+fn question() -> Result<Question> {
+    let options = Options {
+        highlight_length: 62,
+        step_size: 62,
+        unit: "word".to_owned(),
+        effort: "full".to_owned(),
+        ..Options::default()
+    };
+    options.question()
 }
 
 /// Nanoseconds that the conductor's thread has computed, as Linux counts them.
@@ -108,8 +137,8 @@ fn conductor_nanoseconds() -> Option<u64> {
 
 fn main() -> std::result::Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [model, devices, milliseconds, seconds] = arguments.as_slice() else {
-        return Err("expected: MODEL DEVICES MILLISECONDS SECONDS".into());
+    let [model, devices, milliseconds, seconds, wanted] = arguments.as_slice() else {
+        return Err("expected: MODEL DEVICES MILLISECONDS SECONDS WANTED".into());
     };
     let (devices, milliseconds): (usize, u64) = (devices.parse()?, milliseconds.parse()?);
     let seconds = Duration::from_secs_f64(seconds.parse()?);
@@ -124,6 +153,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
         devices: (0..devices).map(device).collect(),
         wakes: false,
         polls: true,
+        scores: wanted == "scores",
     };
     let encoder = Sleeping {
         spec,
@@ -135,8 +165,18 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
         seen: Arc::clone(&seen),
     };
     let engine = Engine::new(&model, Box::new(encoder), None, 0)?;
-    let texts = vec!["moon ".repeat(WORDS); 512];
-    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let texts: Vec<String> = (0..ROWS).map(text).collect();
+    let borrowed: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let page = texts.concat();
+    let call = || -> Result<()> {
+        if wanted == "vectors" {
+            return engine.embed(&borrowed, Role::Passage, &Call::default()).map(drop);
+        }
+        let (queries, pages, formats) = (["sun"], [page.as_str()], [Format::Text]);
+        let request =
+            Request { queries: &queries, pages: &pages, formats: &formats, titles: &[], pairing: Pairing::All };
+        engine.highlights(&request, &question()?, &Call::default()).map(drop)
+    };
     let (stop, waiting) = (AtomicBool::new(false), AtomicUsize::new(0));
     let result = std::thread::scope(|scope| {
         // Enough jobs that every device has its two batches and as many wait.
@@ -144,7 +184,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
                     waiting.fetch_add(1, Ordering::Relaxed);
-                    if engine.embed(&texts, Role::Passage, &Call::default()).is_err() {
+                    if call().is_err() {
                         return;
                     }
                 }

@@ -11,9 +11,12 @@ use std::ffi::{c_char, c_void};
 use crate::encoder::BatchTimes;
 
 /// The name of the capsule, and with it the version of the table's layout.
-pub const CAPSULE_NAME: &std::ffi::CStr = c"pullquote.encoder.v3";
+pub const CAPSULE_NAME: &std::ffi::CStr = c"pullquote.encoder.v4";
 
-/// The version before it, which ends where [`EncoderTable::help`] begins; it is taken as well.
+/// The version before it, which ends where [`EncoderTable::submit_asking`] begins; it is taken as well.
+pub const CAPSULE_NAME_3: &std::ffi::CStr = c"pullquote.encoder.v3";
+
+/// The second version, which ends where [`EncoderTable3::help`] begins; it is taken as well.
 pub const CAPSULE_NAME_2: &std::ffi::CStr = c"pullquote.encoder.v2";
 
 /// The first version, which ends where [`EncoderTable2::profile`] begins; it is taken as well.
@@ -23,6 +26,30 @@ pub const CAPSULE_NAME_1: &std::ffi::CStr = c"pullquote.encoder.v1";
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct EncoderTable {
+    /// What there was in the third version.
+    pub third: EncoderTable3,
+    /// As [`EncoderTable1::submit`], with queries (see [`crate::encoder::Batch::queries`]): `query_count` vectors of `dimension`
+    /// values, read before it returns. `collect` calls `row` with `query_count` values for each row of such a batch. Null where
+    /// the spec does not say that the encoder scores.
+    pub submit_asking: Option<
+        unsafe extern "C" fn(
+            state: *mut c_void,
+            device: usize,
+            ids: *const i32,
+            id_count: usize,
+            lengths: *const u32,
+            row_count: usize,
+            queries: *const f32,
+            query_count: usize,
+            ticket: *mut u64,
+        ) -> *mut c_char,
+    >,
+}
+
+/// An encoder, as C saw it in the third version.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct EncoderTable3 {
     /// What there was in the second version.
     pub second: EncoderTable2,
     /// See [`crate::encoder::Helper`]; null where the encoder has none. May be called from any thread, by several at once and

@@ -8,6 +8,8 @@
 //! Forming a batch, writing its rows and finding what is complete allocate nothing: the caller brings the buffers, which have
 //! grown to the largest batch by then.
 
+mod queries;
+
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use crate::encoder::{Batch, Budget};
 use crate::error::{Error, Result};
 use crate::tokens::TokenPage;
 use crate::turns::Turns;
+pub(crate) use queries::{Columns, Queries};
 
 /// Names a job for as long as it is unfinished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,6 +32,8 @@ pub(crate) struct JobId(u64);
 pub(crate) struct Job<Done> {
     /// Where each row's ids are, in the order of the rows.
     pub(crate) rows: Vec<RowSource>,
+    /// What the rows are compared with; the scores of each, one for each query, come in the place of its vector then.
+    pub(crate) queries: Option<Arc<Queries>>,
     /// The caller's memory, filled by the collect pass.
     pub(crate) vectors: Written,
     pub(crate) stop: Stop,
@@ -97,6 +102,8 @@ pub(crate) struct Batches<Done> {
     next: u64,
     /// Whether rows of a batch stand as their jobs have them, and not by their lengths.
     in_order: bool,
+    /// Those of the row that is compared.
+    scores: Vec<f32>,
 }
 
 impl<Done> Batches<Done> {
@@ -110,6 +117,7 @@ impl<Done> Batches<Done> {
             queued: (Duration::ZERO, 0),
             next: 0,
             in_order,
+            scores: Vec::new(),
         }
     }
 
@@ -258,14 +266,6 @@ impl<Done> Batches<Done> {
         }
     }
 
-    /// Writes a row's vector into its job's memory; a job that is gone has none.
-    pub(crate) fn write(&mut self, target: RowTarget, values: &[f32]) {
-        if let Some(active) = self.jobs.get_mut(&target.job) {
-            active.job.vectors.write(target.row, active.job.rows.len(), values);
-            active.missing -= 1;
-        }
-    }
-
     /// Whether these are all rows of one job, in its order.
     pub(crate) fn are_a_job(&self, targets: &[RowTarget]) -> bool {
         let Some(RowTarget { job, .. }) = targets.first() else { return false };
@@ -398,13 +398,14 @@ mod tests {
     use crate::turns::FAIR_EVERY;
 
     /// Jobs of so many rows of one token, and of such a priority.
-    fn jobs(of: &[(usize, i32)]) -> Batches<()> {
+    pub(super) fn jobs(of: &[(usize, i32)]) -> Batches<()> {
         let mut batches = Batches::new(false);
         let page = Arc::new(TokenPage::of_rows(vec![(vec![1], false)]));
         for (rows, priority) in of {
             let rows: Vec<RowSource> = (0..*rows).map(|_| RowSource { page: Arc::clone(&page), window: 0 }).collect();
             let (vectors, stop, progress) = (Written::default(), Stop::default(), Progress::default());
-            let job = Job { rows, vectors, stop, deadline: None, priority: *priority, progress, done: () };
+            let job =
+                Job { rows, queries: None, vectors, stop, deadline: None, priority: *priority, progress, done: () };
             assert!(batches.push(job).is_none());
         }
         batches

@@ -217,6 +217,15 @@ impl Devices {
         self.each[device].busy_with(since, now) >= patience && another_works()
     }
 
+    /// How long a device has been busy with its oldest batch, which it was given then, and how long that is expected to take;
+    /// no time at all where nothing is known.
+    pub(crate) fn progress(&self, device: usize, since: Instant, tokens: usize, now: Instant) -> (Duration, Duration) {
+        let it = &self.each[device];
+        #[expect(clippy::cast_precision_loss, reason = "tokens of a batch")]
+        let seconds = it.pace().unwrap_or(0.0) * tokens as f64;
+        (it.busy_with(since, now), Duration::try_from_secs_f64(seconds).unwrap_or_default())
+    }
+
     /// A batch that the device still has is nobody's any more.
     pub(crate) fn gave_up(&mut self, device: usize, error: &Error, now: Instant) {
         self.failed(device, error, true, now);

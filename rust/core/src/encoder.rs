@@ -31,6 +31,9 @@ pub struct EncoderSpec {
     /// Where an encoder does neither, the conductor waits in `collect`.
     #[serde(default)]
     pub polls: bool,
+    /// Whether devices compare rows with the queries of their batch (see [`Batch::queries`]).
+    #[serde(default)]
+    pub scores: bool,
 }
 
 impl EncoderSpec {
@@ -101,6 +104,18 @@ pub struct Batch {
     pub ids: Vec<i32>,
     /// How many ids each row has; none is 0.
     pub lengths: Vec<u32>,
+    /// Vectors of length one, or zero, one behind the other. Where there are any, a row's cosines with them come back in the
+    /// place of its vector, none of which is a number where the vector has values that are none. Encoders whose spec does not
+    /// say that they score are given none.
+    pub queries: Vec<f32>,
+}
+
+impl Batch {
+    /// Rows that come back as vectors.
+    #[must_use]
+    pub const fn new(ids: Vec<i32>, lengths: Vec<u32>) -> Self {
+        Self { ids, lengths, queries: Vec::new() }
+    }
 }
 
 /// What a batch took on its device, in nanoseconds, one after the other from `submit` on.
@@ -167,7 +182,8 @@ pub trait Encoder: Send {
     /// Whether `collect` would return without waiting for the device.
     fn is_finished(&mut self, ticket: Ticket) -> bool;
 
-    /// Waits for a batch and hands out its rows, each once, in the order they were submitted: `row(index, values)`.
+    /// Waits for a batch and hands out its rows, each once, in the order they were submitted: `row(index, values)`, where the
+    /// values are a vector, or a score for each of the batch's queries.
     ///
     /// # Errors
     /// When the batch failed; no row was handed out then. [`ErrorKind::OutOfMemory`] is tried again in smaller batches,

@@ -7,14 +7,14 @@ pub mod relevance;
 /// A vector of length zero is like nothing: its cosine is 0.
 #[must_use]
 pub fn cosines(query: &[f32], vectors: &[f32]) -> Vec<f32> {
-    let query_length = dot(query, query).sqrt();
-    vectors
-        .chunks_exact(query.len())
-        .map(|vector| {
-            let lengths = query_length * dot(vector, vector).sqrt();
-            if lengths > 0.0 { (dot(query, vector) / lengths).clamp(-1.0, 1.0) } else { 0.0 }
-        })
-        .collect()
+    let length = dot(query, query).sqrt();
+    vectors.chunks_exact(query.len()).map(|vector| cosine(query, length, vector)).collect()
+}
+
+/// The cosine of a query of this length with a vector.
+pub(crate) fn cosine(query: &[f32], length: f32, vector: &[f32]) -> f32 {
+    let lengths = length * dot(vector, vector).sqrt();
+    if lengths > 0.0 { (dot(query, vector) / lengths).clamp(-1.0, 1.0) } else { 0.0 }
 }
 
 /// The dot product, with sixteen running sums so that the compiler can use the widest registers.

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::batches::{Job, RowSource, Written};
+use crate::batches::{Job, Queries, RowSource, Written};
 use crate::board::Board;
 use crate::call::Call;
 use crate::cores::Cores;
@@ -117,9 +117,20 @@ impl Conductor {
 
     /// Hands in rows; their vectors come one behind the other in one allocation.
     pub(crate) fn submit(&self, rows: Vec<RowSource>, call: &Call) -> Result<Pending> {
+        self.submit_asking(rows, None, call)
+    }
+
+    /// The same, with queries: the scores of each row, one for each query, come in the place of its vector.
+    pub(crate) fn submit_asking(
+        &self,
+        rows: Vec<RowSource>,
+        queries: Option<Arc<Queries>>,
+        call: &Call,
+    ) -> Result<Pending> {
         let reply = Reply::default();
         let job = Job {
             rows,
+            queries,
             vectors: Written::default(),
             stop: call.stop().clone(),
             deadline: call.deadline(),

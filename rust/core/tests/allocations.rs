@@ -78,12 +78,20 @@ struct StillEncoder {
 }
 
 impl StillEncoder {
-    fn new(wakes: bool, watch: Arc<Watch>) -> Self {
+    fn new(wakes: bool, polls: bool, watch: Arc<Watch>) -> Self {
         let device = |index| DeviceSpec { name: format!("still:{index}"), depth: 2, batch_tokens: BUDGET };
         let devices = (0..3).map(device).collect();
-        let dtype = "float32".to_owned();
-        let spec =
-            EncoderSpec { dimension: DIMENSION, max_tokens: 64, vocabulary: 5000, dtype, devices, wakes, polls: false };
+        let (dtype, scores) = ("float32".to_owned(), false);
+        let spec = EncoderSpec {
+            dimension: DIMENSION,
+            max_tokens: 64,
+            vocabulary: 5000,
+            dtype,
+            devices,
+            wakes,
+            polls,
+            scores,
+        };
         Self { spec, waker: None, rows: [0; 16], next: 0, watch }
     }
 }
@@ -151,14 +159,14 @@ fn embed_everything(engine: &Engine, watch: &Watch, counts: bool) {
 #[test]
 fn batches_are_formed_and_collected_without_allocating() {
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
-    for wakes in [true, false] {
+    for (wakes, polls) in [(true, false), (false, true), (false, false)] {
         let watch = Arc::new(Watch::default());
-        let encoder = StillEncoder::new(wakes, Arc::clone(&watch));
+        let encoder = StillEncoder::new(wakes, polls, Arc::clone(&watch));
         let engine = Engine::new(&model, Box::new(encoder), Some(1), 0).unwrap();
         embed_everything(&engine, &watch, false);
         embed_everything(&engine, &watch, true);
         let (batches, allocations) = watch.lock().counted.expect("there were that many batches");
         assert!(batches > 400, "{batches} batches");
-        assert_eq!(allocations, 0, "in {batches} batches, wakes: {wakes}");
+        assert_eq!(allocations, 0, "in {batches} batches, wakes: {wakes}, polls: {polls}");
     }
 }

@@ -137,6 +137,7 @@ fn engine(shared: &Arc<Shared>, has_thread: bool) -> Engine {
         devices: vec![DeviceSpec { name: "lent".to_owned(), depth: DEPTH, batch_tokens: 64 }],
         wakes: true,
         polls: false,
+        scores: false,
     };
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
     let engine = Engine::new(&model, Box::new(Lent { spec, shared: Arc::clone(shared), next: 0 }), Some(1), 0).unwrap();

@@ -67,6 +67,7 @@ impl Scripted {
             devices: (0..count).map(device).collect(),
             wakes: script.wakes,
             polls: script.polls,
+            scores: false,
         };
         let running = (0..count).map(|_| (VecDeque::new(), 0)).collect();
         Self { spec, script: script.clone(), running, waker: None, next: 0 }

@@ -3,7 +3,10 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::{Arc, OnceLock};
 
-use pullquote_core::abi::{CAPSULE_NAME, CAPSULE_NAME_1, CAPSULE_NAME_2, EncoderTable, EncoderTable1, EncoderTable2};
+use pullquote_core::abi::{
+    CAPSULE_NAME, CAPSULE_NAME_1, CAPSULE_NAME_2, CAPSULE_NAME_3, EncoderTable, EncoderTable1, EncoderTable2,
+    EncoderTable3,
+};
 use pullquote_core::encoder::{Batch, BatchTimes, Encoder, EncoderSpec, Helper, Ticket, Waker};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pyo3::prelude::*;
@@ -14,21 +17,47 @@ use crate::failures::{Failure, raise};
 /// The table, taken out of its capsule.
 pub(crate) struct ForeignEncoder {
     taken: Arc<Taken>,
-    /// What only later versions have.
-    profiling: Option<Profiling>,
+    later: Later,
     spec: EncoderSpec,
+    /// Batches in flight that have queries, and how many.
+    asking: Vec<(Ticket, usize)>,
 }
 
-/// The end of an [`EncoderTable2`].
-struct Profiling {
-    profile: unsafe extern "C" fn(state: *mut c_void, synchronizes: bool),
-    times: unsafe extern "C" fn(state: *mut c_void, times: *mut BatchTimes) -> bool,
+/// What only later versions of the table have.
+#[derive(Clone, Copy, Default)]
+struct Later {
+    profile: Option<unsafe extern "C" fn(state: *mut c_void, synchronizes: bool)>,
+    times: Option<unsafe extern "C" fn(state: *mut c_void, times: *mut BatchTimes) -> bool>,
+    help: Option<unsafe extern "C" fn(state: *mut c_void) -> bool>,
+    submit_asking: Option<SubmitAsking>,
+}
+
+/// See [`EncoderTable::submit_asking`].
+type SubmitAsking = unsafe extern "C" fn(
+    *mut c_void,
+    usize,
+    *const i32,
+    usize,
+    *const u32,
+    usize,
+    *const f32,
+    usize,
+    *mut u64,
+) -> *mut c_char;
+
+impl Later {
+    fn of_second(EncoderTable2 { profile, times, .. }: EncoderTable2) -> Self {
+        Self { profile: Some(profile), times: Some(times), ..Self::default() }
+    }
+
+    fn of_third(EncoderTable3 { second, help }: EncoderTable3) -> Self {
+        Self { help, ..Self::of_second(second) }
+    }
 }
 
 /// What whoever helps needs too: released when the last of them lets go of it.
 struct Taken {
     table: EncoderTable1,
-    help: Option<unsafe extern "C" fn(state: *mut c_void) -> bool>,
     /// What the other side's waker context points to; freed after the release of the state, when nothing can call it any more.
     waker: OnceLock<Waker>,
 }
@@ -48,20 +77,21 @@ impl ForeignEncoder {
         let of_name = |name| capsule.pointer_checked(Some(name)).ok();
         let wrong_name = || refused("another name; are pullquote and pullquote-torch of the same version?");
         // What there was in earlier versions stands first.
-        let (table, profiling, help) = if let Some(pointer) = of_name(CAPSULE_NAME) {
+        let (pointer, later) = if let Some(pointer) = of_name(CAPSULE_NAME) {
             // SAFETY: a capsule of this name holds a pointer to an `EncoderTable` (see `abi::CAPSULE_NAME`), which lives as
             // long as the capsule; Python's lock is held, so nobody else takes it at the same time.
-            let EncoderTable { second: EncoderTable2 { profile, times, .. }, help } =
-                unsafe { *pointer.cast().as_ptr() };
-            (pointer.cast::<EncoderTable1>().as_ptr(), Some(Profiling { profile, times }), help)
+            let EncoderTable { third, submit_asking } = unsafe { *pointer.cast().as_ptr() };
+            (pointer, Later { submit_asking, ..Later::of_third(third) })
+        } else if let Some(pointer) = of_name(CAPSULE_NAME_3) {
+            // SAFETY: as above; a capsule of this name holds a pointer to an `EncoderTable3`.
+            (pointer, Later::of_third(unsafe { *pointer.cast().as_ptr() }))
         } else if let Some(pointer) = of_name(CAPSULE_NAME_2) {
             // SAFETY: as above; a capsule of this name holds a pointer to an `EncoderTable2`.
-            let EncoderTable2 { profile, times, .. } = unsafe { *pointer.cast().as_ptr() };
-            (pointer.cast::<EncoderTable1>().as_ptr(), Some(Profiling { profile, times }), None)
+            (pointer, Later::of_second(unsafe { *pointer.cast().as_ptr() }))
         } else {
-            let pointer = of_name(CAPSULE_NAME_1).ok_or_else(wrong_name)?;
-            (pointer.cast::<EncoderTable1>().as_ptr(), None, None)
+            (of_name(CAPSULE_NAME_1).ok_or_else(wrong_name)?, Later::default())
         };
+        let table = pointer.cast::<EncoderTable1>().as_ptr();
         // SAFETY: as above; a capsule of the first name holds a pointer to an `EncoderTable1`.
         let taken = unsafe { *table };
         if taken.state.is_null() {
@@ -69,14 +99,15 @@ impl ForeignEncoder {
         }
         // SAFETY: as above; null is what says that the state has a new owner.
         unsafe { (*table).state = std::ptr::null_mut() };
-        let taken = Arc::new(Taken { table: taken, help, waker: OnceLock::new() });
+        let taken = Arc::new(Taken { table: taken, waker: OnceLock::new() });
         // SAFETY: `spec` is a string that lives as long as `state` (see `EncoderTable::spec`), which `taken` will release.
         let json = unsafe { CStr::from_ptr(taken.table.spec) }.to_bytes();
-        let spec = serde_json::from_slice(json).map_err(|error| {
+        let mut spec: EncoderSpec = serde_json::from_slice(json).map_err(|error| {
             let message = format!("an encoder described itself in a way this version cannot read: {error}");
             Failure(Error::new(ErrorKind::Internal, message))
         })?;
-        Ok(Self { taken, profiling, spec })
+        spec.scores &= later.submit_asking.is_some();
+        Ok(Self { taken, later, spec, asking: Vec::new() })
     }
 
     fn result(&self, failure: *mut c_char) -> Result<()> {
@@ -106,7 +137,19 @@ impl Encoder for ForeignEncoder {
 
     fn submit(&mut self, device: usize, batch: &Batch) -> Result<Ticket> {
         let mut ticket = 0;
-        let (ids, lengths) = (&batch.ids, &batch.lengths);
+        let Batch { ids, lengths, queries } = batch;
+        if let Some(submit) = self.later.submit_asking.filter(|_| !queries.is_empty()) {
+            let (count, state) = (queries.len() / self.spec.dimension, self.taken.table.state);
+            let (id_count, row_count) = (ids.len(), lengths.len());
+            // SAFETY: pointers and counts belong together, and all outlive the call, after which they are not used.
+            let failure = unsafe {
+                let (ids, lengths, queries) = (ids.as_ptr(), lengths.as_ptr(), queries.as_ptr());
+                submit(state, device, ids, id_count, lengths, row_count, queries, count, &raw mut ticket)
+            };
+            self.result(failure)?;
+            self.asking.push((Ticket(ticket), count));
+            return Ok(Ticket(ticket));
+        }
         // SAFETY: pointers and counts belong together, and all outlive the call, after which they are not used.
         let failure = unsafe {
             (self.taken.table.submit)(
@@ -128,7 +171,9 @@ impl Encoder for ForeignEncoder {
     }
 
     fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
-        let mut rows = Rows { dimension: self.spec.dimension, row };
+        let place = self.asking.iter().position(|(asking, _)| *asking == ticket);
+        let width = place.map_or(self.spec.dimension, |place| self.asking.swap_remove(place).1);
+        let mut rows = Rows { width, row };
         // SAFETY: the state is alive; `context` is a `Rows`, which `take_row` expects, and outlives the call.
         let failure = unsafe {
             (self.taken.table.collect)(self.taken.table.state, ticket.0, take_row, (&raw mut rows).cast::<c_void>())
@@ -137,21 +182,21 @@ impl Encoder for ForeignEncoder {
     }
 
     fn profile(&mut self, synchronizes: bool) {
-        if let Some(Profiling { profile, .. }) = &self.profiling {
+        if let Some(profile) = self.later.profile {
             // SAFETY: the state is alive.
             unsafe { profile(self.taken.table.state, synchronizes) };
         }
     }
 
     fn times(&mut self) -> Option<BatchTimes> {
-        let Profiling { times, .. } = self.profiling.as_ref()?;
+        let times = self.later.times?;
         let mut written = BatchTimes::default();
         // SAFETY: the state is alive, and there is a place to write to.
         unsafe { times(self.taken.table.state, &raw mut written) }.then_some(written)
     }
 
     fn helper(&self) -> Option<Helper> {
-        let (help, taken) = (self.taken.help?, Arc::clone(&self.taken));
+        let (help, taken) = (self.later.help?, Arc::clone(&self.taken));
         // SAFETY: the state is alive for as long as `taken` is.
         Some(Arc::new(move || unsafe { help(taken.table.state) }))
     }
@@ -167,15 +212,17 @@ impl Drop for Taken {
 
 /// What `collect` hands its rows to.
 struct Rows<'call> {
-    dimension: usize,
+    /// How many values each has.
+    width: usize,
     row: &'call mut dyn FnMut(usize, &[f32]),
 }
 
 unsafe extern "C" fn take_row(context: *mut c_void, index: usize, values: *const f32) {
     // SAFETY: `collect` above passes a `Rows` and waits until the other side is done with it.
     let rows = unsafe { &mut *context.cast::<Rows<'_>>() };
-    // SAFETY: `values` has `dimension` values (see `EncoderTable::collect`) for as long as this call lasts.
-    let values = unsafe { std::slice::from_raw_parts(values, rows.dimension) };
+    // SAFETY: `values` has `dimension` values, or as many as its batch had queries (see `EncoderTable`), for as long as this
+    // call lasts.
+    let values = unsafe { std::slice::from_raw_parts(values, rows.width) };
     (rows.row)(index, values);
 }
 

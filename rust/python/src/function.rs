@@ -86,6 +86,7 @@ impl FunctionEncoder {
             devices: vec![device],
             wakes: has_thread,
             polls: false,
+            scores: false,
         };
         if has_thread {
             return Ok(Box::new(Self::new(encoder, spec, takes_ids)?));
@@ -241,7 +242,7 @@ fn call(function: &Bound<'_, PyAny>, asked: &Rows, dimension: usize) -> Result<V
     let rows = || -> PyResult<Vec<f32>> {
         let (returned, count) = match asked {
             Rows::Texts(texts) => (function.call1((PyList::new(py, texts)?,))?, texts.len()),
-            Rows::Ids(Batch { ids, lengths }) => {
+            Rows::Ids(Batch { ids, lengths, .. }) => {
                 let arrays = (PyArray1::from_slice(py, ids), PyArray1::from_slice(py, lengths));
                 (function.call1(arrays)?, lengths.len())
             }

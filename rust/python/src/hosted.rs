@@ -90,7 +90,7 @@ impl HostedCall {
         })?;
         let out = out
             .into_iter()
-            .map(|(ticket, Batch { ids, lengths })| (ticket.0, ids.into_pyarray(py), lengths.into_pyarray(py)));
+            .map(|(ticket, Batch { ids, lengths, .. })| (ticket.0, ids.into_pyarray(py), lengths.into_pyarray(py)));
         Ok((out.collect(), answers.map(|answers| columns(py, answers)).transpose()?))
     }
 

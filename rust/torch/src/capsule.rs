@@ -7,7 +7,7 @@ use std::ffi::{CString, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pullquote_core::abi::{EncoderTable, EncoderTable1, EncoderTable2};
+use pullquote_core::abi::{EncoderTable, EncoderTable1, EncoderTable2, EncoderTable3};
 use pullquote_core::encoder::{Batch, BatchTimes, Encoder, Helper, Ticket};
 use pullquote_core::error::{Error, ErrorKind, Result};
 
@@ -64,7 +64,8 @@ pub fn encoder_table(encoder: TorchEncoder) -> Result<EncoderTable> {
     let spec = handle.spec.as_ptr();
     let state = Box::into_raw(handle).cast();
     let first = EncoderTable1 { state, spec, set_waker, submit, is_finished, collect, release_failure, release };
-    Ok(EncoderTable { second: EncoderTable2 { first, profile, times }, help })
+    let third = EncoderTable3 { second: EncoderTable2 { first, profile, times }, help };
+    Ok(EncoderTable { third, submit_asking: Some(submit_asking) })
 }
 
 /// The handle behind `state`.
@@ -119,14 +120,30 @@ unsafe extern "C" fn submit(
     row_count: usize,
     ticket: *mut u64,
 ) -> *mut c_char {
+    // SAFETY: what `submit` demands is what `submit_asking` does, but for queries, of which there are none.
+    unsafe { submit_asking(state, device, ids, id_count, lengths, row_count, std::ptr::null(), 0, ticket) }
+}
+
+unsafe extern "C" fn submit_asking(
+    state: *mut c_void,
+    device: usize,
+    ids: *const i32,
+    id_count: usize,
+    lengths: *const u32,
+    row_count: usize,
+    queries: *const f32,
+    query_count: usize,
+    ticket: *mut u64,
+) -> *mut c_char {
     guarded(|| {
         // SAFETY: `EncoderTable` demands a live state.
         let mut own = unsafe { handle(state) }.own();
         let Own { encoder, batch } = &mut *own;
-        // SAFETY: `EncoderTable::submit` demands that the pointers hold as many values as the counts say.
+        // SAFETY: `EncoderTable` demands that the pointers hold as many values as the counts say.
         unsafe {
             copy(ids, id_count, &mut batch.ids);
             copy(lengths, row_count, &mut batch.lengths);
+            copy(queries, query_count * encoder.spec().dimension, &mut batch.queries);
         }
         let submitted = encoder.submit(device, batch)?;
         // SAFETY: `EncoderTable::submit` demands a place to write the ticket to.
@@ -169,7 +186,8 @@ unsafe extern "C" fn collect(
         // SAFETY: `EncoderTable` demands a live state.
         let handle = unsafe { handle(state) };
         handle.own().encoder.collect(Ticket(ticket), &mut |index, values| {
-            // SAFETY: `EncoderTable::collect` demands a function that takes `dimension` values, which `values` has.
+            // SAFETY: `EncoderTable::collect` demands a function that takes what `values` has: `dimension` values, or as many
+            // as the batch had queries.
             unsafe { row(context, index, values.as_ptr()) };
         })
     })

@@ -19,6 +19,7 @@ use tch::Device;
 
 use crate::failure::{TorchResult, batch_failed};
 use crate::network::{Network, check_rows};
+use crate::pooling::cosines;
 use crate::staging::{Returning, Staging};
 use crate::workspace::Workspace;
 
@@ -84,6 +85,7 @@ impl CudaDevice {
     fn queue(&mut self, batch: &Batch, staging: &mut Staging) -> TorchResult<(Returning, BatchTimes)> {
         let (began, mut times) = (Instant::now(), BatchTimes::default());
         let padded = staging.send(batch, self.network.device(), self.longest)?;
+        let queries = staging.send_queries(&batch.queries, self.network.dimension(), self.network.device())?;
         if self.synchronizes {
             let _ = padded.ids.f_narrow(0, 0, 1)?.f_to_device_(Device::Cpu, tch::Kind::Int, false, true)?;
         }
@@ -91,6 +93,10 @@ impl CudaDevice {
         let began = Instant::now();
         let count = i64::try_from(batch.lengths.len()).unwrap_or(i64::MAX);
         let rows = self.network.encode_table(&padded, &mut self.workspace.scratch)?.f_narrow(0, 0, count)?;
+        let rows = match queries {
+            Some(queries) => cosines(&rows, &queries)?,
+            None => rows,
+        };
         if self.synchronizes {
             let _ = rows.f_narrow(0, 0, 1)?.f_to_device_(Device::Cpu, tch::Kind::Float, false, true)?;
             times.computed = BatchTimes::since(began);

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pullquote_core::encoder::{Batch, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Helper, Ticket, Waker};
+use pullquote_core::encoder::{Batch, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Helper, Ticket, Waker, hand_out};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::model::Model;
 use tch::Device;
@@ -32,8 +32,8 @@ const CUDA_DEPTH: usize = 2;
 pub struct TorchEncoder {
     spec: EncoderSpec,
     devices: Vec<Computer>,
-    /// Ticket and device of each batch that was submitted and not collected: few enough to look through.
-    in_flight: Vec<(u64, usize)>,
+    /// Each batch that was submitted and not collected: few enough to look through.
+    in_flight: Vec<InFlight>,
     next_ticket: u64,
     /// What the batch took that was collected last.
     times: Option<BatchTimes>,
@@ -41,6 +41,14 @@ pub struct TorchEncoder {
 
 /// Says how many bytes of a card's memory are free; nothing where nobody knows.
 pub type FreeMemory<'host> = &'host (dyn Fn(usize) -> Option<u64> + Sync);
+
+#[derive(Debug)]
+struct InFlight {
+    ticket: u64,
+    device: usize,
+    /// Values that come back of a row.
+    width: usize,
+}
 
 #[derive(Debug)]
 enum Computer {
@@ -145,13 +153,14 @@ impl TorchEncoder {
             dtype: found.to_owned(),
             wakes: devices.iter().all(|device| matches!(device, Computer::Cpu(_))),
             polls: true,
+            scores: devices.iter().all(|device| matches!(device, Computer::Cuda(_))),
             devices: specs,
         };
         Ok(Self { spec, devices, in_flight: Vec::new(), next_ticket: 0, times: None })
     }
 
     fn place(&self, ticket: Ticket) -> Option<usize> {
-        self.in_flight.iter().position(|(submitted, _)| *submitted == ticket.0)
+        self.in_flight.iter().position(|flight| flight.ticket == ticket.0)
     }
 
     fn check(&self, batch: &Batch) -> Result<()> {
@@ -168,6 +177,10 @@ impl TorchEncoder {
         let total: u64 = batch.lengths.iter().map(|length| u64::from(*length)).sum();
         if total != batch.ids.len() as u64 {
             return failed(format!("the batch has {} ids, but its lengths add up to {total}", batch.ids.len()));
+        }
+        if !batch.queries.len().is_multiple_of(self.spec.dimension) {
+            let (values, dimension) = (batch.queries.len(), self.spec.dimension);
+            return failed(format!("the batch's queries have {values} values, which is no multiple of {dimension}"));
         }
         let outside = |id: &&i32| usize::try_from(**id).map_or(true, |id| id >= self.spec.vocabulary);
         match batch.ids.iter().find(outside) {
@@ -223,22 +236,28 @@ impl Encoder for TorchEncoder {
 
     fn submit(&mut self, device: usize, batch: &Batch) -> Result<Ticket> {
         self.check(batch)?;
+        let dimension = self.spec.dimension;
+        let width = if batch.queries.is_empty() { dimension } else { batch.queries.len() / dimension };
         let count = self.devices.len();
         let Some(computer) = self.devices.get_mut(device) else {
             return Err(Error::new(ErrorKind::Internal, format!("no device {device}; there are {count}")));
         };
         let ticket = self.next_ticket;
         match computer {
+            Computer::Cpu(_) if !batch.queries.is_empty() => {
+                let message = "this encoder compares no rows with queries; its spec says so";
+                return Err(Error::new(ErrorKind::Internal, message));
+            }
             Computer::Cpu(cpu) => cpu.submit(ticket, batch),
             Computer::Cuda(cuda) => cuda.submit(ticket, batch)?,
         }
         self.next_ticket += 1;
-        self.in_flight.push((ticket, device));
+        self.in_flight.push(InFlight { ticket, device, width });
         Ok(Ticket(ticket))
     }
 
     fn is_finished(&mut self, ticket: Ticket) -> bool {
-        match self.place(ticket).and_then(|place| self.devices.get_mut(self.in_flight[place].1)) {
+        match self.place(ticket).and_then(|place| self.devices.get_mut(self.in_flight[place].device)) {
             Some(Computer::Cpu(cpu)) => cpu.is_finished(ticket.0),
             Some(Computer::Cuda(cuda)) => cuda.is_finished(ticket.0),
             // It is an error at once.
@@ -250,13 +269,8 @@ impl Encoder for TorchEncoder {
         let Some(place) = self.place(ticket) else {
             return Err(Error::new(ErrorKind::Internal, format!("batch {} is not in flight", ticket.0)));
         };
-        let (_, device) = self.in_flight.swap_remove(place);
-        let dimension = self.spec.dimension;
-        let take = |rows: &[f32]| {
-            for (index, values) in rows.chunks_exact(dimension).enumerate() {
-                row(index, values);
-            }
-        };
+        let InFlight { device, width, .. } = self.in_flight.swap_remove(place);
+        let take = |rows: &[f32]| hand_out(rows, width, row);
         let times = match &mut self.devices[device] {
             Computer::Cpu(cpu) => cpu.collect(ticket.0, take),
             Computer::Cuda(cuda) => cuda.collect(ticket.0, take),

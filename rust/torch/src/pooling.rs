@@ -49,6 +49,15 @@ pub fn pool_padded(tokens: &Tensor, mask: Option<&Tensor>, pooling: Pooling) -> 
     }
 }
 
+/// How like rows `[rows, dimension]` are to queries `[queries, dimension]` of length one, or zero: float32 `[rows, queries]`.
+///
+/// # Errors
+/// Where torch has no memory.
+pub fn cosines(rows: &Tensor, queries: &Tensor) -> TorchResult<Tensor> {
+    // Rounding makes some a little more than one.
+    normalize(rows)?.f_matmul(&queries.f_transpose(0, 1)?)?.f_clamp(-1, 1)
+}
+
 /// Brings rows to length one.
 ///
 /// # Errors

@@ -21,8 +21,16 @@ const GRAIN: usize = 8;
 /// Where the ids of one batch are written.
 #[derive(Debug, Default)]
 pub struct Staging {
-    /// `int32`, at least as many as the last batch had places, lengths behind ids.
-    host: Option<Tensor>,
+    /// `int32`: lengths behind ids.
+    host: Room,
+    /// `float32`: queries.
+    queries: Room,
+}
+
+/// Memory on the host that is used again: at least as many values as the last batch needed.
+#[derive(Debug, Default)]
+struct Room {
+    values: Option<Tensor>,
     places: usize,
 }
 
@@ -57,7 +65,7 @@ impl Staging {
         let most = batch.lengths.iter().copied().max().unwrap_or(0) as usize;
         let width = most.next_multiple_of(GRAIN).min(longest.max(most));
         let (places, all) = (rows * width, rows * width + rows);
-        let host = self.room(all, device)?;
+        let host = self.host.of(all, Kind::Int, device)?;
         // SAFETY: the tensor is ours alone, dense, on the host, int32, and has at least `all` values; nothing reads or
         // writes it but the device, for copies that have arrived.
         let values =
@@ -76,7 +84,6 @@ impl Staging {
             *written = i32::try_from(length).unwrap_or(i32::MAX);
         }
         let is_ragged = lengths.iter().any(|length| usize::try_from(*length) != Ok(width));
-        let side = |length: usize| i64::try_from(length).unwrap_or(i64::MAX);
         let there = host.f_narrow(0, 0, side(all))?.f_to_device_(device, Kind::Int, true, true)?;
         let ids = there.f_narrow(0, 0, side(places))?.f_view_([side(rows), side(width)])?;
         let mask = if is_ragged {
@@ -88,16 +95,42 @@ impl Staging {
         Ok(Padded { ids, mask })
     }
 
-    /// Memory for so many values: the same as before where it suffices.
-    fn room(&mut self, places: usize, device: Device) -> TorchResult<&mut Tensor> {
-        if self.places < places || self.host.is_none() {
-            let size = places.next_power_of_two();
-            let host = Tensor::f_zeros([i64::try_from(size).unwrap_or(i64::MAX)], (Kind::Int, Device::Cpu))?;
-            let host = if device == Device::Cpu { host } else { host.f_internal_pin_memory(device)? };
-            (self.host, self.places) = (Some(host), size);
+    /// Sends vectors `[queries, dimension]` to compare rows with, in the same way; none where there are none.
+    ///
+    /// # Errors
+    /// Where torch has no memory.
+    pub fn send_queries(&mut self, queries: &[f32], dimension: usize, device: Device) -> TorchResult<Option<Tensor>> {
+        if queries.is_empty() {
+            return Ok(None);
         }
-        self.host.as_mut().ok_or_else(|| tch::TchError::Kind("no memory to write a batch into".to_owned()))
+        let host = self.queries.of(queries.len(), Kind::Float, device)?;
+        // SAFETY: as in `send`; its values are float32.
+        let values = unsafe {
+            std::slice::from_raw_parts_mut(torch_sys::at_data_ptr(host.as_mut_ptr()).cast::<f32>(), queries.len())
+        };
+        values.copy_from_slice(queries);
+        let (count, width) = (side(queries.len() / dimension), side(dimension));
+        let there = host.f_narrow(0, 0, side(queries.len()))?.f_to_device_(device, Kind::Float, true, true)?;
+        Ok(Some(there.f_view_([count, width])?))
     }
+}
+
+impl Room {
+    /// Memory for so many values of a type: the same as before where it suffices.
+    fn of(&mut self, places: usize, kind: Kind, device: Device) -> TorchResult<&mut Tensor> {
+        if self.places < places || self.values.is_none() {
+            let size = places.next_power_of_two();
+            let host = Tensor::f_zeros([side(size)], (kind, Device::Cpu))?;
+            let host = if device == Device::Cpu { host } else { host.f_internal_pin_memory(device)? };
+            (self.values, self.places) = (Some(host), size);
+        }
+        self.values.as_mut().ok_or_else(|| tch::TchError::Kind("no memory to write a batch into".to_owned()))
+    }
+}
+
+/// A number as torch counts.
+fn side(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
 }
 
 impl Returning {

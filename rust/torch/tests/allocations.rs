@@ -113,7 +113,7 @@ fn batches_are_encoded_without_allocating() {
         }
     }
 
-    let table = encoder_table(load(&directory, &["cpu"], 2)).expect("a spec can be written").second.first;
+    let table = encoder_table(load(&directory, &["cpu"], 2)).expect("a spec can be written").third.second.first;
     let mut flow = Flow { table: &table, in_flight: std::collections::VecDeque::with_capacity(DEPTH), sum: 0.0 };
     // First each slot and each worker sees each batch: all slots in flight carry the same one, again and again.
     for batch in &batches {

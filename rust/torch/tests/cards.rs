@@ -5,12 +5,15 @@
 mod models;
 
 use std::collections::HashSet;
+use std::ffi::c_void;
 use std::sync::Arc;
 
 use models::{LONGEST, batch, collect, draft, encode, largest_difference, load, packed_rows, write};
 use pullquote_core::encoder::{Encoder, Ticket};
 use pullquote_core::error::ErrorKind;
 use pullquote_core::model::Model;
+use pullquote_core::scores;
+use pullquote_torch::capsule::encoder_table;
 use pullquote_torch::cuda::CudaDevice;
 use pullquote_torch::devices::Precision;
 use pullquote_torch::encoder::TorchEncoder;
@@ -129,9 +132,101 @@ fn values_that_are_no_numbers_fail_their_batch_and_no_other() {
     let _ = row.expect("torch works");
     let directory = write(&made);
     let mut cards = TorchEncoder::load_as_cards(directory.path(), 1, "float32").expect("the model is sound");
-    let bad = pullquote_core::encoder::Batch { ids: vec![1, 7], lengths: vec![1, 1] };
+    let bad = pullquote_core::encoder::Batch::new(vec![1, 7], vec![1, 1]);
     let ticket = cards.submit(0, &bad).expect("nobody looks at it yet");
     let error = cards.collect(ticket, &mut |_, _| panic!("no row of a failed batch")).expect_err("it has no numbers");
     assert_eq!(error.kind(), ErrorKind::Encoder);
     assert_eq!(encode(&mut cards, &batch(3, &[1])).len(), 1);
+}
+
+/// Vectors of length one, and a zero.
+fn queries(count: usize, dimension: usize) -> Vec<f32> {
+    let mut vectors = Vec::new();
+    for query in 0..count {
+        let values = (0..dimension).map(|place| {
+            if query == 2 {
+                0.0
+            } else {
+                f32::from(u8::try_from((query * 31 + place * 7) % 13).expect("it is small")) - 5.0
+            }
+        });
+        let values: Vec<f32> = values.collect();
+        let length = values.iter().map(|value| value * value).sum::<f32>().sqrt().max(1.0);
+        vectors.extend(values.iter().map(|value| value / length));
+    }
+    vectors
+}
+
+/// What comes back of each row where a batch has queries, by the plain formula from its vector.
+fn compared(rows: &[Vec<f32>], queries: &[f32]) -> Vec<Vec<f32>> {
+    let of = |row: &Vec<f32>| queries.chunks(row.len()).flat_map(|query| scores::cosines(query, row)).collect();
+    rows.iter().map(of).collect()
+}
+
+#[test]
+fn rows_are_compared_with_queries_where_they_are_computed() {
+    let directory = write(&draft("bert"));
+    let mut processor = load(&directory, &["cpu"], 1);
+    assert!(!processor.spec().scores);
+    let mut cards = TorchEncoder::load_as_cards(directory.path(), 1, "float32").expect("the model is sound");
+    assert!(cards.spec().scores);
+    let dimension = cards.spec().dimension;
+    // Batches with and without queries, one behind the other, in memory that is used again.
+    let mut flying = None;
+    for (seed, lengths) in (0..).zip(lengths()) {
+        let mut asked = batch(seed, &lengths);
+        let rows = encode(&mut processor, &asked);
+        let expected = match usize::try_from(seed % 4).expect("it is small") {
+            0 => rows,
+            count => {
+                asked.queries = queries(count, dimension);
+                compared(&rows, &asked.queries)
+            }
+        };
+        let ticket = cards.submit(0, &asked).expect("the batch is sound");
+        if let Some((ticket, expected)) = flying.replace((ticket, expected)) {
+            let found = collect(&mut cards, ticket);
+            assert!(largest_difference(&found, &expected) < 1e-5, "{found:?} {expected:?}");
+            assert_eq!(found[0].len(), expected[0].len());
+        }
+    }
+    let mut asked = batch(1, &[3]);
+    asked.queries = queries(1, dimension);
+    let refused = processor.submit(0, &asked).expect_err("it compares nothing");
+    assert_eq!(refused.kind(), ErrorKind::Internal);
+    asked.queries.pop();
+    assert_eq!(cards.submit(0, &asked).expect_err("one value is missing").kind(), ErrorKind::Encoder);
+}
+
+unsafe extern "C" fn push_scores(context: *mut c_void, index: usize, values: *const f32) {
+    // SAFETY: the test below passes this type, and `values` has as many values as the batch had queries.
+    let (rows, values) = unsafe {
+        let (rows, width) = &mut *context.cast::<(Vec<Vec<f32>>, usize)>();
+        (rows, std::slice::from_raw_parts(values, *width))
+    };
+    assert_eq!(index, rows.len());
+    rows.push(values.to_vec());
+}
+
+#[test]
+fn queries_go_through_the_table_of_c_functions() {
+    let directory = write(&draft("bert"));
+    let rows = encode(&mut load(&directory, &["cpu"], 1), &batch(4, &[3, 3, 10]));
+    let cards = TorchEncoder::load_as_cards(directory.path(), 1, "float32").expect("the model is sound");
+    let queries = queries(2, cards.spec().dimension);
+    let whole = encoder_table(cards).expect("a spec can be written");
+    let (table, submit) = (whole.third.second.first, whole.submit_asking.expect("it is there"));
+    let asked = batch(4, &[3, 3, 10]);
+    let mut ticket = 0;
+    let mut found: (Vec<Vec<f32>>, usize) = (Vec::new(), 2);
+    // SAFETY: the state is live until it is released; pointers and counts belong together; the context is what `push_scores`
+    // expects.
+    unsafe {
+        let (ids, lengths) = (asked.ids.as_ptr(), asked.lengths.as_ptr());
+        let failure = submit(table.state, 0, ids, 16, lengths, 3, queries.as_ptr(), 2, &raw mut ticket);
+        assert!(failure.is_null());
+        assert!((table.collect)(table.state, ticket, push_scores, (&raw mut found).cast()).is_null());
+        (table.release)(table.state);
+    }
+    assert!(largest_difference(&found.0, &compared(&rows, &queries)) < 1e-5);
 }

@@ -66,12 +66,12 @@ fn a_bad_batch_fails_alone() {
     let good = batch(1, &[8]);
     let ticket = encoder.submit(0, &good).expect("the batch is sound");
     let cases = [
-        (Batch { ids: vec![1, 50], lengths: vec![2] }, "id 50 is outside the model's vocabulary of 50 ids"),
-        (Batch { ids: vec![-1, 5], lengths: vec![2] }, "id -1"),
-        (Batch { ids: vec![], lengths: vec![] }, "no rows"),
-        (Batch { ids: vec![1], lengths: vec![1, 0] }, "row 1 of the batch has 0 ids"),
+        (Batch::new(vec![1, 50], vec![2]), "id 50 is outside the model's vocabulary of 50 ids"),
+        (Batch::new(vec![-1, 5], vec![2]), "id -1"),
+        (Batch::new(vec![], vec![]), "no rows"),
+        (Batch::new(vec![1], vec![1, 0]), "row 1 of the batch has 0 ids"),
         (batch(1, &[21]), "21 ids; allowed are 1 to 20"),
-        (Batch { ids: vec![1, 2], lengths: vec![3] }, "has 2 ids, but its lengths add up to 3"),
+        (Batch::new(vec![1, 2], vec![3]), "has 2 ids, but its lengths add up to 3"),
     ];
     for (bad, expected) in cases {
         let error = encoder.submit(0, &bad).expect_err("the batch is bad");
@@ -90,10 +90,10 @@ fn vectors_that_are_no_numbers_fail_their_batch() {
     let row = draft.tensors[0].1.f_narrow(0, 7, 1).and_then(|mut row| row.f_fill_(f64::NAN));
     let _ = row.expect("torch works");
     let mut encoder = load(&write(&draft), &["cpu"], 1);
-    let bad = encoder.submit(0, &Batch { ids: vec![1, 7], lengths: vec![1, 1] }).expect("nobody looks at it yet");
+    let bad = encoder.submit(0, &Batch::new(vec![1, 7], vec![1, 1])).expect("nobody looks at it yet");
     let error = encoder.collect(bad, &mut |_, _| panic!("no row of a failed batch")).expect_err("it has no numbers");
     assert_eq!(error.kind(), ErrorKind::Encoder);
-    assert_eq!(encode(&mut encoder, &Batch { ids: vec![1, 8], lengths: vec![1, 1] }).len(), 2);
+    assert_eq!(encode(&mut encoder, &Batch::new(vec![1, 8], vec![1, 1])).len(), 2);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn the_table_of_c_functions_says_the_same() {
     let directory = write(&draft("bert"));
     let sound = batch(4, &[3, 3, 10]);
     let expected = encode(&mut load(&directory, &["cpu"], 1), &sound);
-    let whole = encoder_table(load(&directory, &["cpu"], 1)).expect("a spec can be written");
+    let whole = encoder_table(load(&directory, &["cpu"], 1)).expect("a spec can be written").third;
     let table = whole.second.first;
     assert!(whole.help.is_none(), "it has a worker");
     let woken = AtomicUsize::new(0);
@@ -159,7 +159,7 @@ fn the_table_of_c_functions_says_the_same() {
     // SAFETY: the state is live, and there is a place to write to.
     assert!(unsafe { (whole.second.times)(table.state, &raw mut times) });
     assert!(times.computed > 0, "{times:?}");
-    let bad = text(submit(&Batch { ids: vec![99], lengths: vec![1] }, &mut ticket));
+    let bad = text(submit(&Batch::new(vec![99], vec![1]), &mut ticket));
     assert_eq!(bad, "EncoderError: id 99 is outside the model's vocabulary of 50 ids");
     // SAFETY: as above.
     let unknown = text(unsafe { (table.collect)(table.state, 77, push_row, (&raw mut rows).cast()) });
@@ -235,7 +235,7 @@ fn threads_that_are_lent_compute_at_once_and_are_given_back_as_they_were() {
 fn threads_are_lent_through_the_table() {
     let directory = write(&draft("bert"));
     let sound = batch(4, &[3, 3, 10]);
-    let whole = encoder_table(load_without_threads(&directory, &["cpu"])).expect("a spec can be written");
+    let whole = encoder_table(load_without_threads(&directory, &["cpu"])).expect("a spec can be written").third;
     let (table, help) = (whole.second.first, whole.help.expect("it has no threads"));
     let mut ticket = 0;
     let (ids, lengths) = (&sound.ids, &sound.lengths);

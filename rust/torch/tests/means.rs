@@ -116,7 +116,7 @@ fn what_is_no_number_is_seen_in_every_precision() {
             for precision in [Precision::Float32, Precision::BFloat16, Precision::Int8] {
                 for allowed in [Allowed::PLAIN, Allowed::ALL] {
                     let network = network(&draft, precision, allowed);
-                    let rows = packed_rows(&network, &Batch { ids: vec![1, 7, 2], lengths: vec![3] });
+                    let rows = packed_rows(&network, &Batch::new(vec![1, 7, 2], vec![3]));
                     assert!(rows.is_err(), "{name} {precision:?} {allowed:?} {broken}");
                 }
             }

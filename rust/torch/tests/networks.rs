@@ -131,7 +131,7 @@ fn a_module_is_pooled_or_taken_as_it_is() {
         let mut encoder = load(&directory, &["cpu"], 1);
         assert_eq!((encoder.spec().dimension, encoder.spec().vocabulary), (3, 30));
         // Means 2 and 7 to 9, sums 6 and 7 to 9: of length one all the same direction as means, for these rows.
-        let rows = encode(&mut encoder, &Batch { ids: vec![1, 2, 3, 7], lengths: vec![3, 1] });
+        let rows = encode(&mut encoder, &Batch::new(vec![1, 2, 3, 7], vec![3, 1]));
         for (row, first) in rows.iter().zip([2.0_f32, 7.0]) {
             let expected = [first, first + 1.0, first + 2.0];
             let length = expected.iter().map(|value| value * value).sum::<f32>().sqrt();

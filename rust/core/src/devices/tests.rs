@@ -13,6 +13,7 @@ fn devices(count: usize, depth: usize) -> (Devices, Arc<Board>) {
         devices: (0..count).map(device).collect(),
         wakes: true,
         polls: false,
+        scores: false,
     };
     let board = Arc::new(Board::new(&spec));
     (Devices::new(&spec, Batching::default(), Arc::clone(&board)), board)

@@ -82,7 +82,8 @@ impl HostEncoder {
     pub fn new(name: String, dimension: usize, max_tokens: usize, vocabulary: usize) -> Self {
         let device = DeviceSpec { name, depth: 1, batch_tokens: BATCH_TOKENS };
         let dtype = "float32".to_owned();
-        Self(EncoderSpec { dimension, max_tokens, vocabulary, dtype, devices: vec![device], wakes: true, polls: false })
+        let (devices, wakes, polls, scores) = (vec![device], true, false, false);
+        Self(EncoderSpec { dimension, max_tokens, vocabulary, dtype, devices, wakes, polls, scores })
     }
 }
 

@@ -14,8 +14,9 @@ use super::prepared::{Prepared, Sames};
 use super::run::Run;
 use super::spoken::Inquiry;
 use super::token_count;
-use crate::batches::RowSource;
+use crate::batches::{Queries, RowSource};
 use crate::call;
+use crate::encoder::EncoderSpec;
 use crate::error::Result;
 use crate::page::ByteSpan;
 use crate::pool;
@@ -29,6 +30,9 @@ const PART_BYTES: usize = 512 * 1024;
 
 /// Rows of one job, and of a page that are tokenized together: their vectors are held until they are compared.
 const JOB_ROWS: usize = 4096;
+
+/// Queries, for each value of a vector, that devices compare rows with: with more there is more to send than vectors have.
+const QUERIES_A_VALUE: usize = 8;
 
 /// Jobs of one call that may be unfinished, one that is encoded and one so that it never waits; beyond it the caller waits
 /// before it tokenizes more. Jobs take turns on the devices, so what comes behind a large call waits for a batch of each of these.
@@ -44,6 +48,16 @@ pub(super) struct Comparison<'page, 'text> {
     askers: Vec<Vec<(usize, usize)>>,
     /// For each page what was seen of it; of pages that are the same, the first one.
     seen: Vec<Seen>,
+    /// The queries, where devices are asked to compare rows with them.
+    asking: Option<Arc<Queries>>,
+}
+
+/// Rows that the conductor has.
+struct Handed {
+    shares: Vec<Share>,
+    /// Whether their scores will come, and not their vectors.
+    scored: bool,
+    pending: Pending,
 }
 
 /// What a call has seen of a page.
@@ -76,6 +90,7 @@ impl<'page, 'text> Comparison<'page, 'text> {
         sames: &'page Sames,
         queries: &'page [Vec<f32>],
         inquiries: Vec<Inquiry<'page, 'text>>,
+        spec: &EncoderSpec,
     ) -> Self {
         let mut askers = vec![Vec::new(); pages.len()];
         for (number, inquiry) in inquiries.iter().enumerate() {
@@ -84,7 +99,9 @@ impl<'page, 'text> Comparison<'page, 'text> {
             }
         }
         let nothing = |page: &Prepared| Seen { rows: vec![false; page.reading.rows], cut: 0, fresh: None };
-        Self { pages, sames, queries, askers, seen: pages.iter().map(nothing).collect(), inquiries }
+        let asks = spec.scores && queries.len() * QUERIES_A_VALUE <= spec.dimension;
+        let asking = asks.then(|| Arc::new(Queries::new(queries)));
+        Self { pages, sames, queries, askers, seen: pages.iter().map(nothing).collect(), inquiries, asking }
     }
 
     /// For each page how many of its rows were compared with a query.
@@ -130,6 +147,23 @@ impl<'page, 'text> Comparison<'page, 'text> {
         left
     }
 
+    /// The queries for a job, if nobody wants to keep its vectors.
+    fn asking(&self, shares: &[Share]) -> Option<Arc<Queries>> {
+        let is_kept = |share: &Share| self.seen[share.page].fresh.is_some();
+        self.asking.clone().filter(|_| !shares.iter().any(is_kept))
+    }
+
+    /// Takes over how rows of a page, whose scores lie at these places, compare with the queries that it has to answer.
+    fn take_scores(&mut self, page: usize, rows: &[(usize, usize)], scores: &[f32]) {
+        let count = self.queries.len();
+        for (inquiry, place) in &self.askers[page] {
+            let Inquiry { query, spoken } = &mut self.inquiries[*inquiry];
+            for (row, at) in rows {
+                spoken[*place].cosine[*row] = scores[at * count + *query];
+            }
+        }
+    }
+
     /// Compares rows of a page, whose vectors lie at these places, with all queries that it has to answer.
     fn compare(&mut self, page: usize, rows: &[(usize, usize)], vectors: &[f32]) {
         let runs = || rows.chunk_by(|one, next| (one.0 + 1, one.1 + 1) == *next);
@@ -156,7 +190,7 @@ impl Run<'_, '_> {
             parts.extend(rows.chunks(JOB_ROWS).map(|rows| Part { page, rows: rows.to_vec() }));
         }
         self.spend(Stage::Choose, began);
-        let mut jobs: VecDeque<(Vec<Share>, Pending)> = VecDeque::new();
+        let mut jobs: VecDeque<Handed> = VecDeque::new();
         let mut parts = parts.as_slice();
         while !parts.is_empty() {
             let (together, later) = parts.split_at(together(parts, comparison.pages));
@@ -177,8 +211,10 @@ impl Run<'_, '_> {
                 self.work.encoded += rows.len();
                 self.work.tokens += token_count(&rows);
                 self.call.allow_tokens(self.work.tokens)?;
-                let pending = self.conductor.submit(rows, self.call)?;
-                jobs.push_back((shares, pending));
+                let asking = comparison.asking(&shares);
+                let scored = asking.is_some();
+                let pending = self.conductor.submit_asking(rows, asking, self.call)?;
+                jobs.push_back(Handed { shares, scored, pending });
             }
         }
         while !jobs.is_empty() {
@@ -222,19 +258,19 @@ impl Run<'_, '_> {
         tokenized
     }
 
-    /// Waits for the oldest job and compares its rows.
-    async fn take_back(
-        &mut self,
-        jobs: &mut VecDeque<(Vec<Share>, Pending)>,
-        comparison: &mut Comparison<'_, '_>,
-    ) -> Result<()> {
-        let Some((shares, pending)) = jobs.pop_front() else { return Ok(()) };
+    /// Waits for the oldest job and compares its rows, where that was not done for us.
+    async fn take_back(&mut self, jobs: &mut VecDeque<Handed>, comparison: &mut Comparison<'_, '_>) -> Result<()> {
+        let Some(Handed { shares, scored, pending }) = jobs.pop_front() else { return Ok(()) };
         let began = Instant::now();
         let vectors = pending.await?;
         self.spend(Stage::Wait, began);
         let began = Instant::now();
         let dimension = self.engine.spec.dimension;
         for Share { page, rows } in shares {
+            if scored {
+                comparison.take_scores(page, &rows, &vectors);
+                continue;
+            }
             comparison.compare(page, &rows, &vectors);
             if let Some(fresh) = &mut comparison.seen[page].fresh {
                 for (row, place) in rows {

@@ -57,7 +57,7 @@ impl Run<'_, '_> {
         breathe().await;
         let inquiries = self.inquiries(&pages, &titles)?;
         breathe().await;
-        let mut comparison = Comparison::new(&pages, &sames, &queries, inquiries);
+        let mut comparison = Comparison::new(&pages, &sames, &queries, inquiries, &self.engine.spec);
         self.look(&mut comparison).await?;
         if self.look_again(&mut comparison) {
             self.look(&mut comparison).await?;

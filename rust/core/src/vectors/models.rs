@@ -68,6 +68,7 @@ impl Echo {
             devices: vec![DeviceSpec { name: "echo".to_owned(), depth, batch_tokens }],
             wakes: matches!(by, By::Itself | By::Helpers),
             polls: false,
+            scores: false,
         };
         Box::new(Self { by, spec, tickets: 0, device: Arc::default(), worker: None })
     }

@@ -1,12 +1,14 @@
 //! A round of the conductor: takes new jobs in, gives the devices batches, and collects what is finished.
 
+mod looking;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::pending::Reply;
 use super::{Inbox, Watched, closed, wait};
-use crate::batches::{Batches, Job, RowTarget, Written, check_values};
+use crate::batches::{Batches, Columns, Job, RowTarget, Written, check_values};
 use crate::devices::Devices;
 use crate::encoder::{Batch, BatchTimes, Batching, Encoder, EncoderSpec, Helper, Ticket};
 use crate::error::{Error, ErrorKind, Result};
@@ -15,9 +17,6 @@ use crate::stages::{BatchSpan, Stage, Stages};
 /// The longest sleep: an idle conductor looks around once a minute, a busy one often enough to feel a stopped call.
 const IDLE: Duration = Duration::from_secs(60);
 const BUSY: Duration = Duration::from_millis(50);
-
-/// How long to sleep between two looks at batches of which nobody says that they are finished.
-const LOOK: Duration = Duration::from_micros(50);
 
 /// A list of targets begins with a place for each token of a device's batch, since a row has at least one, so that it need
 /// not grow. For what a device may call its batch there is no bound, so there is one here: 1.5 MiB.
@@ -41,11 +40,18 @@ struct InFlight {
 
 /// Rows of a batch that was given to a device.
 struct Sent {
-    targets: Vec<RowTarget>,
+    places: Places,
     /// The sum of their ids.
     tokens: usize,
     /// Devices that failed on them before.
     tried: Vec<usize>,
+}
+
+/// Where what comes back of a batch belongs.
+#[derive(Default)]
+struct Places {
+    targets: Vec<RowTarget>,
+    columns: Columns,
 }
 
 /// The conductor's thread: everything it owns.
@@ -63,14 +69,16 @@ pub(super) struct Round {
     stages: Arc<Stages>,
     /// How much longer rows are held back for others, where some are.
     held: Option<Duration>,
+    /// How long to sleep before batches are looked at again, where nobody says that they are finished.
+    look: Option<Duration>,
     inbox: Arc<Inbox>,
     batches: Batches<Reply>,
     /// For each device what was submitted to it, the oldest first.
     in_flight: Vec<VecDeque<InFlight>>,
     /// Where each batch is written until its encoder has read it; grows to the largest batch of a device.
     batch: Batch,
-    /// Lists of targets that are not in flight. There are never more in all than batches fit the devices, and one.
-    spare: Vec<Vec<RowTarget>>,
+    /// Places that are not in flight. There are never more in all than batches fit the devices, and one.
+    spare: Vec<Places>,
 }
 
 impl Round {
@@ -94,6 +102,7 @@ impl Round {
             devices,
             stages,
             held: None,
+            look: None,
             inbox,
             batches,
             in_flight,
@@ -141,12 +150,10 @@ impl Round {
     fn take_in(&mut self, longest: Duration) -> bool {
         let mut state = self.inbox.lock();
         if !longest.is_zero() && state.arrived.is_empty() && !state.woken && !state.closed {
-            let longest = match self.flying() {
-                0 if self.batches.is_empty() => longest,
-                1.. if self.spec.polls => LOOK.min(longest),
-                _ => BUSY.min(longest),
-            };
-            state = wait(&self.inbox.changed, state, self.held.map_or(longest, |held| held.min(longest)));
+            let busy = !self.batches.is_empty() || self.flying() > 0;
+            let bounds = [self.held, self.look, busy.then_some(BUSY)];
+            let longest = bounds.into_iter().flatten().fold(longest, Duration::min);
+            state = wait(&self.inbox.changed, state, longest);
         }
         state.woken = false;
         if state.closed {
@@ -181,8 +188,8 @@ impl Round {
     fn look_ahead(&mut self) {
         let in_flight = self.flying() > 0;
         let mut state = self.inbox.lock();
-        let look = (self.spec.polls && in_flight).then_some(LOOK);
-        let soonest = [self.held, look].into_iter().flatten().min();
+        self.look = self.next_look();
+        let soonest = [self.held, self.look].into_iter().flatten().min();
         state.look.by = soonest.map(|soonest| Instant::now() + soonest);
         // An encoder that neither wakes nor can be looked at is waited for in `collect`.
         let waits = in_flight || (!self.batches.is_empty() && self.held.is_none());
@@ -209,13 +216,17 @@ impl Round {
             if self.held.is_some() {
                 return;
             }
-            let mut targets = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(budget.tokens.min(MOST_PLACES)));
-            let Some(tried) = batches.next_batch(device, budget, &mut self.batch, &mut targets) else {
-                self.spare.push(targets);
+            let mut places = self.spare.pop().unwrap_or_else(|| Places::with_room(budget.tokens.min(MOST_PLACES)));
+            let Some(tried) = batches.next_batch(device, budget, &mut self.batch, &mut places.targets) else {
+                self.spare.push(places);
                 devices.pass(device);
                 continue;
             };
-            self.submit(device, Sent { targets, tokens: self.batch.ids.len(), tried });
+            if self.spec.scores {
+                // More scores than half a vector has values are no gain.
+                batches.ask(&places.targets, self.spec.dimension / 2, &mut self.batch, &mut places.columns);
+            }
+            self.submit(device, Sent { places, tokens: self.batch.ids.len(), tried });
         }
     }
 
@@ -282,13 +293,14 @@ impl Round {
         }
         let asked = Instant::now();
         let mut poisoned: Vec<(RowTarget, Error)> = Vec::new();
-        let collected = if self.encoder.gives() && self.batches.are_a_job(&sent.targets) {
-            self.take(ticket, &sent.targets, &mut poisoned)
+        let Places { targets, columns } = &sent.places;
+        let collected = if self.encoder.gives() && self.batches.are_a_job(targets) {
+            self.take(ticket, targets, &mut poisoned)
         } else {
             let batches = &mut self.batches;
             self.encoder.collect(ticket, &mut |row, values| match check_values(values) {
-                Ok(()) => batches.write(sent.targets[row], values),
-                Err(error) => poisoned.push((sent.targets[row], error)),
+                Ok(()) => batches.write(targets[row], values, columns),
+                Err(error) => poisoned.push((targets[row], error)),
             })
         };
         self.devices.ended(device, sent.tokens);
@@ -296,7 +308,7 @@ impl Round {
             Ok(()) => {
                 let now = Instant::now();
                 self.devices.succeeded(device, sent.tokens, since, is_trial, now);
-                let span = BatchSpan { device, lane, since, rows: sent.targets.len(), tokens: sent.tokens };
+                let span = BatchSpan { device, lane, since, rows: targets.len(), tokens: sent.tokens };
                 let times = self.encoder.times().unwrap_or_else(|| {
                     // What can be seen from here: whoever does not wake computes until it is collected.
                     let collecting = now.saturating_duration_since(asked);
@@ -307,53 +319,11 @@ impl Round {
                     BatchTimes { copied_in, waited: 0, computed, copied_out }
                 });
                 self.stages.batch(span, times, now);
-                self.end_finished(&sent.targets, poisoned);
-                self.spare.push(sent.targets);
+                self.end_finished(targets, poisoned);
+                self.spare.push(sent.places);
             }
             Err(error) => self.fail(device, sent, &error),
         }
-    }
-
-    /// Takes what a device has not finished for too long to others, where there are any that work. Batches that wait for threads
-    /// to be lent are left: it is not the device that does nothing.
-    fn give_up_pass(&mut self) {
-        if !self.spec.computes_alone() || self.helper.is_some() {
-            return;
-        }
-        let (now, patience) = (Instant::now(), self.batching.patience());
-        for device in 0..self.in_flight.len() {
-            let wanted = self.in_flight[device].iter().filter(|flight| !flight.is_given_up);
-            let Some(since) = wanted.map(|flight| flight.since).min() else { continue };
-            if self.devices.hangs(device, since, patience, now) {
-                self.give_up(device, patience, now);
-            }
-        }
-    }
-
-    /// Has others compute all that a device has in flight. Its rows are waited for no more, even if they come.
-    fn give_up(&mut self, device: usize, patience: Duration, now: Instant) {
-        let message = format!(
-            "{} has finished nothing for {patience:?}; what it had is computed by others",
-            self.spec.devices[device].name
-        );
-        let error = Error::new(ErrorKind::Device, message);
-        for flight in self.in_flight[device].iter_mut().filter(|flight| !flight.is_given_up) {
-            flight.is_given_up = true;
-            let targets = std::mem::take(&mut flight.sent.targets);
-            let mut tried = std::mem::take(&mut flight.sent.tried);
-            tried.push(device);
-            self.batches.try_again(&targets, tried);
-            self.spare.push(targets);
-            self.devices.gave_up(device, &error, now);
-        }
-        self.inbox.lock().woken = true;
-    }
-
-    /// A batch that was given up is finished: nobody wants its rows.
-    fn collect_late(&mut self, device: usize, ticket: Ticket, tokens: usize) {
-        let came = self.encoder.collect(ticket, &mut |_, _| {});
-        self.devices.ended(device, tokens);
-        self.devices.came_late(device, came.is_ok(), Instant::now());
     }
 
     /// Makes the encoder's memory that of the job whose rows these all are. The plain way writes them one by one.
@@ -390,11 +360,12 @@ impl Round {
 
     /// A batch failed. Its rows are tried again where that can help; else their jobs end, or each is tried by itself.
     fn fail(&mut self, device: usize, sent: Sent, error: &Error) {
-        let Sent { targets, tokens, mut tried } = sent;
+        let Sent { places, tokens, mut tried } = sent;
+        let targets = &places.targets;
         if error.kind() == ErrorKind::OutOfMemory && targets.len() > 1 {
             self.devices.found_no_memory(device, tokens, error);
-            self.batches.try_again(&targets, tried);
-            self.spare.push(targets);
+            self.batches.try_again(targets, tried);
+            self.spare.push(places);
             return;
         }
         tried.push(device);
@@ -402,7 +373,7 @@ impl Round {
         let may_be_tried = error.kind() != ErrorKind::Encoder || tried.len() < 2;
         if may_be_tried && tried.len() < self.devices.len() {
             self.devices.failed(device, error, error.kind() != ErrorKind::OutOfMemory, Instant::now());
-            self.batches.try_again(&targets, tried);
+            self.batches.try_again(targets, tried);
         } else {
             self.devices.failed(device, error, error.kind() == ErrorKind::Device, Instant::now());
             if error.kind() == ErrorKind::Encoder {
@@ -410,11 +381,11 @@ impl Round {
                     self.devices.exonerate(device);
                 }
             }
-            if let Some(job) = self.batches.batch_failed(&targets) {
+            if let Some(job) = self.batches.batch_failed(targets) {
                 self.end(job, Err(error.clone()));
             }
         }
-        self.spare.push(targets);
+        self.spare.push(places);
     }
 
     fn end_well(&mut self, mut job: Job<Reply>) {
@@ -429,6 +400,13 @@ impl Round {
         let reply = job.done.clone();
         drop(job);
         reply.write(outcome);
+    }
+}
+
+impl Places {
+    /// For so many rows.
+    fn with_room(rows: usize) -> Self {
+        Self { targets: Vec::with_capacity(rows), columns: Columns::default() }
     }
 }
 

@@ -14,6 +14,7 @@ use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::formats::Format;
 use pullquote_core::model::Model;
 use pullquote_core::options::Options;
+use pullquote_core::scores::cosines;
 use serde_json::{Value, json};
 
 /// What is asked where nobody says.
@@ -194,6 +195,8 @@ pub(crate) struct FakeEncoder {
     next: u64,
     /// Every batch that was submitted: its device and its row lengths.
     pub(crate) log: Log,
+    /// Of each batch that was collected how many queries it had.
+    pub(crate) scored: Arc<Mutex<Vec<usize>>>,
 }
 
 pub(crate) const DIMENSION: usize = 16;
@@ -209,9 +212,16 @@ impl FakeEncoder {
             devices: (0..devices).map(device).collect(),
             wakes,
             polls: false,
+            scores: false,
         };
         let running = (0..devices).map(|_| VecDeque::new()).collect();
-        Self { spec, poison, running, waker: None, next: 0, log: Arc::default() }
+        Self { spec, poison, running, waker: None, next: 0, log: Arc::default(), scored: Arc::default() }
+    }
+
+    /// The same, whose devices compare rows with queries.
+    pub(crate) fn scoring(mut self) -> Self {
+        self.spec.scores = true;
+        self
     }
 }
 
@@ -262,6 +272,7 @@ impl Encoder for FakeEncoder {
         let device = self.running.iter().position(|batches| batches.iter().any(|(other, _)| *other == ticket)).unwrap();
         let place = self.running[device].iter().position(|(other, _)| *other == ticket).unwrap();
         let (_, batch) = self.running[device].remove(place).unwrap();
+        self.scored.lock().unwrap().push(batch.queries.len() / DIMENSION);
         let mut start = 0;
         for (index, length) in batch.lengths.iter().enumerate() {
             let ids = &batch.ids[start..start + *length as usize];
@@ -269,6 +280,12 @@ impl Encoder for FakeEncoder {
             let mut vector = fake_vector(ids);
             if ids.iter().any(|id| Some(*id) == self.poison.nan) {
                 vector[3] = f32::NAN;
+            }
+            if !batch.queries.is_empty() {
+                let queries = batch.queries.chunks_exact(DIMENSION);
+                let is_bad = vector.iter().any(|value| value.is_nan());
+                let scores = queries.flat_map(|query| cosines(query, &vector));
+                vector = scores.map(|score| if is_bad { f32::NAN } else { score }).collect();
             }
             row(index, &vector);
         }

@@ -148,7 +148,7 @@ pub fn batch(seed: u64, lengths: &[u32]) -> Batch {
     let total: u32 = lengths.iter().sum();
     let ids = (0..total)
         .map(|_| i32::try_from(next(&mut state) % VOCABULARY.unsigned_abs()).expect("the vocabulary is small"));
-    Batch { ids: ids.collect(), lengths: lengths.to_vec() }
+    Batch::new(ids.collect(), lengths.to_vec())
 }
 
 /// Rows without padding, copied out of torch.
@@ -175,7 +175,7 @@ pub fn alone(batch: &Batch) -> Vec<Batch> {
     let mut rows = Vec::new();
     for length in &batch.lengths {
         let end = start + *length as usize;
-        rows.push(Batch { ids: batch.ids[start..end].to_vec(), lengths: vec![*length] });
+        rows.push(Batch::new(batch.ids[start..end].to_vec(), vec![*length]));
         start = end;
     }
     rows
