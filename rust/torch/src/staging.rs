@@ -2,8 +2,9 @@
 //!
 //! Both are memory that the system does not move, so that the card copies by itself while we go on, and they are used again:
 //! a batch's staging is free when its rows were collected. Shapes are few, so that torch's allocator finds the blocks of
-//! earlier batches instead of asking for more: rows are as long as the longest one, up to a multiple of 8, and there are as
-//! many as fill a step of [`places`]. What fills up is attended to by nobody, and its rows are not copied back.
+//! earlier batches instead of asking for more. In a table, rows are as long as the longest one, up to a multiple of 8, and
+//! there are as many as fill a step of [`places`]. Without padding, there are as many rows, the last of no tokens, and as many
+//! tokens as fill a step of [`token_places`]. What fills up is attended to by nobody, and its rows are not copied back.
 //!
 //! Nothing here depends on the device: the tests run it on a CPU, where memory cannot be held in place and need not be.
 
@@ -13,15 +14,19 @@ use pullquote_core::encoder::Batch;
 use tch::{Device, Kind, Tensor};
 
 use crate::failure::TorchResult;
-use crate::layout::Padded;
+use crate::layout::{Padded, Ragged, Rows};
 
 /// Rows are a multiple of so many tokens long: what the kernels of half precision like.
 const GRAIN: usize = 8;
 
+/// Batches without padding have a multiple of so many tokens: what multiplying matrices of half precision likes.
+const TOKENS_GRAIN: usize = 16;
+
 /// Where the ids of one batch are written.
 #[derive(Debug, Default)]
 pub struct Staging {
-    /// `int32`, at least as many as the last batch had places, lengths behind ids.
+    /// `int32`, at least as many as the last batch had places: ids, and behind them lengths, or positions and cumulative
+    /// lengths.
     host: Option<Tensor>,
     places: usize,
 }
@@ -46,6 +51,14 @@ pub fn places(rows: usize) -> usize {
     rows.next_multiple_of(step)
 }
 
+/// How many tokens a batch without padding has for so many of its rows: at most a sixteenth more, or 15, and only so many
+/// numbers that torch's allocator knows them all soon.
+#[must_use]
+pub fn token_places(tokens: usize) -> usize {
+    let step = (tokens.next_power_of_two() / 32).max(TOKENS_GRAIN);
+    tokens.next_multiple_of(step)
+}
+
 impl Staging {
     /// Writes a batch down as a table and sends it to the device, which is not waited for. Rows are at most `longest` long.
     /// What was sent before must have arrived.
@@ -57,12 +70,7 @@ impl Staging {
         let most = batch.lengths.iter().copied().max().unwrap_or(0) as usize;
         let width = most.next_multiple_of(GRAIN).min(longest.max(most));
         let (places, all) = (rows * width, rows * width + rows);
-        let host = self.room(all, device)?;
-        // SAFETY: the tensor is ours alone, dense, on the host, int32, and has at least `all` values; nothing reads or
-        // writes it but the device, for copies that have arrived.
-        let values =
-            unsafe { std::slice::from_raw_parts_mut(torch_sys::at_data_ptr(host.as_mut_ptr()).cast::<i32>(), all) };
-        let (ids, lengths) = values.split_at_mut(places);
+        let (ids, lengths) = self.room(all, device)?.split_at_mut(places);
         let mut start = 0;
         for (row, written) in lengths.iter_mut().enumerate() {
             // A row that fills up has one token, so that it attends to something.
@@ -76,8 +84,7 @@ impl Staging {
             *written = i32::try_from(length).unwrap_or(i32::MAX);
         }
         let is_ragged = lengths.iter().any(|length| usize::try_from(*length) != Ok(width));
-        let side = |length: usize| i64::try_from(length).unwrap_or(i64::MAX);
-        let there = host.f_narrow(0, 0, side(all))?.f_to_device_(device, Kind::Int, true, true)?;
+        let there = self.copied(all, device)?;
         let ids = there.f_narrow(0, 0, side(places))?.f_view_([side(rows), side(width)])?;
         let mask = if is_ragged {
             let lengths = there.f_narrow(0, side(places), side(rows))?.f_view_([side(rows), 1])?;
@@ -88,16 +95,68 @@ impl Staging {
         Ok(Padded { ids, mask })
     }
 
-    /// Memory for so many values: the same as before where it suffices.
-    fn room(&mut self, places: usize, device: Device) -> TorchResult<&mut Tensor> {
+    /// Writes a batch down without padding and sends it to the device, as [`Self::send`] does.
+    ///
+    /// # Errors
+    /// Where torch has no memory.
+    pub fn send_ragged(&mut self, batch: &Batch, device: Device) -> TorchResult<Ragged> {
+        let (rows, filled) = (places(batch.lengths.len()), batch.ids.len());
+        let tokens = token_places(filled);
+        let all = 2 * tokens + rows + 1;
+        let (ids, behind) = self.room(all, device)?.split_at_mut(tokens);
+        let (positions, cumulative_lengths) = behind.split_at_mut(tokens);
+        ids[..filled].copy_from_slice(&batch.ids);
+        ids[filled..].fill(0);
+        positions[filled..].fill(0);
+        let mut start = 0;
+        for (row, written) in cumulative_lengths.iter_mut().enumerate() {
+            *written = i32::try_from(start).unwrap_or(i32::MAX);
+            // A row that fills up has no tokens: attention has nothing to do there.
+            let length = batch.lengths.get(row).map_or(0, |length| *length as usize);
+            for (position, written) in (0..).zip(&mut positions[start..start + length]) {
+                *written = position;
+            }
+            start += length;
+        }
+        let there = self.copied(all, device)?;
+        Ok(Ragged {
+            ids: there.f_narrow(0, 0, side(tokens))?,
+            positions: there.f_narrow(0, side(tokens), side(tokens))?,
+            rows: Rows {
+                cumulative_lengths: there.f_narrow(0, side(2 * tokens), side(rows + 1))?,
+                longest: batch.lengths.iter().copied().max().unwrap_or(0).into(),
+                tokens: side(filled),
+            },
+        })
+    }
+
+    /// So many values to write: where they were written before, if that suffices.
+    fn room(&mut self, places: usize, device: Device) -> TorchResult<&mut [i32]> {
         if self.places < places || self.host.is_none() {
             let size = places.next_power_of_two();
             let host = Tensor::f_zeros([i64::try_from(size).unwrap_or(i64::MAX)], (Kind::Int, Device::Cpu))?;
             let host = if device == Device::Cpu { host } else { host.f_internal_pin_memory(device)? };
             (self.host, self.places) = (Some(host), size);
         }
-        self.host.as_mut().ok_or_else(|| tch::TchError::Kind("no memory to write a batch into".to_owned()))
+        let host = self.host.as_mut().ok_or_else(no_memory)?;
+        // SAFETY: the tensor is ours alone, dense, on the host, int32, and has at least so many values; nothing reads or
+        // writes it but the device, for copies that have arrived.
+        Ok(unsafe { std::slice::from_raw_parts_mut(torch_sys::at_data_ptr(host.as_mut_ptr()).cast::<i32>(), places) })
     }
+
+    /// The first so many of the values, on the device, which is not waited for.
+    fn copied(&self, places: usize, device: Device) -> TorchResult<Tensor> {
+        let host = self.host.as_ref().ok_or_else(no_memory)?;
+        host.f_narrow(0, 0, side(places))?.f_to_device_(device, Kind::Int, true, true)
+    }
+}
+
+fn no_memory() -> tch::TchError {
+    tch::TchError::Kind("no memory to write a batch into".to_owned())
+}
+
+fn side(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
 }
 
 impl Returning {
