@@ -10,8 +10,12 @@ use pullquote_torch::means::Allowed;
 use pullquote_torch::network::Network;
 use tch::Device;
 
-const WAYS: [Allowed; 4] =
-    [Allowed::PLAIN, Allowed { onednn: true, kernels: false }, Allowed { onednn: false, kernels: true }, Allowed::ALL];
+const WAYS: [Allowed; 4] = [
+    Allowed::PLAIN,
+    Allowed { onednn: true, ..Allowed::PLAIN },
+    Allowed { kernels: true, ..Allowed::PLAIN },
+    Allowed::ALL,
+];
 
 /// Heads of 32 and 64 values, of 16 (which are half a register in bfloat16), and sizes that fill no register.
 const SIZES: [Sizes; 5] = [
