@@ -1,8 +1,9 @@
 //! BERT and its relatives: token ids to token vectors.
 //!
 //! `RoBERTa`, `XLM-R` and `CamemBERT` compute the same; only their position table starts behind the padding id. There are two
-//! versions: over [`Packed`] rows, for the CPU, and over [`Padded`] ones, for graphics cards. The second, without the
-//! [`Means`] that a CPU may have, is the plain one, and all others are tested against it.
+//! versions without padding: over [`Packed`] rows, for the CPU, and over [`Ragged`] ones, for graphics cards with
+//! variable-length attention. The third, over [`Padded`] rows and without the [`Means`] that a CPU may have, is for all other
+//! cards; it is the plain one, and all others are tested against it.
 //!
 //! Three things are done once, at loading, in float32: the token type's vector is added to the position table (there is
 //! only type 0), queries are scaled by the root of the head's width, and queries, keys and values share one matrix.
@@ -14,13 +15,14 @@ use tch::{Device, Kind, Tensor};
 use crate::devices::Precision;
 use crate::failure::{TorchResult, torch_failed};
 use crate::kernels::Scratch;
-use crate::layout::{Group, Packed, Padded};
+use crate::layout::{Group, Packed, Padded, Ragged};
 use crate::linear::Linear;
 use crate::means::{Allowed, Means};
 use crate::norm::Norm;
 use crate::operators::Fused;
 use crate::shape::Shape;
 use crate::sides::{sides, two_sides};
+use crate::varlen;
 use crate::weights::{ANY, Weights};
 
 /// Rows up to this length are attended to with plain operators.
@@ -100,14 +102,22 @@ impl Bert {
         self.shape.hidden
     }
 
-    /// Values that a token has at once, at most, while a layer is computed over padded rows.
+    /// Whether rows need no padding on the card it is on; see [`Self::forward_ragged`].
+    #[must_use]
+    pub fn is_varlen(&self) -> bool {
+        self.means.varlen
+    }
+
+    /// Values that a token has at once, at most, while a layer is computed on a card.
     #[must_use]
     pub fn values_per_token(&self, longest: u64) -> u64 {
         let Shape { hidden, intermediate, heads, .. } = self.shape;
         let [hidden, intermediate, heads] = [hidden, intermediate, heads].map(i64::unsigned_abs);
         // The layer's input and output, queries, keys and values and their copies by head, and the context; both sides of the
-        // activation; the scores of all heads and their softmax, where no fused kernel takes the attention.
-        12 * hidden + 2 * intermediate + 2 * heads * longest
+        // activation; the scores of all heads and their softmax, where no fused kernel takes the attention. Variable-length
+        // attention is such a kernel: it keeps a float32 for each head.
+        let scores = if self.means.varlen { 2 * heads } else { 2 * heads * longest };
+        12 * hidden + 2 * intermediate + scores
     }
 
     /// Rows of the embedding table.
@@ -121,12 +131,28 @@ impl Bert {
     /// # Errors
     /// Where torch has no memory.
     pub fn forward_packed(&self, batch: &Packed<'_>, scratch: &mut Scratch) -> TorchResult<Tensor> {
-        let positions = self.positions.f_index_select(0, &batch.positions)?;
-        let words = self.words.f_index_select(0, &batch.ids)?;
-        let hidden = self.norm.apply_to_sum(words, &positions, self.means.kernels, scratch)?;
+        let hidden = self.embed(&batch.ids, &batch.positions, scratch)?;
         self.layers.iter().try_fold(hidden, |hidden, layer| {
             self.apply(layer, &hidden, scratch, |mixed, scratch| self.attend_packed(mixed, batch.groups, scratch))
         })
+    }
+
+    /// Token vectors `[tokens, dimension]` of rows one behind the other; those of tokens of no row mean nothing.
+    ///
+    /// # Errors
+    /// Where torch has no memory, or no variable-length attention.
+    pub fn forward_ragged(&self, batch: &Ragged, scratch: &mut Scratch) -> TorchResult<Tensor> {
+        let hidden = self.embed(&batch.ids, &batch.positions, scratch)?;
+        self.layers.iter().try_fold(hidden, |hidden, layer| {
+            self.apply(layer, &hidden, scratch, |mixed, _| varlen::attend(mixed, self.shape.heads, &batch.rows))
+        })
+    }
+
+    /// What goes into the first layer, for ids and positions `[tokens]`.
+    fn embed(&self, ids: &Tensor, positions: &Tensor, scratch: &mut Scratch) -> TorchResult<Tensor> {
+        let positions = self.positions.f_index_select(0, positions)?;
+        let words = self.words.f_index_select(0, ids)?;
+        self.norm.apply_to_sum(words, &positions, self.means.kernels, scratch)
     }
 
     /// Token vectors `[rows, longest, dimension]` of padded rows; those of filled-up places mean nothing.

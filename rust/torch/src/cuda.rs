@@ -18,6 +18,7 @@ use pullquote_core::error::{Error, ErrorKind, Result};
 use tch::Device;
 
 use crate::failure::{TorchResult, batch_failed};
+use crate::layout::Sent;
 use crate::network::{Network, check_rows};
 use crate::pooling::cosines;
 use crate::staging::{Returning, Staging};
@@ -83,16 +84,34 @@ impl CudaDevice {
     }
 
     fn queue(&mut self, batch: &Batch, staging: &mut Staging) -> TorchResult<(Returning, BatchTimes)> {
+        if self.network.is_varlen() {
+            let queued = self.queue_as(batch, staging, true);
+            if queued.is_ok() {
+                return queued;
+            }
+            // Of variable-length attention torch says only that it failed. The plain way needs it not, or says why it fails too.
+            // What was sent may still be read: writing over it could bring ids from outside the tables to the device.
+            *staging = Staging::default();
+        }
+        self.queue_as(batch, staging, false)
+    }
+
+    fn queue_as(&mut self, batch: &Batch, staging: &mut Staging, ragged: bool) -> TorchResult<(Returning, BatchTimes)> {
         let (began, mut times) = (Instant::now(), BatchTimes::default());
-        let padded = staging.send(batch, self.network.device(), self.longest)?;
-        let queries = staging.send_queries(&batch.queries, self.network.dimension(), self.network.device())?;
+        let device = self.network.device();
+        let sent = if ragged {
+            Sent::Ragged(staging.send_ragged(batch, device)?)
+        } else {
+            Sent::Padded(staging.send(batch, device, self.longest)?)
+        };
+        let queries = staging.send_queries(&batch.queries, self.network.dimension(), device)?;
         if self.synchronizes {
-            let _ = padded.ids.f_narrow(0, 0, 1)?.f_to_device_(Device::Cpu, tch::Kind::Int, false, true)?;
+            let _ = sent.ids().f_narrow(0, 0, 1)?.f_to_device_(Device::Cpu, tch::Kind::Int, false, true)?;
         }
         times.copied_in = BatchTimes::since(began);
         let began = Instant::now();
         let count = i64::try_from(batch.lengths.len()).unwrap_or(i64::MAX);
-        let rows = self.network.encode_table(&padded, &mut self.workspace.scratch)?.f_narrow(0, 0, count)?;
+        let rows = self.network.encode_sent(&sent, &mut self.workspace.scratch)?.f_narrow(0, 0, count)?;
         let rows = match queries {
             Some(queries) => cosines(&rows, &queries)?,
             None => rows,

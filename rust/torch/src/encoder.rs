@@ -78,7 +78,7 @@ impl TorchEncoder {
     ) -> Result<Self> {
         Self::load_alone(|| {
             let places = parse_devices(devices, threads, &cuda_devices)?;
-            Self::load_onto(&Model::read(directory)?, &places, Precision::parse(dtype)?, free)
+            Self::load_onto(&Model::read(directory)?, &places, Precision::parse(dtype)?, Allowed::ALL, free)
         })
     }
 
@@ -88,10 +88,18 @@ impl TorchEncoder {
     /// # Errors
     /// As [`Self::load`].
     pub fn load_as_cards(directory: &Path, count: usize, dtype: &str) -> Result<Self> {
+        Self::load_as_cards_by(directory, count, dtype, Allowed::ALL)
+    }
+
+    /// The same, by these means.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn load_as_cards_by(directory: &Path, count: usize, dtype: &str, allowed: Allowed) -> Result<Self> {
         Self::load_alone(|| {
             let place = |index| Place::CpuAsCard { name: format!("cpu:{index}") };
             let places: Vec<Place> = (0..count).map(place).collect();
-            Self::load_onto(&Model::read(directory)?, &places, Precision::parse(dtype)?, &|_| None)
+            Self::load_onto(&Model::read(directory)?, &places, Precision::parse(dtype)?, allowed, &|_| None)
         })
     }
 
@@ -111,7 +119,13 @@ impl TorchEncoder {
         })
     }
 
-    fn load_onto(model: &Model, places: &[Place], asked: Option<Precision>, free: FreeMemory<'_>) -> Result<Self> {
+    fn load_onto(
+        model: &Model,
+        places: &[Place],
+        asked: Option<Precision>,
+        allowed: Allowed,
+        free: FreeMemory<'_>,
+    ) -> Result<Self> {
         let precision = asked.or_else(|| places.first().map(Precision::automatic)).unwrap_or(Precision::Float32);
         let mut networks: Vec<(Device, Arc<Network>)> = Vec::new();
         let mut devices = Vec::with_capacity(places.len());
@@ -125,7 +139,7 @@ impl TorchEncoder {
             let network = if let Some((_, network)) = networks.iter().find(|(known, _)| *known == device) {
                 Arc::clone(network)
             } else {
-                let network = Arc::new(Network::load(model, device, precision, Allowed::ALL)?);
+                let network = Arc::new(Network::load(model, device, precision, allowed)?);
                 networks.push((device, Arc::clone(&network)));
                 network
             };

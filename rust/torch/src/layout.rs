@@ -1,9 +1,9 @@
-//! A batch as tensors, in two layouts.
+//! A batch as tensors, in three layouts.
 //!
 //! [`Packed`] has the ids of all rows one behind the other and no padding: what the CPU computes on, where each token
-//! costs. [`Padded`] has one row of a table for each row, filled up to the longest: what graphics cards like, what
-//! `TorchScript` modules expect, and the plain version that the packed one is tested against.
-//! Both trust that the batch was checked.
+//! costs. [`Padded`] has one row of a table for each row, filled up to the longest: what `TorchScript` modules expect, and the
+//! plain version that the others are tested against. Graphics cards compute on it too, or, where they can, on [`Ragged`],
+//! which has the rows one behind the other in the batch's own order. All trust that the batch was checked.
 
 use pullquote_core::encoder::Batch;
 use tch::{Device, Kind, Tensor};
@@ -148,6 +148,48 @@ impl Padding {
         let ids = sent(Tensor::f_from_slice(ids)?.f_view_(shape)?, device)?;
         let mask = sent(Tensor::f_from_slice(mask)?.f_view_(shape)?, device)?;
         Ok(Padded { ids, mask: Some(mask) })
+    }
+}
+
+/// A batch whose rows are not padded and stand in the batch's order, as variable-length attention takes them. Behind them may
+/// come rows of no tokens, and tokens of no row.
+#[derive(Debug)]
+pub struct Ragged {
+    /// `int32 [tokens]`; what fills up is id 0.
+    pub ids: Tensor,
+    /// `int32 [tokens]`: which token of its row each one is; 0 for what fills up.
+    pub positions: Tensor,
+    /// Which tokens are whose.
+    pub rows: Rows,
+}
+
+/// Rows one behind the other.
+#[derive(Debug)]
+pub struct Rows {
+    /// `int32 [rows + 1]`: where each row begins, and where the last one ends. On the device.
+    pub cumulative_lengths: Tensor,
+    /// How many tokens the longest row has.
+    pub longest: i64,
+    /// How many tokens all rows have: those behind belong to none.
+    pub tokens: i64,
+}
+
+/// A batch that was sent to a card.
+#[derive(Debug)]
+pub enum Sent {
+    /// As a table.
+    Padded(Padded),
+    /// Without padding.
+    Ragged(Ragged),
+}
+
+impl Sent {
+    /// Its ids, on the device.
+    pub fn ids(&self) -> &Tensor {
+        match self {
+            Self::Padded(padded) => &padded.ids,
+            Self::Ragged(ragged) => &ragged.ids,
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use crate::devices::{Precision, computes_bfloat16, multiplies_tiles};
 use crate::kernels::Kernels;
 use crate::operators::runs;
 use crate::shape::Shape;
+use crate::varlen::agrees;
 
 /// What may be used where it is there. Tests forbid some of it, to compare the results.
 #[derive(Clone, Copy, Debug)]
@@ -14,13 +15,26 @@ pub struct Allowed {
     pub onednn: bool,
     /// The kernels of this crate.
     pub kernels: bool,
+    /// Attention over rows without padding, where batches are sent to a card.
+    pub varlen: Varlen,
+}
+
+/// Where variable-length attention may be tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Varlen {
+    /// Nowhere.
+    Nowhere,
+    /// On graphics cards: on a CPU torch has no kernel for it, and says so on stderr.
+    OnCards,
+    /// On CPUs as well: for tests that bring a kernel.
+    Anywhere,
 }
 
 impl Allowed {
     /// Whatever this machine has.
-    pub const ALL: Self = Self { onednn: true, kernels: true };
+    pub const ALL: Self = Self { onednn: true, kernels: true, varlen: Varlen::OnCards };
     /// torch's plain operators only.
-    pub const PLAIN: Self = Self { onednn: false, kernels: false };
+    pub const PLAIN: Self = Self { onednn: false, kernels: false, varlen: Varlen::Nowhere };
 }
 
 /// How layers are computed.
@@ -36,6 +50,8 @@ pub struct Means {
     pub kernels: Option<Kernels>,
     /// What multiplies before oneDNN: kernels again, in floating point, where oneDNN has no better instructions.
     pub multiplying: Option<Kernels>,
+    /// Whether rows need no padding on a card, because variable-length attention works there.
+    pub varlen: bool,
 }
 
 impl Means {
@@ -44,8 +60,14 @@ impl Means {
     pub fn find(device: Device, precision: Precision, shape: &Shape, allowed: Allowed) -> Self {
         let kind = precision.kind();
         let bytes = precision == Precision::Int8;
+        let tried = match allowed.varlen {
+            Varlen::Nowhere => false,
+            Varlen::OnCards => device != Device::Cpu,
+            Varlen::Anywhere => true,
+        };
+        let varlen = tried && !bytes && agrees(device, kind, shape);
         if device != Device::Cpu {
-            return Self { kind, bytes, onednn: false, kernels: None, multiplying: None };
+            return Self { kind, bytes, onednn: false, kernels: None, multiplying: None, varlen };
         }
         // oneDNN's float16 needs instructions that few have, and nobody asks for it on a CPU.
         let able = match precision {
@@ -57,6 +79,6 @@ impl Means {
         let kernels = if allowed.kernels { Kernels::for_model(kind, shape) } else { None };
         let better = bytes || kind == Kind::BFloat16 && onednn && multiplies_tiles();
         let multiplying = kernels.filter(|_| !better);
-        Self { kind, bytes, onednn, kernels, multiplying }
+        Self { kind, bytes, onednn, kernels, multiplying, varlen }
     }
 }

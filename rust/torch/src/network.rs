@@ -6,15 +6,15 @@
 use pullquote_core::encoder::Batch;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::model::{Model, Pooling};
-use tch::{Device, Kind, Tensor};
+use tch::{Device, Kind, TchError, Tensor};
 
 use crate::bert::Bert;
 use crate::devices::Precision;
 use crate::failure::TorchResult;
 use crate::kernels::Scratch;
-use crate::layout::Padded;
+use crate::layout::Sent;
 use crate::means::Allowed;
-use crate::pooling::{normalize, pool, pool_padded};
+use crate::pooling::{normalize, pool, pool_padded, pool_ragged};
 use crate::script::{FILE, Script};
 use crate::sides::count;
 use crate::weights::{INDEX, WHOLE};
@@ -97,6 +97,12 @@ impl Network {
         self.precision
     }
 
+    /// Whether it takes batches without padding from [`crate::staging`].
+    #[must_use]
+    pub fn is_varlen(&self) -> bool {
+        matches!(&self.body, Body::Bert(bert) if bert.is_varlen())
+    }
+
     /// The rows of a batch, float32 `[rows, dimension]`, on the device. The batch must have been checked.
     ///
     /// # Errors
@@ -142,23 +148,33 @@ impl Network {
     pub fn encode_padded(&self, batch: &Batch, workspace: &mut Workspace) -> TorchResult<Tensor> {
         tch::no_grad(|| {
             let padded = workspace.padding.pad(batch, self.device)?;
-            self.encode_table(&padded, &mut workspace.scratch)
+            self.encode_sent(&Sent::Padded(padded), &mut workspace.scratch)
         })
     }
 
-    /// The rows of a table that is on the device.
+    /// The rows of a batch that is on the device, and behind them those that fill up.
     ///
     /// # Errors
-    /// As [`Self::encode`].
-    pub fn encode_table(&self, padded: &Padded, scratch: &mut Scratch) -> TorchResult<Tensor> {
-        let tokens = match &self.body {
-            Body::Bert(bert) => bert.forward_padded(padded, scratch)?,
-            Body::Script(script) => script.forward(padded)?,
-        };
-        let rows = if tokens.dim() == 2 {
-            tokens.f_to_kind(Kind::Float)?
-        } else {
-            pool_padded(&tokens, padded.mask.as_ref(), self.pooling)?
+    /// As [`Self::encode`]; and where a batch has no padding, but [`Self::is_varlen`] is false.
+    pub fn encode_sent(&self, sent: &Sent, scratch: &mut Scratch) -> TorchResult<Tensor> {
+        let rows = match (sent, &self.body) {
+            (Sent::Ragged(ragged), Body::Bert(bert)) => {
+                pool_ragged(&bert.forward_ragged(ragged, scratch)?, &ragged.rows, self.pooling)?
+            }
+            (Sent::Ragged(_), Body::Script(_)) => {
+                return Err(TchError::Shape("a module takes tables only".to_owned()));
+            }
+            (Sent::Padded(padded), Body::Bert(bert)) => {
+                pool_padded(&bert.forward_padded(padded, scratch)?, padded.mask.as_ref(), self.pooling)?
+            }
+            (Sent::Padded(padded), Body::Script(script)) => {
+                let tokens = script.forward(padded)?;
+                if tokens.dim() == 2 {
+                    tokens.f_to_kind(Kind::Float)?
+                } else {
+                    pool_padded(&tokens, padded.mask.as_ref(), self.pooling)?
+                }
+            }
         };
         if self.normalize { normalize(&rows) } else { Ok(rows) }
     }

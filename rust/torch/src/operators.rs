@@ -1,14 +1,16 @@
 //! oneDNN's operators that tch has no functions for: linear layers with weights laid out beforehand, in float and in int8.
 //!
-//! They are reached through torch's C interfaces: the dispatcher of `torch/csrc/stable/c/shim.h`, and the functions that
-//! compiled models call (`torch/csrc/inductor/aoti_torch/c/shim_cpu.h`). So nothing is compiled for them, and no C++
-//! exception gets here. Tried beside it: `TorchScript`, which is as fast (10 µs a call, both) but needs a module that
+//! They are reached through torch's C interfaces: its [`crate::dispatcher`], and the functions that compiled models call
+//! (`torch/csrc/inductor/aoti_torch/c/shim_cpu.h`). So nothing is compiled for them, and no C++ exception gets here. Tried beside it: `TorchScript`, which is as fast (10 µs a call, both) but needs a module that
 //! Python wrote.
 //!
 //! Where this torch lacks them, what is tried first fails: [`runs`]. torch writes the reason of a failure to stderr.
 
-use tch::{Kind, TchError, Tensor};
+use std::ffi::CStr;
 
+use tch::{Kind, Tensor};
+
+use crate::dispatcher::{Argument, Value, call, share};
 use crate::failure::TorchResult;
 
 /// Function that oneDNN applies to a layer's results on their way to memory.
@@ -24,26 +26,12 @@ pub enum Fused {
     Relu,
 }
 
-/// What torch says of a call: zero where it went well.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-struct Outcome(i32);
-
-impl Outcome {
-    fn check(self, what: &str) -> TorchResult<()> {
-        if self.0 == 0 {
-            return Ok(());
-        }
-        Err(TchError::Kind(format!("torch's {what} failed; it wrote the reason to stderr")))
-    }
-}
-
 /// Lays out a weight `[outputs, inputs]` for [`linear`]. What comes back has no memory that could be read.
 ///
 /// # Errors
 /// Where this torch has no such operator.
 pub fn prepack(weight: &Tensor) -> TorchResult<Tensor> {
-    c::lay_out(c"mkldnn::_reorder_linear_weight", weight)
+    lay_out(c"mkldnn::_reorder_linear_weight", weight)
 }
 
 /// Lays out an int8 weight `[outputs, inputs]` for [`multiply_bytes`].
@@ -51,7 +39,14 @@ pub fn prepack(weight: &Tensor) -> TorchResult<Tensor> {
 /// # Errors
 /// Where this torch has no such operator.
 pub fn prepack_bytes(weight: &Tensor) -> TorchResult<Tensor> {
-    c::lay_out(c"onednn::qlinear_prepack", weight)
+    lay_out(c"onednn::qlinear_prepack", weight)
+}
+
+/// Calls an operator of the schema `(Tensor weight, <optional>) -> Tensor`.
+fn lay_out(name: &CStr, weight: &Tensor) -> TorchResult<Tensor> {
+    let weight = Argument::Plain(Value::Tensor(share(weight)?));
+    // SAFETY: the arguments are those of the schema.
+    unsafe { call(name, [weight, Argument::ABSENT]) }.map(|[laid_out]| laid_out)
 }
 
 /// `input · weightᵀ + bias`, then the function; the weight is one of [`prepack`].
@@ -126,18 +121,14 @@ mod c {
 
     use tch::Tensor;
 
-    use super::{Neutral, Outcome};
+    use super::Neutral;
+    use crate::dispatcher::Outcome;
     use crate::failure::TorchResult;
-
-    /// torch 2.11.0, as `TORCH_ABI_VERSION` encodes it: what the dispatcher is told that we were built with.
-    const BUILT_WITH: u64 = (2 << 56) | (11 << 48);
 
     /// A pointer to an `at::Tensor`, as tch's are.
     type Handle = *mut c_void;
 
     unsafe extern "C" {
-        fn torch_call_dispatcher(name: *const c_char, overload: *const c_char, words: *mut u64, built: u64) -> Outcome;
-        fn aoti_torch_new_tensor_handle(tensor: Handle, reference: *mut Handle) -> Outcome;
         safe fn aoti_torch_dtype_float32() -> i32;
         fn aoti_torch_cpu__linear_pointwise(
             input: Handle,
@@ -166,21 +157,6 @@ mod c {
             algorithm: *const c_char,
             result: *mut Handle,
         ) -> Outcome;
-    }
-
-    /// Calls an operator of the schema `(Tensor weight, <optional>) -> Tensor`.
-    pub(super) fn lay_out(name: &CStr, weight: &Tensor) -> TorchResult<Tensor> {
-        let mut reference = null_mut();
-        // SAFETY: the handle is a live tensor; a new reference to it is written.
-        unsafe { aoti_torch_new_tensor_handle(handle(weight), &raw mut reference) }.check("reference to a tensor")?;
-        // Each argument is a word. The dispatcher takes the reference over; an absent optional is a null pointer.
-        let mut words = [reference.expose_provenance() as u64, 0];
-        // SAFETY: there are as many words as the schema has arguments, and of its types; the result replaces the first.
-        let outcome = unsafe { torch_call_dispatcher(name.as_ptr(), c"".as_ptr(), words.as_mut_ptr(), BUILT_WITH) };
-        outcome.check(&name.to_string_lossy())?;
-        let result = std::ptr::with_exposed_provenance_mut(usize::try_from(words[0]).unwrap_or(0));
-        // SAFETY: the call succeeded, so the word is a handle that we own.
-        Ok(unsafe { tensor(result) })
     }
 
     pub(super) fn linear(
@@ -268,10 +244,6 @@ mod c {
 
     fn missing() -> TorchResult<Tensor> {
         Err(TchError::Kind("this torch has no oneDNN".to_owned()))
-    }
-
-    pub(super) fn lay_out(_: &CStr, _: &Tensor) -> TorchResult<Tensor> {
-        missing()
     }
 
     pub(super) fn linear(_: &Tensor, _: &Tensor, _: &Tensor, _: &CStr, _: &CStr) -> TorchResult<Tensor> {

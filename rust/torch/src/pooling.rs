@@ -6,6 +6,8 @@ use pullquote_core::model::Pooling;
 use tch::{Kind, Tensor};
 
 use crate::failure::TorchResult;
+use crate::layout::Rows;
+use crate::sides::count;
 
 /// What `torch.nn.functional.normalize` takes for the least length.
 const LEAST_LENGTH: f64 = 1e-12;
@@ -56,6 +58,34 @@ pub fn pool_padded(tokens: &Tensor, mask: Option<&Tensor>, pooling: Pooling) -> 
 pub fn cosines(rows: &Tensor, queries: &Tensor) -> TorchResult<Tensor> {
     // Rounding makes some a little more than one.
     normalize(rows)?.f_matmul(&queries.f_transpose(0, 1)?)?.f_clamp(-1, 1)
+}
+
+/// Pools rows that stand one behind the other: `[tokens, dimension]` to float32 `[rows, dimension]`. Tokens of no row are not
+/// looked at; what rows of no tokens become means nothing. Waits for nothing: `unsafe` leaves out checks of the lengths, for
+/// which torch would wait for the device.
+///
+/// # Errors
+/// Where torch has no memory.
+pub fn pool_ragged(tokens: &Tensor, rows: &Rows, pooling: Pooling) -> TorchResult<Tensor> {
+    let starts = &rows.cumulative_lengths;
+    let count = i64::try_from(count(starts)?).unwrap_or(i64::MAX).saturating_sub(1);
+    let reduce = |what, of_nothing: f64| {
+        let (tokens, none) = (tokens.f_to_kind(Kind::Float)?, None);
+        Tensor::f_segment_reduce(&tokens, what, none, none, Some(starts), 0, true, of_nothing)
+    };
+    match pooling {
+        Pooling::Mean => reduce("mean", 0.0),
+        Pooling::Max => reduce("max", f64::NEG_INFINITY),
+        Pooling::Cls => {
+            // A row of no tokens may begin where there is no token.
+            let first = starts.f_narrow(0, 0, count)?.f_clamp_max(rows.tokens - 1)?;
+            tokens.f_index_select(0, &first)?.f_to_kind(Kind::Float)
+        }
+        Pooling::Last => {
+            let last = starts.f_narrow(0, 1, count)?.f_sub_scalar(1)?;
+            tokens.f_index_select(0, &last)?.f_to_kind(Kind::Float)
+        }
+    }
 }
 
 /// Brings rows to length one.

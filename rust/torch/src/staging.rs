@@ -2,35 +2,41 @@
 //!
 //! Both are memory that the system does not move, so that the card copies by itself while we go on, and they are used again:
 //! a batch's staging is free when its rows were collected. Shapes are few, so that torch's allocator finds the blocks of
-//! earlier batches instead of asking for more: rows are as long as the longest one, up to a multiple of 8, and there are as
-//! many as fill a step of [`places`]. What fills up is attended to by nobody, and its rows are not copied back.
+//! earlier batches instead of asking for more. In a table, rows are as long as the longest one, up to a multiple of 8, and
+//! there are as many as fill a step of [`places`]. Without padding, there are as many rows, the last of no tokens, and as many
+//! tokens as fill a step of [`token_places`]. What fills up is attended to by nobody, and its rows are not copied back.
 //!
 //! Nothing here depends on the device: the tests run it on a CPU, where memory cannot be held in place and need not be.
 
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicI64, Ordering, fence};
 
 use pullquote_core::encoder::Batch;
+use tch::kind::Element;
 use tch::{Device, Kind, Tensor};
 
 use crate::failure::TorchResult;
-use crate::layout::Padded;
+use crate::layout::{Padded, Ragged, Rows};
 
 /// Rows are a multiple of so many tokens long: what the kernels of half precision like.
 const GRAIN: usize = 8;
 
+/// Batches without padding have a multiple of so many tokens: what multiplying matrices of half precision likes.
+const TOKENS_GRAIN: usize = 16;
+
 /// Where the ids of one batch are written.
 #[derive(Debug, Default)]
 pub struct Staging {
-    /// `int32`: lengths behind ids.
-    host: Room,
-    /// `float32`: queries.
-    queries: Room,
+    /// Ids, and behind them lengths, or positions and cumulative lengths.
+    host: Room<i32>,
+    queries: Room<f32>,
 }
 
 /// Memory on the host that is used again: at least as many values as the last batch needed.
 #[derive(Debug, Default)]
-struct Room {
-    values: Option<Tensor>,
+struct Room<Value> {
+    memory: Option<Tensor>,
+    values: PhantomData<Value>,
     places: usize,
 }
 
@@ -54,6 +60,14 @@ pub fn places(rows: usize) -> usize {
     rows.next_multiple_of(step)
 }
 
+/// How many tokens a batch without padding has for so many of its rows: at most a sixteenth more, or 15, and only so many
+/// numbers that torch's allocator knows them all soon.
+#[must_use]
+pub fn token_places(tokens: usize) -> usize {
+    let step = (tokens.next_power_of_two() / 32).max(TOKENS_GRAIN);
+    tokens.next_multiple_of(step)
+}
+
 impl Staging {
     /// Writes a batch down as a table and sends it to the device, which is not waited for. Rows are at most `longest` long.
     /// What was sent before must have arrived.
@@ -65,12 +79,7 @@ impl Staging {
         let most = batch.lengths.iter().copied().max().unwrap_or(0) as usize;
         let width = most.next_multiple_of(GRAIN).min(longest.max(most));
         let (places, all) = (rows * width, rows * width + rows);
-        let host = self.host.of(all, Kind::Int, device)?;
-        // SAFETY: the tensor is ours alone, dense, on the host, int32, and has at least `all` values; nothing reads or
-        // writes it but the device, for copies that have arrived.
-        let values =
-            unsafe { std::slice::from_raw_parts_mut(torch_sys::at_data_ptr(host.as_mut_ptr()).cast::<i32>(), all) };
-        let (ids, lengths) = values.split_at_mut(places);
+        let (ids, lengths) = self.host.writable(all, device)?.split_at_mut(places);
         let mut start = 0;
         for (row, written) in lengths.iter_mut().enumerate() {
             // A row that fills up has one token, so that it attends to something.
@@ -84,7 +93,7 @@ impl Staging {
             *written = i32::try_from(length).unwrap_or(i32::MAX);
         }
         let is_ragged = lengths.iter().any(|length| usize::try_from(*length) != Ok(width));
-        let there = host.f_narrow(0, 0, side(all))?.f_to_device_(device, Kind::Int, true, true)?;
+        let there = self.host.send(all, device)?;
         let ids = there.f_narrow(0, 0, side(places))?.f_view_([side(rows), side(width)])?;
         let mask = if is_ragged {
             let lengths = there.f_narrow(0, side(places), side(rows))?.f_view_([side(rows), 1])?;
@@ -95,6 +104,41 @@ impl Staging {
         Ok(Padded { ids, mask })
     }
 
+    /// Writes a batch down without padding and sends it to the device, as [`Self::send`] does.
+    ///
+    /// # Errors
+    /// Where torch has no memory.
+    pub fn send_ragged(&mut self, batch: &Batch, device: Device) -> TorchResult<Ragged> {
+        let (rows, filled) = (places(batch.lengths.len()), batch.ids.len());
+        let tokens = token_places(filled);
+        let all = 2 * tokens + rows + 1;
+        let (ids, behind) = self.host.writable(all, device)?.split_at_mut(tokens);
+        let (positions, cumulative_lengths) = behind.split_at_mut(tokens);
+        ids[..filled].copy_from_slice(&batch.ids);
+        ids[filled..].fill(0);
+        positions[filled..].fill(0);
+        let mut start = 0;
+        for (row, written) in cumulative_lengths.iter_mut().enumerate() {
+            *written = i32::try_from(start).unwrap_or(i32::MAX);
+            // A row that fills up has no tokens: attention has nothing to do there.
+            let length = batch.lengths.get(row).map_or(0, |length| *length as usize);
+            for (position, written) in (0..).zip(&mut positions[start..start + length]) {
+                *written = position;
+            }
+            start += length;
+        }
+        let there = self.host.send(all, device)?;
+        Ok(Ragged {
+            ids: there.f_narrow(0, 0, side(tokens))?,
+            positions: there.f_narrow(0, side(tokens), side(tokens))?,
+            rows: Rows {
+                cumulative_lengths: there.f_narrow(0, side(2 * tokens), side(rows + 1))?,
+                longest: batch.lengths.iter().copied().max().unwrap_or(0).into(),
+                tokens: side(filled),
+            },
+        })
+    }
+
     /// Sends vectors `[queries, dimension]` to compare rows with, in the same way; none where there are none.
     ///
     /// # Errors
@@ -103,29 +147,36 @@ impl Staging {
         if queries.is_empty() {
             return Ok(None);
         }
-        let host = self.queries.of(queries.len(), Kind::Float, device)?;
-        // SAFETY: as in `send`; its values are float32.
-        let values = unsafe {
-            std::slice::from_raw_parts_mut(torch_sys::at_data_ptr(host.as_mut_ptr()).cast::<f32>(), queries.len())
-        };
-        values.copy_from_slice(queries);
-        let (count, width) = (side(queries.len() / dimension), side(dimension));
-        let there = host.f_narrow(0, 0, side(queries.len()))?.f_to_device_(device, Kind::Float, true, true)?;
-        Ok(Some(there.f_view_([count, width])?))
+        self.queries.writable(queries.len(), device)?.copy_from_slice(queries);
+        let there = self.queries.send(queries.len(), device)?;
+        Ok(Some(there.f_view_([side(queries.len() / dimension), side(dimension)])?))
     }
 }
 
-impl Room {
-    /// Memory for so many values of a type: the same as before where it suffices.
-    fn of(&mut self, places: usize, kind: Kind, device: Device) -> TorchResult<&mut Tensor> {
-        if self.places < places || self.values.is_none() {
+impl<Value: Element> Room<Value> {
+    /// So many values to write: where they were written before, if that suffices.
+    fn writable(&mut self, places: usize, device: Device) -> TorchResult<&mut [Value]> {
+        if self.places < places || self.memory.is_none() {
             let size = places.next_power_of_two();
-            let host = Tensor::f_zeros([side(size)], (kind, Device::Cpu))?;
+            let host = Tensor::f_zeros([side(size)], (Value::KIND, Device::Cpu))?;
             let host = if device == Device::Cpu { host } else { host.f_internal_pin_memory(device)? };
-            (self.values, self.places) = (Some(host), size);
+            (self.memory, self.places) = (Some(host), size);
         }
-        self.values.as_mut().ok_or_else(|| tch::TchError::Kind("no memory to write a batch into".to_owned()))
+        let host = self.memory.as_mut().ok_or_else(no_memory)?;
+        // SAFETY: the tensor is ours alone, dense, on the host, of this type, and has at least so many values; nothing reads or
+        // writes it but the device, for copies that have arrived.
+        Ok(unsafe { std::slice::from_raw_parts_mut(torch_sys::at_data_ptr(host.as_mut_ptr()).cast(), places) })
     }
+
+    /// The first so many of the values, on the device, which is not waited for.
+    fn send(&self, places: usize, device: Device) -> TorchResult<Tensor> {
+        let host = self.memory.as_ref().ok_or_else(no_memory)?;
+        host.f_narrow(0, 0, side(places))?.f_to_device_(device, Value::KIND, true, true)
+    }
+}
+
+fn no_memory() -> tch::TchError {
+    tch::TchError::Kind("no memory to write a batch into".to_owned())
 }
 
 /// A number as torch counts.

@@ -21,8 +21,12 @@ use tch::Device;
 #[global_allocator]
 static COUNTED: dhat::Alloc = dhat::Alloc;
 
-const WAYS: [Allowed; 4] =
-    [Allowed::PLAIN, Allowed { onednn: true, kernels: false }, Allowed { onednn: false, kernels: true }, Allowed::ALL];
+const WAYS: [Allowed; 4] = [
+    Allowed::PLAIN,
+    Allowed { onednn: true, ..Allowed::PLAIN },
+    Allowed { kernels: true, ..Allowed::PLAIN },
+    Allowed::ALL,
+];
 
 /// Batches in flight at once.
 const DEPTH: usize = 3;

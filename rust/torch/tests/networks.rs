@@ -3,7 +3,7 @@
 mod models;
 
 use models::{
-    alone, batch, draft, encode, largest_difference, load, packed_rows, padded_rows, write, write_small_files,
+    alone, batch, draft, encode, largest_difference, load, packed_rows, padded_rows, trace, write, write_small_files,
 };
 use pullquote_core::encoder::{Batch, Encoder};
 use pullquote_core::model::Model;
@@ -12,7 +12,7 @@ use pullquote_torch::encoder::TorchEncoder;
 use pullquote_torch::means::Allowed;
 use pullquote_torch::network::Network;
 use serde_json::json;
-use tch::{CModule, Device, Kind, Tensor};
+use tch::{Device, Tensor};
 
 const TOLERANCE: f32 = 1e-5;
 
@@ -99,23 +99,6 @@ fn narrow_types_stay_close() {
             assert!(cosine > 0.995, "{dtype}: {cosine}");
         }
     }
-}
-
-/// A module that returns each token's id plus 0, 1 and 2, or the sums of that over a row's tokens.
-fn trace(pooled: bool) -> CModule {
-    let shape = [2, 4];
-    let inputs = [
-        Tensor::f_ones(shape, (Kind::Int64, Device::Cpu)).expect("torch works"),
-        Tensor::f_ones(shape, (Kind::Int64, Device::Cpu)).expect("torch works"),
-    ];
-    let offsets = Tensor::f_from_slice(&[0.0_f32, 1.0, 2.0]).expect("torch works");
-    let forward = |inputs: &[Tensor]| {
-        let tokens = inputs[0].f_to_kind(Kind::Float)?.f_unsqueeze(-1)?.f_add(&offsets)?;
-        let masked = tokens.f_mul(&inputs[1].f_to_kind(Kind::Float)?.f_unsqueeze(-1)?)?;
-        if pooled { masked.f_sum_dim_intlist(1_i64, false, Kind::Float) } else { Ok::<_, tch::TchError>(masked) }
-    };
-    let mut closure = |inputs: &[Tensor]| vec![forward(inputs).expect("torch works")];
-    CModule::create_by_tracing("Module", "forward", &inputs, &mut closure).expect("the closure can be traced")
 }
 
 #[test]

@@ -11,7 +11,7 @@ use pullquote_torch::encoder::TorchEncoder;
 use pullquote_torch::network::{Network, copy_rows};
 use pullquote_torch::workspace::Workspace;
 use serde_json::{Value, json};
-use tch::Tensor;
+use tch::{CModule, Device, Kind, Tensor};
 
 pub const HIDDEN: i64 = 16;
 pub const INTERMEDIATE: i64 = 24;
@@ -95,6 +95,37 @@ pub fn draft_of(family: &str, sizes: Sizes) -> Draft {
         }
     }
     Draft { config, pooling: "mean", tensors }
+}
+
+/// A model whose linear layers neither swell nor shrink what goes through them.
+pub fn calm(family: &str, sizes: Sizes, activation: &str) -> Draft {
+    let mut draft = draft_of(family, sizes);
+    draft.config["hidden_act"] = json!(activation);
+    for (name, tensor) in &mut draft.tensors {
+        if let (true, [_, inputs]) = (name.starts_with("encoder"), tensor.size().as_slice()) {
+            #[expect(clippy::cast_precision_loss, reason = "it is small")]
+            let scaled = tensor.f_mul_scalar((3.0 / *inputs as f64).sqrt());
+            *tensor = scaled.expect("torch works");
+        }
+    }
+    draft
+}
+
+/// A module that returns each token's id plus 0, 1 and 2, or the sums of that over a row's tokens.
+pub fn trace(pooled: bool) -> CModule {
+    let shape = [2, 4];
+    let inputs = [
+        Tensor::f_ones(shape, (Kind::Int64, Device::Cpu)).expect("torch works"),
+        Tensor::f_ones(shape, (Kind::Int64, Device::Cpu)).expect("torch works"),
+    ];
+    let offsets = Tensor::f_from_slice(&[0.0_f32, 1.0, 2.0]).expect("torch works");
+    let forward = |inputs: &[Tensor]| {
+        let tokens = inputs[0].f_to_kind(Kind::Float)?.f_unsqueeze(-1)?.f_add(&offsets)?;
+        let masked = tokens.f_mul(&inputs[1].f_to_kind(Kind::Float)?.f_unsqueeze(-1)?)?;
+        if pooled { masked.f_sum_dim_intlist(1_i64, false, Kind::Float) } else { Ok::<_, tch::TchError>(masked) }
+    };
+    let mut closure = |inputs: &[Tensor]| vec![forward(inputs).expect("torch works")];
+    CModule::create_by_tracing("Module", "forward", &inputs, &mut closure).expect("the closure can be traced")
 }
 
 /// Values between -1 and 1.
@@ -200,4 +231,10 @@ pub fn largest_difference(left: &[Vec<f32>], right: &[Vec<f32>]) -> f32 {
     assert_eq!(left.len(), right.len());
     let pairs = left.iter().flatten().zip(right.iter().flatten());
     pairs.map(|(left, right)| (left - right).abs()).fold(0.0, f32::max)
+}
+
+pub fn least_cosine(left: &[Vec<f32>], right: &[Vec<f32>]) -> f32 {
+    assert_eq!(left.len(), right.len());
+    let cosines = left.iter().zip(right).map(|(left, right)| left.iter().zip(right).map(|(a, b)| a * b).sum());
+    cosines.fold(f32::INFINITY, f32::min)
 }

@@ -1,0 +1,276 @@
+//! A kernel for CPUs of `aten::_flash_attention_forward`, registered with torch's own dispatcher, which unpacks our arguments
+//! for it. It demands what torch's kernel for graphics cards demands (`mha_varlen_fwd` in
+//! `ATen/native/transformers/cuda/flash_attn/flash_api.cpp`), computes each row by plain operators in float32, and gives tokens
+//! of no row NaN. Each thread says how its calls shall go.
+
+use std::cell::Cell;
+use std::ffi::{c_char, c_void};
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, Once, PoisonError};
+
+use pullquote_torch::failure::panic_message;
+use tch::{Device, Kind, Tensor};
+
+/// How calls go.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Manner {
+    Right,
+    /// The next call fails, those behind go right.
+    FailsOnce,
+    Fails,
+    /// Scores are multiplied by the root of the head's width, as where no scale is given.
+    OwnScale,
+    /// Each token attends to those in front of it only.
+    Causal,
+    /// All rows are one.
+    Joined,
+    /// Each row begins a token late.
+    Late,
+    /// Only the first 128 tokens of a row are attended to.
+    OneBlock,
+    /// A twentieth too much.
+    Inexact,
+    /// Values that are no numbers.
+    NoNumbers,
+    /// Right, with results beside the first that nobody can overlook where they are not freed.
+    Heavy,
+}
+
+thread_local! {
+    static MANNER: Cell<Manner> = const { Cell::new(Manner::Right) };
+    static CALLS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// What was wrong with calls, on any thread.
+static COMPLAINTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// How this thread's calls go from here on.
+pub fn behave(manner: Manner) {
+    MANNER.set(manner);
+}
+
+/// How many calls this thread made since it last asked.
+pub fn calls() -> usize {
+    CALLS.take()
+}
+
+/// Fails where any call was not as torch's kernel would want it.
+pub fn assert_no_complaints() {
+    let complaints = COMPLAINTS.lock().unwrap_or_else(PoisonError::into_inner);
+    assert!(complaints.is_empty(), "{complaints:?}");
+}
+
+unsafe extern "C" {
+    fn aoti_torch_library_init_impl(
+        namespace: *const c_char,
+        key: *const c_char,
+        file: *const c_char,
+        line: u32,
+        library: *mut *mut c_void,
+    ) -> i32;
+    fn torch_library_impl(
+        library: *mut c_void,
+        name: *const c_char,
+        kernel: unsafe extern "C-unwind" fn(*mut u64, u64, u64),
+        built: u64,
+    ) -> i32;
+    // C++'s `operator delete(void *)`.
+    #[link_name = "_ZdlPv"]
+    fn delete(place: *mut c_void);
+}
+
+unsafe extern "C-unwind" {
+    // How kernels fail: `std::__throw_runtime_error(const char *)`, which torch catches.
+    #[link_name = "_ZSt21__throw_runtime_errorPKc"]
+    fn throw(text: *const c_char) -> !;
+}
+
+/// Registers the kernel, once, for good.
+pub fn register() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let mut library = std::ptr::null_mut();
+        // SAFETY: texts end in NUL; the library is never freed, and so is the kernel's registration.
+        unsafe {
+            let made =
+                aoti_torch_library_init_impl(c"aten".as_ptr(), c"CPU".as_ptr(), c"".as_ptr(), 0, &raw mut library);
+            assert_eq!(made, 0, "torch makes a library");
+            let built = (2 << 56) | (11 << 48);
+            let registered = torch_library_impl(library, c"_flash_attention_forward".as_ptr(), kernel, built);
+            assert_eq!(registered, 0, "torch takes the kernel");
+        }
+    });
+}
+
+/// # Safety
+/// torch calls it, with as many words as the schema has arguments.
+unsafe extern "C-unwind" fn kernel(words: *mut u64, arguments: u64, results: u64) {
+    let attended = catch_unwind(AssertUnwindSafe(|| {
+        assert_eq!((arguments, results), (15, 5));
+        // SAFETY: so many words are there, and what they own is ours.
+        let call = unsafe { Call::take(std::slice::from_raw_parts(words, 15)) };
+        CALLS.set(CALLS.get() + 1);
+        call.check();
+        call.attend(MANNER.get())
+    }));
+    // A panic must not get into C++, which may not end it.
+    let attended = attended.unwrap_or_else(|panic| {
+        let complaint = panic_message(&*panic);
+        COMPLAINTS.lock().unwrap_or_else(PoisonError::into_inner).push(complaint);
+        None
+    });
+    match attended {
+        Some(results) => {
+            for (index, result) in results.into_iter().enumerate() {
+                let word = ManuallyDrop::new(result).as_mut_ptr().expose_provenance() as u64;
+                // SAFETY: there are 15 words; results replace the first; torch takes them over.
+                unsafe { words.add(index).write(word) };
+            }
+        }
+        // SAFETY: nothing here waits to be dropped; torch catches it.
+        None => unsafe { throw(c"the kernel was told to fail".as_ptr()) },
+    }
+}
+
+/// What torch handed over.
+struct Call {
+    /// Queries, keys and values, `[tokens, heads, width]`.
+    parts: [Tensor; 3],
+    cumulative_lengths: [Option<Tensor>; 2],
+    longest: [i64; 2],
+    dropout: f64,
+    /// Causal, and a mask to look at.
+    truths: [u64; 2],
+    scale: Option<f64>,
+    windows: [Option<u64>; 2],
+    used_keys: Option<Tensor>,
+    biases: Option<Tensor>,
+}
+
+impl Call {
+    /// # Safety
+    /// The words must be arguments of the schema, which the caller gives up.
+    unsafe fn take(words: &[u64]) -> Self {
+        // SAFETY: the words are of these types; whatever they own is taken once.
+        unsafe {
+            let present = |index: usize| optional(words[index]).map(|word| tensor(word));
+            Self {
+                parts: [tensor(words[0]), tensor(words[1]), tensor(words[2])],
+                cumulative_lengths: [present(3), present(4)],
+                longest: [words[5].cast_signed(), words[6].cast_signed()],
+                dropout: f64::from_bits(words[7]),
+                truths: [words[8] & 0xff, words[9] & 0xff],
+                scale: optional(words[10]).map(f64::from_bits),
+                windows: [optional(words[11]), optional(words[12])],
+                used_keys: present(13),
+                biases: present(14),
+            }
+        }
+    }
+
+    /// What torch's kernel checks, and what it takes on trust.
+    fn check(&self) {
+        let [queries, keys, values] = &self.parts;
+        let (tokens, heads, width) = queries.size3().expect("queries have three sides");
+        for part in [queries, keys, values] {
+            assert!(matches!(part.kind(), Kind::Half | Kind::BFloat16), "{:?}", part.kind());
+            assert_eq!((part.kind(), part.size()), (queries.kind(), vec![tokens, heads, width]));
+            let strides = part.stride();
+            assert_eq!(strides[2], 1, "the last side is dense");
+            // It reads 16 bytes at once.
+            assert!(strides[0] % 8 == 0 && strides[1] % 8 == 0 && part.data_ptr().addr() % 16 == 0, "{strides:?}");
+        }
+        assert!(width % 8 == 0 && width <= 256);
+        for lengths in &self.cumulative_lengths {
+            let lengths = lengths.as_ref().expect("they are given");
+            assert_eq!((lengths.kind(), lengths.dim()), (Kind::Int, 1));
+            assert!(lengths.is_contiguous());
+        }
+        let [ends, of_keys] = [self.ends(0), self.ends(1)];
+        assert_eq!(ends, of_keys);
+        assert!(ends.len() > 1 && ends[0] == 0 && ends.is_sorted() && ends[ends.len() - 1] <= tokens, "{ends:?}");
+        let longest = ends.windows(2).map(|ends| ends[1] - ends[0]).max();
+        assert_eq!(self.longest.map(Some), [longest; 2]);
+        assert_eq!((self.dropout, self.truths, self.scale), (0.0, [0, 0], Some(1.0)));
+        assert!(self.windows == [None, None] && self.used_keys.is_none() && self.biases.is_none());
+        // What this kernel left in an earlier layer went no further.
+        let filled = ends[ends.len() - 1];
+        let numbers = |part: &Tensor| part.narrow(0, filled, tokens - filled).isfinite().all().int64_value(&[]);
+        assert_eq!(self.parts.each_ref().map(numbers), [1; 3], "tokens of no row are numbers");
+    }
+
+    fn ends(&self, of: usize) -> Vec<i64> {
+        let lengths = self.cumulative_lengths[of].as_ref().expect("they were looked at");
+        Vec::try_from(&lengths.to_kind(Kind::Int64)).expect("they are int64")
+    }
+
+    fn attend(&self, manner: Manner) -> Option<[Tensor; 5]> {
+        let [queries, keys, values] = &self.parts;
+        let (tokens, heads, width) = queries.size3().expect("it was looked at");
+        let mut ends = self.ends(0);
+        match manner {
+            Manner::FailsOnce => behave(Manner::Right),
+            Manner::Joined => ends = vec![0, ends[ends.len() - 1]],
+            Manner::Late => ends.iter_mut().for_each(|end| *end = (*end + 1).min(tokens)),
+            _ => {}
+        }
+        if matches!(manner, Manner::Fails | Manner::FailsOnce) {
+            return None;
+        }
+        let output = Tensor::full([tokens, heads, width], f64::NAN, (queries.kind(), Device::Cpu));
+        for row in ends.windows(2) {
+            let length = row[1] - row[0];
+            // [heads, length, width]
+            let own = |part: &Tensor| part.narrow(0, row[0], length).to_kind(Kind::Float).transpose(0, 1);
+            let mut scores = own(queries).matmul(&own(keys).transpose(1, 2));
+            #[expect(clippy::cast_precision_loss, reason = "it is small")]
+            match manner {
+                Manner::OwnScale => scores /= (width as f64).sqrt(),
+                Manner::Causal => {
+                    let above = Tensor::ones([length, length], (Kind::Bool, Device::Cpu)).triu(1);
+                    scores = scores.masked_fill(&above, f64::NEG_INFINITY);
+                }
+                Manner::OneBlock if length > 128 => {
+                    let _ = scores.narrow(2, 128, length - 128).fill_(f64::NEG_INFINITY);
+                }
+                Manner::NoNumbers => scores *= f64::NAN,
+                _ => {}
+            }
+            let mut context = scores.softmax(-1, None).matmul(&own(values)).transpose(0, 1);
+            if manner == Manner::Inexact {
+                context *= 1.05;
+            }
+            output.narrow(0, row[0], length).copy_(&context);
+        }
+        let beside = if manner == Manner::Heavy { 1 << 18 } else { 1 };
+        let beside = || Tensor::ones([beside], (Kind::Float, Device::Cpu));
+        Some([output, beside(), beside(), beside(), beside()])
+    }
+}
+
+/// # Safety
+/// The word must own a tensor, and be given up.
+unsafe fn tensor(word: u64) -> Tensor {
+    // SAFETY: it is an `at::Tensor` on C++'s heap, as tch's are.
+    unsafe { Tensor::from_ptr(pointer(word).cast()) }
+}
+
+/// # Safety
+/// The word must be an optional, and be given up.
+unsafe fn optional(word: u64) -> Option<u64> {
+    let place: *mut u64 = pointer(word).cast();
+    if place.is_null() {
+        return None;
+    }
+    // SAFETY: it is a word on C++'s heap, which is ours.
+    unsafe {
+        let value = place.read();
+        delete(place.cast());
+        Some(value)
+    }
+}
+
+fn pointer(word: u64) -> *mut c_void {
+    std::ptr::with_exposed_provenance_mut(usize::try_from(word).expect("it is an address"))
+}
