@@ -1,6 +1,6 @@
-"""Claim: on a card, pieces a second end to end are 4 times those of a pipeline of processes and twice sentence-transformers'.
+"""Claim: on a card, 4 times as many pieces a second as a pipeline of processes, and twice those of sentence-transformers.
 
-The sides, the workload and the comparison of their answers are those of `bench/end_to_end.py`, on a card, in float16, with the
+For the embedded model and for one as large as BERT's base (`bench/small_model.py`), or for the one that is named. The sides, the workload and the comparison of their answers are those of `bench/end_to_end.py`, on a card, in float16, with the
 batch size that is best for the rivals, which is tried out first. Beside it: what part of the time the card computes (kernels
 as torch's profiler sees them, over `highlights()`), and how many floating-point operations a second that is, next to what
 the same matrix products do alone, by the lengths of rows.
@@ -13,8 +13,11 @@ nothing is kept then.
 
 from __future__ import annotations
 
+import argparse
 import sys
+import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -25,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import torch
 from transformers import AutoConfig
 
-from bench import end_to_end, record
+from bench import end_to_end, record, small_model
 from bench.goals import Goal
 from bench.options import add_model, add_no_record, add_pages, claim_parser
 from bench.record import spread
@@ -44,6 +47,57 @@ LEAST_TIMES = {"sentence-transformers": 2.0, "pipeline of processes": 4.0}
 LEAST_BUSY = 0.85
 
 
+@dataclass(frozen=True)
+class Found:
+    """What was measured with a model."""
+
+    called: str
+    workload: Workload
+    sizes: dict[int, float]
+    best: int
+    measured: end_to_end.Measured
+    busy: float
+    products: list[dict[str, float]]
+
+    def raw(self) -> dict[str, object]:
+        """As it is kept."""
+        return {
+            "model": self.called,
+            "workload": self.workload.counts(),
+            "sizes": self.sizes,
+            "measured": end_to_end.raw_numbers(self.measured, self.workload),
+            "busy": self.busy,
+            "products": self.products,
+        }
+
+    def lines(self) -> list[str]:
+        """As people read it."""
+        counts = self.workload.counts()
+        lines = [
+            "",
+            f"## {self.called}",
+            "",
+            f"- {counts['pages']} pages, {counts['pieces']:,} pieces, {self.measured.dtype}; the rivals' batches hold "
+            f"{self.best} windows",
+            "",
+            "| side | pieces/s | ours is so many times as fast |",
+            "|---|---:|---:|",
+        ]
+        for side in end_to_end.SIDES:
+            speed = end_to_end.speeds(self.workload, median(self.measured.seconds(side)))["pieces"]
+            ratio = "1" if side == end_to_end.SIDES[0] else spread(self.measured.ratios(side))
+            lines.append(f"| {side} | {speed:,.0f} | {ratio} |")
+        lines += ["", "| rows of | tokens/s | their matrix products alone | share |", "|---:|---:|---:|---:|"]
+        lines += [
+            f"| {one['length']} | {one['tokens']:,.0f} | {one['products_alone']:,.0f} | {one['share']:.2f} |"
+            for one in self.products
+        ]
+        ratios = {rival: median(self.measured.ratios(rival)) for rival in LEAST_TIMES}
+        goals = [Goal(f"to {rival}", ratio, least=LEAST_TIMES[rival]) for rival, ratio in ratios.items()]
+        goals.append(Goal("of the time the card computes", self.busy, least=LEAST_BUSY))
+        return [*lines, "", *(goal.line() for goal in goals)]
+
+
 def main() -> None:
     """Measure, print the table and keep the record."""
     parser = claim_parser(__doc__)
@@ -59,25 +113,33 @@ def main() -> None:
         print("skipped: no CUDA device here, so there is nothing to measure", file=sys.stderr)
         return
     dtype = "float16" if is_card else "bfloat16"
-    model = model_directory(arguments.model)
+    name = str(torch.cuda.get_device_name(arguments.device)) if is_card else "cpu, to try it"
+    circumstances = record.circumstances() | {"device": name}
+    found = []
+    with tempfile.TemporaryDirectory() as directory:
+        if arguments.model is not None:
+            models = {str(arguments.model): model_directory(arguments.model)}
+        else:
+            base = small_model.write_model(Path(directory), small_model.BASE)
+            models = {"the embedded model": model_directory(None), small_model.BASE_NAME: base}
+        for called, model in models.items():
+            print(called, file=sys.stderr)
+            found.append(measure(called, model, dtype, arguments))
+    raw = circumstances | {"models": [one.raw() for one in found]}
+    table = "\n".join([*record.long_heading(CLAIM, circumstances), *(line for one in found for line in one.lines())])
+    record.publish(CLAIM, raw, table + "\n", keeps=is_card and not arguments.no_record)
+
+
+def measure(called: str, model: Path, dtype: str, arguments: argparse.Namespace) -> Found:
+    """Measure all of it with one model."""
     workload = load_workload(arguments.pages, QUERY, model, arguments.limit)
     sizes = try_sizes(model, dtype, arguments.device, workload)
     best = max(sizes, key=lambda size: sizes[size])
     setting = Setting(model, dtype, arguments.device, best)
     measured = end_to_end.measure(setting, workload, arguments.rounds)
-    busy = busy_share(setting, workload) if is_card else float("nan")
+    busy = busy_share(setting, workload) if arguments.device != "cpu" else float("nan")
     products = [rate(setting, length) for length in LENGTHS]
-    name = str(torch.cuda.get_device_name(arguments.device)) if is_card else "cpu, to try it"
-    circumstances = record.circumstances() | {"device": name}
-    raw = circumstances | {
-        "workload": workload.counts(),
-        "sizes": sizes,
-        "measured": end_to_end.raw_numbers(measured, workload),
-        "busy": busy,
-        "products": products,
-    }
-    table = markdown(circumstances, workload, measured, (best, busy, products))
-    record.publish(CLAIM, raw, table, keeps=is_card and not arguments.no_record)
+    return Found(called, workload, sizes, best, measured, busy, products)
 
 
 def try_sizes(model: Path, dtype: str, device: str, workload: Workload) -> dict[int, float]:
@@ -148,36 +210,6 @@ def synchronize(device: str) -> None:
     """Wait for a card."""
     if device != "cpu":
         torch.cuda.synchronize(device)
-
-
-def markdown(
-    around: dict[str, object],
-    workload: Workload,
-    measured: end_to_end.Measured,
-    found: tuple[int, float, list[dict[str, float]]],
-) -> str:
-    """Write the record that people read."""
-    best, busy, products = found
-    counts = workload.counts()
-    lines = [
-        *record.long_heading(CLAIM, around),
-        f"- {counts['pages']} pages, {counts['pieces']:,} pieces, {measured.dtype}; the rivals' batches hold {best} windows",
-        "",
-        "| side | pieces/s | ours is so many times as fast |",
-        "|---|---:|---:|",
-    ]
-    for side in end_to_end.SIDES:
-        speed = end_to_end.speeds(workload, median(measured.seconds(side)))["pieces"]
-        ratio = "1" if side == end_to_end.SIDES[0] else spread(measured.ratios(side))
-        lines.append(f"| {side} | {speed:,.0f} | {ratio} |")
-    lines += ["", "| rows of | tokens/s | their matrix products alone | share |", "|---:|---:|---:|---:|"]
-    lines += [
-        f"| {one['length']} | {one['tokens']:,.0f} | {one['products_alone']:,.0f} | {one['share']:.2f} |"
-        for one in products
-    ]
-    goals = [Goal(f"to {rival}", median(measured.ratios(rival)), least=least) for rival, least in LEAST_TIMES.items()]
-    goals.append(Goal("of the time the card computes", busy, least=LEAST_BUSY))
-    return "\n".join([*lines, "", *(goal.line() for goal in goals)]) + "\n"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""A model that costs next to nothing, so that what is measured is everything but the network.
+"""Models of a size one asks for: BERT with random weights, behind the tokenizer of the embedded model.
 
-It is BERT with one layer of 32 and random weights, behind the tokenizer of the embedded model: the same tokens, the same
-path through the engine and libtorch. Its vectors mean nothing, and are 12 times shorter.
+The same tokens, the same path through the engine and libtorch; their vectors mean nothing. The small one, a layer of 32,
+costs next to nothing, so that what is measured is everything but the network. The one of 110 million weights is as large
+as BERT's base.
 
 It is a program too, for measurements of memory, whose process must not hold all that `transformers` imports:
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -22,17 +24,36 @@ from transformers.utils.logging import disable_progress_bar
 from pullquote.models import embedded_model
 
 NAME = "one layer of 32"
-_DIMENSION = 32
+BASE_NAME = "BERT of 110 million random weights"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large a model is."""
+
+    dimension: int
+    layers: int
+    heads: int
+    intermediate: int
+
+
+SMALL = Size(32, 1, 1, 64)
+BASE = Size(768, 12, 12, 3072)
 
 
 def write_small_model(directory: Path) -> Path:
-    """Write the model's files into a directory, and return it."""
+    """Write the small model's files into a directory, and return it."""
+    return write_model(directory, SMALL)
+
+
+def write_model(directory: Path, size: Size) -> Path:
+    """Write a model's files into a directory, and return it."""
     embedded = embedded_model()
     for name in ("tokenizer.json", "tokenizer_config.json", "sentence_bert_config.json", "modules.json"):
         shutil.copy(embedded / name, directory / name)
     shutil.copytree(embedded / "1_Pooling", directory / "1_Pooling")
     pooling = directory / "1_Pooling" / "config.json"
-    pooling.write_text(json.dumps(json.loads(pooling.read_text()) | {"word_embedding_dimension": _DIMENSION}))
+    pooling.write_text(json.dumps(json.loads(pooling.read_text()) | {"word_embedding_dimension": size.dimension}))
     sizes = json.loads((embedded / "config.json").read_text())
     disable_progress_bar()
     torch.manual_seed(1)
@@ -40,10 +61,10 @@ def write_small_model(directory: Path) -> Path:
         BertConfig(
             vocab_size=sizes["vocab_size"],
             max_position_embeddings=sizes["max_position_embeddings"],
-            hidden_size=_DIMENSION,
-            num_hidden_layers=1,
-            num_attention_heads=1,
-            intermediate_size=2 * _DIMENSION,
+            hidden_size=size.dimension,
+            num_hidden_layers=size.layers,
+            num_attention_heads=size.heads,
+            intermediate_size=size.intermediate,
         ),
         add_pooling_layer=False,
     )
