@@ -1,9 +1,10 @@
 """Claim: on a card, 4 times as many pieces a second as a pipeline of processes, and twice those of sentence-transformers.
 
-For the embedded model and for one as large as BERT's base (`bench/small_model.py`), or for the one that is named. The sides, the workload and the comparison of their answers are those of `bench/end_to_end.py`, on a card, in float16, with the
+For the embedded model and for one as large as BERT's base (`bench/small_model.py`), or for the one that is named. The
+sides, the workload and the comparison of their answers are those of `bench/end_to_end.py`, on a card, in float16, with the
 batch size that is best for the rivals, which is tried out first. Beside it: what part of the time the card computes (kernels
-as torch's profiler sees them, over `highlights()`), and how many floating-point operations a second that is, next to what
-the same matrix products do alone, by the lengths of rows.
+as torch's profiler sees them, over `highlights()`), and how many tokens a second that is, next to what the same matrix
+products reach alone, by the lengths of rows.
 
 Without a card there is nothing to measure. `--device cpu` runs the same on a processor, in bfloat16, to see that it works;
 nothing is kept then.

@@ -48,6 +48,32 @@ def test_submitting_waits_for_nothing() -> None:
         assert after["copy_in"].seconds - before["copy_in"].seconds < 0.5 * elapsed
 
 
+def test_rows_are_not_padded() -> None:
+    from torch.profiler import ProfilerActivity, profile  # noqa: PLC0415 - only on a card
+
+    with Highlighter(devices="cuda:0", dtype="float16", cache_bytes=0) as highlighter:
+        highlighter.embed(TEXTS[:64])
+        with profile(activities=[ProfilerActivity.CUDA]) as profiled:
+            highlighter.embed(TEXTS)
+    kernels = {event.name for event in profiled.events() if str(event.device_type).endswith("CUDA")}
+    # Rows of several lengths in a table have a mask, which only other kernels take.
+    assert any("flash_fwd" in name for name in kernels), kernels
+
+
+@pytest.mark.parametrize("effort", ["auto", "full"])
+def test_scores_of_a_card_choose_what_vectors_choose(effort: str) -> None:
+    pages = [" ".join(TEXTS[start : start + 20]) for start in range(0, 400, 20)]
+    with (
+        Highlighter(devices="cuda:0", dtype="float32", cache_bytes=0) as scoring,
+        Highlighter(devices="cuda:0", dtype="float32") as keeping,
+    ):
+        for query in ("How far is the moon?", "Sentence 77"):
+            found = scoring.highlights(query, pages, effort=effort, top_k=5)
+            expected = keeping.highlights(query, pages, effort=effort, top_k=5)
+            assert np.abs(found.scores - expected.scores).max() < 1e-4
+            assert (found.spans == expected.spans).mean() > 0.95
+
+
 def test_a_profile_tells_stages_apart() -> None:
     with Highlighter(devices="cuda:0", dtype="float16", cache_bytes=0, profile=True) as highlighter:
         highlighter.embed(TEXTS)
