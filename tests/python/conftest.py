@@ -1,7 +1,8 @@
-"""What the tests share: one highlighter of each kind, and the real pages of the demo."""
+"""What the tests share: one highlighter of each kind, the real pages of the demo, and a Ray cluster."""
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -10,7 +11,15 @@ import pullquote
 from serving import Serving, serving
 from visiting import CHROMIUM
 
+if TYPE_CHECKING:
+    from clusters import Nodes
+
 PAGES = Path(__file__).parents[2] / "demo" / "pages"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs the cluster comes last, so that its processes take nothing from other tests."""
+    items.sort(key=lambda item: "cluster" in getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session")
@@ -36,6 +45,22 @@ def server() -> Iterator[Serving]:
     """A server of the embedded model in float32, at its default settings."""
     with serving("--dtype", "float32") as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Nodes]":
+    """The nodes, which a module joins; tests take them as `nodes`, for they may have been killed."""
+    from clusters import three_nodes
+
+    with three_nodes(tmp_path_factory.mktemp("doom")) as nodes:
+        yield nodes
+
+
+@pytest.fixture
+def nodes(cluster: "Nodes") -> "Nodes":
+    """All three, alive."""
+    cluster.replace()
+    return cluster
 
 
 @pytest.fixture(scope="module")

@@ -31,6 +31,7 @@ def letters(texts: list[str]) -> NDArray[np.float32]:
 
 def announce(what: str) -> None:
     """Let the next process that encodes a page of doom be killed, or have it say on which node it is and wait for its end."""
+    (_place() / f"{what}.told").unlink(missing_ok=True)
     (_place() / what).touch()
 
 

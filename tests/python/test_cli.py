@@ -10,7 +10,7 @@ import pytest
 
 import pullquote
 from pullquote import errors
-from serving import Serving, serving
+from serving import Serving, serving_letters
 from wires import Answer, raw, wire
 
 PAGE = "The moon is white.\n\nBread is baked from flour. Ovens are hot.\n\nCats sleep."
@@ -19,6 +19,13 @@ PAGE = "The moon is white.\n\nBread is baked from flour. Ovens are hot.\n\nCats 
 def run(*arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-m", "pullquote", *map(str, arguments)]
     return subprocess.run(command, input=stdin, capture_output=True, check=False)
+
+
+@pytest.fixture
+def letters(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Options of an encoder that is there at once, where no model is asked for."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    return ["--encoder", "lettering:letters"]
 
 
 @pytest.fixture
@@ -47,15 +54,15 @@ def test_highlights_are_printed_for_machines(page: Path) -> None:
         assert all(text[h["start"] : h["end"]] == h["text"] for h in row["highlights"])
 
 
-def test_a_file_that_cannot_be_read_does_not_stop_the_others(page: Path, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_does_not_stop_the_others(page: Path, tmp_path: Path, letters: list[str]) -> None:
     latin = tmp_path / "latin.txt"
     latin.write_bytes("Brötchen sind rund.".encode("latin-1"))
-    done = run("highlight", "--json", "-q", "bread", tmp_path / "nowhere.txt", latin, page)
+    done = run("highlight", *letters, "--json", "-q", "bread", tmp_path / "nowhere.txt", latin, page)
     assert done.returncode == 66
     assert b"nowhere.txt: No such file" in done.stderr
     assert b"latin.txt: not utf-8 at byte 2; name its encoding, for instance --encoding latin-1" in done.stderr
     assert json.loads(done.stdout)["page"] == str(page)
-    again = run("highlight", "--json", "--encoding", "latin-1", "-q", "bread", latin)
+    again = run("highlight", *letters, "--json", "--encoding", "latin-1", "-q", "bread", latin)
     assert json.loads(again.stdout)["highlights"][0]["text"] == "Brötchen sind rund."
 
 
@@ -81,17 +88,19 @@ def test_embed_says_what_it_cannot_read_or_write(server: Serving, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "message"),
+    ("own", "arguments", "code", "message"),
     [
-        (["--top-k", "0"], 2, b"top_k must be at least 1, not 0"),
-        (["--device", "tpu"], 69, b"tpu"),
-        (["--model", "/nowhere"], 66, b"/nowhere"),
-        (["--encoding", "klingon"], 65, b"klingon"),
-        (["--unit", "page"], 2, b"invalid choice"),
+        (True, ["--top-k", "0"], 2, b"top_k must be at least 1, not 0"),
+        (False, ["--device", "tpu"], 69, b"tpu"),
+        (False, ["--model", "/nowhere"], 66, b"/nowhere"),
+        (True, ["--encoding", "klingon"], 65, b"klingon"),
+        (False, ["--unit", "page"], 2, b"invalid choice"),
     ],
 )
-def test_exit_codes_are_those_of_the_table(page: Path, arguments: list[str], code: int, message: bytes) -> None:
-    done = run("highlight", "-q", "bread", *arguments, page)
+def test_exit_codes_are_those_of_the_table(
+    page: Path, letters: list[str], own: bool, arguments: list[str], code: int, message: bytes
+) -> None:
+    done = run("highlight", "-q", "bread", *(letters if own else []), *arguments, page)
     assert (done.returncode, message in done.stderr) == (code, True), done.stderr
     assert b"Traceback" not in done.stderr
 
@@ -151,7 +160,7 @@ def test_a_server_that_cannot_be_asked_is_an_exit_code(
 
 
 def test_the_key_of_a_server_may_stand_in_the_environment(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving("--dtype", "float32", "--api-key", "right") as own:
+    with serving_letters("--api-key", "right") as own:
         asked = ["highlight", "-q", "bread", "--server", own.url]
         assert run(*asked, page).returncode == 77
         assert run(*asked, "--api-key", "right", page).returncode == 0

@@ -9,8 +9,9 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from lettering import DIMENSION
 from pullquote import AsyncClient, Client, Document, Highlighter, Highlights, TruncationWarning, errors
-from serving import Serving, serving, wait_for
+from serving import Serving, serving, serving_letters, wait_for
 from test_errors import BAD_CALLS
 
 TEXTS = ["Bread is baked from flour.", "The moon is white.", "漢字とかな 🎉", ""]
@@ -169,9 +170,7 @@ def test_texts_are_ranked_and_documents_stored(client: Client, highlighter: High
 def test_every_error_of_a_server_is_raised_as_its_row_says(tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_text("right\n")
-    with serving(
-        "--dtype", "float32", "--api-keys-file", str(keys), "--store-documents", "1", "--max-inputs", "3"
-    ) as own:
+    with serving_letters("--api-keys-file", str(keys), "--store-documents", "1", "--max-inputs", "3") as own:
         with (
             Client(own.url, api_key="wrong") as stranger,
             pytest.raises(errors.UnauthorizedError, match="a key is needed"),
@@ -191,7 +190,7 @@ def test_every_error_of_a_server_is_raised_as_its_row_says(tmp_path: Path) -> No
             ):
                 nobody.embed(["a"])
         with Client([own.url, "http://127.0.0.1:1"], api_key="right", rows_per_request=1) as several:
-            assert several.embed(["a"] * 20).shape == (20, 384)
+            assert several.embed(["a"] * 20).shape == (20, DIMENSION)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from serving import Serving, serving
+from serving import Serving, serving_letters
 
 # What a field may hold where its schema does not say it in a word.
 SAMPLES: dict[str, list[Any]] = {
@@ -216,7 +216,7 @@ def documented(schema: Any) -> set[str]:
 
 
 def test_limits_are_those_of_this_server() -> None:
-    with serving(
+    with serving_letters(
         "--max-documents", "7", "--max-queries", "3", "--max-inputs", "5", "--max-document-bytes", "99"
     ) as server:
         schemas = server.client.get("/openapi.json").json()["components"]["schemas"]
@@ -228,7 +228,7 @@ def test_limits_are_those_of_this_server() -> None:
 
 @pytest.mark.parametrize("protect_all", [False, True])
 def test_both_are_open_unless_all_is_protected(protect_all: bool) -> None:
-    with serving("--api-key", "k", *(["--protect-all"] if protect_all else [])) as server:
+    with serving_letters("--api-key", "k", *(["--protect-all"] if protect_all else [])) as server:
         for path in ("/openapi.json", "/docs"):
             assert server.client.get(path).status_code == (401 if protect_all else 200)
             assert server.client.get(path, headers={"x-api-key": "k"}).status_code == 200
@@ -332,7 +332,7 @@ def test_its_examples_work(server: Serving) -> None:
 
 
 def test_a_host_is_shown_only_where_it_is_one(server: Serving) -> None:
-    with serving("--allowed-host", "*") as open_server:
+    with serving_letters("--allowed-host", "*") as open_server:
         for host in ("<b>", 'a"b', "a b"):
             page = httpx.get(f"{open_server.url}/docs", headers={"host": host}).text
             assert f"curl -s {open_server.url}/live" in page

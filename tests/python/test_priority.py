@@ -10,8 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 import pullquote
+from gated_server import encoded, open_gate, serving_gated
 from pullquote.errors import InvalidTypeError
-from serving import metric, serving, wait_for
+from serving import metric, wait_for
 
 PAGE = "Bread is baked. The moon is far."
 
@@ -32,24 +33,9 @@ def test_a_priority_is_a_whole_number() -> None:
                 highlighter.highlights("bread", [PAGE], priority=wrong)  # type: ignore[arg-type]  # as above
 
 
-ENCODER = """
-import pathlib, time, numpy
-gate, log = pathlib.Path({folder!r}, "gate"), pathlib.Path({folder!r}, "log")
-
-def encode(texts):
-    while "blocker" in texts and not gate.exists():
-        time.sleep(0.01)
-    with log.open("a") as lines:
-        lines.writelines(text + "\\n" for text in texts)
-    return numpy.ones((len(texts), 2), dtype=numpy.float32)
-"""
-
-
-def test_of_requests_that_wait_the_most_urgent_is_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "gated.py").write_text(ENCODER.format(folder=str(tmp_path)), encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+def test_of_requests_that_wait_the_most_urgent_is_next(tmp_path: Path) -> None:
     with (
-        serving("--encoder", "gated:encode", "--max-concurrent", "1", device=None) as server,
+        serving_gated(tmp_path, "--max-concurrent", "1") as server,
         ThreadPoolExecutor(9) as threads,
     ):
 
@@ -66,10 +52,9 @@ def test_of_requests_that_wait_the_most_urgent_is_next(tmp_path: Path, monkeypat
         for count, (text, priority) in enumerate([("late", "7"), ("usual", None), ("zero", "0"), ("urgent", "-7")], 1):
             answers.append(threads.submit(ask, text, priority))
             wait_for(waiting(count))
-        (tmp_path / "gate").touch()
+        open_gate(tmp_path)
         assert [answer.result(60).status_code for answer in answers] == [200] * 5
-        asked = [line for line in (tmp_path / "log").read_text(encoding="utf-8").split() if line.isalpha()]
-        assert [text for text in asked if text in {"late", "usual", "zero", "urgent"}] == [
+        assert [text for text in encoded(tmp_path) if text in {"late", "usual", "zero", "urgent"}] == [
             "urgent",
             "usual",
             "zero",

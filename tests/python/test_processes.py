@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -219,10 +220,14 @@ for _ in range(1 if {kind!r} == "step" else 4):
     threading.Thread(target=call, daemon=True).start()
 time.sleep(1.0)
 """
-    for _ in range(3):
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
-        assert done.returncode == 0, done.stderr
-        assert "Fatal" not in done.stderr
+
+    def end(_: int) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+
+    with ThreadPoolExecutor(3) as side_by_side:
+        for done in side_by_side.map(end, range(3)):
+            assert done.returncode == 0, done.stderr
+            assert "Fatal" not in done.stderr
 
 
 def test_a_thousand_of_each_leave_nothing_behind(tmp_path: Path) -> None:

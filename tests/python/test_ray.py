@@ -14,7 +14,7 @@ import pytest
 
 import doomed
 import lettering
-from clusters import RAY_WARNS, Nodes, ray, three_nodes
+from clusters import RAY_WARNS, Nodes, ray
 from pullquote import Highlighter, errors
 from test_jobs import Files, asked, lines, outputs, pages, records, run, write_input
 
@@ -24,11 +24,9 @@ DOOM = {"id": "doom", "text": "The doom of the moon. Bread is far.", "other": 0}
 
 
 @pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(doomed.DOOM, str(tmp_path_factory.mktemp("doom")))
-        with three_nodes() as nodes:
-            yield nodes
+def joined(cluster: Nodes) -> Iterator[None]:
+    with cluster.joined():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -69,13 +67,13 @@ def test_importing_pullquote_imports_no_ray() -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
-@pytest.mark.usefixtures("nodes")
+@pytest.mark.usefixtures("nodes", "joined")
 def test_a_job_leaves_what_a_local_one_does(folder: Path, local: Path, tmp_path: Path) -> None:
     assert run_on_ray(folder, tmp_path) == 0
     check_same(tmp_path, local)
 
 
-@pytest.mark.usefixtures("nodes")
+@pytest.mark.usefixtures("nodes", "joined")
 def test_what_another_engine_began_is_gone_on_with(folder: Path, local: Path, tmp_path: Path) -> None:
     begun, output = tmp_path / "input", tmp_path / "output"
     shutil.copytree(folder, begun)
@@ -92,16 +90,12 @@ def test_what_another_engine_began_is_gone_on_with(folder: Path, local: Path, tm
     assert {path: path.stat().st_mtime_ns for path in output.rglob("*.parquet")} == before
 
 
-@pytest.mark.usefixtures("nodes")
-def test_an_actor_that_is_killed_changes_nothing(folder: Path, local: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("joined")
+def test_an_actor_and_then_a_node_that_are_killed_change_nothing(
+    nodes: Nodes, folder: Path, local: Path, tmp_path: Path
+) -> None:
+    """Both while they do the same file. There is no room for the node's actor elsewhere until the other has done what is left."""
     doomed.announce("process")
-    assert run_on_ray(folder, tmp_path) == 0
-    assert not doomed.is_announced("process")
-    check_same(tmp_path, local)
-
-
-def test_a_node_that_is_killed_changes_nothing(nodes: Nodes, folder: Path, local: Path, tmp_path: Path) -> None:
-    """There is no room for its actor elsewhere until the others have done what is left."""
     doomed.announce("node")
     killed: list[int] = []
     over = threading.Event()
@@ -120,12 +114,12 @@ def test_a_node_that_is_killed_changes_nothing(nodes: Nodes, folder: Path, local
     finally:
         over.set()
         killer.join()
-        nodes.replace()
+    assert not doomed.is_announced("process")
     assert len(killed) == 1
     check_same(tmp_path, local)
 
 
-@pytest.mark.usefixtures("nodes")
+@pytest.mark.usefixtures("nodes", "joined")
 def test_what_fails_in_an_actor_ends_the_job(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # Where outputs would be moved to is a file.
     tmp_path.joinpath("deep").write_text("in the way")
@@ -154,7 +148,7 @@ def test_actors_that_would_answer_otherwise_are_found_out() -> None:
         _check_settings({"version": "1", "dtype": "float32"}, {"version": "1", "dtype": "bfloat16"})
 
 
-@pytest.mark.usefixtures("nodes")
+@pytest.mark.usefixtures("nodes", "joined")
 def test_rows_of_a_data_set_are_answered_as_a_table() -> None:
     import ray.data
 
@@ -183,7 +177,7 @@ def test_rows_of_a_data_set_are_answered_as_a_table() -> None:
     assert ordered(rows) == ordered(expected)
 
 
-@pytest.mark.usefixtures("nodes")
+@pytest.mark.usefixtures("nodes", "joined")
 def test_an_actor_has_what_ray_gave_it() -> None:
     from pullquote.ray import given
 

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 import doomed
-from clusters import RAY_WARNS, Nodes, three_nodes
+from clusters import RAY_WARNS, Nodes
 from lettering import letters
 from pullquote import Client, Highlighter, errors
 from serving import wait_for
@@ -42,18 +42,19 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(cluster: Nodes) -> Iterator[Served]:
+    cluster.replace()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(doomed.DOOM, str(tmp_path_factory.mktemp("doom")))
-        patch.setenv("PYTHONPATH", str(Path(__file__).parent))
-        with three_nodes() as nodes:
+        # Processes of a driver look for modules where it began.
+        patch.chdir(Path(__file__).parent)
+        with cluster.joined():
             from ray import serve
 
             from pullquote.ray import build
 
             serve.start(http_options={"host": "127.0.0.1", "port": PORT, "location": "HeadOnly"})
             options = {"encoder": "doomed:letters", "min_replicas": 2, "max_replicas": 2, "log_level": "off"}
-            yield Served(nodes, serve.run(build(options), name="pullquote"))
+            yield Served(cluster, serve.run(build(options), name="pullquote"))
             serve.shutdown()
 
 
@@ -169,7 +170,6 @@ def test_no_accepted_request_is_lost_when_a_server_a_replica_and_a_node_are_kill
             assert traffic.asked_again > again
         finally:
             traffic.enough.set()
-            served.nodes.replace()
         for one in working:
             one.result(PATIENCE)
 

@@ -3,12 +3,13 @@
 import json
 import signal
 import threading
-from typing import Any
+from pathlib import Path
 
 import httpx
 import pytest
 
-from serving import Serving, answers, serving, wait_for, wait_for_running
+from gated_server import open_gate, serving_gated
+from serving import Serving, answers, serving, serving_letters, wait_for, wait_for_running
 
 MOON = "The moon is white. Bread is baked from flour."
 ASKED = {"query": "How is bread made?", "documents": [MOON], "highlight_length": 1, "top_k": 1}
@@ -54,7 +55,7 @@ def test_the_log_names_requests_and_tells_no_text(server: Serving) -> None:
 
 
 def test_logs_for_machines() -> None:
-    with serving("--log-format", "json") as server:
+    with serving_letters("--log-format", "json") as server:
         server.client.get("/live", headers={"x-request-id": "one"})
         wait_for(lambda: '"one"' in server.log)
         lines = [json.loads(line) for line in server.log.splitlines()]
@@ -62,19 +63,13 @@ def test_logs_for_machines() -> None:
     assert (line["message"], line["route"], line["status"]) == ("request", "/live", 200)
 
 
-def long_request(pages: dict[str, str]) -> dict[str, Any]:
-    """Some seconds of work."""
-    return {"query": "Who?", "documents": list(pages.values())}
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_first_signal_lets_accepted_requests_end(pages: dict[str, str], number: signal.Signals) -> None:
-    with serving("--dtype", "float32") as server, server.connect() as waiting:
+def test_the_first_signal_lets_accepted_requests_end(number: signal.Signals, tmp_path: Path) -> None:
+    asked = {"query": "Who?", "documents": ["Bread is baked.", "blocker", "The moon is far."]}
+    with serving_gated(tmp_path) as server, server.connect() as waiting:
         waiting.sendall(b"GET /live HTTP/1.1\r\nhost: localhost\r\n")
         found: list[httpx.Response] = []
-        caller = threading.Thread(
-            target=lambda: found.append(server.client.post("/highlights", json=long_request(pages)))
-        )
+        caller = threading.Thread(target=lambda: found.append(server.client.post("/highlights", json=asked)))
         caller.start()
         wait_for_running(server)
         server.signal(number)
@@ -83,9 +78,10 @@ def test_the_first_signal_lets_accepted_requests_end(pages: dict[str, str], numb
         late = answers(waiting)
         assert late.startswith(b"HTTP/1.1 503 ")
         assert b'"kind":"shutting_down"' in late
+        open_gate(tmp_path)
         caller.join()
         assert found[0].status_code == 200
-        assert len(found[0].json()["results"]) == len(pages)
+        assert [page["highlights"][0]["text"] for page in found[0].json()["results"]] == asked["documents"]
         with pytest.raises(OSError, match="refused"):
             server.connect()
         assert server.wait() == 0
@@ -93,7 +89,7 @@ def test_the_first_signal_lets_accepted_requests_end(pages: dict[str, str], numb
 
 def test_a_second_signal_stops_at_once(whole_pages: dict[str, str]) -> None:
     with serving("--dtype", "float32") as server, server.connect() as connection:
-        body = json.dumps(long_request(whole_pages)).encode()
+        body = json.dumps({"query": "Who?", "documents": list(whole_pages.values())}).encode()
         head = f"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n"
         connection.sendall(head.encode() + b"content-type: application/json\r\n\r\n" + body)
         wait_for_running(server)
@@ -107,5 +103,5 @@ def test_a_second_signal_stops_at_once(whole_pages: dict[str, str]) -> None:
 
 def test_an_address_that_is_taken_is_an_error(server: Serving) -> None:
     port = server.url.rsplit(":", 1)[1]
-    with pytest.raises(AssertionError, match="cannot listen on 127"), serving("--port", port):
+    with pytest.raises(AssertionError, match="cannot listen on 127"), serving_letters("--port", port):
         pass

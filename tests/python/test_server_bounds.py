@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from serving import Serving, answers, metric, serving, wait_for, wait_for_running
+from serving import Serving, answers, metric, serving, serving_letters, wait_for, wait_for_running
 
 JSON = {"content-type": "application/json"}
 LARGE = 16_000_000
@@ -160,7 +160,7 @@ def test_a_full_queue_is_429_before_the_body_is_read(narrow: Serving, long: dict
 
 def test_too_many_bytes_of_bodies_are_429() -> None:
     """One of the largest fits into the memory for bodies, and nothing beside it; here it is one that is not there yet."""
-    with serving("--max-body-bytes", "1000000", "--max-queue-bytes", "1000000", "--dtype", "float32") as server:
+    with serving_letters("--max-body-bytes", "1000000", "--max-queue-bytes", "1000000") as server:
         head = b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 999000\r\n\r\n"
         with server.connect() as waiting:
             waiting.sendall(head)
@@ -215,7 +215,7 @@ def test_a_client_that_hangs_up_costs_no_more_batches(narrow: Serving, long: dic
 @pytest.fixture(scope="module")
 def impatient() -> Iterator[Serving]:
     """A server with a document that is more than sockets hold, and one second for a client that does not read it."""
-    with serving("--write-timeout", "1", "--max-document-bytes", "32000000") as server:
+    with serving_letters("--write-timeout", "1", "--max-document-bytes", "32000000") as server:
         assert server.client.put("/documents/large", json={"text": "x" * LARGE}).status_code == 201
         yield server
 
@@ -333,5 +333,5 @@ def test_pipelined_requests_are_answered_in_order(server: Serving) -> None:
     ids=str,
 )
 def test_a_setting_that_cannot_be_is_named_at_the_start(options: list[str], message: str) -> None:
-    with pytest.raises(AssertionError, match=message), serving(*options):
+    with pytest.raises(AssertionError, match=message), serving_letters(*options):
         pass

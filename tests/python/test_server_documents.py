@@ -8,7 +8,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from serving import Serving, serving
+from serving import Serving, serving_letters
 
 TEXT = "Bread is baked from flour. The moon is white. 🍞"
 
@@ -47,7 +47,7 @@ def test_stored_documents_are_asked_by_their_ids(server: Serving) -> None:
 @pytest.mark.parametrize("kind", ["memory", "file"])
 def test_a_full_store_refuses_and_keeps_what_it_has(kind: str, tmp_path: Path) -> None:
     where = ["--store", str(tmp_path / "documents.db")] if kind == "file" else []
-    with serving("--store-documents", "2", "--store-bytes", "100", *where) as server:
+    with serving_letters("--store-documents", "2", "--store-bytes", "100", *where) as server:
 
         def put(name: str, text: str) -> httpx.Response:
             return server.client.put(f"/documents/{name}", json={"text": text})
@@ -84,7 +84,7 @@ def test_acknowledged_documents_survive_a_kill(tmp_path: Path) -> None:
     """Once over HTTP; `rust/server/src/store/tests.rs` kills the store itself twenty times."""
     path = str(tmp_path / "documents.db")
     acknowledged: dict[str, str] = {}
-    with serving("--store", path) as server:
+    with serving_letters("--store", path) as server:
         enough = threading.Event()
 
         def write(writer: int) -> None:
@@ -106,7 +106,7 @@ def test_acknowledged_documents_survive_a_kill(tmp_path: Path) -> None:
         server.process.kill()
         for writer in writers:
             writer.join()
-    with serving("--store", path) as server:
+    with serving_letters("--store", path) as server:
         assert len(acknowledged) > 30
         for name, text in acknowledged.items():
             assert server.client.get(f"/documents/{name}").json()["text"] == text

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from exa_py import AsyncExa, Exa, ExaWarning
 
-from serving import Serving, serving
+from serving import Serving, serving, serving_letters
 
 BREAD = "Bread is baked from flour and water 🍞. The oven must be hot. Bakers get up early."
 MOON = "The moon is white. It goes around the earth in 27 days. Nobody lives there."
@@ -227,7 +227,7 @@ def test_search_ranks_what_is_stored(library: Serving) -> None:
 
 
 def test_a_file_of_documents_is_searched_and_a_store_that_is_too_large_is_not(tmp_path: Path) -> None:
-    with serving("--store", str(tmp_path / "documents.db"), "--max-documents", "2") as server:
+    with serving_letters("--store", str(tmp_path / "documents.db"), "--max-documents", "2") as server:
         assert ask(server, "/search", query="bread")["results"] == []
         for name, text in (("a", MOON), ("b", BREAD)):
             server.client.put(f"/documents/{name}", json={"text": text})
@@ -292,7 +292,7 @@ def test_failures_have_exas_tags(server: Serving) -> None:
     broken = server.client.post("/contents", content=b"{", headers={"content-type": "application/json"})
     assert (broken.status_code, broken.json()["tag"]) == (400, "INVALID_REQUEST_BODY")
     assert server.client.get("/search").json()["tag"] == "METHOD_NOT_ALLOWED"
-    with serving("--api-key", "right-key") as guarded:
+    with serving_letters("--api-key", "right-key") as guarded:
         with pytest.raises(ValueError, match=r"401.*INVALID_API_KEY"):
             Exa("wrong-key", base_url=guarded.url).search("a")
         assert Exa("right-key", base_url=guarded.url).search("a").results == []

@@ -7,12 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
-from serving import Serving, serving
+from serving import Serving, serving, serving_letters
 from web import ARTICLE, Web, web
 
 FETCHING = (
-    "--dtype",
-    "float32",
     "--fetch",
     "--fetch-max-bytes",
     "100000",
@@ -32,7 +30,7 @@ def pages_there() -> Iterator[Web]:
 @pytest.fixture(scope="module")
 def fetching() -> Iterator[Serving]:
     """A server that may fetch from one private address, and from no other."""
-    with serving(*FETCHING, "--fetch-allow", "127.0.0.1/32") as server:
+    with serving("--dtype", "float32", *FETCHING, "--fetch-allow", "127.0.0.1/32") as server:
         yield server
 
 
@@ -129,7 +127,7 @@ def test_nothing_private_is_reached_unless_it_is_allowed(pages_there: Web) -> No
     url = pages_there.page("/article", ARTICLE)
     port = url.split(":")[2]
     before = len(pages_there.asked)
-    with serving("--dtype", "float32", "--fetch") as server:
+    with serving_letters("--fetch") as server:
         for host in ("127.0.0.1", "localhost", "0.0.0.0", "127.1", "[::1]", "[::ffff:127.0.0.1]", "0"):  # noqa: S104 - asked for
             assert tag_of(server, f"http://{host}:{port}") == ("SOURCE_NOT_AVAILABLE", 403), host
     assert len(pages_there.asked) == before
@@ -145,7 +143,7 @@ def test_a_proxy_of_the_environment_is_not_asked(pages_there: Web, monkeypatch: 
     with web() as proxy:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(name, proxy.url)
-        with serving(*FETCHING, "--fetch-allow", "127.0.0.1/32") as server:
+        with serving_letters(*FETCHING, "--fetch-allow", "127.0.0.1/32") as server:
             asked = {"urls": [pages_there.page("/article", ARTICLE)], "text": True}
             found = httpx.post(f"{server.url}/contents", json=asked, trust_env=False).json()
         assert "Bread" in found["results"][0]["text"]
@@ -209,5 +207,8 @@ def test_nobody_there_is_a_status(fetching: Serving) -> None:
 
 
 def test_a_network_that_cannot_be_is_said_at_the_start() -> None:
-    with pytest.raises(AssertionError, match="invalid IP address syntax"), serving("--fetch-allow", "10.0.0.0/40"):
+    with (
+        pytest.raises(AssertionError, match="invalid IP address syntax"),
+        serving_letters("--fetch-allow", "10.0.0.0/40"),
+    ):
         pass

@@ -2,7 +2,7 @@
 
 import pytest
 
-from serving import Serving, answers, serving
+from serving import Serving, answers, serving_letters
 
 ASKED = {"query": "bread", "documents": ["Bread is baked."]}
 
@@ -41,7 +41,7 @@ def test_a_request_without_a_host_is_no_browsers(server: Serving) -> None:
 
 
 def test_a_server_answers_to_the_names_it_was_told() -> None:
-    with serving("--allowed-host", "pages.example", "--allowed-host", "Other.Example") as server:
+    with serving_letters("--allowed-host", "pages.example", "--allowed-host", "Other.Example") as server:
         assert [ask(server, host) for host in ("pages.example", "other.example:80", "localhost")] == [200] * 3
         assert ask(server, "evil.example") == 421
 
@@ -51,7 +51,7 @@ EVERYWHERE = ["--host", "0.0.0.0"]  # noqa: S104 - what is tested
 
 @pytest.mark.parametrize("options", [["--api-key", "k"], ["--allowed-host", "*"], EVERYWHERE], ids=str)
 def test_elsewhere_every_name_is_answered_to(options: list[str]) -> None:
-    with serving(*options) as server:
+    with serving_letters(*options) as server:
         port = server.url.rsplit(":", 1)[1]
         server.client.base_url = f"http://127.0.0.1:{port}"
         server.client.headers["x-api-key"] = "k"
@@ -59,5 +59,8 @@ def test_elsewhere_every_name_is_answered_to(options: list[str]) -> None:
 
 
 def test_a_name_that_cannot_be_is_said_at_the_start() -> None:
-    with pytest.raises(AssertionError, match="allowed_host must be"), serving("--allowed-host", "https://example.com"):
+    with (
+        pytest.raises(AssertionError, match="allowed_host must be"),
+        serving_letters("--allowed-host", "https://example.com"),
+    ):
         pass

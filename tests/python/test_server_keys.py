@@ -7,7 +7,7 @@ import httpx
 import openai
 import pytest
 
-from serving import Serving, serving, wait_for
+from serving import Serving, serving_letters, wait_for
 
 ASKED = {"query": "bread", "documents": ["Bread is baked."]}
 
@@ -22,7 +22,7 @@ def keys_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def guarded(keys_file: Path) -> Iterator[Serving]:
     options = ["--api-key", "first-key", "--api-key", "second-key", "--api-keys-file", str(keys_file)]
-    with serving(*options, "--cors-origin", "https://example.com") as server:
+    with serving_letters(*options, "--cors-origin", "https://example.com") as server:
         yield server
 
 
@@ -72,7 +72,7 @@ def test_the_openai_client_sends_its_key(guarded: Serving) -> None:
 def test_health_and_metrics_are_open_unless_all_is_protected(guarded: Serving) -> None:
     for path in ("/live", "/health", "/metrics"):
         assert guarded.client.get(path).status_code == 200
-    with serving("--api-key", "k", "--protect-all") as server:
+    with serving_letters("--api-key", "k", "--protect-all") as server:
         for path in ("/live", "/health", "/metrics", "/docs"):
             assert server.client.get(path).status_code == 401
             assert server.client.get(path, headers={"x-api-key": "k"}).status_code != 401

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from serving import Serving, serving
+from serving import Serving, serving, serving_letters
 from web import Web, web
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -113,7 +113,7 @@ def test_the_environment_counts(collector: Web, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("OTEL_SERVICE_NAME", "passages")
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=ours")
-    with serving("--otlp-endpoint", collector.url + "/", "--dtype", "float32") as server:
+    with serving_letters("--otlp-endpoint", collector.url + "/") as server:
         assert ask(server, "/embed", {"inputs": "bread"}).status_code == 200
         server.signal()
         assert server.wait() == 0
@@ -127,7 +127,7 @@ def test_nobody_waits_for_a_collector() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         for address in (f"http://127.0.0.1:{port}", "http://127.0.0.1:9"):
-            with serving("--otlp-endpoint", address, "--dtype", "float32") as server:
+            with serving_letters("--otlp-endpoint", address) as server:
                 for _ in range(50):
                     assert ask(server, "/embed", {"inputs": "bread"}).status_code == 200
                 server.signal()
@@ -136,5 +136,6 @@ def test_nobody_waits_for_a_collector() -> None:
 
 @pytest.mark.parametrize("address", ["localhost:4317", "nowhere", "", "ftp://localhost"])
 def test_an_address_that_cannot_be_is_named(address: str) -> None:
-    with pytest.raises(AssertionError, match="otlp_endpoint must be like http://localhost:4318"):
-        Serving("--otlp-endpoint", address, "--dtype", "float32")
+    said = "otlp_endpoint must be like http://localhost:4318"
+    with pytest.raises(AssertionError, match=said), serving_letters("--otlp-endpoint", address):
+        pass

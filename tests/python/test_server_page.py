@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from serving import Serving, serving
+from serving import Serving, serving_letters
 
 FILES = {
     "/": "text/html; charset=utf-8",
@@ -42,7 +42,7 @@ def test_the_page_names_no_file_but_its_own(server: Serving) -> None:
 
 
 def test_the_page_is_open_unless_all_is_protected() -> None:
-    with serving("--api-key", "k") as server:
+    with serving_letters("--api-key", "k") as server:
         assert [server.client.get(path).status_code for path in FILES] == [200] * len(FILES)
-    with serving("--api-key", "k", "--protect-all") as server:
+    with serving_letters("--api-key", "k", "--protect-all") as server:
         assert [server.client.get(path).status_code for path in FILES] == [401] * len(FILES)

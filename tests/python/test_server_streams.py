@@ -10,8 +10,9 @@ import hpack
 import httpx
 import pytest
 
+from lettering import DIMENSION
 from numbers_server import asked, serving_numbers
-from serving import Serving, answers, metric, serving, wait_for
+from serving import Serving, answers, metric, serving_letters, wait_for
 
 RAW = "application/octet-stream"
 
@@ -122,24 +123,24 @@ def test_a_server_that_stops_answers_what_http2_asked(tmp_path: Path) -> None:
 
 def test_a_unix_socket_is_the_owners_and_goes_with_the_server(tmp_path: Path) -> None:
     path = tmp_path / "pullquote.sock"
-    with serving("--uds", str(path), "--uds-mode", "660") as server:
+    with serving_letters("--uds", str(path), "--uds-mode", "660") as server:
         assert server.started["uds"] == str(path)
         assert path.stat().st_mode & 0o777 == 0o660
         for http2 in (False, True):
             transport = httpx.HTTPTransport(uds=str(path), http1=not http2, http2=http2)
             with httpx.Client(transport=transport, base_url="http://any.example", timeout=60) as client:
                 answer = client.post("/embed", json={"inputs": ["a", "b"]}, headers={"accept": RAW})
-                assert len(answer.content) == 2 * 384 * 4
+                assert len(answer.content) == 2 * DIMENSION * 4
                 assert "curl" in client.get("/docs").text
-        with pytest.raises(AssertionError, match="another server answers there"), serving("--uds", str(path)):
+        with pytest.raises(AssertionError, match="another server answers there"), serving_letters("--uds", str(path)):
             pass
         server.signal()
         assert server.wait() == 0
         assert not path.exists()
     # Killed, it leaves its file behind; the next one takes it over.
-    with serving("--uds", str(path)) as server:
+    with serving_letters("--uds", str(path)) as server:
         server.process.kill()
         server.process.wait()
         assert path.is_socket()
-    with serving("--uds", str(path)):
+    with serving_letters("--uds", str(path)):
         assert path.stat().st_mode & 0o777 == 0o600

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from serving import Serving, serving, wait_for
+from serving import Serving, serving_letters, wait_for
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
@@ -32,7 +32,7 @@ def test_what_is_no_trace_is_ignored(server: Serving, value: str) -> None:
 
 
 def test_the_log_names_the_trace() -> None:
-    with serving("--log-format", "json") as server:
+    with serving_letters("--log-format", "json") as server:
         server.client.get("/live", headers={"traceparent": PARENT, "x-request-id": "traced"})
         server.client.get("/live", headers={"traceparent": "nonsense", "x-request-id": "plain"})
         wait_for(lambda: '"plain"' in server.log)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from exa_py import Exa
 
-from serving import Serving, serving
+from serving import Serving, serving, serving_letters
 from web import Web, web
 
 BREAD = "Bread is baked from flour and water 🍞. The oven must be hot. Bakers get up early."
@@ -115,7 +115,7 @@ def test_an_upstream_that_answers_something_else_is_an_error(handing: Serving, t
 def test_an_upstream_that_is_gone_is_an_error() -> None:
     with web() as gone:
         url = gone.url
-    with serving("--upstream", url) as server:
+    with serving_letters("--upstream", url) as server:
         found = server.client.post("/search", json={"query": "bread"})
     assert (found.status_code, found.json()["tag"]) == (502, "UPSTREAM_FAILED")
 
@@ -127,10 +127,10 @@ def test_an_upstream_sends_nobody_on(handing: Serving, there: Web) -> None:
 
 
 def test_the_upstreams_key_is_ours_and_our_keys_are_no_business_of_it(there: Web) -> None:
-    with serving("--upstream", there.url, "--upstream-key", "its-key") as server:
+    with serving_letters("--upstream", there.url, "--upstream-key", "its-key") as server:
         client(server, "client-key").search("bread")
         assert asked(there)[0]["x-api-key"] == "its-key"
-    with serving("--upstream", there.url, "--api-key", "our-key") as server:
+    with serving_letters("--upstream", there.url, "--api-key", "our-key") as server:
         client(server, "our-key").search("bread")
         assert "our-key" not in str(asked(there)[0])
 
@@ -138,6 +138,6 @@ def test_the_upstreams_key_is_ours_and_our_keys_are_no_business_of_it(there: Web
 def test_an_upstream_that_cannot_be_is_said_at_the_start() -> None:
     with (
         pytest.raises(AssertionError, match=r"upstream must be like https://api\.exa\.ai"),
-        serving("--upstream", "exa"),
+        serving_letters("--upstream", "exa"),
     ):
         pass
