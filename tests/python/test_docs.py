@@ -39,7 +39,8 @@ def test_an_example_prints_what_stands_below_it(
     script = tmp_path / "example.py"
     script.write_text(program, encoding="utf-8")
     command = [sys.executable, *warnings, str(script)]
-    told = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
+    # An example begins a cluster of its own, whatever else runs on this machine.
+    told = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_ADDRESS": "local"}
     done = subprocess.run(command, cwd=ROOT, env=told, capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
     assert done.stdout == printed
