@@ -294,3 +294,30 @@ time.sleep(0.5)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     assert "Fatal" not in done.stderr
+
+
+def test_one_that_is_let_go_of_behind_its_last_call_ends() -> None:
+    # Its threads may want Python's lock once more, to ring a loop that is there no longer. Side by side they do it at any moment.
+    code = """
+import asyncio
+import numpy as np
+import pullquote
+def encode(texts):
+    return np.ones((len(texts), 2), np.float32)
+async def ask(awaited):
+    await awaited.embed(["The moon."])
+for _ in range(300):
+    awaited = pullquote.AsyncHighlighter(encoder=encode)
+    asyncio.run(ask(awaited))
+    del awaited
+"""
+    command = [sys.executable, "-c", code]
+    programs = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    try:
+        for program in programs:
+            _, said = program.communicate(timeout=240)
+            assert (program.returncode, said) == (0, "")
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+import weakref
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,21 @@ def test_a_method_that_is_awaited() -> None:
     while any(thread.name == "pullquote-await" for thread in threading.enumerate()) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not any(thread.name == "pullquote-await" for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("threads", [1, "caller"])
+def test_a_function_goes_with_its_highlighter(threads: Any) -> None:
+    # Often, since who is faster is chance: the function's thread lets go of it by itself, and not at our next call.
+    for _ in range(50):
+        own = Ids()
+        seen = weakref.ref(own)
+        with Highlighter(embedded_model(), encoder=own, threads=threads) as highlighter:
+            highlighter.embed([MOON])
+        del own, highlighter
+        deadline = time.monotonic() + 60
+        while seen() is not None and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert seen() is None
 
 
 @pytest.mark.parametrize("kind", ["offered", "capsule"])

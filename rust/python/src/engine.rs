@@ -11,14 +11,14 @@ use pyo3::types::PyDict;
 use crate::failures::Failure;
 use crate::highlighter::{Asked, Loading, call_later, columns};
 use crate::inside::Inside;
-use crate::leave::leave_python;
+use crate::leave::{Outside, leave_python};
 use crate::opened::Opened;
 
 /// An engine that does nothing by itself.
 #[pyclass(frozen, extends = Opened, module = "pullquote._native")]
 pub(crate) struct Engine {
     /// Locked by one step at a time, and never while Python's lock is held: a step may need it for an encoder of Python's.
-    steps: Mutex<Steps>,
+    steps: Outside<Mutex<Steps>>,
 }
 
 /// A request's name, its columns or its error, and how many pieces, rows and tokens were done.
@@ -36,7 +36,7 @@ impl Engine {
     #[new]
     fn new(py: Python<'_>, loading: Loading<'_>) -> PyResult<PyClassInitializer<Self>> {
         let engine = Arc::new(loading.engine(py)?.driven_by_callers());
-        Ok(Opened::around(&engine).add_subclass(Self { steps: Mutex::new(Steps::new(engine)) }))
+        Ok(Opened::around(&engine).add_subclass(Self { steps: Outside::new(Mutex::new(Steps::new(engine))) }))
     }
 
     /// `asked` are query, texts, titles and options; `limits` are pieces and tokens.

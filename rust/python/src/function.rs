@@ -38,11 +38,20 @@ enum Rows {
     Ids(Batch),
 }
 
+/// What the function's thread is told.
+enum Message {
+    Batch(Ticket, Rows),
+    /// It is to let go of the function. For that it needs Python, so it is inside from now on: an interpreter that ends waits.
+    End {
+        _inside: Inside,
+    },
+}
+
 /// The function, its thread, and what came of its batches.
 pub(crate) struct FunctionEncoder {
     spec: EncoderSpec,
-    /// Closed when this is dropped; the thread ends then, after the batch that it has.
-    batches: Sender<(Ticket, Rows)>,
+    /// The thread ends when this is dropped, after the batch that it has.
+    batches: Sender<Message>,
     shared: Arc<Shared>,
     next: u64,
     takes_ids: bool,
@@ -102,7 +111,7 @@ impl FunctionEncoder {
         // Nobody waits for it to end: a function that hangs must not hold up who lets go of it.
         std::thread::Builder::new()
             .name("pullquote-function".to_owned())
-            .spawn(move || run(&function, &arrived, dimension, &for_thread))
+            .spawn(move || run(function, &arrived, dimension, &for_thread))
             .map_err(|error| raise(ErrorKind::Internal, &format!("no thread for the encoder: {error}")))?;
         Ok(Self { spec, batches, shared, next: 0, takes_ids })
     }
@@ -122,7 +131,7 @@ impl Encoder for FunctionEncoder {
         self.next += 1;
         let ticket = Ticket(self.next);
         let ended = |_| Error::new(ErrorKind::Internal, "the thread of the encoder's function has ended");
-        self.batches.send((ticket, rows(batch, self.takes_ids))).map_err(ended)?;
+        self.batches.send(Message::Batch(ticket, rows(batch, self.takes_ids))).map_err(ended)?;
         Ok(ticket)
     }
 
@@ -154,6 +163,8 @@ impl Encoder for FunctionEncoder {
 impl Drop for FunctionEncoder {
     fn drop(&mut self) {
         self.shared.closed.store(true, Ordering::Release);
+        // Where the thread is gone, nobody has to let go.
+        let _ = self.batches.send(Message::End { _inside: Inside::enter() });
     }
 }
 
@@ -218,11 +229,17 @@ fn texts(batch: &Batch) -> Vec<String> {
     batch.lengths.iter().map(take).collect()
 }
 
-fn run(function: &Py<PyAny>, arrived: &Receiver<(Ticket, Rows)>, dimension: usize, shared: &Shared) {
-    while let Ok((ticket, rows)) = arrived.recv() {
-        if shared.closed.load(Ordering::Acquire) {
-            return;
-        }
+fn run(function: Py<PyAny>, arrived: &Receiver<Message>, dimension: usize, shared: &Shared) {
+    while let Ok(message) = arrived.recv() {
+        let (ticket, rows) = match message {
+            Message::Batch(..) if shared.closed.load(Ordering::Acquire) => continue,
+            Message::Batch(ticket, rows) => (ticket, rows),
+            Message::End { _inside } => {
+                // Without Python's lock it would be let go of at our next call only, which may never come.
+                let _ = Python::try_attach(|py| function.drop_ref(py));
+                return;
+            }
+        };
         let inside = Inside::enter();
         let vectors = Python::try_attach(|py| call(function.bind(py), &rows, dimension));
         drop(inside);

@@ -25,7 +25,7 @@ use crate::encoder::ForeignEncoder;
 use crate::failures::{Failure, raise};
 use crate::function::FunctionEncoder;
 use crate::later::{Later, Mailbox, Outcome, Promise};
-use crate::leave::leave_python;
+use crate::leave::{Outside, leave_python};
 use crate::opened::Opened;
 use crate::server::Server;
 use crate::texts;
@@ -34,7 +34,7 @@ use crate::texts;
 #[pyclass(frozen, extends = Opened, module = "pullquote._native")]
 pub(crate) struct Highlighter {
     /// Shared with the servers that were made from it.
-    engine: Arc<Engine>,
+    engine: Outside<Arc<Engine>>,
 }
 
 /// What an argument says; an error that names it where it is of another type.
@@ -169,7 +169,7 @@ impl Highlighter {
     #[new]
     fn new(py: Python<'_>, loading: Loading<'_>) -> PyResult<PyClassInitializer<Self>> {
         let engine = Arc::new(loading.engine(py)?);
-        Ok(Opened::around(&engine).add_subclass(Self { engine }))
+        Ok(Opened::around(&engine).add_subclass(Self { engine: Outside::new(engine) }))
     }
 
     fn highlights<'py>(

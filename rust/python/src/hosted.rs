@@ -14,13 +14,13 @@ use pyo3::types::PyDict;
 use crate::failures::Failure;
 use crate::highlighter::{Asked, Loading, call_later, columns};
 use crate::inside::Inside;
-use crate::leave::leave_python;
+use crate::leave::{Outside, leave_python};
 use crate::opened::Opened;
 
 /// An engine whose rows its host encodes.
 #[pyclass(frozen, extends = Opened, module = "pullquote._native")]
 pub(crate) struct Hosted {
-    engine: Arc<CoreEngine>,
+    engine: Outside<Arc<CoreEngine>>,
 }
 
 /// A call of it.
@@ -49,7 +49,7 @@ impl Hosted {
         let vocabulary = model.vocabulary.unwrap_or(usize::MAX);
         let encoder = HostEncoder::new(name, dimension, model.max_tokens, vocabulary);
         let engine = Arc::new(loading.engine_of(py, &model, Box::new(encoder))?.driven_by_callers());
-        Ok(Opened::around(&engine).add_subclass(Self { engine }))
+        Ok(Opened::around(&engine).add_subclass(Self { engine: Outside::new(engine) }))
     }
 
     /// `asked` are query, texts, titles and options; `limits` are pieces and tokens.

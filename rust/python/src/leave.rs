@@ -1,6 +1,7 @@
 //! Leaving Python: release the lock, run, feel Ctrl-C, map errors and panics. The only way this crate runs anything long.
 
 use std::any::Any;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
@@ -47,6 +48,33 @@ pub(crate) fn leave_python<R: Send>(
         (Ok(result), None) => Ok(result),
         (_, Some(raised)) => Err(raised),
         (Err(error), None) => Err(Failure(error).into()),
+    }
+}
+
+/// Something of Rust's that a Python object owns. It is let go of without Python's lock: its end may wait for threads that want
+/// the lock once more, to tell a loop how its last call ended, say.
+pub(crate) struct Outside<T: Send>(Option<T>);
+
+impl<T: Send> Outside<T> {
+    pub(crate) const fn new(owned: T) -> Self {
+        Self(Some(owned))
+    }
+}
+
+impl<T: Send> Deref for Outside<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_ref().expect("it is taken when it is dropped")
+    }
+}
+
+impl<T: Send> Drop for Outside<T> {
+    fn drop(&mut self) {
+        let mut owned = self.0.take();
+        let _inside = Inside::enter();
+        // Where there is no Python any more, nobody wants its lock.
+        let _ = Python::try_attach(|py| py.detach(|| drop(owned.take())));
     }
 }
 

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use pullquote_core::engine::{CacheState, DeviceState, Engine};
 use pyo3::prelude::*;
 
+use crate::leave::Outside;
+
 /// An engine, whoever drives it.
 #[pyclass(frozen, subclass, module = "pullquote._native")]
 pub(crate) struct Opened {
-    engine: Arc<Engine>,
+    engine: Outside<Arc<Engine>>,
 }
 
 /// A device's state; `DeviceState` in `python/pullquote/loading.py` names what is in it.
@@ -20,7 +22,7 @@ type DeviceColumns = (String, bool, usize, usize, usize, u64, u64, u64, u64, Opt
 impl Opened {
     /// What a class that extends this begins with.
     pub(crate) fn around(engine: &Arc<Engine>) -> PyClassInitializer<Self> {
-        PyClassInitializer::from(Self { engine: Arc::clone(engine) })
+        PyClassInitializer::from(Self { engine: Outside::new(Arc::clone(engine)) })
     }
 }
 
