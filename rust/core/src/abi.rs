@@ -28,23 +28,24 @@ pub const CAPSULE_NAME_1: &std::ffi::CStr = c"pullquote.encoder.v1";
 pub struct EncoderTable {
     /// What there was in the third version.
     pub third: EncoderTable3,
-    /// As [`EncoderTable1::submit`], with queries (see [`crate::encoder::Batch::queries`]): `query_count` vectors of `dimension`
-    /// values, read before it returns. `collect` calls `row` with `query_count` values for each row of such a batch. Null where
-    /// the spec does not say that the encoder scores.
-    pub submit_asking: Option<
-        unsafe extern "C" fn(
-            state: *mut c_void,
-            device: usize,
-            ids: *const i32,
-            id_count: usize,
-            lengths: *const u32,
-            row_count: usize,
-            queries: *const f32,
-            query_count: usize,
-            ticket: *mut u64,
-        ) -> *mut c_char,
-    >,
+    /// As [`EncoderTable1::submit`], with queries (see [`crate::encoder::Batch::queries`]). Called only where the
+    /// spec says that the encoder scores; may be null elsewhere.
+    pub submit_asking: Option<SubmitAsking>,
 }
+
+/// Starts a batch with `query_count` vectors of `dimension` values, read before it returns. `collect` calls `row` with
+/// `query_count` values for each row of such a batch.
+pub type SubmitAsking = unsafe extern "C" fn(
+    state: *mut c_void,
+    device: usize,
+    ids: *const i32,
+    id_count: usize,
+    lengths: *const u32,
+    row_count: usize,
+    queries: *const f32,
+    query_count: usize,
+    ticket: *mut u64,
+) -> *mut c_char;
 
 /// An encoder, as C saw it in the third version.
 #[derive(Clone, Copy, Debug)]

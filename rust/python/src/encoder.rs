@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use pullquote_core::abi::{
     CAPSULE_NAME, CAPSULE_NAME_1, CAPSULE_NAME_2, CAPSULE_NAME_3, EncoderTable, EncoderTable1, EncoderTable2,
-    EncoderTable3,
+    EncoderTable3, SubmitAsking,
 };
 use pullquote_core::encoder::{Batch, BatchTimes, Encoder, EncoderSpec, Helper, Ticket, Waker};
 use pullquote_core::error::{Error, ErrorKind, Result};
@@ -31,19 +31,6 @@ struct Later {
     help: Option<unsafe extern "C" fn(state: *mut c_void) -> bool>,
     submit_asking: Option<SubmitAsking>,
 }
-
-/// See [`EncoderTable::submit_asking`].
-type SubmitAsking = unsafe extern "C" fn(
-    *mut c_void,
-    usize,
-    *const i32,
-    usize,
-    *const u32,
-    usize,
-    *const f32,
-    usize,
-    *mut u64,
-) -> *mut c_char;
 
 impl Later {
     fn of_second(EncoderTable2 { profile, times, .. }: EncoderTable2) -> Self {
