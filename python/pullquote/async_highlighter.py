@@ -80,7 +80,7 @@ class AsyncHighlighter(Watched, Caching):
         cache_bytes: int = CACHE_BYTES,
         *,
         cores: Iterable[int] | None = None,
-        encoder: OwnEncoder | None = None,
+        encoder: OwnEncoder | Literal["torch"] | None = None,
         max_batch_tokens: int | None = None,
         max_batch_size: int | None = None,
         batch_timeout: float = 0.0,

@@ -19,17 +19,18 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-from tqdm import tqdm
 
-from pullquote import asking, serving
+from pullquote import _native, asking, serving
 from pullquote.client import DEFAULTS, Client
 from pullquote.errors import InvalidArgumentError, InvalidTextError, PullquoteError
 from pullquote.highlighter import Highlighter
 from pullquote.loading import CACHE_BYTES
+from pullquote.models import EMBEDDED_PACKAGE
 from pullquote.options import Options
+from pullquote.progress import ProgressBar
 from pullquote.result import Highlight
 from pullquote.terminal import Style
-from pullquote.text_encoder import import_encoder
+from pullquote.text_encoder import named_encoder
 
 __all__ = ["check", "main"]
 
@@ -134,7 +135,8 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--encoder",
             metavar="MODULE:FUNCTION",
-            help="instead of a model, a Python function from a list of strings to float32 [n, dimension]",
+            help="instead of a model, a Python function from a list of strings to float32 [n, dimension]; "
+            "or torch, which computes the model with libtorch",
         )
         command.add_argument("--device", action="append", help="cpu, cuda:0, ...; may be repeated (default: auto)")
         command.add_argument(
@@ -219,8 +221,13 @@ def _versions() -> str:
         except importlib.metadata.PackageNotFoundError:
             return "not installed"
 
-    packages = ("pullquote", "pullquote-torch", "torch")
-    return "\n".join(f"{package} {version(package)}" for package in packages)
+    packages = ("pullquote", EMBEDDED_PACKAGE, "pullquote-torch", "torch")
+    lines = [f"{package} {version(package)}" for package in packages]
+    try:
+        lines.append(f"instruction set {_native.instruction_set()}")
+    except PullquoteError as error:
+        lines.append(f"instruction set: {error}")
+    return "\n".join(lines)
 
 
 def _asked_of(options: argparse.Namespace) -> Highlighter | Client:
@@ -246,7 +253,7 @@ def _highlighter(options: argparse.Namespace) -> Highlighter:
         options.dtype,
         options.threads,
         asked.get("cache_bytes", CACHE_BYTES),
-        encoder=import_encoder(options.encoder) if options.encoder else None,
+        encoder=named_encoder(options.encoder),
         max_batch_tokens=asked.get("max_batch_tokens"),
         max_batch_size=asked.get("max_batch_size"),
         batch_timeout=asked.get("batch_timeout", 0.0),
@@ -260,7 +267,7 @@ def _highlight(options: argparse.Namespace) -> int:
     style = Style(sys.stdout)
     code = 0
     total = len(options.files)
-    with _asked_of(options) as asked, tqdm(total=total, unit="page", disable=total < 2 or None) as progress:
+    with _asked_of(options) as asked, ProgressBar(total, "page", is_shown=total > 1) as progress:
         for names, texts, errors in _groups(options):
             for message, error_code in errors:
                 progress.clear()
@@ -360,8 +367,7 @@ def _embed(options: argparse.Namespace) -> int:
     with _asked_of(options) as asked:
         dimension = asked.dimension if isinstance(asked, Highlighter) else asked.embed(["how long?"]).shape[1]
         # The array is on disk as it grows: its size is known, its memory is not needed at once.
-        progress: tqdm[NoReturn]
-        with tqdm(total=len(lines), unit="text", disable=len(lines) < GROUP_LINES or None) as progress:
+        with ProgressBar(len(lines), "text", is_shown=len(lines) >= GROUP_LINES) as progress:
             rows = _rows(asked, lines, options.role, progress)
             try:
                 _write_npy(options.output, (len(lines), dimension), rows)
@@ -397,7 +403,7 @@ def _serve(options: argparse.Namespace) -> int:
         return serving.serve(highlighter, options)
 
 
-def _rows(asked: Highlighter | Client, lines: list[str], role: str, progress: tqdm[NoReturn]) -> Iterator[bytes]:
+def _rows(asked: Highlighter | Client, lines: list[str], role: str, progress: ProgressBar) -> Iterator[bytes]:
     for first in range(0, len(lines), GROUP_LINES):
         group = lines[first : first + GROUP_LINES]
         yield asked.embed(group, role="query" if role == "query" else "passage").tobytes()

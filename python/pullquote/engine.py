@@ -66,7 +66,7 @@ class Engine(Watched, Closing):
         cache_bytes: int = CACHE_BYTES,
         *,
         cores: Iterable[int] | None = None,
-        encoder: OwnEncoder | None = None,
+        encoder: OwnEncoder | Literal["torch"] | None = None,
         max_batch_tokens: int | None = None,
         max_batch_size: int | None = None,
         batch_timeout: float = 0.0,
@@ -186,4 +186,4 @@ class Engine(Watched, Closing):
         self._write_trace()
 
     def __repr__(self) -> str:
-        return f"<Engine {self.model_name!r} on {', '.join(self.devices)} in {self.dtype}>"
+        return f"<Engine {self.model_name!r} on {self._placed()}>"

@@ -134,7 +134,7 @@ class Highlighter(Watched, Caching, Closing):
         cache_bytes: int = CACHE_BYTES,
         *,
         cores: Iterable[int] | None = None,
-        encoder: OwnEncoder | None = None,
+        encoder: OwnEncoder | Literal["torch"] | None = None,
         max_batch_tokens: int | None = None,
         max_batch_size: int | None = None,
         batch_timeout: float = 0.0,
@@ -354,7 +354,7 @@ class Highlighter(Watched, Caching, Closing):
         self._write_trace()
 
     def __repr__(self) -> str:
-        return f"<Highlighter {self.model_name!r} on {', '.join(self.devices)} in {self.dtype}>"
+        return f"<Highlighter {self.model_name!r} on {self._placed()}>"
 
 
 # What a call has where it says nothing.

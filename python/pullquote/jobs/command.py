@@ -8,9 +8,6 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import NoReturn
-
-from tqdm import tqdm
 
 from pullquote.asking import asked
 from pullquote.errors import InvalidArgumentError, InvalidTextError
@@ -21,6 +18,7 @@ from pullquote.jobs.outputs import output_name
 from pullquote.jobs.places import Place
 from pullquote.jobs.records import Status, left, settle, status
 from pullquote.jobs.run import Progress, check
+from pullquote.progress import ProgressBar
 
 __all__ = ["run"]
 
@@ -114,21 +112,21 @@ class _Bar:
     """Progress in bytes of the input, which are known before it is read, with pages and their rate beside it."""
 
     def __init__(self, total: int, before: int) -> None:
-        self._bar: tqdm[NoReturn] = tqdm(total=total, initial=before, unit="B", unit_scale=True, disable=None)
+        self._bar = ProgressBar(total, "byte", done=before)
         self._began = time.monotonic()
         self.pages = 0
 
     def told(self, progress: Progress) -> None:
         self.pages += progress.rows
         rate = self.pages / max(time.monotonic() - self._began, 1e-9)
-        self._bar.set_postfix_str(f"{self.pages:,} pages, {rate:,.0f}/s", refresh=False)
+        self._bar.note = f"{self.pages:,} pages, {rate:,.0f} a second"
         self._bar.update(progress.bytes)
 
     def __enter__(self) -> _Bar:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.close()
+        self._bar.clear()
 
 
 def _show(

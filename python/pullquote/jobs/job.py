@@ -13,7 +13,7 @@ from pullquote.jobs.inputs import Columns
 from pullquote.jobs.outputs import OutputFormat
 from pullquote.jobs.places import Place
 from pullquote.options import Options
-from pullquote.text_encoder import import_encoder
+from pullquote.text_encoder import named_encoder
 
 __all__ = ["Job"]
 
@@ -44,7 +44,7 @@ class Job:
 
     def highlighter(self, **arguments: Any) -> Highlighter:
         """The job's model. Pages of a job come once, so nothing is kept of them unless `cache_bytes` says so."""
-        encoder = None if self.encoder is None else import_encoder(self.encoder)
+        encoder = named_encoder(self.encoder)
         return Highlighter(self.model, dtype=self.dtype, encoder=encoder, **({"cache_bytes": 0} | arguments))
 
     def settings(self, highlighter: Highlighter) -> dict[str, Any]:

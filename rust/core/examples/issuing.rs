@@ -154,6 +154,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
         wakes: false,
         polls: true,
         scores: wanted == "scores",
+        backend: "test".to_owned(),
     };
     let encoder = Sleeping {
         spec,

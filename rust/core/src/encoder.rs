@@ -5,12 +5,16 @@
 //! that row's ids alone, up to rounding. Where it has no threads, those who wait for vectors may lend it theirs, several at
 //! once, by its [`Helper`]. [`crate::abi`] is the same seam as a table of C functions.
 
+pub mod dtype;
+pub mod places;
+pub mod workers;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 /// What an encoder is, fixed when it is made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -34,12 +38,45 @@ pub struct EncoderSpec {
     /// Whether devices compare rows with the queries of their batch (see [`Batch::queries`]).
     #[serde(default)]
     pub scores: bool,
+    /// What computes: an instruction set, or a library and its version.
+    #[serde(default)]
+    pub backend: String,
 }
 
 impl EncoderSpec {
     /// Whether batches are finished though nobody collects them.
     pub(crate) const fn computes_alone(&self) -> bool {
         self.wakes || self.polls
+    }
+
+    /// Checks a batch, once, so that nothing after it can read outside a table.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Encoder`], with the row or id that this encoder cannot take.
+    pub fn check(&self, batch: &Batch) -> Result<()> {
+        let failed = |message: String| Err(Error::new(ErrorKind::Encoder, message));
+        let longest = self.max_tokens;
+        if batch.lengths.is_empty() {
+            return failed("the batch has no rows".to_owned());
+        }
+        for (row, length) in batch.lengths.iter().enumerate() {
+            if *length == 0 || *length as usize > longest {
+                return failed(format!("row {row} of the batch has {length} ids; allowed are 1 to {longest}"));
+            }
+        }
+        let total: u64 = batch.lengths.iter().map(|length| u64::from(*length)).sum();
+        if total != batch.ids.len() as u64 {
+            return failed(format!("the batch has {} ids, but its lengths add up to {total}", batch.ids.len()));
+        }
+        if !batch.queries.len().is_multiple_of(self.dimension) {
+            let (values, dimension) = (batch.queries.len(), self.dimension);
+            return failed(format!("the batch's queries have {values} values, which is no multiple of {dimension}"));
+        }
+        let outside = |id: &&i32| usize::try_from(**id).map_or(true, |id| id >= self.vocabulary);
+        match batch.ids.iter().find(outside) {
+            None => Ok(()),
+            Some(id) => failed(format!("id {id} is outside the model's vocabulary of {} ids", self.vocabulary)),
+        }
     }
 }
 

@@ -10,6 +10,10 @@ use serde_json::Value;
 
 use crate::error::{Error, ErrorKind, Result};
 
+pub mod transformer;
+
+pub use transformer::{Activation, Transformer};
+
 /// How the vectors of a row's tokens become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooling {

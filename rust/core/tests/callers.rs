@@ -138,6 +138,7 @@ fn engine(shared: &Arc<Shared>, has_thread: bool) -> Engine {
         wakes: true,
         polls: false,
         scores: false,
+        backend: "test".to_owned(),
     };
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
     let engine = Engine::new(&model, Box::new(Lent { spec, shared: Arc::clone(shared), next: 0 }), Some(1), 0).unwrap();

@@ -68,6 +68,7 @@ impl Scripted {
             wakes: script.wakes,
             polls: script.polls,
             scores: false,
+            backend: "test".to_owned(),
         };
         let running = (0..count).map(|_| (VecDeque::new(), 0)).collect();
         Self { spec, script: script.clone(), running, waker: None, next: 0 }

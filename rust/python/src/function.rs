@@ -96,6 +96,7 @@ impl FunctionEncoder {
             wakes: has_thread,
             polls: false,
             scores: false,
+            backend: "python".to_owned(),
         };
         if has_thread {
             return Ok(Box::new(Self::new(encoder, spec, takes_ids)?));

@@ -21,6 +21,7 @@ use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyCapsule, PyDict};
 
 use crate::arrow::{self, Names, Table};
+use crate::cpu::CpuEncoder;
 use crate::encoder::ForeignEncoder;
 use crate::failures::{Failure, raise};
 use crate::function::FunctionEncoder;
@@ -109,6 +110,8 @@ impl<'py> Loading<'py> {
         let model = leave_python(py, None, |_| Model::read(&self.model))?;
         let encoder: Box<dyn Encoder> = if self.encoder.is_instance_of::<PyCapsule>() {
             Box::new(ForeignEncoder::take(&self.encoder)?)
+        } else if let Ok(cpu) = self.encoder.cast::<CpuEncoder>() {
+            Box::new(cpu.get().take()?)
         } else {
             FunctionEncoder::of(&self.encoder, self.threads > 0, &model)?
         };

@@ -5,6 +5,7 @@
 
 mod arrow;
 mod client;
+mod cpu;
 mod encoder;
 mod engine;
 mod failures;
@@ -28,6 +29,7 @@ use pyo3::types::PyDict;
 
 use crate::arrow::Table;
 use crate::client::{Client, Task};
+use crate::cpu::{CpuEncoder, instruction_set};
 use crate::engine::Engine;
 use crate::failures::Failure;
 use crate::highlighter::{Highlighter, span_array};
@@ -47,6 +49,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<Client>()?;
+    module.add_class::<CpuEncoder>()?;
     module.add_class::<Engine>()?;
     module.add_class::<Highlighter>()?;
     module.add_class::<Hosted>()?;

@@ -57,6 +57,12 @@ impl Opened {
         &self.engine.spec().dtype
     }
 
+    /// What computes: an instruction set, or a library and its version.
+    #[getter]
+    fn backend(&self) -> &str {
+        &self.engine.spec().backend
+    }
+
     #[getter]
     fn devices(&self) -> Vec<&str> {
         self.engine.spec().devices.iter().map(|device| device.name.as_str()).collect()

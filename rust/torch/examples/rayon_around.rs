@@ -14,13 +14,13 @@ use std::io::{Write, stdin, stdout};
 use std::path::Path;
 
 use pullquote_core::encoder::Batch;
+use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::model::Model;
-use pullquote_torch::devices::Precision;
-use pullquote_torch::means::Allowed;
+use pullquote_torch::layout::Padding;
 use pullquote_torch::network::{Network, copy_rows};
-use pullquote_torch::workspace::Workspace;
+use pullquote_torch::varlen::Varlen;
 use rayon::prelude::*;
-use tch::Device;
+use tch::{Device, Kind};
 
 /// Tokens of a batch, as the product's on a card.
 const BATCH_TOKENS: usize = 16_384;
@@ -57,12 +57,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [model, device, requests] = arguments.as_slice() else {
         return Err("expected: MODEL cuda:0|cpu REQUESTS".into());
     };
-    let (device, precision) = match device.as_str() {
-        "cpu" => (Device::Cpu, Precision::Float32),
-        _ => (Device::Cuda(0), Precision::Float16),
+    let (device, dtype, kind) = match device.as_str() {
+        "cpu" => (Device::Cpu, Dtype::Float32, Kind::Float),
+        _ => (Device::Cuda(0), Dtype::Float16, Kind::Half),
     };
     let model = Model::read(Path::new(model))?;
-    let network = Network::load(&model, device, precision, Allowed::ALL)?;
+    let network = Network::load(&model, device, dtype, kind, Varlen::OnCards)?;
     let (mut state, mut rows) = (7, 0);
     for _ in 0..requests.parse()? {
         let mut line = String::new();
@@ -71,9 +71,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         let encoded: Result<Vec<usize>, String> = batches(&lengths)
             .par_iter()
             .map_init(
-                || (Workspace::default(), Vec::new()),
-                |(workspace, values), batch| {
-                    let encoded = network.encode_padded(batch, workspace).map_err(|error| error.to_string())?;
+                || (Padding::default(), Vec::new()),
+                |(padding, values), batch| {
+                    let encoded = network.encode(batch, padding).map_err(|error| error.to_string())?;
                     copy_rows(&encoded, values).map_err(|error| error.to_string())?;
                     Ok(batch.lengths.len())
                 },

@@ -8,11 +8,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pullquote_core::abi::{EncoderTable, EncoderTable1, EncoderTable2, EncoderTable3};
+use pullquote_core::encoder::workers::panic_message;
 use pullquote_core::encoder::{Batch, BatchTimes, Encoder, Helper, Ticket};
 use pullquote_core::error::{Error, ErrorKind, Result};
 
 use crate::encoder::TorchEncoder;
-use crate::failure::panic_message;
 
 /// What `state` points to: nobody ever has more than a shared reference to it, because `help` is called beside the others.
 struct Handle {

@@ -13,16 +13,16 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
+use pullquote_core::encoder::workers::check_rows;
 use pullquote_core::encoder::{Batch, BatchTimes};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use tch::Device;
 
 use crate::failure::{TorchResult, batch_failed};
 use crate::layout::Sent;
-use crate::network::{Network, check_rows};
+use crate::network::Network;
 use crate::pooling::cosines;
 use crate::staging::{Returning, Staging};
-use crate::workspace::Workspace;
 
 /// How long to sleep between two looks at a batch, and after how long to ask torch.
 const LOOK: Duration = Duration::from_micros(50);
@@ -38,7 +38,6 @@ pub struct CudaDevice {
     running: Vec<Running>,
     /// Stagings of batches that were collected.
     spare: Vec<Staging>,
-    workspace: Workspace,
     /// Whether stages are waited for, so that each has its own time.
     synchronizes: bool,
 }
@@ -60,8 +59,7 @@ impl CudaDevice {
     /// A device that runs batches on the network's card; rows are at most so long.
     #[must_use]
     pub fn new(network: Arc<Network>, longest: usize) -> Self {
-        let (running, spare, workspace) = (Vec::new(), Vec::new(), Workspace::default());
-        Self { network, longest, running, spare, workspace, synchronizes: false }
+        Self { network, longest, running: Vec::new(), spare: Vec::new(), synchronizes: false }
     }
 
     /// Whether to wait for each stage.
@@ -83,7 +81,7 @@ impl CudaDevice {
         Ok(())
     }
 
-    fn queue(&mut self, batch: &Batch, staging: &mut Staging) -> TorchResult<(Returning, BatchTimes)> {
+    fn queue(&self, batch: &Batch, staging: &mut Staging) -> TorchResult<(Returning, BatchTimes)> {
         if self.network.is_varlen() {
             let queued = self.queue_as(batch, staging, true);
             if queued.is_ok() {
@@ -96,7 +94,7 @@ impl CudaDevice {
         self.queue_as(batch, staging, false)
     }
 
-    fn queue_as(&mut self, batch: &Batch, staging: &mut Staging, ragged: bool) -> TorchResult<(Returning, BatchTimes)> {
+    fn queue_as(&self, batch: &Batch, staging: &mut Staging, ragged: bool) -> TorchResult<(Returning, BatchTimes)> {
         let (began, mut times) = (Instant::now(), BatchTimes::default());
         let device = self.network.device();
         let sent = if ragged {
@@ -111,7 +109,7 @@ impl CudaDevice {
         times.copied_in = BatchTimes::since(began);
         let began = Instant::now();
         let count = i64::try_from(batch.lengths.len()).unwrap_or(i64::MAX);
-        let rows = self.network.encode_sent(&sent, &mut self.workspace.scratch)?.f_narrow(0, 0, count)?;
+        let rows = self.network.encode_sent(&sent)?.f_narrow(0, 0, count)?;
         let rows = match queries {
             Some(queries) => cosines(&rows, &queries)?,
             None => rows,

@@ -16,10 +16,10 @@ use crate::failure::TorchResult;
 /// What torch's C functions return: zero where it went well.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub(crate) struct Outcome(i32);
+struct Outcome(i32);
 
 impl Outcome {
-    pub(crate) fn check(self, what: &str) -> TorchResult<()> {
+    fn check(self, what: &str) -> TorchResult<()> {
         if self.0 == 0 {
             return Ok(());
         }

@@ -6,19 +6,20 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use pullquote_core::encoder::dtype::Dtype;
+use pullquote_core::encoder::places::{Place, parse_devices};
+use pullquote_core::encoder::workers::{CpuDevice, Helping, panic_message};
 use pullquote_core::encoder::{Batch, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Helper, Ticket, Waker, hand_out};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::model::Model;
 use tch::Device;
 
-use crate::cpu::{CpuDevice, Helping};
 use crate::cuda::CudaDevice;
-use crate::devices::{Place, Precision, parse_devices};
-use crate::failure::panic_message;
-use crate::means::Allowed;
+use crate::devices::{automatic, kind_of};
 use crate::network::Network;
 use crate::script::FILE;
 use crate::threads::compute_alone;
+use crate::varlen::Varlen;
 
 /// Tokens a batch should have on one worker of one thread.
 const CPU_BATCH_TOKENS: usize = 512;
@@ -50,9 +51,17 @@ struct InFlight {
     width: usize,
 }
 
+/// How places are computed on.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// Whether a CPU does what is done for a card.
+    cards_on_cpu: bool,
+    varlen: Varlen,
+}
+
 #[derive(Debug)]
 enum Computer {
-    Cpu(CpuDevice),
+    Cpu(CpuDevice<Network>),
     Cuda(Box<CudaDevice>),
 }
 
@@ -78,28 +87,22 @@ impl TorchEncoder {
     ) -> Result<Self> {
         Self::load_alone(|| {
             let places = parse_devices(devices, threads, &cuda_devices)?;
-            Self::load_onto(&Model::read(directory)?, &places, Precision::parse(dtype)?, Allowed::ALL, free)
+            let way = Way { cards_on_cpu: false, varlen: Varlen::OnCards };
+            Self::load_onto(&Model::read(directory)?, &places, Dtype::parse(dtype)?, way, free)
         })
     }
 
-    /// A model on a CPU that takes the way of a graphics card, on so many devices: what the tests of that way run, since most
+    /// A model on a CPU that takes the way of a graphics card, on this many devices: what the tests of that way run, since most
     /// machines have no card.
     ///
     /// # Errors
     /// As [`Self::load`].
-    pub fn load_as_cards(directory: &Path, count: usize, dtype: &str) -> Result<Self> {
-        Self::load_as_cards_by(directory, count, dtype, Allowed::ALL)
-    }
-
-    /// The same, by these means.
-    ///
-    /// # Errors
-    /// As [`Self::load`].
-    pub fn load_as_cards_by(directory: &Path, count: usize, dtype: &str, allowed: Allowed) -> Result<Self> {
+    pub fn load_as_cards(directory: &Path, count: usize, dtype: &str, varlen: Varlen) -> Result<Self> {
         Self::load_alone(|| {
-            let place = |index| Place::CpuAsCard { name: format!("cpu:{index}") };
+            let place = |index| Place::Cpu { name: format!("cpu:{index}"), workers: 0, depth: CUDA_DEPTH };
             let places: Vec<Place> = (0..count).map(place).collect();
-            Self::load_onto(&Model::read(directory)?, &places, Precision::parse(dtype)?, allowed, &|_| None)
+            let way = Way { cards_on_cpu: true, varlen };
+            Self::load_onto(&Model::read(directory)?, &places, Dtype::parse(dtype)?, way, &|_| None)
         })
     }
 
@@ -122,52 +125,55 @@ impl TorchEncoder {
     fn load_onto(
         model: &Model,
         places: &[Place],
-        asked: Option<Precision>,
-        allowed: Allowed,
+        asked: Option<Dtype>,
+        way: Way,
         free: FreeMemory<'_>,
     ) -> Result<Self> {
-        let precision = asked.or_else(|| places.first().map(Precision::automatic)).unwrap_or(Precision::Float32);
+        let Some(first) = places.first() else {
+            return Err(Error::new(ErrorKind::InvalidArgument, "no devices; name at least one, or \"auto\""));
+        };
+        let dtype = asked.unwrap_or_else(|| automatic(first));
         let mut networks: Vec<(Device, Arc<Network>)> = Vec::new();
         let mut devices = Vec::with_capacity(places.len());
         let mut specs = Vec::with_capacity(places.len());
+        let mut found = dtype;
         for place in places {
-            precision.check(place)?;
+            let kind = kind_of(dtype, place)?;
             let device = match place {
-                Place::Cpu { .. } | Place::CpuAsCard { .. } => Device::Cpu,
+                Place::Cpu { .. } => Device::Cpu,
                 Place::Cuda { index, .. } => Device::Cuda(*index),
             };
             let network = if let Some((_, network)) = networks.iter().find(|(known, _)| *known == device) {
                 Arc::clone(network)
             } else {
-                let network = Arc::new(Network::load(model, device, precision, allowed)?);
+                let network = Arc::new(Network::load(model, device, dtype, kind, way.varlen)?);
                 networks.push((device, Arc::clone(&network)));
                 network
             };
-            let (computer, spec) = start(place, network, model.max_tokens, free)?;
+            found = network.dtype();
+            let (computer, spec) = start(place, network, model.max_tokens, way, free)?;
             devices.push(computer);
             specs.push(spec);
         }
-        let Some((_, network)) = networks.first() else {
-            return Err(Error::new(ErrorKind::InvalidArgument, "no devices; name at least one, or \"auto\""));
-        };
-        let found = network.precision().name();
-        if asked.is_some() && network.precision() != precision {
+        if asked.is_some() && found != dtype {
             let path = model.file(FILE);
-            let asked = precision.name();
+            let (found, asked) = (found.name(), dtype.name());
             let message = format!(
                 "{}: it was exported in {found} and cannot compute in {asked}; use dtype \"auto\"",
                 path.display()
             );
             return Err(Error::new(ErrorKind::UnsupportedModel, message));
         }
+        let network = &networks[0].1;
         let spec = EncoderSpec {
             dimension: network.dimension(),
             max_tokens: model.max_tokens,
             vocabulary: network.vocabulary(),
-            dtype: found.to_owned(),
+            dtype: found.name().to_owned(),
             wakes: devices.iter().all(|device| matches!(device, Computer::Cpu(_))),
             polls: true,
             scores: devices.iter().all(|device| matches!(device, Computer::Cuda(_))),
+            backend: "torch".to_owned(),
             devices: specs,
         };
         Ok(Self { spec, devices, in_flight: Vec::new(), next_ticket: 0, times: None })
@@ -176,36 +182,20 @@ impl TorchEncoder {
     fn place(&self, ticket: Ticket) -> Option<usize> {
         self.in_flight.iter().position(|flight| flight.ticket == ticket.0)
     }
-
-    fn check(&self, batch: &Batch) -> Result<()> {
-        let failed = |message: String| Err(Error::new(ErrorKind::Encoder, message));
-        let longest = self.spec.max_tokens;
-        if batch.lengths.is_empty() {
-            return failed("the batch has no rows".to_owned());
-        }
-        for (row, length) in batch.lengths.iter().enumerate() {
-            if *length == 0 || *length as usize > longest {
-                return failed(format!("row {row} of the batch has {length} ids; allowed are 1 to {longest}"));
-            }
-        }
-        let total: u64 = batch.lengths.iter().map(|length| u64::from(*length)).sum();
-        if total != batch.ids.len() as u64 {
-            return failed(format!("the batch has {} ids, but its lengths add up to {total}", batch.ids.len()));
-        }
-        if !batch.queries.len().is_multiple_of(self.spec.dimension) {
-            let (values, dimension) = (batch.queries.len(), self.spec.dimension);
-            return failed(format!("the batch's queries have {values} values, which is no multiple of {dimension}"));
-        }
-        let outside = |id: &&i32| usize::try_from(**id).map_or(true, |id| id >= self.spec.vocabulary);
-        match batch.ids.iter().find(outside) {
-            None => Ok(()),
-            Some(id) => failed(format!("id {id} is outside the model's vocabulary of {} ids", self.spec.vocabulary)),
-        }
-    }
 }
 
-fn start(place: &Place, network: Arc<Network>, longest: usize, free: FreeMemory<'_>) -> Result<(Computer, DeviceSpec)> {
+fn start(
+    place: &Place,
+    network: Arc<Network>,
+    longest: usize,
+    way: Way,
+    free: FreeMemory<'_>,
+) -> Result<(Computer, DeviceSpec)> {
     match place {
+        Place::Cpu { name, .. } if way.cards_on_cpu => {
+            let spec = DeviceSpec { name: name.clone(), depth: CUDA_DEPTH, batch_tokens: CPU_BATCH_TOKENS };
+            Ok((Computer::Cuda(Box::new(CudaDevice::new(network, longest))), spec))
+        }
         Place::Cpu { name, workers, depth } => {
             let device = CpuDevice::start(name, *workers, network)?;
             let spec = DeviceSpec { name: name.clone(), depth: *depth, batch_tokens: CPU_BATCH_TOKENS };
@@ -214,10 +204,6 @@ fn start(place: &Place, network: Arc<Network>, longest: usize, free: FreeMemory<
         Place::Cuda { name, index } => {
             let batch_tokens = card_batch_tokens(network.bytes_per_token(longest), free(*index), longest);
             let spec = DeviceSpec { name: name.clone(), depth: CUDA_DEPTH, batch_tokens };
-            Ok((Computer::Cuda(Box::new(CudaDevice::new(network, longest))), spec))
-        }
-        Place::CpuAsCard { name } => {
-            let spec = DeviceSpec { name: name.clone(), depth: CUDA_DEPTH, batch_tokens: CPU_BATCH_TOKENS };
             Ok((Computer::Cuda(Box::new(CudaDevice::new(network, longest))), spec))
         }
     }
@@ -231,7 +217,9 @@ fn card_batch_tokens(bytes_per_token: Option<u64>, free: Option<u64>, longest: u
     fits.clamp(longest.min(CUDA_BATCH_TOKENS), CUDA_BATCH_TOKENS)
 }
 
-fn cuda_devices() -> usize {
+/// How many CUDA devices torch finds.
+#[must_use]
+pub fn cuda_devices() -> usize {
     usize::try_from(tch::Cuda::device_count()).unwrap_or(0)
 }
 
@@ -249,7 +237,7 @@ impl Encoder for TorchEncoder {
     }
 
     fn submit(&mut self, device: usize, batch: &Batch) -> Result<Ticket> {
-        self.check(batch)?;
+        self.spec.check(batch)?;
         let dimension = self.spec.dimension;
         let width = if batch.queries.is_empty() { dimension } else { batch.queries.len() / dimension };
         let count = self.devices.len();
@@ -309,7 +297,7 @@ impl Encoder for TorchEncoder {
             Computer::Cpu(cpu) => cpu.helping(),
             Computer::Cuda(_) => None,
         };
-        let helping: Vec<Helping> = self.devices.iter().filter_map(helping).collect();
+        let helping: Vec<Helping<Network>> = self.devices.iter().filter_map(helping).collect();
         (!helping.is_empty()).then(|| Arc::new(move || helping.iter().any(Helping::run_one)) as Helper)
     }
 }

@@ -42,13 +42,6 @@ fn kind_of(message: &str) -> ErrorKind {
     ErrorKind::Encoder
 }
 
-/// What a panic said.
-#[must_use]
-pub fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
-    let text = payload.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message").to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,108 +1,13 @@
-//! A batch as tensors, in three layouts.
+//! A batch as tensors, in two layouts.
 //!
-//! [`Packed`] has the ids of all rows one behind the other and no padding: what the CPU computes on, where each token
-//! costs. [`Padded`] has one row of a table for each row, filled up to the longest: what `TorchScript` modules expect, and the
-//! plain version that the others are tested against. Graphics cards compute on it too, or, where they can, on [`Ragged`],
-//! which has the rows one behind the other in the batch's own order. All trust that the batch was checked.
+//! [`Padded`] has one row of a table for each row, filled up to the longest: what `TorchScript` modules expect, and the plain
+//! version that all others are tested against. [`Ragged`] has the rows one after the other in the batch's own order, for cards
+//! that can attend to rows of any lengths. Both trust that the batch was checked.
 
 use pullquote_core::encoder::Batch;
 use tch::{Device, Kind, Tensor};
 
 use crate::failure::TorchResult;
-
-/// Packed batches have a multiple of so many tokens. oneDNN compiles kernels for each number of tokens, a linear layer's
-/// take about half a megabyte, and torch keeps the last 1024 for each thread: batches of any number of tokens took 1.3 GB
-/// of a model of one layer and, after a thousand requests, were still compiled for.
-const GRAIN: usize = 16;
-
-/// Rows of one length, standing together.
-#[derive(Clone, Copy, Debug)]
-pub struct Group {
-    /// Where its first token stands.
-    pub start: i64,
-    /// How many rows there are.
-    pub rows: i64,
-    /// How many tokens each has.
-    pub length: i64,
-}
-
-impl Group {
-    /// How many tokens the group has.
-    #[must_use]
-    pub fn tokens(&self) -> i64 {
-        self.rows * self.length
-    }
-}
-
-/// A batch whose rows are not padded. They stand in the order of their lengths, so that there are few groups. Behind them come
-/// tokens of no group, up to a multiple of [`GRAIN`], whose vectors nobody looks at.
-#[derive(Debug)]
-pub struct Packed<'packing> {
-    /// `int32 [tokens]`.
-    pub ids: Tensor,
-    /// `int32 [tokens]`: which token of its row each one is.
-    pub positions: Tensor,
-    /// The rows, by length.
-    pub groups: &'packing [Group],
-    /// Where each row of the batch went; nothing where all stayed in place. `int64 [rows]`.
-    pub moved: Option<Tensor>,
-}
-
-/// Where batches are packed, one after the other.
-#[derive(Debug, Default)]
-pub struct Packing {
-    /// Where each row of the batch begins.
-    starts: Vec<usize>,
-    /// The rows by length.
-    order: Vec<usize>,
-    places: Vec<i64>,
-    ids: Vec<i32>,
-    positions: Vec<i32>,
-    groups: Vec<Group>,
-}
-
-impl Packing {
-    /// Packs a batch, on the CPU.
-    ///
-    /// # Errors
-    /// Where torch has no memory.
-    pub fn pack(&mut self, batch: &Batch) -> TorchResult<Packed<'_>> {
-        let Self { starts, order, places, ids, positions, groups } = self;
-        starts.clear();
-        let mut start = 0;
-        for length in &batch.lengths {
-            starts.push(start);
-            start += *length as usize;
-        }
-        order.clear();
-        order.extend(0..batch.lengths.len());
-        // Unstable sorting needs no memory, and with the row's number in the key it keeps the order too.
-        order.sort_unstable_by_key(|row| (batch.lengths[*row], *row));
-        ids.clear();
-        positions.clear();
-        groups.clear();
-        places.clear();
-        places.resize(order.len(), 0);
-        for (place, row) in (0_i64..).zip(order) {
-            let length = i64::from(batch.lengths[*row]);
-            match groups.last_mut() {
-                Some(group) if group.length == length => group.rows += 1,
-                last => {
-                    let start = last.map_or(0, |group| group.start + group.tokens());
-                    groups.push(Group { start, rows: 1, length });
-                }
-            }
-            ids.extend_from_slice(&batch.ids[starts[*row]..][..batch.lengths[*row] as usize]);
-            positions.extend((0_i32..).zip(0..length).map(|(position, _)| position));
-            places[*row] = place;
-        }
-        let filled = ids.len().next_multiple_of(GRAIN);
-        ids.resize(filled, 0);
-        positions.resize(filled, 0);
-        let moved = if places.is_sorted() { None } else { Some(Tensor::f_from_slice(places)?) };
-        Ok(Packed { ids: Tensor::f_from_slice(ids)?, positions: Tensor::f_from_slice(positions)?, groups, moved })
-    }
-}
 
 /// A batch as a table, each row filled up to the longest.
 #[derive(Debug)]
@@ -129,7 +34,7 @@ impl Padding {
         let rows = batch.lengths.len();
         let longest = batch.lengths.iter().copied().max().unwrap_or(0) as usize;
         let ragged = batch.lengths.iter().any(|length| *length as usize != longest);
-        let shape = [i64::try_from(rows).unwrap_or(i64::MAX), i64::try_from(longest).unwrap_or(i64::MAX)];
+        let shape = [side(rows), side(longest)];
         if !ragged {
             return Ok(Padded { ids: sent(Tensor::f_from_slice(&batch.ids)?.f_view_(shape)?, device)?, mask: None });
         }
@@ -213,4 +118,10 @@ fn sent(tensor: Tensor, device: Device) -> TorchResult<Tensor> {
     }
     let kind = tensor.f_kind()?;
     tensor.f_internal_pin_memory(device)?.f_to_device_(device, kind, true, false)
+}
+
+/// A length as torch counts.
+#[must_use]
+pub fn side(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
 }

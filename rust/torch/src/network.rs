@@ -4,21 +4,21 @@
 //! state but its weights: several threads may use it at once, each with a workspace of its own.
 
 use pullquote_core::encoder::Batch;
-use pullquote_core::error::{Error, ErrorKind, Result};
+use pullquote_core::encoder::dtype::Dtype;
+use pullquote_core::encoder::workers::{Compute, check_rows};
+use pullquote_core::error::Result;
 use pullquote_core::model::{Model, Pooling};
 use tch::{Device, Kind, TchError, Tensor};
 
 use crate::bert::Bert;
-use crate::devices::Precision;
-use crate::failure::TorchResult;
-use crate::kernels::Scratch;
-use crate::layout::Sent;
-use crate::means::Allowed;
-use crate::pooling::{normalize, pool, pool_padded, pool_ragged};
+use crate::devices::dtype_of;
+use crate::failure::{TorchResult, batch_failed};
+use crate::layout::{Padding, Sent};
+use crate::pooling::{normalize, pool_padded, pool_ragged};
 use crate::script::{FILE, Script};
-use crate::sides::count;
+use crate::threads::{Alone, compute_alone};
+use crate::varlen::Varlen;
 use crate::weights::{INDEX, WHOLE};
-use crate::workspace::Workspace;
 
 /// A model on a device.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub struct Network {
     pooling: Pooling,
     normalize: bool,
     vocabulary: usize,
-    precision: Precision,
+    dtype: Dtype,
 }
 
 #[derive(Debug)]
@@ -43,22 +43,23 @@ enum Body {
 unsafe impl Sync for Network {}
 
 impl Network {
-    /// Loads a model onto a device. A module computes in its own type, whatever is asked for; see [`Self::precision`].
+    /// Loads a model onto a device, to compute in this type, which torch calls `kind`. A module computes in its own type, whatever is
+    /// asked for; see [`Self::dtype`].
     ///
     /// # Errors
     /// Where the model is not there, damaged, or of a kind that is not known.
-    pub fn load(model: &Model, device: Device, precision: Precision, allowed: Allowed) -> Result<Self> {
-        let (body, vocabulary, precision) = if is_script(model) {
+    pub fn load(model: &Model, device: Device, dtype: Dtype, kind: Kind, varlen: Varlen) -> Result<Self> {
+        let (body, vocabulary, dtype) = if is_script(model) {
             let script = Script::load(model, device)?;
             // A module does not say how large its table is: without a number in config.json any id may be right.
-            let precision = Precision::of(script.kind());
-            (Body::Script(script), model.vocabulary.unwrap_or(i32::MAX as usize), precision)
+            let dtype = dtype_of(script.kind());
+            (Body::Script(script), model.vocabulary.unwrap_or(i32::MAX as usize), dtype)
         } else {
-            let bert = Bert::load(model, device, precision, allowed)?;
+            let bert = Bert::load(model, device, kind, varlen)?;
             let vocabulary = usize::try_from(bert.vocabulary()).unwrap_or(0);
-            (Body::Bert(bert), vocabulary, precision)
+            (Body::Bert(bert), vocabulary, dtype)
         };
-        Ok(Self { body, device, pooling: model.pooling, normalize: model.normalize, vocabulary, precision })
+        Ok(Self { body, device, pooling: model.pooling, normalize: model.normalize, vocabulary, dtype })
     }
 
     /// Values in a vector.
@@ -87,14 +88,14 @@ impl Network {
     #[must_use]
     pub fn bytes_per_token(&self, longest: usize) -> Option<u64> {
         let Body::Bert(bert) = &self.body else { return None };
-        let value = if self.precision == Precision::Float32 { 4 } else { 2 };
+        let value = if self.dtype == Dtype::Float32 { 4 } else { 2 };
         Some(bert.values_per_token(u64::try_from(longest).unwrap_or(u64::MAX)).saturating_mul(value))
     }
 
     /// What it computes in.
     #[must_use]
-    pub fn precision(&self) -> Precision {
-        self.precision
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
     }
 
     /// Whether it takes batches without padding from [`crate::staging`].
@@ -103,52 +104,14 @@ impl Network {
         matches!(&self.body, Body::Bert(bert) if bert.is_varlen())
     }
 
-    /// The rows of a batch, float32 `[rows, dimension]`, on the device. The batch must have been checked.
+    /// The rows of a checked batch, float32 `[rows, dimension]`, on the device: the plain way, with rows filled up to the longest.
     ///
     /// # Errors
     /// Where torch has no memory, or a module fails.
-    pub fn encode(&self, batch: &Batch, workspace: &mut Workspace) -> TorchResult<Tensor> {
-        match (&self.body, self.device) {
-            (Body::Bert(_), Device::Cpu) => self.encode_packed(batch, workspace),
-            _ => self.encode_padded(batch, workspace),
-        }
-    }
-
-    /// [`Self::encode`] without padding; modules, which know only tables, are given one.
-    ///
-    /// # Errors
-    /// As [`Self::encode`].
-    pub fn encode_packed(&self, batch: &Batch, workspace: &mut Workspace) -> TorchResult<Tensor> {
-        let Body::Bert(bert) = &self.body else { return self.encode_padded(batch, workspace) };
+    pub fn encode(&self, batch: &Batch, padding: &mut Padding) -> TorchResult<Tensor> {
         tch::no_grad(|| {
-            let packed = workspace.packing.pack(batch)?;
-            let tokens = bert.forward_packed(&packed, &mut workspace.scratch)?;
-            let dimension = bert.dimension();
-            let count = packed.groups.iter().map(|group| group.rows).sum::<i64>();
-            let rows = Tensor::f_empty([count, dimension], (Kind::Float, Device::Cpu))?;
-            let mut row = 0;
-            for group in packed.groups {
-                let own = tokens.f_narrow(0, group.start, group.tokens())?;
-                let pooled = pool(&own.f_view_([group.rows, group.length, dimension])?, self.pooling)?;
-                rows.f_narrow(0, row, group.rows)?.f_copy_(&pooled)?;
-                row += group.rows;
-            }
-            let rows = if self.normalize { normalize(&rows)? } else { rows };
-            match &packed.moved {
-                Some(places) => rows.f_index_select(0, places),
-                None => Ok(rows),
-            }
-        })
-    }
-
-    /// [`Self::encode`] with rows filled up to the longest: what the packed version is tested against.
-    ///
-    /// # Errors
-    /// As [`Self::encode`].
-    pub fn encode_padded(&self, batch: &Batch, workspace: &mut Workspace) -> TorchResult<Tensor> {
-        tch::no_grad(|| {
-            let padded = workspace.padding.pad(batch, self.device)?;
-            self.encode_sent(&Sent::Padded(padded), &mut workspace.scratch)
+            let padded = padding.pad(batch, self.device)?;
+            self.encode_sent(&Sent::Padded(padded))
         })
     }
 
@@ -156,16 +119,16 @@ impl Network {
     ///
     /// # Errors
     /// As [`Self::encode`]; and where a batch has no padding, but [`Self::is_varlen`] is false.
-    pub fn encode_sent(&self, sent: &Sent, scratch: &mut Scratch) -> TorchResult<Tensor> {
+    pub fn encode_sent(&self, sent: &Sent) -> TorchResult<Tensor> {
         let rows = match (sent, &self.body) {
             (Sent::Ragged(ragged), Body::Bert(bert)) => {
-                pool_ragged(&bert.forward_ragged(ragged, scratch)?, &ragged.rows, self.pooling)?
+                pool_ragged(&bert.forward_ragged(ragged)?, &ragged.rows, self.pooling)?
             }
             (Sent::Ragged(_), Body::Script(_)) => {
                 return Err(TchError::Shape("a module takes tables only".to_owned()));
             }
             (Sent::Padded(padded), Body::Bert(bert)) => {
-                pool_padded(&bert.forward_padded(padded, scratch)?, padded.mask.as_ref(), self.pooling)?
+                pool_padded(&bert.forward_padded(padded)?, padded.mask.as_ref(), self.pooling)?
             }
             (Sent::Padded(padded), Body::Script(script)) => {
                 let tokens = script.forward(padded)?;
@@ -185,29 +148,34 @@ fn is_script(model: &Model) -> bool {
     !model.file(WHOLE).exists() && !model.file(INDEX).exists() && model.file(FILE).exists()
 }
 
-/// Copies rows out of torch, in the place of what `values` held, and looks at them, as [`check_rows`] does.
+/// On a CPU a worker computes on its own thread alone.
+impl Compute for Network {
+    type Workspace = Padding;
+
+    fn prepare_worker(&self) {
+        compute_alone();
+    }
+
+    fn compute(&self, batch: &Batch, padding: &mut Padding, rows: &mut Vec<f32>) -> Result<()> {
+        let encoded = self.encode(batch, padding).map_err(|error| batch_failed(&error))?;
+        copy_rows(&encoded, rows)
+    }
+
+    fn compute_for_caller(&self, batch: &Batch, padding: &mut Padding, rows: &mut Vec<f32>) -> Result<()> {
+        let _alone = Alone::here();
+        self.compute(batch, padding, rows)
+    }
+}
+
+/// Copies rows out of torch, in the place of what `values` held, and checks them, as [`check_rows`] does.
 ///
 /// # Errors
-/// [`ErrorKind::Encoder`] where torch fails now or failed before on this device, or where values are no numbers.
+/// As [`check_rows`], and where torch fails now or failed before on this device.
 pub fn copy_rows(rows: &Tensor, values: &mut Vec<f32>) -> Result<()> {
-    let failed = |error: tch::TchError| crate::failure::batch_failed(&error);
+    let failed = |error: TchError| batch_failed(&error);
     let rows = rows.f_to_device(Device::Cpu).and_then(|rows| rows.f_contiguous()).map_err(failed)?;
-    let count = count(&rows).map_err(failed)?;
+    let count = rows.numel();
     values.resize(count, 0.0);
     rows.f_copy_data(values, count).map_err(failed)?;
     check_rows(values)
-}
-
-/// Looks at rows: a type that is too narrow for a model shows as infinities.
-///
-/// # Errors
-/// [`ErrorKind::Encoder`] where values are no numbers.
-pub fn check_rows(values: &[f32]) -> Result<()> {
-    if values.iter().all(|value| value.is_finite()) {
-        Ok(())
-    } else {
-        let message =
-            "the model returned values that are no finite numbers; try dtype \"float32\", or look at its weights";
-        Err(Error::new(ErrorKind::Encoder, message))
-    }
 }

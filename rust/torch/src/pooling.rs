@@ -7,7 +7,6 @@ use tch::{Kind, Tensor};
 
 use crate::failure::TorchResult;
 use crate::layout::Rows;
-use crate::sides::count;
 
 /// What `torch.nn.functional.normalize` takes for the least length.
 const LEAST_LENGTH: f64 = 1e-12;
@@ -68,7 +67,7 @@ pub fn cosines(rows: &Tensor, queries: &Tensor) -> TorchResult<Tensor> {
 /// Where torch has no memory.
 pub fn pool_ragged(tokens: &Tensor, rows: &Rows, pooling: Pooling) -> TorchResult<Tensor> {
     let starts = &rows.cumulative_lengths;
-    let count = i64::try_from(count(starts)?).unwrap_or(i64::MAX).saturating_sub(1);
+    let count = starts.size1()? - 1;
     let reduce = |what, of_nothing: f64| {
         let (tokens, none) = (tokens.f_to_kind(Kind::Float)?, None);
         Tensor::f_segment_reduce(&tokens, what, none, none, Some(starts), 0, true, of_nothing)

@@ -18,11 +18,17 @@ pub mod _native {
     use pyo3::types::PyCapsule;
 
     use super::{encoder_capsule, python_error};
-    use crate::encoder::TorchEncoder;
+    use crate::encoder::{TorchEncoder, cuda_devices};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "what Python calls it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    /// How many CUDA devices torch finds.
+    #[pyfunction]
+    fn cuda_device_count() -> usize {
+        cuda_devices()
+    }
 
     /// Loads a model onto devices and hands out its encoder.
     #[pyfunction]

@@ -16,7 +16,7 @@ use tch::kind::Element;
 use tch::{Device, Kind, Tensor};
 
 use crate::failure::TorchResult;
-use crate::layout::{Padded, Ragged, Rows};
+use crate::layout::{Padded, Ragged, Rows, side};
 
 /// Rows are a multiple of so many tokens long: what the kernels of half precision like.
 const GRAIN: usize = 8;
@@ -177,11 +177,6 @@ impl<Value: Element> Room<Value> {
 
 fn no_memory() -> tch::TchError {
     tch::TchError::Kind("no memory to write a batch into".to_owned())
-}
-
-/// A number as torch counts.
-fn side(length: usize) -> i64 {
-    i64::try_from(length).unwrap_or(i64::MAX)
 }
 
 impl Returning {

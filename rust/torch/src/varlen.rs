@@ -9,13 +9,36 @@
 //! On a card nothing of this has run yet: neither torch's own kernel, nor [`agrees`] on it, nor a batch that was sent to it.
 //! `tests/varlen.rs` brings a kernel for CPUs that computes the same by plain operators and demands what torch's does.
 
+use pullquote_core::model::Transformer;
 use tch::{Device, Kind, Tensor};
 
 use crate::dispatcher::{Argument, Value, call, share};
 use crate::failure::TorchResult;
-use crate::layout::Rows;
-use crate::shape::Shape;
-use crate::sides::two_sides;
+use crate::layout::{Rows, side};
+
+/// Where variable-length attention may be tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Varlen {
+    /// Nowhere.
+    Nowhere,
+    /// On graphics cards: on a CPU torch has no kernel for it, and says so on stderr.
+    OnCards,
+    /// On CPUs as well: for tests that bring a kernel.
+    Anywhere,
+}
+
+impl Varlen {
+    /// Whether rows need no padding on this device, because attention without it is allowed and [`agrees`].
+    #[must_use]
+    pub fn works(self, device: Device, kind: Kind, shape: &Transformer) -> bool {
+        let tried = match self {
+            Self::Nowhere => false,
+            Self::OnCards => device != Device::Cpu,
+            Self::Anywhere => true,
+        };
+        tried && agrees(device, kind, shape)
+    }
+}
 
 /// Attention within each row, from queries, keys and values side by side, `[tokens, 3 · hidden]`, to `[tokens, hidden]`. Queries
 /// are scaled already. What tokens of no row get is zero.
@@ -23,7 +46,7 @@ use crate::sides::two_sides;
 /// # Errors
 /// Where torch has no memory, or no kernel for these types and sizes on this device; which of them, only stderr says.
 pub fn attend(mixed: &Tensor, heads: i64, rows: &Rows) -> TorchResult<Tensor> {
-    let (tokens, width) = two_sides(mixed)?;
+    let (tokens, width) = mixed.size2()?;
     let hidden = width / 3;
     let parts = mixed.f_view_([tokens, 3, heads, hidden / heads])?;
     let part = |index| TorchResult::Ok(Argument::Plain(Value::Tensor(parts.f_select(1, index)?)));
@@ -62,9 +85,9 @@ pub fn attend(mixed: &Tensor, heads: i64, rows: &Rows) -> TorchResult<Tensor> {
 
 /// Whether [`attend`] works for a model's heads on this device: runs, and says what plain attention says. Waits for the device.
 #[must_use]
-pub fn agrees(device: Device, kind: Kind, shape: &Shape) -> bool {
+pub fn agrees(device: Device, kind: Kind, shape: &Transformer) -> bool {
     // What the kernel asks for, so that it does not complain on stderr.
-    let width = shape.hidden / shape.heads;
+    let width = shape.head();
     // Values are at most 1, and so are their means, by weights that are rounded, and the means are rounded again: each time by
     // at most 1/2048 of themselves in float16 and 1/256 in bfloat16. Twice both leaves room for sums in another order. Rows that
     // are mixed up, or another scale, are off by tenths.
@@ -73,15 +96,15 @@ pub fn agrees(device: Device, kind: Kind, shape: &Shape) -> bool {
         Kind::BFloat16 => 4.0 / 256.0,
         _ => return false,
     };
-    width % 8 == 0 && width <= 256 && difference(device, kind, shape).is_ok_and(|difference| difference <= tolerance)
+    width.is_multiple_of(8) && width <= 256 && difference(device, kind, shape).is_ok_and(|difference| difference <= tolerance)
 }
 
 /// By how much [`attend`] differs from plain attention in float32, at most; NaN where it says anything that is no number.
-fn difference(device: Device, kind: Kind, shape: &Shape) -> TorchResult<f64> {
+fn difference(device: Device, kind: Kind, shape: &Transformer) -> TorchResult<f64> {
     // More than one block of the kernel, parts of blocks, a single token, and a row that fills up.
     const LENGTHS: [i32; 6] = [3, 1, 150, 64, 17, 0];
     const TOKENS: i64 = 240;
-    let Shape { heads, hidden, .. } = *shape;
+    let (heads, hidden) = (side(shape.heads), side(shape.hidden));
     let mut ends = vec![0];
     ends.extend(LENGTHS.iter().scan(0, |end, length| {
         *end += length;
@@ -119,7 +142,7 @@ fn samples(tokens: i64, hidden: i64, width: i64) -> TorchResult<Tensor> {
 
 /// Attention over one row, in float32, by operators that every torch has.
 fn attend_plainly(mixed: &Tensor, heads: i64) -> TorchResult<Tensor> {
-    let (length, width) = two_sides(mixed)?;
+    let (length, width) = mixed.size2()?;
     // Three times [heads, length, width].
     let parts = mixed.f_view_([length, 3, heads, width / 3 / heads])?.f_permute([1, 2, 0, 3])?;
     let (queries, keys, values) = (parts.f_select(0, 0)?, parts.f_select(0, 1)?, parts.f_select(0, 2)?);

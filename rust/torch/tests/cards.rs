@@ -8,19 +8,17 @@ use std::collections::HashSet;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use models::{LONGEST, batch, collect, draft, encode, largest_difference, load, packed_rows, write};
+use models::{LONGEST, batch, collect, draft, encode, largest_difference, load, network, padded_rows, write};
+use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::{Encoder, Ticket};
 use pullquote_core::error::ErrorKind;
-use pullquote_core::model::Model;
 use pullquote_core::scores;
 use pullquote_torch::capsule::encoder_table;
 use pullquote_torch::cuda::CudaDevice;
-use pullquote_torch::devices::Precision;
 use pullquote_torch::encoder::TorchEncoder;
-use pullquote_torch::means::Allowed;
-use pullquote_torch::network::Network;
 use pullquote_torch::staging::{Staging, places};
-use tch::Device;
+use pullquote_torch::varlen::Varlen;
+use tch::{Device, Kind};
 
 /// Batches of many shapes; rows of one up to the longest, few and many.
 fn lengths() -> Vec<Vec<u32>> {
@@ -38,7 +36,7 @@ fn a_card_says_what_a_processor_says() {
         made.pooling = pooling;
         let directory = write(&made);
         let mut processor = load(&directory, &["cpu"], 1);
-        let mut cards = TorchEncoder::load_as_cards(directory.path(), 2, "float32").expect("the model is sound");
+        let mut cards = TorchEncoder::load_as_cards(directory.path(), 2, "float32", Varlen::OnCards).expect("the model is sound");
         assert!(!cards.spec().wakes);
         let batches: Vec<_> = (0..).zip(lengths()).map(|(seed, lengths)| batch(seed, &lengths)).collect();
         // Three in flight on each, collected in another order than they were submitted.
@@ -92,9 +90,7 @@ fn tables_have_few_shapes_and_waste_little() {
 #[test]
 fn staging_is_used_again() {
     let directory = write(&draft("bert"));
-    let model = Model::read(directory.path()).expect("it is there");
-    let network = Network::load(&model, Device::Cpu, Precision::Float32, Allowed::ALL).expect("the model is sound");
-    let network = Arc::new(network);
+    let network = Arc::new(network(&directory, Dtype::Float32, Kind::Float, Varlen::OnCards));
     let mut card = CudaDevice::new(Arc::clone(&network), 20);
     let mut before = None;
     for (ticket, lengths) in (0..).zip(lengths().into_iter().cycle().take(200)) {
@@ -106,7 +102,7 @@ fn staging_is_used_again() {
             let mut rows = Vec::new();
             card.collect(ticket, |values| rows = values.chunks(network.dimension()).map(<[f32]>::to_vec).collect())
                 .expect("the batch is sound");
-            assert!(largest_difference(&packed_rows(&network, &batch).expect("they are numbers"), &rows) < 1e-5);
+            assert!(largest_difference(&padded_rows(&network, &batch).expect("they are numbers"), &rows) < 1e-5);
         }
     }
     assert!(card.stagings() <= 2, "{} for two batches in flight", card.stagings());
@@ -115,7 +111,7 @@ fn staging_is_used_again() {
 #[test]
 fn a_profile_has_a_time_for_each_stage() {
     let directory = write(&draft("bert"));
-    let mut cards = TorchEncoder::load_as_cards(directory.path(), 1, "float32").expect("the model is sound");
+    let mut cards = TorchEncoder::load_as_cards(directory.path(), 1, "float32", Varlen::OnCards).expect("the model is sound");
     assert_eq!(cards.times(), None);
     for synchronizes in [false, true] {
         cards.profile(synchronizes);
@@ -131,7 +127,7 @@ fn values_that_are_no_numbers_fail_their_batch_and_no_other() {
     let row = made.tensors[0].1.f_narrow(0, 7, 1).and_then(|mut row| row.f_fill_(f64::NAN));
     let _ = row.expect("torch works");
     let directory = write(&made);
-    let mut cards = TorchEncoder::load_as_cards(directory.path(), 1, "float32").expect("the model is sound");
+    let mut cards = TorchEncoder::load_as_cards(directory.path(), 1, "float32", Varlen::OnCards).expect("the model is sound");
     let bad = pullquote_core::encoder::Batch::new(vec![1, 7], vec![1, 1]);
     let ticket = cards.submit(0, &bad).expect("nobody looks at it yet");
     let error = cards.collect(ticket, &mut |_, _| panic!("no row of a failed batch")).expect_err("it has no numbers");
@@ -168,7 +164,7 @@ fn rows_are_compared_with_queries_where_they_are_computed() {
     let directory = write(&draft("bert"));
     let mut processor = load(&directory, &["cpu"], 1);
     assert!(!processor.spec().scores);
-    let mut cards = TorchEncoder::load_as_cards(directory.path(), 1, "float32").expect("the model is sound");
+    let mut cards = TorchEncoder::load_as_cards(directory.path(), 1, "float32", Varlen::OnCards).expect("the model is sound");
     assert!(cards.spec().scores);
     let dimension = cards.spec().dimension;
     // Batches with and without queries, one behind the other, in memory that is used again.
@@ -212,7 +208,7 @@ unsafe extern "C" fn push_scores(context: *mut c_void, index: usize, values: *co
 fn queries_go_through_the_table_of_c_functions() {
     let directory = write(&draft("bert"));
     let rows = encode(&mut load(&directory, &["cpu"], 1), &batch(4, &[3, 3, 10]));
-    let cards = TorchEncoder::load_as_cards(directory.path(), 1, "float32").expect("the model is sound");
+    let cards = TorchEncoder::load_as_cards(directory.path(), 1, "float32", Varlen::OnCards).expect("the model is sound");
     let queries = queries(2, cards.spec().dimension);
     let whole = encoder_table(cards).expect("a spec can be written");
     let (table, submit) = (whole.third.second.first, whole.submit_asking.expect("it is there"));

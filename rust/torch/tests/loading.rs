@@ -5,7 +5,6 @@ mod models;
 use models::{Draft, ModelDirectory, draft, write, write_small_files};
 use pullquote_core::encoder::Encoder;
 use pullquote_core::error::{Error, ErrorKind};
-use pullquote_torch::devices::{Place, parse_devices};
 use pullquote_torch::encoder::TorchEncoder;
 use serde_json::json;
 use tch::{Device, Kind, Tensor};
@@ -105,67 +104,8 @@ fn types_are_named() {
     assert_says(
         &error,
         ErrorKind::InvalidArgument,
-        &["\"int4\"", "\"auto\", \"float32\", \"bfloat16\", \"float16\" or \"int8\""],
+        &["\"int4\"", "\"auto\"", "\"float16\"", "\"int8\""],
     );
-}
-
-fn places(names: &[&str], threads: usize, cuda_devices: usize) -> Result<Vec<Place>, Error> {
-    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    parse_devices(&names, (threads > 0).then_some(threads), &|| cuda_devices)
-}
-
-#[test]
-fn wrong_devices_are_named() {
-    use ErrorKind::{Device, InvalidArgument};
-    let cases: &[(&[&str], usize, ErrorKind, &[&str])] = &[
-        (&[], 0, InvalidArgument, &["empty", "auto"]),
-        (&["tpu"], 0, Device, &["\"tpu\"", "\"cuda:N\""]),
-        (&["CPU"], 0, Device, &["\"CPU\""]),
-        (&["cpu:"], 0, Device, &["\"cpu:\""]),
-        (&["cpu:-1"], 0, Device, &["\"cpu:-1\""]),
-        (&["cpu:+1"], 0, Device, &["\"cpu:+1\""]),
-        (&["cuda:01"], 4, Device, &["\"cuda:01\""]),
-        (&["cuda:99999999999999999999999"], 4, Device, &["unknown device"]),
-        (&["mps:0"], 0, Device, &["\"mps:0\""]),
-        (&["auto", "cpu"], 0, Device, &["\"auto\" alone"]),
-        (&["cuda"], 0, Device, &["\"cuda\"", "this machine has no CUDA device; use \"cpu\""]),
-        (&["cuda:1"], 1, Device, &["\"cuda:1\"", "only \"cuda:0\""]),
-        (&["cuda:4"], 4, Device, &["\"cuda:0\" to \"cuda:3\""]),
-        (&["cpu", "cpu"], 0, InvalidArgument, &["\"cpu\" is named twice"]),
-        (&["cpu:1", "cpu:1"], 0, InvalidArgument, &["\"cpu:1\" is named twice"]),
-        (&["cpu", "cpu:1"], 0, InvalidArgument, &["\"cpu\" is all cores"]),
-        (&["cpu:1", "cpu"], 0, InvalidArgument, &["\"cpu\" is all cores"]),
-    ];
-    for (names, cuda_devices, kind, words) in cases {
-        let error = places(names, 1, *cuda_devices).expect_err("the devices are wrong");
-        assert_says(&error, *kind, words);
-    }
-}
-
-#[test]
-fn threads_are_shared_out() {
-    let cpu = |name: &str, workers| Place::Cpu { name: name.to_owned(), workers, depth: workers + 1 };
-    let cuda = |index| Place::Cuda { name: format!("cuda:{index}"), index };
-    assert_eq!(places(&["cpu"], 5, 0).expect("right"), [cpu("cpu", 5)]);
-    assert_eq!(places(&["cpu:0", "cpu:1"], 5, 0).expect("right"), [cpu("cpu:0", 3), cpu("cpu:1", 2)]);
-    assert_eq!(places(&["cpu:7", "cpu:2"], 1, 0).expect("right"), [cpu("cpu:7", 1), cpu("cpu:2", 1)]);
-    assert_eq!(places(&["auto"], 2, 0).expect("right"), [cpu("cpu", 2)]);
-    assert_eq!(places(&["auto"], 2, 2).expect("right"), [cuda(0), cuda(1)]);
-    assert_eq!(places(&["cuda", "cuda:0", "cpu"], 2, 1).expect("right"), [cuda(0), cuda(0), cpu("cpu", 2)]);
-    assert!(matches!(&places(&["cpu"], 0, 0).expect("right")[..], [Place::Cpu { workers: 1..=32, .. }]));
-}
-
-#[test]
-fn without_threads_there_are_as_many_batches_as_cores() {
-    let places = |names: &[&str]| {
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        parse_devices(&names, Some(0), &|| 1).expect("right")
-    };
-    let cpu = |name: &str, depth| Place::Cpu { name: name.to_owned(), workers: 0, depth };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    assert_eq!(places(&["cpu"]), [cpu("cpu", cores)]);
-    let half = cores / 2;
-    assert_eq!(places(&["cpu:0", "cpu:1"]), [cpu("cpu:0", cores - half), cpu("cpu:1", half.max(1))]);
-    // Beside a card nobody can be counted on: whoever waits may wait for the card.
-    assert_eq!(places(&["cuda", "cpu"])[1], cpu("cpu", 1));
+    let error = TorchEncoder::load(directory.path(), &["cpu".to_owned()], "int8", Some(1)).expect_err("it has no bytes");
+    assert_says(&error, ErrorKind::InvalidArgument, &["int8", "\"cpu\"", "own encoder"]);
 }

@@ -1,46 +1,16 @@
-//! What models compute: the packed version against the plain one, families against each other, and modules.
+//! What models compute: rows against rows alone, families against each other, and modules.
 
 mod models;
 
 use models::{
-    alone, batch, draft, encode, largest_difference, load, packed_rows, padded_rows, trace, write, write_small_files,
+    alone, batch, draft, encode, largest_difference, load, trace, write, write_small_files,
 };
 use pullquote_core::encoder::{Batch, Encoder};
-use pullquote_core::model::Model;
-use pullquote_torch::devices::Precision;
 use pullquote_torch::encoder::TorchEncoder;
-use pullquote_torch::means::Allowed;
-use pullquote_torch::network::Network;
 use serde_json::json;
-use tch::{Device, Tensor};
+use tch::Tensor;
 
 const TOLERANCE: f32 = 1e-5;
-
-#[test]
-fn packed_equals_padded() {
-    // This one computes on the test's own thread: several of them with several threads each would wait for each other.
-    pullquote_torch::threads::compute_alone();
-    for family in ["bert", "roberta", "xlm-roberta", "camembert"] {
-        for pooling in ["mean", "cls", "max", "lasttoken"] {
-            for activation in ["gelu", "gelu_new", "relu"] {
-                let mut draft = draft(family);
-                draft.pooling = pooling;
-                draft.config["hidden_act"] = json!(activation);
-                let directory = write(&draft);
-                let model = Model::read(directory.path()).expect("the model is sound");
-                let network =
-                    Network::load(&model, Device::Cpu, Precision::Float32, Allowed::ALL).expect("the model is sound");
-                for lengths in [&[7][..], &[5, 5, 5], &[3, 20, 1, 9, 3, 20, 2], &[20, 19, 18, 4, 4, 1]] {
-                    let batch = batch(11, lengths);
-                    let packed = packed_rows(&network, &batch).expect("the model is sound");
-                    let padded = padded_rows(&network, &batch).expect("the model is sound");
-                    let difference = largest_difference(&packed, &padded);
-                    assert!(difference < TOLERANCE, "{family} {pooling} {activation} {lengths:?}: {difference}");
-                }
-            }
-        }
-    }
-}
 
 #[test]
 fn a_row_does_not_see_its_neighbours() {

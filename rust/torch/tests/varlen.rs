@@ -15,25 +15,21 @@ use models::{
     LONGEST, Sizes, VOCABULARY, batch, calm, collect, draft, least_cosine, load, padded_rows, trace, write,
     write_small_files,
 };
+use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::{Batch, Encoder, Ticket};
 use pullquote_core::error::ErrorKind;
-use pullquote_core::model::Model;
 use pullquote_torch::cuda::CudaDevice;
-use pullquote_torch::devices::Precision;
 use pullquote_torch::encoder::TorchEncoder;
 use pullquote_torch::layout::Sent;
-use pullquote_torch::means::{Allowed, Varlen};
 use pullquote_torch::network::{Network, copy_rows};
 use pullquote_torch::staging::{Staging, places, token_places};
-use pullquote_torch::workspace::Workspace;
+use pullquote_torch::varlen::Varlen;
 use serde_json::json;
-use tch::{Device, Tensor};
-
-const VARLEN: Allowed = Allowed { varlen: Varlen::Anywhere, ..Allowed::PLAIN };
+use tch::{Device, Kind, Tensor};
 
 const POOLINGS: [&str; 4] = ["mean", "cls", "max", "lasttoken"];
 const FAMILIES: [&str; 4] = ["bert", "roberta", "xlm-roberta", "camembert"];
-const NARROW: [Precision; 2] = [Precision::Float16, Precision::BFloat16];
+const NARROW: [Dtype; 2] = [Dtype::Float16, Dtype::BFloat16];
 
 /// Layers of every model here.
 const LAYERS: usize = 2;
@@ -55,10 +51,16 @@ fn begin() {
     pullquote_torch::threads::compute_alone();
 }
 
-fn network_of(family: &str, pooling: &'static str, precision: Precision, allowed: Allowed) -> Network {
-    let directory = write(&drafted(family, pooling));
-    let model = Model::read(directory.path()).expect("the model is sound");
-    tch::no_grad(|| Network::load(&model, Device::Cpu, precision, allowed)).expect("the model is sound")
+fn network_of(family: &str, pooling: &'static str, dtype: Dtype, varlen: Varlen) -> Network {
+    models::network(&write(&drafted(family, pooling)), dtype, kind(dtype), varlen)
+}
+
+fn kind(dtype: Dtype) -> Kind {
+    match dtype {
+        Dtype::Float16 => Kind::Half,
+        Dtype::BFloat16 => Kind::BFloat16,
+        _ => Kind::Float,
+    }
 }
 
 fn drafted(family: &str, pooling: &'static str) -> models::Draft {
@@ -68,8 +70,8 @@ fn drafted(family: &str, pooling: &'static str) -> models::Draft {
 }
 
 /// How close rows in a narrow type come to those in float32.
-fn least(precision: Precision) -> f32 {
-    if precision == Precision::Float16 { 0.99999 } else { 0.9995 }
+fn least(dtype: Dtype) -> f32 {
+    if dtype == Dtype::Float16 { 0.99999 } else { 0.9995 }
 }
 
 #[test]
@@ -108,23 +110,23 @@ fn batches_have_few_shapes_and_waste_little() {
 fn rows_without_padding_are_rows_with_padding() {
     begin();
     for (family, pooling) in FAMILIES.into_iter().flat_map(|family| POOLINGS.map(|pooling| (family, pooling))) {
-        for precision in NARROW {
-            let network = network_of(family, pooling, precision, VARLEN);
+        for dtype in NARROW {
+            let network = network_of(family, pooling, dtype, Varlen::Anywhere);
             assert!(network.is_varlen());
-            let exact = network_of(family, pooling, Precision::Float32, Allowed::PLAIN);
-            let (mut staging, mut workspace) = (Staging::default(), Workspace::default());
+            let exact = network_of(family, pooling, Dtype::Float32, Varlen::Nowhere);
+            let mut staging = Staging::default();
             for (seed, lengths) in (0..).zip(lengths()) {
                 let batch = batch(seed, &lengths);
                 let sent = staging.send_ragged(&batch, Device::Cpu).expect("torch has memory");
                 // Not by a card, which would pad where this fails.
-                let rows = tch::no_grad(|| network.encode_sent(&Sent::Ragged(sent), &mut workspace.scratch));
+                let rows = tch::no_grad(|| network.encode_sent(&Sent::Ragged(sent)));
                 let rows = rows.expect("nothing fails").narrow(0, 0, i64::try_from(lengths.len()).expect("few"));
                 let mut values = Vec::new();
                 copy_rows(&rows, &mut values).expect("they are numbers");
                 let found: Vec<Vec<f32>> = values.chunks(network.dimension()).map(<[f32]>::to_vec).collect();
                 let expected = padded_rows(&exact, &batch).expect("they are numbers");
                 let cosine = least_cosine(&found, &expected);
-                assert!(cosine > least(precision), "{family} {pooling} {precision:?} {lengths:?}: {cosine}");
+                assert!(cosine > least(dtype), "{family} {pooling} {dtype:?} {lengths:?}: {cosine}");
             }
         }
     }
@@ -137,8 +139,8 @@ fn cards_without_padding_say_what_a_processor_says() {
     for (family, pooling) in [("bert", "mean"), ("xlm-roberta", "cls"), ("bert", "max"), ("roberta", "lasttoken")] {
         let directory = write(&drafted(family, pooling));
         let mut processor = load(&directory, &["cpu"], 1);
-        for precision in NARROW {
-            let cards = TorchEncoder::load_as_cards_by(directory.path(), 2, precision.name(), VARLEN);
+        for dtype in NARROW {
+            let cards = TorchEncoder::load_as_cards(directory.path(), 2, dtype.name(), Varlen::Anywhere);
             let mut cards = cards.expect("the model is sound");
             let batches: Vec<Batch> = (0..).zip(lengths()).map(|(seed, lengths)| batch(seed, &lengths)).collect();
             calls();
@@ -149,7 +151,7 @@ fn cards_without_padding_say_what_a_processor_says() {
                 for (batch, ticket) in group.iter().zip(tickets).rev() {
                     let expected = models::encode(&mut processor, batch);
                     let cosine = least_cosine(&collect(&mut cards, ticket), &expected);
-                    assert!(cosine > least(precision), "{pooling} {precision:?}: {cosine} for {:?}", batch.lengths);
+                    assert!(cosine > least(dtype), "{pooling} {dtype:?}: {cosine} for {:?}", batch.lengths);
                 }
             }
             assert_eq!(calls(), LAYERS * batches.len(), "all went without padding");
@@ -161,8 +163,8 @@ fn cards_without_padding_say_what_a_processor_says() {
 #[test]
 fn where_attention_fails_the_batch_is_padded() {
     begin();
-    let network = Arc::new(network_of("bert", "mean", Precision::Float16, VARLEN));
-    let exact = network_of("bert", "mean", Precision::Float32, Allowed::PLAIN);
+    let network = Arc::new(network_of("bert", "mean", Dtype::Float16, Varlen::Anywhere));
+    let exact = network_of("bert", "mean", Dtype::Float32, Varlen::Nowhere);
     let mut card = CudaDevice::new(Arc::clone(&network), 20);
     for (ticket, lengths) in (0..).zip(lengths()) {
         let batch = batch(ticket, &lengths);
@@ -175,7 +177,7 @@ fn where_attention_fails_the_batch_is_padded() {
         card.collect(ticket, |values| rows = values.chunks(network.dimension()).map(<[f32]>::to_vec).collect())
             .expect("the batch is sound");
         let cosine = least_cosine(&rows, &padded_rows(&exact, &batch).expect("they are numbers"));
-        assert!(cosine > least(Precision::Float16), "{lengths:?}: {cosine}");
+        assert!(cosine > least(Dtype::Float16), "{lengths:?}: {cosine}");
     }
     // What fails both ways fails for the reason of the plain one, which torch tells.
     behave(Manner::Fails);
@@ -189,7 +191,7 @@ fn where_attention_fails_the_batch_is_padded() {
 #[test]
 fn what_says_anything_else_is_not_used() {
     begin();
-    for precision in NARROW {
+    for dtype in NARROW {
         for manner in [
             Manner::Fails,
             Manner::OwnScale,
@@ -202,11 +204,11 @@ fn what_says_anything_else_is_not_used() {
         ] {
             behave(manner);
             calls();
-            let network = network_of("bert", "mean", precision, VARLEN);
+            let network = network_of("bert", "mean", dtype, Varlen::Anywhere);
             assert_eq!((network.is_varlen(), calls()), (false, 1), "{manner:?}");
         }
         behave(Manner::Right);
-        assert!(network_of("bert", "mean", precision, VARLEN).is_varlen());
+        assert!(network_of("bert", "mean", dtype, Varlen::Anywhere).is_varlen());
         assert_eq!(calls(), 1);
     }
     assert_no_complaints();
@@ -216,21 +218,18 @@ fn what_says_anything_else_is_not_used() {
 fn it_is_tried_only_where_it_could_work() {
     begin();
     calls();
-    assert!(!network_of("bert", "mean", Precision::Float32, VARLEN).is_varlen());
-    assert!(!network_of("bert", "mean", Precision::Int8, VARLEN).is_varlen());
-    for allowed in [Allowed::ALL, Allowed::PLAIN] {
-        assert!(!network_of("bert", "mean", Precision::Float16, allowed).is_varlen(), "on a CPU a test must ask");
+    assert!(!network_of("bert", "mean", Dtype::Float32, Varlen::Anywhere).is_varlen());
+    for varlen in [Varlen::OnCards, Varlen::Nowhere] {
+        assert!(!network_of("bert", "mean", Dtype::Float16, varlen).is_varlen(), "on a CPU a test must ask");
     }
     let odd = write(&calm("bert", Sizes { hidden: 24, heads: 2, ..SIZES }, "gelu"));
-    let model = Model::read(odd.path()).expect("the model is sound");
-    let network = Network::load(&model, Device::Cpu, Precision::Float16, VARLEN).expect("the model is sound");
+    let network = models::network(&odd, Dtype::Float16, Kind::Half, Varlen::Anywhere);
     assert!(!network.is_varlen(), "heads of 12 values are not for it");
     let mut module = draft("something-else");
     module.config["vocab_size"] = json!(30);
     let directory = write_small_files(&module);
     trace(false).save(directory.path().join("model.pt")).expect("a module can be saved");
-    let model = Model::read(directory.path()).expect("the model is sound");
-    let network = Network::load(&model, Device::Cpu, Precision::Float16, VARLEN).expect("the module is sound");
+    let network = models::network(&directory, Dtype::Float16, Kind::Half, Varlen::Anywhere);
     assert!(!network.is_varlen(), "a module takes tables");
     assert_eq!(calls(), 0);
 }
@@ -238,8 +237,8 @@ fn it_is_tried_only_where_it_could_work() {
 #[test]
 fn it_needs_no_memory_for_scores() {
     begin();
-    let padded = network_of("bert", "mean", Precision::Float16, Allowed::PLAIN);
-    let ragged = network_of("bert", "mean", Precision::Float16, VARLEN);
+    let padded = network_of("bert", "mean", Dtype::Float16, Varlen::Nowhere);
+    let ragged = network_of("bert", "mean", Dtype::Float16, Varlen::Anywhere);
     // 12 · 32 + 2 · 48 values, and for each of two heads two scores of each token, or a float32.
     assert_eq!(padded.bytes_per_token(512), Some(2 * (480 + 2 * 2 * 512)));
     assert_eq!(ragged.bytes_per_token(512), Some(2 * (480 + 2 * 2)));
@@ -263,9 +262,8 @@ fn with_little_memory() {
     begin();
     behave(Manner::Heavy);
     let directory = write(&calm("bert", Sizes { longest: 600, ..SIZES }, "gelu"));
-    let model = Model::read(directory.path()).expect("the model is sound");
-    let network = tch::no_grad(|| Network::load(&model, Device::Cpu, Precision::Float16, VARLEN));
-    let mut card = CudaDevice::new(Arc::new(network.expect("the model is sound")), 600);
+    let network = models::network(&directory, Dtype::Float16, Kind::Half, Varlen::Anywhere);
+    let mut card = CudaDevice::new(Arc::new(network), 600);
     let few = batch(1, &[80; 128]);
     let mut encode = |ticket: u64, batch: &Batch| {
         card.submit(ticket, batch)?;

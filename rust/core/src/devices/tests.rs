@@ -14,6 +14,7 @@ fn devices(count: usize, depth: usize) -> (Devices, Arc<Board>) {
         wakes: true,
         polls: false,
         scores: false,
+        backend: "test".to_owned(),
     };
     let board = Arc::new(Board::new(&spec));
     (Devices::new(&spec, Batching::default(), Arc::clone(&board)), board)

@@ -82,8 +82,8 @@ impl HostEncoder {
     pub fn new(name: String, dimension: usize, max_tokens: usize, vocabulary: usize) -> Self {
         let device = DeviceSpec { name, depth: 1, batch_tokens: BATCH_TOKENS };
         let dtype = "float32".to_owned();
-        let (devices, wakes, polls, scores) = (vec![device], true, false, false);
-        Self(EncoderSpec { dimension, max_tokens, vocabulary, dtype, devices, wakes, polls, scores })
+        let (devices, wakes, polls, scores, backend) = (vec![device], true, false, false, "host".to_owned());
+        Self(EncoderSpec { dimension, max_tokens, vocabulary, dtype, devices, wakes, polls, scores, backend })
     }
 }
 

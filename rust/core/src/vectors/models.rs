@@ -69,6 +69,7 @@ impl Echo {
             wakes: matches!(by, By::Itself | By::Helpers),
             polls: false,
             scores: false,
+            backend: "test".to_owned(),
         };
         Box::new(Self { by, spec, tickets: 0, device: Arc::default(), worker: None })
     }

@@ -213,6 +213,7 @@ impl FakeEncoder {
             wakes,
             polls: false,
             scores: false,
+            backend: "test".to_owned(),
         };
         let running = (0..devices).map(|_| VecDeque::new()).collect();
         Self { spec, poison, running, waker: None, next: 0, log: Arc::default(), scored: Arc::default() }

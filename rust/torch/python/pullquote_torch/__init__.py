@@ -35,9 +35,9 @@ _check_torch(torch.__version__)
 
 # After torch: its libraries must be in the process before ours is loaded, and they must be the right ones.
 from pullquote_torch import _native  # noqa: E402
-from pullquote_torch._native import __version__  # noqa: E402
+from pullquote_torch._native import __version__, cuda_device_count  # noqa: E402
 
-__all__ = ["__version__", "load"]
+__all__ = ["__version__", "cuda_device_count", "load"]
 
 
 def load(model: str, devices: list[str], dtype: str, threads: int | None) -> CapsuleType:

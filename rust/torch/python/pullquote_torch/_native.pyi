@@ -2,9 +2,12 @@ from collections.abc import Callable
 
 from typing_extensions import CapsuleType
 
-__all__ = ["__version__", "load"]
+__all__ = ["__version__", "cuda_device_count", "load"]
 
 __version__: str
+
+def cuda_device_count() -> int:
+    """How many CUDA devices torch finds."""
 
 def load(
     model: str, devices: list[str], dtype: str, threads: int | None, free_memory: Callable[[int], int]
@@ -12,8 +15,8 @@ def load(
     """Loads a model onto devices and hands out its encoder.
 
     ``model`` is a directory as Hugging Face and sentence-transformers lay it out. ``devices`` names ``"auto"``, or any of
-    ``"cpu"``, ``"cpu:N"``, ``"cuda"``, ``"cuda:N"``. ``dtype`` is ``"auto"``, ``"float32"``, ``"bfloat16"``,
-    ``"float16"`` or ``"int8"``, which is for CPUs. ``threads`` is how many CPU workers there are; `None` is one
+    ``"cpu"``, ``"cpu:N"``, ``"cuda"``, ``"cuda:N"``. ``dtype`` is ``"auto"``, ``"float32"``, ``"bfloat16"``
+    or ``"float16"``. ``threads`` is how many CPU workers there are; `None` is one
     for each core, at most 32, and with 0 those who wait for a batch compute it. ``free_memory`` says how many bytes of a
     CUDA device's memory are free.
 

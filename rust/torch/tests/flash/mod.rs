@@ -9,7 +9,7 @@ use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, Once, PoisonError};
 
-use pullquote_torch::failure::panic_message;
+use pullquote_core::encoder::workers::panic_message;
 use tch::{Device, Kind, Tensor};
 
 /// How calls go.

@@ -8,8 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pullquote_core::encoder::{Batch, Encoder, Ticket};
 use pullquote_core::error::Result;
 use pullquote_torch::encoder::TorchEncoder;
+use pullquote_core::encoder::dtype::Dtype;
+use pullquote_core::model::Model;
+use pullquote_torch::layout::Padding;
 use pullquote_torch::network::{Network, copy_rows};
-use pullquote_torch::workspace::Workspace;
+use pullquote_torch::varlen::Varlen;
 use serde_json::{Value, json};
 use tch::{CModule, Device, Kind, Tensor};
 
@@ -182,15 +185,15 @@ pub fn batch(seed: u64, lengths: &[u32]) -> Batch {
     Batch::new(ids.collect(), lengths.to_vec())
 }
 
-/// Rows without padding, copied out of torch.
-pub fn packed_rows(network: &Network, batch: &Batch) -> Result<Vec<Vec<f32>>> {
-    let rows = network.encode_packed(batch, &mut Workspace::default()).expect("torch has memory");
-    rows_of(network, &rows)
+/// A model on a CPU, as it says.
+pub fn network(directory: &ModelDirectory, dtype: Dtype, kind: Kind, varlen: Varlen) -> Network {
+    let model = Model::read(directory.path()).expect("the model is sound");
+    tch::no_grad(|| Network::load(&model, Device::Cpu, dtype, kind, varlen)).expect("the model is sound")
 }
 
-/// Rows with padding, copied out of torch.
+/// Rows by the plain way, copied out of torch.
 pub fn padded_rows(network: &Network, batch: &Batch) -> Result<Vec<Vec<f32>>> {
-    let rows = network.encode_padded(batch, &mut Workspace::default()).expect("torch has memory");
+    let rows = network.encode(batch, &mut Padding::default()).expect("torch has memory");
     rows_of(network, &rows)
 }
 

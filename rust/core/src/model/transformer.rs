@@ -1,34 +1,46 @@
-//! What `config.json` says of BERT and its relatives: kinds and sizes, checked once.
+//! What `config.json` says of a transformer: kinds and sizes, checked once.
 
-use pullquote_core::error::{Error, ErrorKind, Result};
-use pullquote_core::model::{Model, is_roberta};
 use serde_json::Value;
 
-use crate::operators::Fused;
+use super::{Model, is_roberta};
+use crate::error::{Error, ErrorKind, Result};
 
 /// What `model_type` may be.
 pub const KNOWN: [&str; 4] = ["bert", "roberta", "xlm-roberta", "camembert"];
 
+/// The function in the middle of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activation {
+    /// None.
+    Identity,
+    /// Gelu, by the error function.
+    Gelu,
+    /// Gelu, approximated by the hyperbolic tangent.
+    GeluTanh,
+    /// Negative values become zero.
+    Relu,
+}
+
 /// The numbers of `config.json`.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub struct Transformer {
     /// Values in a token's vector.
-    pub hidden: i64,
+    pub hidden: usize,
     /// Values in the middle of a layer.
-    pub intermediate: i64,
+    pub intermediate: usize,
     /// Attention heads; `hidden` is a multiple of them.
-    pub heads: i64,
+    pub heads: usize,
     /// Layers.
-    pub layers: i64,
+    pub layers: usize,
     /// Added to variances.
     pub epsilon: f64,
     /// What is applied in the middle of a layer.
-    pub activation: Fused,
+    pub activation: Activation,
     /// Where the position table begins to count.
-    pub first_position: i64,
+    pub first_position: usize,
 }
 
-impl Shape {
+impl Transformer {
     /// Reads and checks them.
     ///
     /// # Errors
@@ -36,21 +48,19 @@ impl Shape {
     /// missing or makes no sense.
     pub fn read(model: &Model) -> Result<Self> {
         let config = &model.config;
-        let unsupported = |what: String| {
-            let path = model.file("config.json");
-            Error::new(ErrorKind::UnsupportedModel, format!("{}: {what}", path.display()))
-        };
+        let path = model.file("config.json");
+        let unsupported =
+            |what: String| Error::new(ErrorKind::UnsupportedModel, format!("{}: {what}", path.display()));
         if !KNOWN.contains(&model.model_type.as_str()) {
-            let known = KNOWN.join(", ");
-            let found = &model.model_type;
+            let (known, found) = (KNOWN.join(", "), &model.model_type);
             return Err(unsupported(format!(
                 "model_type {found:?} is not known; known are {known}, or any TorchScript module saved as model.pt"
             )));
         }
         let activation = match text(config, "hidden_act").unwrap_or("gelu") {
-            "gelu" => Fused::Gelu,
-            "gelu_new" | "gelu_pytorch_tanh" => Fused::GeluTanh,
-            "relu" => Fused::Relu,
+            "gelu" => Activation::Gelu,
+            "gelu_new" | "gelu_pytorch_tanh" => Activation::GeluTanh,
+            "relu" => Activation::Relu,
             other => {
                 let known = "gelu, gelu_new, gelu_pytorch_tanh and relu";
                 return Err(unsupported(format!("hidden_act {other:?} is not known; known are {known}")));
@@ -65,6 +75,8 @@ impl Shape {
         if config.get("is_decoder").and_then(Value::as_bool) == Some(true) {
             return Err(unsupported("is_decoder true is not known; known are encoders".to_owned()));
         }
+        let padding = config.get("pad_token_id").and_then(Value::as_u64).and_then(|id| usize::try_from(id).ok());
+        let first_position = if is_roberta(&model.model_type) { padding.unwrap_or(1).saturating_add(1) } else { 0 };
         let shape = Self {
             hidden: count(model, "hidden_size")?,
             intermediate: count(model, "intermediate_size")?,
@@ -72,20 +84,21 @@ impl Shape {
             layers: count(model, "num_hidden_layers")?,
             epsilon: config.get("layer_norm_eps").and_then(Value::as_f64).unwrap_or(1e-12),
             activation,
-            first_position: if is_roberta(&model.model_type) {
-                config.get("pad_token_id").and_then(Value::as_u64).map_or(1, u64_to_i64) + 1
-            } else {
-                0
-            },
+            first_position,
         };
-        if shape.hidden % shape.heads != 0 {
-            let Self { hidden, heads, .. } = shape;
-            let path = model.file("config.json");
+        let Self { hidden, heads, .. } = shape;
+        if hidden % heads != 0 {
             let message =
                 format!("{}: hidden_size {hidden} is no multiple of num_attention_heads {heads}", path.display());
             return Err(Error::new(ErrorKind::InvalidModel, message));
         }
         Ok(shape)
+    }
+
+    /// Values of a head.
+    #[must_use]
+    pub const fn head(&self) -> usize {
+        self.hidden / self.heads
     }
 }
 
@@ -93,10 +106,11 @@ fn text<'config>(config: &'config Value, key: &str) -> Option<&'config str> {
     config.get(key).and_then(Value::as_str)
 }
 
-/// A number of `config.json` that must be there; the bound keeps products of two of them within `i64`.
-fn count(model: &Model, key: &str) -> Result<i64> {
+/// A number of `config.json` that must be there; the bound keeps products of two of them small.
+fn count(model: &Model, key: &str) -> Result<usize> {
     let found = model.config.get(key);
-    found.and_then(Value::as_i64).filter(|number| (1..1 << 24).contains(number)).ok_or_else(|| {
+    let number = found.and_then(Value::as_u64).and_then(|number| usize::try_from(number).ok());
+    number.filter(|number| (1..1 << 24).contains(number)).ok_or_else(|| {
         let found = found.map_or_else(|| "missing".to_owned(), Value::to_string);
         let path = model.file("config.json");
         Error::new(
@@ -104,8 +118,4 @@ fn count(model: &Model, key: &str) -> Result<i64> {
             format!("{}: {key} is {found}; expected a whole number from 1", path.display()),
         )
     })
-}
-
-fn u64_to_i64(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX - 1)
 }

@@ -1,0 +1,137 @@
+//! The encoder: a model on a processor's cores, through the seam of `pullquote_core::encoder`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pullquote_core::encoder::dtype::Dtype;
+use pullquote_core::encoder::places::{Place, parse_devices};
+use pullquote_core::encoder::workers::{CpuDevice, Helping};
+use pullquote_core::encoder::{Batch, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Helper, Ticket, Waker, hand_out};
+use pullquote_core::error::{Error, ErrorKind, Result};
+use pullquote_core::model::Model;
+
+use crate::instructions::InstructionSet;
+use crate::network::Network;
+
+/// Tokens a batch should have: fewer read the weights too often, more leave the second cache.
+const BATCH_TOKENS: usize = 512;
+
+/// A model on one or more shares of the processor's cores.
+#[derive(Debug)]
+pub struct CpuEncoder {
+    spec: EncoderSpec,
+    devices: Vec<CpuDevice<Network>>,
+    /// Each batch that was submitted and not collected, with its device: few enough to look through.
+    in_flight: Vec<(Ticket, usize)>,
+    next_ticket: u64,
+    /// What the batch took that was collected last.
+    times: Option<BatchTimes>,
+}
+
+impl CpuEncoder {
+    /// Loads a model; `devices` are names as in [`parse_devices`], `dtype` is a name or `auto`, and `threads` is how many
+    /// workers all devices have, none for one for each core.
+    ///
+    /// # Errors
+    /// Where an argument, the model or a device is not usable; the kind says which.
+    pub fn load(directory: &Path, devices: &[String], dtype: &str, threads: Option<usize>) -> Result<Self> {
+        let dtype = Dtype::parse(dtype)?;
+        Self::load_with(&Model::read(directory)?, devices, dtype, threads, InstructionSet::chosen()?)
+    }
+
+    /// The same, with this instruction set.
+    ///
+    /// # Errors
+    /// As [`CpuEncoder::load`].
+    pub fn load_with(
+        model: &Model,
+        devices: &[String],
+        dtype: Option<Dtype>,
+        threads: Option<usize>,
+        set: InstructionSet,
+    ) -> Result<Self> {
+        let places = parse_devices(devices, threads, &|| 0)?;
+        let network = Arc::new(Network::load(model, dtype.unwrap_or_else(|| automatic(set)), set)?);
+        let mut started = Vec::with_capacity(places.len());
+        let mut specs = Vec::with_capacity(places.len());
+        for place in places {
+            let Place::Cpu { name, workers, depth } = place else {
+                return Err(Error::new(ErrorKind::Internal, "this encoder has no graphics cards"));
+            };
+            started.push(CpuDevice::start(&name, workers, Arc::clone(&network))?);
+            specs.push(DeviceSpec { name, depth, batch_tokens: BATCH_TOKENS });
+        }
+        let spec = EncoderSpec {
+            dimension: network.dimension(),
+            max_tokens: model.max_tokens,
+            vocabulary: network.vocabulary(),
+            dtype: network.dtype().name().to_owned(),
+            devices: specs,
+            wakes: true,
+            polls: true,
+            scores: false,
+            backend: set.name().to_owned(),
+        };
+        Ok(Self { spec, devices: started, in_flight: Vec::new(), next_ticket: 0, times: None })
+    }
+
+    fn place(&self, ticket: Ticket) -> Option<usize> {
+        self.in_flight.iter().position(|(known, _)| *known == ticket)
+    }
+}
+
+/// The fastest type that costs no answers.
+fn automatic(set: InstructionSet) -> Dtype {
+    if set.has_bf16() { Dtype::BFloat16 } else { Dtype::Float32 }
+}
+
+impl Encoder for CpuEncoder {
+    fn spec(&self) -> &EncoderSpec {
+        &self.spec
+    }
+
+    fn set_waker(&mut self, waker: Waker) {
+        self.devices.iter().for_each(|device| device.set_waker(Arc::clone(&waker)));
+    }
+
+    fn submit(&mut self, device: usize, batch: &Batch) -> Result<Ticket> {
+        self.spec.check(batch)?;
+        if !batch.queries.is_empty() {
+            let message = "this encoder compares no rows with queries; its spec says so";
+            return Err(Error::new(ErrorKind::Internal, message));
+        }
+        let count = self.devices.len();
+        let Some(computer) = self.devices.get(device) else {
+            return Err(Error::new(ErrorKind::Internal, format!("no device {device}; there are {count}")));
+        };
+        let ticket = Ticket(self.next_ticket);
+        computer.submit(ticket.0, batch);
+        self.next_ticket += 1;
+        self.in_flight.push((ticket, device));
+        Ok(ticket)
+    }
+
+    fn is_finished(&mut self, ticket: Ticket) -> bool {
+        // A ticket that is not in flight is an error at once.
+        self.place(ticket).is_none_or(|place| self.devices[self.in_flight[place].1].is_finished(ticket.0))
+    }
+
+    fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
+        let Some(place) = self.place(ticket) else {
+            return Err(Error::new(ErrorKind::Internal, format!("batch {} is not in flight", ticket.0)));
+        };
+        let (_, device) = self.in_flight.swap_remove(place);
+        let times = self.devices[device].collect(ticket.0, |rows| hand_out(rows, self.spec.dimension, row))?;
+        self.times = Some(times);
+        Ok(())
+    }
+
+    fn times(&mut self) -> Option<BatchTimes> {
+        self.times
+    }
+
+    fn helper(&self) -> Option<Helper> {
+        let helping: Vec<Helping<Network>> = self.devices.iter().filter_map(CpuDevice::helping).collect();
+        (!helping.is_empty()).then(|| Arc::new(move || helping.iter().any(Helping::run_one)) as Helper)
+    }
+}

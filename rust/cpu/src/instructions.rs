@@ -1,0 +1,112 @@
+//! Which instruction set computes: the best that this processor has, or the one that `PULLQUOTE_CPU` names.
+
+use pullquote_core::error::{Error, ErrorKind, Result};
+
+#[cfg(target_arch = "aarch64")]
+use crate::vector::neon::Neon;
+use crate::vector::portable::Portable;
+#[cfg(target_arch = "x86_64")]
+use crate::vector::x86::{Avx2, Avx512};
+use crate::vector::{Simd, Task};
+
+/// The environment variable that names a set.
+pub const VARIABLE: &str = "PULLQUOTE_CPU";
+
+/// An instruction set that this processor has.
+#[derive(Clone, Copy, Debug)]
+pub struct InstructionSet(Set);
+
+macro_rules! sets {
+    ($($(#[$condition:meta])* $variant:ident, $name:literal, $kind:ty, $detect:expr;)*) => {
+        #[derive(Clone, Copy, Debug)]
+        enum Set {
+            $($(#[$condition])* $variant($kind),)*
+        }
+
+        impl InstructionSet {
+            /// Every set that this processor has, the best first.
+            #[must_use]
+            pub fn available() -> Vec<Self> {
+                let mut found = Vec::new();
+                $($(#[$condition])* if let Some(simd) = $detect { found.push(Self(Set::$variant(simd))); })*
+                found
+            }
+
+            /// The names of all sets for processors of this kind.
+            fn names() -> Vec<&'static str> {
+                vec![$($(#[$condition])* $name,)*]
+            }
+
+            /// What people call it.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self.0 {
+                    $($(#[$condition])* Set::$variant(_) => $name,)*
+                }
+            }
+
+            /// Runs a task with this set; what of it is to be compiled for the set goes through [`Simd::vectorize`].
+            pub fn dispatch<T: Task>(self, task: T) -> T::Output {
+                match self.0 {
+                    $($(#[$condition])* Set::$variant(simd) => task.run(simd),)*
+                }
+            }
+        }
+    };
+}
+
+sets! {
+    #[cfg(target_arch = "x86_64")] Avx512Bf16, "avx512bf16", Avx512<true, true>, Avx512::detect();
+    #[cfg(target_arch = "x86_64")] Avx512Vnni, "avx512vnni", Avx512<true, false>, Avx512::detect();
+    #[cfg(target_arch = "x86_64")] Avx512, "avx512", Avx512<false, false>, Avx512::detect();
+    #[cfg(target_arch = "x86_64")] AvxVnni, "avxvnni", Avx2<true>, Avx2::detect();
+    #[cfg(target_arch = "x86_64")] Avx2, "avx2", Avx2<false>, Avx2::detect();
+    #[cfg(target_arch = "aarch64")] NeonDot, "neondot", Neon<true>, Neon::detect();
+    #[cfg(target_arch = "aarch64")] Neon, "neon", Neon<false>, Neon::detect();
+    Portable, "portable", Portable, Some(Portable);
+}
+
+impl InstructionSet {
+    /// The set that `PULLQUOTE_CPU` names, or else the best.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] where the variable names no set, or one that this processor lacks.
+    pub fn chosen() -> Result<Self> {
+        match std::env::var(VARIABLE) {
+            Ok(name) if !name.is_empty() => Self::named(&name),
+            _ => Ok(Self::available()[0]),
+        }
+    }
+
+    /// The set with this name.
+    ///
+    /// # Errors
+    /// As [`InstructionSet::chosen`].
+    pub fn named(name: &str) -> Result<Self> {
+        let available = Self::available();
+        if let Some(found) = available.iter().find(|set| set.name() == name) {
+            return Ok(*found);
+        }
+        let here = available.iter().map(|set| set.name()).collect::<Vec<_>>().join(", ");
+        let what = if Self::names().contains(&name) {
+            "this processor lacks those instructions".to_owned()
+        } else {
+            format!("unknown; the names are {}", Self::names().join(", "))
+        };
+        let message = format!("{VARIABLE}={name:?}: {what}; this processor has {here}");
+        Err(Error::new(ErrorKind::InvalidArgument, message))
+    }
+
+    /// Whether bfloat16 is multiplied by instructions of its own.
+    #[must_use]
+    pub fn has_bf16(self) -> bool {
+        struct HasBf16;
+        impl Task for HasBf16 {
+            type Output = bool;
+            fn run<S: Simd>(self, _: S) -> bool {
+                S::HAS_BF16
+            }
+        }
+        self.dispatch(HasBf16)
+    }
+}

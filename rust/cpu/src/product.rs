@@ -1,0 +1,204 @@
+//! The loop that most of the time is spent in: a few rows of words on the left times a few registers of columns on the right.
+//!
+//! A word is 32 bits: one float32, two bfloat16, or bytes in the form of [`Simd::BYTES`]. Sums are formed from the first word to
+//! the last, so that a row's sums are the same in any company.
+
+use crate::vector::{Bf16, Simd};
+
+/// What the words of a product hold.
+pub trait Operand {
+    /// A register of sums.
+    type Sum<S: Simd>: Copy;
+
+    /// No sum yet.
+    fn zero<S: Simd>(simd: S) -> Self::Sum<S>;
+
+    /// `left · right + sum`, lane by lane.
+    fn mul_add<S: Simd>(simd: S, left: S::Words, right: S::Words, sum: Self::Sum<S>) -> Self::Sum<S>;
+
+    /// Sums as float32.
+    fn to_floats<S: Simd>(simd: S, sum: Self::Sum<S>) -> S::Floats;
+}
+
+/// A type of activations.
+pub trait Element: bytemuck::Pod + Send + Sync + std::fmt::Debug {
+    /// How words of it are multiplied.
+    type Product: Operand;
+    /// Nothing.
+    const ZERO: Self;
+    /// Values in a word.
+    const IN_A_WORD: usize = size_of::<u32>() / size_of::<Self>();
+
+    /// Rounded to this type.
+    fn from_f32(value: f32) -> Self;
+    /// Reads a register of values.
+    fn load<S: Simd>(simd: S, values: &[Self]) -> S::Floats;
+    /// Writes a register of values.
+    fn store<S: Simd>(simd: S, place: &mut [Self], values: S::Floats);
+}
+
+/// Words of one float32.
+#[derive(Debug)]
+pub struct Float32;
+
+/// Words of two bfloat16.
+#[derive(Debug)]
+pub struct Bfloat16;
+
+/// Words of bytes, in the form of [`Simd::BYTES`].
+#[derive(Debug)]
+pub struct Bytes;
+
+impl Operand for Float32 {
+    type Sum<S: Simd> = S::Floats;
+
+    #[inline(always)]
+    fn zero<S: Simd>(simd: S) -> S::Floats {
+        simd.splat(0.0)
+    }
+
+    #[inline(always)]
+    fn mul_add<S: Simd>(simd: S, left: S::Words, right: S::Words, sum: S::Floats) -> S::Floats {
+        simd.mul_add(simd.words_as_floats(left), simd.words_as_floats(right), sum)
+    }
+
+    #[inline(always)]
+    fn to_floats<S: Simd>(_: S, sum: S::Floats) -> S::Floats {
+        sum
+    }
+}
+
+impl Operand for Bfloat16 {
+    type Sum<S: Simd> = S::Floats;
+
+    #[inline(always)]
+    fn zero<S: Simd>(simd: S) -> S::Floats {
+        simd.splat(0.0)
+    }
+
+    #[inline(always)]
+    fn mul_add<S: Simd>(simd: S, left: S::Words, right: S::Words, sum: S::Floats) -> S::Floats {
+        simd.dot_bf16(left, right, sum)
+    }
+
+    #[inline(always)]
+    fn to_floats<S: Simd>(_: S, sum: S::Floats) -> S::Floats {
+        sum
+    }
+}
+
+impl Operand for Bytes {
+    type Sum<S: Simd> = S::Words;
+
+    #[inline(always)]
+    fn zero<S: Simd>(simd: S) -> S::Words {
+        simd.splat_word(0)
+    }
+
+    #[inline(always)]
+    fn mul_add<S: Simd>(simd: S, left: S::Words, right: S::Words, sum: S::Words) -> S::Words {
+        simd.dot_bytes(left, right, sum)
+    }
+
+    #[inline(always)]
+    fn to_floats<S: Simd>(simd: S, sum: S::Words) -> S::Floats {
+        simd.words_to_floats(sum)
+    }
+}
+
+impl Element for f32 {
+    type Product = Float32;
+    const ZERO: Self = 0.0;
+
+    fn from_f32(value: f32) -> Self {
+        value
+    }
+
+    #[inline(always)]
+    fn load<S: Simd>(simd: S, values: &[Self]) -> S::Floats {
+        simd.load(values)
+    }
+
+    #[inline(always)]
+    fn store<S: Simd>(simd: S, place: &mut [Self], values: S::Floats) {
+        simd.store(place, values);
+    }
+}
+
+impl Element for Bf16 {
+    type Product = Bfloat16;
+    const ZERO: Self = Self(0);
+
+    fn from_f32(value: f32) -> Self {
+        Self(half::bf16::from_f32(value).to_bits())
+    }
+
+    #[inline(always)]
+    fn load<S: Simd>(simd: S, values: &[Self]) -> S::Floats {
+        simd.load_bf16(values)
+    }
+
+    #[inline(always)]
+    fn store<S: Simd>(simd: S, place: &mut [Self], values: S::Floats) {
+        simd.store_bf16(place, values);
+    }
+}
+
+/// A table of words.
+#[derive(Clone, Copy, Debug)]
+pub struct Table<'words> {
+    /// The words, from the table's first on.
+    pub words: &'words [u32],
+    /// Words from one row to the next.
+    pub stride: usize,
+}
+
+/// Sums of products of `ROWS` rows of words on the left with `REGISTERS` registers of each of `depth` rows on the right.
+///
+/// Panics where a table is too short.
+#[inline(always)]
+pub fn product<S: Simd, O: Operand, const ROWS: usize, const REGISTERS: usize>(
+    simd: S,
+    left: Table<'_>,
+    right: Table<'_>,
+    depth: usize,
+) -> [[O::Sum<S>; REGISTERS]; ROWS] {
+    assert!((ROWS - 1) * left.stride + depth <= left.words.len(), "the left table is too short");
+    assert!(
+        depth == 0 || (depth - 1) * right.stride + REGISTERS * S::LANES <= right.words.len(),
+        "the right table is too short"
+    );
+    let mut sums = [[O::zero(simd); REGISTERS]; ROWS];
+    for step in 0..depth {
+        let mut columns = [simd.splat_word(0); REGISTERS];
+        for (register, column) in columns.iter_mut().enumerate() {
+            let first = step * right.stride + register * S::LANES;
+            // SAFETY: checked above.
+            *column = simd.load_words(unsafe { right.words.get_unchecked(first..first + S::LANES) });
+        }
+        for (row, sums) in sums.iter_mut().enumerate() {
+            // SAFETY: checked above.
+            let word = simd.splat_word(unsafe { *left.words.get_unchecked(row * left.stride + step) });
+            for (sum, column) in sums.iter_mut().zip(columns) {
+                *sum = O::mul_add(simd, word, column, *sum);
+            }
+        }
+    }
+    sums
+}
+
+/// Calls `$function::<…, ROWS, REGISTERS>` with the rows of the set's tile (or with one row) and so many registers.
+macro_rules! with_tile {
+    ($tile:expr, $registers:expr, $function:ident::<$($type:ty),*>($($argument:expr),* $(,)?)) => {
+        match ($tile, $registers) {
+            (Tile::EightByThree, 3) => $function::<$($type,)* 8, 3>($($argument),*),
+            (Tile::EightByThree, 2) => $function::<$($type,)* 8, 2>($($argument),*),
+            (Tile::EightByThree, _) => $function::<$($type,)* 8, 1>($($argument),*),
+            (Tile::SixByTwo, 2) => $function::<$($type,)* 6, 2>($($argument),*),
+            (Tile::SixByTwo, _) => $function::<$($type,)* 6, 1>($($argument),*),
+            (Tile::FourByTwo, 2) => $function::<$($type,)* 4, 2>($($argument),*),
+            (Tile::FourByTwo, _) => $function::<$($type,)* 4, 1>($($argument),*),
+        }
+    };
+}
+pub(crate) use with_tile;

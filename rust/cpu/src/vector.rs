@@ -1,0 +1,165 @@
+//! A register of numbers, and what a processor does with it.
+//!
+//! The kernels of this crate are written once, against [`Simd`]; each instruction set implements it once. A value of a type that
+//! implements it is the proof that this processor has the instructions: it is made by `detect` alone. That is what makes its
+//! methods safe to call. They become single instructions only where they are inlined into [`Simd::vectorize`], which is
+//! compiled for the set; so everything that a [`Task`] calls with its registers is `#[inline(always)]`.
+
+#[cfg(target_arch = "aarch64")]
+pub mod neon;
+pub mod portable;
+#[cfg(target_arch = "x86_64")]
+pub mod x86;
+
+/// A bfloat16, as its bits: the upper half of a float32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(transparent)]
+pub struct Bf16(pub u16);
+
+/// Work that is compiled for each instruction set.
+pub trait Task {
+    /// What comes of it.
+    type Output;
+
+    /// Does it. Implementations are `#[inline(always)]`.
+    fn run<S: Simd>(self, simd: S) -> Self::Output;
+}
+
+/// An instruction set. Slices that are read or written hold at least [`Simd::LANES`] values, of which the first are meant.
+pub trait Simd: Copy + Send + Sync + std::fmt::Debug + 'static {
+    /// float32 in a register; never more than [`MAX_LANES`].
+    const LANES: usize;
+    /// The tile of a product that fills the registers: rows on the left, and registers on the right.
+    const TILE: Tile;
+    /// Whether bfloat16 is multiplied in pairs by one instruction.
+    const HAS_BF16: bool;
+    /// How bytes are multiplied.
+    const BYTES: ByteProduct;
+
+    /// [`Simd::LANES`] float32.
+    type Floats: Copy;
+    /// [`Simd::LANES`] words of 32 bits: values of a narrower type side by side, or an int32.
+    type Words: Copy;
+
+    /// Runs a task in code that is compiled for this set.
+    fn vectorize<T: Task>(self, task: T) -> T::Output;
+
+    /// The same value in all lanes.
+    fn splat(self, value: f32) -> Self::Floats;
+    /// Reads values.
+    fn load(self, values: &[f32]) -> Self::Floats;
+    /// Writes values.
+    fn store(self, place: &mut [f32], values: Self::Floats);
+    /// Reads bfloat16, widened.
+    fn load_bf16(self, values: &[Bf16]) -> Self::Floats;
+    /// Writes bfloat16, rounded to nearest even.
+    fn store_bf16(self, place: &mut [Bf16], values: Self::Floats);
+    /// Writes whole numbers from 0 to 255 as bytes.
+    fn store_u8(self, place: &mut [u8], values: Self::Floats);
+    /// Writes whole numbers from 0 to 255, less 128, as bytes; only where [`Simd::BYTES`] says so.
+    fn store_i8(self, place: &mut [u8], values: Self::Floats);
+    /// Writes whole numbers as int16.
+    fn store_i16(self, place: &mut [i16], values: Self::Floats);
+
+    /// `a + b`
+    fn add(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    /// `a - b`
+    fn sub(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    /// `a · b`
+    fn mul(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    /// `a / b`
+    fn div(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    /// `a · b + c`, rounded once where the set has an instruction for it.
+    fn mul_add(self, a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats;
+    /// The larger of both; `b` where either is NaN.
+    fn max(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    /// The smaller of both; `b` where either is NaN.
+    fn min(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    /// The nearest whole number, of two the even one. The values lie within ±2²².
+    fn round(self, a: Self::Floats) -> Self::Floats;
+    /// 2 to the power of whole numbers from -126 to 127.
+    fn exp2_whole(self, a: Self::Floats) -> Self::Floats;
+    /// `negative` in the lanes where `of` is below zero, `otherwise` in the others.
+    fn select_negative(self, of: Self::Floats, negative: Self::Floats, otherwise: Self::Floats) -> Self::Floats;
+    /// The sum of all lanes, always in the same order.
+    fn reduce_add(self, a: Self::Floats) -> f32;
+    /// The largest lane.
+    fn reduce_max(self, a: Self::Floats) -> f32;
+    /// The smallest lane.
+    fn reduce_min(self, a: Self::Floats) -> f32;
+
+    /// The same word in all lanes.
+    fn splat_word(self, word: u32) -> Self::Words;
+    /// Reads words.
+    fn load_words(self, words: &[u32]) -> Self::Words;
+    /// Words that are float32.
+    fn words_as_floats(self, words: Self::Words) -> Self::Floats;
+    /// Words that are int32, converted.
+    fn words_to_floats(self, words: Self::Words) -> Self::Floats;
+    /// The sums `c` of products of two pairs of bfloat16 each.
+    fn dot_bf16(self, a: Self::Words, b: Self::Words, c: Self::Floats) -> Self::Floats;
+    /// The int32 sums `c` of products of bytes, in the form of [`Simd::BYTES`]; exact.
+    fn dot_bytes(self, a: Self::Words, b: Self::Words, c: Self::Words) -> Self::Words;
+
+    /// Asks for a cache line that will be read.
+    fn prefetch(self, place: *const u32) {
+        let _ = place;
+    }
+}
+
+/// The most lanes of any set: rows of activations are a multiple of that long, so that every set reads full registers.
+pub const MAX_LANES: usize = 16;
+
+/// How many sums of a product are kept in registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tile {
+    /// 8 rows by 3 registers: 24 sums, 3 of the right and one of the left are 28 of 32 registers.
+    EightByThree,
+    /// 6 rows by 2 registers: 12 sums, 2 of the right and one of the left are 15 of 16 registers.
+    SixByTwo,
+    /// 4 rows by 2 registers: for compilers that must find registers themselves.
+    FourByTwo,
+}
+
+impl Tile {
+    /// Rows on the left.
+    #[must_use]
+    pub const fn rows(self) -> usize {
+        match self {
+            Self::EightByThree => 8,
+            Self::SixByTwo => 6,
+            Self::FourByTwo => 4,
+        }
+    }
+
+    /// Registers on the right.
+    #[must_use]
+    pub const fn registers(self) -> usize {
+        match self {
+            Self::EightByThree => 3,
+            Self::SixByTwo | Self::FourByTwo => 2,
+        }
+    }
+}
+
+/// How an instruction set multiplies activations of 0 to 255 with weights of -127 to 127.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ByteProduct {
+    /// Four unsigned with four signed bytes in a word (VNNI).
+    Quads,
+    /// Four signed with four signed bytes in a word: activations come less 128 (NEON's dot product).
+    SignedQuads,
+    /// Both widened to int16, two in a word. The products of bytes in int16 would saturate; these do not.
+    Pairs,
+}
+
+impl ByteProduct {
+    /// Values in a word.
+    #[must_use]
+    pub const fn in_a_word(self) -> usize {
+        match self {
+            Self::Quads | Self::SignedQuads => 4,
+            Self::Pairs => 2,
+        }
+    }
+}

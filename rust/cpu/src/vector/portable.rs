@@ -1,0 +1,183 @@
+//! Any processor: plain loops over arrays, right everywhere, and what the other sets are tested against.
+
+use super::{Bf16, ByteProduct, Simd, Task, Tile};
+
+/// Numbers in a register: what x86-64 and aarch64 always have.
+const LANES: usize = 4;
+
+/// No instructions but the compiler's own.
+#[derive(Clone, Copy, Debug)]
+pub struct Portable;
+
+#[inline(always)]
+fn each<T: Copy, U>(function: impl Fn(T) -> U, a: [T; LANES]) -> [U; LANES] {
+    a.map(function)
+}
+
+#[inline(always)]
+fn both<T: Copy, U: Copy, V>(function: impl Fn(T, U) -> V, a: [T; LANES], b: [U; LANES]) -> [V; LANES] {
+    std::array::from_fn(|lane| function(a[lane], b[lane]))
+}
+
+impl Simd for Portable {
+    const LANES: usize = LANES;
+    const TILE: Tile = Tile::FourByTwo;
+    const HAS_BF16: bool = false;
+    const BYTES: ByteProduct = ByteProduct::Pairs;
+
+    type Floats = [f32; LANES];
+    type Words = [u32; LANES];
+
+    #[inline(always)]
+    fn vectorize<T: Task>(self, task: T) -> T::Output {
+        task.run(self)
+    }
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> Self::Floats {
+        [value; LANES]
+    }
+
+    #[inline(always)]
+    fn load(self, values: &[f32]) -> Self::Floats {
+        std::array::from_fn(|lane| values[lane])
+    }
+
+    #[inline(always)]
+    fn store(self, place: &mut [f32], values: Self::Floats) {
+        place[..LANES].copy_from_slice(&values);
+    }
+
+    #[inline(always)]
+    fn load_bf16(self, values: &[Bf16]) -> Self::Floats {
+        std::array::from_fn(|lane| half::bf16::from_bits(values[lane].0).to_f32())
+    }
+
+    #[inline(always)]
+    fn store_bf16(self, place: &mut [Bf16], values: Self::Floats) {
+        place[..LANES].copy_from_slice(&each(|value| Bf16(half::bf16::from_f32(value).to_bits()), values));
+    }
+
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the values are whole, from 0 to 255")]
+    fn store_u8(self, place: &mut [u8], values: Self::Floats) {
+        place[..LANES].copy_from_slice(&each(|value| value as u8, values));
+    }
+
+    #[inline(always)]
+    fn store_i8(self, place: &mut [u8], values: Self::Floats) {
+        self.store_u8(place, values);
+        place[..LANES].iter_mut().for_each(|byte| *byte ^= 0x80);
+    }
+
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the values are whole, from 0 to 255")]
+    fn store_i16(self, place: &mut [i16], values: Self::Floats) {
+        place[..LANES].copy_from_slice(&each(|value| value as i16, values));
+    }
+
+    #[inline(always)]
+    fn add(self, a: Self::Floats, b: Self::Floats) -> Self::Floats {
+        both(|a, b| a + b, a, b)
+    }
+
+    #[inline(always)]
+    fn sub(self, a: Self::Floats, b: Self::Floats) -> Self::Floats {
+        both(|a, b| a - b, a, b)
+    }
+
+    #[inline(always)]
+    fn mul(self, a: Self::Floats, b: Self::Floats) -> Self::Floats {
+        both(|a, b| a * b, a, b)
+    }
+
+    #[inline(always)]
+    fn div(self, a: Self::Floats, b: Self::Floats) -> Self::Floats {
+        both(|a, b| a / b, a, b)
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats {
+        self.add(self.mul(a, b), c)
+    }
+
+    #[inline(always)]
+    fn max(self, a: Self::Floats, b: Self::Floats) -> Self::Floats {
+        both(|a, b| if a > b { a } else { b }, a, b)
+    }
+
+    #[inline(always)]
+    fn min(self, a: Self::Floats, b: Self::Floats) -> Self::Floats {
+        both(|a, b| if a < b { a } else { b }, a, b)
+    }
+
+    #[inline(always)]
+    fn round(self, a: Self::Floats) -> Self::Floats {
+        // Beyond 2²³ a float32 has no digits behind the point, so that adding and subtracting that much rounds.
+        const SHIFT: f32 = 12_582_912.0;
+        each(|a| (a + SHIFT) - SHIFT, a)
+    }
+
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the values are whole, from -126 to 127")]
+    fn exp2_whole(self, a: Self::Floats) -> Self::Floats {
+        each(|a| f32::from_bits(((a as i32 + 127) << 23).cast_unsigned()), a)
+    }
+
+    #[inline(always)]
+    fn select_negative(self, of: Self::Floats, negative: Self::Floats, otherwise: Self::Floats) -> Self::Floats {
+        std::array::from_fn(|lane| if of[lane] < 0.0 { negative[lane] } else { otherwise[lane] })
+    }
+
+    #[inline(always)]
+    fn reduce_add(self, a: Self::Floats) -> f32 {
+        a.iter().sum()
+    }
+
+    #[inline(always)]
+    fn reduce_max(self, a: Self::Floats) -> f32 {
+        a.into_iter().fold(f32::NEG_INFINITY, f32::max)
+    }
+
+    #[inline(always)]
+    fn reduce_min(self, a: Self::Floats) -> f32 {
+        a.into_iter().fold(f32::INFINITY, f32::min)
+    }
+
+    #[inline(always)]
+    fn splat_word(self, word: u32) -> Self::Words {
+        [word; LANES]
+    }
+
+    #[inline(always)]
+    fn load_words(self, words: &[u32]) -> Self::Words {
+        std::array::from_fn(|lane| words[lane])
+    }
+
+    #[inline(always)]
+    fn words_as_floats(self, words: Self::Words) -> Self::Floats {
+        each(f32::from_bits, words)
+    }
+
+    #[inline(always)]
+    #[expect(clippy::cast_precision_loss, reason = "as all sets convert")]
+    fn words_to_floats(self, words: Self::Words) -> Self::Floats {
+        each(|word| word.cast_signed() as f32, words)
+    }
+
+    #[inline(always)]
+    fn dot_bf16(self, a: Self::Words, b: Self::Words, c: Self::Floats) -> Self::Floats {
+        let low = |words| each(|word: u32| f32::from_bits(word << 16), words);
+        let high = |words| each(|word: u32| f32::from_bits(word & 0xffff_0000), words);
+        self.mul_add(high(a), high(b), self.mul_add(low(a), low(b), c))
+    }
+
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "a word has two halves")]
+    fn dot_bytes(self, a: Self::Words, b: Self::Words, c: Self::Words) -> Self::Words {
+        let low = |word: u32| i32::from((word as u16).cast_signed());
+        let high = |word: u32| i32::from(((word >> 16) as u16).cast_signed());
+        let products = both(|a, b| low(a) * low(b) + high(a) * high(b), a, b);
+        both(|product, sum: u32| (sum.cast_signed() + product).cast_unsigned(), products, c)
+    }
+}

@@ -1,0 +1,45 @@
+//! The CPU encoder as a Python object, on its way from where it was loaded to the engine that takes it.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use pullquote_core::error::ErrorKind;
+use pullquote_cpu::encoder;
+use pullquote_cpu::instructions::InstructionSet;
+use pyo3::prelude::*;
+
+use crate::failures::{Failure, raise};
+use crate::leave::leave_python;
+
+/// A model on this machine's cores. The first engine that is made of it takes it.
+#[pyclass(frozen, module = "pullquote._native")]
+pub(crate) struct CpuEncoder(Mutex<Option<encoder::CpuEncoder>>);
+
+#[pymethods]
+impl CpuEncoder {
+    /// Worker threads are started by the calling thread, and so run on its cores.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        model: PathBuf,
+        devices: Vec<String>,
+        dtype: String,
+        threads: Option<usize>,
+    ) -> PyResult<Self> {
+        let loaded = leave_python(py, None, |_| encoder::CpuEncoder::load(&model, &devices, &dtype, threads))?;
+        Ok(Self(Mutex::new(Some(loaded))))
+    }
+}
+
+impl CpuEncoder {
+    pub(crate) fn take(&self) -> PyResult<encoder::CpuEncoder> {
+        let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        taken.ok_or_else(|| raise(ErrorKind::InvalidType, "the encoder was taken already; load it again"))
+    }
+}
+
+/// The instruction set that the CPU encoder uses on this machine.
+#[pyfunction]
+pub(crate) fn instruction_set() -> PyResult<&'static str> {
+    Ok(InstructionSet::chosen().map_err(Failure)?.name())
+}
