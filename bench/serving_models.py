@@ -42,7 +42,7 @@ def encoder_125m(texts: list[str]) -> NDArray[np.float32]:
 def _minilm() -> Encode:
     from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - torch is not needed by all of these
 
-    model = SentenceTransformer(str(embedded_model()), device="cpu")
+    model = SentenceTransformer(str(embedded_model()), device="cpu", model_kwargs={"dtype": "float32"})
     return lambda texts: np.asarray(model.encode(texts, batch_size=len(texts), show_progress_bar=False), np.float32)
 
 

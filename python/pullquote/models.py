@@ -79,8 +79,10 @@ def find_torch_encoder() -> ModuleType:
 
 def _finds_cuda() -> bool:
     """Whether ``pullquote-torch`` is installed and CUDA has a device. Imports torch only where NVIDIA's driver shows a card."""
-    if importlib.util.find_spec("pullquote_torch") is None or os.environ.get("CUDA_VISIBLE_DEVICES") in {"", "-1"}:
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in {"", "-1"}:
         return False
     if not any(Path("/dev").glob("nvidia[0-9]*")) and not Path("/dev/dxg").exists():
+        return False
+    if importlib.util.find_spec("pullquote_torch") is None:
         return False
     return bool(find_torch_encoder().cuda_device_count())

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import pullquote
+from pullquote import _native
 from serving import Serving, serving
 from visiting import CHROMIUM
 
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from clusters import Nodes
 
 PAGES = Path(__file__).parents[2] / "demo" / "pages"
+
+
+def pytest_report_header() -> str:
+    """Which instruction sets the encoder's tests will run."""
+    return f"instruction sets of this processor, each tested: {', '.join(_native.instruction_sets())}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

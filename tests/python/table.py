@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ctypes import CFUNCTYPE, POINTER, c_bool, c_char_p, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any
 
-from pullquote.models import embedded_model, find_encoder
+from pullquote.models import embedded_model, find_torch_encoder
 
 # As `rust/core/src/abi.rs` lays them out. Failures are strings that whoever made them frees, so they are addresses here.
 SET_WAKER = CFUNCTYPE(None, c_void_p, c_void_p, c_void_p)
@@ -73,7 +73,7 @@ class Injected:
         self.enters = enters
         # How often somebody helped.
         self.helped = 0
-        self.inner = find_encoder().load(str(embedded_model()), devices, dtype, len(devices) if has_threads else 0)
+        self.inner = find_torch_encoder().load(str(embedded_model()), devices, dtype, len(devices) if has_threads else 0)
         get = ctypes.pythonapi.PyCapsule_GetPointer
         get.restype, get.argtypes = c_void_p, [ctypes.py_object, c_char_p]
         theirs = Table4.from_address(get(self.inner, b"pullquote.encoder.v4"))

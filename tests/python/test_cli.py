@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import pullquote
+from pullquote import _native
 from pullquote import errors
 from serving import Serving, serving_letters
 from wires import Answer, raw, wire
@@ -124,10 +125,16 @@ def test_embed_writes_an_array_of_no_lines_where_it_was_told_to(tmp_path: Path) 
     assert np.load(out).shape == (0, 384)
 
 
-def test_the_version_names_both_wheels_and_torch() -> None:
+def test_the_version_names_the_wheels_and_the_instruction_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    best = _native.instruction_sets()[0]
     out = run("--version").stdout.decode().splitlines()
-    assert out[:2] == [f"pullquote {pullquote.__version__}", "pullquote-torch 0.1.0"]
-    assert out[2].startswith("torch 2.11")
+    assert out[:3] == [f"pullquote {pullquote.__version__}", "pullquote-minilm 0.1.0", "pullquote-torch 0.1.0"]
+    assert out[3].startswith("torch 2.11")
+    assert out[4] == f"instruction set {best}"
+    monkeypatch.setenv("PULLQUOTE_CPU", "portable")
+    assert run("--version").stdout.decode().splitlines()[4] == "instruction set portable"
+    monkeypatch.setenv("PULLQUOTE_CPU", "avx1024")
+    assert "avx1024" in run("--version").stdout.decode().splitlines()[4]
 
 
 def test_a_server_does_the_work_where_one_is_named(page: Path, tmp_path: Path, server: Serving) -> None:

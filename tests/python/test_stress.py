@@ -4,6 +4,7 @@ A minute in CI; ``PULLQUOTE_STRESS_SECONDS`` and ``PULLQUOTE_STRESS_SEED`` say o
 """
 
 import asyncio
+import contextlib
 import gc
 import os
 import random
@@ -139,8 +140,12 @@ def resident() -> int:
 
 
 def own_threads() -> list[str]:
-    tasks = Path("/proc/self/task").iterdir()
-    return [name for task in tasks if (name := (task / "comm").read_text().strip()).startswith("pullquote")]
+    names = []
+    for task in Path("/proc/self/task").iterdir():
+        # A thread may end between the listing and the look at it.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            names.append((task / "comm").read_text().strip())
+    return [name for name in names if name.startswith("pullquote")]
 
 
 def test_under_fire() -> None:

@@ -69,7 +69,9 @@ def test_sentence_transformers_models_work_as_they_are(pages: dict[str, str]) ->
     sentence_transformers = pytest.importorskip("sentence_transformers")
     from pullquote.models import embedded_model
 
-    model = sentence_transformers.SentenceTransformer(str(embedded_model()), device="cpu")
+    model = sentence_transformers.SentenceTransformer(
+        str(embedded_model()), device="cpu", model_kwargs={"dtype": "float32"}
+    )
     page = next(iter(pages.values()))
     asked: dict[str, Any] = {"effort": "full", "lexical": 0.0, "grow": False}
     with pullquote.Highlighter(encoder=model) as theirs, pullquote.Highlighter(dtype="float32") as ours:

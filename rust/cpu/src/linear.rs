@@ -14,6 +14,7 @@ use pullquote_core::model::Activation;
 use crate::math::{activate, activate_bf16};
 use crate::memory::Aligned;
 use crate::product::{Bytes, Element, Operand, Table, product, with_tile};
+use crate::vector::portable::round;
 use crate::vector::{ByteProduct, MAX_LANES, Simd, Task, Tile};
 
 /// Words of a block of rows: a quarter of a second cache of 512 KiB.
@@ -82,15 +83,7 @@ impl Linear {
     /// Lays out a weight in the type of the activations.
     #[must_use]
     pub fn new<S: Simd, E: Element>(weight: &Weight, bias: Vec<f32>) -> Self {
-        let word = |row: &[f32], step: usize| {
-            let mut word = 0_u32;
-            for value in (0..E::IN_A_WORD).rev() {
-                let bytes = E::from_f32(row[step * E::IN_A_WORD + value]);
-                word = word.checked_shl(32 / E::IN_A_WORD as u32).unwrap_or(0) | bits(&bytes);
-            }
-            word
-        };
-        Self { panels: Panels::new::<S>(weight, E::IN_A_WORD, word), bias, quantized: None }
+        Self { panels: Panels::new::<S>(weight, E::IN_A_WORD, E::word), bias, quantized: None }
     }
 
     /// Lays out a weight in bytes. `reach` says how large each input may become, where that is known.
@@ -115,25 +108,15 @@ impl Linear {
         for row in weight.values.chunks_exact_mut(inputs) {
             let most = row.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
             let scale = if most > 0.0 { most / 127.0 } else { 1.0 };
-            row.iter_mut().for_each(|value| *value = (*value / scale).round_ties_even());
+            row.iter_mut().for_each(|value| *value = round(*value / scale));
             scales.push(scale);
             sums.push(row.iter().sum::<f32>() * scale);
         }
-        let in_a_word = S::BYTES.in_a_word();
-        #[expect(clippy::cast_possible_truncation, reason = "weights are whole, from -127 to 127")]
-        let word = |row: &[f32], step: usize| {
-            let values = &row[step * in_a_word..][..in_a_word];
-            match S::BYTES {
-                ByteProduct::Quads | ByteProduct::SignedQuads => {
-                    u32::from_le_bytes(std::array::from_fn(|place| (values[place] as i8).cast_unsigned()))
-                }
-                ByteProduct::Pairs => {
-                    let [low, high] = [values[0], values[1]].map(|value| u32::from((value as i16).cast_unsigned()));
-                    low | high << 16
-                }
-            }
+        let word = match S::BYTES {
+            ByteProduct::Quads | ByteProduct::SignedQuads => quad,
+            ByteProduct::Pairs => pair,
         };
-        let panels = Panels::new::<S>(&weight, in_a_word, word);
+        let panels = Panels::new::<S>(&weight, S::BYTES.in_a_word(), word);
         Self { panels, bias, quantized: Some(Quantized { smoothing, scales, sums }) }
     }
 
@@ -156,24 +139,36 @@ impl Linear {
     }
 }
 
-/// An element's bits.
-fn bits<E: Element>(value: &E) -> u32 {
-    bytemuck::bytes_of(value).iter().rev().fold(0, |bits, byte| bits << 8 | u32::from(*byte))
+/// A word of four weights, which are whole, from -127 to 127.
+#[expect(clippy::cast_possible_truncation, reason = "they are whole, and small")]
+fn quad(values: &[f32]) -> u32 {
+    u32::from_le_bytes([0, 1, 2, 3].map(|place| (values[place] as i8).cast_unsigned()))
+}
+
+/// A word of two such weights.
+#[expect(clippy::cast_possible_truncation, reason = "they are whole, and small")]
+fn pair(values: &[f32]) -> u32 {
+    let [low, high] = [values[0], values[1]].map(|value| u32::from((value as i16).cast_unsigned()));
+    low | high << 16
 }
 
 impl Panels {
-    fn new<S: Simd>(weight: &Weight, in_a_word: usize, word: impl Fn(&[f32], usize) -> u32) -> Self {
+    /// `word` makes a word of the values that stand in one.
+    fn new<S: Simd>(weight: &Weight, in_a_word: usize, word: impl Fn(&[f32]) -> u32) -> Self {
         let Weight { values, outputs, inputs } = weight;
         assert!(outputs.is_multiple_of(MAX_LANES) && inputs.is_multiple_of(2 * MAX_LANES), "sides are filled up");
         let depth = inputs / in_a_word;
         let width = S::TILE.registers() * S::LANES;
-        let mut words = Vec::with_capacity(outputs * depth);
-        for panel in values.chunks(width * inputs) {
-            for step in 0..depth {
-                words.extend(panel.chunks_exact(*inputs).map(|row| word(row, step)));
+        let mut words = Aligned::default();
+        let panels = words.take::<u32>(outputs * depth).chunks_mut(width * depth);
+        for (panel, rows) in panels.zip(values.chunks(width * inputs)) {
+            let lanes = rows.len() / inputs;
+            for (lane, row) in rows.chunks_exact(*inputs).enumerate() {
+                let places = panel[lane..].iter_mut().step_by(lanes);
+                places.zip(row.chunks_exact(in_a_word)).for_each(|(place, values)| *place = word(values));
             }
         }
-        Self { words: Aligned::of_words(&words), outputs: *outputs, depth }
+        Self { words, outputs: *outputs, depth }
     }
 }
 
@@ -338,7 +333,7 @@ fn quantize<S: Simd, E: Element>(simd: S, rows: &[E], smoothing: &[f32], scratch
         }
         let (least, most) = (simd.reduce_min(least), simd.reduce_max(most));
         let step = if most > least { (most - least) / 255.0 } else { 1.0 };
-        let zero = (-least / step).round_ties_even();
+        let zero = round(-least / step);
         let signed = if S::BYTES == ByteProduct::SignedQuads { 128.0 } else { 0.0 };
         zeros.push(signed - zero);
         scales.push(step + simd.reduce_add(poison));

@@ -12,14 +12,6 @@ struct Line([u32; 16]);
 pub struct Aligned(Vec<Line>);
 
 impl Aligned {
-    /// Copies words.
-    #[must_use]
-    pub fn of_words(words: &[u32]) -> Self {
-        let mut made = Self::default();
-        made.take::<u32>(words.len()).copy_from_slice(words);
-        made
-    }
-
     /// The first values. What they are is what was written last, whatever type that had.
     pub fn take<T: Pod>(&mut self, count: usize) -> &mut [T] {
         let lines = (count * size_of::<T>()).div_ceil(size_of::<Line>());

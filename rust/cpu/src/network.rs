@@ -7,7 +7,7 @@
 //! type 0), queries are scaled by the root of the head's width, and queries, keys and values share one matrix. Sides that do
 //! not fill registers are filled up with zeros.
 
-use half::{bf16, f16};
+use half::f16;
 use pullquote_core::encoder::Batch;
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::workers::{Compute, check_rows};
@@ -350,11 +350,11 @@ impl<S: Simd> Loader<S> {
         let inputs = Side::Whole(hidden);
         if self.dtype == Dtype::Int8 {
             let outputs = Side::Heads(heads, self.shape.head());
-            let parts = weights.iter().zip(&biases);
+            let parts = weights.into_iter().zip(&biases);
             return Ok(parts.map(|(weight, bias)| self.lay_out(weight, bias, outputs, inputs, Some(reach))).collect());
         }
         let outputs = Side::Heads(3 * heads, self.shape.head());
-        Ok(vec![self.lay_out(&weights.concat(), &biases.concat(), outputs, inputs, None)])
+        Ok(vec![self.lay_out(weights.concat(), &biases.concat(), outputs, inputs, None)])
     }
 
     fn linear(
@@ -366,22 +366,32 @@ impl<S: Simd> Loader<S> {
     ) -> Result<Linear> {
         let weight = self.take(&format!("{name}.weight"), &[rows, columns])?;
         let bias = self.take(&format!("{name}.bias"), &[rows])?;
-        Ok(self.lay_out(&weight, &bias, outputs, inputs, reach))
+        Ok(self.lay_out(weight, &bias, outputs, inputs, reach))
     }
 
-    fn lay_out(&self, weight: &[f32], bias: &[f32], outputs: Side, inputs: Side, reach: Option<&[f32]>) -> Linear {
+    fn lay_out(&self, weight: Vec<f32>, bias: &[f32], outputs: Side, inputs: Side, reach: Option<&[f32]>) -> Linear {
         let columns = weight.len() / bias.len();
         let filled = inputs.filled();
-        let mut values = vec![0.0; outputs.filled() * filled];
         let (group, stride) = outputs.group();
-        let rows = weight.chunks_exact(columns).enumerate();
-        rows.for_each(|(row, weight)| inputs.fill(weight, &mut values[(row / group * stride + row % group) * filled..][..filled]));
+        let mut values = if (group, columns) == (stride, filled) {
+            weight
+        } else {
+            let mut values = vec![0.0; outputs.filled() * filled];
+            for (row, weight) in weight.chunks_exact(columns).enumerate() {
+                let place = row / group * stride + row % group;
+                inputs.fill(weight, &mut values[place * filled..][..filled]);
+            }
+            values
+        };
         let mut filled_bias = vec![0.0; outputs.filled()];
         outputs.fill(bias, &mut filled_bias);
         match self.dtype {
-            Dtype::BFloat16 => values.iter_mut().for_each(|value| *value = bf16::from_f32(*value).to_f32()),
+            // Where it is multiplied in pairs the layout rounds.
+            Dtype::BFloat16 if !S::HAS_BF16 => {
+                values.iter_mut().for_each(|value| *value = Bf16::from_f32(*value).to_f32());
+            }
             Dtype::Float16 => values.iter_mut().for_each(|value| *value = f16::from_f32(*value).to_f32()),
-            Dtype::Float32 | Dtype::Int8 => {}
+            Dtype::Float32 | Dtype::BFloat16 | Dtype::Int8 => {}
         }
         let weight = Weight { values, outputs: outputs.filled(), inputs: filled };
         match self.dtype {

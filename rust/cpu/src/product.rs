@@ -31,6 +31,8 @@ pub trait Element: bytemuck::Pod + Send + Sync + std::fmt::Debug {
 
     /// Rounded to this type.
     fn from_f32(value: f32) -> Self;
+    /// A word of as many values as it holds, rounded to this type.
+    fn word(values: &[f32]) -> u32;
     /// Reads a register of values.
     fn load<S: Simd>(simd: S, values: &[Self]) -> S::Floats;
     /// Writes a register of values.
@@ -114,6 +116,10 @@ impl Element for f32 {
         value
     }
 
+    fn word(values: &[f32]) -> u32 {
+        values[0].to_bits()
+    }
+
     #[inline(always)]
     fn load<S: Simd>(simd: S, values: &[Self]) -> S::Floats {
         simd.load(values)
@@ -130,7 +136,12 @@ impl Element for Bf16 {
     const ZERO: Self = Self(0);
 
     fn from_f32(value: f32) -> Self {
-        Self(half::bf16::from_f32(value).to_bits())
+        Self::from_f32(value)
+    }
+
+    fn word(values: &[f32]) -> u32 {
+        let [low, high] = [values[0], values[1]].map(|value| u32::from(Self::from_f32(value).0));
+        low | high << 16
     }
 
     #[inline(always)]

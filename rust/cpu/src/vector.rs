@@ -5,6 +5,20 @@
 //! methods safe to call. They become single instructions only where they are inlined into [`Simd::vectorize`], which is
 //! compiled for the set; so everything that a [`Task`] calls with its registers is `#[inline(always)]`.
 
+/// The methods of a set, each made of its instructions.
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+macro_rules! instructions {
+    ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? $body:block)*) => {$(
+        #[inline(always)]
+        #[allow(unused_unsafe, reason = "a few are safe by themselves")]
+        fn $name(self, $($argument: $type),*) $(-> $result)? {
+            // SAFETY: `self` is the proof that the processor has the instructions, and no slice is left: each is checked to
+            // hold as many values as are read or written.
+            unsafe { $body }
+        }
+    )*};
+}
+
 #[cfg(target_arch = "aarch64")]
 pub mod neon;
 pub mod portable;
@@ -15,6 +29,25 @@ pub mod x86;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(transparent)]
 pub struct Bf16(pub u16);
+
+impl Bf16 {
+    /// The nearest, of two the even one; NaN stays NaN. As `half` rounds, in a form that compilers turn into vector instructions.
+    #[must_use]
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half is what is left")]
+    pub fn from_f32(value: f32) -> Self {
+        let bits = value.to_bits();
+        let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1));
+        Self(((if value.is_nan() { bits | 0x40_0000 } else { rounded }) >> 16) as u16)
+    }
+
+    /// The same value.
+    #[must_use]
+    #[inline]
+    pub fn to_f32(self) -> f32 {
+        f32::from_bits(u32::from(self.0) << 16)
+    }
+}
 
 /// Work that is compiled for each instruction set.
 pub trait Task {

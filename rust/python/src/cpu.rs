@@ -43,3 +43,9 @@ impl CpuEncoder {
 pub(crate) fn instruction_set() -> PyResult<&'static str> {
     Ok(InstructionSet::chosen().map_err(Failure)?.name())
 }
+
+/// The instruction sets that this processor has, the best first.
+#[pyfunction]
+pub(crate) fn instruction_sets() -> Vec<&'static str> {
+    InstructionSet::available().into_iter().map(InstructionSet::name).collect()
+}

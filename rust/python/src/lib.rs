@@ -29,7 +29,7 @@ use pyo3::types::PyDict;
 
 use crate::arrow::Table;
 use crate::client::{Client, Task};
-use crate::cpu::{CpuEncoder, instruction_set};
+use crate::cpu::{CpuEncoder, instruction_set, instruction_sets};
 use crate::engine::Engine;
 use crate::failures::Failure;
 use crate::highlighter::{Highlighter, span_array};
@@ -64,6 +64,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(available_threads, module)?)?;
     module.add_function(wrap_pyfunction!(inside::wait_for_threads, module)?)?;
     module.add_function(wrap_pyfunction!(inside::forget_threads, module)?)?;
+    module.add_function(wrap_pyfunction!(instruction_set, module)?)?;
+    module.add_function(wrap_pyfunction!(instruction_sets, module)?)?;
     module.add_function(wrap_pyfunction!(default_options, module)?)?;
     module.add_function(wrap_pyfunction!(error_table, module)?)
 }

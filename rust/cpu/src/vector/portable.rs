@@ -19,6 +19,14 @@ fn both<T: Copy, U: Copy, V>(function: impl Fn(T, U) -> V, a: [T; LANES], b: [U;
     std::array::from_fn(|lane| function(a[lane], b[lane]))
 }
 
+/// The nearest whole number, of two the even one, for values within ±2²²; without SSE4.1 `round_ties_even` is a call.
+#[inline(always)]
+pub(crate) fn round(value: f32) -> f32 {
+    // From 2²³ on a float32 has no digits after the point, so adding and subtracting 1.5 · 2²³ rounds.
+    const SHIFT: f32 = 12_582_912.0;
+    (value + SHIFT) - SHIFT
+}
+
 impl Simd for Portable {
     const LANES: usize = LANES;
     const TILE: Tile = Tile::FourByTwo;
@@ -50,12 +58,12 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn load_bf16(self, values: &[Bf16]) -> Self::Floats {
-        std::array::from_fn(|lane| half::bf16::from_bits(values[lane].0).to_f32())
+        std::array::from_fn(|lane| values[lane].to_f32())
     }
 
     #[inline(always)]
     fn store_bf16(self, place: &mut [Bf16], values: Self::Floats) {
-        place[..LANES].copy_from_slice(&each(|value| Bf16(half::bf16::from_f32(value).to_bits()), values));
+        place[..LANES].copy_from_slice(&each(Bf16::from_f32, values));
     }
 
     #[inline(always)]
@@ -113,9 +121,7 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn round(self, a: Self::Floats) -> Self::Floats {
-        // Beyond 2²³ a float32 has no digits behind the point, so that adding and subtracting that much rounds.
-        const SHIFT: f32 = 12_582_912.0;
-        each(|a| (a + SHIFT) - SHIFT, a)
+        each(round, a)
     }
 
     #[inline(always)]
@@ -175,9 +181,12 @@ impl Simd for Portable {
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "a word has two halves")]
     fn dot_bytes(self, a: Self::Words, b: Self::Words, c: Self::Words) -> Self::Words {
-        let low = |word: u32| i32::from((word as u16).cast_signed());
-        let high = |word: u32| i32::from(((word >> 16) as u16).cast_signed());
-        let products = both(|a, b| low(a) * low(b) + high(a) * high(b), a, b);
-        both(|product, sum: u32| (sum.cast_signed() + product).cast_unsigned(), products, c)
+        let half = |word: u32, half: u32| i32::from(((word >> half) as u16).cast_signed());
+        let product = |a, b, at| half(a, at).wrapping_mul(half(b, at));
+        std::array::from_fn(|lane| {
+            let (a, b) = (a[lane], b[lane]);
+            let sum = c[lane].cast_signed().wrapping_add(product(a, b, 0)).wrapping_add(product(a, b, 16));
+            sum.cast_unsigned()
+        })
     }
 }

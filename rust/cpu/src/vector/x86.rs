@@ -4,19 +4,7 @@ use std::arch::x86_64::*;
 
 use super::{Bf16, ByteProduct, Simd, Task, Tile};
 
-/// The methods of a set, each an expression of its instructions.
-macro_rules! instructions {
-    ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? $body:block)*) => {$(
-        #[inline(always)]
-        fn $name(self, $($argument: $type),*) $(-> $result)? {
-            // SAFETY: `self` is the proof that the processor has the instructions, and no slice is left: each is checked to
-            // hold as many values as are read or written.
-            unsafe { $body }
-        }
-    )*};
-}
-
-/// AVX2, FMA and F16C: Haswell, Zen and later. `VNNI` adds AVX-VNNI: Alder Lake, Zen 5 and later.
+/// AVX2 and FMA: Haswell, Zen and later. `VNNI` adds AVX-VNNI: Alder Lake, Zen 5 and later.
 #[derive(Clone, Copy, Debug)]
 pub struct Avx2<const VNNI: bool>(());
 

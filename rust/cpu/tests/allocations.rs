@@ -1,0 +1,79 @@
+//! From batch to batch the encoder allocates nothing: everything that is allocated in this process is counted while batches go to
+//! workers and come back.
+//!
+//! Where this fails, take `.testing()` away: `dhat-heap.json` then says where in the code it was.
+
+mod models;
+
+use std::collections::VecDeque;
+
+use models::{Sizes, batch, draft_of, load, write};
+use pullquote_core::encoder::dtype::Dtype;
+use pullquote_core::encoder::workers::Compute;
+use pullquote_core::encoder::{Batch, Encoder, Ticket};
+use pullquote_cpu::instructions::InstructionSet;
+use pullquote_cpu::network::Workspace;
+
+#[global_allocator]
+static COUNTED: dhat::Alloc = dhat::Alloc;
+
+/// Batches in flight at once.
+const DEPTH: usize = 3;
+
+/// One length, several in order and out of order, and a row of one token.
+fn batches() -> Vec<Batch> {
+    let lengths = [&[64; 8][..], &[3, 9, 9, 30, 64], &[64, 3, 30, 9, 3, 64], &[1], &[5; 100]];
+    lengths.iter().zip(0..).map(|(lengths, seed)| batch(seed, lengths)).collect()
+}
+
+/// How often memory was asked for, by any thread.
+fn count(work: impl FnOnce()) -> u64 {
+    let profiler = dhat::Profiler::builder().testing().build();
+    work();
+    let count = dhat::HeapStats::get().total_blocks;
+    drop(profiler);
+    count
+}
+
+/// Without Rust's harness, whose main thread allocates now and then while a test runs.
+fn main() {
+    let batches = batches();
+    let directory = write(&draft_of("bert", Sizes { hidden: 64, intermediate: 128, heads: 2, longest: 64 }));
+    for set in InstructionSet::available() {
+        for dtype in Dtype::ALL {
+            let network = directory.network(dtype, set);
+            let (mut workspace, mut rows) = (Workspace::default(), Vec::new());
+            let mut encode_all = || {
+                for batch in &batches {
+                    network.compute(batch, &mut workspace, &mut rows).expect("the batch is sound");
+                }
+            };
+            encode_all();
+            assert_eq!(count(encode_all), 0, "{} {dtype:?}", set.name());
+        }
+    }
+
+    let mut encoder = load(&directory, &["cpu"], Some(1));
+    let mut in_flight: VecDeque<Ticket> = VecDeque::with_capacity(DEPTH);
+    let mut sum = 0.0;
+    let mut run = |batches: &[Batch], rounds: usize| {
+        for batch in batches.iter().cycle().take(rounds * batches.len()) {
+            if in_flight.len() == DEPTH {
+                let ticket = in_flight.pop_front().expect("it has some");
+                encoder.collect(ticket, &mut |_, row| sum += row[0].abs()).expect("the batch is sound");
+            }
+            in_flight.push_back(encoder.submit(0, batch).expect("the batch is sound"));
+        }
+        while let Some(ticket) = in_flight.pop_front() {
+            encoder.collect(ticket, &mut |_, row| sum += row[0].abs()).expect("the batch is sound");
+        }
+    };
+    // First each slot and the worker see each batch: all slots in flight carry the same one, again and again.
+    for batch in &batches {
+        run(std::slice::from_ref(batch), 20);
+    }
+    let allocations = count(|| run(&batches, 50));
+    assert_eq!(allocations, 0, "in {} batches", 50 * batches.len());
+    assert!(sum > 0.0);
+    println!("batches were encoded without allocating");
+}

@@ -1,0 +1,125 @@
+//! The encoder through its seam: order, devices, failures, and its end.
+
+mod models;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use models::{ODD, batch, collect, draft, encode, largest_difference, load, write};
+use pullquote_core::encoder::{Batch, Encoder, Ticket};
+use pullquote_core::error::ErrorKind;
+
+#[test]
+fn two_devices_are_one() {
+    let directory = write(&draft("bert"));
+    let mut one = load(&directory, &["cpu"], Some(1));
+    let mut two = load(&directory, &["cpu:0", "cpu:1"], Some(3));
+    let depths: Vec<usize> = two.spec().devices.iter().map(|device| device.depth).collect();
+    assert_eq!(depths, [3, 2], "three threads are two and one");
+    let batches: Vec<Batch> = (0..12).map(|seed| batch(seed, &[4, 4, 17, 9])).collect();
+    let submit = |(index, batch)| two.submit(index % 2, batch).expect("the batch is sound");
+    let tickets: Vec<Ticket> = batches.iter().enumerate().map(submit).collect();
+    for (batch, ticket) in batches.iter().zip(tickets) {
+        assert_eq!(encode(&mut one, batch), collect(&mut two, ticket));
+    }
+}
+
+#[test]
+fn batches_are_collected_in_any_order_and_each_wakes_once() {
+    let directory = write(&draft("bert"));
+    let mut encoder = load(&directory, &["cpu"], Some(2));
+    let woken = Arc::new(AtomicUsize::new(0));
+    let waker = Arc::clone(&woken);
+    encoder.set_waker(Arc::new(move || {
+        waker.fetch_add(1, Ordering::SeqCst);
+    }));
+    assert!(encoder.spec().wakes && !encoder.spec().scores);
+    let batches: Vec<Batch> = (0..20).map(|seed| batch(seed, &[5, 11])).collect();
+    let tickets: Vec<Ticket> =
+        batches.iter().map(|batch| encoder.submit(0, batch).expect("the batch is sound")).collect();
+    let mut rows: Vec<_> = tickets.iter().rev().map(|ticket| collect(&mut encoder, *ticket)).collect();
+    rows.reverse();
+    for (batch, rows) in batches.iter().zip(&rows) {
+        assert_eq!(largest_difference(rows, &encode(&mut encoder, batch)), 0.0);
+    }
+    assert!(encoder.times().is_some_and(|times| times.computed > 0));
+    drop(encoder);
+    assert_eq!(woken.load(Ordering::SeqCst), 40, "twenty batches, each encoded twice");
+}
+
+#[test]
+fn a_bad_batch_fails_alone() {
+    let directory = write(&draft("bert"));
+    let mut encoder = load(&directory, &["cpu"], Some(1));
+    let good = batch(1, &[8]);
+    let ticket = encoder.submit(0, &good).expect("the batch is sound");
+    let cases = [
+        (Batch::new(vec![1, 50], vec![2]), "id 50 is outside the model's vocabulary of 50 ids"),
+        (Batch::new(vec![-1, 5], vec![2]), "id -1"),
+        (Batch::new(vec![], vec![]), "no rows"),
+        (Batch::new(vec![1], vec![1, 0]), "row 1 of the batch has 0 ids"),
+        (batch(1, &[21]), "21 ids; allowed are 1 to 20"),
+        (Batch::new(vec![1, 2], vec![3]), "has 2 ids, but its lengths add up to 3"),
+    ];
+    for (bad, expected) in cases {
+        let error = encoder.submit(0, &bad).expect_err("the batch is bad");
+        assert_eq!(error.kind(), ErrorKind::Encoder);
+        assert!(error.message().contains(expected), "{error}");
+    }
+    assert_eq!(collect(&mut encoder, ticket).len(), 1);
+    let again = encoder.collect(ticket, &mut |_, _| {}).expect_err("it was collected");
+    assert_eq!(again.kind(), ErrorKind::Internal);
+    assert!(encoder.submit(7, &good).is_err());
+    let mut asking = good;
+    asking.queries = vec![0.0; ODD.hidden];
+    assert_eq!(encoder.submit(0, &asking).expect_err("it compares nothing").kind(), ErrorKind::Internal);
+}
+
+#[test]
+fn vectors_that_are_no_numbers_fail_their_batch() {
+    let mut draft = draft("bert");
+    draft.tensors[0].1.values[7 * ODD.hidden..8 * ODD.hidden].fill(f32::NAN);
+    let mut encoder = load(&write(&draft), &["cpu"], Some(1));
+    let bad = encoder.submit(0, &Batch::new(vec![1, 7], vec![1, 1])).expect("its ids are sound");
+    let error = encoder.collect(bad, &mut |_, _| panic!("no row of a failed batch")).expect_err("it has no numbers");
+    assert_eq!(error.kind(), ErrorKind::Encoder);
+    assert_eq!(encode(&mut encoder, &Batch::new(vec![1, 8], vec![1, 1])).len(), 2);
+}
+
+#[test]
+fn dropping_with_batches_in_flight_ends() {
+    let directory = write(&draft("xlm-roberta"));
+    let started = Instant::now();
+    for workers in 0..4 {
+        let mut encoder = load(&directory, &["cpu"], Some(workers));
+        for seed in 0..200 {
+            encoder.submit(0, &batch(seed, &[20; 16])).expect("the batch is sound");
+        }
+    }
+    assert!(started.elapsed() < Duration::from_secs(60), "waiting batches are thrown away");
+}
+
+#[test]
+fn lent_threads_compute_side_by_side() {
+    let directory = write(&draft("bert"));
+    let mut encoder = load(&directory, &["cpu"], Some(0));
+    assert!(load(&directory, &["cpu"], Some(1)).helper().is_none(), "workers need no help");
+    let helper = encoder.helper().expect("it has no workers");
+    assert!(!helper(), "nothing waits");
+    let batches: Vec<Batch> = (0..40).map(|seed| batch(seed, &[5, 20])).collect();
+    let tickets: Vec<Ticket> =
+        batches.iter().map(|batch| encoder.submit(0, batch).expect("the batch is sound")).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| while helper() {});
+        }
+    });
+    assert!(tickets.iter().all(|ticket| encoder.is_finished(*ticket)));
+    let mut other = load(&directory, &["cpu"], Some(1));
+    for (batch, ticket) in batches.iter().zip(tickets) {
+        assert_eq!(collect(&mut encoder, ticket), encode(&mut other, batch));
+    }
+    drop(encoder);
+    assert!(!helper(), "what is left is for nobody");
+}
