@@ -65,7 +65,7 @@ class Pooled(torch.nn.Module):
 
     def __init__(self, model: Path) -> None:
         super().__init__()
-        self.body = AutoModel.from_pretrained(str(model), attn_implementation="eager").eval()
+        self.body = AutoModel.from_pretrained(str(model), attn_implementation="eager", dtype=torch.float32).eval()
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Rows' vectors, float32 ``[n, dimension]``."""
@@ -158,7 +158,7 @@ def _shared_out(encode: Callable[[NDArray[np.int64]], Vectors]) -> Callable[[Row
 def _sentence_transformers() -> Side:
     def load(model: Path, _: Exported) -> Callable[[Rows], Vectors]:
         disable_progress_bar()
-        network = SentenceTransformer(str(model), device="cpu").eval()
+        network = SentenceTransformer(str(model), device="cpu", model_kwargs={"dtype": torch.float32}).eval()
         return lambda rows: np.asarray(
             network.encode(rows.texts, batch_size=32, normalize_embeddings=True, show_progress_bar=False)
         )

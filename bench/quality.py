@@ -169,6 +169,7 @@ def main() -> None:
     parser.add_argument("--concat", type=int, default=0, help="join so many pages (default: 6 for xquad, else 1)")
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=["default"])
     parser.add_argument("--model", help="a model's directory")
+    parser.add_argument("--dtype", default="auto", help="what the model computes in (default: %(default)s)")
     parser.add_argument("--json", type=Path, help="append a line for each row to this file")
     arguments = parser.parse_args()
     files = [file for path in arguments.sets for file in (sorted(path.glob("*.jsonl.gz")) if path.is_dir() else [path])]
@@ -176,7 +177,7 @@ def main() -> None:
         sys.exit(f"no .jsonl.gz file in {', '.join(map(str, arguments.sets))}")
     print("| set | n | variant | " + " | ".join(COLUMNS) + " | s |")
     print("|---" * (len(COLUMNS) + 4) + "|")
-    with pullquote.Highlighter(arguments.model) as highlighter:
+    with pullquote.Highlighter(arguments.model, dtype=arguments.dtype) as highlighter:
         for file in files:
             pages = sample(file, arguments)
             name, count = file.name.removesuffix(".jsonl.gz"), sum(len(page.questions) for page in pages)

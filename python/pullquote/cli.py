@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.metadata
 import io
 import json
 import os
@@ -16,21 +15,23 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pullquote import _native, asking, serving
-from pullquote.client import DEFAULTS, Client
 from pullquote.errors import InvalidArgumentError, InvalidTextError, PullquoteError
 from pullquote.highlighter import Highlighter
 from pullquote.loading import CACHE_BYTES
 from pullquote.models import EMBEDDED_PACKAGE
-from pullquote.options import Options
+from pullquote.options import SERVER_TIMEOUT, Options
 from pullquote.progress import ProgressBar
 from pullquote.result import Highlight
 from pullquote.terminal import Style
 from pullquote.text_encoder import named_encoder
+
+if TYPE_CHECKING:
+    from pullquote.client import Client
 
 __all__ = ["check", "main"]
 
@@ -77,9 +78,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="pullquote",
         description="Finds the passages of whole pages that answer a query.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,  # keeps the lines of --version
     )
-    parser.add_argument("--version", action="version", version=_versions())
+    parser.add_argument("--version", action=_Version, nargs=0, help="show versions and the instruction set, and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     highlight = commands.add_parser("highlight", help="print the passages of files that answer a query")
@@ -210,11 +210,21 @@ def _add_server(command: argparse.ArgumentParser) -> None:
     group.add_argument("--api-key", metavar="KEY", help=f"its key (default: that of {API_KEY} in the environment)")
     group.add_argument("--ca-certs", type=Path, metavar="PATH", help="PEM of the only authorities to trust")
     group.add_argument(
-        "--timeout", type=float, default=DEFAULTS["timeout"], help="seconds of a request (default: %(default)s)"
+        "--timeout", type=float, default=SERVER_TIMEOUT, help="seconds of a request (default: %(default)s)"
     )
 
 
+class _Version(argparse.Action):
+    """Prints the versions of everything that decides what is answered, and ends."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(_versions())
+        parser.exit()
+
+
 def _versions() -> str:
+    import importlib.metadata  # noqa: PLC0415 - only --version needs it
+
     def version(package: str) -> str:
         try:
             return importlib.metadata.version(package)
@@ -241,6 +251,8 @@ def _asked_of(options: argparse.Namespace) -> Highlighter | Client:
         message = f"{named[0]} is the server's to know; leave it out, or --server"
         raise InvalidArgumentError(message)
     key = options.api_key or os.environ.get(API_KEY)
+    from pullquote.client import Client  # noqa: PLC0415 - only --server needs it
+
     return Client(options.server, api_key=key, ca_certs=options.ca_certs, timeout=options.timeout)
 
 

@@ -20,6 +20,7 @@ from pullquote.closing import Closing
 from pullquote.errors import InvalidArgumentError, InvalidTypeError
 from pullquote.highlighter import Highlighter
 from pullquote.options import (
+    SERVER_TIMEOUT,
     HIGHLIGHT_LENGTH,
     STEP_SIZE,
     UNIT,
@@ -78,7 +79,7 @@ DEFAULTS: ClientSettings = {
     "api_key": None,
     "headers": None,
     "model": None,
-    "timeout": 60.0,
+    "timeout": SERVER_TIMEOUT,
     "connect_timeout": 10.0,
     "max_in_flight": 16,
     "rows_per_request": 256,

@@ -25,6 +25,8 @@ ORDER: Order = "score"
 REPEATS: Repeats = "auto"
 FORMAT: Format = "text"
 EFFORT: Effort = "auto"
+# Seconds that a client waits for a server, if not told otherwise.
+SERVER_TIMEOUT = 60.0
 
 
 class Options(TypedDict, total=False):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import inspect
 import sys
@@ -10,12 +9,15 @@ import threading
 import weakref
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pullquote.errors import EncoderError, InvalidArgumentError, InvalidTypeError, OutOfMemoryError
+
+if TYPE_CHECKING:
+    import asyncio
 
 __all__ = [
     "TEXT_MODEL",
@@ -103,6 +105,8 @@ class _Checked:
         return rows
 
     def _await(self, awaited: Awaitable[ArrayLike]) -> ArrayLike:
+        import asyncio  # noqa: PLC0415 - few functions are awaited, and it takes long to import
+
         async def result() -> ArrayLike:
             return await awaited
 
