@@ -27,16 +27,16 @@ from bench.cores import CoreUse, Meter, quietness
 from bench.encoders import Rows, Vectors
 from bench.options import add_model, add_no_record, claim_parser
 from bench.record import spread
-from pullquote.models import model_directory
+from pullquote.models import EMBEDDED_NAME, model_directory
 
 CLAIM = "encoder"
 EXACT = "pullquote float32"
 
 # Each of ours with those of the rivals whose numbers are as narrow.
 RIVALS = {
-    EXACT: ["onnxruntime float32", "openvino float32", "sentence-transformers float32"],
+    EXACT: ["onnxruntime float32", "openvino float32", "fastembed float32", "sentence-transformers float32"],
     "pullquote bfloat16": ["openvino bfloat16"],
-    "pullquote int8": ["onnxruntime int8"],
+    "pullquote int8": ["onnxruntime int8", "onnxruntime float32"],
 }
 
 
@@ -68,7 +68,7 @@ def main() -> None:
     add_no_record(parser)
     arguments = parser.parse_args()
     model = model_directory(arguments.model)
-    circumstances = record.circumstances() | {"rounds": arguments.rounds, "model": model.parent.name}
+    circumstances = record.circumstances() | {"rounds": arguments.rounds, "model": EMBEDDED_NAME if arguments.model is None else model.name}
     with tempfile.TemporaryDirectory() as directory:
         exported = encoders.export(model, Path(directory))
         results = [

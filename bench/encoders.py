@@ -6,12 +6,14 @@ tokenize nor pad; their pooling is part of the exported graph. pullquote gets te
 
 from __future__ import annotations
 
+import shutil
 import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -106,6 +108,36 @@ def export_float32(model: Path, path: Path) -> None:
         )
 
 
+def export_tokens(model: Path, path: Path) -> None:
+    """Write the model as ONNX with the inputs that fastembed names, up to the vectors of tokens, which it pools itself."""
+
+    class Tokens(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = AutoModel.from_pretrained(str(model), attn_implementation="eager", dtype=torch.float32).eval()
+
+        def forward(self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
+            found = self.body(input_ids=ids, attention_mask=mask, token_type_ids=types)
+            return torch.as_tensor(found.last_hidden_state)
+
+    disable_progress_bar()
+    ids = torch.full((2, 16), 1000)
+    names = ["input_ids", "attention_mask", "token_type_ids"]
+    axes = {name: {0: "rows", 1: "length"} for name in [*names, "last_hidden_state"]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            Tokens(),
+            (ids, torch.ones_like(ids), torch.zeros_like(ids)),
+            str(path),
+            input_names=names,
+            output_names=["last_hidden_state"],
+            dynamic_axes=axes,
+            opset_version=17,
+            dynamo=False,
+        )
+
+
 def _pullquote(dtype: str) -> Side:
     def load(model: Path, _: Exported) -> Callable[[Rows], Vectors]:
         highlighter = pullquote.Highlighter(model, devices="cpu", dtype=dtype)
@@ -149,6 +181,36 @@ def _openvino(dtype: str) -> Side:
     return Side("openvino", dtype, "one stream for each core", load)
 
 
+def _fastembed() -> Side:
+    def load(model: Path, exported: Exported) -> Callable[[Rows], Vectors]:
+        embedding = load_fastembed(model, exported.float32)
+        return lambda rows: np.stack(list(embedding.embed(rows.texts)))
+
+    return Side("fastembed", "float32", "as installed: ONNX Runtime's threads on one batch of 256 texts", load)
+
+
+def load_fastembed(model: Path, graph: Path) -> Any:
+    """Load the model into fastembed, which otherwise fetches it from a hub: its files in one folder, and the graph."""
+    from fastembed import TextEmbedding  # noqa: PLC0415 - only its side's process loads it
+    from fastembed.common.model_description import ModelSource, PoolingType  # noqa: PLC0415 - as above
+
+    folder = graph.parent / "fastembed"
+    folder.mkdir(exist_ok=True)
+    for file in ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
+        shutil.copy(model / file, folder)
+    if not (folder / "model.onnx").exists():
+        export_tokens(model, folder / "model.onnx")
+    TextEmbedding.add_custom_model(
+        model="pullquote/bench",
+        pooling=PoolingType.MEAN,
+        normalization=True,
+        sources=ModelSource(url="file:///nowhere"),
+        dim=384,
+        model_file="model.onnx",
+    )
+    return TextEmbedding("pullquote/bench", specific_model_path=str(folder), threads=cores())
+
+
 def _shared_out(encode: Callable[[NDArray[np.int64]], Vectors]) -> Callable[[Rows], Vectors]:
     """Give batches to one thread for each core: faster than one batch on all cores, for all rivals."""
     pool = ThreadPoolExecutor(cores())
@@ -170,7 +232,7 @@ def sides() -> dict[str, Side]:
     """All sides, by name and dtype; those that are compared take their turns one after the other."""
     every = [_pullquote("float32"), _onnxruntime("float32"), _openvino("float32")]
     every += [_pullquote("bfloat16"), _openvino("bfloat16"), _pullquote("int8"), _onnxruntime("int8")]
-    every.append(_sentence_transformers())
+    every += [_fastembed(), _sentence_transformers()]
     return {f"{side.name} {side.dtype}": side for side in every}
 
 

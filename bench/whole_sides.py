@@ -1,13 +1,14 @@
-"""Two sides for whole pages: `highlights()` as it is when nothing is said, and a script around OpenVINO.
+"""Sides for whole pages: `highlights()` as it is when nothing is said, and scripts around OpenVINO, ONNX Runtime and fastembed.
 
-The script is what one would write by hand for this. OpenVINO computes a batch on each core: with its hint for latency, which
-puts both cores on one batch, the same pages take a third longer. Both run in a process of their own, by `sides.InProcess`.
+The scripts are what one would write by hand for this. OpenVINO and ONNX Runtime compute a batch on each core: with all cores on
+one batch the same pages take longer. Each side runs in a process of its own, by `sides.InProcess`.
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,10 +20,13 @@ from tokenizers import Tokenizer
 import pullquote
 from bench.cores import cores
 from bench.effort import ALL_WINDOWS
-from bench.encoders import export_float32
+from bench.encoders import export_float32, load_fastembed
 from bench.scores import choose_on_each
 from bench.sides import Run, Setting, as_chosen
 from bench.workload import Page, read_max_tokens
+
+
+DIMENSION = 384
 
 
 class Full:
@@ -53,32 +57,22 @@ class Auto(Full):
     options: ClassVar[dict[str, Any]] = {}
 
 
-class OpenVINO:
-    """tokenizers on all cores, batches of equally long windows, OpenVINO's queue of requests, numpy for the rest.
+class Script:
+    """tokenizers on all cores, batches of equally long windows, an engine for the vectors, numpy for the rest.
 
     The windows' spans are given, so it is spared the cutting. Pooling and normalization are part of the graph.
     """
 
-    def __init__(self, setting: Setting) -> None:
-        import openvino  # noqa: PLC0415 - only this side's process loads it
+    threads: str
 
+    def __init__(self, setting: Setting) -> None:
         self._batch_size = setting.batch_size
         self._tokenizer = Tokenizer.from_file(str(setting.model / "tokenizer.json"))
         self._tokenizer.enable_truncation(read_max_tokens(setting.model))
         self._tokenizer.no_padding()
-        options = {
-            "INFERENCE_PRECISION_HINT": {"float32": "f32", "bfloat16": "bf16"}[setting.dtype],
-            "PERFORMANCE_HINT": "THROUGHPUT",
-            "NUM_STREAMS": cores(),
-            "INFERENCE_NUM_THREADS": cores(),
-        }
         with tempfile.TemporaryDirectory() as directory:
             export_float32(setting.model, Path(directory) / "model.onnx")
-            compiled = openvino.Core().compile_model(str(Path(directory) / "model.onnx"), "CPU", options)
-        self._dimension = compiled.output("vectors").partial_shape[1].get_length()
-        self._requests = openvino.AsyncInferQueue(compiled)
-        self._requests.set_callback(_keep)
-        self.threads = f"1 process, {setting.dtype}; tokenizers with one thread for each core, then a stream for each"
+            self._load(Path(directory) / "model.onnx", setting)
 
     def run(self, query: str | list[str], pages: list[Page]) -> Run:
         """Slice, encode and choose, timed from texts and spans to highlights."""
@@ -91,10 +85,21 @@ class OpenVINO:
     def close(self) -> None:
         """Nothing: its process ends with it."""
 
+    def _load(self, graph: Path, setting: Setting) -> None:
+        raise NotImplementedError
+
+    def _start(self, inputs: dict[str, NDArray[np.int64]], vectors: NDArray[np.float32], rows: list[int]) -> None:
+        """Begin a batch whose vectors will go to these rows."""
+        raise NotImplementedError
+
+    def _wait(self) -> None:
+        """Wait for all batches."""
+        raise NotImplementedError
+
     def _encode(self, texts: list[str]) -> NDArray[np.float32]:
         rows = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts)]
         order = sorted(range(len(rows)), key=lambda row: -len(rows[row]))
-        vectors = np.empty((len(rows), self._dimension), dtype=np.float32)
+        vectors = np.empty((len(rows), DIMENSION), dtype=np.float32)
         for first in range(0, len(order), self._batch_size):
             batch = order[first : first + self._batch_size]
             ids = np.zeros((len(batch), len(rows[batch[0]])), dtype=np.int64)
@@ -102,9 +107,68 @@ class OpenVINO:
             for place, row in enumerate(batch):
                 ids[place, : len(rows[row])] = rows[row]
                 mask[place, : len(rows[row])] = 1
-            self._requests.start_async({"ids": ids, "mask": mask}, (vectors, batch))
-        self._requests.wait_all()
+            self._start({"ids": ids, "mask": mask}, vectors, batch)
+        self._wait()
         return vectors
+
+
+class OpenVINO(Script):
+    """By OpenVINO, which has a queue of requests."""
+
+    def _load(self, graph: Path, setting: Setting) -> None:
+        import openvino  # noqa: PLC0415 - only this side's process loads it
+
+        options = {
+            "INFERENCE_PRECISION_HINT": {"float32": "f32", "bfloat16": "bf16"}[setting.dtype],
+            "PERFORMANCE_HINT": "THROUGHPUT",
+            "NUM_STREAMS": cores(),
+            "INFERENCE_NUM_THREADS": cores(),
+        }
+        self._requests = openvino.AsyncInferQueue(openvino.Core().compile_model(str(graph), "CPU", options))
+        self._requests.set_callback(_keep)
+        self.threads = f"1 process, {setting.dtype}; tokenizers with one thread for each core, then a stream for each"
+
+    def _start(self, inputs: dict[str, NDArray[np.int64]], vectors: NDArray[np.float32], rows: list[int]) -> None:
+        self._requests.start_async(inputs, (vectors, rows))
+
+    def _wait(self) -> None:
+        self._requests.wait_all()
+
+
+class OnnxRuntime(Script):
+    """By ONNX Runtime, one session that a thread for each core runs."""
+
+    def _load(self, graph: Path, setting: Setting) -> None:
+        import onnxruntime  # noqa: PLC0415 - only this side's process loads it
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        self._session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+        self._pool = ThreadPoolExecutor(cores())
+        self._futures: list[Future[None]] = []
+        self.threads = f"1 process, {setting.dtype}; tokenizers with one thread for each core, then a batch on each"
+
+    def _start(self, inputs: dict[str, NDArray[np.int64]], vectors: NDArray[np.float32], rows: list[int]) -> None:
+        def run() -> None:
+            vectors[rows] = self._session.run(None, inputs)[0]
+
+        self._futures.append(self._pool.submit(run))
+
+    def _wait(self) -> None:
+        for future in self._futures:
+            future.result()
+        self._futures.clear()
+
+
+class FastEmbed(Script):
+    """By fastembed, as it is: it tokenizes, batches and pools by itself."""
+
+    def _load(self, graph: Path, setting: Setting) -> None:
+        self._embedding = load_fastembed(setting.model, graph)
+        self.threads = f"1 process, {setting.dtype}; fastembed's own, as many threads as cores"
+
+    def _encode(self, texts: list[str]) -> NDArray[np.float32]:
+        return np.stack(list(self._embedding.embed(texts)))
 
 
 def _keep(request: Any, where: tuple[NDArray[np.float32], list[int]]) -> None:
