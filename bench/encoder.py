@@ -68,7 +68,10 @@ def main() -> None:
     add_no_record(parser)
     arguments = parser.parse_args()
     model = model_directory(arguments.model)
-    circumstances = record.circumstances() | {"rounds": arguments.rounds, "model": EMBEDDED_NAME if arguments.model is None else model.name}
+    circumstances = record.circumstances() | {
+        "rounds": arguments.rounds,
+        "model": EMBEDDED_NAME if arguments.model is None else model.name,
+    }
     with tempfile.TemporaryDirectory() as directory:
         exported = encoders.export(model, Path(directory))
         results = [

@@ -7,7 +7,6 @@ forces an instruction set, the machine's name ends with it: rivals are not force
 from __future__ import annotations
 
 import json
-import os
 import platform
 import re
 import subprocess
@@ -58,7 +57,12 @@ def machine() -> str:
 
 def heading(claim: str, around: dict[str, object]) -> list[str]:
     """Write the first lines of a record: the claim, when and on what it was measured, and the encoder's dtype if it is said."""
-    where = [f"{around['cpu']}", f"{around['instruction_set']}", f"{around['cores']} cores", *([f"{around['dtype']}"] if "dtype" in around else [])]
+    where = [
+        f"{around['cpu']}",
+        f"{around['instruction_set']}",
+        f"{around['cores']} cores",
+        *([f"{around['dtype']}"] if "dtype" in around else []),
+    ]
     return [f"# {claim}", "", f"{around['date']}, commit {around['commit']}, {', '.join(where)}", ""]
 
 

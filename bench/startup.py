@@ -178,7 +178,13 @@ class Stage:
         """What starts a process of a side."""
         program = sides()[name].program
         if program is None:
-            return [str(self.folder / OURS / "bin" / "pullquote"), "highlight", "-q", QUERY, str(self.folder / "page.txt")]
+            return [
+                str(self.folder / OURS / "bin" / "pullquote"),
+                "highlight",
+                "-q",
+                QUERY,
+                str(self.folder / "page.txt"),
+            ]
         return [str(self.folder / name / "bin" / "python"), "-c", program, str(self.task)]
 
     def run(self, name: str) -> tuple[float, int]:

@@ -25,7 +25,6 @@ from bench.scores import choose_on_each
 from bench.sides import Run, Setting, as_chosen
 from bench.workload import Page, read_max_tokens
 
-
 DIMENSION = 384
 
 

@@ -20,8 +20,8 @@ from pullquote.closing import Closing
 from pullquote.errors import InvalidArgumentError, InvalidTypeError
 from pullquote.highlighter import Highlighter
 from pullquote.options import (
-    SERVER_TIMEOUT,
     HIGHLIGHT_LENGTH,
+    SERVER_TIMEOUT,
     STEP_SIZE,
     UNIT,
     Options,

@@ -11,7 +11,16 @@ from types import ModuleType
 from pullquote import _native
 from pullquote.errors import InvalidTypeError, ModelNotFoundError, NoEncoderError
 
-__all__ = ["EMBEDDED_NAME", "EMBEDDED_PACKAGE", "INSTALL", "INSTALL_TORCH", "embedded_model", "find_torch_encoder", "load_encoder", "model_directory"]
+__all__ = [
+    "EMBEDDED_NAME",
+    "EMBEDDED_PACKAGE",
+    "INSTALL",
+    "INSTALL_TORCH",
+    "embedded_model",
+    "find_torch_encoder",
+    "load_encoder",
+    "model_directory",
+]
 
 EMBEDDED_NAME = "all-MiniLM-L6-v2"
 EMBEDDED_PACKAGE = "pullquote-minilm"
@@ -71,7 +80,7 @@ def find_torch_encoder() -> ModuleType:
         if error.name not in {"pullquote_torch", "torch"}:
             raise
         message = (
-            "CUDA devices, TorchScript modules and encoder=\"torch\" need libtorch, "
+            'CUDA devices, TorchScript modules and encoder="torch" need libtorch, '
             f"but there is no module named {error.name!r}; run: {INSTALL_TORCH}"
         )
         raise NoEncoderError(message) from None

@@ -73,7 +73,9 @@ class Injected:
         self.enters = enters
         # How often somebody helped.
         self.helped = 0
-        self.inner = find_torch_encoder().load(str(embedded_model()), devices, dtype, len(devices) if has_threads else 0)
+        self.inner = find_torch_encoder().load(
+            str(embedded_model()), devices, dtype, len(devices) if has_threads else 0
+        )
         get = ctypes.pythonapi.PyCapsule_GetPointer
         get.restype, get.argtypes = c_void_p, [ctypes.py_object, c_char_p]
         theirs = Table4.from_address(get(self.inner, b"pullquote.encoder.v4"))

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import pullquote
-from pullquote import _native
-from pullquote import errors
+from pullquote import _native, errors
 from serving import Serving, serving_letters
 from wires import Answer, raw, wire
 

@@ -229,7 +229,7 @@ def test_architectures_agree_with_transformers(
     write_modules(tmp_path, pooling, normalize, {})
     expected = np.stack([reference_vector(network, tmp_path, text, pooling, normalize) for text in TEXTS])
     for encoder in (None, "torch"):
-        with Highlighter(tmp_path, devices=["cpu:0", "cpu:1"], dtype="float32", encoder=encoder) as ours:  # type: ignore[arg-type]
+        with Highlighter(tmp_path, devices=["cpu:0", "cpu:1"], dtype="float32", encoder=encoder) as ours:
             assert ours.max_tokens == (78 if roberta else 80)
             assert np.abs(ours.embed(TEXTS) - expected).max() < 1e-5
 

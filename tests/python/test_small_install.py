@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -48,17 +47,21 @@ class Environment:
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
+def small(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     environment = Environment(tmp_path_factory.mktemp("small") / "environment")
     environment.install(*map(str, (WHEELS / "wheels-pullquote").glob("*.whl")))
     assert environment.packages() == {"numpy", "pullquote"}
-    program = "import pullquote\ntry: pullquote.highlights('q', ['t'])\nexcept pullquote.PullquoteError as error: print(repr(error))"
+    program = (
+        "import pullquote\n"
+        "try: pullquote.highlights('q', ['t'])\n"
+        "except pullquote.PullquoteError as error: print(repr(error))"
+    )
     done = environment.run("python", "-c", program)
     assert "ModelNotFoundError" in done.stdout, done.stderr
     assert "pip install pullquote-minilm" in done.stdout
     environment.install(*map(str, (WHEELS / "wheels-minilm").glob("*.whl")))
     assert environment.packages() == {"numpy", "pullquote", "pullquote_minilm"}
-    yield environment
+    return environment
 
 
 def test_it_is_at_most_150_megabytes(small: Environment) -> None:

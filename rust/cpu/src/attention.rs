@@ -136,7 +136,9 @@ impl<E: Element> Head<'_, E> {
                 (low, []) => row.iter_mut().zip(low).for_each(|(word, low)| *word = u32::from(*low)),
                 (low, high) => {
                     let pairs = low.iter().zip(high);
-                    row.iter_mut().zip(pairs).for_each(|(word, (low, high))| *word = u32::from(*low) | u32::from(*high) << 16);
+                    row.iter_mut()
+                        .zip(pairs)
+                        .for_each(|(word, (low, high))| *word = u32::from(*low) | u32::from(*high) << 16);
                 }
             }
         }
@@ -197,7 +199,10 @@ fn score<S: Simd, E: Element, const ROWS: usize, const REGISTERS: usize>(
     let sums = product::<S, E::Product, ROWS, REGISTERS>(simd, queries, keys, head.width / E::IN_A_WORD);
     for (row, sums) in sums.into_iter().enumerate() {
         for (register, sum) in sums.into_iter().enumerate() {
-            simd.store(&mut places.scores[row * head.padded + key + register * S::LANES..], E::Product::to_floats(simd, sum));
+            simd.store(
+                &mut places.scores[row * head.padded + key + register * S::LANES..],
+                E::Product::to_floats(simd, sum),
+            );
         }
     }
 }

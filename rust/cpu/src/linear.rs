@@ -97,7 +97,8 @@ impl Linear {
             for row in weight.values.chunks_exact(inputs) {
                 most.iter_mut().zip(row).for_each(|(most, value)| *most = most.max(value.abs()));
             }
-            let factors: Vec<f32> = reach.iter().zip(&most).map(|(reach, most)| (reach.max(1e-6) / most).sqrt()).collect();
+            let factors: Vec<f32> =
+                reach.iter().zip(&most).map(|(reach, most)| (reach.max(1e-6) / most).sqrt()).collect();
             for row in weight.values.chunks_exact_mut(inputs) {
                 row.iter_mut().zip(&factors).for_each(|(value, factor)| *value *= factor);
             }
@@ -108,7 +109,9 @@ impl Linear {
         for row in weight.values.chunks_exact_mut(inputs) {
             let most = row.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
             let scale = if most > 0.0 { most / 127.0 } else { 1.0 };
-            row.iter_mut().for_each(|value| *value = round(*value / scale));
+            for value in row.iter_mut() {
+                *value = round(*value / scale);
+            }
             scales.push(scale);
             sums.push(row.iter().sum::<f32>() * scale);
         }
@@ -192,7 +195,7 @@ impl<E: Element> Task for Apply<'_, E> {
             let block = block_rows::<S>(depth);
             for (words, values) in words.chunks(block * depth).zip(results.values.chunks_mut(block * results.stride)) {
                 let finish = Float { bias: &layer.bias, activation };
-                multiply::<S, E::Product, E, _>(simd, &layer.panels, words, Rows { values, ..results }, finish);
+                multiply::<S, E::Product, E, _>(simd, &layer.panels, words, Rows { values, ..results }, &finish);
             }
             return;
         };
@@ -200,10 +203,15 @@ impl<E: Element> Task for Apply<'_, E> {
         let block = block_rows::<S>(inputs);
         for (rows, values) in input.chunks(block * inputs).zip(results.values.chunks_mut(block * results.stride)) {
             quantize(simd, rows, &quantized.smoothing, scratch);
-            let finish =
-                Dequantize { layer: quantized, bias: &layer.bias, activation, scales: &scratch.scales, zeros: &scratch.zeros };
+            let finish = Dequantize {
+                layer: quantized,
+                bias: &layer.bias,
+                activation,
+                scales: &scratch.scales,
+                zeros: &scratch.zeros,
+            };
             let words = &scratch.bytes.words()[..rows.len() / inputs * depth];
-            multiply::<S, Bytes, E, _>(simd, &layer.panels, words, Rows { values, ..results }, finish);
+            multiply::<S, Bytes, E, _>(simd, &layer.panels, words, Rows { values, ..results }, &finish);
         }
     }
 }
@@ -264,7 +272,7 @@ fn multiply<S: Simd, O: Operand, E: Element, F: Finish>(
     panels: &Panels,
     input: &[u32],
     mut results: Rows<'_, E>,
-    finish: F,
+    finish: &F,
 ) {
     let Panels { words, outputs, depth } = panels;
     let width = S::TILE.registers() * S::LANES;
@@ -275,7 +283,7 @@ fn multiply<S: Simd, O: Operand, E: Element, F: Finish>(
             let left = Table { words: left, stride: *depth };
             let right = Table { words: panel, stride: registers * S::LANES };
             let place = Place { row: number * rows, output: first };
-            with_tile!(S::TILE, registers, tile::<S, O, E, F>(simd, left, right, *depth, &mut results, &finish, place));
+            with_tile!(S::TILE, registers, tile::<S, O, E, F>(simd, left, right, *depth, &mut results, finish, place));
         }
     }
 }
@@ -299,7 +307,8 @@ fn tile<S: Simd, O: Operand, E: Element, F: Finish, const ROWS: usize, const REG
 ) {
     let sums = product::<S, O, ROWS, REGISTERS>(simd, left, right, depth);
     for (row, sums) in (place.row..).zip(sums) {
-        let results = &mut results.values[row * results.stride + results.first + place.output..][..REGISTERS * S::LANES];
+        let results =
+            &mut results.values[row * results.stride + results.first + place.output..][..REGISTERS * S::LANES];
         for (register, sum) in sums.into_iter().enumerate() {
             let value = finish.finish::<S, E>(simd, O::to_floats(simd, sum), row, place.output + register * S::LANES);
             E::store(simd, &mut results[register * S::LANES..], value);

@@ -388,9 +388,15 @@ impl<S: Simd> Loader<S> {
         match self.dtype {
             // Where it is multiplied in pairs the layout rounds.
             Dtype::BFloat16 if !S::HAS_BF16 => {
-                values.iter_mut().for_each(|value| *value = Bf16::from_f32(*value).to_f32());
+                for value in &mut values {
+                    *value = Bf16::from_f32(*value).to_f32();
+                }
             }
-            Dtype::Float16 => values.iter_mut().for_each(|value| *value = f16::from_f32(*value).to_f32()),
+            Dtype::Float16 => {
+                for value in &mut values {
+                    *value = f16::from_f32(*value).to_f32();
+                }
+            }
             Dtype::Float32 | Dtype::BFloat16 | Dtype::Int8 => {}
         }
         let weight = Weight { values, outputs: outputs.filled(), inputs: filled };

@@ -35,9 +35,7 @@ impl<E: Element> Task for Pool<'_, E> {
         for (start, place) in (0..).step_by(S::LANES).zip(vector.chunks_exact_mut(S::LANES)) {
             let token = |token: usize| E::load(simd, &tokens[token * filled + start..]);
             let pooled = match pooling {
-                Pooling::Mean => {
-                    simd.mul((1..count).fold(token(0), |sum, next| simd.add(sum, token(next))), share)
-                }
+                Pooling::Mean => simd.mul((1..count).fold(token(0), |sum, next| simd.add(sum, token(next))), share),
                 Pooling::Max => {
                     let most = (1..count).fold(token(0), |most, next| simd.max(most, token(next)));
                     // Zero, or NaN where any is: the maximum would pass over it.

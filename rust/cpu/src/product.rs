@@ -166,7 +166,8 @@ pub struct Table<'words> {
 
 /// Sums of products of `ROWS` rows of words on the left with `REGISTERS` registers of each of `depth` rows on the right.
 ///
-/// Panics where a table is too short.
+/// # Panics
+/// Where a table is too short.
 #[inline(always)]
 pub fn product<S: Simd, O: Operand, const ROWS: usize, const REGISTERS: usize>(
     simd: S,

@@ -34,7 +34,6 @@ impl Bf16 {
     /// The nearest, of two the even one; NaN stays NaN. As `half` rounds, in a form that compilers turn into vector instructions.
     #[must_use]
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "the lower half is what is left")]
     pub fn from_f32(value: f32) -> Self {
         let bits = value.to_bits();
         let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1));

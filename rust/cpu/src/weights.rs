@@ -98,7 +98,9 @@ impl Weights {
         let fits = |(found, side): (&usize, &Option<usize>)| side.is_none_or(|side| side == *found);
         if tensor.shape.len() != shape.len() || !tensor.shape.iter().zip(shape).all(fits) {
             let found = shape_text(&tensor.shape.iter().copied().map(Some).collect::<Vec<_>>());
-            return invalid(format!("{source}: the tensor {name} has shape {found}, but config.json asks for {expected}"));
+            return invalid(format!(
+                "{source}: the tensor {name} has shape {found}, but config.json asks for {expected}"
+            ));
         }
         if !matches!(tensor.dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16) {
             let message = format!(

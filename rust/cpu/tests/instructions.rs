@@ -274,10 +274,16 @@ fn apply<S: Simd, E: Element>(simd: S, layer: &Linear, input: &[f32], rows: usiz
     let mut values = vec![E::from_f32(99.0); rows * stride];
     let results = Rows { values: &mut values, stride, first };
     layer.apply(simd, &input, activation, results, &mut Scratch::default());
-    let widen = |value: &E| bytemuck::bytes_of(value).iter().rev().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
+    let widen =
+        |value: &E| bytemuck::bytes_of(value).iter().rev().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
     let shift = 32 - 8 * size_of::<E>();
     let found = values.chunks_exact(stride).flat_map(|row| {
-        assert!(row[..first].iter().chain(&row[first + layer.outputs()..]).all(|value| f32::from_bits(widen(value) << shift) == 99.0));
+        assert!(
+            row[..first]
+                .iter()
+                .chain(&row[first + layer.outputs()..])
+                .all(|value| f32::from_bits(widen(value) << shift) == 99.0)
+        );
         row[first..first + layer.outputs()].iter().map(|value| f32::from_bits(widen(value) << shift))
     });
     found.collect()
@@ -294,7 +300,11 @@ fn exact_floats<S: Simd, E: Element>(simd: S, set: InstructionSet, inputs: usize
             let sum: f32 = row.iter().zip(weight).map(|(value, weight)| value * weight).sum();
             let expected = E::from_f32((sum + bias).max(0.0));
             let found = E::from_f32(*result);
-            assert!(bytemuck::bytes_of(&found) == bytemuck::bytes_of(&expected), "{} {inputs} {outputs} {rows}", set.name());
+            assert!(
+                bytemuck::bytes_of(&found) == bytemuck::bytes_of(&expected),
+                "{} {inputs} {outputs} {rows}",
+                set.name()
+            );
         }
     }
 }

@@ -75,9 +75,7 @@ mod plain {
     fn activate(name: &str, x: f64) -> f64 {
         match name {
             "gelu" => x / 2.0 * (1.0 + erf(x / 2.0_f64.sqrt())),
-            "gelu_new" => {
-                x / 2.0 * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x.powi(3))).tanh())
-            }
+            "gelu_new" => x / 2.0 * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x.powi(3))).tanh()),
             "relu" => x.max(0.0),
             other => panic!("no activation {other}"),
         }
@@ -87,9 +85,14 @@ mod plain {
         left.iter().zip(right).map(|(left, right)| left + right).collect()
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "compared with float32")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        reason = "sizes are small; compared with float32"
+    )]
     fn row(draft: &Draft, ids: &[i32]) -> Vec<f32> {
-        let number = |name: &str| usize::try_from(draft.config[name].as_u64().expect("it is one")).expect("it is small");
+        let number =
+            |name: &str| usize::try_from(draft.config[name].as_u64().expect("it is one")).expect("it is small");
         let (hidden, heads) = (number("hidden_size"), number("num_attention_heads"));
         let width = hidden / heads;
         let first = if draft.config["model_type"] == "bert" { 0 } else { 2 };
@@ -160,7 +163,11 @@ fn float32_is_the_plain_formula_by_every_instruction_set() {
                 for (seed, lengths) in (0..).zip(LENGTHS) {
                     let batch = batch(seed, lengths);
                     let difference = largest_difference(&rows(&network, &batch), &plain::rows(&draft, &batch));
-                    assert!(difference < 1e-5, "{} {family} {pooling} {activation} {lengths:?}: {difference}", set.name());
+                    assert!(
+                        difference < 1e-5,
+                        "{} {family} {pooling} {activation} {lengths:?}: {difference}",
+                        set.name()
+                    );
                 }
             }
         }

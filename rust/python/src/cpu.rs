@@ -19,14 +19,15 @@ pub(crate) struct CpuEncoder(Mutex<Option<encoder::CpuEncoder>>);
 impl CpuEncoder {
     /// Worker threads are started by the calling thread, and so run on its cores.
     #[new]
+    #[expect(clippy::needless_pass_by_value, reason = "what Python hands over is ours")]
     fn new(
         py: Python<'_>,
         model: PathBuf,
         devices: Vec<String>,
-        dtype: String,
+        dtype: &str,
         threads: Option<usize>,
     ) -> PyResult<Self> {
-        let loaded = leave_python(py, None, |_| encoder::CpuEncoder::load(&model, &devices, &dtype, threads))?;
+        let loaded = leave_python(py, None, |_| encoder::CpuEncoder::load(&model, &devices, dtype, threads))?;
         Ok(Self(Mutex::new(Some(loaded))))
     }
 }

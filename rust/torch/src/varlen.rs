@@ -96,7 +96,9 @@ pub fn agrees(device: Device, kind: Kind, shape: &Transformer) -> bool {
         Kind::BFloat16 => 4.0 / 256.0,
         _ => return false,
     };
-    width.is_multiple_of(8) && width <= 256 && difference(device, kind, shape).is_ok_and(|difference| difference <= tolerance)
+    width.is_multiple_of(8)
+        && width <= 256
+        && difference(device, kind, shape).is_ok_and(|difference| difference <= tolerance)
 }
 
 /// By how much [`attend`] differs from plain attention in float32, at most; NaN where it says anything that is no number.

@@ -36,7 +36,8 @@ fn a_card_says_what_a_processor_says() {
         made.pooling = pooling;
         let directory = write(&made);
         let mut processor = load(&directory, &["cpu"], 1);
-        let mut cards = TorchEncoder::load_as_cards(directory.path(), 2, "float32", Varlen::OnCards).expect("the model is sound");
+        let mut cards =
+            TorchEncoder::load_as_cards(directory.path(), 2, "float32", Varlen::OnCards).expect("the model is sound");
         assert!(!cards.spec().wakes);
         let batches: Vec<_> = (0..).zip(lengths()).map(|(seed, lengths)| batch(seed, &lengths)).collect();
         // Three in flight on each, collected in another order than they were submitted.
@@ -111,7 +112,8 @@ fn staging_is_used_again() {
 #[test]
 fn a_profile_has_a_time_for_each_stage() {
     let directory = write(&draft("bert"));
-    let mut cards = TorchEncoder::load_as_cards(directory.path(), 1, "float32", Varlen::OnCards).expect("the model is sound");
+    let mut cards =
+        TorchEncoder::load_as_cards(directory.path(), 1, "float32", Varlen::OnCards).expect("the model is sound");
     assert_eq!(cards.times(), None);
     for synchronizes in [false, true] {
         cards.profile(synchronizes);
@@ -127,7 +129,8 @@ fn values_that_are_no_numbers_fail_their_batch_and_no_other() {
     let row = made.tensors[0].1.f_narrow(0, 7, 1).and_then(|mut row| row.f_fill_(f64::NAN));
     let _ = row.expect("torch works");
     let directory = write(&made);
-    let mut cards = TorchEncoder::load_as_cards(directory.path(), 1, "float32", Varlen::OnCards).expect("the model is sound");
+    let mut cards =
+        TorchEncoder::load_as_cards(directory.path(), 1, "float32", Varlen::OnCards).expect("the model is sound");
     let bad = pullquote_core::encoder::Batch::new(vec![1, 7], vec![1, 1]);
     let ticket = cards.submit(0, &bad).expect("nobody looks at it yet");
     let error = cards.collect(ticket, &mut |_, _| panic!("no row of a failed batch")).expect_err("it has no numbers");
@@ -164,7 +167,8 @@ fn rows_are_compared_with_queries_where_they_are_computed() {
     let directory = write(&draft("bert"));
     let mut processor = load(&directory, &["cpu"], 1);
     assert!(!processor.spec().scores);
-    let mut cards = TorchEncoder::load_as_cards(directory.path(), 1, "float32", Varlen::OnCards).expect("the model is sound");
+    let mut cards =
+        TorchEncoder::load_as_cards(directory.path(), 1, "float32", Varlen::OnCards).expect("the model is sound");
     assert!(cards.spec().scores);
     let dimension = cards.spec().dimension;
     // Batches with and without queries, one behind the other, in memory that is used again.
@@ -208,7 +212,8 @@ unsafe extern "C" fn push_scores(context: *mut c_void, index: usize, values: *co
 fn queries_go_through_the_table_of_c_functions() {
     let directory = write(&draft("bert"));
     let rows = encode(&mut load(&directory, &["cpu"], 1), &batch(4, &[3, 3, 10]));
-    let cards = TorchEncoder::load_as_cards(directory.path(), 1, "float32", Varlen::OnCards).expect("the model is sound");
+    let cards =
+        TorchEncoder::load_as_cards(directory.path(), 1, "float32", Varlen::OnCards).expect("the model is sound");
     let queries = queries(2, cards.spec().dimension);
     let whole = encoder_table(cards).expect("a spec can be written");
     let (table, submit) = (whole.third.second.first, whole.submit_asking.expect("it is there"));

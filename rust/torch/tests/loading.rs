@@ -101,11 +101,8 @@ fn damaged_files_are_named() {
 fn types_are_named() {
     let directory = write(&draft("bert"));
     let error = TorchEncoder::load(directory.path(), &["cpu".to_owned()], "int4", Some(1)).expect_err("there is none");
-    assert_says(
-        &error,
-        ErrorKind::InvalidArgument,
-        &["\"int4\"", "\"auto\"", "\"float16\"", "\"int8\""],
-    );
-    let error = TorchEncoder::load(directory.path(), &["cpu".to_owned()], "int8", Some(1)).expect_err("it has no bytes");
+    assert_says(&error, ErrorKind::InvalidArgument, &["\"int4\"", "\"auto\"", "\"float16\"", "\"int8\""]);
+    let error =
+        TorchEncoder::load(directory.path(), &["cpu".to_owned()], "int8", Some(1)).expect_err("it has no bytes");
     assert_says(&error, ErrorKind::InvalidArgument, &["int8", "\"cpu\"", "own encoder"]);
 }

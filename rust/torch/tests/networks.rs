@@ -2,9 +2,7 @@
 
 mod models;
 
-use models::{
-    alone, batch, draft, encode, largest_difference, load, trace, write, write_small_files,
-};
+use models::{alone, batch, draft, encode, largest_difference, load, trace, write, write_small_files};
 use pullquote_core::encoder::{Batch, Encoder};
 use pullquote_torch::encoder::TorchEncoder;
 use serde_json::json;

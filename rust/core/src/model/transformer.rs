@@ -49,8 +49,7 @@ impl Transformer {
     pub fn read(model: &Model) -> Result<Self> {
         let config = &model.config;
         let path = model.file("config.json");
-        let unsupported =
-            |what: String| Error::new(ErrorKind::UnsupportedModel, format!("{}: {what}", path.display()));
+        let unsupported = |what: String| Error::new(ErrorKind::UnsupportedModel, format!("{}: {what}", path.display()));
         if !KNOWN.contains(&model.model_type.as_str()) {
             let (known, found) = (KNOWN.join(", "), &model.model_type);
             return Err(unsupported(format!(
