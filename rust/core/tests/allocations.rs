@@ -81,7 +81,7 @@ impl StillEncoder {
     fn new(wakes: bool, polls: bool, watch: Arc<Watch>) -> Self {
         let device = |index| DeviceSpec { name: format!("still:{index}"), depth: 2, batch_tokens: BUDGET };
         let devices = (0..3).map(device).collect();
-        let (dtype, scores) = ("float32".to_owned(), false);
+        let (dtype, backend, scores) = ("float32".to_owned(), "test".to_owned(), false);
         let spec = EncoderSpec {
             dimension: DIMENSION,
             max_tokens: 64,
@@ -91,6 +91,7 @@ impl StillEncoder {
             wakes,
             polls,
             scores,
+            backend,
         };
         Self { spec, waker: None, rows: [0; 16], next: 0, watch }
     }

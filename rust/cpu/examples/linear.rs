@@ -33,19 +33,18 @@ impl Task for Measure {
         for (outputs, inputs) in SHAPES {
             let weight = || Weight { values: numbers(outputs * inputs), outputs, inputs };
             let bias = || vec![0.0; outputs];
-            let mut line = format!("{:10} {outputs:5} x {inputs:4}", self.0);
-            let of_f32 = Linear::new::<S, f32>(&weight(), bias());
-            line += &format!("  float32 {:6.1}", speed::<S, f32>(simd, &of_f32, inputs));
-            if S::HAS_BF16 {
-                let of_bf16 = Linear::new::<S, Bf16>(&weight(), bias());
-                line += &format!("  bfloat16 {:6.1}", speed::<S, Bf16>(simd, &of_bf16, inputs));
-                let quantized = Linear::quantized::<S>(weight(), bias(), None);
-                line += &format!("  int8 {:6.1}", speed::<S, Bf16>(simd, &quantized, inputs));
+            let of_f32 = speed::<S, f32>(simd, &Linear::new::<S, f32>(&weight(), bias()), inputs);
+            let quantized = Linear::quantized::<S>(weight(), bias(), None);
+            let (of_bf16, of_bytes) = if S::HAS_BF16 {
+                let layer = Linear::new::<S, Bf16>(&weight(), bias());
+                (speed::<S, Bf16>(simd, &layer, inputs), speed::<S, Bf16>(simd, &quantized, inputs))
             } else {
-                let quantized = Linear::quantized::<S>(weight(), bias(), None);
-                line += &format!("  int8 {:6.1}", speed::<S, f32>(simd, &quantized, inputs));
-            }
-            println!("{line}");
+                (of_f32, speed::<S, f32>(simd, &quantized, inputs))
+            };
+            let name = self.0;
+            println!(
+                "{name:10} {outputs:5} x {inputs:4}  float32 {of_f32:6.1}  bfloat16 {of_bf16:6.1}  int8 {of_bytes:6.1}"
+            );
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Every operation of every instruction set that this processor has, against plain numbers.
 
+#![allow(clippy::float_cmp, reason = "what is exact is compared exactly")]
+
 use pullquote_core::error::ErrorKind;
 use pullquote_core::model::Activation;
 use pullquote_cpu::instructions::InstructionSet;
