@@ -89,11 +89,11 @@ class Highlighter(Watched, Caching, Closing):
 
     - `model`: the directory of a model as Hugging Face and sentence-transformers lay it out (BERT, RoBERTa, XLM-RoBERTa, or a
       TorchScript module); `None` is the embedded all-MiniLM-L6-v2.
-    - `devices`: ``"auto"`` (all CUDA devices, or the CPU), ``"cpu"``, ``["cuda:0", "cuda:1"]``; ``["cpu:0", "cpu:1"]`` are
-      logical devices that share the cores.
+    - `devices`: ``"auto"`` (all CUDA devices where ``pullquote-torch`` is installed and finds any, or the CPU), ``"cpu"``,
+      ``["cuda:0", "cuda:1"]``; ``["cpu:0", "cpu:1"]`` are logical devices that share the cores.
     - `dtype`: ``"float32"``, ``"bfloat16"``, ``"float16"``, ``"int8"`` or ``"auto"`` (float16 on CUDA; on a CPU bfloat16
-      where it has it in hardware, else float32). int8 is the fastest on a CPU, and only there: over 3,018 real pieces its
-      vectors have a cosine of 0.999 on average, and 0.995 at least, to those in float32; bfloat16's have 0.9998 at least.
+      where it has instructions for that, else int8 for the embedded model and float32 for others). int8 is the fastest on a
+      CPU, and only there: over 3,027 real pieces the cosine of its vectors to float32's is at least 0.995; bfloat16's 0.9998.
     - `threads`: how many threads the text work and a CPU device may each use; `None` is one for each core this process
       may run on (by its affinity and its control groups), at most ``OMP_NUM_THREADS`` and 32. ``"caller"`` starts none:
       those who wait for vectors compute them, each on its own thread, so that as many cores are used as the host has threads
@@ -101,12 +101,13 @@ class Highlighter(Watched, Caching, Closing):
     - `cores`: the cores that these threads run on, by number; `None` is wherever the caller's may.
     - `cache_bytes`: what was read of pages, with their vectors, is kept in at most so much memory, so that another query on
       the same pages costs only itself; what was used longest ago goes first. 0 keeps nothing.
-    - `encoder`: instead of a model, a function that takes a list of strings and returns float32 ``[n, dimension]``, or an
-      object with such a method ``encode`` (a sentence-transformers model, say). It is called by one thread, with the texts of
-      all callers that wait; needs no torch. Tokens are bytes of UTF-8 then: budgets in tokens count them. It may be
-      awaited: an ``async`` function runs in an event loop of its own. Or, beside the `model` whose tokenizer is used, an
-      object with a method ``encode_ids(ids, lengths)``: int32 ids of rows one behind the other, without padding, and how
-      many each has; or what offers a ``pullquote.encoder.v4`` capsule by ``__pullquote_encoder__()``.
+    - `encoder`: ``"torch"`` computes the model with libtorch, on CPUs too. Or, instead of a model, a function that takes a list
+      of strings and returns float32 ``[n, dimension]``, or an object with such a method ``encode`` (a sentence-transformers
+      model, say). It is called by one thread, with the texts of all callers that wait; needs no torch. Tokens are bytes of
+      UTF-8 then: budgets in tokens count them. It may be awaited: an ``async`` function runs in an event loop of its own. Or,
+      beside the `model` whose tokenizer is used, an object with a method ``encode_ids(ids, lengths)``: int32 ids of rows one
+      behind the other, without padding, and how many each has; or what offers a ``pullquote.encoder.v4`` capsule by
+      ``__pullquote_encoder__()``.
     - `max_batch_tokens`, `max_batch_size`: tokens and texts of a batch, at most; `None` is what the devices want, and 64 texts
       for an encoder of your own. `batch_timeout`: seconds that texts wait for others where they do not fill a batch; 0,
       the default, lets batches grow only while the devices are busy.

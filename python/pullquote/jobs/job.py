@@ -50,10 +50,12 @@ class Job:
     def settings(self, highlighter: Highlighter) -> dict[str, Any]:
         """What decides the bytes of the outputs: two runs of which all of this is equal are the same job."""
         columns = self.columns
+        function = None if self.encoder == "torch" else self.encoder
         return {
             "version": pullquote.__version__,
-            "model": self.encoder or highlighter.model_name,
-            "model_sha256": None if self.encoder else _fingerprint(highlighter.model),
+            "model": function or highlighter.model_name,
+            "model_sha256": None if function else _fingerprint(highlighter.model),
+            "encoder": self.encoder,
             "dtype": highlighter.dtype,
             "questions": list(self.questions),
             "columns": {"text": columns.text, "query": columns.query, "id": columns.id, "title": columns.title},

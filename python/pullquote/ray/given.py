@@ -19,4 +19,4 @@ def given(encoder: object = None) -> dict[str, Any]:
     cards = context.get_accelerator_ids().get("GPU", [])
     cores = context.get_assigned_resources().get("CPU", 0)
     devices = [f"cuda:{number}" for number in range(len(cards))] or ["cpu"]
-    return {"threads": max(1, int(cores))} | ({} if encoder is not None else {"devices": devices})
+    return {"threads": max(1, int(cores))} | ({"devices": devices} if encoder is None or encoder == "torch" else {})
