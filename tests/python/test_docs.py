@@ -133,7 +133,7 @@ def test_a_page_is_short_enough(name: str, most: int) -> None:
 
 def test_every_test_of_an_invariant_exists() -> None:
     invariants = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("## Invariants")[2]
-    tests = [code.split("::") for code in CODE.findall(invariants) if "::" in code and "/" in code or ".py::" in code]
+    tests = [code.split("::") for code in CODE.findall(invariants) if ("::" in code and "/" in code) or ".py::" in code]
     assert len(tests) > 20
     for path, name in tests:
         source = (ROOT / ("" if "/" in path else "tests/python") / path).read_text(encoding="utf-8")
