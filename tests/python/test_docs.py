@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def prose(page: Path) -> str:
     return FENCED.sub("", page.read_text(encoding="utf-8"))
 
 
-def examples() -> list[object]:
+def examples() -> Sequence[object]:
     """Each program, what it prints, and whether it needs a server."""
     found = []
     for page in PAGES:
