@@ -8,7 +8,9 @@
 
 mod addresses;
 mod charset;
+pub(crate) mod http_client;
 mod unfetched;
+pub(crate) mod upstream;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -16,7 +18,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, header};
 use pullquote_core::error::Result;
-use pullquote_core::formats::Format;
+use pullquote_core::text::formats::Format;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Client, Response};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -24,7 +26,7 @@ use tokio::time::{Instant, timeout_at};
 use url::{Host, Url};
 
 use crate::app::App;
-use crate::client::{self, Unread};
+use crate::fetch::http_client::{self, Unread};
 use crate::settings::Settings;
 use addresses::{Guard, PrivateAddress};
 pub(crate) use unfetched::Unfetched;

@@ -1,44 +1,25 @@
 //! pullquote over HTTP.
 //!
-//! One process serves one engine. Asynchronous code reads requests and writes answers, and never computes; what computes runs
-//! on threads of its own, never awaits, and ends when its client has hung up (`admission`). Around every route lies the
-//! `envelope`; each family of routes is a module of `routes`, and what a request ends with where it has no answer is in
-//! `failure`.
+//! One process serves one engine. Asynchronous code reads requests and writes responses, and never computes. Threads of their
+//! own compute; they never await, and stop when their client disconnects (`http::admission`).
+//!
+//! | folder | does |
+//! |---|---|
+//! | `net` | listeners, connections and their timeouts |
+//! | `http` | what every request has: middleware, admission, authentication, errors, metrics |
+//! | `routes` | one module for each API; Exa's contract is in `routes/exa` |
+//! | `store` | documents that clients have stored |
+//! | `fetch` | pages by their addresses, and other servers that search |
+//! | `openapi` | the document that describes all routes, and the page that shows it |
 
-mod accept;
-mod admission;
 mod app;
-mod body;
-mod client;
-mod connections;
-mod devices;
-mod documents;
-mod envelope;
-mod export;
-mod failure;
 mod fetch;
-mod health;
-mod hosts;
-mod keys;
-mod log;
-mod metrics;
-mod numbers;
-mod offsets;
+mod http;
+mod net;
 mod openapi;
 mod routes;
-mod rows;
-mod sending;
 mod settings;
-mod signals;
-mod sockets;
-mod stages;
 mod store;
-mod streams;
-mod trace;
-mod turns;
-mod unread;
-mod upstream;
-mod vectors;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,11 +30,11 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
 use app::App;
-use connections::Connections;
+use net::connections::Connections;
+pub use net::listener::Address;
+use net::listener::BoundListener;
+use net::shutdown::Signals;
 pub use settings::{LogFormat, Settings};
-use signals::Signals;
-pub use sockets::Address;
-use sockets::Place;
 
 /// Threads that may block beside those of requests and of names that are looked up: for the probe of health, the store and the
 /// file of keys.
@@ -62,10 +43,10 @@ const SPARE_THREADS: usize = 8;
 /// A server that has its address and answers as soon as it runs.
 pub struct Server {
     app: Arc<App>,
-    place: Place,
+    listener: BoundListener,
     signals: Signals,
     runtime: Runtime,
-    _log: log::Guard,
+    _log: http::log::Guard,
 }
 
 /// How a server ended.
@@ -85,7 +66,7 @@ impl Server {
     pub fn bind(settings: Settings, engine: Arc<Engine>) -> Result<Self> {
         let internal = |error: std::io::Error| Error::new(ErrorKind::Internal, format!("no runtime: {error}"));
         let log = log::start(&settings)?;
-        let place = Place::take(&settings)?;
+        let place = BoundListener::take(&settings)?;
         let runtime = Builder::new_multi_thread()
             // They only move bytes; two keep a slow poll from holding up the others.
             .worker_threads(2)

@@ -5,7 +5,6 @@
 //! other has not; `tests/python/test_openapi.py` compares it with what a server answers. Each family of routes is a module.
 
 mod documents;
-mod exa;
 mod failures;
 mod health;
 mod highlights;
@@ -17,9 +16,9 @@ mod vectors;
 
 use serde_json::{Map, Value, json};
 
-use crate::envelope::{LONGEST_ID, OPEN};
-use crate::failure::Shape;
-use crate::rows::OCTETS;
+use crate::http::binary_body::OCTETS;
+use crate::http::failure::Shape;
+use crate::http::middleware::{LONGEST_ID, OPEN};
 use crate::settings::Settings;
 pub(crate) use page::Page;
 
@@ -75,10 +74,11 @@ enum Work {
 /// The document of a server.
 pub(crate) fn document(facts: &Facts) -> Value {
     let operations = [documents::operations, health::operations, highlights::operations, openai::operations];
-    let operations = operations.into_iter().chain([exa::operations, rerank::operations, tei::operations]);
+    let operations =
+        operations.into_iter().chain([crate::routes::exa::openapi::operations, rerank::operations, tei::operations]);
     let operations: Vec<Operation> = operations.flat_map(|of_family| of_family(facts)).collect();
     let schemas = [documents::schemas, failures::schemas, health::schemas, highlights::schemas, openai::schemas];
-    let schemas = schemas.into_iter().chain([exa::schemas, rerank::schemas, tei::schemas]);
+    let schemas = schemas.into_iter().chain([crate::routes::exa::openapi::schemas, rerank::schemas, tei::schemas]);
     let schemas: Map<String, Value> =
         schemas.flat_map(|of_family| of_family(facts)).map(|(name, schema)| (name.to_owned(), schema)).collect();
     let mut paths: Map<String, Value> = Map::new();

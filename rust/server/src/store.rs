@@ -12,9 +12,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use axum::http::StatusCode;
 use pullquote_core::error::{ErrorKind, Result as CoreResult};
 
-use crate::documents::text_hash;
-use crate::failure::{Cause, Failure};
+use crate::http::failure::{Cause, Failure};
 use crate::settings::Settings;
+use crate::store::documents::text_hash;
 use file::FileStore;
 
 /// A document that is kept.

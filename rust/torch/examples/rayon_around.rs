@@ -15,7 +15,7 @@ use std::path::Path;
 
 use pullquote_core::encoder::Batch;
 use pullquote_core::encoder::dtype::Dtype;
-use pullquote_core::model::Model;
+use pullquote_core::encoder::model::Model;
 use pullquote_torch::layout::Padding;
 use pullquote_torch::network::{Network, copy_rows};
 use pullquote_torch::varlen::Varlen;

@@ -11,10 +11,10 @@ use pullquote_core::error::{Error, ErrorKind};
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::devices;
-use crate::failure::{Cause, Failure};
-use crate::health::Health;
-use crate::metrics::CONTENT_TYPE;
+use crate::http::failure::{Cause, Failure};
+use crate::http::health::Health;
+use crate::http::metrics::CONTENT_TYPE;
+use crate::http::metrics::devices;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new().route("/live", get(live)).route("/health", get(health)).route("/metrics", get(metrics))
