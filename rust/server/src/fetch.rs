@@ -25,8 +25,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use url::{Host, Url};
 
+use self::http_client::Unread;
 use crate::app::App;
-use crate::fetch::http_client::{self, Unread};
 use crate::settings::Settings;
 use addresses::{Guard, PrivateAddress};
 pub(crate) use unfetched::Unfetched;
@@ -69,7 +69,8 @@ impl Fetcher {
         }
         let guard = Guard::new(settings.fetch_allow.clone());
         let resolver = Resolver { guard: guard.clone(), lookups: Arc::new(Semaphore::new(LOOKUPS)) };
-        let client = client::builder().dns_resolver(resolver).build().map_err(|error| client::unfit(&error))?;
+        let client =
+            http_client::builder().dns_resolver(resolver).build().map_err(|error| http_client::unfit(&error))?;
         Ok(Some(Self {
             client,
             guard,
@@ -127,11 +128,12 @@ impl Fetcher {
         }
         let kind = response.headers().get(header::CONTENT_TYPE).map(|kind| kind.to_str().unwrap_or("unreadable"));
         let (format, charset) = read_kind(kind)?;
-        let (bytes, memory) = client::read(app, response, self.max_bytes).await.map_err(|unread| match unread {
-            Unread::TooLarge => Unfetched::TooLarge(self.max_bytes),
-            Unread::NoMemory(_) => Unfetched::NoMemory,
-            Unread::Broken(error) => Unfetched::of(&error),
-        })?;
+        let (bytes, memory) =
+            http_client::read(app, response, self.max_bytes).await.map_err(|unread| match unread {
+                Unread::TooLarge => Unfetched::TooLarge(self.max_bytes),
+                Unread::NoMemory(_) => Unfetched::NoMemory,
+                Unread::Broken(error) => Unfetched::of(&error),
+            })?;
         Ok(Fetched { bytes, format, charset, _memory: memory })
     }
 }

@@ -43,7 +43,7 @@ const SPARE_THREADS: usize = 8;
 /// A server that has its address and answers as soon as it runs.
 pub struct Server {
     app: Arc<App>,
-    listener: BoundListener,
+    bound: BoundListener,
     signals: Signals,
     runtime: Runtime,
     _log: http::log::Guard,
@@ -65,8 +65,8 @@ impl Server {
     /// [`ErrorKind::InvalidArgument`] where the address cannot be had, [`ErrorKind::Internal`] where there are no threads.
     pub fn bind(settings: Settings, engine: Arc<Engine>) -> Result<Self> {
         let internal = |error: std::io::Error| Error::new(ErrorKind::Internal, format!("no runtime: {error}"));
-        let log = log::start(&settings)?;
-        let place = BoundListener::take(&settings)?;
+        let log = http::log::start(&settings)?;
+        let bound = BoundListener::take(&settings)?;
         let runtime = Builder::new_multi_thread()
             // They only move bytes; two keep a slow poll from holding up the others.
             .worker_threads(2)
@@ -79,14 +79,14 @@ impl Server {
             let _inside = runtime.enter();
             Signals::listen().map_err(internal)?
         };
-        let app = Arc::new(App::new(settings, engine, place.address.clone())?);
-        Ok(Self { app, place, signals, runtime, _log: log })
+        let app = Arc::new(App::new(settings, engine, bound.address.clone())?);
+        Ok(Self { app, bound, signals, runtime, _log: log })
     }
 
     /// Where it listens.
     #[must_use]
     pub const fn address(&self) -> &Address {
-        &self.place.address
+        &self.bound.address
     }
 
     /// Serves until a signal says to stop; then answers what it has accepted, within the time that settings give it.
@@ -94,11 +94,11 @@ impl Server {
     /// # Errors
     /// [`ErrorKind::Internal`] where the listener is of no use.
     pub fn run(self) -> Result<Ended> {
-        let Self { app, place, mut signals, runtime, .. } = self;
-        let address = place.address.clone();
+        let Self { app, bound, mut signals, runtime, .. } = self;
+        let address = bound.address.clone();
         let ended = runtime.block_on(async {
             let (listener, _file) =
-                place.listen().map_err(|error| Error::new(ErrorKind::Internal, format!("no listener: {error}")))?;
+                bound.listen().map_err(|error| Error::new(ErrorKind::Internal, format!("no listener: {error}")))?;
             let (stop, stopping) = watch::channel(false);
             let served = tokio::spawn(Connections::new(&app, routes::router(&app)?, stopping).serve(listener));
             tokio::spawn(Arc::clone(&app.keys).watch());

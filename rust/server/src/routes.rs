@@ -66,7 +66,7 @@ pub(crate) fn router(app: &Arc<App>) -> Result<Router> {
         .allow_origin(allowed(origins)?)
         .allow_methods(AllowMethods::mirror_request())
         .allow_headers(AllowHeaders::mirror_request())
-        .expose_headers(ExposeHeaders::list(EXPOSED.into_iter().chain(rows::EXPOSED)))
+        .expose_headers(ExposeHeaders::list(EXPOSED.into_iter().chain(binary_body::EXPOSED)))
         .max_age(CORS_AGE);
     Ok(router.layer(layer))
 }

@@ -4,6 +4,7 @@
 //! the power going. Both are bounded by documents and by bytes, and refuse what does not fit: a document goes when its owner
 //! says so, never by itself.
 
+pub(crate) mod documents;
 mod file;
 
 use std::collections::HashMap;

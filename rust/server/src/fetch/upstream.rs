@@ -48,7 +48,7 @@ impl Upstream {
             key.set_sensitive(true);
             Result::Ok(key)
         });
-        let client = client::builder().build().map_err(|error| client::unfit(&error))?;
+        let client = http_client::builder().build().map_err(|error| http_client::unfit(&error))?;
         Ok(Some(Self { client, search, key: key.transpose()? }))
     }
 
@@ -83,7 +83,7 @@ async fn read(app: &App, response: Response) -> Result<Answered, Failure> {
     if status.is_redirection() {
         return Err(Failure::new(Cause::Upstream, format!("the upstream answered {status}, which is no answer")));
     }
-    let (body, memory) = client::read(app, response, most).await.map_err(|unread| match unread {
+    let (body, memory) = http_client::read(app, response, most).await.map_err(|unread| match unread {
         Unread::TooLarge => Failure::new(Cause::Upstream, format!("the upstream answered more than {most} bytes")),
         Unread::NoMemory(failure) => failure,
         Unread::Broken(error) => broken(&error),

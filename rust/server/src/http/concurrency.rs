@@ -1,11 +1,11 @@
-//! Turns: how many requests run at once, and which of those that wait is next.
+//! FairQueue: how many requests run at once, and which of those that wait is next.
 //!
 //! [`pullquote_core::scheduler::fair_queue`] says who is next; here are those who wait. A turn that ends wakes the next one, and nobody who
 //! has hung up meanwhile is given one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pullquote_core::scheduler::fair_queue::Turns;
+use pullquote_core::scheduler::fair_queue::FairQueue;
 use tokio::sync::oneshot;
 
 /// The turns of a server.
@@ -18,9 +18,9 @@ pub(crate) struct ConcurrencyLimiter {
 }
 
 struct State {
-    /// Turns that nobody has.
+    /// FairQueue that nobody has.
     free: usize,
-    waiting: Turns<oneshot::Sender<Permit>>,
+    waiting: FairQueue<oneshot::Sender<Permit>>,
 }
 
 /// Leave to run; ends when it is dropped.
@@ -29,7 +29,7 @@ pub(crate) struct Permit(Option<Arc<ConcurrencyLimiter>>);
 impl ConcurrencyLimiter {
     /// For so many that run, of so many that come.
     pub(crate) fn new(places: usize, longest: usize) -> Arc<Self> {
-        let state = Mutex::new(State { free: places, waiting: Turns::default() });
+        let state = Mutex::new(State { free: places, waiting: FairQueue::default() });
         Arc::new(Self { state, places, longest })
     }
 

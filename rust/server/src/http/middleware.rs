@@ -14,7 +14,7 @@ use pullquote_core::error::{Error, ErrorKind};
 use uuid::Uuid;
 
 use crate::app::App;
-use crate::http::admission::{RequestLimits, Taken};
+use crate::http::admission::{RequestLimits, RequestTimes};
 use crate::http::failure::{Cause, Failure, Shape};
 use crate::http::otel::RequestSpan;
 use crate::http::trace_context::{TRACEPARENT, Trace};
@@ -147,7 +147,7 @@ impl RequestGuard<'_> {
         if let Some(failure) = &failure {
             response = render(failure, shape, &self.id, &response);
         }
-        let taken = response.extensions_mut().remove::<Taken>();
+        let taken = response.extensions_mut().remove::<RequestTimes>();
         let total = self.began.elapsed();
         let headers = response.headers_mut();
         if let Ok(id) = HeaderValue::from_str(&self.id.0) {
@@ -168,7 +168,7 @@ impl RequestGuard<'_> {
         response
     }
 
-    fn record(&mut self, status: StatusCode, failure: Option<&Failure>, taken: Option<&Taken>, total: Duration) {
+    fn record(&mut self, status: StatusCode, failure: Option<&Failure>, taken: Option<&RequestTimes>, total: Duration) {
         if let Some(mut span) = self.span.take() {
             span.end(
                 status,

@@ -48,7 +48,8 @@ impl Exporter {
         let endpoint = endpoint
             .filter(|url| matches!(url.scheme(), "http" | "https"))
             .ok_or_else(|| invalid(format!("otlp_endpoint must be like http://localhost:4318, not {address:?}")))?;
-        let client = client::blocking_builder().timeout(PATIENCE).build().map_err(|error| client::unfit(&error))?;
+        let client =
+            http_client::blocking_builder().timeout(PATIENCE).build().map_err(|error| http_client::unfit(&error))?;
         let exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(client)

@@ -56,7 +56,7 @@ pub(crate) struct Connections {
 struct Protocols {
     one: http1::Builder,
     two: http2::Builder<TokioExecutor>,
-    limits: streams::Limits,
+    limits: http2_streams::Limits,
 }
 
 impl Connections {
@@ -67,8 +67,8 @@ impl Connections {
             .header_read_timeout(settings.header_timeout)
             .max_buf_size(settings.max_header_bytes)
             .half_close(false);
-        let limits = streams::Limits { idle: settings.header_timeout, stalled: settings.write_timeout };
-        let protocols = Protocols { one, two: streams::builder(settings.max_header_bytes), limits };
+        let limits = http2_streams::Limits { idle: settings.header_timeout, stalled: settings.write_timeout };
+        let protocols = Protocols { one, two: http2_streams::builder(settings.max_header_bytes), limits };
         let max_places = settings.max_connections.min(Semaphore::MAX_PERMITS / 4);
         let places = Arc::new(Semaphore::new(max_places));
         Self {

@@ -7,6 +7,7 @@
 
 mod answer;
 mod contents;
+pub(crate) mod openapi;
 mod passages;
 mod request;
 mod search;

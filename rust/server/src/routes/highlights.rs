@@ -78,7 +78,7 @@ enum Queries {
 
 /// What is the same for every page of an answer.
 struct Frame<'call> {
-    documents: &'call [documents::PageHighlights],
+    documents: &'call [documents::RequestPage],
     answers: &'call Answers,
     options: &'call Options,
     pairing: Pairing,
@@ -190,13 +190,13 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     };
     check_count(queries.len(), "query", app.settings.max_queries)?;
     let documents = asked.documents.read(app)?;
-    let texts: Vec<&str> = documents.iter().map(documents::PageHighlights::text).collect();
-    let titles: Vec<Option<&str>> = documents.iter().map(documents::PageHighlights::title).collect();
+    let texts: Vec<&str> = documents.iter().map(documents::RequestPage::text).collect();
+    let titles: Vec<Option<&str>> = documents.iter().map(documents::RequestPage::title).collect();
     let titles = if titles.iter().any(Option::is_some) { titles } else { Vec::new() };
     let queries: Vec<&str> = queries.iter().map(String::as_str).collect();
     let pairing = options.pairing(listed, texts.len())?;
     let formats = [options.format()?];
-    let kind = accept::preferred(&input.headers, &[JSON, LINES, FORM]);
+    let kind = negotiation::preferred(&input.headers, &[JSON, LINES, FORM]);
     let wanted = Wanted::read(asked.return_vectors, asked.encoding_format, asked.embedding_dtype, kind == FORM)?;
     let end = input.end().within(options.timeout()?);
     let request = engine::Request { queries: &queries, pages: &texts, formats: &formats, titles: &titles, pairing };

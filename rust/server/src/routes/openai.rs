@@ -162,7 +162,7 @@ impl EmbeddingsRequest {
     /// that do so send the `Accept` of their HTTP library.
     fn format(&self, headers: &HeaderMap) -> EncodingFormat {
         let asks_for_bytes = matches!(self.encoding_format, EncodingFormat::Bytes | EncodingFormat::BytesOnly);
-        if !asks_for_bytes && accept::preferred(headers, &["application/json", OCTETS]) == OCTETS {
+        if !asks_for_bytes && negotiation::preferred(headers, &["application/json", OCTETS]) == OCTETS {
             return EncodingFormat::BytesOnly;
         }
         self.encoding_format

@@ -20,7 +20,7 @@ use crate::http::admission::{Input, Reply, compute};
 use crate::http::body;
 use crate::http::failure::{Cause, Failure};
 use crate::routes::vectors::embed;
-use crate::store::documents::{Documents, Page, check_count, check_lengths};
+use crate::store::documents::{Documents, RequestPage, check_count, check_lengths};
 
 pub(super) fn routes() -> Router<Arc<App>> {
     // Cohere's clients ask under their version.
@@ -115,7 +115,7 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     let (texts, of_tei): (Vec<&str>, bool) = match (asked.documents, &asked.texts) {
         (Some(documents), None) => {
             pages = documents.read(app)?;
-            (pages.iter().map(Page::text).collect(), false)
+            (pages.iter().map(RequestPage::text).collect(), false)
         }
         (None, Some(texts)) => {
             check_count(texts.len(), "texts", app.settings.max_documents)?;

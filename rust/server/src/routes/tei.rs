@@ -112,7 +112,7 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
         Some(PromptName::Query) => Role::Query,
         _ => Role::Passage,
     };
-    let wants_bytes = accept::preferred(&input.headers, &["application/json", OCTETS]) == OCTETS;
+    let wants_bytes = negotiation::preferred(&input.headers, &["application/json", OCTETS]) == OCTETS;
     let dtype = asked.embedding_dtype.unwrap_or_default();
     if !wants_bytes {
         check_json_dtype(dtype)?;

@@ -73,7 +73,8 @@ impl Documents {
             Self::Named(ids) => ids.into_iter().map(Document::named).collect(),
         };
         check_count(listed.len(), FIELD, app.settings.max_documents)?;
-        let pages = listed.into_iter().map(|document| document.read(app)).collect::<Result<Vec<RequestPage>, Failure>>()?;
+        let pages =
+            listed.into_iter().map(|document| document.read(app)).collect::<Result<Vec<RequestPage>, Failure>>()?;
         check_lengths(pages.iter().map(RequestPage::text), FIELD, &app.settings)?;
         Ok(pages)
     }

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Facts, Operation, Work, count, exact, exact_or, json_answer, schema};
+use crate::openapi::{Facts, Operation, Work, count, exact, exact_or, json_answer, schema};
 use crate::routes::exa::{DEFAULT_RESULTS, LONGEST_NAME, MOST_PAGES, MOST_RESULTS};
 
-pub(super) fn operations(_: &Facts) -> Vec<Operation> {
+pub(crate) fn operations(_: &Facts) -> Vec<Operation> {
     let operation = |path, id, summary, description: &str, body, example, failures| Operation {
         description: description.to_owned(),
         body: Some((schema(body), example)),
@@ -42,7 +42,7 @@ pub(super) fn operations(_: &Facts) -> Vec<Operation> {
     ]
 }
 
-pub(super) fn schemas(facts: &Facts) -> Vec<(&'static str, Value)> {
+pub(crate) fn schemas(facts: &Facts) -> Vec<(&'static str, Value)> {
     let (contents, search) = requests(facts);
     let (text, highlights) = options();
     vec![
