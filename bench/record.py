@@ -41,7 +41,7 @@ def circumstances() -> dict[str, object]:
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
-        "cpu": f"{_cpu()} {_microarchitecture()}".strip(),
+        "cpu": _cpu(),
         "instruction_set": _native.instruction_set(),
         "cores": cores(),
         "system": f"{platform.system()} {platform.machine()}",
@@ -51,7 +51,7 @@ def circumstances() -> dict[str, object]:
 
 def machine() -> str:
     """Name this machine shortly, as a directory: ``amd-epyc-zen5-2-cores``."""
-    plain = re.sub(r"\(.*?\)|@.*|\b(cpu|processor|\d+-core)\b", " ", _cpu().lower())
+    plain = re.sub(r"\(.*?\)|@.*|\b(cpu|processor|\d+-core)\b", " ", _cpu().lower().replace("zen ", "zen"))
     return f"{'-'.join(re.findall(r'[a-z0-9]+', plain))}-{cores()}-cores"
 
 
@@ -114,7 +114,7 @@ def _cpu() -> str:
     if information.exists():
         found = re.search(r"^model name\s*:\s*(.+)$", information.read_text(), re.MULTILINE)
         if found:
-            return found[1].strip()
+            return f"{found[1].strip()} {_microarchitecture()}".strip()
     return platform.processor() or platform.machine()
 
 
