@@ -12,7 +12,7 @@ use models::{LONGEST, batch, collect, draft, encode, largest_difference, load, n
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::{Encoder, Ticket};
 use pullquote_core::error::ErrorKind;
-use pullquote_core::ranking;
+use pullquote_core::encoder::cosine::cosines;
 use pullquote_torch::capsule::encoder_table;
 use pullquote_torch::cuda::CudaDevice;
 use pullquote_torch::encoder::TorchEncoder;
@@ -158,7 +158,7 @@ fn queries(count: usize, dimension: usize) -> Vec<f32> {
 
 /// What comes back of each row where a batch has queries, by the plain formula from its vector.
 fn compared(rows: &[Vec<f32>], queries: &[f32]) -> Vec<Vec<f32>> {
-    let of = |row: &Vec<f32>| queries.chunks(row.len()).flat_map(|query| scores::cosines(query, row)).collect();
+    let of = |row: &Vec<f32>| queries.chunks(row.len()).flat_map(|query| cosines(query, row)).collect();
     rows.iter().map(of).collect()
 }
 

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! where coverage is the share of the query that is found there (see [`crate::ranking::terms::Found::coverage`]). A score is relevance
-//! brought between 0 and 1: `1 / (1 + exp(2 - relevance))`. ARCHITECTURE.md has the trials behind the numbers.
+//! brought between 0 and 1: `1 / (1 + exp(2 - relevance))`. docs/decisions/0001-passages-and-relevance.md has the trials behind the numbers.
 
 use std::ops::Range;
 

@@ -10,7 +10,7 @@ use super::relevance::{BM25, COSINE, Lexical, Scale, join};
 use super::terms::{PageTerms, guess_language, query_terms};
 use crate::text::page::ByteSpan;
 
-/// How much a title counts against what the page itself says. Chosen by trial, see ARCHITECTURE.md.
+/// How much a title counts against what the page itself says. Chosen by trial, see docs/decisions/0001-passages-and-relevance.md.
 const TITLE: f32 = 0.75;
 
 /// What the titles add.

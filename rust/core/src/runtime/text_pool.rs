@@ -2,7 +2,7 @@
 //!
 //! It is built when the first page is large enough to need it. Nothing in this library touches rayon's global pool, which
 //! belongs to the host: [`map`] runs serially outside this pool. No encoder is ever called from here (see
-//! `ARCHITECTURE.md`, "Why no rayon iterator surrounds an encoder call").
+//! `docs/decisions/0003-one-thread-owns-every-device.md`, "Why no rayon iterator surrounds an encoder call").
 
 use std::sync::OnceLock;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
