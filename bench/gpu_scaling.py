@@ -108,7 +108,7 @@ def asleep(binary: Path, model: Path, devices: int, seconds: float, wanted: str 
         said["batches"] / said["seconds"],
         devices * 1000 / SLEEPING_MILLISECONDS,
         said["idle_nanoseconds"] / 1e9 / said["seconds"] / devices,
-        said["conductor_nanoseconds"] / 1000 / said["batches"],
+        said["scheduler_nanoseconds"] / 1000 / said["batches"],
     )
 
 

@@ -13,7 +13,7 @@ cores.
 A round has at least 256 pages and two for each sequence; smaller numbers of sequences get every second, fourth, … of the same.
 
 Then a CPU device of 1 to 128 workers on the cores there are, with 64 sequences: what locks and switches cost where
-threads outnumber cores. What this cannot show is in `ARCHITECTURE.md`, "Who waits, and on what thread".
+threads outnumber cores. What this cannot show is in `docs/decisions/0008-many-cores.md`, "Who waits, and on what thread".
 
     .venv/bin/python bench/sequences.py
 

@@ -142,7 +142,7 @@ def test_ten_thousand_tasks_at_once_need_no_thread_each(slow: tuple[Slow, Highli
     assert [one.texts[0] for one in found] == [f"{MOON} {n}." for n in range(10_000)]
     cores = len(os.sched_getaffinity(0))
     assert sum(name.startswith("pullquote-task") for name in during) <= cores
-    # Those, the conductor, and the one that calls the function.
+    # Those, the scheduler, and the one that calls the function.
     assert len(during) <= cores + 2, during
 
 

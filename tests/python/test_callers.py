@@ -125,7 +125,7 @@ def test_what_fails_is_the_same_error_of_the_same_calls(kind: type[Exception], e
     assert not own.failures
 
 
-def test_a_conductors_thread_helps_itself(expected: Any) -> None:
+def test_a_schedulers_thread_helps_itself(expected: Any) -> None:
     own = Injected(["cpu"], lambda *_: None, has_threads=False)
     with Highlighter(embedded_model(), encoder=own, cache_bytes=0, threads=1) as highlighter:
         for vectors in at_once(3, lambda _: highlighter.embed(TEXTS)):

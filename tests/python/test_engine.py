@@ -263,7 +263,7 @@ with pullquote.Highlighter(devices="cpu", threads={1 if limit == "threads" else 
     print([name for name in names() if name.startswith("pullquote")], len(names()) - before)
 """
     found = run_code(code, **({"OMP_NUM_THREADS": "1"} if limit == "OMP_NUM_THREADS" else {}))
-    # The conductor and one worker; no pool for one thread, nothing of rayon's, OpenMP's or torch's.
+    # The scheduler and one worker; no pool for one thread, nothing of rayon's, OpenMP's or torch's.
     assert found == "['pullquote-condu', 'pullquote-cpu.0'] 2\n"
 
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use pullquote_core::error::{Error, ErrorKind, Result};
 
-use crate::trouble::{Next, Trouble};
+use crate::request_error::{RequestError, Retry};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -26,14 +26,14 @@ pub(crate) struct Budget {
 
 /// What a caller says about a whole call.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wish {
+pub struct CallOptions {
     /// When it must be done.
     pub deadline: Option<Instant>,
     /// How urgent it is for the server: lower is more.
     pub priority: Option<i32>,
 }
 
-impl Wish {
+impl CallOptions {
     /// A call that may take so long from now on. A timeout too long to be added to the clock is none.
     #[must_use]
     pub fn new(timeout: Option<Duration>, priority: Option<i32>) -> Self {
@@ -44,7 +44,7 @@ impl Wish {
 /// What is left to one request.
 pub(crate) struct Attempts<'client> {
     budget: &'client Budget,
-    pub(crate) wish: Wish,
+    pub(crate) call: CallOptions,
     left: u32,
     made: u32,
     /// The server that has just failed.
@@ -74,9 +74,9 @@ impl Budget {
 }
 
 impl<'client> Attempts<'client> {
-    pub(crate) fn new(budget: &'client Budget, retries: u32, wish: Wish) -> Self {
+    pub(crate) fn new(budget: &'client Budget, retries: u32, call: CallOptions) -> Self {
         budget.add();
-        Self { budget, wish, left: retries, made: 0, avoided: None }
+        Self { budget, call, left: retries, made: 0, avoided: None }
     }
 
     /// Whether this is the first.
@@ -85,26 +85,26 @@ impl<'client> Attempts<'client> {
     }
 
     /// Waits until the request may be tried again, or says why it may not.
-    pub(crate) async fn after(&mut self, trouble: Trouble, endpoint: Option<usize>) -> Result<()> {
-        let is_late = self.wish.deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        let wait = match trouble.next {
-            _ if is_late && trouble.error.kind() == ErrorKind::DeadlineExceeded => return Err(too_late()),
-            Next::Nothing => return Err(trouble.error),
-            Next::Again(wait) => wait,
-            Next::Elsewhere(wait) => {
+    pub(crate) async fn after(&mut self, failure: RequestError, endpoint: Option<usize>) -> Result<()> {
+        let is_late = self.call.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        let wait = match failure.retry {
+            _ if is_late && failure.error.kind() == ErrorKind::DeadlineExceeded => return Err(too_late()),
+            Retry::Nothing => return Err(failure.error),
+            Retry::Again(wait) => wait,
+            Retry::OtherServer(wait) => {
                 self.avoided = endpoint;
                 wait
             }
         };
         if self.left == 0 || !self.budget.take() {
-            return Err(self.counted(trouble.error));
+            return Err(self.counted(failure.error));
         }
         self.left -= 1;
         self.made += 1;
         let pause = pause(self.made).max(wait.unwrap_or_default());
         // What cannot be done in time is not waited for.
-        if self.wish.deadline.is_some_and(|deadline| Instant::now() + pause >= deadline) {
-            return Err(self.counted(trouble.error));
+        if self.call.deadline.is_some_and(|deadline| Instant::now() + pause >= deadline) {
+            return Err(self.counted(failure.error));
         }
         // The pause itself: neither the server nor the budget says when it is over.
         tokio::time::sleep(pause).await;
@@ -120,7 +120,7 @@ impl<'client> Attempts<'client> {
 
     /// How long an attempt may take that starts now.
     pub(crate) fn patience(&self, of_request: Duration) -> Result<Duration> {
-        let Some(deadline) = self.wish.deadline else { return Ok(of_request) };
+        let Some(deadline) = self.call.deadline else { return Ok(of_request) };
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() { Err(too_late()) } else { Ok(left.min(of_request)) }
     }

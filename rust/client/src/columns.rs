@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pullquote_core::engine::{Answers, Matches, Pairing, Work};
 use pullquote_core::error::Result;
-use pullquote_core::formats::Format;
+use pullquote_core::text::formats::Format;
 use serde::Deserialize;
 
 use crate::raw::bad;
@@ -87,7 +87,7 @@ struct Timings {
 }
 
 /// What an answer must fit.
-pub struct Asked {
+pub struct ExpectedAnswer {
     /// Which query goes with which page.
     pub pairing: Pairing,
     /// How many queries there were.
@@ -113,7 +113,7 @@ pub struct Passage {
 
 /// Columns, list after list.
 struct Columns<'call> {
-    asked: &'call Asked,
+    asked: &'call ExpectedAnswer,
     answers: Answers,
     passages: Vec<Option<Passage>>,
     words: Words,
@@ -132,7 +132,7 @@ struct Words {
 ///
 /// # Errors
 /// [`pullquote_core::error::ErrorKind::BadAnswer`], saying what cannot be.
-pub fn read_answers(body: &[u8], asked: &Asked) -> Result<(Answers, Vec<Option<Passage>>)> {
+pub fn read_answers(body: &[u8], asked: &ExpectedAnswer) -> Result<(Answers, Vec<Option<Passage>>)> {
     let whole: Whole =
         serde_json::from_slice(body).map_err(|error| bad(format!("its passages cannot be read: {error}")))?;
     let pages = asked.lengths.len();
@@ -291,8 +291,8 @@ mod tests {
     use serde_json::json;
 
     /// One page, of ten characters or on the server.
-    fn asked(length: Option<usize>) -> Asked {
-        Asked { pairing: Pairing::All, queries: 1, explain: true, returns_texts: false, lengths: vec![length] }
+    fn asked(length: Option<usize>) -> ExpectedAnswer {
+        ExpectedAnswer { pairing: Pairing::All, queries: 1, explain: true, returns_texts: false, lengths: vec![length] }
     }
 
     fn answer(changes: &[(&str, serde_json::Value)]) -> Vec<u8> {
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_stored_text_comes_where_it_was_asked_for_and_passages_lie_in_it() {
-        let with_texts = Asked { returns_texts: true, ..asked(None) };
+        let with_texts = ExpectedAnswer { returns_texts: true, ..asked(None) };
         let (answers, passages) = read_answers(&answer(&[("page.text", json!("01234567"))]), &with_texts).unwrap();
         assert_eq!((answers.texts, passages.len()), (vec![Some("01234567".to_owned())], 0));
         for text in [json!(null), json!("0123")] {
@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn two_lists_of_a_page_must_read_it_alike() {
-        let two = Asked { queries: 2, returns_texts: true, ..asked(None) };
+        let two = ExpectedAnswer { queries: 2, returns_texts: true, ..asked(None) };
         let body = |texts: [&str; 2]| {
             let page = |query: usize| {
                 let mut whole: serde_json::Value =

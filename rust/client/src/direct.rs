@@ -81,12 +81,12 @@ impl Direct {
     }
 
     /// Whether the server is known to answer with what this is for.
-    pub(crate) fn is_of_use(&self) -> bool {
+    pub(crate) fn is_enabled(&self) -> bool {
         self.is_raw.load(Ordering::Relaxed)
     }
 
     /// The server has answered with raw vectors, or with something else.
-    pub(crate) fn saw(&self, is_raw: bool) {
+    pub(crate) fn record_response_kind(&self, is_raw: bool) {
         self.is_raw.store(is_raw, Ordering::Relaxed);
     }
 
@@ -118,7 +118,7 @@ impl Direct {
         });
         let response = answered.await.map_err(Failed::Http)?;
         let Some(left) = length_of_raw(&response) else {
-            self.saw(false);
+            self.record_response_kind(false);
             if !has_ended {
                 // It ends with its body, or when that is dropped.
                 tokio::spawn(connection);

@@ -45,7 +45,7 @@ struct Health {
 }
 
 /// A request that is on its way to a server.
-pub(crate) struct Turn<'endpoints> {
+pub(crate) struct InFlight<'endpoints> {
     pub(crate) endpoint: &'endpoints Endpoint,
     pub(crate) index: usize,
 }
@@ -65,7 +65,7 @@ impl Endpoints {
     }
 
     /// The server that has the least to do; not `avoided`, if there is another.
-    pub(crate) fn turn(&self, avoided: Option<usize>) -> Turn<'_> {
+    pub(crate) fn turn(&self, avoided: Option<usize>) -> InFlight<'_> {
         let now = Instant::now();
         // Of equals, another one each time.
         let first = fastrand::usize(..self.0.len());
@@ -79,7 +79,7 @@ impl Endpoints {
         let endpoint = &self.0[index];
         endpoint.outstanding.fetch_add(1, Ordering::Relaxed);
         endpoint.begin_trial(now);
-        Turn { endpoint, index }
+        InFlight { endpoint, index }
     }
 }
 
@@ -87,7 +87,7 @@ impl Endpoint {
     fn new(address: &str, settings: &Settings) -> Result<Self> {
         // An error says that there is one already, which is this one.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let connect_timeout = pullquote_core::options::seconds(settings.connect_timeout)?;
+        let connect_timeout = pullquote_core::engine::options::seconds(settings.connect_timeout)?;
         let mut builder = Client::builder()
             .redirect(Policy::none())
             .referer(false)
@@ -185,7 +185,7 @@ impl Endpoint {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.endpoint.outstanding.fetch_sub(1, Ordering::Relaxed);
     }

@@ -13,12 +13,12 @@ use reqwest::{Method, Response};
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::{timeout, timeout_at};
 
-use crate::attempts::{Attempts, Budget, Wish};
+use crate::attempts::{Attempts, Budget, CallOptions};
 use crate::direct::RawBody;
-use crate::endpoints::{Endpoint, Endpoints, Turn};
+use crate::endpoints::{Endpoint, Endpoints, InFlight};
 use crate::raw::{OCTETS, bad};
+use crate::request_error::RequestError;
 use crate::settings::{Settings, invalid};
-use crate::trouble::Trouble;
 
 /// Bytes of a refusal that are read.
 const LONGEST_REFUSAL: usize = 64 * 1024;
@@ -57,7 +57,7 @@ pub(crate) struct Answer<'client> {
     pub(crate) response: Response,
     /// Its body, where that is not the response's.
     raw: Option<RawBody<'client>>,
-    turn: Turn<'client>,
+    turn: InFlight<'client>,
     /// Until when its body must be here.
     until: Instant,
     patience: Duration,
@@ -107,33 +107,33 @@ impl Shared {
         })
     }
 
-    pub(crate) fn attempts(&self, wish: Wish) -> Attempts<'_> {
-        Attempts::new(&self.budget, self.settings.retries, wish)
+    pub(crate) fn attempts(&self, call: CallOptions) -> Attempts<'_> {
+        Attempts::new(&self.budget, self.settings.retries, call)
     }
 
     /// The whole answer to a request, of at most so many bytes, tried as often as may help.
-    pub(crate) async fn whole(&self, request: &Request, wish: Wish) -> Result<Whole<'_>> {
-        let mut attempts = self.attempts(wish);
+    pub(crate) async fn whole(&self, request: &Request, call: CallOptions) -> Result<Whole<'_>> {
+        let mut attempts = self.attempts(call);
         loop {
-            let (trouble, endpoint) = match self.open(request, &attempts).await {
+            let (failure, endpoint) = match self.open(request, &attempts).await {
                 Ok(mut answer) => match answer.whole(self.settings.max_answer_bytes).await {
                     Ok(body) => {
                         let headers = std::mem::take(answer.response.headers_mut());
                         return Ok(Whole { headers, body, server: &answer.turn.endpoint.name });
                     }
-                    Err(trouble) => (trouble, Some(answer.index())),
+                    Err(failure) => (failure, Some(answer.index())),
                 },
                 // What the first attempt deleted is not there for the second.
-                Err((trouble, _))
+                Err((failure, _))
                     if request.method == Method::DELETE
                         && !attempts.is_first()
-                        && trouble.error.kind() == ErrorKind::NotFound =>
+                        && failure.error.kind() == ErrorKind::NotFound =>
                 {
                     return Ok(Whole { headers: HeaderMap::new(), body: Bytes::new(), server: "" });
                 }
                 Err(failed) => failed,
             };
-            attempts.after(trouble, endpoint).await?;
+            attempts.after(failure, endpoint).await?;
         }
     }
 
@@ -143,12 +143,12 @@ impl Shared {
         &self,
         request: &Request,
         attempts: &Attempts<'_>,
-    ) -> Result<Answer<'_>, (Trouble, Option<usize>)> {
+    ) -> Result<Answer<'_>, (RequestError, Option<usize>)> {
         let patience = attempts.patience(self.settings.request_timeout()).map_err(|error| (error.into(), None))?;
         let permit = self.permit(attempts).await.map_err(|error| (error.into(), None))?;
         let turn = self.endpoints.turn(attempts.avoided);
         let first_index = turn.index;
-        let mut first = pin!(self.send(request, turn, permit, (patience, attempts.wish.priority)));
+        let mut first = pin!(self.send(request, turn, permit, (patience, attempts.call.priority)));
         let Some(hedge_after) = self.settings.hedge_after else { return first.await };
         let hedge_at = tokio::time::Instant::now() + Duration::from_secs_f64(hedge_after.min(1e9));
         if let Ok(answered) = timeout_at(hedge_at, &mut first).await {
@@ -162,7 +162,7 @@ impl Shared {
             request,
             self.endpoints.turn(Some(first_index)),
             permit,
-            (patience, attempts.wish.priority)
+            (patience, attempts.call.priority)
         ));
         match select(first, second).await {
             Either::Left((Ok(answer), _)) | Either::Right((Ok(answer), _)) => Ok(answer),
@@ -172,8 +172,8 @@ impl Shared {
     }
 
     /// Whether this very server says that it is healthy.
-    pub(crate) async fn healthy(&self, endpoint: &Endpoint, wish: Wish) -> Result<()> {
-        let patience = self.attempts(wish).patience(self.settings.request_timeout())?;
+    pub(crate) async fn healthy(&self, endpoint: &Endpoint, call: CallOptions) -> Result<()> {
+        let patience = self.attempts(call).patience(self.settings.request_timeout())?;
         let request = endpoint.http.get(format!("{}/health", endpoint.base)).headers(self.headers.clone());
         let asked = async {
             let mut response = request.send().await?;
@@ -186,20 +186,20 @@ impl Shared {
             Ok::<_, reqwest::Error>((response.status(), response.headers().clone(), body))
         };
         let (status, headers, body) = match timeout(patience, asked).await {
-            Err(_) => return Err(Trouble::slow(&endpoint.name, patience).error),
-            Ok(Err(error)) => return Err(Trouble::broken(&error, &endpoint.name).error),
+            Err(_) => return Err(RequestError::slow(&endpoint.name, patience).error),
+            Ok(Err(error)) => return Err(RequestError::broken(&error, &endpoint.name).error),
             Ok(Ok(answered)) => answered,
         };
         if status.is_success() {
             return Ok(());
         }
-        Err(Trouble::refused(&endpoint.name, status, &headers, &body).error)
+        Err(RequestError::refused(&endpoint.name, status, &headers, &body).error)
     }
 
     async fn permit(&self, attempts: &Attempts<'_>) -> Result<SemaphorePermit<'_>> {
         let gone = |_| Error::new(ErrorKind::Closed, CLOSED);
         let acquired = self.permits.acquire();
-        match attempts.wish.deadline {
+        match attempts.call.deadline {
             None => acquired.await.map_err(gone),
             Some(deadline) => match timeout_at(deadline.into(), acquired).await {
                 Ok(acquired) => acquired.map_err(gone),
@@ -211,10 +211,10 @@ impl Shared {
     async fn send<'client>(
         &'client self,
         request: &Request,
-        turn: Turn<'client>,
+        turn: InFlight<'client>,
         permit: SemaphorePermit<'client>,
         (patience, priority): (Duration, Option<i32>),
-    ) -> Result<Answer<'client>, (Trouble, Option<usize>)> {
+    ) -> Result<Answer<'client>, (RequestError, Option<usize>)> {
         let until = Instant::now().checked_add(patience).unwrap_or_else(|| Instant::now() + YEAR);
         let endpoint = turn.endpoint;
         let url = format!("{}{}", endpoint.base, request.path);
@@ -227,20 +227,21 @@ impl Shared {
             sent = sent.header(CONTENT_TYPE, "application/json").body(body.clone());
         }
         let index = turn.index;
-        let failed = |trouble: Trouble| {
+        let failed = |failure: RequestError| {
             endpoint.failed();
-            (trouble, Some(index))
+            (failure, Some(index))
         };
-        let direct = endpoint.direct.as_ref().filter(|direct| direct.is_of_use() && request.accept.starts_with(OCTETS));
+        let direct =
+            endpoint.direct.as_ref().filter(|direct| direct.is_enabled() && request.accept.starts_with(OCTETS));
         let sent = async {
-            let broken = |error| Trouble::broken(&error, &endpoint.name);
+            let broken = |error| RequestError::broken(&error, &endpoint.name);
             let Some(direct) = direct else { return Ok((sent.send().await.map_err(broken)?, None)) };
             let sent = sent.build().map_err(broken)?;
-            direct.send(sent).await.map_err(|failed| Trouble::not_sent(&failed, &endpoint.name))
+            direct.send(sent).await.map_err(|failed| RequestError::not_sent(&failed, &endpoint.name))
         };
         let (response, raw) = match timeout_at(until.into(), sent).await {
-            Err(_) => return Err(failed(Trouble::slow(&endpoint.name, patience))),
-            Ok(Err(trouble)) => return Err(failed(trouble)),
+            Err(_) => return Err(failed(RequestError::slow(&endpoint.name, patience))),
+            Ok(Err(failure)) => return Err(failed(failure)),
             Ok(Ok(answered)) => answered,
         };
         let mut answer = Answer { response, raw, turn, until, patience, _permit: permit };
@@ -256,7 +257,7 @@ impl Shared {
             endpoint.answered();
         }
         let body = answer.whole(LONGEST_REFUSAL).await.unwrap_or_default();
-        Err((Trouble::refused(&endpoint.name, status, answer.response.headers(), &body), Some(index)))
+        Err((RequestError::refused(&endpoint.name, status, answer.response.headers(), &body), Some(index)))
     }
 }
 
@@ -267,21 +268,21 @@ impl Answer<'_> {
 
     /// The answer is raw vectors: its server's next ones may be read as such.
     pub(crate) fn is_raw(&self) {
-        self.turn.endpoint.direct.iter().for_each(|direct| direct.saw(true));
+        self.turn.endpoint.direct.iter().for_each(|direct| direct.record_response_kind(true));
     }
 
     /// The next bytes of the body.
-    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Trouble> {
+    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, RequestError> {
         let (endpoint, until, patience) = (self.turn.endpoint, self.until, self.patience);
         if let Some(raw) = &mut self.raw {
             return read(endpoint, (until, patience), raw.chunk(), |error| lost(error, endpoint)).await;
         }
-        let broken = |error: &reqwest::Error| Trouble::broken(error, &endpoint.name);
+        let broken = |error: &reqwest::Error| RequestError::broken(error, &endpoint.name);
         read(endpoint, (until, patience), self.response.chunk(), broken).await
     }
 
     /// Reads the whole body into a place of its length where it comes straight from the socket; false where it does not.
-    pub(crate) async fn fill(&mut self, place: &mut [u8]) -> Result<bool, Trouble> {
+    pub(crate) async fn fill(&mut self, place: &mut [u8]) -> Result<bool, RequestError> {
         let (endpoint, limit) = (self.turn.endpoint, (self.until, self.patience));
         match &mut self.raw {
             Some(raw) if raw.left() == place.len() => {
@@ -292,9 +293,9 @@ impl Answer<'_> {
     }
 
     /// The body, if it has at most so many bytes.
-    pub(crate) async fn whole(&mut self, most: usize) -> Result<Bytes, Trouble> {
+    pub(crate) async fn whole(&mut self, most: usize) -> Result<Bytes, RequestError> {
         let endless =
-            || Trouble::from(bad(format!("the answer has more than {most} bytes, the most this client takes")));
+            || RequestError::from(bad(format!("the answer has more than {most} bytes, the most this client takes")));
         if self.response.content_length().is_some_and(|length| length > most as u64) {
             return Err(endless());
         }
@@ -319,19 +320,19 @@ async fn read<T, E>(
     endpoint: &Endpoint,
     (until, patience): (Instant, Duration),
     reading: impl Future<Output = Result<T, E>>,
-    broken: impl FnOnce(&E) -> Trouble,
-) -> Result<T, Trouble> {
-    let trouble = match timeout_at(until.into(), reading).await {
+    broken: impl FnOnce(&E) -> RequestError,
+) -> Result<T, RequestError> {
+    let failure = match timeout_at(until.into(), reading).await {
         Ok(Ok(came)) => return Ok(came),
         Ok(Err(error)) => broken(&error),
-        Err(_) => Trouble::slow(&endpoint.name, patience),
+        Err(_) => RequestError::slow(&endpoint.name, patience),
     };
     endpoint.failed();
-    Err(trouble)
+    Err(failure)
 }
 
-fn lost(error: &std::io::Error, endpoint: &Endpoint) -> Trouble {
-    Trouble::lost(Some(error), false, &endpoint.name)
+fn lost(error: &std::io::Error, endpoint: &Endpoint) -> RequestError {
+    RequestError::lost(Some(error), false, &endpoint.name)
 }
 
 pub(crate) const CLOSED: &str = "the client was closed; make a new one";

@@ -17,9 +17,9 @@ pub mod packed;
 mod passages;
 mod ranks;
 pub mod raw;
+mod request_error;
 pub mod rows;
 mod settings;
-mod trouble;
 mod vectors;
 
 use std::future::Future;
@@ -28,14 +28,14 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use pullquote_core::call::Call;
 use pullquote_core::error::{Error, ErrorKind, Result};
+use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::Role;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-pub use attempts::Wish;
+pub use attempts::CallOptions;
 pub use columns::Passage;
 use endpoints::Endpoint;
 use exchange::{CLOSED, Shared};
@@ -161,10 +161,10 @@ impl Client {
         &self,
         texts: Vec<T>,
         role: Role,
-        wish: Wish,
+        call: CallOptions,
     ) -> impl Future<Output = Result<Vectors>> + Send + use<T> {
         let shared = Arc::clone(&self.shared);
-        async move { vectors::embed(&shared, texts.into(), role, shared.settings.wire_dtype, wish).await }
+        async move { vectors::embed(&shared, texts.into(), role, shared.settings.wire_dtype, call).await }
     }
 
     /// The vectors of texts as bytes of this type, as they travel.
@@ -173,20 +173,20 @@ impl Client {
         texts: Vec<T>,
         role: Role,
         dtype: Dtype,
-        wish: Wish,
+        call: CallOptions,
     ) -> impl Future<Output = Result<Vectors<u8>>> + Send + use<T> {
         let shared = Arc::clone(&self.shared);
-        async move { vectors::embed(&shared, texts.into(), role, dtype, wish).await }
+        async move { vectors::embed(&shared, texts.into(), role, dtype, call).await }
     }
 
     /// The passages of pages that answer queries.
     pub fn highlights<T: Text>(
         &self,
         question: Question<T>,
-        wish: Wish,
+        call: CallOptions,
     ) -> impl Future<Output = Result<Found>> + Send + use<T> {
         let shared = Arc::clone(&self.shared);
-        async move { passages::highlights(&shared, question, wish).await }
+        async move { passages::highlights(&shared, question, call).await }
     }
 
     /// Texts by how near they are to a query, the nearest first.
@@ -195,10 +195,10 @@ impl Client {
         query: T,
         texts: Vec<T>,
         top_n: Option<usize>,
-        wish: Wish,
+        call: CallOptions,
     ) -> impl Future<Output = Result<Vec<Rank>>> + Send + use<T> {
         let shared = Arc::clone(&self.shared);
-        async move { ranks::rerank(&shared, query.as_ref(), &texts, top_n, wish).await }
+        async move { ranks::rerank(&shared, query.as_ref(), &texts, top_n, call).await }
     }
 
     /// Stores a document under an id; what its text is known by.
@@ -207,30 +207,41 @@ impl Client {
         id: T,
         text: T,
         title: Option<T>,
-        wish: Wish,
+        call: CallOptions,
     ) -> impl Future<Output = Result<String>> + Send + use<T> {
         let shared = Arc::clone(&self.shared);
         async move {
-            ranks::put_document(&shared, id.as_ref(), text.as_ref(), title.as_ref().map(AsRef::as_ref), wish).await
+            ranks::put_document(&shared, id.as_ref(), text.as_ref(), title.as_ref().map(AsRef::as_ref), call).await
         }
     }
 
     /// The document that is stored under an id.
-    pub fn get_document<T: Text>(&self, id: T, wish: Wish) -> impl Future<Output = Result<Stored>> + Send + use<T> {
+    pub fn get_document<T: Text>(
+        &self,
+        id: T,
+        call: CallOptions,
+    ) -> impl Future<Output = Result<Stored>> + Send + use<T> {
         let shared = Arc::clone(&self.shared);
-        async move { ranks::get_document(&shared, id.as_ref(), wish).await }
+        async move { ranks::get_document(&shared, id.as_ref(), call).await }
     }
 
     /// Deletes the document that is stored under an id.
-    pub fn delete_document<T: Text>(&self, id: T, wish: Wish) -> impl Future<Output = Result<()>> + Send + use<T> {
+    pub fn delete_document<T: Text>(
+        &self,
+        id: T,
+        call: CallOptions,
+    ) -> impl Future<Output = Result<()>> + Send + use<T> {
         let shared = Arc::clone(&self.shared);
-        async move { ranks::delete_document(&shared, id.as_ref(), wish).await }
+        async move { ranks::delete_document(&shared, id.as_ref(), call).await }
     }
 
     /// For each server, by its address, why it is not healthy; `None` where it is.
-    pub fn health(&self, wish: Wish) -> impl Future<Output = Result<Vec<(String, Option<String>)>>> + Send + use<> {
+    pub fn health(
+        &self,
+        call: CallOptions,
+    ) -> impl Future<Output = Result<Vec<(String, Option<String>)>>> + Send + use<> {
         let shared = Arc::clone(&self.shared);
-        async move { Ok(ranks::health(&shared, wish).await) }
+        async move { Ok(ranks::health(&shared, call).await) }
     }
 }
 

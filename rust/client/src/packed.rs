@@ -6,11 +6,11 @@
 use half::{bf16, f16};
 use pullquote_core::error::Result;
 
-use crate::raw::{Claim, Dtype, bad};
+use crate::raw::{Dtype, EmbeddingHeaders, bad};
 
 /// A body on its way to its place, byte by byte.
 pub struct Packing<'place> {
-    claim: Claim,
+    claim: EmbeddingHeaders,
     place: &'place mut [u8],
     /// Bytes that came.
     filled: usize,
@@ -21,7 +21,7 @@ impl<'place> Packing<'place> {
     ///
     /// # Errors
     /// [`pullquote_core::error::ErrorKind::BadAnswer`] where the claim does not fit the place.
-    pub fn new(claim: Claim, place: &'place mut [u8]) -> Result<Self> {
+    pub fn new(claim: EmbeddingHeaders, place: &'place mut [u8]) -> Result<Self> {
         if place.len() != claim.bytes() {
             return Err(bad(format!(
                 "its vectors have {} values, where others of this call have another count",
@@ -48,7 +48,7 @@ impl<'place> Packing<'place> {
     /// [`pullquote_core::error::ErrorKind::BadAnswer`] where it was too short, or has what its type cannot have.
     pub fn finish(self) -> Result<()> {
         self.claim.ended(self.filled)?;
-        let Claim { dimension, dtype, .. } = self.claim;
+        let EmbeddingHeaders { dimension, dtype, .. } = self.claim;
         let is_wrong = |row: &[u8]| match dtype {
             Dtype::Float32 => row.as_chunks().0.iter().any(|four| !f32::from_le_bytes(*four).is_finite()),
             Dtype::Float16 => row.as_chunks().0.iter().any(|two| !f16::from_le_bytes(*two).is_finite()),

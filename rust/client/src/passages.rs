@@ -4,19 +4,19 @@
 //! columns that the library itself would have written ([`crate::columns`]), and where vectors were asked for, these beside them.
 
 use bytes::Bytes;
+use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{self, Answers, Pairing};
 use pullquote_core::error::Result;
-use pullquote_core::formats::Format;
-use pullquote_core::options::Options;
+use pullquote_core::text::formats::Format;
 use reqwest::header::CONTENT_TYPE;
 use serde::Serialize;
 
-use crate::attempts::Wish;
-use crate::columns::{Asked, Passage, read_answers};
+use crate::attempts::CallOptions;
+use crate::columns::{ExpectedAnswer, Passage, read_answers};
 use crate::exchange::{Request, Shared, compute};
 use crate::forms::{FORM, Part, read_form};
 use crate::packed::Packing;
-use crate::raw::{Claim, Dtype, bad};
+use crate::raw::{Dtype, EmbeddingHeaders, bad};
 use crate::settings::invalid;
 use crate::vectors::{Text, Vectors};
 
@@ -64,7 +64,7 @@ pub struct Found {
 }
 
 #[derive(Serialize)]
-struct Sent<'call> {
+struct HighlightsBody<'call> {
     query: Queries<'call>,
     documents: Vec<Document<'call>>,
     #[serde(skip_serializing_if = "is_no")]
@@ -122,7 +122,7 @@ impl<T: Text> Page<T> {
     }
 }
 
-pub(crate) async fn highlights<T: Text>(shared: &Shared, question: Question<T>, wish: Wish) -> Result<Found> {
+pub(crate) async fn highlights<T: Text>(shared: &Shared, question: Question<T>, call: CallOptions) -> Result<Found> {
     let Question { queries, listed, pages, titles, options, wanted } = &question;
     let pairing = options.pairing(*listed, pages.len())?;
     check(&question, pairing)?;
@@ -132,7 +132,7 @@ pub(crate) async fn highlights<T: Text>(shared: &Shared, question: Question<T>, 
         let documents = pages.iter().enumerate();
         // Of HTML the text is not what was sent; of everything else it is.
         let differ = matches!(options.format()?, Format::Html | Format::Auto);
-        let sent = Sent {
+        let sent = HighlightsBody {
             query: if *listed { Queries::Listed(each) } else { Queries::One(each[0]) },
             documents: documents.map(|(index, page)| Document { title: title(index), page: page.named() }).collect(),
             return_texts: wanted.texts || (differ && pages.iter().any(|page| page.text().is_some())),
@@ -148,11 +148,11 @@ pub(crate) async fn highlights<T: Text>(shared: &Shared, question: Question<T>, 
     if wanted.vectors.is_some() {
         request.accept = FORM;
     }
-    let answer = shared.whole(&request, wish).await?;
+    let answer = shared.whole(&request, call).await?;
     let read = |body: &[u8]| {
         let lengths = pages.iter().map(|page| page.text().map(|text| text.chars().count())).collect();
         let (queries, explain, returns_texts) = (queries.len(), options.explain, wanted.texts);
-        read_answers(body, &Asked { pairing, queries, explain, returns_texts, lengths })
+        read_answers(body, &ExpectedAnswer { pairing, queries, explain, returns_texts, lengths })
     };
     let Some(dtype) = wanted.vectors else {
         let (answers, passages) =
@@ -179,7 +179,7 @@ pub(crate) async fn highlights<T: Text>(shared: &Shared, question: Question<T>, 
 
 /// The vectors of a part, for exactly so many rows.
 fn read_vectors(part: &Part, rows: usize, dtype: Dtype) -> Result<Vectors<u8>> {
-    let claim = Claim::read(&part.headers, rows)?.ok_or_else(|| bad("a part of it is no raw vectors"))?;
+    let claim = EmbeddingHeaders::read(&part.headers, rows)?.ok_or_else(|| bad("a part of it is no raw vectors"))?;
     if claim.dtype != dtype {
         return Err(claim.other_dtype(dtype));
     }

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use url::form_urlencoded;
 
-use crate::attempts::Wish;
+use crate::attempts::CallOptions;
 use crate::exchange::{Request, Shared, Whole, compute};
 use crate::raw::bad;
 use crate::settings::invalid;
@@ -40,16 +40,16 @@ pub(crate) async fn rerank<T: Text>(
     query: &str,
     texts: &[T],
     top_n: Option<usize>,
-    wish: Wish,
+    call: CallOptions,
 ) -> Result<Vec<Rank>> {
     #[derive(Serialize)]
-    struct Sent<'call> {
+    struct RerankBody<'call> {
         query: &'call str,
         texts: Vec<&'call str>,
     }
     let size = texts.iter().map(|text| text.as_ref().len()).sum();
-    let sent = || json(&Sent { query, texts: texts.iter().map(AsRef::as_ref).collect() });
-    let answer = shared.whole(&Request::post("/rerank", compute(size, sent)?), wish).await?;
+    let sent = || json(&RerankBody { query, texts: texts.iter().map(AsRef::as_ref).collect() });
+    let answer = shared.whole(&Request::post("/rerank", compute(size, sent)?), call).await?;
     let ranks: Vec<Rank> = read(&answer)?;
     let mut ranks = ranked(ranks, texts.len()).map_err(|error| answer.wrong(&error))?;
     ranks.sort_by(|a, b| b.score.total_cmp(&a.score));
@@ -74,32 +74,32 @@ pub(crate) async fn put_document(
     id: &str,
     text: &str,
     title: Option<&str>,
-    wish: Wish,
+    call: CallOptions,
 ) -> Result<String> {
     #[derive(Serialize)]
-    struct Sent<'call> {
+    struct DocumentBody<'call> {
         #[serde(skip_serializing_if = "Option::is_none")]
         title: Option<&'call str>,
         text: &'call str,
     }
-    let body = compute(text.len(), || json(&Sent { title, text }))?;
+    let body = compute(text.len(), || json(&DocumentBody { title, text }))?;
     let request = Request { body: Some(body), ..Request::of(Method::PUT, path(id)?) };
-    read::<Stored>(&shared.whole(&request, wish).await?).map(|stored| stored.text_hash)
+    read::<Stored>(&shared.whole(&request, call).await?).map(|stored| stored.text_hash)
 }
 
-pub(crate) async fn get_document(shared: &Shared, id: &str, wish: Wish) -> Result<Stored> {
-    let answer = shared.whole(&Request::of(Method::GET, path(id)?), wish).await?;
+pub(crate) async fn get_document(shared: &Shared, id: &str, call: CallOptions) -> Result<Stored> {
+    let answer = shared.whole(&Request::of(Method::GET, path(id)?), call).await?;
     compute(answer.body.len(), || read(&answer))
 }
 
-pub(crate) async fn delete_document(shared: &Shared, id: &str, wish: Wish) -> Result<()> {
-    shared.whole(&Request::of(Method::DELETE, path(id)?), wish).await.map(drop)
+pub(crate) async fn delete_document(shared: &Shared, id: &str, call: CallOptions) -> Result<()> {
+    shared.whole(&Request::of(Method::DELETE, path(id)?), call).await.map(drop)
 }
 
 /// Each server is asked once: what health means is what it says now.
-pub(crate) async fn health(shared: &Shared, wish: Wish) -> Vec<(String, Option<String>)> {
+pub(crate) async fn health(shared: &Shared, call: CallOptions) -> Vec<(String, Option<String>)> {
     let asked = shared.endpoints.iter().map(|endpoint| async move {
-        let unhealthy = shared.healthy(endpoint, wish).await.err();
+        let unhealthy = shared.healthy(endpoint, call).await.err();
         (endpoint.name.clone(), unhealthy.map(|error| error.message().to_owned()))
     });
     futures_util::future::join_all(asked).await

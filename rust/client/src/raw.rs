@@ -31,7 +31,7 @@ pub enum Dtype {
 
 /// The claim of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct EmbeddingHeaders {
     /// Rows of the body.
     pub rows: usize,
     /// Values of a row.
@@ -90,7 +90,7 @@ pub(crate) fn is_octets(kind: &str) -> bool {
     kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(OCTETS)
 }
 
-impl Claim {
+impl EmbeddingHeaders {
     /// Reads the claim of an answer to so many rows; `None` where its body is something else than raw vectors.
     ///
     /// # Errors
@@ -170,8 +170,8 @@ impl Claim {
 }
 
 /// A body on its way to its place.
-pub struct Landing<'place> {
-    claim: Claim,
+pub struct BodyWriter<'place> {
+    claim: EmbeddingHeaders,
     place: &'place mut [f32],
     /// Bytes that came.
     filled: usize,
@@ -179,12 +179,12 @@ pub struct Landing<'place> {
     gathered: Option<Vec<u8>>,
 }
 
-impl<'place> Landing<'place> {
+impl<'place> BodyWriter<'place> {
     /// A landing in a place that has room for exactly what is claimed.
     ///
     /// # Errors
     /// [`ErrorKind::BadAnswer`] where the claim does not fit the place.
-    pub fn new(claim: Claim, place: &'place mut [f32], copying: bool) -> Result<Self> {
+    pub fn new(claim: EmbeddingHeaders, place: &'place mut [f32], copying: bool) -> Result<Self> {
         if place.len() != claim.rows * claim.dimension {
             let dimension = place.len() / claim.rows.max(1);
             return Err(bad(format!(
@@ -201,7 +201,7 @@ impl<'place> Landing<'place> {
         (self.filled == 0 && self.gathered.is_none()).then(|| bytemuck::cast_slice_mut(self.place))
     }
 
-    /// The body is in its place: what [`Landing::whole`] gave was filled.
+    /// The body is in its place: what [`BodyWriter::whole`] gave was filled.
     pub(crate) fn landed(mut self) -> Result<()> {
         self.filled = self.claim.bytes();
         self.finish()

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use pullquote_core::engine::options::seconds;
 use pullquote_core::error::{Error, ErrorKind, Result};
-use pullquote_core::options::seconds;
 use serde::Deserialize;
 
 use crate::raw::Dtype;

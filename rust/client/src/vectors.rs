@@ -19,13 +19,13 @@ use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::tokens::Role;
 use serde::{Serialize, Serializer};
 
-use crate::attempts::{Attempts, Wish};
+use crate::attempts::{Attempts, CallOptions};
 use crate::exchange::{Answer, Request, Shared, compute};
 use crate::packed::Packing;
-use crate::raw::{Claim, Dtype, Landing, bad};
+use crate::raw::{BodyWriter, Dtype, EmbeddingHeaders, bad};
+use crate::request_error::RequestError;
 use crate::rows::{Rows, read_rows};
 use crate::settings::invalid;
-use crate::trouble::Trouble;
 
 /// Raw vectors are asked for first, and whatever else a server has is taken.
 const ACCEPT: &str = "application/octet-stream, application/json;q=0.5";
@@ -46,10 +46,10 @@ pub(crate) trait Item: Zeroable + Copy + Send + Sync {
     /// The body of an answer in its place.
     fn land(
         answer: &mut Answer<'_>,
-        claim: Claim,
+        claim: EmbeddingHeaders,
         place: &mut [Self],
         copying: bool,
-    ) -> impl Future<Output = Result<(), Trouble>> + Send;
+    ) -> impl Future<Output = Result<(), RequestError>> + Send;
 
     /// Vectors of JSON, if they can be an array's.
     fn read(rows: Rows, asked: Dtype) -> Result<(Vec<Self>, usize)>;
@@ -71,19 +71,19 @@ pub struct Vectors<I = f32> {
 /// What an answer has, before its vectors have a place.
 enum Opened<'client, I> {
     /// Its body is still to come.
-    Raw(Box<Answer<'client>>, Claim),
+    Raw(Box<Answer<'client>>, EmbeddingHeaders),
     /// It was JSON: the vectors' items, and how many values each has.
     Read(Vec<I>, usize),
 }
 
 /// A call's texts, and what is said about all of them.
-struct Asked<'call, T> {
+struct EmbeddingCall<'call, T> {
     shared: &'call Shared,
     texts: Arc<[T]>,
     role: Role,
     /// How values are to travel.
     dtype: Dtype,
-    wish: Wish,
+    call: CallOptions,
 }
 
 /// Where vectors are asked for.
@@ -113,13 +113,13 @@ pub(crate) async fn embed<T: Text, I: Item>(
     texts: Arc<[T]>,
     role: Role,
     dtype: Dtype,
-    wish: Wish,
+    call: CallOptions,
 ) -> Result<Vectors<I>> {
     if texts.is_empty() {
         return Err(invalid("there are no texts to embed"));
     }
     let parts = parts(&texts, shared.settings.rows_per_request, shared.settings.bytes_per_request);
-    let asked = Asked { shared, texts, role, dtype, wish };
+    let asked = EmbeddingCall { shared, texts, role, dtype, call };
     let known = shared.dimension.load(Ordering::Relaxed);
     match asked.embed(&parts, known).await {
         Err(Failed::Length) if known != 0 => match asked.embed(&parts, 0).await {
@@ -151,7 +151,7 @@ fn parts<T: Text>(texts: &[T], rows: usize, bytes: usize) -> Vec<Range<usize>> {
     parts
 }
 
-impl<T: Text> Asked<'_, T> {
+impl<T: Text> EmbeddingCall<'_, T> {
     /// All parts, with vectors of this length; 0 is not known.
     async fn embed<I: Item>(&self, parts: &[Range<usize>], known: usize) -> Result<Vectors<I>, Failed> {
         let mut first = None;
@@ -181,7 +181,7 @@ impl<T: Text> Asked<'_, T> {
 
     /// The first answer, which says how long vectors are.
     async fn open_first<I: Item>(&self, part: &Range<usize>) -> Result<Opened<'_, I>> {
-        let mut attempts = self.shared.attempts(self.wish);
+        let mut attempts = self.shared.attempts(self.call);
         loop {
             let route = self.route();
             let failed = match self.open(part, route, &attempts).await {
@@ -199,11 +199,11 @@ impl<T: Text> Asked<'_, T> {
         place: &mut [I],
         first: Option<Opened<'_, I>>,
     ) -> Result<usize, Failed> {
-        let mut attempts = self.shared.attempts(self.wish);
-        let mut next = first;
+        let mut attempts = self.shared.attempts(self.call);
+        let mut retry = first;
         loop {
             let route = self.route();
-            let opened = match next.take() {
+            let opened = match retry.take() {
                 Some(opened) => Ok(opened),
                 None => self.open(part, route, &attempts).await,
             };
@@ -218,7 +218,7 @@ impl<T: Text> Asked<'_, T> {
                 Ok(Opened::Raw(mut answer, claim)) => {
                     match I::land(&mut answer, claim, place, self.shared.settings.copying).await {
                         Ok(()) => return Ok(claim.truncated),
-                        Err(trouble) => (trouble, Some(answer.index())),
+                        Err(failure) => (failure, Some(answer.index())),
                     }
                 }
                 Err(failed) => failed,
@@ -241,16 +241,16 @@ impl<T: Text> Asked<'_, T> {
         &self,
         attempts: &mut Attempts<'_>,
         route: Route,
-        (trouble, endpoint): (Trouble, Option<usize>),
+        (failure, endpoint): (RequestError, Option<usize>),
     ) -> Result<()> {
-        if trouble.error.kind() == ErrorKind::NotFound && self.role == Role::Passage {
+        if failure.error.kind() == ErrorKind::NotFound && self.role == Role::Passage {
             let is_ours = route == Route::Embed;
             self.shared.speaks_openai.store(is_ours || self.shared.endpoints.are_openai(), Ordering::Relaxed);
             if is_ours {
                 return Ok(());
             }
         }
-        attempts.after(trouble, endpoint).await
+        attempts.after(failure, endpoint).await
     }
 
     async fn open<I: Item>(
@@ -258,11 +258,11 @@ impl<T: Text> Asked<'_, T> {
         part: &Range<usize>,
         route: Route,
         attempts: &Attempts<'_>,
-    ) -> Result<Opened<'_, I>, (Trouble, Option<usize>)> {
+    ) -> Result<Opened<'_, I>, (RequestError, Option<usize>)> {
         let request = self.request(part, route).map_err(|error| (error.into(), None))?;
         let mut answer = self.shared.open(&request, attempts).await?;
         let index = Some(answer.index());
-        let claim = Claim::read(answer.response.headers(), part.len()).and_then(|claim| match claim {
+        let claim = EmbeddingHeaders::read(answer.response.headers(), part.len()).and_then(|claim| match claim {
             Some(claim) if !I::is_of(claim.dtype, self.dtype) => Err(claim.other_dtype(self.dtype)),
             claim => Ok(claim),
         });
@@ -271,7 +271,7 @@ impl<T: Text> Asked<'_, T> {
             return Ok(Opened::Raw(Box::new(answer), claim));
         }
         let most = self.shared.settings.max_answer_bytes;
-        let body = answer.whole(most).await.map_err(|trouble| (trouble, index))?;
+        let body = answer.whole(most).await.map_err(|failure| (failure, index))?;
         let rows = compute(body.len(), || I::read(read_rows(&body, part.len())?, self.dtype));
         let (items, dimension) = rows.map_err(|error| (answer.wrong(&error).into(), index))?;
         Ok(Opened::Read(items, dimension))
@@ -322,8 +322,13 @@ impl Item for f32 {
         claimed.is_float()
     }
 
-    async fn land(answer: &mut Answer<'_>, claim: Claim, place: &mut [f32], copying: bool) -> Result<(), Trouble> {
-        let mut landing = Landing::new(claim, place, copying)?;
+    async fn land(
+        answer: &mut Answer<'_>,
+        claim: EmbeddingHeaders,
+        place: &mut [f32],
+        copying: bool,
+    ) -> Result<(), RequestError> {
+        let mut landing = BodyWriter::new(claim, place, copying)?;
         if let Some(place) = landing.whole()
             && answer.fill(place).await?
         {
@@ -349,7 +354,12 @@ impl Item for u8 {
         claimed == asked
     }
 
-    async fn land(answer: &mut Answer<'_>, claim: Claim, place: &mut [u8], _: bool) -> Result<(), Trouble> {
+    async fn land(
+        answer: &mut Answer<'_>,
+        claim: EmbeddingHeaders,
+        place: &mut [u8],
+        _: bool,
+    ) -> Result<(), RequestError> {
         let mut packing = Packing::new(claim, place)?;
         while let Some(chunk) = answer.chunk().await? {
             packing.write(&chunk).map_err(|error| answer.wrong(&error))?;

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use pullquote_client::{Client, Wish};
-use pullquote_core::call::Call;
+use pullquote_client::{CallOptions, Client};
 use pullquote_core::error::{ErrorKind, Result};
+use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::Role;
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ use server::{Act, DIMENSION, Got, Server, answer, at_once, claims, client, hones
 const MANY: usize = 4000;
 
 fn embed(client: &Client, count: usize) -> Result<Vec<f32>> {
-    let work = client.embed(texts(count, "text"), Role::Passage, Wish::default());
+    let work = client.embed(texts(count, "text"), Role::Passage, CallOptions::default());
     client.wait(&Call::default(), work).map(|vectors| vectors.values)
 }
 
@@ -204,7 +204,7 @@ fn dropping_a_call_closes_its_stream_and_closing_ends_it() {
     let (tell, told) = mpsc::channel();
     let start = || {
         let (tell, before) = (tell.clone(), server.count());
-        let work = client.embed(texts(MANY, "text"), Role::Passage, Wish::default());
+        let work = client.embed(texts(MANY, "text"), Role::Passage, CallOptions::default());
         let handle = client.spawn(work, move |came| tell.send(came.map(|_| ()).unwrap_err().kind()).unwrap()).unwrap();
         wait_until("it was asked", || server.count() == before + 1);
         handle

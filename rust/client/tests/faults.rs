@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use pullquote_client::Wish;
+use pullquote_client::CallOptions;
 use pullquote_core::error::ErrorKind;
 use pullquote_core::tokens::Role;
 use serde_json::json;
@@ -106,7 +106,7 @@ fn each_result_is_right_or_a_typed_error_and_none_is_lost_or_told_twice() {
             let asked = texts(1 + number % 4, &format!("call {number}"));
             let expected: Vec<f32> = asked.iter().flat_map(|text| vector(text)).collect();
             let (tell, times) = (tell.clone(), Arc::clone(&told_times));
-            let work = client.embed(asked, Role::Passage, Wish::default());
+            let work = client.embed(asked, Role::Passage, CallOptions::default());
             client
                 .spawn(work, move |came| {
                     times[number].fetch_add(1, Ordering::SeqCst);
@@ -150,8 +150,8 @@ fn a_client_of_many_parts_puts_every_row_in_its_place() {
         for count in [1, 6, 7, 8, 500] {
             let asked = texts(count, "row");
             let expected: Vec<f32> = asked.iter().flat_map(|text| vector(text)).collect();
-            let call = pullquote_core::call::Call::default();
-            let found = client.wait(&call, client.embed(asked, Role::Passage, Wish::default())).unwrap();
+            let call = pullquote_core::runtime::call::Call::default();
+            let found = client.wait(&call, client.embed(asked, Role::Passage, CallOptions::default())).unwrap();
             assert!(found.values == expected);
             assert_eq!((found.dimension, found.written_at), (DIMENSION, found.values.as_ptr() as usize));
         }

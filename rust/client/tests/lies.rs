@@ -6,16 +6,16 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use pullquote_client::{Client, Dtype, Wish};
-use pullquote_core::call::Call;
+use pullquote_client::{CallOptions, Client, Dtype};
 use pullquote_core::error::{ErrorKind, Result};
+use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::Role;
 use serde_json::json;
 
 use server::{Act, DIMENSION, Server, answer, at_once, claims, client, honest, raw, texts, vector};
 
-fn embed(client: &Client, count: usize, wish: Wish) -> Result<Vec<f32>> {
-    let work = client.embed(texts(count, "text"), Role::Passage, wish);
+fn embed(client: &Client, count: usize, call: CallOptions) -> Result<Vec<f32>> {
+    let work = client.embed(texts(count, "text"), Role::Passage, call);
     client.wait(&Call::default(), work).map(|vectors| vectors.values)
 }
 
@@ -57,7 +57,7 @@ fn a_claim_that_cannot_be_is_an_error_that_names_it() {
     for (headers, message) in cases {
         let bytes = answer(200, &headers, &bytes);
         let server = Server::new(move |_| at_once(bytes.clone()));
-        let error = embed(&client(&[server.url()], &json!({"retries": 2})), 2, Wish::default()).unwrap_err();
+        let error = embed(&client(&[server.url()], &json!({"retries": 2})), 2, CallOptions::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::BadAnswer, "{message}: {error:?}");
         assert!(error.message().contains(message), "{message}: {error:?}");
         assert_eq!(server.count(), 1, "a lie is not asked for again");
@@ -68,7 +68,7 @@ fn a_claim_that_cannot_be_is_an_error_that_names_it() {
 fn packed_vectors_are_of_the_type_that_was_asked_for_or_an_error() {
     fn packed(server: &Server, dtype: Dtype) -> Result<Vec<u8>> {
         let client = client(&[server.url()], &json!({"rows_per_request": 2}));
-        let work = client.embed_packed(texts(4, "text"), Role::Passage, dtype, Wish::default());
+        let work = client.embed_packed(texts(4, "text"), Role::Passage, dtype, CallOptions::default());
         client.wait(&Call::default(), work).map(|vectors| vectors.values)
     }
     let claimed = |dtype: &'static str, length: &'static str, body: Vec<u8>| {
@@ -110,7 +110,7 @@ fn packed_vectors_are_of_the_type_that_was_asked_for_or_an_error() {
     let error = embed(
         &client(&[claimed("int8", "20", vec![0; 20]).url()], &json!({"wire_dtype": "float16"})),
         2,
-        Wish::default(),
+        CallOptions::default(),
     );
     assert!(error.unwrap_err().message().contains("values of int8, where float16 was asked for"));
 }
@@ -124,7 +124,8 @@ fn a_value_that_is_no_number_is_never_returned() {
                 bytes[4 * place..4 * place + 4].copy_from_slice(&value.to_le_bytes());
                 at_once(answer(200, &claims("2,8", "64"), &bytes))
             });
-            let error = embed(&client(&[server.url()], &json!({"copying": copying})), 2, Wish::default()).unwrap_err();
+            let error =
+                embed(&client(&[server.url()], &json!({"copying": copying})), 2, CallOptions::default()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::BadAnswer);
             assert!(error.message().contains(&format!("row {} has a value", place / DIMENSION)), "{error:?}");
         }
@@ -142,7 +143,7 @@ fn a_body_of_chunks_may_be_neither_longer_nor_shorter_than_its_shape() {
             headers[4] = ("transfer-encoding", "chunked");
             at_once(answer(200, &headers, &body))
         });
-        let error = embed(&client(&[server.url()], &json!({})), 2, Wish::default()).unwrap_err();
+        let error = embed(&client(&[server.url()], &json!({})), 2, CallOptions::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::BadAnswer, "{extra}");
         let message = if extra > 0 { "goes on behind the 64 bytes" } else { "ended after" };
         assert!(error.message().contains(message), "{error:?}");
@@ -160,7 +161,7 @@ fn ten_gigabytes_that_nobody_asked_for_are_not_read() {
     for (headers, message) in endless {
         let head = answer(200, headers, b"[");
         let server = Server::new(move |_| Act::WriteForEver(head.clone(), vec![b' '; 1 << 20]));
-        let error = embed(&client(&[server.url()], &json!({})), 2, Wish::default()).unwrap_err();
+        let error = embed(&client(&[server.url()], &json!({})), 2, CallOptions::default()).unwrap_err();
         assert!(error.message().contains(message), "{error:?}");
     }
     // Nor are errors, or answers without an end of raw vectors.
@@ -169,7 +170,7 @@ fn ten_gigabytes_that_nobody_asked_for_are_not_read() {
     for status in [200, 500] {
         let head = answer(status, &headers, b"");
         let server = Server::new(move |_| Act::WriteForEver(head.clone(), vec![0; 1 << 20]));
-        let kind = embed(&client(&[server.url()], &json!({})), 2, Wish::default()).unwrap_err().kind();
+        let kind = embed(&client(&[server.url()], &json!({})), 2, CallOptions::default()).unwrap_err().kind();
         assert_eq!(kind, if status == 200 { ErrorKind::BadAnswer } else { ErrorKind::Encoder });
     }
     assert!(began.elapsed() < Duration::from_secs(20));
@@ -194,7 +195,8 @@ fn a_server_that_stalls_costs_no_more_than_the_timeout() {
         {
             let began = Instant::now();
             let error =
-                embed(&client(&[server.url()], &json!({"timeout": timeout})), 2, Wish::new(of_call, None)).unwrap_err();
+                embed(&client(&[server.url()], &json!({"timeout": timeout})), 2, CallOptions::new(of_call, None))
+                    .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
             assert!(error.message().contains(message), "{error:?}");
             assert!(began.elapsed() < Duration::from_secs(5));
@@ -218,7 +220,7 @@ fn what_breaks_is_tried_again_and_what_is_refused_is_not() {
         let first = std::sync::Mutex::new(Some(first));
         let server =
             Server::new(move |got| first.lock().unwrap().take().unwrap_or_else(|| at_once(honest(&got.texts()))));
-        let came = embed(&client(&[server.url()], &json!({"retries": 1})), 2, Wish::default());
+        let came = embed(&client(&[server.url()], &json!({"retries": 1})), 2, CallOptions::default());
         assert_eq!(server.count(), requests, "case {number}");
         assert_eq!(came.is_ok(), requests == 2, "case {number}: {came:?}");
         assert!(came.map_or(true, |values| values == expected(2)));
@@ -233,11 +235,11 @@ fn retry_after_is_waited_for_unless_the_call_would_be_too_late() {
     });
     let client = client(&[server.url()], &json!({"retries": 3}));
     let began = Instant::now();
-    let early = embed(&client, 2, Wish::new(Some(Duration::from_millis(500)), None)).unwrap_err();
+    let early = embed(&client, 2, CallOptions::new(Some(Duration::from_millis(500)), None)).unwrap_err();
     assert_eq!((early.kind(), server.count()), (ErrorKind::Overloaded, 1));
     assert!(began.elapsed() < Duration::from_millis(900));
     server.requests.store(0, Ordering::SeqCst);
-    assert_eq!(embed(&client, 2, Wish::default()).unwrap(), expected(2));
+    assert_eq!(embed(&client, 2, CallOptions::default()).unwrap(), expected(2));
     assert!(began.elapsed() >= Duration::from_secs(1));
 }
 
@@ -251,14 +253,14 @@ fn a_dead_server_is_left_alone_and_comes_back() {
     let other = Server::new(|got| at_once(honest(&got.texts())));
     let client = client(&[one.url(), other.url()], &json!({"retries": 2}));
     for _ in 0..50 {
-        assert_eq!(embed(&client, 2, Wish::default()).unwrap(), expected(2));
+        assert_eq!(embed(&client, 2, CallOptions::default()).unwrap(), expected(2));
     }
     assert!((1..=5).contains(&one.count()), "{} requests to a dead server", one.count());
     is_dead.store(false, Ordering::SeqCst);
     let (before, until) = (one.count(), Instant::now() + Duration::from_secs(20));
     while one.count() < before + 5 {
         assert!(Instant::now() < until, "it never came back");
-        embed(&client, 2, Wish::default()).unwrap();
+        embed(&client, 2, CallOptions::default()).unwrap();
     }
 }
 
@@ -269,7 +271,7 @@ fn a_slow_answer_is_hedged_and_the_first_one_counts() {
     let client = client(&[slow.url(), fast.url()], &json!({"hedge_after": 0.05, "timeout": 30.0}));
     let began = Instant::now();
     for _ in 0..8 {
-        assert_eq!(embed(&client, 2, Wish::default()).unwrap(), expected(2));
+        assert_eq!(embed(&client, 2, CallOptions::default()).unwrap(), expected(2));
     }
     assert!(began.elapsed() < Duration::from_secs(10));
     assert!(slow.count() > 0);
@@ -282,7 +284,7 @@ fn dropping_a_call_closes_its_stream_and_closing_ends_all_calls() {
     let (tell, told) = mpsc::channel();
     let start = || {
         let tell = tell.clone();
-        let work = client.embed(texts(2, "text"), Role::Passage, Wish::default());
+        let work = client.embed(texts(2, "text"), Role::Passage, CallOptions::default());
         client.spawn(work, move |came| tell.send(came.map(|_| ()).unwrap_err().kind()).unwrap()).unwrap()
     };
     let wait_for = |open: usize| {
@@ -305,7 +307,7 @@ fn dropping_a_call_closes_its_stream_and_closing_ends_all_calls() {
         assert_eq!(told.recv_timeout(Duration::from_secs(10)).unwrap(), ErrorKind::Closed);
     }
     wait_for(0);
-    assert_eq!(embed(&client, 1, Wish::default()).unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(embed(&client, 1, CallOptions::default()).unwrap_err().kind(), ErrorKind::Closed);
 }
 
 #[test]
@@ -319,8 +321,8 @@ fn what_is_in_flight_is_bounded_and_the_deadline_is_told() {
     });
     let settings = json!({"rows_per_request": 1, "max_in_flight": 3, "api_key": "key", "headers": {"x-mine": "yes"}});
     let client = client(&[server.url()], &settings);
-    let wish = Wish::new(Some(Duration::from_secs(3)), Some(-3));
-    assert_eq!(embed(&client, 30, wish).unwrap(), expected(30));
+    let call = CallOptions::new(Some(Duration::from_secs(3)), Some(-3));
+    assert_eq!(embed(&client, 30, call).unwrap(), expected(30));
     assert!((2..=3).contains(&server.most.load(Ordering::SeqCst)));
 }
 
@@ -336,7 +338,7 @@ fn another_model_behind_the_address_is_noticed() {
         at_once(answer(200, &claims(&format!("{rows},16"), &(rows * 64).to_string()), &vec![0; rows * 64]))
     });
     let client = client(&[server.url()], &json!({"rows_per_request": 2}));
-    assert_eq!(embed(&client, 7, Wish::default()).unwrap(), expected(7));
+    assert_eq!(embed(&client, 7, CallOptions::default()).unwrap(), expected(7));
     longer.store(true, Ordering::SeqCst);
-    assert_eq!(embed(&client, 7, Wish::default()).unwrap(), vec![0.0; 7 * 16]);
+    assert_eq!(embed(&client, 7, CallOptions::default()).unwrap(), vec![0.0; 7 * 16]);
 }

@@ -6,7 +6,7 @@ use half::{bf16, f16};
 use proptest::prelude::*;
 use pullquote_client::forms::read_form;
 use pullquote_client::packed::Packing;
-use pullquote_client::raw::{Claim, Dtype, Landing};
+use pullquote_client::raw::{BodyWriter, Dtype, EmbeddingHeaders};
 use pullquote_client::rows::read_rows;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
@@ -44,7 +44,7 @@ proptest! {
             ("content-type", kind), ("x-embedding-shape", shape), ("x-embedding-dtype", dtype),
             ("x-embedding-byte-order", order), ("content-length", length.clone()),
         ];
-        if let Ok(Some(claim)) = Claim::read(&headers(&pairs), 2) {
+        if let Ok(Some(claim)) = EmbeddingHeaders::read(&headers(&pairs), 2) {
             prop_assert_eq!(claim.rows, 2);
             prop_assert!((1..=65_536).contains(&claim.dimension));
             prop_assert_eq!(length.parse(), Ok(claim.bytes()));
@@ -55,12 +55,12 @@ proptest! {
     fn a_body_lands_the_same_however_it_is_cut_and_whether_it_is_copied(
         (rows, values) in rows(), cuts in prop::collection::vec(0..40_usize, 0..20), extra in -3..4_isize,
     ) {
-        let claim = Claim { rows, dimension: values.len() / rows, dtype: Dtype::Float32, truncated: 0 };
+        let claim = EmbeddingHeaders { rows, dimension: values.len() / rows, dtype: Dtype::Float32, truncated: 0 };
         let mut bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         bytes.resize(bytes.len().saturating_add_signed(extra), 7);
         for copying in [false, true] {
             let mut place = vec![0.0; values.len()];
-            let mut landing = Landing::new(claim, &mut place, copying).unwrap();
+            let mut landing = BodyWriter::new(claim, &mut place, copying).unwrap();
             let mut rest = bytes.as_slice();
             let mut landed = Ok(());
             for cut in cuts.iter().copied().chain([usize::MAX]) {
@@ -81,9 +81,9 @@ proptest! {
         let dtype = if brain { Dtype::Bfloat16 } else { Dtype::Float16 };
         let widen = |bits: &u16| if brain { bf16::from_bits(*bits).to_f32() } else { f16::from_bits(*bits).to_f32() };
         let expected: Vec<f32> = bits.iter().map(widen).collect();
-        let claim = Claim { rows: 1, dimension: bits.len(), dtype, truncated: 0 };
+        let claim = EmbeddingHeaders { rows: 1, dimension: bits.len(), dtype, truncated: 0 };
         let mut place = vec![0.0; bits.len()];
-        let mut landing = Landing::new(claim, &mut place, false).unwrap();
+        let mut landing = BodyWriter::new(claim, &mut place, false).unwrap();
         landing.write(&bits.iter().flat_map(|two| two.to_le_bytes()).collect::<Vec<u8>>()).unwrap();
         prop_assert_eq!(landing.finish().is_ok(), expected.iter().all(|value| value.is_finite()));
         prop_assert_eq!(place.iter().map(|value| value.to_bits()).collect::<Vec<_>>(), expected.iter().map(|value| value.to_bits()).collect::<Vec<_>>());
@@ -94,7 +94,7 @@ proptest! {
         dtype in prop::sample::select(Dtype::ALL.to_vec()), rows in 1..5_usize, dimension in 1..20_usize,
         random in prop::collection::vec(any::<u8>(), 400), cut: usize, extra in -2..3_isize,
     ) {
-        let claim = Claim { rows, dimension, dtype, truncated: 0 };
+        let claim = EmbeddingHeaders { rows, dimension, dtype, truncated: 0 };
         let mut bytes = random[..claim.bytes()].to_vec();
         let is_sound = |row: &[u8]| match dtype {
             Dtype::Float32 => row.as_chunks().0.iter().all(|four| f32::from_le_bytes(*four).is_finite()),

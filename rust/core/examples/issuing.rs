@@ -17,13 +17,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use pullquote_core::call::Call;
+use pullquote_core::encoder::model::Model;
 use pullquote_core::encoder::{Batch, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
+use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{Engine, Pairing, Question, Request};
 use pullquote_core::error::Result;
-use pullquote_core::formats::Format;
-use pullquote_core::model::Model;
-use pullquote_core::options::Options;
+use pullquote_core::runtime::call::Call;
+use pullquote_core::text::formats::Format;
 use pullquote_core::tokens::Role;
 use serde_json::json;
 
@@ -122,8 +122,8 @@ fn question() -> Result<Question> {
     options.question()
 }
 
-/// Nanoseconds that the conductor's thread has computed, as Linux counts them.
-fn conductor_nanoseconds() -> Option<u64> {
+/// Nanoseconds that the scheduler's thread has computed, as Linux counts them.
+fn scheduler_nanoseconds() -> Option<u64> {
     for task in std::fs::read_dir("/proc/self/task").ok()?.flatten() {
         let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
         // A name has 15 letters at most.
@@ -151,8 +151,8 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
         vocabulary: model.vocabulary.unwrap_or(usize::MAX),
         dtype: "float32".to_owned(),
         devices: (0..devices).map(device).collect(),
-        wakes: false,
-        polls: true,
+        notifies: false,
+        needs_polling: true,
         scores: wanted == "scores",
         backend: "test".to_owned(),
     };
@@ -194,15 +194,15 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
         // Until all devices have had some batches.
         std::thread::sleep(Duration::from_millis(milliseconds * 4));
         let read = || [&seen.batches, &seen.rows, &seen.idle, &seen.slept].map(|count| count.load(Ordering::Relaxed));
-        let (before, computed, began) = (read(), conductor_nanoseconds(), Instant::now());
+        let (before, computed, began) = (read(), scheduler_nanoseconds(), Instant::now());
         std::thread::sleep(seconds);
         let (after, elapsed) = (read(), began.elapsed().as_secs_f64());
-        let computed = conductor_nanoseconds().zip(computed).map(|(now, before)| now - before);
+        let computed = scheduler_nanoseconds().zip(computed).map(|(now, before)| now - before);
         stop.store(true, Ordering::Relaxed);
         let [batches, rows, idle, slept] = std::array::from_fn(|index| after[index] - before[index]);
         json!({
             "devices": devices, "milliseconds": milliseconds, "seconds": elapsed, "batches": batches, "rows": rows,
-            "idle_nanoseconds": idle, "slept_nanoseconds": slept, "conductor_nanoseconds": computed,
+            "idle_nanoseconds": idle, "slept_nanoseconds": slept, "scheduler_nanoseconds": computed,
         })
     });
     println!("{result}");

@@ -1,20 +1,24 @@
 //! The seam to what turns token ids into vectors.
 //!
-//! Everything an encoder does is asked for by one thread, the conductor: it submits batch after batch serially over the
+//! Everything an encoder does is asked for by one thread, the scheduler: it submits batch after batch serially over the
 //! devices, and collects in a second pass. An encoder never waits in `submit`, and promises that a row's values depend on
 //! that row's ids alone, up to rounding. Where it has no threads, those who wait for vectors may lend it theirs, several at
-//! once, by its [`Helper`]. [`crate::abi`] is the same seam as a table of C functions.
+//! once, by its [`BatchRunner`]. [`crate::encoder::abi`] is the same seam as a table of C functions.
 
+pub mod abi;
+pub mod cosine;
 pub mod dtype;
+pub mod model;
 pub mod places;
 pub mod workers;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
+pub use crate::runtime::profiling::BatchTimes;
 
 /// What an encoder is, fixed when it is made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -29,12 +33,12 @@ pub struct EncoderSpec {
     pub dtype: String,
     /// The devices, in the order in which they are walked; never empty.
     pub devices: Vec<DeviceSpec>,
-    /// Whether the encoder calls the waker when a batch is finished that no [`Helper`] computed.
-    pub wakes: bool,
-    /// Whether, where it calls nobody, batches are finished by themselves: the conductor looks at them again and again then.
-    /// Where an encoder does neither, the conductor waits in `collect`.
+    /// Whether the encoder calls the waker when a batch is finished that no [`BatchRunner`] computed.
+    pub notifies: bool,
+    /// Whether, where it calls nobody, batches are finished by themselves: the scheduler looks at them again and again then.
+    /// Where an encoder does neither, the scheduler waits in `collect`.
     #[serde(default)]
-    pub polls: bool,
+    pub needs_polling: bool,
     /// Whether devices compare rows with the queries of their batch (see [`Batch::queries`]).
     #[serde(default)]
     pub scores: bool,
@@ -46,7 +50,7 @@ pub struct EncoderSpec {
 impl EncoderSpec {
     /// Whether batches are finished though nobody collects them.
     pub(crate) const fn computes_alone(&self) -> bool {
-        self.wakes || self.polls
+        self.notifies || self.needs_polling
     }
 
     /// Checks a batch, once, so that nothing after it can read outside a table.
@@ -155,34 +159,6 @@ impl Batch {
     }
 }
 
-/// What a batch took on its device, in nanoseconds, one after the other from `submit` on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct BatchTimes {
-    /// Until its ids were on their way to the device.
-    pub copied_in: u64,
-    /// Until the device began with it.
-    pub waited: u64,
-    /// Until its rows were there.
-    pub computed: u64,
-    /// Until they were in the memory of the host.
-    pub copied_out: u64,
-}
-
-impl BatchTimes {
-    /// What has passed since then, as times count it.
-    #[must_use]
-    pub fn since(then: Instant) -> u64 {
-        Self::of(then.elapsed())
-    }
-
-    /// A time as times count it.
-    #[must_use]
-    pub fn of(time: Duration) -> u64 {
-        u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-    }
-}
-
 /// A submitted batch, good for one `collect`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u64);
@@ -195,7 +171,7 @@ pub type Waker = Arc<dyn Fn() + Send + Sync>;
 ///
 /// May be called from any thread, by several at once and beside everything else, also when the encoder is gone: what is
 /// computed then is for nobody. Leaves the thread's settings as it found them.
-pub type Helper = Arc<dyn Fn() -> bool + Send + Sync>;
+pub type BatchRunner = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Hands out rows that lie one behind the other, as [`Encoder::collect`] has to.
 pub fn hand_out(vectors: &[f32], dimension: usize, row: &mut dyn FnMut(usize, &[f32])) {
@@ -259,7 +235,7 @@ pub trait Encoder: Send {
 
     /// What lends the encoder a thread; asked for once, after [`Encoder::set_waker`]. Nothing where it needs none, or where its
     /// batches are computed in `collect`.
-    fn helper(&self) -> Option<Helper> {
+    fn batch_runner(&self) -> Option<BatchRunner> {
         None
     }
 }

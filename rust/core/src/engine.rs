@@ -1,61 +1,56 @@
 //! The engine: from queries and pages to highlights, for many callers at once.
 //!
 //! A caller's thread cuts pages and reads their words (large texts on the engine's own pool), tokenizes the windows that
-//! these point at (see `effort`) and hands them to the conductor, part after part (see `rows`), and chooses when their
+//! these point at (see `effort`) and hands them to the scheduler, part after part (see `rows`), and chooses when their
 //! vectors are back. What a score means depends on all pages of a call, so all are read before any is judged.
 
 mod answers;
 mod cache;
-mod effort;
+mod comparison;
+mod context;
 mod hosted;
+pub mod options;
 mod owned;
 mod pairs;
 mod parts;
 mod prepared;
-mod reading;
 mod request;
-mod rows;
+
 mod run;
-mod spoken;
 mod steps;
-mod titles;
 
 use std::process;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::batches::RowSource;
-use crate::board::Board;
-pub use crate::board::DeviceState;
-use crate::call::{self, Call, End};
-use crate::cores::Cores;
+use crate::encoder::model::Model;
 use crate::encoder::{Batching, Encoder, EncoderSpec};
 use crate::error::{Error, ErrorKind, Result};
-use crate::formats::{Document, Format};
-use crate::highlights::Bounds;
-use crate::model::Model;
-use crate::page::{CharSpan, Page};
-use crate::pieces::{self, Unit, Units, Windows};
-use crate::pool::Pool;
-use crate::scores::relevance::Lexical;
-use crate::stages::{Stage, Stages};
-use crate::tasks::Tasks;
+pub use crate::ranking::Effort;
+use crate::runtime::affinity::CpuAffinity;
+use crate::runtime::call::{self, Call, ShutdownToken};
+use crate::runtime::profiling::{Profiler, Stage};
+use crate::runtime::tasks::Tasks;
+use crate::runtime::text_pool::Pool;
+use crate::scheduler::batches::RowSource;
+pub use crate::scheduler::device_stats::DeviceState;
+use crate::scheduler::device_stats::DeviceStats;
+use crate::scheduler::{Scheduler, Telemetry, block_on};
+use crate::text::formats::{Document, Format};
+use crate::text::page::{CharSpan, Page};
+use crate::text::pieces::{self, Unit, Units, Windows};
 use crate::tokens::{GoOn, Role, TokenPage, Tokens};
-use crate::vectors::{Conductor, Watched, block_on};
 pub use answers::{Answers, Matches};
 use cache::Cache;
 pub use cache::CacheState;
-pub use effort::Effort;
+use context::CallContext;
 pub use hosted::{HostEncoder, Hosted};
 pub use owned::OwnedRequest;
 pub use pairs::Pair;
 pub use parts::Parts;
 use request::check_length;
-use run::Run;
+pub use request::{MAX_TEXT_BYTES, Pairing, Question, Request, Work};
 pub use steps::{Finished, Steps};
-
-/// The longest text: positions of tokens are counted in 32 bits.
-pub const MAX_TEXT_BYTES: usize = 1 << 30;
 
 /// A model, its devices, and the thread that owns them.
 pub struct Engine {
@@ -66,72 +61,25 @@ pub struct Engine {
     cache: Cache,
     batching: Batching,
     /// What is known of the devices.
-    board: Arc<Board>,
+    board: Arc<DeviceStats>,
     /// Where time goes.
-    stages: Arc<Stages>,
+    stages: Arc<Profiler>,
     /// Where its threads run.
-    cores: Cores,
-    /// Whether those who wait for vectors do the conductor's work, instead of a thread.
+    cores: CpuAffinity,
+    /// Whether those who wait for vectors do the scheduler's work, instead of a thread.
     is_driven: bool,
-    conductor: RwLock<ConductorState>,
+    scheduler: RwLock<SchedulerState>,
     /// What tells calls that they end with the engine, wherever they are.
-    end: End,
+    end: ShutdownToken,
     /// The process the engine was made in: its threads do not exist in a fork of it.
     process: u32,
 }
 
-enum ConductorState {
+enum SchedulerState {
     /// No call has come yet; the encoder waits for its thread.
     Idle(Mutex<Option<Box<dyn Encoder>>>),
-    Running(Arc<Conductor>),
+    Running(Arc<Scheduler>),
     Closed,
-}
-
-/// Which query goes with which page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pairing {
-    /// Every query with every page; each query has its own answers.
-    All,
-    /// Every query with every page; a unit is worth what it is to the query that it answers best.
-    Fused,
-    /// Query `i` with page `i`.
-    Each,
-}
-
-/// Queries and pages of a call.
-#[derive(Clone, Copy, Debug)]
-pub struct Request<'text> {
-    /// What is asked.
-    pub queries: &'text [&'text str],
-    /// The sources of the pages.
-    pub pages: &'text [&'text str],
-    /// What these are written in: one for all of them, or one for each.
-    pub formats: &'text [Format],
-    /// A title for each page, where there is one; or empty.
-    pub titles: &'text [Option<&'text str>],
-    /// Which query goes with which page.
-    pub pairing: Pairing,
-}
-
-/// What is asked about the pages.
-#[derive(Clone, Copy, Debug)]
-pub struct Question {
-    /// What windows count in.
-    pub unit: Unit,
-    /// How long windows are and how far apart.
-    pub windows: Windows,
-    /// Whether sentences are ranked and passages grown from them, or windows are returned as they are. Only sentences grow.
-    pub grow: bool,
-    /// How much words count against meaning.
-    pub lexical: Lexical,
-    /// How much of the pages is encoded.
-    pub effort: Effort,
-    /// How many units on each side of a highlight are reported beside it.
-    pub context: usize,
-    /// Whether the words that matched are reported.
-    pub explain: bool,
-    /// What highlights are bound by.
-    pub bounds: Bounds,
 }
 
 /// The vectors of texts.
@@ -147,29 +95,6 @@ pub struct Embedded {
     pub written_at: usize,
 }
 
-/// What a call took.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Work {
-    /// Windows of the pages, and sentences where these are encoded too.
-    pub pieces: usize,
-    /// How many of them queries were compared with (see [`Effort`]).
-    pub compared: usize,
-    /// How many of these were encoded: not those that are kept, nor those that are equal to others.
-    pub encoded: usize,
-    /// Token ids encoded, special ones and the queries' included.
-    pub tokens: usize,
-    /// Windows that were compared and are longer than the model allows: no vector saw their end.
-    pub truncated: usize,
-    /// Time the caller spent cutting pages.
-    pub cutting: Duration,
-    /// Time the caller spent tokenizing.
-    pub tokenizing: Duration,
-    /// Time the caller spent waiting for vectors; devices also worked while it cut and tokenized.
-    pub encoding: Duration,
-    /// Time the caller spent scoring and choosing.
-    pub choosing: Duration,
-}
-
 impl Engine {
     /// An engine for a model and the encoder that has its weights, which keeps what it read of pages in at most so many bytes.
     /// Starts no thread.
@@ -180,13 +105,13 @@ impl Engine {
         let spec = encoder.spec().clone();
         let tokens = Tokens::read(model)?;
         tokens.check_vocabulary(spec.vocabulary)?;
-        let conductor = RwLock::new(ConductorState::Idle(Mutex::new(Some(encoder))));
+        let scheduler = RwLock::new(SchedulerState::Idle(Mutex::new(Some(encoder))));
         let (pool, cache) = (Pool::new(threads), Cache::new(cache_bytes));
-        let tasks = Tasks::new(pool.threads(), Cores::default());
-        let (batching, cores) = (Batching::default(), Cores::default());
+        let tasks = Tasks::new(pool.threads(), CpuAffinity::default());
+        let (batching, cores) = (Batching::default(), CpuAffinity::default());
         Ok(Self {
             tokens,
-            board: Arc::new(Board::new(&spec)),
+            board: Arc::new(DeviceStats::new(&spec)),
             stages: Arc::default(),
             spec,
             pool,
@@ -195,8 +120,8 @@ impl Engine {
             batching,
             cores,
             is_driven: false,
-            conductor,
-            end: End::default(),
+            scheduler,
+            end: ShutdownToken::default(),
             process: process::id(),
         })
     }
@@ -216,17 +141,17 @@ impl Engine {
         Ok(self)
     }
 
-    /// The same engine, whose devices wait at the end of each stage (see [`Stages`]), or which remembers what it does.
+    /// The same engine, whose devices wait at the end of each stage (see [`Profiler`]), or which remembers what it does.
     #[must_use]
     pub fn profiled(mut self, synchronizes: bool, has_trace: bool) -> Self {
         let names = || self.spec.devices.iter().map(|device| device.name.clone()).collect();
-        self.stages = Arc::new(Stages::new(synchronizes, has_trace.then(names)));
+        self.stages = Arc::new(Profiler::new(synchronizes, has_trace.then(names)));
         self
     }
 
     /// The same engine with its threads on certain cores.
     #[must_use]
-    pub fn on_cores(mut self, cores: &Cores) -> Self {
+    pub fn on_cores(mut self, cores: &CpuAffinity) -> Self {
         self.pool.keep_on(cores.clone());
         self.tasks = Tasks::new(self.pool.threads(), cores.clone());
         self.cores = cores.clone();
@@ -260,7 +185,7 @@ impl Engine {
 
     /// Where time goes.
     #[must_use]
-    pub fn stages(&self) -> &Stages {
+    pub fn stages(&self) -> &Profiler {
         &self.stages
     }
 
@@ -292,14 +217,14 @@ impl Engine {
         if self.process == process::id() {
             self.end.end();
             let state = std::mem::replace(
-                &mut *self.conductor.write().unwrap_or_else(PoisonError::into_inner),
-                ConductorState::Closed,
+                &mut *self.scheduler.write().unwrap_or_else(PoisonError::into_inner),
+                SchedulerState::Closed,
             );
             self.cache.clear();
             self.tasks.close();
-            if let ConductorState::Running(conductor) = state {
-                // Calls in flight hold the conductor too; the last of them waits for the batches that run.
-                conductor.close();
+            if let SchedulerState::Running(scheduler) = state {
+                // Calls in flight hold the scheduler too; the last of them waits for the batches that run.
+                scheduler.close();
             }
         }
     }
@@ -326,12 +251,12 @@ impl Engine {
     /// # Errors
     /// [`ErrorKind::InvalidText`] for a text that is too long; what the encoder says; what ends the call.
     pub fn embed(&self, texts: &[&str], role: Role, call: &Call) -> Result<Embedded> {
-        let conductor = self.conductor()?;
-        block_on(self.embedded(texts, role, call), &conductor, call)
+        let scheduler = self.scheduler()?;
+        block_on(self.embedded(texts, role, call), &scheduler, call)
     }
 
     async fn embedded(&self, texts: &[&str], role: Role, call: &Call<'_>) -> Result<Embedded> {
-        let conductor = self.conductor()?;
+        let scheduler = self.scheduler()?;
         let call = &call.inside(&self.end);
         let (lane, began) = (self.stages.lane(), Instant::now());
         let (rows, truncated) = self.rows_of_texts(texts, role, call)?;
@@ -339,7 +264,7 @@ impl Engine {
         let tokens = token_count(&rows);
         call.allow_tokens(tokens)?;
         let began = Instant::now();
-        let mut pending = conductor.submit(rows, call)?;
+        let mut pending = scheduler.submit(rows, call)?;
         let vectors = (&mut pending).await?;
         self.stages.call(Stage::Wait, &lane, began);
         Ok(Embedded { vectors, tokens, truncated, written_at: pending.address() })
@@ -351,26 +276,27 @@ impl Engine {
     /// [`ErrorKind::InvalidText`] for a text that is too long, [`ErrorKind::InvalidArgument`] where queries, pages and titles do not
     /// go together; what the encoder says; what ends the call.
     pub fn highlights(&self, request: &Request, question: &Question, call: &Call) -> Result<Answers> {
-        let conductor = self.conductor()?;
-        block_on(self.answers(request, question, call), &conductor, call)
+        let scheduler = self.scheduler()?;
+        block_on(self.answers(request, question, call), &scheduler, call)
     }
 
     async fn answers(&self, request: &Request<'_>, question: &Question, call: &Call<'_>) -> Result<Answers> {
-        let conductor = self.conductor()?;
+        let scheduler = self.scheduler()?;
         request.check()?;
-        self.answers_through(conductor, request, question, call).await
+        self.answers_through(scheduler, request, question, call).await
     }
 
-    /// The answers to a request that was checked, with vectors by this conductor.
+    /// The answers to a request that was checked, with vectors by this scheduler.
     async fn answers_through(
         &self,
-        conductor: Arc<Conductor>,
+        scheduler: Arc<Scheduler>,
         request: &Request<'_>,
         question: &Question,
         call: &Call<'_>,
     ) -> Result<Answers> {
         let (lane, call) = (self.stages.lane(), &call.inside(&self.end));
-        Run { engine: self, conductor, request, question, call, lane, work: Work::default() }.answer().await
+        let work = Work::default();
+        run::answer(CallContext { engine: self, scheduler, request, question, call, lane, work }).await
     }
 
     fn units(&self, document: &Document, unit: Unit, go_on: &GoOn) -> Result<Units> {
@@ -396,26 +322,26 @@ impl Engine {
         ))
     }
 
-    fn conductor(&self) -> Result<Arc<Conductor>> {
+    fn scheduler(&self) -> Result<Arc<Scheduler>> {
         self.check_process()?;
-        if let ConductorState::Running(conductor) = &*self.conductor.read().unwrap_or_else(PoisonError::into_inner) {
-            return Ok(Arc::clone(conductor));
+        if let SchedulerState::Running(scheduler) = &*self.scheduler.read().unwrap_or_else(PoisonError::into_inner) {
+            return Ok(Arc::clone(scheduler));
         }
-        let mut state = self.conductor.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.scheduler.write().unwrap_or_else(PoisonError::into_inner);
         let closed = || Error::new(ErrorKind::Closed, "the highlighter was closed; make a new one");
         match &mut *state {
-            ConductorState::Running(conductor) => Ok(Arc::clone(conductor)),
-            ConductorState::Closed => Err(closed()),
-            ConductorState::Idle(encoder) => {
+            SchedulerState::Running(scheduler) => Ok(Arc::clone(scheduler)),
+            SchedulerState::Closed => Err(closed()),
+            SchedulerState::Idle(encoder) => {
                 let encoder = encoder.get_mut().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(closed)?;
-                let watched = Watched { board: Arc::clone(&self.board), stages: Arc::clone(&self.stages) };
-                let conductor = Arc::new(if self.is_driven {
-                    Conductor::driven(encoder, self.batching, watched)
+                let watched = Telemetry { board: Arc::clone(&self.board), stages: Arc::clone(&self.stages) };
+                let scheduler = Arc::new(if self.is_driven {
+                    Scheduler::driven(encoder, self.batching, watched)
                 } else {
-                    Conductor::start(encoder, self.batching, watched, self.cores.clone())?
+                    Scheduler::start(encoder, self.batching, watched, self.cores.clone())?
                 });
-                *state = ConductorState::Running(Arc::clone(&conductor));
-                Ok(conductor)
+                *state = SchedulerState::Running(Arc::clone(&scheduler));
+                Ok(scheduler)
             }
         }
     }
@@ -426,12 +352,12 @@ impl Drop for Engine {
         if self.process != process::id() {
             // The thread to be joined is in the parent; freeing what it owns could touch locks it holds.
             let state = std::mem::replace(
-                self.conductor.get_mut().unwrap_or_else(PoisonError::into_inner),
-                ConductorState::Closed,
+                self.scheduler.get_mut().unwrap_or_else(PoisonError::into_inner),
+                SchedulerState::Closed,
             );
             std::mem::forget(state);
             std::mem::forget(std::mem::replace(&mut self.pool, Pool::new(Some(1))));
-            std::mem::forget(std::mem::replace(&mut self.tasks, Tasks::new(1, Cores::default())));
+            std::mem::forget(std::mem::replace(&mut self.tasks, Tasks::new(1, CpuAffinity::default())));
         }
     }
 }

@@ -5,7 +5,7 @@ mod passages;
 mod repeats;
 
 pub use bounds::{Bounds, Budget, DEFAULT_TOP_K, Limits, Order, Repeats};
-pub use passages::{Judged, Passage, Seeds, choose_passages};
+pub use passages::{Passage, RankedPage, Seeds, choose_passages, keep_tokens};
 
 #[cfg(test)]
 mod tests;

@@ -1,33 +1,25 @@
 //! From pages to highlights.
 //!
-//! The modules bear the names of what they make, in the order of the flow; each imports only what comes before it:
-//! [`page`] → [`formats`] → [`pieces`] → [`tokens`] → `batches` → `vectors` → [`scores`] → [`highlights`]; [`engine`]
-//! puts them together, and [`options`] says what may be asked of it. Beside them stand the seam to what computes vectors ([`encoder`], and [`abi`] for the same in C),
-//! a model's small files ([`model`]), a caller's wish ([`call`]), who is next ([`turns`]), which device gets what (`devices`,
-//! and the `board` that shows it), the threads and [`cores`] that a host allows, the threads for text ([`pool`]) and for calls
-//! that nobody waits for ([`tasks`]), where time goes ([`stages`]), the errors ([`error`]), and what threads wait on (`sync`).
+//! One folder for each stage, in the order of the flow. Each imports only those before it, and `cargo xtask check` enforces that:
+//!
+//! | folder | does |
+//! |---|---|
+//! | [`error`] | the one table of errors |
+//! | [`runtime`] | what all stages run on: deadlines and cancellation, CPU affinity, the thread pool for text, profiling |
+//! | [`encoder`] | the seam to what computes vectors: the trait, the same as a C table, models' small files, CPU workers |
+//! | [`text`] | pages, their formats, and the pieces that windows are cut from |
+//! | [`tokens`] | token ids of pages and windows |
+//! | [`scheduler`] | batches over all waiting requests, devices, completion |
+//! | [`ranking`] | words and meaning: BM25, coverage, relevance |
+//! | [`highlights`] | passages within a budget |
+//! | [`engine`] | requests from start to end: options, runs, cache, steps, hosted encoders |
 
-pub mod abi;
-mod batches;
-mod board;
-pub mod call;
-pub mod cores;
-mod devices;
 pub mod encoder;
 pub mod engine;
 pub mod error;
-pub mod formats;
 pub mod highlights;
-pub mod model;
-pub mod options;
-pub mod page;
-pub mod pieces;
-pub mod pool;
-pub mod scores;
-pub mod stages;
-mod sync;
-pub mod tasks;
-pub mod terms;
+pub mod ranking;
+pub mod runtime;
+pub mod scheduler;
+pub mod text;
 pub mod tokens;
-pub mod turns;
-mod vectors;

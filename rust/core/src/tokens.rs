@@ -15,10 +15,10 @@ use std::ops::Range;
 use serde_json::Value;
 use tokenizers::{Encoding, Tokenizer};
 
+use crate::encoder::model::{Model, Prompts};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Model, Prompts};
-use crate::page::ByteSpan;
-use crate::pool;
+use crate::runtime::text_pool;
+use crate::text::page::ByteSpan;
 use boundaries::Family;
 use counts::unknown_id;
 pub use listing::Token;
@@ -213,7 +213,7 @@ impl Tokens {
     /// # Errors
     /// [`ErrorKind::Internal`] where the tokenizer fails; what `go_on` says.
     pub fn texts(&self, texts: &[&str], role: Role, go_on: &GoOn) -> Result<TokenPage> {
-        let rows: Vec<(Vec<i32>, bool)> = pool::map(texts, |text| {
+        let rows: Vec<(Vec<i32>, bool)> = text_pool::map(texts, |text| {
             go_on()?;
             self.alone(text, role)
         })?;
@@ -235,7 +235,7 @@ impl Tokens {
         let bodies = pieces.iter().map(|piece| self.body(text, *piece, prompt.is_empty() || prompt_alone)).collect();
         let segments = Segments::between(bodies);
         let groups: Vec<&[ByteSpan]> = segments.spans.chunks(SEGMENTS_AT_ONCE).collect();
-        let encoded = pool::map(&groups, |group| {
+        let encoded = text_pool::map(&groups, |group| {
             go_on()?;
             let encode = |span: &ByteSpan| self.ids(self.segment(text, *span));
             group.iter().map(encode).collect::<Result<Vec<_>>>()
@@ -282,7 +282,7 @@ impl Tokens {
     /// # Errors
     /// [`ErrorKind::Internal`] where the tokenizer fails.
     pub fn units(&self, text: &str, go_on: &GoOn) -> Result<Vec<ByteSpan>> {
-        let chunks: Vec<Vec<usize>> = pool::map(&self.chunks(text), |chunk| {
+        let chunks: Vec<Vec<usize>> = text_pool::map(&self.chunks(text), |chunk| {
             go_on()?;
             let encoding = self.encode(chunk.of(text))?;
             let tokens = encoding.get_offsets().iter().filter(|(start, end)| start < end);

@@ -2,9 +2,9 @@
 //! simply finish. What takes time in the square of a page would take hours.
 
 use icu_segmenter::GraphemeClusterSegmenter;
-use pullquote_core::page::ByteSpan;
-use pullquote_core::pieces::{sentences, words};
-use pullquote_core::terms::{Language, PageTerms, guess_language, query_terms};
+use pullquote_core::ranking::terms::{Language, PageTerms, guess_language, query_terms};
+use pullquote_core::text::page::ByteSpan;
+use pullquote_core::text::pieces::{sentences, words};
 
 /// The bytes of a page, about.
 const SIZE: usize = 1 << 20;

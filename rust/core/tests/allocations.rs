@@ -1,4 +1,4 @@
-//! From batch to batch the conductor allocates nothing: everything that is allocated in this process is counted while it
+//! From batch to batch the scheduler allocates nothing: everything that is allocated in this process is counted while it
 //! forms, submits and collects batches of several large jobs.
 //!
 //! Where this fails, take `.testing()` away: `dhat-heap.json` then says where in the code it was.
@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use common::{DIMENSION, model, word_piece};
-use pullquote_core::call::Call;
 use pullquote_core::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
 use pullquote_core::engine::Engine;
 use pullquote_core::error::Result;
+use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::Role;
 
 #[global_allocator]
@@ -22,7 +22,7 @@ const CALLERS: usize = 3;
 const ROWS: usize = 1500;
 /// Tokens of a device's batch.
 const BUDGET: usize = 64;
-/// By then the conductor has taken all jobs in.
+/// By then the scheduler has taken all jobs in.
 const FIRST_COUNTED: u64 = 20;
 
 /// What callers, the encoder and the test tell each other. The encoder waits with the first batch until all callers wait, so
@@ -78,7 +78,7 @@ struct StillEncoder {
 }
 
 impl StillEncoder {
-    fn new(wakes: bool, polls: bool, watch: Arc<Watch>) -> Self {
+    fn new(notifies: bool, needs_polling: bool, watch: Arc<Watch>) -> Self {
         let device = |index| DeviceSpec { name: format!("still:{index}"), depth: 2, batch_tokens: BUDGET };
         let devices = (0..3).map(device).collect();
         let (dtype, backend, scores) = ("float32".to_owned(), "test".to_owned(), false);
@@ -88,8 +88,8 @@ impl StillEncoder {
             vocabulary: 5000,
             dtype,
             devices,
-            wakes,
-            polls,
+            notifies,
+            needs_polling,
             scores,
             backend,
         };
@@ -160,14 +160,14 @@ fn embed_everything(engine: &Engine, watch: &Watch, counts: bool) {
 #[test]
 fn batches_are_formed_and_collected_without_allocating() {
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
-    for (wakes, polls) in [(true, false), (false, true), (false, false)] {
+    for (notifies, needs_polling) in [(true, false), (false, true), (false, false)] {
         let watch = Arc::new(Watch::default());
-        let encoder = StillEncoder::new(wakes, polls, Arc::clone(&watch));
+        let encoder = StillEncoder::new(notifies, needs_polling, Arc::clone(&watch));
         let engine = Engine::new(&model, Box::new(encoder), Some(1), 0).unwrap();
         embed_everything(&engine, &watch, false);
         embed_everything(&engine, &watch, true);
         let (batches, allocations) = watch.lock().counted.expect("there were that many batches");
         assert!(batches > 400, "{batches} batches");
-        assert_eq!(allocations, 0, "in {batches} batches, wakes: {wakes}, polls: {polls}");
+        assert_eq!(allocations, 0, "in {batches} batches, notifies: {notifies}, needs_polling: {needs_polling}");
     }
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{FakeEncoder, Poison, model, word_piece};
-use pullquote_core::call::Call;
 use pullquote_core::encoder::Batching;
 use pullquote_core::engine::Engine;
 use pullquote_core::error::ErrorKind;
+use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::Role;
 
 fn with(encoder: FakeEncoder, batching: Batching) -> pullquote_core::error::Result<Engine> {
@@ -38,8 +38,8 @@ fn batches_are_as_the_host_wants_them() {
 
 #[test]
 fn rows_wait_for_others_where_the_host_says_so() {
-    for wakes in [true, false] {
-        let encoder = FakeEncoder::new(1, wakes, Poison::default());
+    for notifies in [true, false] {
+        let encoder = FakeEncoder::new(1, notifies, Poison::default());
         let log = Arc::clone(&encoder.log);
         let hour = Batching { max_rows: Some(4), timeout: Duration::from_secs(3600), ..Batching::default() };
         let engine = with(encoder, hour).unwrap();
@@ -56,7 +56,7 @@ fn rows_wait_for_others_where_the_host_says_so() {
         let lengths: Vec<usize> = log.lock().unwrap().iter().map(|(_, lengths)| lengths.len()).collect();
         assert_eq!(lengths, [4]);
         // And nobody waits for ever.
-        let encoder = FakeEncoder::new(1, wakes, Poison::default());
+        let encoder = FakeEncoder::new(1, notifies, Poison::default());
         let soon = Batching { timeout: Duration::from_millis(20), ..Batching::default() };
         let engine = with(encoder, soon).unwrap();
         engine.embed(&["alone"], Role::Passage, &Call::default()).unwrap();

@@ -8,10 +8,12 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use common::{DIMENSION, FakeEncoder, Poison, asked, fake_vector, model, question, word_piece};
-use pullquote_core::call::Call;
-use pullquote_core::encoder::{Batch, Batching, DeviceSpec, Encoder, EncoderSpec, Helper, Ticket, Waker, hand_out};
+use pullquote_core::encoder::{
+    Batch, BatchRunner, Batching, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker, hand_out,
+};
 use pullquote_core::engine::{Engine, Steps};
 use pullquote_core::error::{Error, ErrorKind, Result};
+use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::Role;
 
 /// What a test fails after, instead of hanging.
@@ -121,7 +123,7 @@ impl Encoder for Lent {
         Ok(())
     }
 
-    fn helper(&self) -> Option<Helper> {
+    fn batch_runner(&self) -> Option<BatchRunner> {
         let shared = Arc::clone(&self.shared);
         Some(Arc::new(move || shared.help()))
     }
@@ -135,8 +137,8 @@ fn engine(shared: &Arc<Shared>, has_thread: bool) -> Engine {
         vocabulary: 5000,
         dtype: "float32".to_owned(),
         devices: vec![DeviceSpec { name: "lent".to_owned(), depth: DEPTH, batch_tokens: 64 }],
-        wakes: true,
-        polls: false,
+        notifies: true,
+        needs_polling: false,
         scores: false,
         backend: "test".to_owned(),
     };
@@ -194,7 +196,7 @@ fn as_many_batches_are_in_flight_as_callers_wait_and_no_more_than_the_device_wan
 #[test]
 fn answers_are_those_of_an_engine_with_threads() {
     let expected = with_threads();
-    // Where the conductor has a thread, that computes too.
+    // Where the scheduler has a thread, that computes too.
     for has_thread in [false, true] {
         let shared = Shared::new(0, |_| None);
         let engine = engine(&shared, has_thread);
@@ -258,7 +260,7 @@ fn closing_ends_those_who_compute_and_the_encoder_goes_with_the_engine() {
         }
     });
     assert_eq!(embed(&engine, &["cat"]).unwrap_err().kind(), ErrorKind::Closed);
-    assert_eq!(Arc::strong_count(&shared), 1, "neither the encoder nor its helper is left");
+    assert_eq!(Arc::strong_count(&shared), 1, "neither the encoder nor its batch_runner is left");
 }
 
 #[test]

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use common::{DIMENSION, fake_vector, model, word_piece};
 use proptest::prelude::*;
-use pullquote_core::call::Call;
 use pullquote_core::encoder::{Batch, Batching, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
 use pullquote_core::engine::{DeviceState, Engine};
 use pullquote_core::error::{Error, ErrorKind, Result};
+use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::{Role, Tokens};
 
 const BATCH_TOKENS: usize = 64;
@@ -30,8 +30,8 @@ struct Script {
     fails_early: bool,
     /// Which devices finish nothing, for now.
     hanging: Arc<Mutex<Vec<usize>>>,
-    wakes: bool,
-    polls: bool,
+    notifies: bool,
+    needs_polling: bool,
     /// Device and tokens of every batch that came.
     log: Arc<Mutex<Vec<(usize, usize)>>>,
     /// The most batches that were in flight on a device.
@@ -42,7 +42,7 @@ impl Script {
     fn new(delays: &[usize], fault: impl Fn(usize, &Batch) -> Option<ErrorKind> + Send + Sync + 'static) -> Self {
         let (hanging, log, deepest) = (Arc::default(), Arc::default(), Arc::default());
         let (delays, fault) = (delays.to_vec(), Arc::new(fault));
-        Self { delays, fault, fails_early: false, hanging, wakes: true, polls: false, log, deepest }
+        Self { delays, fault, fails_early: false, hanging, notifies: true, needs_polling: false, log, deepest }
     }
 }
 
@@ -65,8 +65,8 @@ impl Scripted {
             vocabulary: 5000,
             dtype: "float32".to_owned(),
             devices: (0..count).map(device).collect(),
-            wakes: script.wakes,
-            polls: script.polls,
+            notifies: script.notifies,
+            needs_polling: script.needs_polling,
             scores: false,
             backend: "test".to_owned(),
         };
@@ -80,7 +80,7 @@ impl Scripted {
 
     /// Nobody is woken by devices that are looked at.
     fn wake(&self) {
-        if let Some(waker) = self.waker.as_ref().filter(|_| !self.script.polls) {
+        if let Some(waker) = self.waker.as_ref().filter(|_| !self.script.needs_polling) {
             waker();
         }
     }
@@ -209,13 +209,13 @@ fn the_host_says_how_many_batches_a_device_has_at_once() {
 
 #[test]
 fn a_device_that_fails_is_left_out_and_comes_back() {
-    for (kind, fails_early, wakes) in
+    for (kind, fails_early, notifies) in
         [(ErrorKind::Encoder, false, true), (ErrorKind::Device, true, true), (ErrorKind::Device, false, false)]
     {
         let is_broken = Arc::new(AtomicBool::new(true));
         let broken = Arc::clone(&is_broken);
         let fault = move |device, _: &Batch| (device == 1 && broken.load(Ordering::Relaxed)).then_some(kind);
-        let script = Script { fails_early, wakes, ..Script::new(&[0, 0, 0], fault) };
+        let script = Script { fails_early, notifies, ..Script::new(&[0, 0, 0], fault) };
         let bench = Bench::new(&script, Batching::default());
         bench.embed(500).unwrap();
         let state = &bench.states()[1];
@@ -235,7 +235,7 @@ fn a_device_that_fails_is_left_out_and_comes_back() {
     }
 }
 
-/// Much more than the conductor needs for a round, and little to wait for.
+/// Much more than the scheduler needs for a round, and little to wait for.
 const IMPATIENT: Batching = Batching {
     max_tokens: None,
     max_rows: None,
@@ -244,10 +244,10 @@ const IMPATIENT: Batching = Batching {
     patience: Some(Duration::from_millis(20)),
 };
 
-/// Those that wake and those that are looked at, with the conductor on a thread of its own and with callers for it.
+/// Those that wake and those that are looked at, with the scheduler on a thread of its own and with callers for it.
 fn hanging_benches(devices: usize) -> impl Iterator<Item = (Script, Bench)> {
-    [(true, false), (true, true), (false, false), (false, true)].into_iter().map(move |(wakes, is_driven)| {
-        let script = Script { wakes, polls: !wakes, ..Script::new(&vec![0; devices], |_, _| None) };
+    [(true, false), (true, true), (false, false), (false, true)].into_iter().map(move |(notifies, is_driven)| {
+        let script = Script { notifies, needs_polling: !notifies, ..Script::new(&vec![0; devices], |_, _| None) };
         let mut bench = Bench::new(&script, IMPATIENT);
         if is_driven {
             bench.engine = bench.engine.driven_by_callers();
@@ -353,14 +353,14 @@ fn rows_that_fail_everywhere_are_to_blame_and_not_the_devices() {
 
 #[test]
 fn short_memory_costs_a_batch_a_retry_and_nobody_an_answer() {
-    for (fails_early, wakes) in [(true, true), (false, true), (false, false)] {
+    for (fails_early, notifies) in [(true, true), (false, true), (false, false)] {
         let memory = Arc::new(AtomicUsize::new(20));
         let has = Arc::clone(&memory);
         let fault = move |_, batch: &Batch| {
             // What a device pads, the longest row has for all.
             (batch.ids.len() > has.load(Ordering::Relaxed)).then_some(ErrorKind::OutOfMemory)
         };
-        let script = Script { fails_early, wakes, ..Script::new(&[0, 0], fault) };
+        let script = Script { fails_early, notifies, ..Script::new(&[0, 0], fault) };
         let bench = Bench::new(&script, Batching::default());
         let texts: Vec<String> = (0..400).map(|n| "cat ".repeat(n % 15)).collect();
         bench.embed_these(&texts).unwrap();
@@ -409,8 +409,8 @@ proptest! {
         seed in any::<u64>(),
         delays in prop::collection::vec(0_usize..4, 2..5),
         fails_early in any::<bool>(),
-        wakes in any::<bool>(),
-        polls in any::<bool>(),
+        notifies in any::<bool>(),
+        needs_polling in any::<bool>(),
         hangs in any::<bool>(),
         depth in 1_usize..4,
     ) {
@@ -425,9 +425,9 @@ proptest! {
                 _ => None,
             }
         };
-        let script = Script { fails_early, wakes, polls, ..Script::new(&delays, fault) };
+        let script = Script { fails_early, notifies, needs_polling, ..Script::new(&delays, fault) };
         // One that computes when it is collected cannot be seen to hang.
-        let hanging = if hangs && (wakes || polls) { vec![1] } else { Vec::new() };
+        let hanging = if hangs && (notifies || needs_polling) { vec![1] } else { Vec::new() };
         script.hanging.lock().unwrap().clone_from(&hanging);
         let bench = Bench::new(&script, Batching { depth: Some(depth), ..IMPATIENT });
         std::thread::scope(|scope| {

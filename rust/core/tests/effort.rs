@@ -3,12 +3,12 @@
 mod common;
 
 use common::{FakeEncoder, Poison, model, word_piece};
-use pullquote_core::call::Call;
 use pullquote_core::engine::{Answers, Effort, Engine, Pairing, Question, Request};
-use pullquote_core::formats::Format;
 use pullquote_core::highlights::{Bounds, Limits, Order, Repeats};
-use pullquote_core::pieces::{Unit, Windows};
-use pullquote_core::scores::relevance::Lexical;
+use pullquote_core::ranking::relevance::Lexical;
+use pullquote_core::runtime::call::Call;
+use pullquote_core::text::formats::Format;
+use pullquote_core::text::pieces::{Unit, Windows};
 
 /// What the page of `long_page` says once.
 const ANSWER: &str = "The bread of Paris is in the moon.";

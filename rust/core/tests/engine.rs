@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{DIMENSION, FakeEncoder, Poison, fake_vector, model, word_piece};
-use pullquote_core::call::Call;
+use pullquote_core::encoder::model::Model;
 use pullquote_core::engine::{Answers, Effort, Engine, Pairing, Question, Request};
 use pullquote_core::error::ErrorKind;
-use pullquote_core::formats::Format;
 use pullquote_core::highlights::{Bounds, Limits, Order, Repeats};
-use pullquote_core::model::Model;
-use pullquote_core::pieces::{Unit, Windows};
-use pullquote_core::scores::relevance::Lexical;
+use pullquote_core::ranking::relevance::Lexical;
+use pullquote_core::runtime::call::Call;
+use pullquote_core::text::formats::Format;
+use pullquote_core::text::pieces::{Unit, Windows};
 use pullquote_core::tokens::{Role, Tokens};
 
 fn engine(encoder: FakeEncoder) -> Engine {
@@ -71,8 +71,8 @@ fn any_number_of_devices_gives_the_same_answers() {
     let alone = ask(&engine(FakeEncoder::new(1, true, Poison::default())), "Where is the cat?", &pages);
     assert_eq!(alone.ends.len(), 60);
     assert!(alone.scores.len() > 60);
-    for (devices, wakes) in [(1, false), (2, true), (3, false), (5, true)] {
-        let encoder = FakeEncoder::new(devices, wakes, Poison::default());
+    for (devices, notifies) in [(1, false), (2, true), (3, false), (5, true)] {
+        let encoder = FakeEncoder::new(devices, notifies, Poison::default());
         let log = Arc::clone(&encoder.log);
         let several = ask(&engine(encoder), "Where is the cat?", &pages);
         assert_eq!(columns(&several), columns(&alone), "{devices} devices");

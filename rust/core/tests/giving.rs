@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use common::{FakeEncoder, Poison, fake_vector, model, word_piece};
 use proptest::prelude::*;
-use pullquote_core::call::Call;
 use pullquote_core::encoder::{Batch, Batching, Encoder, EncoderSpec, Ticket, Waker};
 use pullquote_core::engine::{Embedded, Engine};
 use pullquote_core::error::{ErrorKind, Result};
+use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::{Role, Tokens};
 
 /// The fake encoder, which gives its vectors away, some values too few where it is asked to.
@@ -21,8 +21,8 @@ struct Giver {
 }
 
 impl Giver {
-    fn new(wakes: bool, poison: Poison) -> Self {
-        Self { inner: FakeEncoder::new(2, wakes, poison), given: Arc::default(), short_of: 0 }
+    fn new(notifies: bool, poison: Poison) -> Self {
+        Self { inner: FakeEncoder::new(2, notifies, poison), given: Arc::default(), short_of: 0 }
     }
 }
 
@@ -83,10 +83,10 @@ proptest! {
     fn vectors_are_those_of_the_plain_way(
         calls in prop::collection::vec(1_usize..40, 1..6),
         tokens in 20_usize..2000,
-        wakes: bool,
+        notifies: bool,
     ) {
-        let giving = engine(Giver::new(wakes, Poison::default()), tokens);
-        let plain = engine(FakeEncoder::new(2, wakes, Poison::default()), tokens);
+        let giving = engine(Giver::new(notifies, Poison::default()), tokens);
+        let plain = engine(FakeEncoder::new(2, notifies, Poison::default()), tokens);
         std::thread::scope(|scope| {
             let asked: Vec<_> = calls.iter().map(|rows| scope.spawn(|| embed(&giving, &texts(*rows)).unwrap())).collect();
             for (rows, thread) in calls.iter().zip(asked) {

@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use pullquote_core::page::Page;
-use pullquote_core::pieces::{Unit, Windows, parse_pieces};
+use pullquote_core::text::page::Page;
+use pullquote_core::text::pieces::{Unit, Windows, parse_pieces};
 use serde_json::Value;
 
 fn read(path: &str) -> String {

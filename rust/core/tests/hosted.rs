@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{DIMENSION, FakeEncoder, Poison, fake_vector, model, word_piece};
-use pullquote_core::call::{Allowance, Call};
 use pullquote_core::encoder::{Batch, Ticket};
+use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{Answers, Engine, HostEncoder, Hosted, OwnedRequest, Pairing, Question};
 use pullquote_core::error::ErrorKind;
-use pullquote_core::formats::Format;
-use pullquote_core::options::Options;
+use pullquote_core::runtime::call::{Allowance, Call};
+use pullquote_core::text::formats::Format;
 
 fn hosting(cache_bytes: usize) -> Arc<Engine> {
     let (_folder, model) = model(&word_piece(), 64, ("", ""));

@@ -5,13 +5,13 @@ mod common;
 use std::cell::RefCell;
 
 use common::{FakeEncoder, Poison, model, word_piece};
-use pullquote_core::call::{Call, Stop};
 use pullquote_core::engine::{Answers, Effort, Engine, Pair, Pairing, Question, Request};
 use pullquote_core::error::{Error, ErrorKind, Result};
-use pullquote_core::formats::Format;
 use pullquote_core::highlights::{Bounds, Limits, Order, Repeats};
-use pullquote_core::pieces::{Unit, Windows};
-use pullquote_core::scores::relevance::Lexical;
+use pullquote_core::ranking::relevance::Lexical;
+use pullquote_core::runtime::call::{Call, Stop};
+use pullquote_core::text::formats::Format;
+use pullquote_core::text::pieces::{Unit, Windows};
 use pullquote_core::tokens::{Role, Tokens};
 
 fn engine(poison: Poison) -> Engine {

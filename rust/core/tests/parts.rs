@@ -5,8 +5,8 @@ mod common;
 use std::sync::Arc;
 
 use common::{FakeEncoder, Poison, model, word_piece};
-use pullquote_core::call::Call;
 use pullquote_core::engine::Engine;
+use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::Role;
 
 #[test]

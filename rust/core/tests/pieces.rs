@@ -2,8 +2,8 @@
 
 use icu_segmenter::GraphemeClusterSegmenter;
 use proptest::prelude::*;
-use pullquote_core::page::ByteSpan;
-use pullquote_core::pieces::{sentences, words};
+use pullquote_core::text::page::ByteSpan;
+use pullquote_core::text::pieces::{sentences, words};
 
 fn shown(text: &str, units: Vec<ByteSpan>) -> Vec<&str> {
     units.into_iter().map(|unit| unit.of(text)).collect()

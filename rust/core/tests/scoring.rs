@@ -5,10 +5,10 @@ mod common;
 use std::sync::{Arc, Mutex};
 
 use common::{DIMENSION, FakeEncoder, Poison, fake_vector, model, question, word_piece};
-use pullquote_core::call::Call;
 use pullquote_core::engine::{Answers, Effort, Engine, Pairing, Question, Request};
 use pullquote_core::error::{ErrorKind, Result};
-use pullquote_core::formats::Format;
+use pullquote_core::runtime::call::Call;
+use pullquote_core::text::formats::Format;
 use pullquote_core::tokens::{Role, Tokens};
 
 /// How many queries each batch had.

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{FakeEncoder, Poison, asked, model, question, word_piece};
-use pullquote_core::call::{Allowance, Call};
 use pullquote_core::engine::{Engine, Finished, Steps};
 use pullquote_core::error::ErrorKind;
+use pullquote_core::runtime::call::{Allowance, Call};
 
 fn engine(encoder: FakeEncoder) -> Engine {
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
     Engine::new(&model, Box::new(encoder), Some(1), 0).unwrap()
 }
 
-fn steps(devices: usize, wakes: bool) -> Steps {
-    Steps::new(Arc::new(engine(FakeEncoder::new(devices, wakes, Poison::default())).driven_by_callers()))
+fn steps(devices: usize, notifies: bool) -> Steps {
+    Steps::new(Arc::new(engine(FakeEncoder::new(devices, notifies, Poison::default())).driven_by_callers()))
 }
 
 fn add(steps: &mut Steps, id: &str, sentences: usize, call: Call<'static>) {
@@ -33,8 +33,8 @@ fn run(steps: &mut Steps) -> Vec<Finished> {
 
 #[test]
 fn answers_are_those_of_a_call() {
-    for (devices, wakes) in [(1, true), (3, true), (1, false), (2, false)] {
-        let mut steps = steps(devices, wakes);
+    for (devices, notifies) in [(1, true), (3, true), (1, false), (2, false)] {
+        let mut steps = steps(devices, notifies);
         let sizes = [40, 0, 3, 200, 1, 17];
         for size in sizes {
             add(&mut steps, &size.to_string(), size, Call::default());

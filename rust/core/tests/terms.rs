@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use proptest::prelude::*;
-use pullquote_core::page::ByteSpan;
-use pullquote_core::pieces::sentences;
-use pullquote_core::terms::{Language, PageTerms, QueryTerm, Term, guess_language, query_terms, terms};
+use pullquote_core::ranking::terms::{Language, PageTerms, QueryTerm, Term, guess_language, query_terms, terms};
+use pullquote_core::text::page::ByteSpan;
+use pullquote_core::text::pieces::sentences;
 
 /// What was read, as it is written in the text.
 fn read(text: &str, language: Language) -> Vec<&str> {

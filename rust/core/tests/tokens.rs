@@ -4,9 +4,9 @@ mod common;
 
 use common::{byte_level, model, sentence_piece, unknown_family, word_piece};
 use proptest::prelude::*;
-use pullquote_core::model::Model;
-use pullquote_core::page::ByteSpan;
-use pullquote_core::pieces::{self, Unit, Windows};
+use pullquote_core::encoder::model::Model;
+use pullquote_core::text::page::ByteSpan;
+use pullquote_core::text::pieces::{self, Unit, Windows};
 use pullquote_core::tokens::{Role, Tokens};
 use serde_json::{Value, json};
 

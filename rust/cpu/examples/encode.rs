@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use pullquote_core::encoder::Batch;
 use pullquote_core::encoder::dtype::Dtype;
-use pullquote_core::model::Model;
+use pullquote_core::encoder::model::Model;
 use pullquote_cpu::instructions::InstructionSet;
 use pullquote_cpu::network::{Network, Workspace};
 

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use pullquote_core::model::Activation;
+use pullquote_core::encoder::model::Activation;
 use pullquote_cpu::instructions::InstructionSet;
 use pullquote_cpu::linear::{Linear, Rows, Scratch, Weight};
 use pullquote_cpu::product::Element;

@@ -4,11 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pullquote_core::encoder::dtype::Dtype;
+use pullquote_core::encoder::model::Model;
 use pullquote_core::encoder::places::{Place, parse_devices};
 use pullquote_core::encoder::workers::{CpuDevice, Helping};
-use pullquote_core::encoder::{Batch, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Helper, Ticket, Waker, hand_out};
+use pullquote_core::encoder::{
+    Batch, BatchRunner, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker, hand_out,
+};
 use pullquote_core::error::{Error, ErrorKind, Result};
-use pullquote_core::model::Model;
 
 use crate::instructions::InstructionSet;
 use crate::network::Network;
@@ -67,8 +69,8 @@ impl CpuEncoder {
             vocabulary: network.vocabulary(),
             dtype: network.dtype().name().to_owned(),
             devices: specs,
-            wakes: true,
-            polls: true,
+            notifies: true,
+            needs_polling: true,
             scores: false,
             backend: set.name().to_owned(),
         };
@@ -137,8 +139,8 @@ impl Encoder for CpuEncoder {
         self.times
     }
 
-    fn helper(&self) -> Option<Helper> {
+    fn batch_runner(&self) -> Option<BatchRunner> {
         let helping: Vec<Helping<Network>> = self.devices.iter().filter_map(CpuDevice::helping).collect();
-        (!helping.is_empty()).then(|| Arc::new(move || helping.iter().any(Helping::run_one)) as Helper)
+        (!helping.is_empty()).then(|| Arc::new(move || helping.iter().any(Helping::run_one)) as BatchRunner)
     }
 }

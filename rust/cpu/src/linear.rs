@@ -9,7 +9,7 @@
 //! smoothed: channels that the norm makes large are divided by what their weights are multiplied by, so that they do not use up
 //! the bytes of all others (<https://arxiv.org/abs/2211.10438>, with the norm's own numbers instead of samples).
 
-use pullquote_core::model::Activation;
+use pullquote_core::encoder::model::Activation;
 
 use crate::math::{activate, activate_bf16};
 use crate::memory::Aligned;

@@ -1,6 +1,6 @@
 //! The functions that no processor has an instruction for.
 
-use pullquote_core::model::Activation;
+use pullquote_core::encoder::model::Activation;
 
 use crate::vector::Simd;
 

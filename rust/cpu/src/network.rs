@@ -10,9 +10,9 @@
 use half::f16;
 use pullquote_core::encoder::Batch;
 use pullquote_core::encoder::dtype::Dtype;
+use pullquote_core::encoder::model::{Activation, Model, Pooling, Transformer};
 use pullquote_core::encoder::workers::{Compute, check_rows};
 use pullquote_core::error::{Error, ErrorKind, Result};
-use pullquote_core::model::{Activation, Model, Pooling, Transformer};
 
 use crate::attention::{self, Attend, Heads};
 use crate::instructions::InstructionSet;

@@ -1,6 +1,6 @@
 //! From the vectors of a row's tokens to one vector, in float32 whatever they came in.
 
-use pullquote_core::model::Pooling;
+use pullquote_core::encoder::model::Pooling;
 
 use crate::product::Element;
 use crate::vector::{Simd, Task};

@@ -34,7 +34,7 @@ fn batches_are_collected_in_any_order_and_each_wakes_once() {
     encoder.set_waker(Arc::new(move || {
         waker.fetch_add(1, Ordering::SeqCst);
     }));
-    assert!(encoder.spec().wakes && !encoder.spec().scores);
+    assert!(encoder.spec().notifies && !encoder.spec().scores);
     let batches: Vec<Batch> = (0..20).map(|seed| batch(seed, &[5, 11])).collect();
     let tickets: Vec<Ticket> =
         batches.iter().map(|batch| encoder.submit(0, batch).expect("the batch is sound")).collect();
@@ -104,15 +104,15 @@ fn dropping_with_batches_in_flight_ends() {
 fn lent_threads_compute_side_by_side() {
     let directory = write(&draft("bert"));
     let mut encoder = load(&directory, &["cpu"], Some(0));
-    assert!(load(&directory, &["cpu"], Some(1)).helper().is_none(), "workers need no help");
-    let helper = encoder.helper().expect("it has no workers");
-    assert!(!helper(), "nothing waits");
+    assert!(load(&directory, &["cpu"], Some(1)).batch_runner().is_none(), "workers need no help");
+    let batch_runner = encoder.batch_runner().expect("it has no workers");
+    assert!(!batch_runner(), "nothing waits");
     let batches: Vec<Batch> = (0..40).map(|seed| batch(seed, &[5, 20])).collect();
     let tickets: Vec<Ticket> =
         batches.iter().map(|batch| encoder.submit(0, batch).expect("the batch is sound")).collect();
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| while helper() {});
+            scope.spawn(|| while batch_runner() {});
         }
     });
     assert!(tickets.iter().all(|ticket| encoder.is_finished(*ticket)));
@@ -121,5 +121,5 @@ fn lent_threads_compute_side_by_side() {
         assert_eq!(collect(&mut encoder, ticket), encode(&mut other, batch));
     }
     drop(encoder);
-    assert!(!helper(), "what is left is for nobody");
+    assert!(!batch_runner(), "what is left is for nobody");
 }

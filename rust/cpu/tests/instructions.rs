@@ -2,8 +2,8 @@
 
 #![allow(clippy::float_cmp, reason = "what is exact is compared exactly")]
 
+use pullquote_core::encoder::model::Activation;
 use pullquote_core::error::ErrorKind;
-use pullquote_core::model::Activation;
 use pullquote_cpu::instructions::InstructionSet;
 use pullquote_cpu::linear::{Linear, Rows, Scratch, Weight};
 use pullquote_cpu::math;

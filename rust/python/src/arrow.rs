@@ -14,10 +14,10 @@ use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use pullquote_core::call::Call;
 use pullquote_core::engine::{Engine, Pair, Question, Work};
 use pullquote_core::error::{Error, ErrorKind, Result};
-use pullquote_core::formats::Format;
+use pullquote_core::runtime::call::Call;
+use pullquote_core::text::formats::Format;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
@@ -89,7 +89,7 @@ pub(crate) fn highlights(
     options: &Bound<'_, PyDict>,
 ) -> PyResult<Table> {
     let options = read_options(options)?;
-    let asked = Asked {
+    let asked = TableCall {
         question: options.question().map_err(Failure)?,
         format: options.format().map_err(Failure)?,
         fields: Fields { context: options.context > 0, matches: options.explain, source: options.format != "text" },
@@ -99,14 +99,14 @@ pub(crate) fn highlights(
     leave_python(py, options.timeout, |call| asked.answer(engine, input, &call.clone().with_priority(options.priority)))
 }
 
-struct Asked {
+struct TableCall {
     names: Names,
     question: Question,
     format: Format,
     fields: Fields,
 }
 
-impl Asked {
+impl TableCall {
     fn answer(&self, engine: &Engine, input: input::Input, call: &Call) -> Result<Table> {
         let mut reader = input.read()?;
         let places = Places::find(&reader.schema(), &self.names)?;

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use numpy::PyArray2;
-use pullquote_client::{Dtype, Found, Page, Passage, Question, Settings, Stored, Vectors, Wanted, Wish};
+use pullquote_client::{CallOptions, Dtype, Found, Page, Passage, Question, Settings, Stored, Vectors, Wanted};
+use pullquote_core::engine::options::seconds;
 use pullquote_core::error::{ErrorKind, Result};
-use pullquote_core::options::seconds;
 use pullquote_core::tokens::Role;
 use pyo3::IntoPyObjectExt;
 use pyo3::conversion::FromPyObjectOwned;
@@ -71,9 +71,9 @@ fn packed(py: Python<'_>, rows: usize, dtype: Dtype, vectors: Vectors<u8>) -> Py
 }
 
 /// What is said about any call: `timeout` in seconds, and `priority`, where there are such options.
-fn read_wish(options: &Bound<'_, PyDict>) -> PyResult<Wish> {
+fn read_call_options(options: &Bound<'_, PyDict>) -> PyResult<CallOptions> {
     let (timeout, priority): (Option<f64>, Option<i32>) = (get(options, "timeout")?, get(options, "priority")?);
-    Ok(Wish::new(timeout.map(seconds).transpose().map_err(Failure)?, priority))
+    Ok(CallOptions::new(timeout.map(seconds).transpose().map_err(Failure)?, priority))
 }
 
 impl Client {
@@ -128,15 +128,15 @@ impl Client {
     ) -> PyResult<Py<PyAny>> {
         let texts = texts::many(texts, "texts")?;
         let (rows, role) = (texts.len(), if is_query { Role::Query } else { Role::Passage });
-        let (dtype, wish) = (read_dtype(options)?, read_wish(options)?);
+        let (dtype, call) = (read_dtype(options)?, read_call_options(options)?);
         if dtype == Dtype::Float32 {
-            return self.run(py, done, self.client.embed(texts, role, wish), move |py, embedded| {
+            return self.run(py, done, self.client.embed(texts, role, call), move |py, embedded| {
                 let (truncated, written_at) = (embedded.truncated, embedded.written_at);
                 let vectors = matrix(py, rows, embedded.dimension, embedded.values)?;
                 (vectors, truncated, written_at).into_py_any(py)
             });
         }
-        self.run(py, done, self.client.embed_packed(texts, role, dtype, wish), move |py, embedded| {
+        self.run(py, done, self.client.embed_packed(texts, role, dtype, call), move |py, embedded| {
             let (truncated, written_at) = (embedded.truncated, embedded.written_at);
             (packed(py, rows, dtype, embedded)?, truncated, written_at).into_py_any(py)
         })
@@ -151,15 +151,15 @@ impl Client {
         options: &Bound<'_, PyDict>,
         done: Option<Py<PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        let texts::Asked { queries, listed, pages, titles } = texts::Asked::read(query, texts, titles)?;
+        let texts::Texts { queries, listed, pages, titles } = texts::Texts::read(query, texts, titles)?;
         let is_stored: Vec<bool> = get(options, "stored")?.unwrap_or_default();
         let page =
             |(index, text)| if is_stored.get(index) == Some(&true) { Page::Stored(text) } else { Page::Text(text) };
         let pages = pages.into_iter().enumerate().map(page).collect();
-        let (options, wanted, wish) = (read_options(options)?, read_wanted(options)?, read_wish(options)?);
+        let (options, wanted, call) = (read_options(options)?, read_wanted(options)?, read_call_options(options)?);
         let number = queries.len();
         let question = Question { queries, listed, pages, titles, options, wanted };
-        self.run(py, done, self.client.highlights(question, wish), move |py, found| {
+        self.run(py, done, self.client.highlights(question, call), move |py, found| {
             let Found { answers, passages, vectors } = found;
             let rows = answers.scores.len();
             let columns = columns(py, answers)?;
@@ -186,7 +186,7 @@ impl Client {
         done: Option<Py<PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         let (query, texts) = (texts::one(query, "query")?, texts::many(texts, "texts")?);
-        self.run(py, done, self.client.rerank(query, texts, top_n, read_wish(options)?), |py, ranks| {
+        self.run(py, done, self.client.rerank(query, texts, top_n, read_call_options(options)?), |py, ranks| {
             ranks.iter().map(|rank| (rank.index, rank.score)).collect::<Vec<_>>().into_py_any(py)
         })
     }
@@ -202,7 +202,7 @@ impl Client {
     ) -> PyResult<Py<PyAny>> {
         let (id, text) = (texts::one(document_id, "document_id")?, texts::one(text, "text")?);
         let title = title.map(|title| texts::one(title, "title")).transpose()?;
-        self.run(py, done, self.client.put_document(id, text, title, read_wish(options)?), |py, hash| {
+        self.run(py, done, self.client.put_document(id, text, title, read_call_options(options)?), |py, hash| {
             hash.into_py_any(py)
         })
     }
@@ -215,7 +215,7 @@ impl Client {
         done: Option<Py<PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         let id = texts::one(document_id, "document_id")?;
-        self.run(py, done, self.client.get_document(id, read_wish(options)?), |py, stored| {
+        self.run(py, done, self.client.get_document(id, read_call_options(options)?), |py, stored| {
             let Stored { title, text, text_hash } = stored;
             (title, text, text_hash).into_py_any(py)
         })
@@ -229,11 +229,11 @@ impl Client {
         done: Option<Py<PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         let id = texts::one(document_id, "document_id")?;
-        self.run(py, done, self.client.delete_document(id, read_wish(options)?), |py, ()| Ok(py.None()))
+        self.run(py, done, self.client.delete_document(id, read_call_options(options)?), |py, ()| Ok(py.None()))
     }
 
     fn health(&self, py: Python<'_>, options: &Bound<'_, PyDict>, done: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
-        self.run(py, done, self.client.health(read_wish(options)?), |py, health| health.into_py_any(py))
+        self.run(py, done, self.client.health(read_call_options(options)?), |py, health| health.into_py_any(py))
     }
 
     fn close(&self, py: Python<'_>) {

@@ -3,11 +3,11 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::{Arc, OnceLock};
 
-use pullquote_core::abi::{
+use pullquote_core::encoder::abi::{
     CAPSULE_NAME, CAPSULE_NAME_1, CAPSULE_NAME_2, CAPSULE_NAME_3, EncoderTable, EncoderTable1, EncoderTable2,
-    EncoderTable3, SubmitAsking,
+    EncoderTable3, SubmitWithQueries,
 };
-use pullquote_core::encoder::{Batch, BatchTimes, Encoder, EncoderSpec, Helper, Ticket, Waker};
+use pullquote_core::encoder::{Batch, BatchRunner, BatchTimes, Encoder, EncoderSpec, Ticket, Waker};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -16,8 +16,8 @@ use crate::failures::{Failure, raise};
 
 /// The table, taken out of its capsule.
 pub(crate) struct ForeignEncoder {
-    taken: Arc<Taken>,
-    later: Later,
+    taken: Arc<SharedTable>,
+    optional: OptionalFunctions,
     spec: EncoderSpec,
     /// Batches in flight that have queries, and how many.
     asking: Vec<(Ticket, usize)>,
@@ -25,14 +25,14 @@ pub(crate) struct ForeignEncoder {
 
 /// What only later versions of the table have.
 #[derive(Clone, Copy, Default)]
-struct Later {
+struct OptionalFunctions {
     profile: Option<unsafe extern "C" fn(state: *mut c_void, synchronizes: bool)>,
     times: Option<unsafe extern "C" fn(state: *mut c_void, times: *mut BatchTimes) -> bool>,
     help: Option<unsafe extern "C" fn(state: *mut c_void) -> bool>,
-    submit_asking: Option<SubmitAsking>,
+    submit_with_queries: Option<SubmitWithQueries>,
 }
 
-impl Later {
+impl OptionalFunctions {
     fn of_second(EncoderTable2 { profile, times, .. }: EncoderTable2) -> Self {
         Self { profile: Some(profile), times: Some(times), ..Self::default() }
     }
@@ -43,7 +43,7 @@ impl Later {
 }
 
 /// What whoever helps needs too: released when the last of them lets go of it.
-struct Taken {
+struct SharedTable {
     table: EncoderTable1,
     /// What the other side's waker context points to; freed after the release of the state, when nothing can call it any more.
     waker: OnceLock<Waker>,
@@ -52,9 +52,9 @@ struct Taken {
 // SAFETY: `EncoderTable` says that its functions may be called from any thread. Of those that only one at a time may call, all
 // but `release`, which is called when nobody else has this, are called by `ForeignEncoder`, whose methods take `&mut self`. The
 // spec's memory is only read while the encoder is made.
-unsafe impl Send for Taken {}
+unsafe impl Send for SharedTable {}
 // SAFETY: as above; `help` may be called by several at once and beside the others.
-unsafe impl Sync for Taken {}
+unsafe impl Sync for SharedTable {}
 
 impl ForeignEncoder {
     /// Takes the table out of a capsule, which is empty from then on.
@@ -64,19 +64,19 @@ impl ForeignEncoder {
         let of_name = |name| capsule.pointer_checked(Some(name)).ok();
         let wrong_name = || refused("another name; are pullquote and pullquote-torch of the same version?");
         // What there was in earlier versions stands first.
-        let (pointer, later) = if let Some(pointer) = of_name(CAPSULE_NAME) {
+        let (pointer, optional) = if let Some(pointer) = of_name(CAPSULE_NAME) {
             // SAFETY: a capsule of this name holds a pointer to an `EncoderTable` (see `abi::CAPSULE_NAME`), which lives as
             // long as the capsule; Python's lock is held, so nobody else takes it at the same time.
-            let EncoderTable { third, submit_asking } = unsafe { *pointer.cast().as_ptr() };
-            (pointer, Later { submit_asking, ..Later::of_third(third) })
+            let EncoderTable { third, submit_with_queries } = unsafe { *pointer.cast().as_ptr() };
+            (pointer, OptionalFunctions { submit_with_queries, ..OptionalFunctions::of_third(third) })
         } else if let Some(pointer) = of_name(CAPSULE_NAME_3) {
             // SAFETY: as above; a capsule of this name holds a pointer to an `EncoderTable3`.
-            (pointer, Later::of_third(unsafe { *pointer.cast().as_ptr() }))
+            (pointer, OptionalFunctions::of_third(unsafe { *pointer.cast().as_ptr() }))
         } else if let Some(pointer) = of_name(CAPSULE_NAME_2) {
             // SAFETY: as above; a capsule of this name holds a pointer to an `EncoderTable2`.
-            (pointer, Later::of_second(unsafe { *pointer.cast().as_ptr() }))
+            (pointer, OptionalFunctions::of_second(unsafe { *pointer.cast().as_ptr() }))
         } else {
-            (of_name(CAPSULE_NAME_1).ok_or_else(wrong_name)?, Later::default())
+            (of_name(CAPSULE_NAME_1).ok_or_else(wrong_name)?, OptionalFunctions::default())
         };
         let table = pointer.cast::<EncoderTable1>().as_ptr();
         // SAFETY: as above; a capsule of the first name holds a pointer to an `EncoderTable1`.
@@ -86,15 +86,15 @@ impl ForeignEncoder {
         }
         // SAFETY: as above; null is what says that the state has a new owner.
         unsafe { (*table).state = std::ptr::null_mut() };
-        let taken = Arc::new(Taken { table: taken, waker: OnceLock::new() });
+        let taken = Arc::new(SharedTable { table: taken, waker: OnceLock::new() });
         // SAFETY: `spec` is a string that lives as long as `state` (see `EncoderTable::spec`), which `taken` will release.
         let json = unsafe { CStr::from_ptr(taken.table.spec) }.to_bytes();
         let mut spec: EncoderSpec = serde_json::from_slice(json).map_err(|error| {
             let message = format!("an encoder described itself in a way this version cannot read: {error}");
             Failure(Error::new(ErrorKind::Internal, message))
         })?;
-        spec.scores &= later.submit_asking.is_some();
-        Ok(Self { taken, later, spec, asking: Vec::new() })
+        spec.scores &= optional.submit_with_queries.is_some();
+        Ok(Self { taken, optional, spec, asking: Vec::new() })
     }
 
     fn result(&self, failure: *mut c_char) -> Result<()> {
@@ -125,7 +125,7 @@ impl Encoder for ForeignEncoder {
     fn submit(&mut self, device: usize, batch: &Batch) -> Result<Ticket> {
         let mut ticket = 0;
         let Batch { ids, lengths, queries } = batch;
-        if let Some(submit) = self.later.submit_asking.filter(|_| !queries.is_empty()) {
+        if let Some(submit) = self.optional.submit_with_queries.filter(|_| !queries.is_empty()) {
             let (count, state) = (queries.len() / self.spec.dimension, self.taken.table.state);
             let (id_count, row_count) = (ids.len(), lengths.len());
             // SAFETY: pointers and counts belong together, and all outlive the call, after which they are not used.
@@ -169,27 +169,27 @@ impl Encoder for ForeignEncoder {
     }
 
     fn profile(&mut self, synchronizes: bool) {
-        if let Some(profile) = self.later.profile {
+        if let Some(profile) = self.optional.profile {
             // SAFETY: the state is alive.
             unsafe { profile(self.taken.table.state, synchronizes) };
         }
     }
 
     fn times(&mut self) -> Option<BatchTimes> {
-        let times = self.later.times?;
+        let times = self.optional.times?;
         let mut written = BatchTimes::default();
         // SAFETY: the state is alive, and there is a place to write to.
         unsafe { times(self.taken.table.state, &raw mut written) }.then_some(written)
     }
 
-    fn helper(&self) -> Option<Helper> {
-        let (help, taken) = (self.later.help?, Arc::clone(&self.taken));
+    fn batch_runner(&self) -> Option<BatchRunner> {
+        let (help, taken) = (self.optional.help?, Arc::clone(&self.taken));
         // SAFETY: the state is alive for as long as `taken` is.
         Some(Arc::new(move || unsafe { help(taken.table.state) }))
     }
 }
 
-impl Drop for Taken {
+impl Drop for SharedTable {
     fn drop(&mut self) {
         // SAFETY: the state is ours since we set the capsule's to null, and nobody else uses it: they would have this too. The
         // waker is dropped after this, as `release` demands.

@@ -2,14 +2,14 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pullquote_core::call::Allowance;
 use pullquote_core::engine::{Finished, Steps};
+use pullquote_core::runtime::call::Allowance;
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::failures::Failure;
-use crate::highlighter::{Asked, Loading, call_later, columns};
+use crate::highlighter::{HighlightsCall, Loading, call_later, columns};
 use crate::inside::Inside;
 use crate::leave::{Outside, leave_python};
 use crate::opened::Opened;
@@ -48,7 +48,8 @@ impl Engine {
         limits: (Option<usize>, Option<usize>),
     ) -> PyResult<()> {
         let (query, texts, titles, options) = asked;
-        let Asked { request, question, timeout, priority } = Asked::read(&query, &texts, &titles, &options)?;
+        let HighlightsCall { request, question, timeout, priority } =
+            HighlightsCall::read(&query, &texts, &titles, &options)?;
         let call =
             call_later(timeout)?.with_priority(priority).within(Allowance { pieces: limits.0, tokens: limits.1 });
         let added = self.with(py, |steps| steps.add(request_id, request, question, call));

@@ -10,9 +10,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
+use pullquote_core::encoder::model::Model;
 use pullquote_core::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker, hand_out};
 use pullquote_core::error::{Error, ErrorKind, Result};
-use pullquote_core::model::Model;
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -93,8 +93,8 @@ impl FunctionEncoder {
             vocabulary: if takes_ids { model.vocabulary.unwrap_or(usize::MAX) } else { VOCABULARY },
             dtype: "float32".to_owned(),
             devices: vec![device],
-            wakes: has_thread,
-            polls: false,
+            notifies: has_thread,
+            needs_polling: false,
             scores: false,
             backend: "python".to_owned(),
         };

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2};
-use pullquote_core::call::Call;
-use pullquote_core::cores::Cores;
+use pullquote_core::encoder::model::Model;
 use pullquote_core::encoder::{Batching, Encoder};
+use pullquote_core::engine::options::{Options, seconds};
 use pullquote_core::engine::{Answers, Engine, OwnedRequest, Question, Work};
 use pullquote_core::error::{ErrorKind, Result};
-use pullquote_core::model::Model;
-use pullquote_core::options::{Options, seconds};
-use pullquote_core::page::CharSpan;
-use pullquote_core::pieces::{Unit, Windows};
+use pullquote_core::runtime::affinity::CpuAffinity;
+use pullquote_core::runtime::call::Call;
+use pullquote_core::text::page::CharSpan;
+use pullquote_core::text::pieces::{Unit, Windows};
 use pullquote_core::tokens::Role;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
@@ -129,7 +129,7 @@ impl<'py> Loading<'py> {
         let (threads, cache_bytes, cores) = (self.threads, self.cache_bytes, self.cores);
         let (profile, has_trace) = (self.profile, self.trace.is_some());
         leave_python(py, None, |_| {
-            let cores = cores.as_deref().map_or_else(|| Ok(Cores::default()), Cores::new)?;
+            let cores = cores.as_deref().map_or_else(|| Ok(CpuAffinity::default()), CpuAffinity::new)?;
             let engine = Engine::new(model, encoder, Some(threads), cache_bytes)?;
             let engine = engine.with_batching(batching)?.on_cores(&cores).profiled(profile, has_trace);
             Ok(if threads == 0 { engine.driven_by_callers() } else { engine })
@@ -138,7 +138,7 @@ impl<'py> Loading<'py> {
 }
 
 /// A call as Python asks for it, checked.
-pub(crate) struct Asked {
+pub(crate) struct HighlightsCall {
     pub(crate) request: OwnedRequest<PyBackedStr>,
     pub(crate) question: Question,
     /// In seconds.
@@ -146,14 +146,14 @@ pub(crate) struct Asked {
     pub(crate) priority: i32,
 }
 
-impl Asked {
+impl HighlightsCall {
     pub(crate) fn read(
         query: &Bound<'_, PyAny>,
         texts: &Bound<'_, PyAny>,
         titles: &Bound<'_, PyAny>,
         options: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
-        let texts::Asked { queries, listed, pages, titles } = texts::Asked::read(query, texts, titles)?;
+        let texts::Texts { queries, listed, pages, titles } = texts::Texts::read(query, texts, titles)?;
         let options = read_options(options)?;
         let pairing = options.pairing(listed, pages.len()).map_err(Failure)?;
         let (question, format) = (options.question().map_err(Failure)?, options.format().map_err(Failure)?);
@@ -183,7 +183,8 @@ impl Highlighter {
         titles: &Bound<'py, PyAny>,
         options: &Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let Asked { request, question, timeout, priority } = Asked::read(query, texts, titles, options)?;
+        let HighlightsCall { request, question, timeout, priority } =
+            HighlightsCall::read(query, texts, titles, options)?;
         let answers = leave_python(py, timeout, |call| {
             self.engine.answer(&request, &question, &call.clone().with_priority(priority))
         })?;
@@ -245,7 +246,8 @@ impl Highlighter {
         options: &Bound<'_, PyDict>,
         answer_to: (PyRef<'_, Mailbox>, u64),
     ) -> PyResult<Later> {
-        let Asked { request, question, timeout, priority } = Asked::read(query, texts, titles, options)?;
+        let HighlightsCall { request, question, timeout, priority } =
+            HighlightsCall::read(query, texts, titles, options)?;
         let call = Arc::new(call_later(timeout)?.with_priority(priority));
         let answers = Arc::clone(&self.engine).answer_later(request, question, Arc::clone(&call));
         self.later(call, answer_to, async { Ok(Outcome::Answers(Box::new(answers.await?))) })

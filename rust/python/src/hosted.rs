@@ -3,16 +3,16 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
-use pullquote_core::call::{Allowance, Stop};
+use pullquote_core::encoder::model::Model;
 use pullquote_core::encoder::{Batch, Ticket};
 use pullquote_core::engine::{Engine as CoreEngine, HostEncoder, Hosted as CoreHosted};
 use pullquote_core::error::{Error, ErrorKind};
-use pullquote_core::model::Model;
+use pullquote_core::runtime::call::{Allowance, Stop};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::failures::Failure;
-use crate::highlighter::{Asked, Loading, call_later, columns};
+use crate::highlighter::{HighlightsCall, Loading, call_later, columns};
 use crate::inside::Inside;
 use crate::leave::{Outside, leave_python};
 use crate::opened::Opened;
@@ -60,7 +60,8 @@ impl Hosted {
         depth: usize,
     ) -> PyResult<HostedCall> {
         let (query, texts, titles, options) = asked;
-        let Asked { request, question, timeout, priority } = Asked::read(&query, &texts, &titles, &options)?;
+        let HighlightsCall { request, question, timeout, priority } =
+            HighlightsCall::read(&query, &texts, &titles, &options)?;
         let call =
             call_later(timeout)?.with_priority(priority).within(Allowance { pieces: limits.0, tokens: limits.1 });
         let stop = call.stop().clone();

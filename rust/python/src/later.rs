@@ -5,11 +5,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pullquote_core::call::Call;
 use pullquote_core::engine::{Answers, Embedded};
 use pullquote_core::error::{Error, ErrorKind, Result};
-use pullquote_core::page::CharSpan;
-use pullquote_core::tasks::Task;
+use pullquote_core::runtime::call::Call;
+use pullquote_core::runtime::tasks::Task;
+use pullquote_core::text::page::CharSpan;
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;

@@ -5,9 +5,9 @@ use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
-use pullquote_core::call::Call;
+use pullquote_core::engine::options::seconds;
 use pullquote_core::error::{Error, ErrorKind, Result};
-use pullquote_core::options::seconds;
+use pullquote_core::runtime::call::Call;
 use pyo3::prelude::*;
 
 use crate::failures::Failure;

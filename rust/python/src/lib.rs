@@ -20,10 +20,10 @@ mod server;
 mod texts;
 
 use numpy::PyArray2;
+use pullquote_core::engine::options::Options;
 use pullquote_core::error::ErrorKind;
-use pullquote_core::options::Options;
-use pullquote_core::page::Page;
-use pullquote_core::pieces::{self, Unit, Windows};
+use pullquote_core::text::page::Page;
+use pullquote_core::text::pieces::{self, Unit, Windows};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -99,7 +99,7 @@ fn parse_pieces<'py>(
 /// How many threads the system and the user allow.
 #[pyfunction]
 fn available_threads() -> usize {
-    pullquote_core::cores::available_threads()
+    pullquote_core::runtime::affinity::available_threads()
 }
 
 /// The options that a call has where it says nothing, as JSON.

@@ -21,7 +21,7 @@ fn many_or_none(texts: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<Option<PyB
 }
 
 /// Queries, pages and titles of a call, borrowed where they lie.
-pub(crate) struct Asked {
+pub(crate) struct Texts {
     pub(crate) queries: Vec<PyBackedStr>,
     /// Whether there was a list of queries, or one that stands alone.
     pub(crate) listed: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Asked {
     pub(crate) titles: Vec<Option<PyBackedStr>>,
 }
 
-impl Asked {
+impl Texts {
     pub(crate) fn read(
         query: &Bound<'_, PyAny>,
         texts: &Bound<'_, PyAny>,

@@ -5,22 +5,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use pullquote_core::encoder::model::Model;
 use pullquote_core::engine::Engine;
 use pullquote_core::error::Result;
-use pullquote_core::model::Model;
 
-use crate::admission::Admission;
-use crate::export::Exporter;
 use crate::fetch::Fetcher;
-use crate::health::Health;
-use crate::hosts::Hosts;
-use crate::keys::Keys;
-use crate::metrics::Metrics;
+use crate::fetch::upstream::Upstream;
+use crate::http::admission::Admission;
+use crate::http::auth::Keys;
+use crate::http::health::Health;
+use crate::http::host_check::Hosts;
+use crate::http::metrics::Metrics;
+use crate::http::otel::Exporter;
+use crate::net::listener::Address;
 use crate::openapi::{self, Facts, Page};
 use crate::settings::Settings;
-use crate::sockets::Address;
 use crate::store::Store;
-use crate::upstream::Upstream;
 
 /// What every request shares; lives until the last connection has ended.
 pub(crate) struct App {

@@ -8,7 +8,9 @@
 
 mod addresses;
 mod charset;
+pub(crate) mod http_client;
 mod unfetched;
+pub(crate) mod upstream;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -16,15 +18,15 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, header};
 use pullquote_core::error::Result;
-use pullquote_core::formats::Format;
+use pullquote_core::text::formats::Format;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Client, Response};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use url::{Host, Url};
 
+use self::http_client::Unread;
 use crate::app::App;
-use crate::client::{self, Unread};
 use crate::settings::Settings;
 use addresses::{Guard, PrivateAddress};
 pub(crate) use unfetched::Unfetched;
@@ -67,7 +69,8 @@ impl Fetcher {
         }
         let guard = Guard::new(settings.fetch_allow.clone());
         let resolver = Resolver { guard: guard.clone(), lookups: Arc::new(Semaphore::new(LOOKUPS)) };
-        let client = client::builder().dns_resolver(resolver).build().map_err(|error| client::unfit(&error))?;
+        let client =
+            http_client::builder().dns_resolver(resolver).build().map_err(|error| http_client::unfit(&error))?;
         Ok(Some(Self {
             client,
             guard,
@@ -125,11 +128,12 @@ impl Fetcher {
         }
         let kind = response.headers().get(header::CONTENT_TYPE).map(|kind| kind.to_str().unwrap_or("unreadable"));
         let (format, charset) = read_kind(kind)?;
-        let (bytes, memory) = client::read(app, response, self.max_bytes).await.map_err(|unread| match unread {
-            Unread::TooLarge => Unfetched::TooLarge(self.max_bytes),
-            Unread::NoMemory(_) => Unfetched::NoMemory,
-            Unread::Broken(error) => Unfetched::of(&error),
-        })?;
+        let (bytes, memory) =
+            http_client::read(app, response, self.max_bytes).await.map_err(|unread| match unread {
+                Unread::TooLarge => Unfetched::TooLarge(self.max_bytes),
+                Unread::NoMemory(_) => Unfetched::NoMemory,
+                Unread::Broken(error) => Unfetched::of(&error),
+            })?;
         Ok(Fetched { bytes, format, charset, _memory: memory })
     }
 }

@@ -1,44 +1,25 @@
 //! pullquote over HTTP.
 //!
-//! One process serves one engine. Asynchronous code reads requests and writes answers, and never computes; what computes runs
-//! on threads of its own, never awaits, and ends when its client has hung up (`admission`). Around every route lies the
-//! `envelope`; each family of routes is a module of `routes`, and what a request ends with where it has no answer is in
-//! `failure`.
+//! One process serves one engine. Asynchronous code reads requests and writes responses, and never computes. Threads of their
+//! own compute; they never await, and stop when their client disconnects (`http::admission`).
+//!
+//! | folder | does |
+//! |---|---|
+//! | `net` | listeners, connections and their timeouts |
+//! | `http` | what every request has: middleware, admission, authentication, errors, metrics |
+//! | `routes` | one module for each API; Exa's contract is in `routes/exa` |
+//! | `store` | documents that clients have stored |
+//! | `fetch` | pages by their addresses, and other servers that search |
+//! | `openapi` | the document that describes all routes, and the page that shows it |
 
-mod accept;
-mod admission;
 mod app;
-mod body;
-mod client;
-mod connections;
-mod devices;
-mod documents;
-mod envelope;
-mod export;
-mod failure;
 mod fetch;
-mod health;
-mod hosts;
-mod keys;
-mod log;
-mod metrics;
-mod numbers;
-mod offsets;
+mod http;
+mod net;
 mod openapi;
 mod routes;
-mod rows;
-mod sending;
 mod settings;
-mod signals;
-mod sockets;
-mod stages;
 mod store;
-mod streams;
-mod trace;
-mod turns;
-mod unread;
-mod upstream;
-mod vectors;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,11 +30,11 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
 use app::App;
-use connections::Connections;
+use net::connections::Connections;
+pub use net::listener::Address;
+use net::listener::BoundListener;
+use net::shutdown::Signals;
 pub use settings::{LogFormat, Settings};
-use signals::Signals;
-pub use sockets::Address;
-use sockets::Place;
 
 /// Threads that may block beside those of requests and of names that are looked up: for the probe of health, the store and the
 /// file of keys.
@@ -62,10 +43,10 @@ const SPARE_THREADS: usize = 8;
 /// A server that has its address and answers as soon as it runs.
 pub struct Server {
     app: Arc<App>,
-    place: Place,
+    bound: BoundListener,
     signals: Signals,
     runtime: Runtime,
-    _log: log::Guard,
+    _log: http::log::Guard,
 }
 
 /// How a server ended.
@@ -84,8 +65,8 @@ impl Server {
     /// [`ErrorKind::InvalidArgument`] where the address cannot be had, [`ErrorKind::Internal`] where there are no threads.
     pub fn bind(settings: Settings, engine: Arc<Engine>) -> Result<Self> {
         let internal = |error: std::io::Error| Error::new(ErrorKind::Internal, format!("no runtime: {error}"));
-        let log = log::start(&settings)?;
-        let place = Place::take(&settings)?;
+        let log = http::log::start(&settings)?;
+        let bound = BoundListener::take(&settings)?;
         let runtime = Builder::new_multi_thread()
             // They only move bytes; two keep a slow poll from holding up the others.
             .worker_threads(2)
@@ -98,14 +79,14 @@ impl Server {
             let _inside = runtime.enter();
             Signals::listen().map_err(internal)?
         };
-        let app = Arc::new(App::new(settings, engine, place.address.clone())?);
-        Ok(Self { app, place, signals, runtime, _log: log })
+        let app = Arc::new(App::new(settings, engine, bound.address.clone())?);
+        Ok(Self { app, bound, signals, runtime, _log: log })
     }
 
     /// Where it listens.
     #[must_use]
     pub const fn address(&self) -> &Address {
-        &self.place.address
+        &self.bound.address
     }
 
     /// Serves until a signal says to stop; then answers what it has accepted, within the time that settings give it.
@@ -113,11 +94,11 @@ impl Server {
     /// # Errors
     /// [`ErrorKind::Internal`] where the listener is of no use.
     pub fn run(self) -> Result<Ended> {
-        let Self { app, place, mut signals, runtime, .. } = self;
-        let address = place.address.clone();
+        let Self { app, bound, mut signals, runtime, .. } = self;
+        let address = bound.address.clone();
         let ended = runtime.block_on(async {
             let (listener, _file) =
-                place.listen().map_err(|error| Error::new(ErrorKind::Internal, format!("no listener: {error}")))?;
+                bound.listen().map_err(|error| Error::new(ErrorKind::Internal, format!("no listener: {error}")))?;
             let (stop, stopping) = watch::channel(false);
             let served = tokio::spawn(Connections::new(&app, routes::router(&app)?, stopping).serve(listener));
             tokio::spawn(Arc::clone(&app.keys).watch());

@@ -5,7 +5,6 @@
 //! other has not; `tests/python/test_openapi.py` compares it with what a server answers. Each family of routes is a module.
 
 mod documents;
-mod exa;
 mod failures;
 mod health;
 mod highlights;
@@ -17,9 +16,9 @@ mod vectors;
 
 use serde_json::{Map, Value, json};
 
-use crate::envelope::{LONGEST_ID, OPEN};
-use crate::failure::Shape;
-use crate::rows::OCTETS;
+use crate::http::binary_body::OCTETS;
+use crate::http::failure::Shape;
+use crate::http::middleware::{LONGEST_ID, OPEN};
 use crate::settings::Settings;
 pub(crate) use page::Page;
 
@@ -35,26 +34,26 @@ pub(crate) struct Facts<'app> {
 }
 
 /// A method of a route.
-struct Operation {
-    method: &'static str,
-    path: &'static str,
+pub(crate) struct Operation {
+    pub(crate) method: &'static str,
+    pub(crate) path: &'static str,
     /// Its name in clients that are made from the document.
-    id: &'static str,
-    tag: &'static str,
-    summary: &'static str,
-    description: String,
+    pub(crate) id: &'static str,
+    pub(crate) tag: &'static str,
+    pub(crate) summary: &'static str,
+    pub(crate) description: String,
     /// What stands in its path: name, description, schema and example.
-    place: Option<Value>,
+    pub(crate) place: Option<Value>,
     /// The schema and an example of what it takes.
-    body: Option<(Value, Value)>,
-    answers: Vec<Answer>,
-    work: Work,
+    pub(crate) body: Option<(Value, Value)>,
+    pub(crate) answers: Vec<Answer>,
+    pub(crate) work: Work,
     /// Statuses of failures beside those that `work` has.
-    failures: &'static [u16],
+    pub(crate) failures: &'static [u16],
 }
 
 /// An answer that is no failure.
-struct Answer {
+pub(crate) struct Answer {
     status: u16,
     description: &'static str,
     /// Content types with what is in them; none where there is no body.
@@ -63,7 +62,7 @@ struct Answer {
 
 /// What a route does with a request; with that come the failures it can end with.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Work {
+pub(crate) enum Work {
     /// Says what is known.
     Tell,
     /// Waits for its turn.
@@ -75,10 +74,11 @@ enum Work {
 /// The document of a server.
 pub(crate) fn document(facts: &Facts) -> Value {
     let operations = [documents::operations, health::operations, highlights::operations, openai::operations];
-    let operations = operations.into_iter().chain([exa::operations, rerank::operations, tei::operations]);
+    let operations =
+        operations.into_iter().chain([crate::routes::exa::openapi::operations, rerank::operations, tei::operations]);
     let operations: Vec<Operation> = operations.flat_map(|of_family| of_family(facts)).collect();
     let schemas = [documents::schemas, failures::schemas, health::schemas, highlights::schemas, openai::schemas];
-    let schemas = schemas.into_iter().chain([exa::schemas, rerank::schemas, tei::schemas]);
+    let schemas = schemas.into_iter().chain([crate::routes::exa::openapi::schemas, rerank::schemas, tei::schemas]);
     let schemas: Map<String, Value> =
         schemas.flat_map(|of_family| of_family(facts)).map(|(name, schema)| (name.to_owned(), schema)).collect();
     let mut paths: Map<String, Value> = Map::new();
@@ -210,7 +210,7 @@ impl Work {
 
 impl Operation {
     /// One that takes nothing and tells what is known; what else a route does stands before it.
-    const fn new(
+    pub(crate) const fn new(
         method: &'static str,
         path: &'static str,
         id: &'static str,
@@ -311,23 +311,23 @@ fn header_references(names: &[(&str, &str)]) -> Map<String, Value> {
 }
 
 /// A schema that is described elsewhere.
-fn schema(name: &str) -> Value {
+pub(crate) fn schema(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
 /// An answer of 200 with this JSON.
-fn json_answer(description: &'static str, schema: Value) -> Vec<Answer> {
+pub(crate) fn json_answer(description: &'static str, schema: Value) -> Vec<Answer> {
     vec![Answer { status: 200, description, content: vec![("application/json", schema)] }]
 }
 
 /// An object that has all of these fields and no others.
-fn exact(fields: &Value) -> Value {
+pub(crate) fn exact(fields: &Value) -> Value {
     let names: Vec<&String> = fields.as_object().into_iter().flat_map(Map::keys).collect();
     json!({"type": "object", "required": names, "properties": fields, "additionalProperties": false})
 }
 
 /// An object that has all of the first fields, perhaps some of the second, and no others.
-fn exact_or(fields: &Value, mut optional: Value) -> Value {
+pub(crate) fn exact_or(fields: &Value, mut optional: Value) -> Value {
     let mut object = exact(fields);
     for (name, schema) in optional.as_object_mut().into_iter().flatten() {
         object["properties"][name.as_str()] = schema.take();
@@ -335,7 +335,7 @@ fn exact_or(fields: &Value, mut optional: Value) -> Value {
     object
 }
 
-fn count(description: &str) -> Value {
+pub(crate) fn count(description: &str) -> Value {
     json!({"type": "integer", "minimum": 0, "description": description})
 }
 

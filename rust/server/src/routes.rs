@@ -3,12 +3,14 @@
 mod docs;
 pub(crate) mod documents;
 pub(crate) mod exa;
-mod health;
+pub(crate) mod health;
 mod highlights;
+pub(crate) mod offsets;
 mod openai;
 pub(crate) mod page;
 mod rerank;
 mod tei;
+pub(crate) mod vectors;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,11 +25,11 @@ use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
 use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer, ExposeHeaders};
 
-use crate::accept::only_wished_compression;
 use crate::app::App;
-use crate::envelope::{EXPOSED, envelope};
-use crate::failure::{Cause, Failure};
-use crate::rows;
+use crate::http::binary_body;
+use crate::http::failure::{Cause, Failure};
+use crate::http::middleware::{EXPOSED, handle};
+use crate::http::negotiation::only_wished_compression;
 
 /// How long a browser may remember what it is allowed.
 const CORS_AGE: Duration = Duration::from_secs(60 * 60);
@@ -51,7 +53,7 @@ pub(crate) fn router(app: &Arc<App>) -> Result<Router> {
     let router = families()
         .fallback(async || Failure::new(Cause::Core(ErrorKind::NotFound), "there is no such route"))
         .method_not_allowed_fallback(async || Failure::new(Cause::MethodNotAllowed, "the route is not for this method"))
-        .layer(from_fn_with_state(Arc::clone(app), envelope))
+        .layer(from_fn_with_state(Arc::clone(app), handle))
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
         .layer(from_fn(only_wished_compression))
         .with_state(Arc::clone(app));
@@ -64,7 +66,7 @@ pub(crate) fn router(app: &Arc<App>) -> Result<Router> {
         .allow_origin(allowed(origins)?)
         .allow_methods(AllowMethods::mirror_request())
         .allow_headers(AllowHeaders::mirror_request())
-        .expose_headers(ExposeHeaders::list(EXPOSED.into_iter().chain(rows::EXPOSED)))
+        .expose_headers(ExposeHeaders::list(EXPOSED.into_iter().chain(binary_body::EXPOSED)))
         .max_age(CORS_AGE);
     Ok(router.layer(layer))
 }

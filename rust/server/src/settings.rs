@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use pullquote_core::engine::options::seconds;
 use pullquote_core::error::{Error, ErrorKind, Result};
-use pullquote_core::options::seconds;
 use serde::{Deserialize, Deserializer};
 
 /// What was asked for on the command line. Not `Debug`: keys are in it.

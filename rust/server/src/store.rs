@@ -4,6 +4,7 @@
 //! the power going. Both are bounded by documents and by bytes, and refuse what does not fit: a document goes when its owner
 //! says so, never by itself.
 
+pub(crate) mod documents;
 mod file;
 
 use std::collections::HashMap;
@@ -12,9 +13,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use axum::http::StatusCode;
 use pullquote_core::error::{ErrorKind, Result as CoreResult};
 
-use crate::documents::text_hash;
-use crate::failure::{Cause, Failure};
+use crate::http::failure::{Cause, Failure};
 use crate::settings::Settings;
+use crate::store::documents::text_hash;
 use file::FileStore;
 
 /// A document that is kept.

@@ -1,7 +1,7 @@
 //! The wrong way, on purpose: rayon's iterators around the encoder, for `bench/gpu_memory.py` to show what that does to memory.
 //!
 //! Every batch of a request is encoded by whichever thread takes it, so as many are on the device at once as there are
-//! threads, with blocks of every size in torch's allocator. The product never does this: see `ARCHITECTURE.md`.
+//! threads, with blocks of every size in torch's allocator. The product never does this: see `docs/decisions/0003-one-thread-owns-every-device.md`.
 //!
 //!     cargo run --release -p pullquote-torch --no-default-features --example rayon_around -- MODEL cuda:0|cpu REQUESTS
 //!
@@ -15,7 +15,7 @@ use std::path::Path;
 
 use pullquote_core::encoder::Batch;
 use pullquote_core::encoder::dtype::Dtype;
-use pullquote_core::model::Model;
+use pullquote_core::encoder::model::Model;
 use pullquote_torch::layout::Padding;
 use pullquote_torch::network::{Network, copy_rows};
 use pullquote_torch::varlen::Varlen;

@@ -7,8 +7,8 @@
 //! Three things are done once, at loading, in float32: the token type's vector is added to the position table (there is
 //! only type 0), queries are scaled by the root of the head's width, and queries, keys and values share one matrix.
 
+use pullquote_core::encoder::model::{Activation, Model, Transformer};
 use pullquote_core::error::{Error, ErrorKind, Result};
-use pullquote_core::model::{Activation, Model, Transformer};
 use tch::{Device, Kind, Tensor};
 
 use crate::failure::{TorchResult, torch_failed};

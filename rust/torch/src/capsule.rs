@@ -7,9 +7,9 @@ use std::ffi::{CString, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pullquote_core::abi::{EncoderTable, EncoderTable1, EncoderTable2, EncoderTable3};
+use pullquote_core::encoder::abi::{EncoderTable, EncoderTable1, EncoderTable2, EncoderTable3};
 use pullquote_core::encoder::workers::panic_message;
-use pullquote_core::encoder::{Batch, BatchTimes, Encoder, Helper, Ticket};
+use pullquote_core::encoder::{Batch, BatchRunner, BatchTimes, Encoder, Ticket};
 use pullquote_core::error::{Error, ErrorKind, Result};
 
 use crate::encoder::TorchEncoder;
@@ -20,7 +20,7 @@ struct Handle {
     own: Mutex<Own>,
     /// What `spec` points to.
     spec: CString,
-    helper: Option<Helper>,
+    batch_runner: Option<BatchRunner>,
 }
 
 struct Own {
@@ -58,14 +58,14 @@ pub fn encoder_table(encoder: TorchEncoder) -> Result<EncoderTable> {
     let spec =
         serde_json::to_string(encoder.spec()).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
     let spec = CString::new(spec).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
-    let helper = encoder.helper();
-    let help = helper.is_some().then_some(help as unsafe extern "C" fn(*mut c_void) -> bool);
-    let handle = Box::new(Handle { own: Mutex::new(Own { encoder, batch: Batch::default() }), spec, helper });
+    let batch_runner = encoder.batch_runner();
+    let help = batch_runner.is_some().then_some(help as unsafe extern "C" fn(*mut c_void) -> bool);
+    let handle = Box::new(Handle { own: Mutex::new(Own { encoder, batch: Batch::default() }), spec, batch_runner });
     let spec = handle.spec.as_ptr();
     let state = Box::into_raw(handle).cast();
     let first = EncoderTable1 { state, spec, set_waker, submit, is_finished, collect, release_failure, release };
     let third = EncoderTable3 { second: EncoderTable2 { first, profile, times }, help };
-    Ok(EncoderTable { third, submit_asking: Some(submit_asking) })
+    Ok(EncoderTable { third, submit_with_queries: Some(submit_with_queries) })
 }
 
 /// The handle behind `state`.
@@ -120,11 +120,11 @@ unsafe extern "C" fn submit(
     row_count: usize,
     ticket: *mut u64,
 ) -> *mut c_char {
-    // SAFETY: what `submit` demands is what `submit_asking` does, but for queries, of which there are none.
-    unsafe { submit_asking(state, device, ids, id_count, lengths, row_count, std::ptr::null(), 0, ticket) }
+    // SAFETY: what `submit` demands is what `submit_with_queries` does, but for queries, of which there are none.
+    unsafe { submit_with_queries(state, device, ids, id_count, lengths, row_count, std::ptr::null(), 0, ticket) }
 }
 
-unsafe extern "C" fn submit_asking(
+unsafe extern "C" fn submit_with_queries(
     state: *mut c_void,
     device: usize,
     ids: *const i32,
@@ -223,7 +223,7 @@ unsafe extern "C" fn help(state: *mut c_void) -> bool {
     let mut helped = false;
     let failure = guarded(|| {
         // SAFETY: `EncoderTable::help` demands a live state.
-        helped = unsafe { handle(state) }.helper.as_ref().is_some_and(|help| help());
+        helped = unsafe { handle(state) }.batch_runner.as_ref().is_some_and(|help| help());
         Ok(())
     });
     // SAFETY: the failure is null or came from `guarded`; a batch that panics fails by itself.

@@ -4,7 +4,7 @@
 //! ([`crate::staging`]): submitting waits for nothing. One thread and one stream for each card: more would split torch's
 //! caching allocator into pieces. tch knows no events, so a batch ends with a mark that the card writes to the host's
 //! memory behind the rows: looking at it says whether a batch is done, without waiting for those that were queued later,
-//! as a copy asked for at that time would. Nobody can be woken; see `polls` in the seam. Where a mark does not come for
+//! as a copy asked for at that time would. Nobody can be woken; see `needs_polling` in the seam. Where a mark does not come for
 //! long, torch is asked, which knows whether the card failed: by a thread made for it, since a card that hangs does not answer.
 //!
 //! The network decides which device it is. The tests run all of this on a CPU, where everything is done at once.

@@ -7,11 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pullquote_core::encoder::dtype::Dtype;
+use pullquote_core::encoder::model::Model;
 use pullquote_core::encoder::places::{Place, parse_devices};
 use pullquote_core::encoder::workers::{CpuDevice, Helping, panic_message};
-use pullquote_core::encoder::{Batch, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Helper, Ticket, Waker, hand_out};
+use pullquote_core::encoder::{
+    Batch, BatchRunner, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker, hand_out,
+};
 use pullquote_core::error::{Error, ErrorKind, Result};
-use pullquote_core::model::Model;
 use tch::Device;
 
 use crate::cuda::CudaDevice;
@@ -170,8 +172,8 @@ impl TorchEncoder {
             max_tokens: model.max_tokens,
             vocabulary: network.vocabulary(),
             dtype: found.name().to_owned(),
-            wakes: devices.iter().all(|device| matches!(device, Computer::Cpu(_))),
-            polls: true,
+            notifies: devices.iter().all(|device| matches!(device, Computer::Cpu(_))),
+            needs_polling: true,
             scores: devices.iter().all(|device| matches!(device, Computer::Cuda(_))),
             backend: "torch".to_owned(),
             devices: specs,
@@ -292,13 +294,13 @@ impl Encoder for TorchEncoder {
         self.times
     }
 
-    fn helper(&self) -> Option<Helper> {
+    fn batch_runner(&self) -> Option<BatchRunner> {
         let helping = |device: &Computer| match device {
             Computer::Cpu(cpu) => cpu.helping(),
             Computer::Cuda(_) => None,
         };
         let helping: Vec<Helping<Network>> = self.devices.iter().filter_map(helping).collect();
-        (!helping.is_empty()).then(|| Arc::new(move || helping.iter().any(Helping::run_one)) as Helper)
+        (!helping.is_empty()).then(|| Arc::new(move || helping.iter().any(Helping::run_one)) as BatchRunner)
     }
 }
 

@@ -5,9 +5,9 @@
 
 use pullquote_core::encoder::Batch;
 use pullquote_core::encoder::dtype::Dtype;
+use pullquote_core::encoder::model::{Model, Pooling};
 use pullquote_core::encoder::workers::{Compute, check_rows};
 use pullquote_core::error::Result;
-use pullquote_core::model::{Model, Pooling};
 use tch::{Device, Kind, TchError, Tensor};
 
 use crate::bert::Bert;

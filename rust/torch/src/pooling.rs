@@ -2,7 +2,7 @@
 //!
 //! Sums are taken in float32 whatever the tokens came in; rows come out in float32.
 
-use pullquote_core::model::Pooling;
+use pullquote_core::encoder::model::Pooling;
 use tch::{Kind, Tensor};
 
 use crate::failure::TorchResult;

@@ -1,6 +1,6 @@
 //! The Python module: loads an encoder and hands its table of C functions over in a `PyCapsule`.
 
-use pullquote_core::abi::{CAPSULE_NAME, EncoderTable};
+use pullquote_core::encoder::abi::{CAPSULE_NAME, EncoderTable};
 use pullquote_core::error::Error;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;

@@ -4,8 +4,8 @@
 //! which are pooled, or vectors of rows `[rows, dimension]`, which are taken as they are; or a tuple that begins with one
 //! of these. What it returns is found out once, when it is loaded.
 
+use pullquote_core::encoder::model::Model;
 use pullquote_core::error::{Error, ErrorKind, Result};
-use pullquote_core::model::Model;
 use tch::{CModule, Device, IValue, Kind, TchError, Tensor};
 
 use crate::failure::{TorchResult, torch_failed};

@@ -9,7 +9,7 @@
 //! On a card nothing of this has run yet: neither torch's own kernel, nor [`agrees`] on it, nor a batch that was sent to it.
 //! `tests/varlen.rs` brings a kernel for CPUs that computes the same by plain operators and demands what torch's does.
 
-use pullquote_core::model::Transformer;
+use pullquote_core::encoder::model::Transformer;
 use tch::{Device, Kind, Tensor};
 
 use crate::dispatcher::{Argument, Value, call, share};

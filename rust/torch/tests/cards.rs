@@ -12,7 +12,7 @@ use models::{LONGEST, batch, collect, draft, encode, largest_difference, load, n
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::{Encoder, Ticket};
 use pullquote_core::error::ErrorKind;
-use pullquote_core::scores;
+use pullquote_core::encoder::cosine::cosines;
 use pullquote_torch::capsule::encoder_table;
 use pullquote_torch::cuda::CudaDevice;
 use pullquote_torch::encoder::TorchEncoder;
@@ -38,7 +38,7 @@ fn a_card_says_what_a_processor_says() {
         let mut processor = load(&directory, &["cpu"], 1);
         let mut cards =
             TorchEncoder::load_as_cards(directory.path(), 2, "float32", Varlen::OnCards).expect("the model is sound");
-        assert!(!cards.spec().wakes);
+        assert!(!cards.spec().notifies);
         let batches: Vec<_> = (0..).zip(lengths()).map(|(seed, lengths)| batch(seed, &lengths)).collect();
         // Three in flight on each, collected in another order than they were submitted.
         for group in batches.chunks(6) {
@@ -158,7 +158,7 @@ fn queries(count: usize, dimension: usize) -> Vec<f32> {
 
 /// What comes back of each row where a batch has queries, by the plain formula from its vector.
 fn compared(rows: &[Vec<f32>], queries: &[f32]) -> Vec<Vec<f32>> {
-    let of = |row: &Vec<f32>| queries.chunks(row.len()).flat_map(|query| scores::cosines(query, row)).collect();
+    let of = |row: &Vec<f32>| queries.chunks(row.len()).flat_map(|query| cosines(query, row)).collect();
     rows.iter().map(of).collect()
 }
 
@@ -216,7 +216,7 @@ fn queries_go_through_the_table_of_c_functions() {
         TorchEncoder::load_as_cards(directory.path(), 1, "float32", Varlen::OnCards).expect("the model is sound");
     let queries = queries(2, cards.spec().dimension);
     let whole = encoder_table(cards).expect("a spec can be written");
-    let (table, submit) = (whole.third.second.first, whole.submit_asking.expect("it is there"));
+    let (table, submit) = (whole.third.second.first, whole.submit_with_queries.expect("it is there"));
     let asked = batch(4, &[3, 3, 10]);
     let mut ticket = 0;
     let mut found: (Vec<Vec<f32>>, usize) = (Vec::new(), 2);

@@ -46,7 +46,7 @@ fn batches_are_collected_in_any_order_and_each_wakes_once() {
     encoder.set_waker(Arc::new(move || {
         waker.fetch_add(1, Ordering::SeqCst);
     }));
-    assert!(encoder.spec().wakes);
+    assert!(encoder.spec().notifies);
     let batches: Vec<Batch> = (0..20).map(|seed| batch(seed, &[5, 11])).collect();
     let tickets: Vec<Ticket> =
         batches.iter().map(|batch| encoder.submit(0, batch).expect("the batch is sound")).collect();
@@ -197,11 +197,11 @@ fn threads_that_are_lent_compute_at_once_and_are_given_back_as_they_were() {
     let batches: Vec<Batch> = (0..40).map(|seed| batch(seed, &[4, 4, 17, 9])).collect();
     let mut alone = load(&directory, &["cpu"], 1);
     let expected: Vec<_> = batches.iter().map(|batch| encode(&mut alone, batch)).collect();
-    assert!(alone.helper().is_none());
+    assert!(alone.batch_runner().is_none());
     for devices in [&["cpu"][..], &["cpu:0", "cpu:1"]] {
         let mut encoder = load_without_threads(&directory, devices);
-        assert!(encoder.spec().wakes);
-        let help = encoder.helper().expect("it has no threads");
+        assert!(encoder.spec().notifies);
+        let help = encoder.batch_runner().expect("it has no threads");
         assert!(!help(), "nothing was submitted");
         let submit = |(index, batch): (usize, &Batch)| encoder.submit(index % devices.len(), batch);
         let tickets: Vec<Ticket> =

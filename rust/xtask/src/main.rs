@@ -1,6 +1,7 @@
 //! `cargo xtask generate` writes what is generated from the code; `cargo xtask check` says what is stale or untidy.
 
 mod errors;
+mod layers;
 mod tidy;
 
 use std::fs;
@@ -21,7 +22,7 @@ fn main() -> ExitCode {
                 .iter()
                 .filter(|file| stale(file))
                 .map(|(path, _)| format!("{path} is stale; run: cargo run --release -p xtask -- generate"));
-            stale.chain(tidy::complaints(&root)).collect()
+            stale.chain(tidy::complaints(&root)).chain(layers::complaints(&root)).collect()
         }
         _ => vec!["usage: xtask generate | check".to_owned()],
     };

@@ -1,10 +1,7 @@
-//! What the compilers do not see: long files, `unwrap` where a user can reach it, marks of unfinished work, errors no page explains.
+//! What the compilers do not see: `unwrap` where a user can reach it, marks of unfinished work, errors no page explains.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// Lines after which a file should have been two.
-const MAX_LINES: usize = 450;
 
 /// Everything that is untidy, as `path:line: what`.
 pub(crate) fn complaints(root: &Path) -> Vec<String> {
@@ -27,10 +24,6 @@ pub(crate) fn complaints(root: &Path) -> Vec<String> {
 
 fn complaints_about(name: &str, text: &str) -> Vec<String> {
     let mut complaints = Vec::new();
-    let lines = text.lines().count();
-    if lines > MAX_LINES {
-        complaints.push(format!("{name}: {lines} lines; look for the second subject hiding in it"));
-    }
     let is_rust = Path::new(name).extension().is_some_and(|extension| extension == "rs");
     // Models are loom's tests, and a fuzzer's targets are tests too.
     let is_test = ["/tests/", "/fuzz_targets/"].iter().any(|part| name.contains(part))
@@ -49,7 +42,7 @@ fn complaints_about(name: &str, text: &str) -> Vec<String> {
     complaints
 }
 
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let Ok(entries) = fs::read_dir(folder) else { return found };
     for path in entries.flatten().map(|entry| entry.path()) {

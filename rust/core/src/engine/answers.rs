@@ -4,14 +4,13 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::prepared::Prepared;
-use super::spoken::{Inquiry, Spoken};
 use super::{Pairing, Question, Request, Work, column};
 use crate::error::Result;
-use crate::formats::Format;
-use crate::highlights::{Judged, Passage, Seeds, choose_passages};
-use crate::pieces::Unit;
-use crate::scores::relevance::score;
-use crate::terms::terms;
+use crate::highlights::{Passage, RankedPage, Seeds, choose_passages, keep_tokens};
+use crate::ranking::evidence::{PageEvidence, QueryEvidence};
+use crate::ranking::relevance::score;
+use crate::ranking::terms::terms;
+use crate::text::formats::Format;
 use crate::tokens::Tokens;
 
 /// All answers of a call, as columns, and what it took.
@@ -38,7 +37,7 @@ pub struct Answers {
     pub pieces: Vec<i64>,
     /// For each page how many of them were compared with a query.
     pub compared: Vec<i64>,
-    /// For each highlight its score, from 0 to 1 (see [`crate::scores::relevance`]).
+    /// For each highlight its score, from 0 to 1 (see [`crate::ranking::relevance`]).
     pub scores: Vec<f32>,
     /// For each highlight the best cosine of the pieces in it.
     pub cosines: Vec<f32>,
@@ -67,132 +66,128 @@ pub struct Matches {
     pub query_words: Vec<String>,
 }
 
-impl Question {
-    /// Whether passages grow from sentences, instead of windows being returned as they are. Who skips text means the windows.
-    pub(super) fn grows(&self) -> bool {
-        self.grow && self.unit == Unit::Sentence && self.windows.step_size() <= self.windows.highlight_length()
-    }
-
-    /// Whether units are encoded beside the windows. Where words count, these tell the units of a window apart as well, for
-    /// nothing; where windows are the units, once is enough.
-    pub(super) fn encodes_units(&self) -> bool {
-        self.grows()
-            && !self.lexical.may_count()
-            && (self.windows.highlight_length(), self.windows.step_size()) != (1, 1)
-    }
-
-    /// The units of the longest passage: as far as the windows around one unit reach.
-    fn longest(&self) -> usize {
-        self.windows.highlight_length().saturating_mul(2) - 1
-    }
-}
-
-/// A page, and what speaks for each query that it has to answer at once.
-struct Asked<'inquiry, 'page, 'text> {
+/// A page, and the evidence for each query that it answers at once.
+struct PageQueries<'query_evidence, 'page, 'text> {
     /// Each with its query.
-    spoken: Vec<(usize, &'inquiry Spoken<'page, 'text>)>,
+    evidence: Vec<(usize, &'query_evidence PageEvidence<'page, 'text>)>,
     /// The best relevance of each seed.
-    relevance: Cow<'inquiry, [f32]>,
+    relevance: Cow<'query_evidence, [f32]>,
     /// The best of what the page's title adds.
     title: f32,
 }
 
 /// Chooses on all pages, query after query.
 pub(super) fn choose_answers(
-    inquiries: &[Inquiry],
+    all_evidence: &[QueryEvidence],
+    pages: &[Prepared],
     request: &Request,
     question: &Question,
     tokens: &Tokens,
 ) -> Result<Answers> {
     let mut answers = Answers::default();
     if request.pairing == Pairing::Fused {
-        let mut fused = Asked::pages(&inquiries[0]);
-        for inquiry in &inquiries[1..] {
-            fused.iter_mut().zip(&inquiry.spoken).for_each(|(asked, spoken)| asked.add(inquiry.query, spoken));
+        let mut fused = PageQueries::pages(&all_evidence[0]);
+        for query_evidence in &all_evidence[1..] {
+            fused
+                .iter_mut()
+                .zip(&query_evidence.evidence)
+                .for_each(|(asked, evidence)| asked.add(query_evidence.query, evidence));
         }
-        answers.choose(&fused, question, tokens)?;
+        answers.choose(&fused, pages, question, tokens)?;
     } else {
-        for inquiry in inquiries {
-            answers.choose(&Asked::pages(inquiry), question, tokens)?;
+        for query_evidence in all_evidence {
+            answers.choose(&PageQueries::pages(query_evidence), pages, question, tokens)?;
         }
     }
     Ok(answers)
 }
 
 /// The best passages of a page by itself, of what was looked at.
-pub(super) fn passages_of(spoken: &Spoken, question: &Question) -> Vec<Passage> {
-    let is_seen = spoken.is_seen();
-    let seeds = spoken.relevance.iter().enumerate();
+pub(super) fn passages_of(evidence: &PageEvidence, page: &Prepared, question: &Question) -> Vec<Passage> {
+    let is_seen = evidence.is_seen();
+    let seeds = evidence.relevance.iter().enumerate();
     let relevance: Vec<f32> =
         seeds.map(|(seed, relevance)| if is_seen(seed) { *relevance } else { f32::NEG_INFINITY }).collect();
-    let judged = judged(spoken, &relevance, 0.0, question);
-    let mut chosen = choose_passages(&[judged], &question.bounds).pop().unwrap_or_default();
+    let ranked = ranked(page, &relevance, 0.0, question);
+    let mut chosen = choose_passages(&[ranked], &question.bounds).pop().unwrap_or_default();
     chosen.retain(|passage| passage.relevance.is_finite());
     chosen
 }
 
-fn judged<'judged>(
-    spoken: &'judged Spoken,
-    relevance: &'judged [f32],
+fn ranked<'ranked>(
+    prepared: &'ranked Prepared,
+    relevance: &'ranked [f32],
     title: f32,
     question: &Question,
-) -> Judged<'judged> {
-    let Prepared { page, reading, tokens_before, .. } = spoken.prepared;
+) -> RankedPage<'ranked> {
+    let Prepared { page, reading, tokens_before, .. } = prepared;
     let seeds = if question.grows() { Seeds::Units(question.longest()) } else { Seeds::Windows(&reading.ranges) };
-    Judged { page, units: &reading.units, seeds, relevance, title, tokens_before, language: reading.language }
+    RankedPage { page, units: &reading.units, seeds, relevance, title, tokens_before, language: reading.language }
 }
 
-impl<'inquiry, 'page, 'text> Asked<'inquiry, 'page, 'text> {
+impl<'query_evidence, 'page, 'text> PageQueries<'query_evidence, 'page, 'text> {
     /// Each page of an inquiry.
-    fn pages(inquiry: &'inquiry Inquiry<'page, 'text>) -> Vec<Self> {
-        let by = |spoken: &'inquiry Spoken<'page, 'text>| Self {
-            title: spoken.title,
-            spoken: vec![(inquiry.query, spoken)],
-            relevance: Cow::Borrowed(spoken.relevance.as_slice()),
+    fn pages(query_evidence: &'query_evidence QueryEvidence<'page, 'text>) -> Vec<Self> {
+        let by = |evidence: &'query_evidence PageEvidence<'page, 'text>| Self {
+            title: evidence.title,
+            evidence: vec![(query_evidence.query, evidence)],
+            relevance: Cow::Borrowed(evidence.relevance.as_slice()),
         };
-        inquiry.spoken.iter().map(by).collect()
+        query_evidence.evidence.iter().map(by).collect()
     }
 
     /// One more query; a seed is worth what it is to the query that it answers best.
-    fn add(&mut self, query: usize, spoken: &'inquiry Spoken<'page, 'text>) {
-        for (best, relevance) in self.relevance.to_mut().iter_mut().zip(&spoken.relevance) {
+    fn add(&mut self, query: usize, evidence: &'query_evidence PageEvidence<'page, 'text>) {
+        for (best, relevance) in self.relevance.to_mut().iter_mut().zip(&evidence.relevance) {
             *best = best.max(*relevance);
         }
-        self.title = self.title.max(spoken.title);
-        self.spoken.push((query, spoken));
+        self.title = self.title.max(evidence.title);
+        self.evidence.push((query, evidence));
     }
 
     /// What speaks for the query that a seed answers best.
-    fn best(&self, seed: usize) -> (usize, &'inquiry Spoken<'page, 'text>) {
-        let is_best = |(_, spoken): &&(usize, &Spoken)| spoken.relevance.get(seed) == self.relevance.get(seed);
-        *self.spoken.iter().find(is_best).unwrap_or(&self.spoken[0])
+    fn best(&self, seed: usize) -> (usize, &'query_evidence PageEvidence<'page, 'text>) {
+        let is_best =
+            |(_, evidence): &&(usize, &PageEvidence)| evidence.relevance.get(seed) == self.relevance.get(seed);
+        *self.evidence.iter().find(is_best).unwrap_or(&self.evidence[0])
     }
 }
 
 impl Answers {
     /// Chooses on pages that share bounds, and appends an answer for each.
-    fn choose(&mut self, asked: &[Asked], question: &Question, tokens: &Tokens) -> Result<()> {
-        let judged: Vec<Judged> =
-            asked.iter().map(|asked| judged(asked.spoken[0].1, &asked.relevance, asked.title, question)).collect();
-        let mut chosen = choose_passages(&judged, &question.bounds);
+    fn choose(
+        &mut self,
+        asked: &[PageQueries],
+        pages: &[Prepared],
+        question: &Question,
+        tokens: &Tokens,
+    ) -> Result<()> {
+        let page_of = |asked: &PageQueries| &pages[asked.evidence[0].1.index];
+        let each = asked.iter().map(|asked| ranked(page_of(asked), &asked.relevance, asked.title, question));
+        let mut chosen = choose_passages(&each.collect::<Vec<RankedPage>>(), &question.bounds);
         if question.bounds.counts_tokens() {
             let count = |page: usize, run: &Range<usize>| {
-                let prepared = asked[page].spoken[0].1.prepared;
+                let prepared = page_of(&asked[page]);
                 tokens.count(prepared.reading.units.span(run).of(prepared.page.text()))
             };
-            question.bounds.keep_tokens(&mut chosen, count)?;
+            keep_tokens(&question.bounds, &mut chosen, count)?;
         }
         for (asked, passages) in asked.iter().zip(chosen) {
             for passage in passages {
-                self.write(asked.best(passage.seed), &passage, question);
+                self.write(asked.best(passage.seed), page_of(asked), &passage, question);
             }
             self.ends.push(column(self.scores.len()));
         }
         Ok(())
     }
 
-    fn write(&mut self, (query, spoken): (usize, &Spoken), passage: &Passage, question: &Question) {
-        let prepared = spoken.prepared;
+    fn write(
+        &mut self,
+        (query, evidence): (usize, &PageEvidence),
+        prepared: &Prepared,
+        passage: &Passage,
+        question: &Question,
+    ) {
         let (units, run) = (&prepared.reading.units, &passage.units);
         let push = |columns: &mut Vec<i64>, run: &Range<usize>| {
             let span = prepared.page.chars(units.span(run));
@@ -208,31 +203,30 @@ impl Answers {
         let source = prepared.source.as_ref().unwrap_or(&prepared.page).chars(source);
         self.sources.extend([column(source.start), column(source.end)]);
         self.scores.push(score(passage.relevance));
-        let (cosine, lexical) = spoken.evidence(passage.seed);
+        let (cosine, lexical) = evidence.best_scores(passage.seed);
         self.cosines.push(cosine);
         self.lexicals.push(lexical);
-        self.pages.push(column(spoken.page));
+        self.pages.push(column(evidence.index));
         self.queries.push(column(query));
         if question.explain {
-            self.explain(spoken, run);
+            self.explain(evidence, prepared, run);
         }
     }
 
     /// Finds the words of a passage that the query has too; of a compound and its parts the longest that does.
-    fn explain(&mut self, spoken: &Spoken, run: &Range<usize>) {
-        let prepared = spoken.prepared;
+    fn explain(&mut self, evidence: &PageEvidence, prepared: &Prepared, run: &Range<usize>) {
         let span = prepared.reading.units.span(run);
         let first_word = self.matches.query_words.len();
-        self.matches.query_words.extend(spoken.terms.iter().map(|term| term.text.clone()));
+        self.matches.query_words.extend(evidence.terms.iter().map(|term| term.text.clone()));
         let mut read_to = 0;
         for found in terms(span.of(prepared.page.text()), prepared.reading.language) {
-            let Some(word) = spoken.terms.iter().position(|term| term.term == found.term) else { continue };
+            let Some(word) = evidence.terms.iter().position(|term| term.term == found.term) else { continue };
             if found.span.start < read_to {
                 continue;
             }
             read_to = found.span.end;
             let start = span.start + found.span.start;
-            let chars = prepared.page.chars(crate::page::ByteSpan { start, end: span.start + found.span.end });
+            let chars = prepared.page.chars(crate::text::page::ByteSpan { start, end: span.start + found.span.end });
             self.matches.spans.extend([column(chars.start), column(chars.end)]);
             self.matches.words.push(column(first_word + word));
         }

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lru::LruCache;
 
 use super::Question;
-use super::reading::Reading;
-use crate::formats::Document;
+use crate::ranking::reading::PageReading;
+use crate::text::formats::Document;
 
 /// How much of the cache one page may fill: a single large page must not drive out all others.
 const LARGEST_SHARE: usize = 4;
@@ -36,7 +36,7 @@ struct State {
 /// What is kept of a page.
 #[derive(Clone, Debug)]
 pub(super) struct Kept {
-    pub(super) reading: Arc<Reading>,
+    pub(super) reading: Arc<PageReading>,
     pub(super) vectors: Vectors,
 }
 
@@ -163,7 +163,7 @@ impl Cache {
 
     /// Keeps vectors of a page beside those that were known, and lets go of pages that were used longest ago where there is
     /// no room.
-    pub(super) fn add(&self, key: Key, known: Option<&Kept>, reading: &Arc<Reading>, fresh: Vectors) {
+    pub(super) fn add(&self, key: Key, known: Option<&Kept>, reading: &Arc<PageReading>, fresh: Vectors) {
         let vectors = known.map(|kept| kept.vectors.clone()).unwrap_or_default().with(fresh);
         let page = Arc::new(Kept { reading: Arc::clone(reading), vectors });
         if !self.has_room_for(page.bytes()) {
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn what_was_used_longest_ago_goes_first_and_the_bytes_are_kept() {
         let vectors = |rows: usize| Vectors { rows: (0..rows).collect(), values: vec![0.0; rows], cut: Vec::new() };
-        let reading = Arc::new(Reading::default());
+        let reading = Arc::new(PageReading::default());
         let bytes = reading.bytes() + vectors(1000).bytes();
         let cache = Cache::new(4 * bytes);
         for number in 0..4 {

@@ -1,7 +1,7 @@
 //! Hosted calls: rows out, vectors in. For a host that has a model and a scheduler of its own, as vLLM has.
 //!
 //! A call says which rows it needs; the host encodes them in whatever order and company it likes, and gives their vectors
-//! back, until the answers are there. Each call has a conductor of its own, which the host drives by asking: so its rows are
+//! back, until the answers are there. Each call has a scheduler of its own, which the host drives by asking: so its rows are
 //! nobody else's, and letting go of a call lets go of nothing but it.
 
 use std::collections::HashMap;
@@ -14,11 +14,11 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use super::{Answers, Engine, OwnedRequest, Question};
-use crate::board::Board;
-use crate::call::{Call, Done};
 use crate::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker as EncoderWaker, hand_out};
 use crate::error::{Error, ErrorKind, Result};
-use crate::vectors::{Conductor, Watched};
+use crate::runtime::call::{Call, Done};
+use crate::scheduler::device_stats::DeviceStats;
+use crate::scheduler::{Scheduler, Telemetry};
 
 /// Tokens of a batch that goes out. A host batches again by its own rules, so this only says how often it is spoken to.
 const BATCH_TOKENS: usize = 4096;
@@ -29,7 +29,7 @@ pub struct Hosted {
     future: Option<Pin<Box<dyn Future<Output = Result<Answers>> + Send>>>,
     engine: Arc<Engine>,
     call: Arc<Call<'static>>,
-    conductor: Arc<Conductor>,
+    scheduler: Arc<Scheduler>,
     desk: Arc<Desk>,
     is_woken: Arc<Woken>,
     dimension: usize,
@@ -49,7 +49,7 @@ struct Lying {
     out: Vec<(Ticket, Batch)>,
     /// Of each batch whose vectors are not back: how many rows it has.
     rows: HashMap<Ticket, usize>,
-    /// Vectors that the conductor has not taken.
+    /// Vectors that the scheduler has not taken.
     back: HashMap<Ticket, Vec<f32>>,
 }
 
@@ -82,8 +82,18 @@ impl HostEncoder {
     pub fn new(name: String, dimension: usize, max_tokens: usize, vocabulary: usize) -> Self {
         let device = DeviceSpec { name, depth: 1, batch_tokens: BATCH_TOKENS };
         let dtype = "float32".to_owned();
-        let (devices, wakes, polls, scores, backend) = (vec![device], true, false, false, "host".to_owned());
-        Self(EncoderSpec { dimension, max_tokens, vocabulary, dtype, devices, wakes, polls, scores, backend })
+        let (devices, notifies, needs_polling, scores, backend) = (vec![device], true, false, false, "host".to_owned());
+        Self(EncoderSpec {
+            dimension,
+            max_tokens,
+            vocabulary,
+            dtype,
+            devices,
+            notifies,
+            needs_polling,
+            scores,
+            backend,
+        })
     }
 }
 
@@ -112,7 +122,7 @@ impl Encoder for Outbox {
         &self.spec
     }
 
-    // Vectors come back while the conductor stands still: whoever brings them drives it.
+    // Vectors come back while the scheduler stands still: whoever brings them drives it.
     fn set_waker(&mut self, _: EncoderWaker) {}
 
     fn submit(&mut self, _: usize, batch: &Batch) -> Result<Ticket> {
@@ -150,7 +160,7 @@ impl Hosted {
         depth: usize,
     ) -> Result<Self> {
         // Whether it was closed, and whether this is its process.
-        engine.conductor()?;
+        engine.scheduler()?;
         asked.check()?;
         if depth == 0 {
             return Err(Error::new(ErrorKind::InvalidArgument, "depth must be at least 1, not 0"));
@@ -158,14 +168,14 @@ impl Hosted {
         let mut spec = engine.spec.clone();
         spec.devices.iter_mut().for_each(|device| device.depth = depth);
         let (desk, dimension) = (Arc::new(Desk::default()), spec.dimension);
-        let watched = Watched { board: Arc::new(Board::new(&spec)), stages: Arc::clone(&engine.stages) };
+        let watched = Telemetry { board: Arc::new(DeviceStats::new(&spec)), stages: Arc::clone(&engine.stages) };
         let outbox = Outbox { spec, desk: Arc::clone(&desk), next: 0 };
-        let conductor = Arc::new(Conductor::driven(Box::new(outbox), engine.batching, watched));
+        let scheduler = Arc::new(Scheduler::driven(Box::new(outbox), engine.batching, watched));
         let call = Arc::new(call);
-        let (for_call, driven) = (Arc::clone(&call), Arc::clone(&conductor));
+        let (for_call, driven) = (Arc::clone(&call), Arc::clone(&scheduler));
         let future = Box::pin(answer(Arc::clone(&engine), driven, asked, question, for_call));
         let is_woken = Arc::new(Woken(AtomicBool::new(true)));
-        Ok(Self { future: Some(future), engine, call, conductor, desk, is_woken, dimension })
+        Ok(Self { future: Some(future), engine, call, scheduler, desk, is_woken, dimension })
     }
 
     /// Takes the call as far as it goes without more vectors. None: it waits for those of batches that are out.
@@ -177,7 +187,7 @@ impl Hosted {
             return Err(Error::new(ErrorKind::InvalidArgument, "this call has ended"));
         };
         let waker = Waker::from(Arc::clone(&self.is_woken));
-        self.engine.conductor()?;
+        self.engine.scheduler()?;
         loop {
             self.call.check()?;
             if self.is_woken.0.swap(false, Ordering::AcqRel) {
@@ -187,7 +197,7 @@ impl Hosted {
                 continue;
             }
             // What came back makes room for what goes out next, which is the second round's.
-            let attendant = self.conductor.attend();
+            let attendant = self.scheduler.attend();
             for _ in 0..2 {
                 attendant.drive(&|| false, Duration::ZERO);
             }
@@ -238,12 +248,12 @@ impl Hosted {
 
 async fn answer<Text: Deref<Target = str>>(
     engine: Arc<Engine>,
-    conductor: Arc<Conductor>,
+    scheduler: Arc<Scheduler>,
     asked: OwnedRequest<Text>,
     question: Question,
     call: Arc<Call<'static>>,
 ) -> Result<Answers> {
-    engine.answers_through(conductor, &asked.texts().request(), &question, &call).await
+    engine.answers_through(scheduler, &asked.texts().request(), &question, &call).await
 }
 
 impl Drop for Hosted {

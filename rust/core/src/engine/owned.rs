@@ -5,10 +5,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::{Answers, Embedded, Engine, Pairing, Question, Request};
-use crate::call::Call;
 use crate::error::{Error, ErrorKind, Result};
-use crate::formats::Format;
-use crate::tasks::Task;
+use crate::runtime::call::Call;
+use crate::runtime::tasks::Task;
+use crate::text::formats::Format;
 use crate::tokens::Role;
 
 /// Queries and pages of a call that outlives the moment in which it is asked; see [`Request`].

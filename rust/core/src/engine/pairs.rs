@@ -9,10 +9,10 @@ use std::ops::{AddAssign, Range};
 use futures_util::stream::{StreamExt, iter};
 
 use super::{Answers, Engine, Pairing, Question, Request, Work};
-use crate::call::Call;
 use crate::error::{Error, ErrorKind, Result};
-use crate::formats::Format;
-use crate::vectors::block_on;
+use crate::runtime::call::Call;
+use crate::scheduler::block_on;
+use crate::text::formats::Format;
 
 /// Text of a group: some seconds of a core's work, which hide what it takes to begin and to end a group.
 const GROUP_BYTES: usize = 512 * 1024;
@@ -52,7 +52,7 @@ impl Engine {
         call: &Call,
         told: &mut dyn FnMut(Range<usize>, Result<Answers>) -> Result<()>,
     ) -> Result<()> {
-        let conductor = self.conductor()?;
+        let scheduler = self.scheduler()?;
         let answering = async {
             let answer = |group| self.answer_group(group, pairs, format, question, call);
             let mut answered = iter(groups(pairs)).map(answer).buffered(GROUPS_IN_FLIGHT);
@@ -63,7 +63,7 @@ impl Engine {
             }
             Ok(())
         };
-        block_on(answering, &conductor, call)
+        block_on(answering, &scheduler, call)
     }
 
     /// What is to be told of a group.

@@ -1,25 +1,25 @@
 //! The vectors of texts, part after part: the first rows are there before the last are encoded.
 //!
-//! A part is as many rows in a row as keep every device busy, so a call that has two of them with the conductor costs no more
+//! A part is as many rows in a row as keep every device busy, so a call that has two of them with the scheduler costs no more
 //! than one that hands in everything at once, and takes no more turns than a large call for highlights does.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::rows::JOBS_IN_FLIGHT;
+use super::comparison::JOBS_IN_FLIGHT;
 use super::{Engine, all_rows, check_length, token_count};
-use crate::batches::RowSource;
-use crate::call::{self, Call, Stop};
 use crate::encoder::{Batching, EncoderSpec};
 use crate::error::Result;
-use crate::pool;
+use crate::runtime::call::{self, Call, Stop};
+use crate::runtime::text_pool;
+use crate::scheduler::batches::RowSource;
+use crate::scheduler::{Pending, Scheduler, block_on};
 use crate::tokens::Role;
-use crate::vectors::{Conductor, Pending, block_on};
 
 /// Texts that are tokenized; their vectors come in parts.
 pub struct Parts {
-    conductor: Arc<Conductor>,
-    /// Parts that the conductor does not have yet, in order.
+    scheduler: Arc<Scheduler>,
+    /// Parts that the scheduler does not have yet, in order.
     waiting: VecDeque<Vec<RowSource>>,
     pending: VecDeque<Pending>,
     stop: Stop,
@@ -34,12 +34,12 @@ impl Engine {
     /// # Errors
     /// As [`Engine::embed`], as far as it is known before anything is encoded.
     pub fn embed_in_parts(&self, texts: &[&str], role: Role, call: &Call) -> Result<Parts> {
-        let conductor = self.conductor()?;
+        let scheduler = self.scheduler()?;
         let call = &call.inside(&self.end);
         let (rows, truncated) = self.rows_of_texts(texts, role, call)?;
         call.allow_tokens(token_count(&rows))?;
         Ok(Parts {
-            conductor,
+            scheduler,
             stop: call.stop().clone(),
             rows: rows.len(),
             tokens: token_count(&rows),
@@ -56,7 +56,7 @@ impl Engine {
         let (stop, deadline) = (call.stop().clone(), call.deadline());
         let parts: Vec<&[&str]> = texts.chunks(256).collect();
         let pages = self.pool.run(call, bytes, || {
-            pool::map(&parts, |part| self.tokens.texts(part, role, &|| call::check(&stop, deadline)))
+            text_pool::map(&parts, |part| self.tokens.texts(part, role, &|| call::check(&stop, deadline)))
         })?;
         let truncated = pages.iter().map(|page| page.cut.len()).sum();
         Ok((pages.into_iter().flat_map(|page| all_rows(&Arc::new(page))).collect(), truncated))
@@ -96,9 +96,9 @@ impl Parts {
         while self.pending.len() < JOBS_IN_FLIGHT
             && let Some(rows) = self.waiting.pop_front()
         {
-            self.pending.push_back(self.conductor.submit(rows, call)?);
+            self.pending.push_back(self.scheduler.submit(rows, call)?);
         }
-        self.pending.pop_front().map(|pending| block_on(pending, &self.conductor, call)).transpose()
+        self.pending.pop_front().map(|pending| block_on(pending, &self.scheduler, call)).transpose()
     }
 
     /// Waits for all vectors, in one allocation.
@@ -107,8 +107,8 @@ impl Parts {
     /// As [`Parts::next`].
     pub fn whole(mut self, call: &Call) -> Result<Vec<f32>> {
         let rows = self.waiting.drain(..).flatten().collect();
-        let pending = self.conductor.submit(rows, call)?;
-        block_on(pending, &self.conductor, call)
+        let pending = self.scheduler.submit(rows, call)?;
+        block_on(pending, &self.scheduler, call)
     }
 }
 

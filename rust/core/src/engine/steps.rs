@@ -1,7 +1,7 @@
 //! Steps: a host that drives the engine itself, a round at a time, on its own thread.
 //!
 //! A request is a call that waits between rounds. A step takes new requests in and those further whose vectors are back, lets
-//! the conductor do one round, and returns what is finished. Nothing here starts a thread or waits longer than [`WAIT`]. An
+//! the scheduler do one round, and returns what is finished. Nothing here starts a thread or waits longer than [`WAIT`]. An
 //! encoder that has no threads has the host's for two batches at most.
 
 use std::future::Future;
@@ -12,9 +12,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use super::{Answers, Engine, OwnedRequest, Question};
-use crate::call::{Call, Done};
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::{AtomicBool, Ordering};
+use crate::runtime::call::{Call, Done};
+use crate::runtime::sync::{AtomicBool, Ordering};
 
 /// How long a step waits for a device that has work. What takes longer is looked for by the next step.
 const WAIT: Duration = Duration::from_millis(50);
@@ -76,7 +76,7 @@ impl Steps {
         question: Question,
         call: Call<'static>,
     ) -> Result<()> {
-        self.engine.conductor()?;
+        self.engine.scheduler()?;
         if self.requests.iter().any(|request| request.id == id) {
             let message = format!("request {id:?} is not finished; give each unfinished request a name of its own");
             return Err(Error::new(ErrorKind::InvalidArgument, message));
@@ -119,10 +119,10 @@ impl Steps {
         }
         self.advance(&mut finished);
         // The devices get what there is; where nothing else can be done, a batch is waited for.
-        if let Ok(conductor) = self.engine.conductor()
+        if let Ok(scheduler) = self.engine.scheduler()
             && !self.requests.is_empty()
         {
-            let attendant = conductor.attend();
+            let attendant = scheduler.attend();
             attendant.drive(&|| false, Duration::ZERO);
             if finished.is_empty() && !self.can_go_on() {
                 attendant.drive(&|| self.can_go_on(), WAIT);

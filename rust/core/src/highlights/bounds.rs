@@ -1,10 +1,7 @@
 //! Bounds: what a caller asks for at most and at least, checked once.
 
-use std::ops::Range;
-
-use super::passages::Passage;
 use crate::error::{Error, ErrorKind, Result};
-use crate::scores::relevance::relevance;
+use crate::ranking::relevance::relevance;
 
 /// How many highlights of a page are returned where the caller says neither a count nor a budget.
 pub const DEFAULT_TOP_K: usize = 3;
@@ -184,37 +181,6 @@ impl Bounds {
     #[must_use]
     pub const fn counts_tokens(&self) -> bool {
         self.page.tokens != usize::MAX || self.answer.tokens != usize::MAX
-    }
-
-    /// Leaves out the least relevant passages until exactly counted tokens are within the bounds: runs of units may have a few
-    /// more than was reckoned with.
-    ///
-    /// # Errors
-    /// What `count` says.
-    pub fn keep_tokens(
-        &self,
-        pages: &mut [Vec<Passage>],
-        count: impl Fn(usize, &Range<usize>) -> Result<usize>,
-    ) -> Result<()> {
-        let mut all = Vec::new();
-        for (page, passages) in pages.iter().enumerate() {
-            for passage in passages {
-                all.push((passage.relevance, page, passage.units.start, count(page, &passage.units)?));
-            }
-        }
-        // The best first: what does not fit behind those goes.
-        all.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
-        let mut left = vec![self.page.tokens; pages.len()];
-        let mut left_of_all = self.answer.tokens;
-        for (_, page, start, tokens) in all {
-            if tokens > left[page] || tokens > left_of_all {
-                pages[page].retain(|passage| passage.units.start != start);
-                continue;
-            }
-            left[page] -= tokens;
-            left_of_all -= tokens;
-        }
-        Ok(())
     }
 
     /// What `min_score` asks of a piece's relevance.

@@ -10,9 +10,10 @@ use std::ops::Range;
 
 use super::bounds::{Bounds, Budget, Order, Repeats};
 use super::repeats::Read;
-use crate::page::Page;
-use crate::pieces::Units;
-use crate::terms::Language;
+use crate::error::Result;
+use crate::ranking::terms::Language;
+use crate::text::page::Page;
+use crate::text::pieces::Units;
 
 /// How relevant the ends of a passage are at least, as a part of its best unit's relevance. It trades length for hits: here
 /// passages are as long as windows of three sentences.
@@ -29,7 +30,7 @@ pub enum Seeds<'page> {
 
 /// A page of which every seed was judged.
 #[derive(Clone, Copy, Debug)]
-pub struct Judged<'page> {
+pub struct RankedPage<'page> {
     /// Its text.
     pub page: &'page Page<'page>,
     /// Its units.
@@ -59,7 +60,7 @@ pub struct Passage {
 
 /// The best passages of each page, in the order that the bounds ask for; ties go to what stands first.
 #[must_use]
-pub fn choose_passages(pages: &[Judged], bounds: &Bounds) -> Vec<Vec<Passage>> {
+pub fn choose_passages(pages: &[RankedPage], bounds: &Bounds) -> Vec<Vec<Passage>> {
     let least = bounds.min_relevance();
     let mut order: Vec<(f32, usize, usize)> = Vec::new();
     for (number, page) in pages.iter().enumerate() {
@@ -69,7 +70,7 @@ pub fn choose_passages(pages: &[Judged], bounds: &Bounds) -> Vec<Vec<Passage>> {
     order.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
     let mut left = bounds.answer;
     let mut read = Read::default();
-    let mut taken: Vec<Taken> = pages.iter().map(|judged| Taken::new(*judged, bounds)).collect();
+    let mut taken: Vec<PageSelection> = pages.iter().map(|judged| PageSelection::new(*judged, bounds)).collect();
     for (_, page, seed) in order {
         if left.chars == 0 || left.tokens == 0 {
             break;
@@ -90,9 +91,40 @@ struct Side {
     reaches: bool,
 }
 
+/// Leaves out the least relevant passages until exactly counted tokens are within the bounds: runs of units may have a few
+/// more than was reckoned with.
+///
+/// # Errors
+/// What `count` says.
+pub fn keep_tokens(
+    bounds: &Bounds,
+    pages: &mut [Vec<Passage>],
+    count: impl Fn(usize, &Range<usize>) -> Result<usize>,
+) -> Result<()> {
+    let mut all = Vec::new();
+    for (page, passages) in pages.iter().enumerate() {
+        for passage in passages {
+            all.push((passage.relevance, page, passage.units.start, count(page, &passage.units)?));
+        }
+    }
+    // The best first: what does not fit behind those goes.
+    all.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+    let mut left = vec![bounds.page.tokens; pages.len()];
+    let mut left_of_all = bounds.answer.tokens;
+    for (_, page, start, tokens) in all {
+        if tokens > left[page] || tokens > left_of_all {
+            pages[page].retain(|passage| passage.units.start != start);
+            continue;
+        }
+        left[page] -= tokens;
+        left_of_all -= tokens;
+    }
+    Ok(())
+}
+
 /// What a page has given so far.
-struct Taken<'page> {
-    judged: Judged<'page>,
+struct PageSelection<'page> {
+    judged: RankedPage<'page>,
     /// For each unit, which group it is in; empty where windows are taken as they are.
     group_of: Vec<u32>,
     /// Each run's first unit, the one behind its last, and its best seed.
@@ -101,8 +133,8 @@ struct Taken<'page> {
     read: Read,
 }
 
-impl<'page> Taken<'page> {
-    fn new(judged: Judged<'page>, bounds: &Bounds) -> Self {
+impl<'page> PageSelection<'page> {
+    fn new(judged: RankedPage<'page>, bounds: &Bounds) -> Self {
         let mut group_of = Vec::new();
         if matches!(judged.seeds, Seeds::Units(_)) {
             for (number, group) in (0_u32..).zip(&judged.units.groups) {

@@ -7,7 +7,7 @@ use std::hash::{Hash, Hasher};
 
 use rustc_hash::{FxHashSet, FxHasher};
 
-use crate::terms::{Language, Term, terms};
+use crate::ranking::terms::{Language, Term, terms};
 
 /// Words in a run.
 const RUN: usize = 3;

@@ -1,9 +1,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::page::{ByteSpan, Page};
-use crate::pieces::{Units, Windows};
-use crate::terms::Language;
+use crate::ranking::terms::Language;
+use crate::text::page::{ByteSpan, Page};
+use crate::text::pieces::{Units, Windows};
 
 /// Sentences of ten characters with a space between; no two alike.
 fn sentences(count: usize) -> (String, Units) {
@@ -20,8 +20,8 @@ fn judged<'page>(
     units: &'page Units,
     seeds: Seeds<'page>,
     relevance: &'page [f32],
-) -> Judged<'page> {
-    Judged { page, units, seeds, relevance, title: 0.0, tokens_before: &[], language: Language::None }
+) -> RankedPage<'page> {
+    RankedPage { page, units, seeds, relevance, title: 0.0, tokens_before: &[], language: Language::None }
 }
 
 fn runs(passages: Vec<Passage>) -> Vec<(usize, usize)> {
@@ -97,7 +97,8 @@ fn a_shared_budget_goes_where_the_relevance_is() {
 fn tokens_are_bounded_too() {
     let (text, units) = sentences(3);
     let page = Page::new(&text);
-    let judged = Judged { tokens_before: &[0, 5, 6, 8], ..judged(&page, &units, Seeds::Units(1), &[3.0, 2.0, 1.0]) };
+    let judged =
+        RankedPage { tokens_before: &[0, 5, 6, 8], ..judged(&page, &units, Seeds::Units(1), &[3.0, 2.0, 1.0]) };
     let found = |limits: Limits| {
         let bounds = Bounds::new(&limits, Order::Score, Repeats::Keep).unwrap();
         runs(choose_passages(&[judged], &bounds).remove(0))

@@ -5,8 +5,8 @@ use tokenizers::Tokenizer;
 
 use super::{GoOn, SEGMENTS_AT_ONCE, Tokens};
 use crate::error::Result;
-use crate::page::ByteSpan;
-use crate::pool;
+use crate::runtime::text_pool;
+use crate::text::page::ByteSpan;
 
 /// Texts that are looked at to tell whether the tokenizer knows their script.
 const SAMPLED: usize = 16;
@@ -39,7 +39,7 @@ impl Tokens {
         let ends: Vec<usize> = units.iter().skip(1).map(|next| next.start).chain([text.len()]).collect();
         let spans: Vec<ByteSpan> = units.iter().zip(ends).map(|(unit, end)| ByteSpan { end, ..*unit }).collect();
         let groups: Vec<&[ByteSpan]> = spans.chunks(SEGMENTS_AT_ONCE).collect();
-        let counts = pool::map(&groups, |group| {
+        let counts = text_pool::map(&groups, |group| {
             go_on()?;
             group.iter().map(|span| self.count(span.of(text))).collect::<Result<Vec<usize>>>()
         })?;

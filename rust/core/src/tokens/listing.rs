@@ -2,7 +2,7 @@
 
 use super::{Tokens, signed};
 use crate::error::{Error, ErrorKind, Result};
-use crate::page::ByteSpan;
+use crate::text::page::ByteSpan;
 
 /// A token of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]

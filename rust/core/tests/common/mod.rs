@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use pullquote_core::encoder::cosine::cosines;
+use pullquote_core::encoder::model::Model;
 use pullquote_core::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
+use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{OwnedRequest, Pairing, Question};
 use pullquote_core::error::{Error, ErrorKind, Result};
-use pullquote_core::formats::Format;
-use pullquote_core::model::Model;
-use pullquote_core::options::Options;
-use pullquote_core::scores::cosines;
+use pullquote_core::text::formats::Format;
 use serde_json::{Value, json};
 
 /// What is asked where nobody says.
@@ -202,7 +202,7 @@ pub(crate) struct FakeEncoder {
 pub(crate) const DIMENSION: usize = 16;
 
 impl FakeEncoder {
-    pub(crate) fn new(devices: usize, wakes: bool, poison: Poison) -> Self {
+    pub(crate) fn new(devices: usize, notifies: bool, poison: Poison) -> Self {
         let device = |index| DeviceSpec { name: format!("fake:{index}"), depth: 2, batch_tokens: 64 };
         let spec = EncoderSpec {
             dimension: DIMENSION,
@@ -210,8 +210,8 @@ impl FakeEncoder {
             vocabulary: 5000,
             dtype: "float32".to_owned(),
             devices: (0..devices).map(device).collect(),
-            wakes,
-            polls: false,
+            notifies,
+            needs_polling: false,
             scores: false,
             backend: "test".to_owned(),
         };

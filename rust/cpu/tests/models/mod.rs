@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use half::{bf16, f16};
 use pullquote_core::encoder::dtype::Dtype;
+use pullquote_core::encoder::model::Model;
 use pullquote_core::encoder::{Batch, Encoder, Ticket};
 use pullquote_core::error::Error;
-use pullquote_core::model::Model;
 use pullquote_cpu::encoder::CpuEncoder;
 use pullquote_cpu::instructions::InstructionSet;
 use pullquote_cpu::network::{Network, Workspace};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::{Facts, Operation, exact, exact_or, header_references, schema};
-use crate::failure::{Cause, Shape};
+use crate::http::failure::{Cause, Shape};
 
 /// What a failure is called among the document's responses.
 pub(super) fn name(shape: Shape, status: u16) -> String {

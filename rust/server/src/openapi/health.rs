@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Answer, Facts, Operation, count, exact, json_answer, schema};
-use crate::metrics::CONTENT_TYPE;
+use crate::http::metrics::CONTENT_TYPE;
 use crate::routes::page::{FILES, File, HTML};
 
 pub(super) fn operations(_: &Facts) -> Vec<Operation> {

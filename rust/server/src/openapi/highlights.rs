@@ -1,10 +1,10 @@
 //! `/highlights` in the document: its options, and what a passage is known by.
 
 use pullquote_core::engine::Effort;
-use pullquote_core::formats::Format;
+use pullquote_core::engine::options::Options;
 use pullquote_core::highlights::{Order, Repeats};
-use pullquote_core::options::Options;
-use pullquote_core::pieces::Unit;
+use pullquote_core::text::formats::Format;
+use pullquote_core::text::pieces::Unit;
 use serde_json::{Map, Value, json};
 
 use super::documents::hash;

@@ -122,7 +122,7 @@ fn every_field_of_a_document_is_documented_and_no_other() {
     let [listed, named] = &document["components"]["schemas"]["Documents"]["anyOf"].as_array().unwrap()[..] else {
         panic!("documents are a list or have ids");
     };
-    let [of_one, of_ids] = crate::documents::fields().map(BTreeSet::from_iter);
+    let [of_one, of_ids] = crate::store::documents::fields().map(BTreeSet::from_iter);
     assert_eq!(keys(&listed["items"]["anyOf"][1]["properties"]), of_one);
     assert_eq!(keys(&named["properties"]), of_ids);
 }
@@ -157,7 +157,7 @@ fn keys_are_asked_for_where_there_are_some_and_never_on_open_routes() {
     let document = documented(true);
     assert!(!has_way_without(&document));
     for ((path, _), operation) in operations(&document) {
-        let is_open = crate::envelope::OPEN.contains(&path.as_str());
+        let is_open = crate::http::middleware::OPEN.contains(&path.as_str());
         assert_eq!(operation["security"] == json!([]), is_open, "{path}");
         assert_eq!(operation["responses"]["401"].is_null(), is_open, "{path}");
     }

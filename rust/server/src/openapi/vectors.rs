@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{Answer, header_references, schema};
-use crate::numbers::Dtype;
-use crate::rows::OCTETS;
+use crate::http::binary_body::OCTETS;
+use crate::http::dtype::Dtype;
 
 /// What routes with vectors have in common, in words.
 pub(super) const ABOUT: &str = "With `accept: application/octet-stream` the vectors come as bytes, one behind the other, and \

@@ -9,7 +9,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 
 use crate::app::App;
-use crate::sockets::Address;
+use crate::net::listener::Address;
 
 /// What an address may be written with.
 const OF_ADDRESSES: &str = ".:-_[]";

@@ -12,11 +12,11 @@ use pullquote_core::engine::Work;
 use serde::{Deserialize, Serialize};
 
 use super::Name;
-use crate::admission::{Input, Reply, compute};
 use crate::app::App;
-use crate::body;
-use crate::documents::check_lengths;
-use crate::failure::{Cause, Failure};
+use crate::http::admission::{Input, Reply, compute};
+use crate::http::body;
+use crate::http::failure::{Cause, Failure};
+use crate::store::documents::check_lengths;
 use crate::store::{Stored, not_stored, put_status};
 
 /// The longest id in bytes: as long as an address may be.
@@ -29,7 +29,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
 /// What a client sends.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object with a text and perhaps a title")]
-struct Sent {
+struct StoreRequest {
     #[serde(default)]
     title: Option<String>,
     text: String,
@@ -50,7 +50,7 @@ struct Shown<'document> {
 async fn put(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> Result<Response, Failure> {
     compute(&app, request, move |app, input| {
         check_id(&id)?;
-        let Sent { title, text } = body::parse(&input.headers, &input.body)?;
+        let StoreRequest { title, text } = body::parse(&input.headers, &input.body)?;
         check_lengths([text.as_str()], "text", &app.settings)?;
         let document = Stored::new(title, text);
         let text_hash = document.text_hash.clone();
@@ -90,5 +90,5 @@ fn check_id(id: &str) -> Result<(), Failure> {
 
 #[cfg(test)]
 pub(super) fn fields() -> Vec<&'static str> {
-    crate::openapi::tests::fields_of::<Sent>()
+    crate::openapi::tests::fields_of::<StoreRequest>()
 }

@@ -6,9 +6,10 @@
 //! answer's `warnings`.
 
 mod answer;
-mod asked;
 mod contents;
+pub(crate) mod openapi;
 mod passages;
+mod request;
 mod search;
 mod upstream;
 
@@ -19,7 +20,7 @@ use axum::extract::Request;
 use axum::routing::post;
 
 use crate::app::App;
-use crate::envelope::RequestId;
+use crate::http::middleware::RequestId;
 pub(crate) use contents::{LONGEST_NAME, MOST_PAGES};
 pub(crate) use search::{DEFAULT_RESULTS, MOST_RESULTS};
 

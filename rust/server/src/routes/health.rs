@@ -11,10 +11,9 @@ use pullquote_core::error::{Error, ErrorKind};
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::devices;
-use crate::failure::{Cause, Failure};
-use crate::health::Health;
-use crate::metrics::CONTENT_TYPE;
+use crate::http::failure::{Cause, Failure};
+use crate::http::health::Health;
+use crate::http::metrics::CONTENT_TYPE;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new().route("/live", get(live)).route("/health", get(health)).route("/metrics", get(metrics))
@@ -26,7 +25,9 @@ async fn live() -> Json<Value> {
 
 async fn health(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {
     match Health::check(&app).await {
-        Ok(()) => Ok(Json(json!({"healthy": true, "devices": devices::health(app.engine.devices())}))),
+        Ok(()) => {
+            Ok(Json(json!({"healthy": true, "devices": crate::http::metrics::devices::health(app.engine.devices())})))
+        }
         Err(error) => {
             let message = format!("texts are not being encoded: {}", error.message());
             Err(Failure::new(Cause::Unhealthy, message))

@@ -17,20 +17,20 @@ use axum::response::Response;
 use axum::routing::post;
 use bytes::Bytes;
 use futures_util::stream;
+use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{self, Answers, Pairing, Work};
-use pullquote_core::options::Options;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use self::vectors::{EncodingFormat, FORM, Numbers, Vectors, Wanted, Written};
-use crate::accept;
-use crate::admission::{Input, Reply, compute};
 use crate::app::App;
-use crate::body;
-use crate::documents::{self, Documents, check_count};
-use crate::failure::Failure;
-use crate::numbers::Dtype;
-use crate::offsets::{Offsets, Places};
+use crate::http::admission::{Input, Reply, compute};
+use crate::http::body;
+use crate::http::dtype::Dtype;
+use crate::http::failure::Failure;
+use crate::http::negotiation;
+use crate::routes::offsets::{Offsets, Positions};
+use crate::store::documents::{self, Documents, check_count};
 
 const JSON: &str = "application/json";
 const LINES: &str = "application/x-ndjson";
@@ -48,7 +48,7 @@ async fn highlights(State(app): State<Arc<App>>, request: Request) -> Result<Res
 
 #[derive(Deserialize)]
 #[serde(expecting = "an object with a query and documents")]
-struct Asked {
+struct HighlightsRequest {
     query: Queries,
     documents: Documents,
     #[serde(default)]
@@ -78,7 +78,7 @@ enum Queries {
 
 /// What is the same for every page of an answer.
 struct Frame<'call> {
-    documents: &'call [documents::Page],
+    documents: &'call [documents::RequestPage],
     answers: &'call Answers,
     options: &'call Options,
     pairing: Pairing,
@@ -87,14 +87,14 @@ struct Frame<'call> {
     offsets: Offsets,
     return_texts: bool,
     /// For each page what its passages are cut from, and what that was read from where it is something else.
-    places: Vec<(Places<'call>, Option<Places<'call>>)>,
+    places: Vec<(Positions<'call>, Option<Positions<'call>>)>,
     /// For each passage its vector, where they come within the JSON.
     vectors: Option<Written>,
 }
 
 /// The passages of one query, or of all, in one page.
 #[derive(Serialize)]
-struct Page<'call> {
+struct PageHighlights<'call> {
     /// Which of the request's documents it is.
     index: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -146,7 +146,7 @@ struct Match<'call> {
 
 /// What belongs to the whole answer.
 #[derive(Serialize)]
-struct Rest<'call> {
+struct Footer<'call> {
     offsets: Offsets,
     usage: Usage,
     timings: Timings,
@@ -176,13 +176,13 @@ struct Timings {
 
 #[derive(Serialize)]
 struct Whole<'call> {
-    results: Vec<Page<'call>>,
+    results: Vec<PageHighlights<'call>>,
     #[serde(flatten)]
-    rest: Rest<'call>,
+    rest: Footer<'call>,
 }
 
 fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
-    let asked: Asked = body::parse(&input.headers, &input.body)?;
+    let asked: HighlightsRequest = body::parse(&input.headers, &input.body)?;
     let options: Options = body::parse_value(Value::Object(asked.options))?;
     let (queries, listed) = match asked.query {
         Queries::One(query) => (vec![query], false),
@@ -190,13 +190,13 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     };
     check_count(queries.len(), "query", app.settings.max_queries)?;
     let documents = asked.documents.read(app)?;
-    let texts: Vec<&str> = documents.iter().map(documents::Page::text).collect();
-    let titles: Vec<Option<&str>> = documents.iter().map(documents::Page::title).collect();
+    let texts: Vec<&str> = documents.iter().map(documents::RequestPage::text).collect();
+    let titles: Vec<Option<&str>> = documents.iter().map(documents::RequestPage::title).collect();
     let titles = if titles.iter().any(Option::is_some) { titles } else { Vec::new() };
     let queries: Vec<&str> = queries.iter().map(String::as_str).collect();
     let pairing = options.pairing(listed, texts.len())?;
     let formats = [options.format()?];
-    let kind = accept::preferred(&input.headers, &[JSON, LINES, FORM]);
+    let kind = negotiation::preferred(&input.headers, &[JSON, LINES, FORM]);
     let wanted = Wanted::read(asked.return_vectors, asked.encoding_format, asked.embedding_dtype, kind == FORM)?;
     let end = input.end().within(options.timeout()?);
     let request = engine::Request { queries: &queries, pages: &texts, formats: &formats, titles: &titles, pairing };
@@ -223,7 +223,7 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
         Some(Vectors::Bytes(bytes)) => (None, Some(bytes)),
         None => (None, None),
     };
-    let mut rest = Rest::of(&work, asked.offsets, input.queued);
+    let mut rest = Footer::of(&work, asked.offsets, input.queued);
     rest.query_vectors = of_queries.as_ref().map(|queries| queries.rows().collect());
     let pages = (0..answers.ends.len()).map(|answer| frame.page(answer));
     match bytes {
@@ -233,7 +233,11 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     }
 }
 
-fn lines<'call>(pages: impl Iterator<Item = Page<'call>>, rest: &Rest, work: Work) -> Result<Reply, Failure> {
+fn lines<'call>(
+    pages: impl Iterator<Item = PageHighlights<'call>>,
+    rest: &Footer,
+    work: Work,
+) -> Result<Reply, Failure> {
     let mut chunks: Vec<Result<Bytes, std::convert::Infallible>> = Vec::new();
     let mut chunk = Vec::new();
     for page in pages {
@@ -248,7 +252,7 @@ fn lines<'call>(pages: impl Iterator<Item = Page<'call>>, rest: &Rest, work: Wor
 }
 
 /// Looks up every place that the answers name, once for each page.
-fn places<'call>(sources: &[&'call str], answers: &'call Answers) -> Vec<(Places<'call>, Option<Places<'call>>)> {
+fn places<'call>(sources: &[&'call str], answers: &'call Answers) -> Vec<(Positions<'call>, Option<Positions<'call>>)> {
     let mut wanted: Vec<(Vec<usize>, Vec<usize>)> = vec![Default::default(); sources.len()];
     for (row, page) in answers.pages.iter().enumerate() {
         let (of_text, of_source) = &mut wanted[place(*page)];
@@ -263,8 +267,8 @@ fn places<'call>(sources: &[&'call str], answers: &'call Answers) -> Vec<(Places
     let pages = sources.iter().zip(&answers.texts).zip(wanted);
     pages
         .map(|((source, text), (of_text, of_source))| match text {
-            Some(text) => (Places::of(text, of_text), Some(Places::of(source, of_source))),
-            None => (Places::of(source, of_text), None),
+            Some(text) => (Positions::of(text, of_text), Some(Positions::of(source, of_source))),
+            None => (Positions::of(source, of_text), None),
         })
         .collect()
 }
@@ -295,7 +299,7 @@ impl<'call> Frame<'call> {
         rows.map(text).collect()
     }
 
-    fn page(&self, answer: usize) -> Page<'_> {
+    fn page(&self, answer: usize) -> PageHighlights<'_> {
         let pages = self.documents.len();
         let (query, index) = match self.pairing {
             Pairing::All => (answer / pages, answer % pages),
@@ -306,7 +310,7 @@ impl<'call> Frame<'call> {
         let rows = first..place(self.answers.ends[answer]);
         let document = &self.documents[index];
         let text = self.return_texts.then(|| self.answers.texts[index].as_deref().unwrap_or(document.text()));
-        Page {
+        PageHighlights {
             index,
             id: document.id.as_deref(),
             query: (self.listed && self.pairing != Pairing::Fused).then_some(query),
@@ -352,7 +356,7 @@ impl<'call> Frame<'call> {
     }
 }
 
-impl Rest<'_> {
+impl Footer<'_> {
     fn of(work: &Work, offsets: Offsets, queued: Duration) -> Self {
         Self {
             query_vectors: None,
@@ -378,9 +382,9 @@ impl Rest<'_> {
 #[cfg(test)]
 pub(super) fn fields() -> Vec<&'static str> {
     // serde has no list of fields where one is flattened; this does not compile where one comes or goes.
-    let _ = |asked: Asked| {
-        let Asked { query: _, documents: _, offsets: _, return_texts: _, return_vectors: _, .. } = asked;
-        let Asked { encoding_format: _, embedding_dtype: _, options: _, .. } = asked;
+    let _ = |asked: HighlightsRequest| {
+        let HighlightsRequest { query: _, documents: _, offsets: _, return_texts: _, return_vectors: _, .. } = asked;
+        let HighlightsRequest { encoding_format: _, embedding_dtype: _, options: _, .. } = asked;
     };
     let mut fields = crate::openapi::tests::fields_of::<Options>();
     fields.extend([

@@ -1,7 +1,7 @@
 //! `POST /v1/embeddings` and `GET /v1/models`, as `OpenAI`'s clients know them.
 //!
 //! Whatever model a request names, the one that is served answers, and says its name. Fields that belong to `OpenAI`'s own
-//! business (`user`) are read over. Vectors come as numbers, in base64, or as bytes (see [`crate::rows`]), as `OpenAI`, vLLM and
+//! business (`user`) are read over. Vectors come as numbers, in base64, or as bytes (see [`crate::http::binary_body`]), as `OpenAI`, vLLM and
 //! `Accept` ask for them.
 
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Name;
-use crate::accept;
-use crate::admission::{Input, Reply, compute};
 use crate::app::App;
-use crate::body;
-use crate::envelope::RequestId;
-use crate::failure::{Cause, Failure};
-use crate::numbers::{Dtype, NUMBER_BYTES, write_list};
-use crate::rows::{Encoding, OCTETS};
-use crate::vectors::Texts;
+use crate::http::admission::{Input, Reply, compute};
+use crate::http::binary_body::{Encoding, OCTETS};
+use crate::http::body;
+use crate::http::dtype::{Dtype, NUMBER_BYTES, write_list};
+use crate::http::failure::{Cause, Failure};
+use crate::http::middleware::RequestId;
+use crate::http::negotiation;
+use crate::routes::vectors::Texts;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -38,7 +38,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
 
 #[derive(Deserialize)]
 #[serde(expecting = "an object with an input")]
-struct Asked {
+struct EmbeddingsRequest {
     input: Texts,
     #[serde(default)]
     encoding_format: EncodingFormat,
@@ -80,7 +80,7 @@ enum Endianness {
 
 /// What stands behind the vectors.
 #[derive(Serialize)]
-struct Rest<'app> {
+struct Footer<'app> {
     model: &'app str,
     usage: Usage,
 }
@@ -96,7 +96,7 @@ async fn embeddings(State(app): State<Arc<App>>, request: Request) -> Result<Res
 }
 
 fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
-    let asked: Asked = body::parse(&input.headers, &input.body)?;
+    let asked: EmbeddingsRequest = body::parse(&input.headers, &input.body)?;
     check_dimensions(asked.dimensions, app)?;
     let dtype = asked.dtype()?;
     let format = asked.format(&input.headers);
@@ -141,13 +141,13 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
         }
     }
     let rest =
-        serde_json::to_vec(&Rest { model: &app.settings.model_name, usage }).map_err(|error| body::unfit(&error))?;
+        serde_json::to_vec(&Footer { model: &app.settings.model_name, usage }).map_err(|error| body::unfit(&error))?;
     json.extend_from_slice(b"],");
     json.extend_from_slice(&rest[1..]);
     Ok(Reply::new("application/json", json.into(), work))
 }
 
-impl Asked {
+impl EmbeddingsRequest {
     fn dtype(&self) -> Result<Dtype, Failure> {
         match (self.embedding_dtype, self.embed_dtype) {
             (Some(ours), Some(theirs)) if ours != theirs => {
@@ -162,7 +162,7 @@ impl Asked {
     /// that do so send the `Accept` of their HTTP library.
     fn format(&self, headers: &HeaderMap) -> EncodingFormat {
         let asks_for_bytes = matches!(self.encoding_format, EncodingFormat::Bytes | EncodingFormat::BytesOnly);
-        if !asks_for_bytes && accept::preferred(headers, &["application/json", OCTETS]) == OCTETS {
+        if !asks_for_bytes && negotiation::preferred(headers, &["application/json", OCTETS]) == OCTETS {
             return EncodingFormat::BytesOnly;
         }
         self.encoding_format
@@ -255,5 +255,5 @@ fn described(app: &App) -> Value {
 
 #[cfg(test)]
 pub(super) fn fields() -> Vec<&'static str> {
-    crate::openapi::tests::fields_of::<Asked>()
+    crate::openapi::tests::fields_of::<EmbeddingsRequest>()
 }

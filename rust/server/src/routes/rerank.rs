@@ -9,18 +9,18 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::post;
+use pullquote_core::encoder::cosine::cosines;
 use pullquote_core::engine::Work;
-use pullquote_core::scores::cosines;
 use pullquote_core::tokens::Role;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::admission::{Input, Reply, compute};
 use crate::app::App;
-use crate::body;
-use crate::documents::{Documents, Page, check_count, check_lengths};
-use crate::failure::{Cause, Failure};
-use crate::vectors::embed;
+use crate::http::admission::{Input, Reply, compute};
+use crate::http::body;
+use crate::http::failure::{Cause, Failure};
+use crate::routes::vectors::embed;
+use crate::store::documents::{Documents, RequestPage, check_count, check_lengths};
 
 pub(super) fn routes() -> Router<Arc<App>> {
     // Cohere's clients ask under their version.
@@ -31,7 +31,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
 
 #[derive(Deserialize)]
 #[serde(expecting = "an object with a query and documents, or texts")]
-struct Asked {
+struct RerankRequest {
     query: String,
     /// Cohere and Jina.
     documents: Option<Documents>,
@@ -109,13 +109,13 @@ async fn rerank(State(app): State<Arc<App>>, request: Request) -> Result<Respons
 }
 
 fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
-    let asked: Asked = body::parse(&input.headers, &input.body)?;
+    let asked: RerankRequest = body::parse(&input.headers, &input.body)?;
     let refused = |field: &str, message: &str| Err(Failure::of_field(Cause::Unprocessable, field, message));
     let pages;
     let (texts, of_tei): (Vec<&str>, bool) = match (asked.documents, &asked.texts) {
         (Some(documents), None) => {
             pages = documents.read(app)?;
-            (pages.iter().map(Page::text).collect(), false)
+            (pages.iter().map(RequestPage::text).collect(), false)
         }
         (None, Some(texts)) => {
             check_count(texts.len(), "texts", app.settings.max_documents)?;
@@ -167,5 +167,5 @@ fn ranks(app: &App, query: &str, texts: &[&str], input: &Input) -> Result<(Vec<R
 
 #[cfg(test)]
 pub(super) fn fields() -> Vec<&'static str> {
-    crate::openapi::tests::fields_of::<Asked>()
+    crate::openapi::tests::fields_of::<RerankRequest>()
 }

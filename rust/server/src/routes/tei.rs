@@ -6,21 +6,21 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use pullquote_core::encoder::model::Pooling;
 use pullquote_core::engine::Work;
-use pullquote_core::model::Pooling;
 use pullquote_core::tokens::Role;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::openai::{check_dimensions, check_json_dtype};
-use crate::accept;
-use crate::admission::{Input, Reply, compute};
 use crate::app::App;
-use crate::body;
-use crate::failure::{Cause, Failure};
-use crate::numbers::{Dtype, NUMBER_BYTES, write_list};
-use crate::rows::{Encoding, OCTETS};
-use crate::vectors::Texts;
+use crate::http::admission::{Input, Reply, compute};
+use crate::http::binary_body::{Encoding, OCTETS};
+use crate::http::body;
+use crate::http::dtype::{Dtype, NUMBER_BYTES, write_list};
+use crate::http::failure::{Cause, Failure};
+use crate::http::negotiation;
+use crate::routes::vectors::Texts;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new().route("/embed", post(vectors)).route("/tokenize", post(tokenize)).route("/info", get(info))
@@ -112,7 +112,7 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
         Some(PromptName::Query) => Role::Query,
         _ => Role::Passage,
     };
-    let wants_bytes = accept::preferred(&input.headers, &["application/json", OCTETS]) == OCTETS;
+    let wants_bytes = negotiation::preferred(&input.headers, &["application/json", OCTETS]) == OCTETS;
     let dtype = asked.embedding_dtype.unwrap_or_default();
     if !wants_bytes {
         check_json_dtype(dtype)?;

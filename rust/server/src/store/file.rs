@@ -10,7 +10,7 @@ use pullquote_core::error::{Error, ErrorKind, Result};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Size, Stored};
-use crate::failure::Failure;
+use crate::http::failure::Failure;
 
 /// What this program writes; a file of another one is left alone.
 const APPLICATION_ID: i32 = 0x7071_7431;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pullquote_core::encoder::dtype::Dtype;
+use pullquote_core::encoder::model::Model;
 use pullquote_core::encoder::{Batch, Encoder, Ticket};
 use pullquote_core::error::Result;
-use pullquote_core::model::Model;
 use pullquote_torch::encoder::TorchEncoder;
 use pullquote_torch::layout::Padding;
 use pullquote_torch::network::{Network, copy_rows};

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::asked::{TextOptions, Wanted, Warning};
-use super::passages::{Page, Passages, Span};
+use super::passages::{ExaPage, Passages, Span};
+use super::request::{TextOptions, Wanted, Warning};
 use crate::fetch::Unfetched;
 
 /// An answer.
@@ -80,7 +80,7 @@ struct StatusError {
 impl<'call> Found<'call> {
     /// A page with what was wanted of it.
     pub(super) fn new(
-        page: &'call Page<'call>,
+        page: &'call ExaPage<'call>,
         url: &'call str,
         passages: Option<Passages>,
         score: Option<f32>,

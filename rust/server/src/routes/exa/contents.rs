@@ -10,21 +10,21 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use futures_util::future::join_all;
 use pullquote_core::engine::Work;
-use pullquote_core::formats::Format;
+use pullquote_core::text::formats::Format;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::answer::{Answer, Cost, Found, Status, milliseconds_since};
-use super::asked::{Wanted, Warning};
 use super::id_of;
-use super::passages::{self, Page};
-use crate::admission::{Admitted, Input, Reply};
+use super::passages::{self, ExaPage};
+use super::request::{Wanted, Warning};
 use crate::app::App;
-use crate::body;
-use crate::documents::{check_count, check_lengths};
-use crate::failure::{Cause, Failure};
 use crate::fetch::{Fetched, Unfetched};
+use crate::http::admission::{Admitted, Input, Reply};
+use crate::http::body;
+use crate::http::failure::{Cause, Failure};
 use crate::store::Stored;
+use crate::store::documents::{check_count, check_lengths};
 
 /// How many pages a request may name.
 pub(crate) const MOST_PAGES: usize = 100;
@@ -35,13 +35,13 @@ pub(crate) const LONGEST_NAME: usize = 2048;
 /// What a client sends; options stand beside it.
 #[derive(Deserialize)]
 #[serde(expecting = "an object with ids or urls")]
-struct Asked {
+struct ContentsRequest {
     #[serde(default)]
     ids: Option<Vec<String>>,
     #[serde(default)]
     urls: Option<Vec<String>>,
     #[serde(default)]
-    documents: Option<Vec<Sent>>,
+    documents: Option<Vec<SentDocument>>,
     #[serde(flatten)]
     options: Map<String, Value>,
 }
@@ -49,7 +49,7 @@ struct Asked {
 /// A page that the request itself sends.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object with a text, an id or a url, and perhaps a title")]
-struct Sent {
+struct SentDocument {
     #[serde(default)]
     id: Option<String>,
     #[serde(default)]
@@ -63,7 +63,7 @@ struct Sent {
 struct Plan {
     wanted: Wanted,
     warnings: Vec<Warning>,
-    sent: Vec<Sent>,
+    sent: Vec<SentDocument>,
     pages: Vec<Named>,
 }
 
@@ -75,7 +75,7 @@ struct Named {
 
 enum Content {
     /// Which of the documents of the request it is.
-    Sent(usize),
+    SentDocument(usize),
     Stored(Arc<Stored>),
     ToFetch,
     Fetched(Fetched),
@@ -104,7 +104,7 @@ pub(super) async fn contents(State(app): State<Arc<App>>, request: Request) -> R
     let reply = match step.await? {
         Step::Answered(reply) => reply,
         Step::Fetch(mut plan) => {
-            plan.fetch(&app, admitted.wish.deadline).await;
+            plan.fetch(&app, admitted.limits.deadline).await;
             admitted.turn(move |app, input| plan.answer(app, input, &id, began)).await?
         }
     };
@@ -113,7 +113,7 @@ pub(super) async fn contents(State(app): State<Arc<App>>, request: Request) -> R
 
 impl Plan {
     fn read(app: &App, input: &Input) -> Result<Self, Failure> {
-        let asked: Asked = body::parse(&input.headers, &input.body)?;
+        let asked: ContentsRequest = body::parse(&input.headers, &input.body)?;
         let refused = |field: &str, message: &str| Err(Failure::of_field(Cause::Unprocessable, field, message));
         if asked.options.get("contents").is_some_and(|contents| !contents.is_null()) {
             return refused("contents", "only /search has options under contents; here they stand beside urls");
@@ -134,7 +134,7 @@ impl Plan {
             (None, None) if sent.is_empty() => return refused("urls", "ids or urls must be there, or documents"),
             (None, None) => {
                 let all = sent.iter().enumerate().filter_map(|(index, document)| {
-                    Some(Named { name: document.name()?.to_owned(), content: Content::Sent(index) })
+                    Some(Named { name: document.name()?.to_owned(), content: Content::SentDocument(index) })
                 });
                 return Ok(Self { warnings: wanted.warnings(""), pages: all.collect(), wanted, sent });
             }
@@ -143,7 +143,7 @@ impl Plan {
         let known = by_name(&sent);
         let resolve = |name: String| {
             let content = match known.get(name.as_str()) {
-                Some(index) => Content::Sent(*index),
+                Some(index) => Content::SentDocument(*index),
                 None => content(app, &name, of_urls)?,
             };
             Ok(Named { name, content })
@@ -173,8 +173,8 @@ impl Plan {
         for page in &mut *named {
             page.content.read(app.settings.max_document_bytes);
         }
-        let (sent, named): (&[Sent], &[Named]) = (sent, named);
-        let pages: Vec<Page> = named.iter().filter_map(|named| named.page(sent)).collect();
+        let (sent, named): (&[SentDocument], &[Named]) = (sent, named);
+        let pages: Vec<ExaPage> = named.iter().filter_map(|named| named.page(sent)).collect();
         let (mut found, work) = match wanted.highlights() {
             Some(asked) => {
                 let (found, work) = passages::find(app, input, &pages, &asked, None)?;
@@ -197,7 +197,7 @@ impl Plan {
     }
 }
 
-impl Sent {
+impl SentDocument {
     fn name(&self) -> Option<&str> {
         self.id.as_deref().or(self.url.as_deref())
     }
@@ -205,10 +205,10 @@ impl Sent {
 
 impl Named {
     /// The page, where it could be had.
-    fn page<'call>(&'call self, sent: &'call [Sent]) -> Option<Page<'call>> {
-        let page = |title, text, format| Some(Page::new(&self.name, title, text, format));
+    fn page<'call>(&'call self, sent: &'call [SentDocument]) -> Option<ExaPage<'call>> {
+        let page = |title, text, format| Some(ExaPage::new(&self.name, title, text, format));
         match &self.content {
-            Content::Sent(index) => page(sent[*index].title.as_deref(), &sent[*index].text, Format::Text),
+            Content::SentDocument(index) => page(sent[*index].title.as_deref(), &sent[*index].text, Format::Text),
             Content::Stored(stored) => page(stored.title.as_deref(), &stored.text, Format::Text),
             Content::Read(source, format) => page(None, source, *format),
             Content::ToFetch | Content::Fetched(_) | Content::None(_) => None,
@@ -216,9 +216,9 @@ impl Named {
     }
 
     /// Where the page stands, where it could be had: under its name, unless it was sent with another address.
-    fn url<'call>(&'call self, sent: &'call [Sent]) -> Option<&'call str> {
+    fn url<'call>(&'call self, sent: &'call [SentDocument]) -> Option<&'call str> {
         match &self.content {
-            Content::Sent(index) => Some(sent[*index].url.as_deref().unwrap_or(&self.name)),
+            Content::SentDocument(index) => Some(sent[*index].url.as_deref().unwrap_or(&self.name)),
             Content::Stored(_) | Content::Read(..) => Some(&self.name),
             Content::ToFetch | Content::Fetched(_) | Content::None(_) => None,
         }
@@ -226,7 +226,7 @@ impl Named {
 
     fn status(&self) -> Status<'_> {
         match &self.content {
-            Content::Sent(_) | Content::Stored(_) => Status::success(&self.name, "cached"),
+            Content::SentDocument(_) | Content::Stored(_) => Status::success(&self.name, "cached"),
             Content::Read(..) => Status::success(&self.name, "crawled"),
             Content::None(unfetched) => Status::error(&self.name, unfetched),
             Content::ToFetch | Content::Fetched(_) => Status::error(&self.name, &Unfetched::Failed),
@@ -260,7 +260,7 @@ fn content(app: &App, name: &str, is_url: bool) -> Result<Content, Failure> {
 }
 
 /// The documents of a request by their ids and by their addresses; the first of equals counts.
-fn by_name(sent: &[Sent]) -> HashMap<&str, usize> {
+fn by_name(sent: &[SentDocument]) -> HashMap<&str, usize> {
     let mut names = HashMap::new();
     for (index, document) in sent.iter().enumerate() {
         for name in [&document.id, &document.url].into_iter().flatten() {
@@ -285,6 +285,6 @@ fn check_names(names: &[String], field: &str) -> Result<(), Failure> {
 #[cfg(test)]
 pub(super) fn fields() -> Vec<&'static str> {
     // serde has no list of fields where some are flattened; this does not compile where one comes or goes.
-    let _ = |Asked { ids: _, urls: _, documents: _, options: _ }: Asked| ();
-    [&["ids", "urls", "documents"], super::asked::FIELDS.as_slice()].concat()
+    let _ = |ContentsRequest { ids: _, urls: _, documents: _, options: _ }: ContentsRequest| ();
+    [&["ids", "urls", "documents"], super::request::FIELDS.as_slice()].concat()
 }

@@ -3,20 +3,20 @@
 use std::borrow::Cow;
 
 use pullquote_core::engine::{self, Pairing, Work};
-use pullquote_core::formats::{Document, Format};
+use pullquote_core::text::formats::{Document, Format};
 use serde::Serialize;
 
-use super::asked::HighlightOptions;
-use crate::admission::Input;
+use super::request::HighlightOptions;
 use crate::app::App;
-use crate::failure::Failure;
-use crate::offsets::Places;
+use crate::http::admission::Input;
+use crate::http::failure::Failure;
+use crate::routes::offsets::Positions;
 
 /// How much of a page without a title says what it is about, in characters.
 const BEGINNING: usize = 300;
 
 /// A page that passages are looked for in.
-pub(super) struct Page<'call> {
+pub(super) struct ExaPage<'call> {
     /// What the client calls it.
     pub(super) name: &'call str,
     /// The one that came with it.
@@ -41,7 +41,7 @@ pub(super) struct Span {
     pub(super) score: f32,
 }
 
-impl<'call> Page<'call> {
+impl<'call> ExaPage<'call> {
     pub(super) fn new(name: &'call str, title: Option<&'call str>, source: &'call str, format: Format) -> Self {
         Self { name, title, source, document: Document::read(source, format) }
     }
@@ -67,7 +67,7 @@ impl<'call> Page<'call> {
 pub(super) fn find(
     app: &App,
     input: &Input,
-    pages: &[Page],
+    pages: &[ExaPage],
     asked: &HighlightOptions,
     query: Option<&str>,
 ) -> Result<(Vec<Passages>, Work), Failure> {
@@ -75,7 +75,7 @@ pub(super) fn find(
         return Ok((Vec::new(), Work::default()));
     }
     let query = asked.query.as_deref().or(query);
-    let own: Vec<Cow<str>> = if query.is_some() { Vec::new() } else { pages.iter().map(Page::own_query).collect() };
+    let own: Vec<Cow<str>> = if query.is_some() { Vec::new() } else { pages.iter().map(ExaPage::own_query).collect() };
     let (queries, pairing): (Vec<&str>, Pairing) = match query {
         Some(query) => (vec![query], Pairing::All),
         None => (own.iter().map(AsRef::as_ref).collect(), Pairing::Each),
@@ -98,7 +98,8 @@ pub(super) fn find(
                 score: answers.scores[row],
             })
             .collect();
-        let places = Places::of(page.document.text(), spans.iter().flat_map(|span| [span.start, span.end]).collect());
+        let places =
+            Positions::of(page.document.text(), spans.iter().flat_map(|span| [span.start, span.end]).collect());
         let texts = spans.iter().map(|span| places.between(span.start, span.end).to_owned()).collect();
         Passages { texts, spans }
     });

@@ -10,18 +10,18 @@ use std::time::Instant;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use pullquote_core::engine::Work;
-use pullquote_core::formats::Format;
+use pullquote_core::text::formats::Format;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::answer::{Answer, Cost, Found, milliseconds_since};
-use super::asked::{HighlightOptions, Wanted, warnings};
-use super::passages::{self, Page, Passages};
+use super::passages::{self, ExaPage, Passages};
+use super::request::{HighlightOptions, Wanted, warnings};
 use super::{id_of, upstream};
-use crate::admission::{Input, Reply, compute};
 use crate::app::App;
-use crate::body;
-use crate::failure::{Cause, Failure};
+use crate::http::admission::{Input, Reply, compute};
+use crate::http::body;
+use crate::http::failure::{Cause, Failure};
 use crate::store::Stored;
 
 /// Where the options for pages stand.
@@ -39,7 +39,7 @@ const QUIET: [&str; 4] = ["moderation", "type", "useAutoprompt", "stream"];
 /// What a client sends.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", expecting = "an object with a query")]
-struct Asked {
+struct SearchRequest {
     query: String,
     #[serde(default)]
     num_results: Option<i64>,
@@ -67,7 +67,7 @@ pub(super) async fn search(State(app): State<Arc<App>>, request: Request) -> Res
 
 impl Search {
     pub(super) fn read(input: &Input) -> Result<Self, Failure> {
-        let Asked { query, num_results, contents, rest } = body::parse(&input.headers, &input.body)?;
+        let SearchRequest { query, num_results, contents, rest } = body::parse(&input.headers, &input.body)?;
         let refused = |field: &str, message: String| Err(Failure::of_field(Cause::Unprocessable, field, message));
         if query.trim().is_empty() {
             return refused("query", "the query is empty; it needs at least one character".to_owned());
@@ -99,9 +99,9 @@ fn answer(app: &App, input: &Input, id: &str, began: Instant) -> Result<Reply, F
     // Documents in a file become copies of them.
     let _memory = app.admission.memory(app.store.bytes_to_read())?;
     let all = app.store.all()?;
-    let pages: Vec<Page> = all.iter().map(|(id, stored)| page(id, stored)).collect();
+    let pages: Vec<ExaPage> = all.iter().map(|(id, stored)| page(id, stored)).collect();
     let (ranked, mut work) = ranked(app, input, pages, &search)?;
-    let (pages, scores): (Vec<Page>, Vec<f32>) = ranked.into_iter().unzip();
+    let (pages, scores): (Vec<ExaPage>, Vec<f32>) = ranked.into_iter().unzip();
     let mut found: Vec<Option<Passages>> = Vec::new();
     if let Some(asked) = search.wanted.highlights() {
         let (passages, more) = passages::find(app, input, &pages, &asked, Some(&search.query))?;
@@ -125,21 +125,21 @@ fn answer(app: &App, input: &Input, id: &str, began: Instant) -> Result<Reply, F
     Reply::json(&answer, work)
 }
 
-fn page<'call>(id: &'call str, stored: &'call Stored) -> Page<'call> {
-    Page::new(id, stored.title.as_deref(), &stored.text, Format::Text)
+fn page<'call>(id: &'call str, stored: &'call Stored) -> ExaPage<'call> {
+    ExaPage::new(id, stored.title.as_deref(), &stored.text, Format::Text)
 }
 
 /// The best pages, each with the score of its best passage; of equals the one whose id comes first.
 fn ranked<'call>(
     app: &App,
     input: &Input,
-    pages: Vec<Page<'call>>,
+    pages: Vec<ExaPage<'call>>,
     search: &Search,
-) -> Result<(Vec<(Page<'call>, f32)>, Work), Failure> {
+) -> Result<(Vec<(ExaPage<'call>, f32)>, Work), Failure> {
     let best = HighlightOptions::one();
     let (found, work) = passages::find(app, input, &pages, &best, Some(&search.query))?;
     let score = |passages: &Passages| passages.spans.first().map(|span| span.score);
-    let mut ranked: Vec<(Page, f32)> =
+    let mut ranked: Vec<(ExaPage, f32)> =
         pages.into_iter().zip(&found).filter_map(|(page, found)| Some((page, score(found)?))).collect();
     ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
     ranked.truncate(search.num_results);
@@ -157,6 +157,6 @@ fn add(work: &mut Work, more: &Work) {
 #[cfg(test)]
 pub(super) fn fields() -> Vec<&'static str> {
     // As in `contents`.
-    let _ = |Asked { query: _, num_results: _, contents: _, rest: _ }: Asked| ();
+    let _ = |SearchRequest { query: _, num_results: _, contents: _, rest: _ }: SearchRequest| ();
     vec!["query", "numResults", "contents"]
 }

@@ -9,18 +9,18 @@ use std::sync::Arc;
 use axum::extract::Request;
 use axum::response::Response;
 use pullquote_core::engine::Work;
-use pullquote_core::formats::Format;
+use pullquote_core::text::formats::Format;
 use serde_json::{Map, Value, json};
 
 use super::answer::cut;
-use super::asked::HighlightOptions;
-use super::passages::{self, Page, Passages};
+use super::passages::{self, ExaPage, Passages};
+use super::request::HighlightOptions;
 use super::search::{PLACE, Search};
-use crate::admission::{Admitted, Input, Reply};
 use crate::app::App;
-use crate::body;
-use crate::failure::{Cause, Failure};
-use crate::upstream::Answered;
+use crate::fetch::upstream::Answered;
+use crate::http::admission::{Admitted, Input, Reply};
+use crate::http::body;
+use crate::http::failure::{Cause, Failure};
 
 /// A search that the upstream is asked.
 struct Forwarded {
@@ -75,7 +75,7 @@ impl Forwarded {
         let strange = || Failure::new(Cause::Upstream, "the upstream answered something else than results");
         let mut answer: Map<String, Value> = serde_json::from_slice(&answered.body).map_err(|_| strange())?;
         let Some(Value::Array(results)) = answer.get_mut("results") else { return Err(strange()) };
-        let pages: Vec<Page> = results.iter().map(page).collect();
+        let pages: Vec<ExaPage> = results.iter().map(page).collect();
         let (found, work) = passages::find(app, input, &pages, asked, Some(&self.search.query))?;
         drop(pages);
         for (result, passages) in results.iter_mut().zip(found) {
@@ -114,7 +114,7 @@ impl Forwarded {
 }
 
 /// A result's page; one without a text has no highlights.
-fn page(result: &Value) -> Page<'_> {
+fn page(result: &Value) -> ExaPage<'_> {
     let text = |name: &str| result.get(name).and_then(Value::as_str);
-    Page::new(text("url").unwrap_or_default(), text("title"), text("text").unwrap_or_default(), Format::Text)
+    ExaPage::new(text("url").unwrap_or_default(), text("title"), text("text").unwrap_or_default(), Format::Text)
 }

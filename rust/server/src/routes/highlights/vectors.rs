@@ -17,14 +17,14 @@ use pullquote_core::tokens::Role;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::admission::{End, Reply};
 use crate::app::App;
-use crate::body;
-use crate::failure::Failure;
-use crate::numbers::Dtype;
+use crate::http::admission::{Reply, RequestControl};
+use crate::http::binary_body::{OCTETS, headers};
+use crate::http::body;
+use crate::http::dtype::Dtype;
+use crate::http::failure::Failure;
 use crate::routes::openai::check_json_dtype;
-use crate::rows::{OCTETS, headers};
-use crate::vectors::{self, embed};
+use crate::routes::vectors::{self, embed};
 
 /// What the answer is where the vectors come beside it.
 pub(super) const FORM: &str = "multipart/form-data";
@@ -102,7 +102,7 @@ impl Wanted {
         app: &App,
         passages: &[&str],
         queries: &[&str],
-        end: &End,
+        end: &RequestControl,
         work: &mut Work,
     ) -> Result<Vectors, Failure> {
         let mut encode = |texts: &[&str], role| {

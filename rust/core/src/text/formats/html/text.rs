@@ -1,0 +1,402 @@
+//! Text: what is shown of a page, written down with its blocks, its links and the way back to the source.
+//!
+//! White space is written only when the next character is: so none is left at the ends of lines and blocks, and what
+//! stands between two blocks is decided by all that ended and started there.
+
+use super::Reading;
+use super::elements::Role;
+use super::tree::{Event, Events};
+use crate::text::formats::map::SourceMap;
+use crate::text::page::{Block, BlockKind, ByteSpan};
+
+/// A link of more bytes than this may be cut: it is a text that someone linked.
+const LONGEST_LINK: usize = 200;
+
+/// Writes down what is shown of a source.
+pub(super) fn write(source: &str, events: &Events) -> Reading {
+    let mut writer = Writer { source, frames: vec![Frame::ROOT], ..Writer::default() };
+    for &event in &events.list {
+        match event {
+            Event::Open(role) => writer.open(role, false),
+            Event::OpenTable { layout } => writer.open(Role::Table, layout),
+            Event::Close => writer.close(),
+            Event::Text(span) => writer.verbatim(span),
+            Event::Decoded { source, text } => writer.decoded(source, text.of(&events.decoded)),
+            Event::LineBreak(span) => writer.line_break(span),
+            Event::Boundary => writer.boundary(writer.top().between),
+        }
+    }
+    writer.end_block();
+    let title = events.title.as_deref().map(collapsed).filter(|title| !title.is_empty()).or(writer.title);
+    Reading { text: writer.text, blocks: writer.blocks, links: writer.links, title, map: writer.map }
+}
+
+/// A text on one line.
+fn collapsed(text: &str) -> String {
+    text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What separates two blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Separation {
+    /// They are one.
+    #[default]
+    None,
+    /// The end of a line.
+    Line,
+    /// An empty line.
+    Paragraph,
+}
+
+/// An element that is open.
+#[derive(Clone, Copy)]
+struct Frame {
+    role: Role,
+    /// What blocks right in it are.
+    kind: BlockKind,
+    /// Which frame those blocks go on with: an item, code, a table.
+    owner: usize,
+    /// How many blocks came before it.
+    before: usize,
+    /// What separates it from what is around it.
+    separation: Separation,
+    /// What separates the blocks in it: those of a list item stand close.
+    between: Separation,
+    /// Whether it is a table, a row or a cell of data.
+    is_data: bool,
+    /// For a table: whether it had a row. For a row: whether it had a cell.
+    has_part: bool,
+    /// For a link: where it starts in the text, and whether it starts in a block.
+    link: (usize, bool),
+    /// Whether it is in `h1`.
+    is_main: bool,
+}
+
+impl Frame {
+    const ROOT: Self = Self {
+        role: Role::Ignored,
+        kind: BlockKind::Prose,
+        owner: 0,
+        before: 0,
+        separation: Separation::None,
+        between: Separation::Paragraph,
+        is_data: false,
+        has_part: false,
+        link: (0, false),
+        is_main: false,
+    };
+}
+
+/// White space that is written before the next character of code.
+#[derive(Clone, Copy)]
+struct White {
+    source: ByteSpan,
+    /// What stands for the source, unless it is written as it is.
+    decoded: Option<char>,
+}
+
+#[derive(Default)]
+struct Writer<'source> {
+    source: &'source str,
+    text: String,
+    map: SourceMap,
+    blocks: Vec<Block>,
+    links: Vec<ByteSpan>,
+    title: Option<String>,
+    /// The root, and the elements that are open.
+    frames: Vec<Frame>,
+    /// Where the block starts that is being written.
+    block: Option<usize>,
+    /// What to write before the next block.
+    separation: Separation,
+    /// What to write before the next character, if it is on the same line: the first character of white space.
+    space: Option<ByteSpan>,
+    /// The tag of the first line break since the last character, and whether there were more.
+    line_break: Option<(ByteSpan, bool)>,
+    /// How many cells of a row began since the last character.
+    tabs: usize,
+    /// White space of code since the last character.
+    code_space: Vec<White>,
+}
+
+impl Writer<'_> {
+    fn top(&self) -> Frame {
+        self.frames.last().copied().unwrap_or(Frame::ROOT)
+    }
+
+    fn open(&mut self, role: Role, layout: bool) {
+        let parent = self.top();
+        if role == Role::Anchor {
+            self.frames.push(Frame { role, link: (self.text.len(), self.block.is_some()), ..parent });
+            return;
+        }
+        let is_code = parent.kind == BlockKind::Code;
+        // What is in a heading but does not belong into one shows that the heading was not closed.
+        let prose = if parent.kind == BlockKind::Heading { BlockKind::Prose } else { parent.kind };
+        let own = self.frames.len();
+        let in_data = parent.is_data;
+        let mut frame = Frame { role, has_part: false, is_data: false, separation: parent.between, ..parent };
+        match role {
+            Role::MainHeading | Role::Heading => {
+                frame.kind = BlockKind::Heading;
+                frame.is_main = role == Role::MainHeading;
+                frame.separation = Separation::Paragraph;
+            }
+            Role::Item | Role::Term => {
+                (frame.kind, frame.owner) = (BlockKind::Item, own);
+                (frame.separation, frame.between) = (Separation::Line, Separation::Line);
+            }
+            Role::Pre => {
+                (frame.kind, frame.owner) = (BlockKind::Code, own);
+                (frame.separation, frame.between) = (Separation::Paragraph, Separation::Line);
+            }
+            Role::Table => {
+                (frame.kind, frame.is_data) = (prose, !layout);
+                frame.separation = Separation::Paragraph;
+            }
+            Role::Row if in_data => {
+                (frame.kind, frame.owner, frame.is_data) = (BlockKind::Row, own - 1, true);
+                frame.separation = Separation::Line;
+            }
+            Role::Cell if in_data => {
+                frame.is_data = true;
+                frame.separation = Separation::None;
+            }
+            Role::Paragraph | Role::Row | Role::Cell | Role::Caption => {
+                frame.kind = prose;
+                frame.separation = Separation::Paragraph;
+            }
+            Role::Section | Role::List => frame.kind = prose,
+            _ => {}
+        }
+        if is_code {
+            (frame.kind, frame.owner) = (parent.kind, parent.owner);
+            (frame.separation, frame.between) = (parent.between, parent.between);
+        }
+        if frame.separation == Separation::None {
+            self.start_cell();
+        } else {
+            self.boundary(frame.separation);
+        }
+        frame.before = self.blocks.len();
+        self.frames.push(frame);
+    }
+
+    fn close(&mut self) {
+        let frame = self.top();
+        match frame.role {
+            Role::Anchor => self.end_link(frame.link),
+            _ if frame.separation == Separation::None => {}
+            _ => self.boundary(frame.separation),
+        }
+        self.frames.pop();
+    }
+
+    /// Starts a cell of a row of data.
+    fn start_cell(&mut self) {
+        self.space = None;
+        self.line_break = None;
+        if let Some(row) = self.frames.last_mut()
+            && std::mem::replace(&mut row.has_part, true)
+        {
+            self.tabs += 1;
+        }
+    }
+
+    /// Adds the link that ends here, if it is short and in one block.
+    fn end_link(&mut self, (start, in_block): (usize, bool)) {
+        let Some(block) = self.block else { return };
+        if in_block && block > start {
+            return;
+        }
+        let link = ByteSpan { start: start.max(block), end: self.text.len() }.trimmed(&self.text);
+        let is_first_block = in_block || self.text[start..block].trim().is_empty();
+        let is_behind = self.links.last().is_none_or(|last| last.end <= link.start);
+        if is_first_block && is_behind && !link.is_empty() && link.len() <= LONGEST_LINK {
+            self.links.push(link);
+        }
+    }
+
+    /// Ends the block, and separates it from what comes.
+    fn boundary(&mut self, separation: Separation) {
+        self.end_block();
+        self.separation = self.separation.max(separation);
+        self.space = None;
+        self.line_break = None;
+        self.tabs = 0;
+        self.code_space.clear();
+    }
+
+    fn end_block(&mut self) {
+        let Some(start) = self.block.take() else { return };
+        let span = ByteSpan { start, end: self.text.len() }.trimmed(&self.text);
+        if span.is_empty() {
+            return;
+        }
+        let Frame { kind, owner, is_main, .. } = self.top();
+        let owner = &mut self.frames[owner];
+        let goes_on = match kind {
+            BlockKind::Item | BlockKind::Code => self.blocks.len() > owner.before,
+            BlockKind::Row => std::mem::replace(&mut owner.has_part, true),
+            _ => false,
+        };
+        if kind == BlockKind::Heading && is_main && self.title.is_none() {
+            self.title = Some(collapsed(span.of(&self.text)));
+        }
+        self.blocks.push(Block { span, kind, goes_on });
+    }
+
+    fn line_break(&mut self, span: ByteSpan) {
+        if self.top().kind == BlockKind::Code {
+            self.code_white(White { source: span, decoded: Some('\n') });
+        } else {
+            self.space = None;
+            self.line_break = Some(self.line_break.map_or((span, false), |(first, _)| (first, true)));
+        }
+    }
+
+    /// Text of the source as it is.
+    fn verbatim(&mut self, span: ByteSpan) {
+        let is_code = self.top().kind == BlockKind::Code;
+        let mut start = span.start;
+        while start < span.end {
+            let rest = &self.source[start..span.end];
+            let word = rest.find(is_white).unwrap_or(rest.len());
+            if word > 0 {
+                self.before_character();
+                self.map.push_verbatim(self.text.len(), ByteSpan { start, end: start + word });
+                self.text.push_str(&rest[..word]);
+            }
+            let rest = &rest[word..];
+            let white = rest.find(|c| !is_white(c)).unwrap_or(rest.len());
+            start += word;
+            let source = ByteSpan { start, end: start + white };
+            start = source.end;
+            if white == 0 {
+                continue;
+            }
+            if is_code {
+                self.code_white(White { source, decoded: None });
+            } else {
+                self.white(ByteSpan { start: source.start, end: source.start + 1 });
+            }
+        }
+    }
+
+    /// Text that stands for something else in the source: one character, or two that belong together.
+    fn decoded(&mut self, source: ByteSpan, text: &str) {
+        match text.chars().next().filter(|&first| is_white(first)) {
+            Some(white) if self.top().kind == BlockKind::Code => {
+                self.code_white(White { source, decoded: Some(white) });
+            }
+            Some(_) => self.white(source),
+            None => {
+                self.before_character();
+                self.map.push_whole(self.text.len(), source);
+                self.text.push_str(text);
+            }
+        }
+    }
+
+    /// White space that is one space, or nothing at the start of a line.
+    fn white(&mut self, source: ByteSpan) {
+        if self.block.is_some() && self.line_break.is_none() && self.tabs == 0 {
+            self.space.get_or_insert(source);
+        }
+    }
+
+    /// White space of code; the end of a line ends a block.
+    fn code_white(&mut self, white: White) {
+        let has_line_end = white.decoded.map_or_else(|| white.source.of(self.source).contains('\n'), |c| c == '\n');
+        if has_line_end {
+            self.end_block();
+        }
+        self.code_space.push(white);
+    }
+
+    /// Writes what has to stand before a character, and starts a block unless it goes on.
+    fn before_character(&mut self) {
+        let kind = self.top().kind;
+        if let Some((_, true)) = self.line_break
+            && !kind.is_whole()
+            && self.block.is_some()
+        {
+            self.boundary(Separation::Paragraph);
+        }
+        if kind == BlockKind::Code {
+            self.write_code_space();
+        } else if self.block.is_none() {
+            self.write_separation();
+        } else if self.tabs > 0 {
+            for _ in 0..self.tabs {
+                self.insert('\t');
+            }
+        } else if let Some((line_break, _)) = self.line_break {
+            self.write_for(line_break, '\n');
+        } else if let Some(space) = self.space {
+            if space.of(self.source) == " " {
+                self.map.push_verbatim(self.text.len(), space);
+                self.text.push(' ');
+            } else {
+                self.write_for(space, ' ');
+            }
+        }
+        (self.tabs, self.space, self.line_break) = (0, None, None);
+        self.block.get_or_insert(self.text.len());
+    }
+
+    /// Writes the white space of code. Where code begins, only that of its first line counts.
+    fn write_code_space(&mut self) {
+        let mut white = std::mem::take(&mut self.code_space);
+        if self.block.is_none() && (self.separation != Separation::None || self.text.is_empty()) {
+            let line_end = |white: &White| match white.decoded {
+                Some(c) => (c == '\n').then_some(white.source.end),
+                None => white.source.of(self.source).rfind('\n').map(|end| white.source.start + end + 1),
+            };
+            if let Some((index, end)) = white.iter().enumerate().rev().find_map(|(i, w)| Some((i, line_end(w)?))) {
+                white.drain(..index);
+                white[0].source.start = end;
+            }
+            self.write_separation();
+        }
+        for White { source, decoded } in white {
+            match decoded {
+                _ if source.is_empty() => {}
+                Some(c) => self.write_for(source, c),
+                None => {
+                    self.map.push_verbatim(self.text.len(), source);
+                    self.text.push_str(source.of(self.source));
+                }
+            }
+        }
+    }
+
+    fn write_separation(&mut self) {
+        let lines = match std::mem::take(&mut self.separation) {
+            _ if self.text.is_empty() => 0,
+            Separation::None => 0,
+            Separation::Line => 1,
+            Separation::Paragraph => 2,
+        };
+        for _ in 0..lines {
+            self.insert('\n');
+        }
+    }
+
+    /// Writes a character that the source does not have.
+    fn insert(&mut self, white: char) {
+        let end = self.map.source_end();
+        self.write_for(ByteSpan { start: end, end }, white);
+    }
+
+    /// Writes a character that stands for a stretch of the source.
+    fn write_for(&mut self, source: ByteSpan, white: char) {
+        self.map.push_whole(self.text.len(), source);
+        self.text.push(white);
+    }
+}
+
+/// What HTML collapses into one space.
+fn is_white(c: char) -> bool {
+    c.is_ascii_whitespace()
+}

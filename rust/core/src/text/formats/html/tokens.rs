@@ -1,0 +1,281 @@
+//! Tokens: markup and text of a source, told apart by `html5gum`, with where they lie.
+//!
+//! The tokenizer reports decoded bytes and how far it has read. What was text in the source as it is, and what was a
+//! character reference, follows from comparing the two.
+
+use std::convert::Infallible;
+
+use html5gum::{Emitter, Error, State, Tokenizer};
+
+use super::tree::{Events, StartTag, Tree};
+use crate::text::page::ByteSpan;
+
+/// Reads a source: what of it is to be shown.
+pub(super) fn read(source: &str) -> Events {
+    let mut tree = Tree::default();
+    // A byte order mark is none of the text.
+    let start = if source.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    let tokens = Tokens {
+        source,
+        tree: &mut tree,
+        position: start,
+        text_start: start,
+        markup_start: start,
+        run: ByteSpan { start, end: start },
+        tag: Tag::default(),
+        last_start: Vec::new(),
+    };
+    let Ok(()) = Tokenizer::new_with_emitter(&source[start..], tokens).finish();
+    tree.into_events()
+}
+
+/// What the tokenizer calls.
+struct Tokens<'source, 'tree> {
+    source: &'source str,
+    tree: &'tree mut Tree,
+    /// How far the tokenizer has read.
+    position: usize,
+    /// Where the next text starts, unless there is something between that is not reported.
+    text_start: usize,
+    /// Where the tag or comment starts that is being read.
+    markup_start: usize,
+    /// Text that is the same in the source. Only a whole run is text: the tokenizer may cut a character in two.
+    run: ByteSpan,
+    /// The tag being read.
+    tag: Tag,
+    /// The name of the last start tag: only its end tag ends a script.
+    last_start: Vec<u8>,
+}
+
+#[derive(Default)]
+struct Tag {
+    is_end: bool,
+    self_closing: bool,
+    name: Vec<u8>,
+    attribute: Vec<u8>,
+    /// The value of the attribute, where it matters.
+    value: Vec<u8>,
+    /// Whether an attribute hides the element.
+    hides: bool,
+    /// Which attributes were seen: only the first one of a name counts.
+    seen: Vec<Attribute>,
+}
+
+/// An attribute that matters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Attribute {
+    AriaHidden,
+    Hidden,
+    Open,
+    Style,
+}
+
+impl Attribute {
+    fn of(name: &[u8]) -> Option<Self> {
+        match name {
+            b"aria-hidden" => Some(Self::AriaHidden),
+            b"hidden" => Some(Self::Hidden),
+            b"open" => Some(Self::Open),
+            b"style" => Some(Self::Style),
+            _ => None,
+        }
+    }
+}
+
+impl Tag {
+    fn restart(&mut self, is_end: bool) {
+        self.is_end = is_end;
+        self.self_closing = false;
+        self.name.clear();
+        self.attribute.clear();
+        self.value.clear();
+        self.hides = false;
+        self.seen.clear();
+    }
+
+    /// Takes account of the attribute that was read.
+    fn end_attribute(&mut self) {
+        if let Some(attribute) = Attribute::of(&self.attribute)
+            && !self.seen.contains(&attribute)
+        {
+            self.seen.push(attribute);
+            match attribute {
+                Attribute::AriaHidden => self.hides |= self.value.trim_ascii().eq_ignore_ascii_case(b"true"),
+                Attribute::Hidden => self.hides = true,
+                Attribute::Open => {}
+                Attribute::Style => self.hides |= displays_nothing(&self.value),
+            }
+        }
+        self.attribute.clear();
+        self.value.clear();
+    }
+}
+
+/// Whether a style has `display: none`.
+fn displays_nothing(style: &[u8]) -> bool {
+    style.split(|&byte| byte == b';').any(|declaration| {
+        let mut sides = declaration.splitn(2, |&byte| byte == b':').map(<[u8]>::trim_ascii);
+        let (Some(property), Some(value)) = (sides.next(), sides.next()) else { return false };
+        let value = value.split(|&byte| byte == b'!').next().unwrap_or(value).trim_ascii_end();
+        property.eq_ignore_ascii_case(b"display") && value.eq_ignore_ascii_case(b"none")
+    })
+}
+
+impl Tokens<'_, '_> {
+    /// Hands on the run of text that ends before something else.
+    fn end_run(&mut self) {
+        if !self.run.is_empty() {
+            // Always some: what lies between two tags or references is whole characters. But the tokenizer is not ours,
+            // and a slip of it had better cost a word than the call.
+            if let Some(text) = self.source.get(self.run.start..self.run.end) {
+                self.tree.text(self.run, text);
+            }
+        }
+        self.run = ByteSpan { start: self.position, end: self.position };
+    }
+
+    /// Text that stands for something else in the source.
+    fn decoded(&mut self, source: ByteSpan, text: &[u8]) {
+        self.end_run();
+        self.tree.decoded(source, &String::from_utf8_lossy(text));
+        self.run = ByteSpan { start: source.end, end: source.end };
+    }
+
+    /// Leaves markup behind.
+    fn end_markup(&mut self) {
+        self.end_run();
+        self.text_start = self.position;
+    }
+}
+
+impl Emitter for Tokens<'_, '_> {
+    type Token = Infallible;
+
+    fn move_position(&mut self, offset: isize) {
+        self.position = self.position.saturating_add_signed(offset);
+    }
+
+    fn init_string(&mut self) {
+        self.text_start = self.position;
+    }
+
+    fn emit_string(&mut self, text: &[u8]) {
+        let gap = ByteSpan { start: self.text_start, end: self.position };
+        self.text_start = self.position;
+        let before = gap.end.saturating_sub(text.len()).max(gap.start);
+        let source = self.source.as_bytes();
+        let is_verbatim = source.get(before..gap.end) == Some(text);
+        let is_whole_gap = is_verbatim && before == gap.start;
+        let is_reference = source.get(gap.start) == Some(&b'&') && !is_whole_gap;
+        if text.is_empty() || text == b"\0" {
+            // A browser shows no NUL.
+        } else if is_verbatim && !is_reference {
+            if self.run.end != before {
+                self.end_run();
+                self.run.start = before;
+            }
+            self.run.end = gap.end;
+        } else if is_reference {
+            self.decoded(gap, text);
+        } else {
+            // One character of the source that is read as another: a line end, or NUL.
+            self.decoded(ByteSpan { start: gap.end.saturating_sub(1).max(gap.start), end: gap.end }, text);
+        }
+    }
+
+    fn emit_eof(&mut self) {
+        self.end_markup();
+    }
+
+    fn start_open_tag(&mut self) {
+        self.markup_start = self.position.saturating_sub(1);
+    }
+
+    fn init_start_tag(&mut self) {
+        self.tag.restart(false);
+    }
+
+    fn init_end_tag(&mut self) {
+        self.tag.restart(true);
+    }
+
+    fn push_tag_name(&mut self, name: &[u8]) {
+        self.tag.name.extend_from_slice(name);
+    }
+
+    fn set_self_closing(&mut self) {
+        self.tag.self_closing = true;
+    }
+
+    fn init_attribute(&mut self) {
+        self.tag.end_attribute();
+    }
+
+    fn push_attribute_name(&mut self, name: &[u8]) {
+        self.tag.attribute.extend_from_slice(name);
+    }
+
+    fn push_attribute_value(&mut self, value: &[u8]) {
+        if Attribute::of(&self.tag.attribute).is_some() {
+            self.tag.value.extend_from_slice(value);
+        }
+    }
+
+    fn emit_current_tag(&mut self) -> Option<State> {
+        self.end_markup();
+        self.tag.end_attribute();
+        let Tag { is_end, self_closing, name, hides, seen, .. } = &self.tag;
+        let span = ByteSpan { start: self.markup_start, end: self.position };
+        if *is_end {
+            self.tree.end(name, span);
+            return None;
+        }
+        self.last_start.clone_from(name);
+        // A dialog is not shown before a script opens it.
+        let hides = *hides || (name == b"dialog" && !seen.contains(&Attribute::Open));
+        self.tree.start(&StartTag { name, hides, self_closing: *self_closing, span })
+    }
+
+    fn current_is_appropriate_end_tag_token(&mut self) -> bool {
+        self.tag.is_end && !self.last_start.is_empty() && self.last_start == self.tag.name
+    }
+
+    fn adjusted_current_node_present_but_not_in_html_namespace(&mut self) -> bool {
+        self.tree.is_foreign()
+    }
+
+    fn init_comment(&mut self) {
+        self.end_run();
+    }
+
+    fn emit_current_comment(&mut self) {
+        self.end_markup();
+    }
+
+    fn init_doctype(&mut self) {
+        self.end_run();
+    }
+
+    fn emit_current_doctype(&mut self) {
+        self.end_markup();
+    }
+
+    fn pop_token(&mut self) -> Option<Infallible> {
+        None
+    }
+
+    fn should_emit_errors(&mut self) -> bool {
+        false
+    }
+
+    // What nobody asks for.
+    fn set_last_start_tag(&mut self, _: Option<&[u8]>) {}
+    fn emit_error(&mut self, _: Error) {}
+    fn push_comment(&mut self, _: &[u8]) {}
+    fn set_force_quirks(&mut self) {}
+    fn push_doctype_name(&mut self, _: &[u8]) {}
+    fn set_doctype_public_identifier(&mut self, _: &[u8]) {}
+    fn set_doctype_system_identifier(&mut self, _: &[u8]) {}
+    fn push_doctype_public_identifier(&mut self, _: &[u8]) {}
+    fn push_doctype_system_identifier(&mut self, _: &[u8]) {}
+}

@@ -1,0 +1,285 @@
+//! Markdown: the text is the source, its structure is what `pulldown-cmark` finds in it.
+//!
+//! Every leaf of that structure, a paragraph or a table, has its lines for itself; so a block is made of whole lines, and
+//! the marks of the lists and quotes around it belong to it. Lines that the parser says nothing of (rules, definitions
+//! of links, the empty lines of a quote) become blocks of their own, so that nothing of the source is lost.
+
+mod front_matter;
+mod raw_html;
+
+use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+
+use crate::text::page::{Block, BlockKind, ByteSpan};
+
+/// What Markdown's structure is beside its text.
+pub(super) struct Layout {
+    pub(super) blocks: Vec<Block>,
+    pub(super) links: Vec<ByteSpan>,
+    pub(super) title: Option<String>,
+}
+
+/// The structure of a source.
+pub(super) fn layout(source: &str) -> Layout {
+    let front_matter = front_matter::find(source);
+    let mut blocks = Blocks { source, done: Vec::new(), covered: 0 };
+    if let Some(front_matter) = &front_matter {
+        blocks.add(front_matter.span, Form::Lines(BlockKind::Code));
+    }
+    // The parser takes a byte order mark for text; the first block has it all the same, with its line.
+    let body = blocks.covered.max(if source.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 });
+    let mut leaves = Leaves::default();
+    let extensions = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_FOOTNOTES;
+    for (event, range) in Parser::new_ext(&source[body..], extensions).into_offset_iter() {
+        leaves.add(&event, ByteSpan { start: body + range.start, end: body + range.end });
+    }
+    leaves.end_tight();
+    for (span, form) in leaves.found {
+        blocks.add(span, form);
+    }
+    blocks.add_rules(source.len());
+    let title = front_matter.and_then(|front_matter| front_matter.title);
+    // Where one kind of white space ends a block for us and not for the parser, a link may reach over the edge: it is none then.
+    let mut links = leaves.links;
+    links.retain(|link| {
+        let block = blocks.done.partition_point(|block| block.span.end < link.end);
+        blocks.done.get(block).is_some_and(|block| block.span.start <= link.start)
+    });
+    Layout { blocks: blocks.done, links, title: title.or(leaves.title.into_found()) }
+}
+
+/// How the lines of a leaf become blocks.
+#[derive(Clone, Copy)]
+enum Form {
+    /// All of them one block: its kind, and whether it goes on with what the block before it began.
+    Whole(BlockKind, bool),
+    /// Each a block of this kind, which goes on with the one before it.
+    Lines(BlockKind),
+    /// What `raw_html` makes of them.
+    RawHtml,
+}
+
+/// The leaves of the structure, collected from the parser's events.
+#[derive(Default)]
+struct Leaves {
+    found: Vec<(ByteSpan, Form)>,
+    links: Vec<ByteSpan>,
+    title: Title,
+    /// For each list item that is open: how many leaves came before it.
+    items: Vec<usize>,
+    /// Whether the events are those of a leaf that was added when it began.
+    in_leaf: bool,
+    /// The text of a tight list item, which the parser reports without a paragraph around it.
+    tight: Option<ByteSpan>,
+}
+
+impl Leaves {
+    fn add(&mut self, event: &Event<'_>, span: ByteSpan) {
+        match event {
+            Event::Start(tag) => self.start(tag, span),
+            Event::End(end) => self.end(*end),
+            Event::Text(text) => {
+                self.title.push(text);
+                self.extend_tight(span);
+            }
+            Event::Code(text) => {
+                self.title.push(text);
+                self.link(span);
+                self.extend_tight(span);
+            }
+            Event::FootnoteReference(_) => {
+                self.link(span);
+                self.extend_tight(span);
+            }
+            Event::SoftBreak | Event::HardBreak => self.title.push(" "),
+            Event::Rule => self.end_tight(),
+            Event::InlineHtml(_) => self.extend_tight(span),
+            // Lines of a leaf; and what only extensions that are off would report.
+            Event::Html(_) | Event::TaskListMarker(_) | Event::InlineMath(_) | Event::DisplayMath(_) => {}
+        }
+    }
+
+    fn start(&mut self, tag: &Tag<'_>, span: ByteSpan) {
+        let form = match tag {
+            Tag::Paragraph => self.prose(),
+            Tag::Heading { level, .. } => {
+                self.title.start(*level);
+                Form::Whole(BlockKind::Heading, false)
+            }
+            Tag::CodeBlock(_) => Form::Lines(BlockKind::Code),
+            Tag::HtmlBlock => Form::RawHtml,
+            Tag::Table(_) => Form::Lines(BlockKind::Row),
+            Tag::TableHead | Tag::TableRow | Tag::TableCell => return,
+            Tag::Item => {
+                self.end_tight();
+                self.items.push(self.found.len());
+                return;
+            }
+            Tag::BlockQuote(_)
+            | Tag::List(_)
+            | Tag::FootnoteDefinition(_)
+            | Tag::DefinitionList
+            | Tag::DefinitionListTitle
+            | Tag::DefinitionListDefinition
+            | Tag::MetadataBlock(_) => return self.end_tight(),
+            Tag::Link { .. } | Tag::Image { .. } => {
+                self.link(span);
+                return self.extend_tight(span);
+            }
+            Tag::Emphasis | Tag::Strong | Tag::Strikethrough | Tag::Superscript | Tag::Subscript => {
+                return self.extend_tight(span);
+            }
+        };
+        self.end_tight();
+        self.in_leaf = true;
+        self.found.push((span, form));
+    }
+
+    fn end(&mut self, end: TagEnd) {
+        match end {
+            TagEnd::Paragraph | TagEnd::CodeBlock | TagEnd::HtmlBlock | TagEnd::Table => self.in_leaf = false,
+            TagEnd::Heading(_) => {
+                self.in_leaf = false;
+                self.title.end();
+            }
+            TagEnd::Item => {
+                self.end_tight();
+                self.items.pop();
+            }
+            _ => {}
+        }
+    }
+
+    /// The form of a paragraph here.
+    fn prose(&self) -> Form {
+        match self.items.last() {
+            Some(&before) => Form::Whole(BlockKind::Item, self.found.len() > before),
+            None => Form::Whole(BlockKind::Prose, false),
+        }
+    }
+
+    fn extend_tight(&mut self, span: ByteSpan) {
+        if !self.in_leaf {
+            let start = self.tight.map_or(span.start, |tight| tight.start);
+            self.tight = Some(ByteSpan { start, end: span.end });
+        }
+    }
+
+    fn end_tight(&mut self) {
+        if let Some(span) = self.tight.take() {
+            self.found.push((span, self.prose()));
+        }
+    }
+
+    /// Adds a link, unless it is in another one.
+    fn link(&mut self, span: ByteSpan) {
+        if self.links.last().is_none_or(|last| last.end <= span.start) {
+            self.links.push(span);
+        }
+    }
+}
+
+/// The first heading of the first level.
+#[derive(Default)]
+enum Title {
+    #[default]
+    Wanted,
+    Open(String),
+    Found(String),
+}
+
+impl Title {
+    fn start(&mut self, level: HeadingLevel) {
+        if level == HeadingLevel::H1 && matches!(self, Self::Wanted) {
+            *self = Self::Open(String::new());
+        }
+    }
+
+    fn push(&mut self, piece: &str) {
+        if let Self::Open(text) = self {
+            text.push_str(piece);
+        }
+    }
+
+    fn end(&mut self) {
+        if let Self::Open(text) = self {
+            let text = text.trim();
+            *self = if text.is_empty() { Self::Wanted } else { Self::Found(text.to_owned()) };
+        }
+    }
+
+    fn into_found(self) -> Option<String> {
+        match self {
+            Self::Found(text) => Some(text),
+            Self::Wanted | Self::Open(_) => None,
+        }
+    }
+}
+
+/// The blocks of a source, made line by line.
+struct Blocks<'source> {
+    source: &'source str,
+    done: Vec<Block>,
+    /// How far the source is covered; the start of a line.
+    covered: usize,
+}
+
+impl Blocks<'_> {
+    /// Adds a leaf, and before it what the parser did not report.
+    fn add(&mut self, leaf: ByteSpan, form: Form) {
+        let leaf = leaf.trimmed(self.source);
+        if leaf.is_empty() || leaf.start < self.covered {
+            return;
+        }
+        let before = &self.source[self.covered..leaf.start];
+        self.add_rules(self.covered + before.rfind(LINE_ENDS).map_or(0, |end| end + 1));
+        let after = &self.source[leaf.end..];
+        let lines =
+            ByteSpan { start: self.covered, end: leaf.end + after.find(LINE_ENDS).map_or(after.len(), |end| end + 1) };
+        self.covered = lines.end;
+        match form {
+            Form::Whole(kind, goes_on) => self.push(lines, kind, goes_on),
+            Form::Lines(kind) => {
+                let first = self.done.len();
+                for line in split_lines(self.source, lines) {
+                    self.push(line, kind, self.done.len() > first);
+                }
+            }
+            Form::RawHtml => {
+                for block in raw_html::blocks(self.source, lines) {
+                    self.push(block.span, block.kind, block.goes_on);
+                }
+            }
+        }
+    }
+
+    /// Adds the lines up to here, which no leaf has.
+    fn add_rules(&mut self, end: usize) {
+        for line in split_lines(self.source, ByteSpan { start: self.covered, end }) {
+            self.push(line, BlockKind::Rule, false);
+        }
+        self.covered = end;
+    }
+
+    fn push(&mut self, span: ByteSpan, kind: BlockKind, goes_on: bool) {
+        let span = span.trimmed(self.source);
+        if !span.is_empty() {
+            self.done.push(Block { span, kind, goes_on });
+        }
+    }
+}
+
+/// What ends a line of Markdown.
+const LINE_ENDS: [char; 2] = ['\n', '\r'];
+
+/// The lines of a span, with what ends them.
+fn split_lines(source: &str, span: ByteSpan) -> impl Iterator<Item = ByteSpan> {
+    let mut start = span.start;
+    span.of(source).split_inclusive(LINE_ENDS).map(move |line| {
+        let line = ByteSpan { start, end: start + line.len() };
+        start = line.end;
+        line
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! Raw HTML between the paragraphs of Markdown, line by line: what a line says decides, not what it would be shown as.
+
+use super::split_lines;
+use crate::text::page::{Block, BlockKind, ByteSpan};
+
+/// Starts of raw HTML that is code, whatever its lines hold.
+const CODE: [&str; 4] = ["<script", "<style", "<pre", "<textarea"];
+
+/// The blocks of these lines: lines of markup alone are rules, lines of text next to each other are one block.
+pub(super) fn blocks(source: &str, lines: ByteSpan) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::new();
+    let start = lines.of(source).trim_start_matches([' ', '>']);
+    let is_code = CODE.iter().any(|code| start.get(..code.len()).is_some_and(|start| start.eq_ignore_ascii_case(code)));
+    let mut markup = Markup::None;
+    for line in split_lines(source, lines) {
+        let has_text = markup.read(line.of(source));
+        if line.trimmed(source).is_empty() {
+            continue;
+        }
+        if is_code {
+            blocks.push(Block { span: line, kind: BlockKind::Code, goes_on: !blocks.is_empty() });
+        } else if !has_text {
+            blocks.push(Block { span: line, kind: BlockKind::Rule, goes_on: false });
+        } else if let Some(last) = blocks.last_mut().filter(|last| last.kind == BlockKind::Prose) {
+            last.span.end = line.end;
+        } else {
+            blocks.push(Block { span: line, kind: BlockKind::Prose, goes_on: false });
+        }
+    }
+    blocks
+}
+
+/// What markup the end of a line is in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Markup {
+    None,
+    Tag,
+    Comment,
+}
+
+impl Markup {
+    /// Goes on to the end of a line; returns whether the line has text beside markup.
+    fn read(&mut self, line: &str) -> bool {
+        // A `>` outside a tag is the mark of a quote that the line is in.
+        let mut rest = if *self == Self::None { line.trim_start_matches([' ', '\t', '>']) } else { line };
+        let mut has_text = false;
+        loop {
+            let end = match self {
+                Self::None => {
+                    let text = &rest[..rest.find('<').unwrap_or(rest.len())];
+                    has_text |= !text.trim().is_empty();
+                    rest = &rest[text.len()..];
+                    if rest.is_empty() {
+                        return has_text;
+                    }
+                    *self = if rest.starts_with("<!--") { Self::Comment } else { Self::Tag };
+                    continue;
+                }
+                Self::Tag => ">",
+                Self::Comment => "-->",
+            };
+            let Some(at) = rest.find(end) else { return has_text };
+            rest = &rest[at + end.len()..];
+            *self = Self::None;
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What is attached to the mark that ends a sentence: closing quotes, references, numbers of footnotes.
+
+use super::abbreviations::{self, last_word};
+use super::marks::{is_closing, is_emphasis, is_superscript};
+
+/// The bytes that a reference such as `[citation needed]` may take, brackets and all.
+const LONGEST_REFERENCE: usize = 24;
+
+/// Where what is attached to the end of a sentence ends: closing quotes and brackets, emphasis, footnote markers.
+pub(super) fn attached_end(text: &str, mark_end: usize) -> usize {
+    let mut at = mark_end;
+    while let Some(c) = text[at..].chars().next() {
+        // German closes quotes with the marks that others open them with: `。“为` opens one.
+        let opens = matches!(c, '“' | '‘') && text[at + c.len_utf8()..].starts_with(char::is_alphanumeric);
+        if (is_closing(c) && !opens) || is_emphasis(c) || is_superscript(c) {
+            at += c.len_utf8();
+        } else if let Some(length) = reference(&text[at..]).or_else(|| footnote(text, at)) {
+            at += length;
+        } else {
+            break;
+        }
+    }
+    at
+}
+
+/// How many bytes a reference in brackets takes at the start of a text.
+fn reference(text: &str) -> Option<usize> {
+    let inside = text.strip_prefix('[')?;
+    let length = inside.bytes().take(LONGEST_REFERENCE - 1).position(|byte| byte == b']')?;
+    let refers = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b' ' | b',' | b'-' | b'^');
+    (length > 0 && inside.bytes().take(length).all(refers)).then_some(length + 2)
+}
+
+/// How many bytes the number of a footnote takes that lost its raised place: `so held.12 The`.
+///
+/// It stands behind a word's mark and before white space; behind an abbreviation it would be what that counts.
+fn footnote(text: &str, at: usize) -> Option<usize> {
+    let digits = text[at..].bytes().take(4).take_while(u8::is_ascii_digit).count();
+    if !(1..=3).contains(&digits) || !text[at + digits..].starts_with(char::is_whitespace) {
+        return None;
+    }
+    let sentence = text[..at].trim_end_matches(['"', '”', '’', '»', ')']).strip_suffix(['.', '!', '?'])?;
+    let is_word = |word: &str| word.chars().count() > 2 && word.chars().all(char::is_lowercase);
+    let word = last_word(sentence);
+    (is_word(word) && abbreviations::ends(word).is_none()).then_some(digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_attached_to_a_full_stop_is_found() {
+        for (text, expected) in [
+            ("[12] Next", "[12]"),
+            ("\u{201d}[1][note 2] Next", "\u{201d}[1][note 2]"),
+            (")**² x", ")**²"),
+            ("[Link](url)", "[Link]"),
+            ("[a longer text than any reference]", ""),
+            ("[é]", ""),
+            (" x", ""),
+        ] {
+            assert_eq!(&text[..attached_end(text, 0)], expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_stands_before_a_mark_tells_what_is_attached() {
+        for (text, mark_end, expected) in [
+            ("held.12 The", 5, "12"),
+            ("held.”3 The", 5, "”3"),
+            ("held.1234 The", 5, ""),
+            ("fig.12 The", 4, ""),
+            ("held.12a", 5, ""),
+            ("3.12 The", 2, ""),
+            ("道。“为", "道。".len(), ""),
+            ("Ja.“ Er", 3, "“"),
+        ] {
+            assert_eq!(&text[mark_end..attached_end(text, mark_end)], expected, "{text:?}");
+        }
+    }
+}

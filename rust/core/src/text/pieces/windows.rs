@@ -1,0 +1,124 @@
+//! Windows: ranges of units, all of one length, at even steps.
+//!
+//! The first window starts at the first unit; the last one is the first that reaches the last unit, and may be shorter
+//! than the others. Unless the caller allows gaps, every unit lies in at least one window.
+
+use std::ops::Range;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::text::page::ByteSpan;
+
+/// Windows of `highlight_length` units, one every `step_size` units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Windows {
+    /// At least 1.
+    highlight_length: usize,
+    /// At least 1; above `highlight_length` only where the caller allowed gaps.
+    step_size: usize,
+}
+
+impl Windows {
+    /// Checks the two numbers.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidArgument`] when either is below 1, or when the step is larger than the length, so that text
+    /// would be skipped, and `allow_gaps` is false.
+    pub fn new(highlight_length: i64, step_size: i64, allow_gaps: bool) -> Result<Self> {
+        let invalid = |message| Err(Error::new(ErrorKind::InvalidArgument, message));
+        for (name, value) in [("highlight_length", highlight_length), ("step_size", step_size)] {
+            if value < 1 {
+                return invalid(format!("{name} must be at least 1, not {value}"));
+            }
+        }
+        if step_size > highlight_length && !allow_gaps {
+            return invalid(format!(
+                "step_size {step_size} is larger than highlight_length {highlight_length}, so text between windows \
+                 would be skipped; pass allow_gaps=True if that is meant"
+            ));
+        }
+        // A positive number that does not fit means "more units than any text has".
+        let count = |value: i64| usize::try_from(value).unwrap_or(usize::MAX);
+        Ok(Self { highlight_length: count(highlight_length), step_size: count(step_size) })
+    }
+
+    /// How many units a window spans.
+    #[must_use]
+    pub const fn highlight_length(self) -> usize {
+        self.highlight_length
+    }
+
+    /// How many units lie between the starts of two windows.
+    #[must_use]
+    pub const fn step_size(self) -> usize {
+        self.step_size
+    }
+
+    /// The windows over this many units, as ranges of their indexes; none over no units.
+    pub fn ranges(self, units: usize) -> impl Iterator<Item = Range<usize>> {
+        let range = move |start: usize| start..start.saturating_add(self.highlight_length).min(units);
+        std::iter::successors((units > 0).then(|| range(0)), move |window| {
+            let start = window.start.saturating_add(self.step_size);
+            (window.end < units && start < units).then(|| range(start))
+        })
+    }
+
+    /// Each window's span, from its first unit's start to its last unit's end.
+    #[must_use]
+    pub fn over(self, units: &[ByteSpan]) -> Vec<ByteSpan> {
+        self.ranges(units.len())
+            .map(|window| ByteSpan { start: units[window.start].start, end: units[window.end - 1].end })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ranges(highlight_length: i64, step_size: i64, units: usize) -> Vec<(usize, usize)> {
+        let windows = Windows::new(highlight_length, step_size, true).expect("both are positive");
+        windows.ranges(units).map(|range| (range.start, range.end)).collect()
+    }
+
+    #[test]
+    fn the_last_window_is_the_first_to_reach_the_end() {
+        assert_eq!(ranges(3, 2, 0), []);
+        assert_eq!(ranges(3, 2, 1), [(0, 1)]);
+        assert_eq!(ranges(3, 2, 3), [(0, 3)]);
+        assert_eq!(ranges(3, 2, 6), [(0, 3), (2, 5), (4, 6)]);
+        assert_eq!(ranges(3, 5, 5), [(0, 3)]);
+        assert_eq!(ranges(3, 5, 6), [(0, 3), (5, 6)]);
+        assert_eq!(ranges(i64::MAX, i64::MAX, 2), [(0, 2)]);
+        assert_eq!(ranges(1, i64::MAX, 2), [(0, 1)]);
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_named() {
+        let message = |length, step| Windows::new(length, step, false).expect_err("out of range").message().to_owned();
+        assert_eq!(message(0, 1), "highlight_length must be at least 1, not 0");
+        assert_eq!(message(3, -2), "step_size must be at least 1, not -2");
+        assert_eq!(
+            message(3, 5),
+            "step_size 5 is larger than highlight_length 3, so text between windows would be skipped; \
+             pass allow_gaps=True if that is meant"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn windows_cover_every_unit(length in 1_i64..9, step in 1_i64..9, units in 0_usize..60) {
+            let step = step.min(length);
+            let found = ranges(length, step, units);
+            let mut covered = 0;
+            for (index, &(start, end)) in found.iter().enumerate() {
+                prop_assert_eq!(Ok(start), usize::try_from(step).map(|step| index * step));
+                prop_assert!(start <= covered && covered < end, "window {} adds nothing or leaves a hole", index);
+                prop_assert!(i64::try_from(end - start) == Ok(length) || index + 1 == found.len());
+                covered = end;
+            }
+            prop_assert_eq!(covered, units);
+        }
+    }
+}

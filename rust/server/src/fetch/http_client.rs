@@ -1,0 +1,80 @@
+//! The client: how this server asks others.
+
+use std::error::Error as _;
+
+use pullquote_core::error::{Error, ErrorKind};
+use reqwest::redirect::Policy;
+use reqwest::{Client, ClientBuilder, Response, blocking};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::app::App;
+use crate::http::failure::Failure;
+
+/// Why a body was not read to its end.
+pub(crate) enum Unread {
+    TooLarge,
+    NoMemory(Failure),
+    Broken(reqwest::Error),
+}
+
+/// A client without surprises: no proxy of the environment, no redirect that nobody looks at, no connection kept.
+pub(crate) fn builder() -> ClientBuilder {
+    choose_cryptography();
+    Client::builder()
+        .user_agent(concat!("pullquote/", env!("CARGO_PKG_VERSION")))
+        .no_proxy()
+        .redirect(Policy::none())
+        .referer(false)
+        .pool_max_idle_per_host(0)
+}
+
+/// The same for a thread that may block. It asks one server only, again and again, so it keeps its connection.
+pub(crate) fn blocking_builder() -> blocking::ClientBuilder {
+    choose_cryptography();
+    blocking::Client::builder()
+        .user_agent(concat!("pullquote/", env!("CARGO_PKG_VERSION")))
+        .no_proxy()
+        .redirect(Policy::none())
+        .referer(false)
+}
+
+fn choose_cryptography() {
+    // An error says that there is one already, which is this one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+/// A client that cannot be: where the system has no certificates to trust, for one.
+pub(crate) fn unfit(error: &reqwest::Error) -> Error {
+    let mut message = format!("cannot ask other servers: {error}");
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        message.push_str(": ");
+        message.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    Error::new(ErrorKind::InvalidArgument, message)
+}
+
+/// Reads a body of at most so many bytes, unpacked, out of the memory that all bodies have together.
+pub(crate) async fn read(
+    app: &App,
+    mut response: Response,
+    most: usize,
+) -> Result<(Vec<u8>, OwnedSemaphorePermit), Unread> {
+    // Of an unpacked body there is no size to be known before.
+    if response.content_length().is_some_and(|bytes| bytes > most as u64) {
+        return Err(Unread::TooLarge);
+    }
+    let mut memory = app.admission.memory(0).map_err(Unread::NoMemory)?;
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(Unread::Broken)? {
+        if bytes.len() + chunk.len() > most {
+            return Err(Unread::TooLarge);
+        }
+        if bytes.len() + chunk.len() > memory.num_permits() * 1024 {
+            memory.merge(app.admission.memory(chunk.len()).map_err(Unread::NoMemory)?);
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok((bytes, memory))
+}

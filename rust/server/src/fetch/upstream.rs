@@ -1,0 +1,98 @@
+//! The upstream: another server that searches, where one was named (`--upstream`).
+//!
+//! It is asked in Exa's shape and answers in it. Who runs this server names it, so that it may stand anywhere; what it
+//! answers is bounded as a body of a client is.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use bytes::Bytes;
+use pullquote_core::error::{Error, ErrorKind, Result};
+use reqwest::{Client, Response};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout_at;
+use url::Url;
+
+use crate::app::App;
+use crate::fetch::http_client::{self, Unread};
+use crate::http::admission::{Admitted, too_late};
+use crate::http::failure::{Cause, Failure};
+use crate::http::trace_context::Trace;
+use crate::settings::Settings;
+
+/// The server that searches.
+pub(crate) struct Upstream {
+    client: Client,
+    search: Url,
+    key: Option<HeaderValue>,
+}
+
+/// What it answered.
+pub(crate) struct Answered {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Bytes,
+    /// What that takes out of the memory that all bodies have together.
+    _memory: OwnedSemaphorePermit,
+}
+
+impl Upstream {
+    /// None where none was named.
+    pub(crate) fn new(settings: &Settings) -> Result<Option<Self>> {
+        let invalid = |message: String| Error::new(ErrorKind::InvalidArgument, message);
+        let Some(address) = &settings.upstream else { return Ok(None) };
+        let search = Url::parse(&format!("{}/search", address.trim_end_matches('/'))).ok();
+        let search = search
+            .filter(|url| matches!(url.scheme(), "http" | "https"))
+            .ok_or_else(|| invalid(format!("upstream must be like https://api.exa.ai, not {address:?}")))?;
+        let key = settings.upstream_key.as_ref().map(|key| {
+            let mut key = HeaderValue::from_str(key.trim())
+                .map_err(|_| invalid("the upstream's key cannot stand in a header".to_owned()))?;
+            key.set_sensitive(true);
+            Result::Ok(key)
+        });
+        let client = http_client::builder().build().map_err(|error| http_client::unfit(&error))?;
+        Ok(Some(Self { client, search, key: key.transpose()? }))
+    }
+
+    /// Asks it. Without a key of its own, it gets the client's, unless that one is meant for us.
+    pub(crate) async fn search(&self, app: &App, admitted: &Admitted, body: Vec<u8>) -> Result<Answered, Failure> {
+        let mut request = self.client.post(self.search.clone()).header(header::CONTENT_TYPE, "application/json");
+        for (name, value) in admitted.trace.iter().flat_map(Trace::headers) {
+            request = request.header(name, value);
+        }
+        if let Some(key) = &self.key {
+            request = request.header("x-api-key", key);
+        } else if !app.keys.are_asked_for() {
+            for name in ["x-api-key", "authorization"] {
+                if let Some(key) = admitted.headers.get(name) {
+                    request = request.header(name, key);
+                }
+            }
+        }
+        let ask = async {
+            let response = request.body(body).send().await.map_err(|error| broken(&error))?;
+            read(app, response).await
+        };
+        match timeout_at(admitted.limits.deadline.into(), ask).await {
+            Ok(answered) => answered,
+            Err(_) => Err(too_late("the request's timeout passed before the upstream had answered")),
+        }
+    }
+}
+
+async fn read(app: &App, response: Response) -> Result<Answered, Failure> {
+    let (status, most) = (response.status(), app.settings.max_body_bytes);
+    if status.is_redirection() {
+        return Err(Failure::new(Cause::Upstream, format!("the upstream answered {status}, which is no answer")));
+    }
+    let (body, memory) = http_client::read(app, response, most).await.map_err(|unread| match unread {
+        Unread::TooLarge => Failure::new(Cause::Upstream, format!("the upstream answered more than {most} bytes")),
+        Unread::NoMemory(failure) => failure,
+        Unread::Broken(error) => broken(&error),
+    })?;
+    Ok(Answered { status, body: body.into(), _memory: memory })
+}
+
+/// Why is for the log of who runs the server; its address may be nobody's business.
+fn broken(error: &reqwest::Error) -> Failure {
+    tracing::warn!(%error, "the upstream could not be asked");
+    Failure::new(Cause::Upstream, "the upstream could not be asked, or broke off; try again")
+}

@@ -1,0 +1,17 @@
+//! What every request has, whatever its route: admission, authentication, body limits, errors, negotiation, telemetry.
+
+pub(crate) mod admission;
+pub(crate) mod auth;
+pub(crate) mod binary_body;
+pub(crate) mod body;
+pub(crate) mod concurrency;
+pub(crate) mod dtype;
+pub(crate) mod failure;
+pub(crate) mod health;
+pub(crate) mod host_check;
+pub(crate) mod log;
+pub(crate) mod metrics;
+pub(crate) mod middleware;
+pub(crate) mod negotiation;
+pub(crate) mod otel;
+pub(crate) mod trace_context;

@@ -1,0 +1,175 @@
+//! Rows: vectors sent as bytes, little-endian, one behind the other, the first before the last are encoded.
+//!
+//! The headers wait for the first part, so that whatever goes wrong until then is a failure like any other. How long the body
+//! is they say already; where something fails behind them the body ends before that, and with it the connection or the stream:
+//! no client can take what came for all.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue};
+use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
+use pullquote_core::engine::{Parts, Work};
+use pullquote_core::tokens::Role;
+use tokio::sync::mpsc::{Receiver, channel};
+
+use crate::app::App;
+use crate::http::admission::{Reply, RequestControl};
+use crate::http::dtype::Dtype;
+use crate::http::failure::Failure;
+use crate::http::middleware::RequestId;
+use crate::routes::vectors::{Vectors, normalize};
+
+/// What vectors come as where they come as they are.
+pub(crate) const OCTETS: &str = "application/octet-stream";
+
+const SHAPE: HeaderName = HeaderName::from_static("x-embedding-shape");
+const DTYPE: HeaderName = HeaderName::from_static("x-embedding-dtype");
+const BYTE_ORDER: HeaderName = HeaderName::from_static("x-embedding-byte-order");
+const PROMPT_TOKENS: HeaderName = HeaderName::from_static("x-prompt-tokens");
+const TRUNCATED: HeaderName = HeaderName::from_static("x-truncated");
+const MODEL: HeaderName = HeaderName::from_static("x-model");
+
+/// What says how vectors lie in a body, by the names of the headers.
+pub(crate) const EXPOSED: [HeaderName; 6] = [SHAPE, DTYPE, BYTE_ORDER, PROMPT_TOKENS, TRUNCATED, MODEL];
+
+/// Texts whose vectors are to be sent.
+pub(crate) struct Encoding {
+    parts: Parts,
+    end: RequestControl,
+    dimension: usize,
+}
+
+/// A body whose parts are still being made.
+struct Rows {
+    parts: Receiver<io::Result<Bytes>>,
+    /// Bytes that are to come.
+    left: usize,
+}
+
+impl Encoding {
+    /// Tokenizes texts; nothing is encoded yet.
+    pub(crate) fn of<Text: AsRef<str>>(
+        app: &App,
+        texts: &[Text],
+        role: Role,
+        end: RequestControl,
+    ) -> Result<Self, Failure> {
+        let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
+        let parts = app.engine.embed_in_parts(&texts, role, &end.call())?;
+        Ok(Self { parts, end, dimension: app.engine.spec().dimension })
+    }
+
+    /// How many vectors there will be.
+    pub(crate) const fn rows(&self) -> usize {
+        self.parts.rows()
+    }
+
+    /// How many texts were longer than the model allows.
+    pub(crate) const fn truncated(&self) -> usize {
+        self.parts.truncated()
+    }
+
+    /// What it will have taken.
+    pub(crate) fn work(&self) -> Work {
+        let rows = self.rows();
+        let (tokens, truncated) = (self.parts.tokens(), self.truncated());
+        Work { pieces: rows, encoded: rows, tokens, truncated, ..Work::default() }
+    }
+
+    /// Encodes all of them.
+    pub(crate) fn whole(self) -> Result<Vectors, Failure> {
+        let (work, dimension) = (self.work(), self.dimension);
+        Ok(Vectors { values: self.parts.whole(&self.end.call())?, dimension, work })
+    }
+
+    /// Encodes the first part and answers with it; the work goes on behind that.
+    pub(crate) fn answer(mut self, app: &App, dtype: Dtype, normalizes: bool, id: RequestId) -> Result<Reply, Failure> {
+        let (work, dimension) = (self.work(), self.dimension);
+        let mut headers = headers(self.rows(), dimension, dtype);
+        headers.push((PROMPT_TOKENS, work.tokens.into()));
+        headers.push((TRUNCATED, work.truncated.into()));
+        // A name that is no header's value is told by `/v1/models`.
+        headers.extend(HeaderValue::from_str(&app.settings.model_name).map(|name| (MODEL, name)));
+        let bytes = self.rows() * dtype.row_bytes(dimension);
+        let first = self.next(dtype, normalizes)?.unwrap_or_default();
+        let reply = Reply::new(OCTETS, Body::empty(), work).with(headers);
+        let left = self.parts.left();
+        if left == 0 {
+            return Ok(Reply { body: first.into(), ..reply });
+        }
+        // As many places as there are parts, and one for a failure: encoding never waits for who reads.
+        let (sending, parts) = channel(left + 2);
+        let _ = sending.try_send(Ok(first));
+        let rest = move |app: &App| {
+            loop {
+                let part = match self.next(dtype, normalizes) {
+                    Ok(Some(part)) => Ok(part),
+                    Ok(None) => break,
+                    Err(failure) => Err(broken(app, &failure, &id)),
+                };
+                // Whoever does not read any more has stopped the call as well.
+                let has_failed = part.is_err();
+                if sending.try_send(part).is_err() || has_failed {
+                    break;
+                }
+            }
+        };
+        Ok(Reply { body: Body::new(Rows { parts, left: bytes }), rest: Some(Box::new(rest)), ..reply })
+    }
+
+    fn next(&mut self, dtype: Dtype, normalizes: bool) -> Result<Option<Bytes>, Failure> {
+        let Some(mut vectors) = self.parts.next(&self.end.call())? else { return Ok(None) };
+        if normalizes {
+            normalize(&mut vectors, self.dimension);
+        }
+        Ok(Some(dtype.pack(vectors, self.dimension)))
+    }
+}
+
+/// How so many vectors lie in a body.
+pub(crate) fn headers(rows: usize, dimension: usize, dtype: Dtype) -> Vec<(HeaderName, HeaderValue)> {
+    let shape = HeaderValue::from_str(&format!("{rows},{dimension}")).unwrap_or(HeaderValue::from_static(""));
+    vec![
+        (SHAPE, shape),
+        (DTYPE, HeaderValue::from_static(dtype.name())),
+        (BYTE_ORDER, HeaderValue::from_static("little")),
+    ]
+}
+
+/// Tells the log and the metrics, because the answer has begun and cannot tell the client.
+fn broken(app: &App, failure: &Failure, id: &RequestId) -> io::Error {
+    let cause = failure.cause.row().name;
+    app.metrics.failure(&cause);
+    tracing::warn!(request_id = %id.0, failure = %cause, "the answer broke off: {}", failure.message);
+    io::Error::other(failure.message.clone())
+}
+
+impl hyper::body::Body for Rows {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let Poll::Ready(part) = self.parts.poll_recv(context) else { return Poll::Pending };
+        Poll::Ready(match part {
+            Some(Ok(bytes)) => {
+                self.left = self.left.saturating_sub(bytes.len());
+                Some(Ok(Frame::data(bytes)))
+            }
+            Some(Err(error)) => Some(Err(error)),
+            None if self.left == 0 => None,
+            None => Some(Err(io::Error::other("the work ended before the answer did"))),
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left as u64)
+    }
+}

@@ -1,0 +1,122 @@
+//! Bodies: read within bounds, then parsed with errors that name the place.
+
+use axum::body::Body;
+use axum::http::{HeaderMap, header};
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::Body as _;
+use pullquote_core::error::{Error, ErrorKind};
+use serde::{Deserialize, Serialize};
+use serde_json::error::Category;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout_at};
+
+use crate::app::App;
+use crate::http::admission::too_late;
+use crate::http::failure::{Cause, Failure};
+
+/// Reads a body, and holds the memory that it takes.
+pub(crate) async fn read(
+    app: &App,
+    headers: &HeaderMap,
+    body: Body,
+    deadline: Instant,
+) -> Result<(Bytes, OwnedSemaphorePermit), Failure> {
+    if let Some(encoding) = headers.get(header::CONTENT_ENCODING).filter(|encoding| *encoding != "identity") {
+        let message = format!("a body encoded as {encoding:?} cannot be read; send it as it is");
+        return Err(Failure::new(Cause::UnsupportedMediaType, message));
+    }
+    let patience = (Instant::now() + app.settings.body_timeout).min(deadline);
+    match timeout_at(patience, collect(app, body)).await {
+        Ok(read) => read,
+        Err(_) if patience == deadline => Err(too_late("the request's timeout passed while its body was read")),
+        Err(_) => Err(Failure::new(
+            Cause::SlowSender,
+            format!("the body did not come within {} seconds", app.settings.body_timeout.as_secs_f64()),
+        )),
+    }
+}
+
+async fn collect(app: &App, mut body: Body) -> Result<(Bytes, OwnedSemaphorePermit), Failure> {
+    let limit = app.settings.max_body_bytes;
+    let too_large = || Failure::new(Cause::TooLarge, format!("the body is larger than {limit} bytes"));
+    let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    if declared > limit {
+        return Err(too_large());
+    }
+    let mut memory = app.admission.memory(declared)?;
+    let mut read = Vec::with_capacity(declared);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Failure::new(Cause::Malformed, format!("the body broke off: {error}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if read.len() + data.len() > limit {
+            return Err(too_large());
+        }
+        if read.len() + data.len() > memory.num_permits() * 1024 {
+            memory.merge(app.admission.memory(data.len())?);
+        }
+        read.extend_from_slice(&data);
+    }
+    Ok((read.into(), memory))
+}
+
+/// Parses a body of JSON.
+pub(crate) fn parse<'body, T: Deserialize<'body>>(headers: &HeaderMap, body: &'body [u8]) -> Result<T, Failure> {
+    check_content_type(headers)?;
+    let malformed = |message: String| Failure::new(Cause::Malformed, message);
+    if body.is_empty() {
+        return Err(malformed("the body is empty; it must be a JSON object".to_owned()));
+    }
+    let text = std::str::from_utf8(body).map_err(|error| {
+        let message = format!("the body is not UTF-8 at byte {}", error.valid_up_to());
+        Failure::from(Error::new(ErrorKind::InvalidText, message))
+    })?;
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| of_json(&error))?;
+    reader.end().map_err(|error| malformed(format!("behind the JSON of the body: {error}")))?;
+    Ok(value)
+}
+
+/// Parses a part of a body.
+pub(crate) fn parse_value<T: for<'value> Deserialize<'value>>(value: serde_json::Value) -> Result<T, Failure> {
+    serde_path_to_error::deserialize(value).map_err(|error| of_json(&error))
+}
+
+/// Appends a value as a line of JSON.
+pub(crate) fn write_line(lines: &mut Vec<u8>, value: &impl Serialize) -> Result<(), Failure> {
+    serde_json::to_writer(&mut *lines, value).map_err(|error| unfit(&error))?;
+    lines.push(b'\n');
+    Ok(())
+}
+
+/// An answer that cannot be written.
+pub(crate) fn unfit(error: &serde_json::Error) -> Failure {
+    Error::new(ErrorKind::Internal, format!("the answer does not fit JSON: {error}")).into()
+}
+
+/// A page on another site can make a browser send any content type but this one without asking the server first.
+fn check_content_type(headers: &HeaderMap) -> Result<(), Failure> {
+    let named = headers.get(header::CONTENT_TYPE).map_or("", |value| value.to_str().unwrap_or("unreadable"));
+    let essence = named.split(';').next().unwrap_or_default().trim();
+    if essence.eq_ignore_ascii_case("application/json") {
+        return Ok(());
+    }
+    let message = format!("the body must be JSON and say so, by content-type: application/json, not {named:?}");
+    Err(Failure::new(Cause::UnsupportedMediaType, message))
+}
+
+fn of_json(error: &serde_path_to_error::Error<serde_json::Error>) -> Failure {
+    let (path, inner) = (error.path().to_string(), error.inner());
+    if inner.classify() != Category::Data {
+        let message = inner.to_string();
+        // What the parser says of half a pair of surrogates depends on what stands behind it.
+        let is_half = message.contains("surrogate") || message.contains("hex escape");
+        let advice = if is_half { "; a lone surrogate is no character, and no text can hold it" } else { "" };
+        return Failure::new(Cause::Malformed, format!("the body is no JSON: {message}{advice}"));
+    }
+    // Where an object has a field too many or too few, the message itself names it.
+    if path == "." {
+        return Failure::new(Cause::Unprocessable, inner.to_string());
+    }
+    Failure::of_field(Cause::Unprocessable, path, inner.to_string())
+}

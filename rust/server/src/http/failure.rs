@@ -1,0 +1,263 @@
+//! Failures: what a request ends with where it has no answer, and the body each family of routes says it in.
+//!
+//! [`Cause::row`] is the one table; where the core failed, its own table decides (`pullquote_core::error`). A failure
+//! travels as an extension of its response, and [`crate::http::middleware`] writes the body, because only there all is known.
+
+use std::borrow::Cow;
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use pullquote_core::error::{Error, ErrorKind};
+use serde_json::{Value, json};
+
+/// Why a request has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// What the core says.
+    Core(ErrorKind),
+    /// The body is no JSON.
+    Malformed,
+    /// The body is JSON, but not what the route takes.
+    Unprocessable,
+    /// The request is for a host that this server is not.
+    WrongHost,
+    /// The route is there, but not for this method.
+    MethodNotAllowed,
+    /// The body came too slowly.
+    SlowSender,
+    /// The body is too large.
+    TooLarge,
+    /// The body is in no format the route reads.
+    UnsupportedMediaType,
+    /// Texts are not being encoded.
+    Unhealthy,
+    /// The server is stopping.
+    ShuttingDown,
+    /// The server that was asked for results did not give any.
+    Upstream,
+}
+
+/// A row of the table.
+pub(crate) struct FailureRow {
+    pub(crate) status: StatusCode,
+    /// The name that programs compare.
+    pub(crate) name: Cow<'static, str>,
+    /// Whether the same request may succeed later.
+    pub(crate) retryable: bool,
+}
+
+impl Cause {
+    /// Those that only HTTP has.
+    const OWN: [Self; 10] = [
+        Self::Malformed,
+        Self::Unprocessable,
+        Self::WrongHost,
+        Self::MethodNotAllowed,
+        Self::SlowSender,
+        Self::TooLarge,
+        Self::UnsupportedMediaType,
+        Self::Unhealthy,
+        Self::ShuttingDown,
+        Self::Upstream,
+    ];
+
+    /// Every cause, in the order of the two tables.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        ErrorKind::ALL.into_iter().map(Self::Core).chain(Self::OWN)
+    }
+
+    pub(crate) fn row(self) -> FailureRow {
+        let (status, name, retryable) = match self {
+            Self::Core(kind) => return core_row(kind),
+            Self::Malformed => (StatusCode::BAD_REQUEST, "malformed_body", false),
+            Self::Unprocessable => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_body", false),
+            Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", false),
+            Self::WrongHost => (StatusCode::MISDIRECTED_REQUEST, "wrong_host", false),
+            Self::SlowSender => (StatusCode::REQUEST_TIMEOUT, "slow_sender", true),
+            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", false),
+            Self::UnsupportedMediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", false),
+            Self::Unhealthy => (StatusCode::SERVICE_UNAVAILABLE, "unhealthy", true),
+            Self::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, "shutting_down", true),
+            Self::Upstream => (StatusCode::BAD_GATEWAY, "upstream_failed", true),
+        };
+        FailureRow { status, name: Cow::Borrowed(name), retryable }
+    }
+}
+
+/// The core's own row; its name is the Python class without its ending, as names on the wire are written.
+fn core_row(kind: ErrorKind) -> FailureRow {
+    let row = kind.row();
+    let status = StatusCode::from_u16(row.http_status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    FailureRow { status, name: Cow::Owned(kind.name()), retryable: row.retryable }
+}
+
+/// What failed, on which value, and what would work.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) cause: Cause,
+    pub(crate) message: String,
+    /// Where in the body, as `documents[3].text`.
+    pub(crate) field: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(cause: Cause, message: impl Into<String>) -> Self {
+        Self { cause, message: message.into(), field: None }
+    }
+
+    pub(crate) fn of_field(cause: Cause, field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { cause, message: message.into(), field: Some(field.into()) }
+    }
+
+    /// Whether the whole server has too much to do, so that others would be refused as well.
+    pub(crate) fn retry_after(&self) -> Option<u32> {
+        matches!(self.cause, Cause::Core(ErrorKind::Overloaded) | Cause::ShuttingDown).then_some(1)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::new(Cause::Core(error.kind()), error.message())
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let mut response = self.cause.row().status.into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// Whose error body a route answers with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// pullquote's own.
+    Native,
+    /// That of `OpenAI`.
+    OpenAi,
+    /// That of Text Embeddings Inference.
+    Tei,
+    /// That of Exa.
+    Exa,
+    /// One that clients of Cohere, Jina and Text Embeddings Inference read alike.
+    Rerank,
+}
+
+impl Shape {
+    /// The shape of the routes under this path.
+    pub(crate) fn of(path: &str) -> Self {
+        match path {
+            _ if path.ends_with("/rerank") => Self::Rerank,
+            _ if path.starts_with("/v1/") => Self::OpenAi,
+            "/embed" | "/tokenize" | "/info" => Self::Tei,
+            // Why there are two slashes is said where the routes are, in `routes::exa`.
+            "/contents" | "//contents" | "/search" | "//search" => Self::Exa,
+            _ => Self::Native,
+        }
+    }
+
+    /// The status of a failure: Exa has no 422.
+    pub(crate) fn status(self, status: StatusCode) -> StatusCode {
+        let is_body = self == Self::Exa && status == StatusCode::UNPROCESSABLE_ENTITY;
+        if is_body { StatusCode::BAD_REQUEST } else { status }
+    }
+
+    /// The body of a failure.
+    pub(crate) fn body(self, failure: &Failure, request_id: &str) -> Value {
+        let Failure { cause, message, field } = failure;
+        let row = cause.row();
+        let message = match field {
+            Some(field) if self != Self::Native => format!("{field}: {message}"),
+            _ => message.clone(),
+        };
+        match self {
+            Self::Native => {
+                let mut error = json!({"kind": row.name, "message": message, "retryable": row.retryable});
+                if let Some(field) = field {
+                    error["field"] = json!(field);
+                }
+                json!({"error": error, "request_id": request_id})
+            }
+            Self::OpenAi => {
+                let kind = match row.status.as_u16() {
+                    401 => "authentication_error",
+                    404 => "not_found_error",
+                    429 => "rate_limit_error",
+                    400..=499 => "invalid_request_error",
+                    _ => "server_error",
+                };
+                json!({"error": {"message": message, "type": kind, "param": field, "code": row.name}})
+            }
+            Self::Tei => json!({"error": message, "error_type": tei_type(row.status)}),
+            Self::Exa => {
+                json!({"requestId": request_id, "error": message, "tag": exa_tag(&row, field.as_deref())})
+            }
+            Self::Rerank => {
+                let kind = tei_type(row.status);
+                json!({"error": message, "error_type": kind, "message": message, "detail": message})
+            }
+        }
+    }
+}
+
+/// What Exa's clients compare; where Exa has no tag for something, ours is told.
+fn exa_tag(row: &FailureRow, field: Option<&str>) -> String {
+    match (row.status.as_u16(), field) {
+        (400 | 422, Some("numResults")) => "INVALID_NUM_RESULTS".to_owned(),
+        (400 | 422, _) => "INVALID_REQUEST_BODY".to_owned(),
+        (401, _) => "INVALID_API_KEY".to_owned(),
+        (429, _) => "RATE_LIMIT_EXCEEDED".to_owned(),
+        (503, _) => "SERVICE_OVERLOADED".to_owned(),
+        _ => row.name.to_uppercase(),
+    }
+}
+
+fn tei_type(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        429 => "Overloaded",
+        400..=499 => "Validation",
+        503 => "Unhealthy",
+        _ => "Backend",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_cause_has_a_status_of_failure_and_a_name_of_its_own() {
+        let mut names = HashSet::new();
+        for cause in Cause::all() {
+            let row = cause.row();
+            assert!(row.status.is_client_error() || row.status.is_server_error(), "{cause:?}");
+            assert!(names.insert(row.name.to_string()), "{cause:?} shares the name {}", row.name);
+        }
+        assert_eq!(Cause::Core(ErrorKind::DeadlineExceeded).row().name, "deadline_exceeded");
+    }
+
+    #[test]
+    fn each_family_of_routes_has_its_own_body() {
+        let failure = Failure::of_field(Cause::Unprocessable, "input", "too many");
+        assert_eq!(
+            Shape::of("/v1/embeddings").body(&failure, "id"),
+            json!({"error": {"message": "input: too many", "type": "invalid_request_error", "param": "input", "code": "invalid_body"}})
+        );
+        assert_eq!(
+            Shape::of("/embed").body(&failure, "id"),
+            json!({"error": "input: too many", "error_type": "Validation"})
+        );
+        assert_eq!(
+            Shape::of("/contents").body(&failure, "id"),
+            json!({"requestId": "id", "error": "input: too many", "tag": "INVALID_REQUEST_BODY"})
+        );
+        assert_eq!(Shape::of("/search").status(StatusCode::UNPROCESSABLE_ENTITY), StatusCode::BAD_REQUEST);
+        assert_eq!(Shape::of("/v2/rerank").body(&failure, "id")["message"], "input: too many");
+        assert_eq!(
+            Shape::of("/highlights").body(&failure, "id"),
+            json!({"error": {"kind": "invalid_body", "message": "too many", "field": "input", "retryable": false}, "request_id": "id"})
+        );
+    }
+}

@@ -1,0 +1,38 @@
+//! Where the time of calls and batches goes, as metrics tell it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::{Registry, Unit};
+use pullquote_core::runtime::profiling::StageTotal;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StageLabel {
+    stage: &'static str,
+}
+
+/// One line of each for every stage.
+#[derive(Default)]
+pub(crate) struct StageMetrics {
+    times: Family<StageLabel, Counter<f64, AtomicU64>>,
+    counts: Family<StageLabel, Counter<u64, AtomicU64>>,
+}
+
+impl StageMetrics {
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        registry.register_with_unit("stage", "Time that calls and batches spent", Unit::Seconds, self.times.clone());
+        registry.register("stage_count", "How often they went through", self.counts.clone());
+    }
+
+    /// Writes down what is so now.
+    pub(crate) fn set(&self, totals: Vec<StageTotal>) {
+        for StageTotal { stage, time, count } in totals {
+            let label = StageLabel { stage: stage.name() };
+            // The counter keeps the bits of its number.
+            self.times.get_or_create(&label).inner().store(time.as_secs_f64().to_bits(), Ordering::Relaxed);
+            self.counts.get_or_create(&label).inner().store(count, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! The envelope: what every request and every response has, whatever the route.
+//!
+//! A request gets an id, a moment of arrival and a deadline; a response gets that id, the times it took, and where it is a
+//! failure, its body. One line of the log tells of each; no text, key or path of a client is in it, only the route's pattern.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use pullquote_core::error::{Error, ErrorKind};
+use uuid::Uuid;
+
+use crate::app::App;
+use crate::http::admission::{RequestLimits, RequestTimes};
+use crate::http::failure::{Cause, Failure, Shape};
+use crate::http::otel::RequestSpan;
+use crate::http::trace_context::{TRACEPARENT, Trace};
+use crate::net::body_drain::BodyDrain;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const REQUEST_TIMEOUT: HeaderName = HeaderName::from_static("request-timeout-ms");
+const REQUEST_PRIORITY: HeaderName = HeaderName::from_static("request-priority");
+const QUEUE_TIME: HeaderName = HeaderName::from_static("x-queue-time");
+const INFERENCE_TIME: HeaderName = HeaderName::from_static("x-inference-time");
+const TOTAL_TIME: HeaderName = HeaderName::from_static("x-total-time");
+/// The name of a failure, for clients of every family: not every body has a place for it.
+const ERROR_KIND: HeaderName = HeaderName::from_static("x-error-kind");
+
+/// Headers of answers that a page of another site may read, where it may ask at all.
+pub(crate) const EXPOSED: [HeaderName; 7] =
+    [REQUEST_ID, QUEUE_TIME, INFERENCE_TIME, TOTAL_TIME, ERROR_KIND, TRACEPARENT, header::RETRY_AFTER];
+
+/// The longest id that is taken over from a client.
+pub(crate) const LONGEST_ID: usize = 128;
+
+/// Paths that need no key, unless everything does.
+pub(crate) const OPEN: [&str; 9] =
+    ["/live", "/health", "/metrics", "/docs", "/openapi.json", "/", "/page.css", "/page.js", "/page.svg"];
+
+/// The name of a request, in its headers and in the log.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestId(pub(crate) String);
+
+/// A request on its way through; says so where its client hangs up before there is an answer.
+struct RequestGuard<'app> {
+    app: &'app App,
+    id: RequestId,
+    trace: Option<Trace>,
+    /// None where nobody collects it.
+    span: Option<RequestSpan>,
+    method: Method,
+    route: String,
+    began: Instant,
+    /// Whether it shares its connection with no other request, so that a header can say that the connection ends.
+    is_alone: bool,
+    is_done: bool,
+}
+
+/// Wraps every route.
+pub(crate) async fn handle(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let (mut request, unread) = BodyDrain::watch(request);
+    let id = request_id(request.headers());
+    let caller = Trace::read(request.headers());
+    let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
+    let shape = Shape::of(request.uri().path());
+    let (method, is_alone) = (request.method().clone(), request.version() < Version::HTTP_2);
+    let span = app.exporter.as_ref().and_then(|exporter| exporter.request(caller.as_ref(), &method, &route));
+    let trace = span.as_ref().map(RequestSpan::trace).or(caller);
+    let guard = RequestGuard { app: &app, id, trace, span, method, route, began, is_alone, is_done: false };
+    let response = match gate(&app, &request, began) {
+        Ok(limits) => {
+            request.extensions_mut().insert(limits);
+            request.extensions_mut().insert(guard.id.clone());
+            if let Some(trace) = &guard.trace {
+                request.extensions_mut().insert(trace.clone());
+            }
+            next.run(request).await
+        }
+        Err(failure) => {
+            drop(request);
+            failure.into_response()
+        }
+    };
+    let mut response = guard.finish(response, shape);
+    if !unread.is_read().await {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+/// What is asked of every request before its route is.
+fn gate(app: &App, request: &Request, began: Instant) -> Result<RequestLimits, Failure> {
+    if app.is_stopping() {
+        return Err(Failure::new(Cause::ShuttingDown, "the server is stopping; ask another one"));
+    }
+    if !app.hosts.allow(request.uri(), request.headers()) {
+        let message = "this server does not answer to the host of this request; --allowed-host makes it";
+        return Err(Failure::new(Cause::WrongHost, message));
+    }
+    let is_open = !app.settings.protect_all && OPEN.contains(&request.uri().path());
+    if !is_open && !app.keys.allow(request.headers()) {
+        let message =
+            "a key is needed, as authorization: Bearer KEY or x-api-key: KEY, and it must be one that is known";
+        return Err(Failure::new(Cause::Core(ErrorKind::Unauthorized), message));
+    }
+    let headers = request.headers();
+    let timeout = timeout(headers)?.map_or(app.settings.timeout, |asked| asked.min(app.settings.timeout));
+    Ok(RequestLimits { deadline: began + timeout, priority: priority(headers)? })
+}
+
+fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Failure> {
+    let Some(value) = headers.get(REQUEST_TIMEOUT) else { return Ok(None) };
+    match value.to_str().ok().and_then(|text| text.trim().parse::<u64>().ok()) {
+        Some(milliseconds) if milliseconds > 0 => Ok(Some(Duration::from_millis(milliseconds))),
+        _ => {
+            let message = format!("{REQUEST_TIMEOUT} must be a whole number of milliseconds above 0, not {value:?}");
+            Err(Error::new(ErrorKind::InvalidArgument, message).into())
+        }
+    }
+}
+
+fn priority(headers: &HeaderMap) -> Result<i32, Failure> {
+    let Some(value) = headers.get(REQUEST_PRIORITY) else { return Ok(0) };
+    value.to_str().ok().and_then(|text| text.trim().parse().ok()).ok_or_else(|| {
+        let message = format!(
+            "{REQUEST_PRIORITY} must be a whole number, 0 being what requests have of themselves and lower ones more urgent, not {value:?}"
+        );
+        Error::new(ErrorKind::InvalidArgument, message).into()
+    })
+}
+
+/// The client's own id where it is fit to be written into a log, or else a new one.
+fn request_id(headers: &HeaderMap) -> RequestId {
+    let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
+    let is_fit = |id: &&str| (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
+    RequestId(given.filter(is_fit).map_or_else(|| Uuid::new_v4().simple().to_string(), str::to_owned))
+}
+
+impl RequestGuard<'_> {
+    fn finish(mut self, mut response: Response, shape: Shape) -> Response {
+        self.is_done = true;
+        let failure = response.extensions_mut().remove::<Failure>();
+        if let Some(failure) = &failure {
+            response = render(failure, shape, &self.id, &response);
+        }
+        let taken = response.extensions_mut().remove::<RequestTimes>();
+        let total = self.began.elapsed();
+        let headers = response.headers_mut();
+        if let Ok(id) = HeaderValue::from_str(&self.id.0) {
+            headers.insert(REQUEST_ID, id);
+        }
+        if let Some(trace) = self.trace.as_ref().and_then(Trace::header) {
+            headers.insert(TRACEPARENT, trace);
+        }
+        headers.insert(TOTAL_TIME, milliseconds(total));
+        if let Some(taken) = &taken {
+            headers.insert(QUEUE_TIME, milliseconds(taken.queued));
+            headers.insert(INFERENCE_TIME, milliseconds(taken.ran));
+        }
+        if self.is_alone && self.app.is_stopping() {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        self.record(response.status(), failure.as_ref(), taken.as_ref(), total);
+        response
+    }
+
+    fn record(&mut self, status: StatusCode, failure: Option<&Failure>, taken: Option<&RequestTimes>, total: Duration) {
+        if let Some(mut span) = self.span.take() {
+            span.end(
+                status,
+                failure.map(|failure| failure.cause.row().name).as_deref(),
+                taken.map(|taken| &taken.work),
+            );
+        }
+        let metrics = &self.app.metrics;
+        metrics.request(&self.method, &self.route, status, total);
+        if let Some(failure) = failure {
+            metrics.failure(&failure.cause.row().name);
+        }
+        if let Some(taken) = taken {
+            metrics.work(taken.queued, &taken.work);
+        }
+        let taken = taken.copied();
+        tracing::info!(
+            request_id = %self.id.0,
+            trace_id = self.trace.as_ref().map(|trace| trace.id.as_str()),
+            method = %self.method,
+            route = %self.route,
+            status = status.as_u16(),
+            failure = failure.map(|failure| failure.cause.row().name).as_deref(),
+            total_us = micros(total),
+            queue_us = taken.map(|taken| micros(taken.queued)),
+            inference_us = taken.map(|taken| micros(taken.ran)),
+            pieces = taken.map(|taken| taken.work.pieces),
+            tokens = taken.map(|taken| taken.work.tokens),
+            "request"
+        );
+    }
+}
+
+impl Drop for RequestGuard<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            let failure = Failure::from(Error::new(ErrorKind::Cancelled, "the client hung up"));
+            self.record(failure.cause.row().status, Some(&failure), None, self.began.elapsed());
+        }
+    }
+}
+
+/// Writes a failure's body; what the response had for headers (a 405 names the methods there are) stays.
+fn render(failure: &Failure, shape: Shape, id: &RequestId, bare: &Response) -> Response {
+    let mut response = (
+        shape.status(bare.status()),
+        [(header::CONTENT_TYPE, "application/json")],
+        shape.body(failure, &id.0).to_string(),
+    )
+        .into_response();
+    for (name, value) in bare.headers() {
+        if name != header::CONTENT_TYPE && name != header::CONTENT_LENGTH {
+            response.headers_mut().append(name, value.clone());
+        }
+    }
+    if let Ok(name) = HeaderValue::from_str(&failure.cause.row().name) {
+        response.headers_mut().insert(ERROR_KIND, name);
+    }
+    if failure.cause == Cause::Core(ErrorKind::Unauthorized) {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    if let Some(seconds) = failure.retry_after() {
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+/// Whole microseconds, as the log has them.
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Milliseconds with three digits behind the point, as Text Embeddings Inference counts.
+fn milliseconds(time: Duration) -> HeaderValue {
+    let text = format!("{:.3}", time.as_secs_f64() * 1e3);
+    HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id_of(given: &str) -> String {
+        let mut headers = HeaderMap::new();
+        headers.insert(REQUEST_ID, HeaderValue::from_bytes(given.as_bytes()).unwrap());
+        request_id(&headers).0
+    }
+
+    #[test]
+    fn an_id_that_could_spoil_the_log_is_replaced() {
+        assert_eq!(id_of("a-1"), "a-1");
+        for unfit in ["", "two words", "ünfit", &"x".repeat(LONGEST_ID + 1)] {
+            assert_eq!(id_of(unfit).len(), 32, "{unfit:?}");
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! What clients of Exa ask for of a page. `null` is as good as nothing, whatever the option.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use pullquote_core::engine::options::Options;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::http::body;
+use crate::http::failure::{Cause, Failure};
+
+/// Characters that a page adds to the budget which all pages share, where the client does not say how many.
+const SHARED_CHARACTERS: i64 = 1500;
+
+/// Options that can be left undone: the answer has everything that it has with them.
+const QUIET: [&str; 10] = [
+    "compliance",
+    "filterEmptyResults",
+    "flags",
+    "livecrawl",
+    "livecrawlTimeout",
+    "maxAgeHours",
+    "snapshotAsOf",
+    "userIdentifier",
+    "userLocation",
+    "verbosity",
+];
+
+/// What a client wants of each page: the options of `/contents`, which `/search` has under `contents`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Wanted {
+    text: Option<Switch<TextOptions>>,
+    highlights: Option<Switch<HighlightOptions>>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+/// The options that are known.
+#[cfg(test)]
+pub(super) const FIELDS: [&str; 2] = ["text", "highlights"];
+
+/// An option that is on or off, or on with options of its own.
+#[derive(Clone, Debug)]
+enum Switch<T> {
+    Plain(bool),
+    Detailed(T),
+}
+
+/// How the text of a page is wanted.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct TextOptions {
+    pub(super) max_characters: Option<usize>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+/// How the highlights of a page are wanted.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct HighlightOptions {
+    pub(super) query: Option<String>,
+    num_sentences: Option<i64>,
+    highlights_per_url: Option<i64>,
+    max_characters: Option<i64>,
+    dynamic: Option<bool>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+/// An option that was not honoured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Warning {
+    code: &'static str,
+    path: String,
+    message: &'static str,
+}
+
+impl Wanted {
+    /// Reads the options, and checks them; `place` is where they stand in the body.
+    pub(super) fn read(options: Map<String, Value>, place: &str) -> Result<Self, Failure> {
+        let wanted: Self = body::parse_value(Value::Object(options))
+            .map_err(|failure| Failure { field: failure.field.map(|field| format!("{place}{field}")), ..failure })?;
+        wanted.check(place)?;
+        Ok(wanted)
+    }
+
+    fn check(&self, place: &str) -> Result<(), Failure> {
+        let refused = |field: &str, message: String| {
+            Err(Failure::of_field(Cause::Unprocessable, format!("{place}{field}"), message))
+        };
+        if let Some(options) = self.highlights() {
+            for (name, value) in [
+                ("numSentences", options.num_sentences),
+                ("highlightsPerUrl", options.highlights_per_url),
+                ("maxCharacters", options.max_characters),
+            ] {
+                if let Some(value) = value.filter(|value| *value < 1) {
+                    return refused(&format!("highlights.{name}"), format!("it must be at least 1, not {value}"));
+                }
+            }
+            if options.query.is_some_and(|query| query.trim().is_empty()) {
+                return refused("highlights.query", "the query is empty; leave it out, or ask something".to_owned());
+            }
+        }
+        if self.text().is_some_and(|text| text.max_characters == Some(0)) {
+            return refused("text.maxCharacters", "it must be at least 1, not 0".to_owned());
+        }
+        Ok(())
+    }
+
+    /// None where no text is wanted.
+    pub(super) fn text(&self) -> Option<TextOptions> {
+        self.text.as_ref().and_then(Switch::wanted)
+    }
+
+    /// None where no highlights are wanted.
+    pub(super) fn highlights(&self) -> Option<HighlightOptions> {
+        self.highlights.as_ref().and_then(Switch::wanted)
+    }
+
+    /// What is not honoured.
+    pub(super) fn warnings(&self, place: &str) -> Vec<Warning> {
+        let (text, highlights) = (self.text().unwrap_or_default(), self.highlights().unwrap_or_default());
+        let mut warnings = warnings(&self.rest, place, &[]);
+        warnings.extend(highlights.warnings(place));
+        warnings.extend(self::warnings(&text.rest, &format!("{place}text."), &[]));
+        warnings
+    }
+}
+
+impl HighlightOptions {
+    /// The best passage of each page alone.
+    pub(super) fn one() -> Self {
+        Self { highlights_per_url: Some(1), ..Self::default() }
+    }
+
+    /// The engine's options. Where one question is asked of all pages, they may share a budget.
+    pub(super) fn options(&self, pages: usize, is_shared: bool) -> Options {
+        let mut options = Options { top_k: self.highlights_per_url, ..Options::default() };
+        if let Some(sentences) = self.num_sentences {
+            options.highlight_length = sentences;
+            options.grow = false;
+        }
+        let most = self.max_characters;
+        if self.dynamic != Some(true) {
+            options.max_chars = most;
+        } else if is_shared {
+            let pages = i64::try_from(pages).unwrap_or(i64::MAX);
+            options.max_total_chars = Some(most.unwrap_or(SHARED_CHARACTERS).saturating_mul(pages));
+        } else {
+            options.max_chars = Some(most.unwrap_or(SHARED_CHARACTERS));
+        }
+        options
+    }
+
+    pub(super) fn warnings(&self, place: &str) -> Vec<Warning> {
+        warnings(&self.rest, &format!("{place}highlights."), &[])
+    }
+}
+
+/// A warning for every option that is asked for and neither known nor quiet.
+pub(super) fn warnings(rest: &Map<String, Value>, place: &str, also_quiet: &[&str]) -> Vec<Warning> {
+    let is_off = |value: &Value| matches!(value, Value::Null | Value::Bool(false)) || value.as_f64() == Some(0.0);
+    let is_quiet = |name: &str| QUIET.contains(&name) || also_quiet.contains(&name);
+    rest.iter()
+        .filter(|(name, value)| !is_off(value) && !is_quiet(name))
+        .map(|(name, _)| Warning {
+            code: "OPTION_IGNORED",
+            path: format!("{place}{name}"),
+            message: "this server does not have the option, so the answer is the one without it",
+        })
+        .collect()
+}
+
+impl<T: Clone + Default> Switch<T> {
+    fn wanted(&self) -> Option<T> {
+        match self {
+            Self::Plain(on) => on.then(T::default),
+            Self::Detailed(options) => Some(options.clone()),
+        }
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Switch<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(SwitchVisitor(PhantomData))
+    }
+}
+
+struct SwitchVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for SwitchVisitor<T> {
+    type Value = Switch<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("true, false or an object of options")
+    }
+
+    fn visit_bool<E: de::Error>(self, on: bool) -> Result<Switch<T>, E> {
+        Ok(Switch::Plain(on))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Switch<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Switch::Detailed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(options: Value) -> Result<Wanted, Failure> {
+        let Value::Object(options) = options else { panic!("an object") };
+        Wanted::read(options, "contents.")
+    }
+
+    fn options(highlights: &Value, is_shared: bool) -> Options {
+        read(json!({"highlights": highlights})).unwrap().highlights().unwrap().options(4, is_shared)
+    }
+
+    #[test]
+    fn null_and_false_are_as_good_as_nothing() {
+        for nothing in
+            [json!({}), json!({"text": null, "highlights": null}), json!({"text": false, "highlights": false})]
+        {
+            let wanted = read(nothing).unwrap();
+            assert!(wanted.text().is_none() && wanted.highlights().is_none());
+        }
+        let nulls = json!({"query": null, "numSentences": null, "highlightsPerUrl": null, "maxCharacters": null, "dynamic": null});
+        assert_eq!(format!("{:?}", options(&nulls, true)), format!("{:?}", options(&json!(true), true)));
+    }
+
+    #[test]
+    fn highlights_are_as_the_client_wants_them() {
+        let few = options(&json!({"numSentences": 2, "highlightsPerUrl": 5, "maxCharacters": 300}), true);
+        assert_eq!((few.highlight_length, few.grow, few.top_k, few.max_chars), (2, false, Some(5), Some(300)));
+        assert_eq!(few.max_total_chars, None);
+        let shared = options(&json!({"dynamic": true, "maxCharacters": 300}), true);
+        assert_eq!((shared.max_chars, shared.max_total_chars), (None, Some(1200)));
+        assert_eq!(options(&json!({"dynamic": true}), true).max_total_chars, Some(6000));
+        let alone = options(&json!({"dynamic": true}), false);
+        assert_eq!((alone.max_chars, alone.max_total_chars), (Some(1500), None));
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        for (asked, field) in [
+            (json!({"highlights": {"numSentences": 0}}), "contents.highlights.numSentences"),
+            (json!({"highlights": {"maxCharacters": -1}}), "contents.highlights.maxCharacters"),
+            (json!({"highlights": {"query": " "}}), "contents.highlights.query"),
+            (json!({"highlights": {"dynamic": 3}}), "contents.highlights.dynamic"),
+            (json!({"highlights": "yes"}), "contents.highlights"),
+            (json!({"text": {"maxCharacters": 0}}), "contents.text.maxCharacters"),
+        ] {
+            assert_eq!(read(asked.clone()).unwrap_err().field.as_deref(), Some(field), "{asked}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_honoured_is_warned_of() {
+        let asked = json!({
+            "summary": true, "subpages": 0, "livecrawl": "always", "context": null,
+            "highlights": {"verbosity": "low", "stepSize": 1}, "text": {"includeHtmlTags": true},
+        });
+        let warnings = read(asked).unwrap().warnings("contents.");
+        let paths: Vec<&str> = warnings.iter().map(|warning| warning.path.as_str()).collect();
+        assert_eq!(paths, ["contents.summary", "contents.highlights.stepSize", "contents.text.includeHtmlTags"]);
+    }
+}

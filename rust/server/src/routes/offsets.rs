@@ -1,0 +1,93 @@
+//! Offsets: the same place of a text counted in code points, UTF-16 units or bytes.
+//!
+//! The core counts code points, as Python does. JavaScript, Java and C# count UTF-16 units, Rust and Go bytes of UTF-8.
+
+use serde::{Deserialize, Serialize};
+
+/// What offsets count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Offsets {
+    /// Unicode code points.
+    #[default]
+    Codepoint,
+    /// Units of UTF-16.
+    Utf16,
+    /// Bytes of UTF-8.
+    Byte,
+}
+
+/// A place, counted in each way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Position {
+    codepoint: usize,
+    utf16: usize,
+    byte: usize,
+}
+
+/// Places of a text that are known by their code points.
+pub(crate) struct Positions<'text> {
+    text: &'text str,
+    /// In order; none where every character is one byte, and all counts are the same.
+    known: Vec<Position>,
+}
+
+impl<'text> Positions<'text> {
+    /// Looks these places up, in one walk through the text.
+    pub(crate) fn of(text: &'text str, mut wanted: Vec<usize>) -> Self {
+        if text.is_ascii() {
+            return Self { text, known: Vec::new() };
+        }
+        wanted.sort_unstable();
+        wanted.dedup();
+        let mut at = Position::default();
+        let walk = |codepoint: usize| {
+            let rest = &text[at.byte..];
+            let passed = rest.char_indices().nth(codepoint - at.codepoint).map_or(rest.len(), |(byte, _)| byte);
+            let utf16: usize = rest[..passed].chars().map(char::len_utf16).sum();
+            at = Position { codepoint, utf16: at.utf16 + utf16, byte: at.byte + passed };
+            at
+        };
+        let known = wanted.into_iter().map(walk).collect();
+        Self { text, known }
+    }
+
+    /// A place that was wanted, counted in this way.
+    pub(crate) fn count(&self, codepoint: usize, offsets: Offsets) -> usize {
+        let place = self.place(codepoint);
+        match offsets {
+            Offsets::Codepoint => place.codepoint,
+            Offsets::Utf16 => place.utf16,
+            Offsets::Byte => place.byte,
+        }
+    }
+
+    /// The text between two places that were wanted.
+    pub(crate) fn between(&self, start: usize, end: usize) -> &'text str {
+        &self.text[self.place(start).byte..self.place(end).byte]
+    }
+
+    fn place(&self, codepoint: usize) -> Position {
+        let found = self.known.binary_search_by_key(&codepoint, |place| place.codepoint);
+        found.map_or(Position { codepoint, utf16: codepoint, byte: codepoint }, |index| self.known[index])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_is_counted_in_every_way() {
+        for text in ["plain", "a🎉é漢b", "🎉", "漢字", ""] {
+            let chars = text.chars().count();
+            let places = Positions::of(text, (0..=chars).rev().chain(0..=chars).collect());
+            for (codepoint, byte) in text.char_indices().map(|(byte, _)| byte).chain([text.len()]).enumerate() {
+                assert_eq!(places.count(codepoint, Offsets::Codepoint), codepoint);
+                assert_eq!(places.count(codepoint, Offsets::Byte), byte);
+                assert_eq!(places.count(codepoint, Offsets::Utf16), text[..byte].encode_utf16().count());
+                assert_eq!(places.between(0, codepoint), &text[..byte]);
+            }
+        }
+    }
+}
