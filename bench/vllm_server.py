@@ -160,7 +160,7 @@ def until_idle(vllm: Vllm) -> float:
             for name in (
                 "vllm:num_requests_running",
                 "vllm:num_requests_waiting",
-                "pullquote_requests_present",
+                "pullquote_requests_in_flight",
                 "pullquote_requests_planned",
             )
         ]

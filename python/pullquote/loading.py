@@ -267,7 +267,7 @@ class Watched(Described):
         """Where time went so far, by stage.
 
         Of calls: ``cut``, ``tokenize``, ``wait`` (for vectors) and ``choose``. Of batches: ``queue`` (until the first row of a
-        call's job is in one), ``copy_in``, ``behind`` (others on the same device), ``compute`` and ``copy_out``.
+        call's job is in one), ``copy_in``, ``device_queue`` (after others on the same device), ``compute`` and ``copy_out``.
         """
         return {name: StageTime(seconds, count) for name, seconds, count in self._native.stages()}
 

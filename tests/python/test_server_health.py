@@ -67,8 +67,8 @@ def test_metrics_count_what_happened(server: Serving) -> None:
     assert grown['pullquote_requests_total{method="POST",route="/highlights",status="422"}'] == 1
     assert grown['pullquote_failures_total{cause="invalid_body"}'] == 1
     assert grown['pullquote_request_duration_seconds_count{route="/highlights"}'] == 2
-    assert grown["pullquote_pieces_total"] >= 1
-    assert grown["pullquote_tokens_total"] >= 5
+    assert grown["pullquote_windows_total"] >= 1
+    assert grown["pullquote_tokens_encoded_total"] >= 5
     resident = metric(server, "pullquote_resident_memory_bytes")
     assert abs(resident - resident_bytes(server.process.pid)) < 50_000_000
     assert metric(server, "pullquote_cache_bytes") > 0
@@ -79,8 +79,8 @@ COUNTED = [
     'pullquote_requests_total{method="POST",route="/highlights",status="422"}',
     'pullquote_failures_total{cause="invalid_body"}',
     'pullquote_request_duration_seconds_count{route="/highlights"}',
-    "pullquote_pieces_total",
-    "pullquote_tokens_total",
+    "pullquote_windows_total",
+    "pullquote_tokens_encoded_total",
 ]
 
 

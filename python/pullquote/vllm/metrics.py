@@ -5,7 +5,7 @@ from prometheus_client import Gauge
 __all__ = ["PLANNED", "PRESENT"]
 
 PRESENT = Gauge(
-    "pullquote_requests_present", "Requests to /v1/highlights that are answered or wait", multiprocess_mode="livesum"
+    "pullquote_requests_in_flight", "Requests to /v1/highlights that are answered or wait", multiprocess_mode="livesum"
 )
 PLANNED = Gauge(
     "pullquote_requests_planned", "Requests to the IO processor that wait for vectors", multiprocess_mode="livesum"

@@ -9,10 +9,10 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use models::{LONGEST, batch, collect, draft, encode, largest_difference, load, network, padded_rows, write};
+use pullquote_core::encoder::cosine::cosines;
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::{Encoder, Ticket};
 use pullquote_core::error::ErrorKind;
-use pullquote_core::encoder::cosine::cosines;
 use pullquote_torch::capsule::encoder_table;
 use pullquote_torch::cuda::CudaDevice;
 use pullquote_torch::encoder::TorchEncoder;

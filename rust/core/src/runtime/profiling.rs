@@ -59,7 +59,7 @@ pub enum Stage {
     /// A batch is brought to its device.
     CopyIn,
     /// A batch waits there for those before it. Without [`Profiler::synchronizes`] a graphics card does not tell that from computing.
-    Behind,
+    DeviceQueue,
     /// A batch is computed.
     Compute,
     /// A batch's rows are brought back.
@@ -75,7 +75,7 @@ impl Stage {
         Self::Choose,
         Self::Queue,
         Self::CopyIn,
-        Self::Behind,
+        Self::DeviceQueue,
         Self::Compute,
         Self::CopyOut,
     ];
@@ -90,7 +90,7 @@ impl Stage {
             Self::Choose => "choose",
             Self::Queue => "queue",
             Self::CopyIn => "copy_in",
-            Self::Behind => "behind",
+            Self::DeviceQueue => "device_queue",
             Self::Compute => "compute",
             Self::CopyOut => "copy_out",
         }
@@ -238,7 +238,7 @@ impl Profiler {
     pub(crate) fn batch(&self, batch: BatchSpan, times: BatchTimes, ended: Instant) {
         let stages = [
             (Stage::CopyIn, times.copied_in),
-            (Stage::Behind, times.waited),
+            (Stage::DeviceQueue, times.waited),
             (Stage::Compute, times.computed),
             (Stage::CopyOut, times.copied_out),
         ];
@@ -428,7 +428,7 @@ mod tests {
             trace["traceEvents"].as_array().unwrap().iter().filter(|one| one["ph"] == "X").collect();
         assert_eq!(
             spans.iter().map(|span| span["name"].as_str().unwrap()).collect::<Vec<_>>(),
-            ["batch", "copy_in", "behind", "compute", "copy_out"]
+            ["batch", "copy_in", "device_queue", "compute", "copy_out"]
         );
         let end = |span: &Value| span["ts"].as_f64().unwrap() + span["dur"].as_f64().unwrap();
         let whole = end(spans[0]);

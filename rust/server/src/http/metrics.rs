@@ -99,35 +99,49 @@ impl Metrics {
             devices: DeviceMetrics::default(),
             stages: StageMetrics::default(),
         };
-        registry.register("requests", "Requests that have ended, by route and status", metrics.requests.clone());
+        registry.register("requests", "Completed requests by method, route and status", metrics.requests.clone());
         registry.register_with_unit(
             "request_duration",
-            "From a request's headers to its answer",
+            "Time from a request's headers to its response",
             Unit::Seconds,
             metrics.durations.clone(),
         );
         registry.register_with_unit(
             "request_queue",
-            "Time a request waited for its turn",
+            "Time a request spent queued",
             Unit::Seconds,
             metrics.queued.clone(),
         );
-        registry.register("failures", "Requests and connections without an answer, by cause", metrics.failures.clone());
-        registry.register("pieces", "Pieces of pages", metrics.pieces.clone());
-        registry.register("compared", "Pieces of pages that queries were compared with", metrics.compared.clone());
-        registry.register("encoded", "Pieces and texts that were encoded", metrics.encoded.clone());
-        registry.register("tokens", "Tokens that were encoded", metrics.tokens.clone());
-        registry.register("truncated", "Texts and pieces cut at the model's limit", metrics.truncated.clone());
-        registry.register("requests_running", "Requests that are worked on", metrics.running.clone());
-        registry.register("requests_waiting", "Requests that wait for that", metrics.waiting.clone());
+        registry.register("failures", "Failed requests and connections by cause", metrics.failures.clone());
+        registry.register("windows", "Windows that pages were cut into", metrics.pieces.clone());
+        registry.register("windows_scored", "Windows compared with a query", metrics.compared.clone());
+        registry.register("rows_encoded", "Windows, queries and texts encoded", metrics.encoded.clone());
+        registry.register("tokens_encoded", "Tokens encoded", metrics.tokens.clone());
+        registry.register(
+            "inputs_truncated",
+            "Windows and texts truncated at the model's limit",
+            metrics.truncated.clone(),
+        );
+        registry.register("requests_running", "Requests being processed", metrics.running.clone());
+        registry.register("requests_waiting", "Requests queued", metrics.waiting.clone());
         registry.register("connections", "Open connections", metrics.connections.clone());
-        registry.register("cache_pages", "Pages whose vectors are kept", metrics.cache_pages.clone());
-        registry.register_with_unit("cache", "What they take", Unit::Bytes, metrics.cache_bytes.clone());
-        registry.register("cache_hits", "Pages that were asked for and kept", metrics.cache_hits.clone());
-        registry.register("cache_misses", "Pages that were asked for and not kept", metrics.cache_misses.clone());
-        registry.register("documents", "Documents that are stored", metrics.documents.clone());
-        registry.register_with_unit("documents", "What they take", Unit::Bytes, metrics.document_bytes.clone());
-        registry.register_with_unit("resident_memory", "Memory of the process", Unit::Bytes, metrics.resident.clone());
+        registry.register("cache_pages", "Pages in the page cache", metrics.cache_pages.clone());
+        registry.register_with_unit("cache", "Memory held by the page cache", Unit::Bytes, metrics.cache_bytes.clone());
+        registry.register("cache_hits", "Page cache hits", metrics.cache_hits.clone());
+        registry.register("cache_misses", "Page cache misses", metrics.cache_misses.clone());
+        registry.register("documents", "Stored documents", metrics.documents.clone());
+        registry.register_with_unit(
+            "documents",
+            "Size of the stored documents",
+            Unit::Bytes,
+            metrics.document_bytes.clone(),
+        );
+        registry.register_with_unit(
+            "resident_memory",
+            "Resident memory of the process",
+            Unit::Bytes,
+            metrics.resident.clone(),
+        );
         metrics.devices.register(&mut registry);
         metrics.stages.register(&mut registry);
         Self { registry, ..metrics }

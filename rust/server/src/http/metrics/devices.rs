@@ -32,13 +32,21 @@ pub(crate) struct DeviceMetrics {
 
 impl DeviceMetrics {
     pub(crate) fn register(&self, registry: &mut Registry) {
-        registry.register("device_working", "1, or 0 while a device rests because it failed", self.working.clone());
-        registry.register("device_outstanding_tokens", "Tokens that a device has", self.outstanding.clone());
-        registry.register("device_batch_tokens", "Tokens that a batch of it may have", self.batch_tokens.clone());
-        registry.register("device_batches", "Batches that came back from a device", self.batches.clone());
-        registry.register("device_tokens", "Their tokens", self.tokens.clone());
-        registry.register("device_failures", "Batches that failed on a device", self.failures.clone());
-        registry.register("device_out_of_memory", "Batches that found no memory there", self.out_of_memory.clone());
+        registry.register(
+            "device_working",
+            "1 while the device is in rotation, 0 while it is excluded after a failure",
+            self.working.clone(),
+        );
+        registry.register("device_outstanding_tokens", "Tokens in flight on the device", self.outstanding.clone());
+        registry.register("device_batch_tokens", "Token budget of a batch on the device", self.batch_tokens.clone());
+        registry.register("device_batches", "Batches completed by the device", self.batches.clone());
+        registry.register("device_tokens", "Tokens processed by the device", self.tokens.clone());
+        registry.register("device_failures", "Batches that failed on the device", self.failures.clone());
+        registry.register(
+            "device_out_of_memory",
+            "Batches that ran out of memory on the device",
+            self.out_of_memory.clone(),
+        );
     }
 
     /// Writes down what is so now.

@@ -22,8 +22,13 @@ pub(crate) struct StageMetrics {
 
 impl StageMetrics {
     pub(crate) fn register(&self, registry: &mut Registry) {
-        registry.register_with_unit("stage", "Time that calls and batches spent", Unit::Seconds, self.times.clone());
-        registry.register("stage_count", "How often they went through", self.counts.clone());
+        registry.register_with_unit(
+            "stage",
+            "Time spent in each stage of calls and batches",
+            Unit::Seconds,
+            self.times.clone(),
+        );
+        registry.register("stage_runs", "Number of times each stage ran", self.counts.clone());
     }
 
     /// Writes down what is so now.
