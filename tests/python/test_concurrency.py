@@ -199,7 +199,7 @@ print(torch.get_num_threads() == before)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     names, unchanged = done.stdout.strip().splitlines()
     # Linux keeps 15 characters of a name.
-    assert names == "['pullquote-condu', 'pullquote-cpu.0']", names
+    assert names == "['pullquote-cpu.0', 'pullquote-sched']", names
     assert unchanged == "True"
 
 

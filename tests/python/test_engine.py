@@ -246,7 +246,7 @@ with pullquote.Highlighter(devices="cpu", threads=2) as h, ThreadPoolExecutor(32
     assert found == [f"This is page {n}." for n in range(200)], found
     print([name for name in names() if name.startswith("pullquote")])
 """
-    assert run_code(code) == "['pullquote-condu', 'pullquote-cpu.0', 'pullquote-cpu.1']\n"
+    assert run_code(code) == "['pullquote-cpu.0', 'pullquote-cpu.1', 'pullquote-sched']\n"
 
 
 @pytest.mark.parametrize("limit", ["OMP_NUM_THREADS", "affinity", "threads"])
@@ -264,7 +264,7 @@ with pullquote.Highlighter(devices="cpu", threads={1 if limit == "threads" else 
 """
     found = run_code(code, **({"OMP_NUM_THREADS": "1"} if limit == "OMP_NUM_THREADS" else {}))
     # The scheduler and one worker; no pool for one thread, nothing of rayon's, OpenMP's or torch's.
-    assert found == "['pullquote-condu', 'pullquote-cpu.0'] 2\n"
+    assert found == "['pullquote-cpu.0', 'pullquote-sched'] 2\n"
 
 
 def test_all_threads_stay_on_the_cores_they_were_given() -> None:
@@ -287,7 +287,7 @@ for task in pathlib.Path("/proc/self/task").iterdir():
 assert os.sched_getaffinity(0) == mine
 print(sorted(seen))
 """
-    assert run_code(code) == "['pullquote-con', 'pullquote-cpu', 'pullquote-tas', 'pullquote-tex']\n"
+    assert run_code(code) == "['pullquote-cpu', 'pullquote-sch', 'pullquote-tas', 'pullquote-tex']\n"
 
 
 def test_wrong_threads_and_cores_are_refused() -> None:

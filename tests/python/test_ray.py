@@ -52,7 +52,7 @@ def manifest(output: Path) -> Files:
     """What a job remembers, with the name of its encoder left out, which is another in these tests."""
     found = {name.removeprefix(str(output)): content for name, content in records(output).items()}
     settings = json.loads((output / "_pullquote" / "job.json").read_bytes())
-    del settings["model"]
+    del settings["model"], settings["encoder"]
     return found | {"job": json.dumps(settings).encode(), "files": (output / "_pullquote" / "files.json").read_bytes()}
 
 

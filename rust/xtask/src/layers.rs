@@ -18,8 +18,8 @@ pub(crate) fn complaints(root: &Path) -> Vec<String> {
         if module == "lib" {
             continue;
         }
-        let room = module.split("::").next().unwrap_or_default();
-        let Some(own) = position(room) else {
+        let own_room = module.split("::").next().unwrap_or_default();
+        let Some(own) = position(own_room) else {
             complaints.push(format!("{}: no room of the flow; the rooms are {}", path.display(), ROOMS.join(", ")));
             continue;
         };
@@ -33,7 +33,8 @@ pub(crate) fn complaints(root: &Path) -> Vec<String> {
                 let target = name.split("::").next().unwrap_or_default();
                 if position(target).is_some_and(|other| other > own) {
                     let place = path.strip_prefix(root).unwrap_or(path).display();
-                    complaints.push(format!("{place}:{}: {room} imports {target}, which stands after it", number + 1));
+                    complaints
+                        .push(format!("{place}:{}: {own_room} imports {target}, which stands after it", number + 1));
                 }
                 if let Some(target) = file_of(&name, &modules) {
                     imports.entry(module.clone()).or_default().insert(target);

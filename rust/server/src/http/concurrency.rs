@@ -1,7 +1,7 @@
-//! FairQueue: how many requests run at once, and which of those that wait is next.
+//! Concurrency limit: how many requests run at once, and which queued request is next.
 //!
-//! [`pullquote_core::scheduler::fair_queue`] says who is next; here are those who wait. A turn that ends wakes the next one, and nobody who
-//! has hung up meanwhile is given one.
+//! [`pullquote_core::scheduler::fair_queue`] says which request is next; here are those that wait. A permit that ends
+//! wakes the next one, and no request that has disconnected meanwhile is given one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,7 +18,7 @@ pub(crate) struct ConcurrencyLimiter {
 }
 
 struct State {
-    /// FairQueue that nobody has.
+    /// Permits that are free.
     free: usize,
     waiting: FairQueue<oneshot::Sender<Permit>>,
 }
