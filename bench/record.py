@@ -103,7 +103,9 @@ def directory() -> Path:
 
 def _keep(claim: str, raw: dict[str, object], table: str) -> Path:
     kept = directory()
-    (kept / f"{claim}.json").write_text(json.dumps(raw, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
+    (kept / f"{claim}.json").write_text(
+        json.dumps(raw, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8"
+    )
     (kept / f"{claim}.md").write_text(table, encoding="utf-8")
     return kept
 

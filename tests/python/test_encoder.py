@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import json
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
