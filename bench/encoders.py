@@ -6,6 +6,7 @@ tokenize nor pad; their pooling is part of the exported graph. pullquote gets te
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 import warnings
@@ -24,6 +25,7 @@ from transformers.utils.logging import disable_progress_bar
 
 import pullquote
 from bench.cores import cores
+from bench.workload import read_max_tokens
 
 Vectors = NDArray[np.float32]
 
@@ -196,8 +198,12 @@ def load_fastembed(model: Path, graph: Path) -> Any:
 
     folder = graph.parent / "fastembed"
     folder.mkdir(exist_ok=True)
-    for file in ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
+    for file in ("config.json", "tokenizer.json", "special_tokens_map.json"):
         shutil.copy(model / file, folder)
+    # It cuts at what the tokenizer says, 512 tokens, where every other side cuts at what the model was trained for, 256.
+    tokenizer = json.loads((model / "tokenizer_config.json").read_text())
+    tokenizer["model_max_length"] = read_max_tokens(model)
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer))
     if not (folder / "model.onnx").exists():
         export_tokens(model, folder / "model.onnx")
     TextEmbedding.add_custom_model(
