@@ -144,7 +144,7 @@ def _ways(highlighter: Highlighter, table: pa.Table, rounds: int, core_use: list
 
 def _one_call(highlighter: Highlighter, table: pa.Table) -> pa.Table:
     found = highlighter.highlights(table["query"].to_pylist(), table["text"].to_pylist(), pairing="each")
-    return pa.table({"highlights": [_rows(found, page) for page in range(len(found))], "pieces": found.pieces})
+    return pa.table({"highlights": [_rows(found, page) for page in range(len(found))], "windows": found.windows})
 
 
 def _calls(highlighter: Highlighter, table: pa.Table) -> pa.Table:
@@ -152,8 +152,8 @@ def _calls(highlighter: Highlighter, table: pa.Table) -> pa.Table:
     for query, text in zip(table["query"].to_pylist(), table["text"].to_pylist(), strict=True):
         found = highlighter.highlights(query, [text])
         rows.append(_rows(found, 0))
-        pieces.append(found.work.pieces)
-    return pa.table({"highlights": rows, "pieces": pieces})
+        pieces.append(found.work.windows)
+    return pa.table({"highlights": rows, "windows": pieces})
 
 
 def _rows(found: Highlights, page: int) -> list[dict[str, object]]:

@@ -77,7 +77,7 @@ def timed(highlighter: pullquote.Highlighter, query: str, page: str, effort: Eff
     highlighter.clear_cache()
     began = time.perf_counter()
     found = highlighter.highlights(query, [page], effort=effort)
-    return time.perf_counter() - began, found.work.compared, found.work.pieces
+    return time.perf_counter() - began, found.work.windows_scored, found.work.windows
 
 
 def measure_sizes(highlighter: pullquote.Highlighter, sizes: list[int], rounds: int) -> list[dict[str, Any]]:
@@ -119,7 +119,7 @@ def measure_hard(highlighter: pullquote.Highlighter) -> dict[str, dict[str, floa
         first: dict[Effort, tuple[int, int]] = {}
         for way in ALL_WAYS:
             found = highlighter.highlights(query, [page], effort=way)
-            share = found.work.compared / found.work.pieces
+            share = found.work.windows_scored / found.work.windows
             hit = any(h.start <= start and end <= h.end for h in found[0] for start, end in answers)
             first[way] = (found[0][0].start, found[0][0].end)
             for figure, value in (("compared", share), ("whole", share == 1), ("hits", hit)):

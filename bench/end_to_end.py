@@ -74,7 +74,7 @@ class Measured:
 
     def stage_shares(self) -> dict[str, float]:
         """Say what part of pullquote's time its caller spent in each stage: medians over the rounds."""
-        stages = ["cutting", "tokenizing", "encoding", "choosing"]
+        stages = ["cutting", "tokenizing", "waiting", "ranking"]
         return {stage: median(run.work[stage] / run.seconds for run in self.runs[SIDES[0]]) for stage in stages}
 
 

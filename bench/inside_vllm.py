@@ -93,7 +93,7 @@ def bodies(pages: dict[str, str]) -> list[dict[str, Any]]:
         {
             "query": question,
             "documents": short[:2],
-            "lexical": 0.0,
+            "lexical_weight": 0.0,
             "unit": "word",
             "highlight_length": 20,
             "step_size": 10,

@@ -33,7 +33,7 @@ from bench.record import spread
 from bench.texts import QUERY, different_pages
 
 CLAIM = "limits"
-LIMITS: dict[str, Any] = {"timeout": 3600.0, "limit_pieces": 10**9, "limit_tokens": 10**9}
+LIMITS: dict[str, Any] = {"timeout": 3600.0, "limit_windows": 10**9, "limit_tokens": 10**9}
 
 
 def ask(engine: pullquote.Engine, pages: list[str], limits: dict[str, Any]) -> float:

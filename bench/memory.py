@@ -128,8 +128,8 @@ def request(rng: random.Random, texts: dict[str, list[str]]) -> dict[str, Any]:
         "order": rng.choice(["score", "position"]),
         "context": rng.choice([0, 0, 2]),
         "explain": rng.random() < 0.2,
-        "grow": rng.random() < 0.8,
-        "lexical": rng.choice(["auto", "auto", 0.0, 0.5]),
+        "expand": rng.random() < 0.8,
+        "lexical_weight": rng.choice(["auto", "auto", 0.0, 0.5]),
     }
     made |= rng.choice([{}, {}, {"max_chars": 300}, {"max_tokens": 60}, {"max_total_chars": 500}, {"min_score": 0.4}])
     chance = rng.random()

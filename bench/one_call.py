@@ -92,8 +92,8 @@ def do(task: Task) -> Outcome:
             seconds.append(time.perf_counter() - began)
             if len(peaks) < 2:
                 peaks.append(_memory("VmHWM") - before)
-    stages = {name: getattr(work, name) for name in ("cutting", "tokenizing", "encoding", "choosing")}
-    counts = (len(text.encode()), work.pieces, work.tokens)
+    stages = {name: getattr(work, name) for name in ("cutting", "tokenizing", "waiting", "ranking")}
+    counts = (len(text.encode()), work.windows, work.tokens)
     return Outcome(*counts, seconds, peaks[0], peaks[1] if len(peaks) > 1 else None, stages, highlighter.dtype)
 
 

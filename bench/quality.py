@@ -152,11 +152,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
     "full": {"effort": "full"},
     "fast": {"effort": "fast"},
-    "meaning alone": {"lexical": 0.0},
-    "words alone": {"lexical": 1.0},
-    "windows": {"grow": False},
-    "all windows": {"grow": False, "effort": "full"},
-    "windows by cosine": {"grow": False, "lexical": 0.0},
+    "meaning alone": {"lexical_weight": 0.0},
+    "words alone": {"lexical_weight": 1.0},
+    "windows": {"expand": False},
+    "all windows": {"expand": False, "effort": "full"},
+    "windows by cosine": {"expand": False, "lexical_weight": 0.0},
 }
 
 

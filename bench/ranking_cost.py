@@ -31,8 +31,8 @@ from bench.workload import load_workload
 
 CLAIM = "ranking_cost"
 WAYS: dict[str, dict[str, Any]] = {
-    "windows by cosine": {"grow": False, "lexical": 0.0, "repeats": "keep", **ALL_WINDOWS},
-    "windows by cosine and words": {"grow": False, "repeats": "keep", **ALL_WINDOWS},
+    "windows by cosine": {"expand": False, "lexical_weight": 0.0, "dedupe": "none", **ALL_WINDOWS},
+    "windows by cosine and words": {"expand": False, "dedupe": "none", **ALL_WINDOWS},
     "sentences ranked, passages grown": ALL_WINDOWS,
 }
 
@@ -49,7 +49,7 @@ def main() -> None:
         texts = [page.text for page in work.pages]
         seconds: dict[str, list[float]] = {way: [] for way in WAYS}
         choosing: dict[str, list[float]] = {way: [] for way in WAYS}
-        pieces = {way: highlighter.highlights(QUERY, texts[:3], **options).work.pieces for way, options in WAYS.items()}
+        pieces = {way: highlighter.highlights(QUERY, texts[:3], **options).work.windows for way, options in WAYS.items()}
         assert len(set(pieces.values())) == 1, f"the ways encode different windows: {pieces}"
         core_use: list[CoreUse] = []
         for number in range(arguments.rounds):
@@ -59,7 +59,7 @@ def main() -> None:
                 found = highlighter.highlights(QUERY, texts, **WAYS[way])
                 seconds[way].append(time.perf_counter() - began)
                 core_use.append(meter.stop())
-                choosing[way].append(found.work.choosing / seconds[way][-1])
+                choosing[way].append(found.work.ranking / seconds[way][-1])
                 print(f"round {number + 1}: {way} {seconds[way][-1]:.2f} s{core_use[-1].remark()}", file=sys.stderr)
     ratios = {
         way: [s / plain for s, plain in zip(seconds[way], seconds["windows by cosine"], strict=True)] for way in WAYS
@@ -69,7 +69,7 @@ def main() -> None:
     raw["core_use"] = [asdict(use) for use in core_use]
     lines = [
         *record.heading(CLAIM, around),
-        f"{len(texts)} pages, {work.pieces:,} windows, {work.tokens:,} tokens; {arguments.rounds} rounds, the ways taking turns;"
+        f"{len(texts)} pages, {work.windows:,} windows, {work.tokens:,} tokens; {arguments.rounds} rounds, the ways taking turns;"
         " medians (least to most)",
         "",
         "| way | seconds | ratio to windows by cosine | of its time, scoring and choosing |",

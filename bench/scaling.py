@@ -204,7 +204,7 @@ def markdown(around: dict[str, object], results: list[Series], core_use: list[Co
             seconds = [one for outcome in outcomes for one in outcome.seconds]
             next_bytes = series.next_peak_bytes(point)
             next_peak = "" if math.isnan(next_bytes) else f"{next_bytes / 1e6:.1f}"
-            waited = median(outcome.stages["encoding"] / outcome.seconds[-1] for outcome in outcomes)
+            waited = median(outcome.stages["waiting"] / outcome.seconds[-1] for outcome in outcomes)
             lines.append(
                 f"| {point:,} | {outcomes[0].pieces:,} | {outcomes[0].tokens:,} | {record.spread(seconds, '.4f')} | {waited:.0%} "
                 f"| {1e6 * series.seconds(point) / outcomes[0].tokens:.2f} | {series.first_peak_bytes(point) / 1e6:.1f} "

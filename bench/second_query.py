@@ -67,7 +67,7 @@ def main() -> None:
     raw |= {"core_use": [asdict(use) for use in core_use], "goals": [asdict(goal)]}
     lines = [
         *record.heading(CLAIM, around),
-        f"A page of {characters:,} characters, {found.work.pieces:,} windows; {arguments.rounds} rounds; medians (least to most)",
+        f"A page of {characters:,} characters, {found.work.windows:,} windows; {arguments.rounds} rounds; medians (least to most)",
         "",
         "| query | milliseconds |",
         "|---|---:|",

@@ -80,9 +80,9 @@ class Pullquote:
             step_size=STEP_SIZE,
             top_k=TOP_K,
             # What the rivals do: windows, by cosine.
-            grow=False,
-            repeats="keep",
-            lexical=0.0,
+            expand=False,
+            dedupe="none",
+            lexical_weight=0.0,
             **ALL_WINDOWS,
         )
         found = list(result)

@@ -53,12 +53,12 @@ OPTIONS: list[dict[str, Any]] = [
     {"top_k": 1},
     {"top_k": 5, "order": "position"},
     {"max_chars": 300},
-    {"max_total_chars": 500, "repeats": "answer"},
-    {"highlight_length": 1, "grow": False, "top_k": 4},
+    {"max_total_chars": 500, "dedupe": "answer"},
+    {"highlight_length": 1, "expand": False, "top_k": 4},
     {"unit": "word", "highlight_length": 30, "step_size": 15, "top_k": 2},
     {"effort": "full"},
     {"min_score": 0.4, "context": 1, "explain": True},
-    {"lexical": 0.0},
+    {"lexical_weight": 0.0},
 ]
 
 

@@ -44,9 +44,9 @@ def main() -> None:
 
         work = found.work
         characters = sum(len(text) for text in texts)
-        total = work.cutting + work.tokenizing + work.encoding + work.choosing
-        print(f"{len(texts)} pages, {characters:,} characters, {work.pieces:,} windows, {work.tokens:,} tokens:")
-        for stage in ("cutting", "tokenizing", "encoding", "choosing"):
+        total = work.cutting + work.tokenizing + work.waiting + work.ranking
+        print(f"{len(texts)} pages, {characters:,} characters, {work.windows:,} windows, {work.tokens:,} tokens:")
+        for stage in ("cutting", "tokenizing", "waiting", "ranking"):
             seconds = getattr(work, stage)
             print(f"  {stage:<11} {seconds * 1000:8.1f} ms  {100 * seconds / total:5.1f} %")
         print(f"  {'together':<11} {total * 1000:8.1f} ms  ({work.tokens / total:,.0f} tokens a second)")

@@ -9,14 +9,14 @@ from pullquote.options import (
     EFFORT,
     HIGHLIGHT_LENGTH,
     ORDER,
-    REPEATS,
+    DEDUPE,
     STEP_SIZE,
     UNIT,
     Effort,
     Format,
     Options,
     Order,
-    Repeats,
+    Dedupe,
     Unit,
 )
 
@@ -31,15 +31,15 @@ def add_options(command: argparse.ArgumentParser, *, format: Format) -> None:  #
     command.add_argument("--min-score", type=float, help="only highlights with at least this score")
     command.add_argument("--order", choices=get_args(Order), default=ORDER, help="default: %(default)s")
     command.add_argument(
-        "--repeats",
-        choices=get_args(Repeats),
-        default=REPEATS,
+        "--dedupe",
+        choices=get_args(Dedupe),
+        default=DEDUPE,
         help="where repeats are left out (default: %(default)s)",
     )
     command.add_argument("-C", "--context", type=int, default=0, help="so many sentences on each side, apart")
     command.add_argument("--explain", action="store_true", help="with JSON or Parquet: the words that matched")
     command.add_argument(
-        "--lexical", type=_weight, default="auto", help="how much words count, 0.0 to 1.0 (default: %(default)s)"
+        "--lexical-weight", type=_weight, default="auto", help="how much words count, 0.0 to 1.0 (default: %(default)s)"
     )
     command.add_argument(
         "--effort",
@@ -70,10 +70,10 @@ def asked(options: argparse.Namespace) -> Options:
         "max_tokens": options.max_tokens,
         "min_score": options.min_score,
         "order": options.order,
-        "repeats": options.repeats,
+        "dedupe": options.dedupe,
         "context": options.context,
         "explain": options.explain,
-        "lexical": options.lexical,
+        "lexical_weight": options.lexical_weight,
         "effort": options.effort,
     }
 

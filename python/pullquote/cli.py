@@ -310,7 +310,7 @@ def _asked(options: argparse.Namespace) -> Options:
 
 def _groups(options: argparse.Namespace) -> Iterator[tuple[list[str], list[str], list[tuple[str, int]]]]:
     """Names, texts and errors of neighbouring files, about `GROUP_CHARACTERS` at a time; all, where they share something."""
-    shared = options.max_total_chars or options.max_total_tokens or options.repeats == "answer"
+    shared = options.max_total_chars or options.max_total_tokens or options.dedupe == "answer"
     limit = sys.maxsize if shared else GROUP_CHARACTERS
     names: list[str] = []
     texts: list[str] = []

@@ -23,10 +23,10 @@ __all__ = ["Done", "Engine", "RequestOutput"]
 class Done(NamedTuple):
     """How much of a request was done, whatever came of it."""
 
-    pieces: int
+    windows: int
     """Pieces that its pages were cut into."""
     rows: int
-    """Rows that came back from the devices: pieces, queries and titles."""
+    """Rows that came back from the devices: windows, queries and titles."""
     tokens: int
     """Their tokens."""
 
@@ -108,7 +108,7 @@ class Engine(Watched, Closing):
         priority: int = 0,
         timeout: float | None = None,
         *,
-        limit_pieces: int | None = None,
+        limit_windows: int | None = None,
         limit_tokens: int | None = None,
     ) -> None:
         """Take a request in; the work is done by `step`.
@@ -116,7 +116,7 @@ class Engine(Watched, Closing):
         - `options`: those of `Highlighter.highlights`, by name.
         - `priority`: lower goes first, as in vLLM; among equals the one that came first.
         - `timeout`: in seconds from now; then the request ends with `DeadlineExceededError`.
-        - `limit_pieces`, `limit_tokens`: how many pieces its pages may have and how many tokens may be encoded for it; it ends
+        - `limit_windows`, `limit_tokens`: how many windows its pages may have and how many tokens may be encoded for it; it ends
           with `LimitExceededError` before more is encoded.
 
         Raises what is wrong with the request at once, as `Highlighter.highlights` does, and `InvalidArgumentError` where a
@@ -127,7 +127,7 @@ class Engine(Watched, Closing):
             full["timeout"] = timeout
         if priority:
             full["priority"] = priority
-        for name, limit in (("limit_pieces", limit_pieces), ("limit_tokens", limit_tokens)):
+        for name, limit in (("limit_windows", limit_windows), ("limit_tokens", limit_tokens)):
             if limit is not None and (not isinstance(limit, int) or limit < 0):
                 message = f"{name} must be 0 or more, or None for no limit, not {limit!r}"
                 raise InvalidArgumentError(message)
@@ -139,7 +139,7 @@ class Engine(Watched, Closing):
             # Before it is taken in: another thread's step may end it at once.
             self._pages[request_id] = asked[1]
             try:
-                self._native.add_request(request_id, asked, (limit_pieces, limit_tokens))
+                self._native.add_request(request_id, asked, (limit_windows, limit_tokens))
             except BaseException:
                 del self._pages[request_id]
                 raise

@@ -147,7 +147,7 @@ class DeadlineExceededError(PullquoteError, TimeoutError):
 
 
 class LimitExceededError(PullquoteError, RuntimeError):
-    """The call needs more pieces or tokens than it may have."""
+    """The call needs more windows or tokens than it may have."""
 
     exit_code = 65
     http_status = 413

@@ -23,7 +23,7 @@ from pullquote.options import (
     FORMAT,
     HIGHLIGHT_LENGTH,
     ORDER,
-    REPEATS,
+    DEDUPE,
     STEP_SIZE,
     UNIT,
     Effort,
@@ -31,7 +31,7 @@ from pullquote.options import (
     Options,
     Order,
     Pairing,
-    Repeats,
+    Dedupe,
     TruncationWarning,
     Unit,
     checked,
@@ -184,12 +184,12 @@ class Highlighter(Watched, Caching, Closing):
         max_total_tokens: int | None = None,
         min_score: float | None = None,
         order: Order = ORDER,
-        repeats: Repeats = REPEATS,
+        dedupe: Dedupe = DEDUPE,
         context: int = 0,
         explain: bool = False,
         allow_gaps: bool = False,
-        grow: bool = True,
-        lexical: float | Literal["auto"] = "auto",
+        expand: bool = True,
+        lexical_weight: float | Literal["auto"] = "auto",
         effort: Effort = EFFORT,
         timeout: float | None = None,
         priority: int = 0,
@@ -211,12 +211,12 @@ class Highlighter(Watched, Caching, Closing):
           found on page `p`; ``"each"`` asks query `i` of page `i`; ``"auto"`` is ``"each"`` where there are lists of both,
           else ``"all"``.
         - `fuse`: one answer to all queries: a sentence is worth what it is to the query that it answers best.
-        - `lexical`: how much words count, from 0.0 (the cosine alone) to 1.0 (words alone); ``"auto"`` is a half, more where
+        - `lexical_weight`: how much words count, from 0.0 (the cosine alone) to 1.0 (words alone); ``"auto"`` is a half, more where
           the model's tokenizer does not know the page's script, and less where hardly a word of the query is on any page.
         - `effort`: how much of the pages is encoded. ``"full"``: every window. ``"auto"``: the windows that words point at, a
           small sample, and whatever could be better than what these hold by all that is known; where that is more than half
           of a page (its words are in another language, say), all of it. ``"fast"``: the same, but at most 64 windows a page
-          more, and for a page among many only what could be among the best of all. `Highlights.compared` says what was.
+          more, and for a page among many only what could be among the best of all. `Highlights.windows_scored` says what was.
 
         What comes back:
 
@@ -225,8 +225,8 @@ class Highlighter(Watched, Caching, Closing):
           budget without `top_k`, the best sentences that fit are taken and neighbours join.
         - `max_total_chars`, `max_total_tokens`: the same over all pages: the budget goes where the relevance is.
         - `min_score`: only highlights with at least this score, from 0 to 1; there may be none.
-        - `repeats`: where a passage that says what a better one said is left out: of the same ``"page"``, of the whole
-          ``"answer"``, or ``"keep"`` for nowhere; ``"auto"`` is the page, and the answer where its pages share a budget.
+        - `dedupe`: where a passage that says what a better one said is left out: of the same ``"page"``, of the whole
+          ``"answer"``, or ``"none"`` for nowhere; ``"auto"`` is the page, and the answer where its pages share a budget.
         - `order`: ``"score"``, the best first, or ``"position"``, as they stand in the page. Ties go to the one that stands first.
         - `context`: so many sentences on each side are reported beside a highlight, as `before` and `after`.
         - `explain`: report the words that matched, as `matches`.
@@ -238,7 +238,7 @@ class Highlighter(Watched, Caching, Closing):
           `source_start` and `source_end` those of the source), or ``"auto"``, which looks.
         - `highlight_length`, `step_size`: windows, in units; `unit`: ``"sentence"``, ``"word"`` or ``"token"``. A passage
           reaches no further than the windows around its best sentence, ``2 * highlight_length - 1``; what stays whole may.
-        - `grow`: `False` returns the best windows as they were cut, without ranking sentences; so do words and tokens.
+        - `expand`: `False` returns the best windows as they were cut, without ranking sentences; so do words and tokens.
         - `allow_gaps`: allow a step larger than the length, which skips text.
         - `timeout`: in seconds; after it the work is dropped and `DeadlineExceededError` raised.
         - `priority`: lower ones go first, as in vLLM; one batch in eight is for who has waited longest, whatever the priority.
@@ -246,7 +246,7 @@ class Highlighter(Watched, Caching, Closing):
         Returns `Highlights`: ``result[i]`` is page `i`'s list of `Highlight`.
 
         Raises `InvalidArgumentError`, `InvalidTypeError`, `InvalidTextError` for what it cannot work with, `EncoderError`
-        where the model fails on it, `OutOfMemoryError` where no device has memory for one of its pieces, `ClosedError`,
+        where the model fails on it, `OutOfMemoryError` where no device has memory for one of its windows, `ClosedError`,
         `ForkedError`. Ctrl-C stops the work and leaves the highlighter usable.
         """
         options: Options = {
@@ -258,8 +258,8 @@ class Highlighter(Watched, Caching, Closing):
             "highlight_length": highlight_length,
             "step_size": step_size,
             "allow_gaps": allow_gaps,
-            "grow": grow,
-            "lexical": lexical,
+            "expand": expand,
+            "lexical_weight": lexical_weight,
             "effort": effort,
             "context": context,
             "explain": explain,
@@ -270,7 +270,7 @@ class Highlighter(Watched, Caching, Closing):
             "max_total_tokens": max_total_tokens,
             "min_score": min_score,
             "order": order,
-            "repeats": repeats,
+            "dedupe": dedupe,
             "timeout": timeout,
             "priority": priority,
         }

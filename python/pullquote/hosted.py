@@ -123,18 +123,18 @@ class Hosted(Caching, Closing):
         texts: Iterable[str],
         *,
         depth: int = DEPTH,
-        limit_pieces: int | None = None,
+        limit_windows: int | None = None,
         limit_tokens: int | None = None,
         **options: Unpack[Options],
     ) -> Call:
         """Begin a call; nothing is done before its first `Call.advance`.
 
         `query`, `texts` and `options` are those of `Highlighter.highlights`, whose errors are raised at once where they can be
-        seen at once. At most `depth` batches are out at a time. Where a call has more pieces or tokens than `limit_pieces`
+        seen at once. At most `depth` batches are out at a time. Where a call has more windows or tokens than `limit_windows`
         and `limit_tokens` allow, it ends with `LimitExceededError` before they are encoded.
         """
         asked = checked(query, texts, completed(options))
-        return Call(asked[1], self._native.start(asked, (limit_pieces, limit_tokens), depth))
+        return Call(asked[1], self._native.start(asked, (limit_windows, limit_tokens), depth))
 
     def close(self) -> None:
         """End it: calls that are not done, and later ones, raise `ClosedError`. May be called twice."""
@@ -221,7 +221,7 @@ class Planner:
         query: str | Sequence[str],
         texts: Iterable[str],
         *,
-        limit_pieces: int | None = None,
+        limit_windows: int | None = None,
         limit_tokens: int | None = None,
         **options: Unpack[Options],
     ) -> Plan:
@@ -234,7 +234,7 @@ class Planner:
             message = f'effort must be "full" where everything is encoded at once, not {options["effort"]!r}'
             raise InvalidArgumentError(message)
         pages = texts if isinstance(texts, (str, list)) else list(texts)
-        limits = {"limit_pieces": limit_pieces, "limit_tokens": limit_tokens}
+        limits = {"limit_windows": limit_windows, "limit_tokens": limit_tokens}
 
         def start(hosted: Hosted) -> Call:
             return hosted.start(query, pages, depth=NO_BOUND, **limits, **options)

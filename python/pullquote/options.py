@@ -8,11 +8,11 @@ from typing import Any, Literal, TypedDict, TypeVar
 
 from pullquote.errors import InvalidArgumentError, InvalidTypeError
 
-__all__ = ["Effort", "Format", "Options", "Order", "Pairing", "Repeats", "TruncationWarning", "Unit"]
+__all__ = ["Effort", "Format", "Options", "Order", "Pairing", "Dedupe", "TruncationWarning", "Unit"]
 
 Unit = Literal["sentence", "word", "token"]
 Order = Literal["score", "position"]
-Repeats = Literal["auto", "page", "answer", "keep"]
+Dedupe = Literal["auto", "page", "answer", "none"]
 Pairing = Literal["auto", "each", "all"]
 Format = Literal["text", "markdown", "html", "auto"]
 Effort = Literal["full", "fast", "auto"]
@@ -22,7 +22,7 @@ HIGHLIGHT_LENGTH = 3
 STEP_SIZE = 1
 UNIT: Unit = "sentence"
 ORDER: Order = "score"
-REPEATS: Repeats = "auto"
+DEDUPE: Dedupe = "auto"
 FORMAT: Format = "text"
 EFFORT: Effort = "auto"
 # Seconds that a client waits for a server, if not told otherwise.
@@ -46,12 +46,12 @@ class Options(TypedDict, total=False):
     max_total_tokens: int | None
     min_score: float | None
     order: Order
-    repeats: Repeats
+    dedupe: Dedupe
     context: int
     explain: bool
     allow_gaps: bool
-    grow: bool
-    lexical: float | Literal["auto"]
+    expand: bool
+    lexical_weight: float | Literal["auto"]
     effort: Effort
     timeout: float | None
     priority: int
@@ -78,7 +78,7 @@ def checked(
         raise InvalidArgumentError(message)
     full: dict[str, Any] = {**options}
     titles = full.pop("titles")
-    full["lexical"] = weight(full["lexical"])
+    full["lexical_weight"] = weight(full["lexical_weight"])
     return queries, pages, None if titles is None else listed(titles, "titles"), full
 
 
@@ -112,11 +112,11 @@ def listed(texts: Iterable[_Text], name: str) -> list[_Text]:
         raise InvalidTypeError(message) from None
 
 
-def weight(lexical: float | Literal["auto"]) -> float | None:
+def weight(lexical_weight: float | Literal["auto"]) -> float | None:
     """How much words count, as the core takes it."""
-    if lexical == "auto":
+    if lexical_weight == "auto":
         return None
-    if isinstance(lexical, (int, float)):
-        return lexical
-    message = f'lexical must be "auto" or a number from 0.0 (meaning alone) to 1.0 (words alone), not {lexical!r}'
+    if isinstance(lexical_weight, (int, float)):
+        return lexical_weight
+    message = f'lexical_weight must be "auto" or a number from 0.0 (meaning alone) to 1.0 (words alone), not {lexical_weight!r}'
     raise InvalidArgumentError(message)

@@ -37,11 +37,11 @@ class Highlight:
     `start` and `end` count characters (Unicode code points), as Python's slices do.
 
     `score`, from 0 to 1, is comparable between the pages of a call: ``1 / (1 + exp(2 - relevance))``. The relevance of a window
-    joins meaning and words, ``(1 - lexical) * z(cosine) + lexical * z(BM25)``, where ``z`` counts in standard deviations from
-    the mean of all windows of the call. That of a sentence is ``((1 - lexical) * z(cosine) + lexical * words) / 1.4`` with
+    joins meaning and words, ``(1 - lexical_weight) * z(cosine) + lexical_weight * z(BM25)``, where ``z`` counts in standard deviations from
+    the mean of all windows of the call. That of a sentence is ``((1 - lexical_weight) * z(cosine) + lexical_weight * words) / 1.4`` with
     ``words = 2/3 * z(BM25) + 8 * coverage(sentence) + 2 * coverage(paragraph)``, where cosine and BM25 are those of the best
     windows around it, and coverage is the share of the query's words, by their rarity, that is there. A passage has the score
-    of its best sentence. `cosine` (-1 to 1) and `lexical` (BM25, 0 and more) are the best of the windows around that.
+    of its best sentence. `cosine` (-1 to 1) and `bm25` (BM25, 0 and more) are the best of the windows around that.
 
     `page` and `query` say which of the texts it is from and which of the queries it answers. `before` and `after` are what
     stands around it, as much as `context` asked for; `matches` are the words that matched, where `explain` asked for them.
@@ -53,7 +53,7 @@ class Highlight:
     end: int
     score: float
     cosine: float
-    lexical: float
+    bm25: float
     page: int = 0
     query: int = 0
     before: str = ""
@@ -77,22 +77,22 @@ class CacheState:
 class Work:
     """What a call took; times are in seconds of the caller's wall clock.
 
-    There were `pieces` windows (and sentences, where words do not count); `compared` of them were compared with a query, as
+    There were `windows` windows (and sentences, where words do not count); `windows_scored` of them were compared with a query, as
     `effort` wants it. `encoded` of these had to be encoded, with `tokens` ids (special ones and the queries' included): the
     others are equal to one of those, or were kept. `truncated` were longer than the model allows: what stands behind its limit
-    had no part in their score. Devices also compute while the caller tokenizes, so `encoding` is the time spent waiting
+    had no part in their score. Devices also compute while the caller tokenizes, so `waiting` is the time spent waiting
     for them and nothing else.
     """
 
-    pieces: int
-    compared: int
+    windows: int
+    windows_scored: int
     encoded: int
     tokens: int
     truncated: int
     cutting: float
     tokenizing: float
-    encoding: float
-    choosing: float
+    waiting: float
+    ranking: float
 
 
 class Highlights(Sequence[list[Highlight]]):
@@ -106,11 +106,11 @@ class Highlights(Sequence[list[Highlight]]):
     - `spans`: int64 ``[n, 2]``, start and end in characters of the page
     - `contexts`: int64 ``[n, 2]``, start and end of the passage with what stands around it
     - `sources`: int64 ``[n, 2]``, start and end of what it was read from, in characters of the source
-    - `scores`, `cosines`, `lexicals`: float32 ``[n]``
+    - `scores`, `cosines`, `bm25_scores`: float32 ``[n]``
     - `pages`: int64 ``[n]``, which of the texts
     - `queries`: int64 ``[n]``, which of the queries
 
-    And for each page: `pieces` and `compared`, int64 ``[pages]``, how many windows it has, and how many of them were compared
+    And for each page: `windows` and `windows_scored`, int64 ``[pages]``, how many windows it has, and how many of them were compared
     with a query.
 
     The columns are the memory the core wrote; nothing was copied. `texts` are the pages as they were read, `formats` says as
@@ -128,13 +128,13 @@ class Highlights(Sequence[list[Highlight]]):
         "_passages",
         "_query_words",
         "_written_at",
-        "compared",
+        "windows_scored",
         "contexts",
         "cosines",
         "formats",
-        "lexicals",
+        "bm25_scores",
         "pages",
-        "pieces",
+        "windows",
         "queries",
         "query_vectors",
         "scores",
@@ -155,11 +155,11 @@ class Highlights(Sequence[list[Highlight]]):
         self.contexts: NDArray[np.int64] = columns["contexts"]
         self.scores: NDArray[np.float32] = columns["scores"]
         self.cosines: NDArray[np.float32] = columns["cosines"]
-        self.lexicals: NDArray[np.float32] = columns["lexicals"]
+        self.bm25_scores: NDArray[np.float32] = columns["bm25_scores"]
         self.pages: NDArray[np.int64] = columns["pages"]
         self.queries: NDArray[np.int64] = columns["queries"]
-        self.pieces: NDArray[np.int64] = columns["pieces"]
-        self.compared: NDArray[np.int64] = columns["compared"]
+        self.windows: NDArray[np.int64] = columns["windows"]
+        self.windows_scored: NDArray[np.int64] = columns["windows_scored"]
         # Where the core wrote the first columns; a test compares.
         self._written_at: list[int] = columns["written_at"]
         self.work = Work(**columns["work"])
@@ -246,7 +246,7 @@ class Highlights(Sequence[list[Highlight]]):
             end=end,
             score=float(self.scores[row]),
             cosine=float(self.cosines[row]),
-            lexical=float(self.lexicals[row]),
+            bm25=float(self.bm25_scores[row]),
             page=page,
             query=int(self.queries[row]),
             before=before,

@@ -42,7 +42,7 @@ class HighlightTable:
       ``start_byte`` and ``end_byte`` (int64), and its ``score`` (float32). With `context` also ``before`` and ``after``; with
       `explain` ``matches``, a list of structs ``word``, ``start``, ``end``; with a `format` other than text ``source_start`` and
       ``source_end``, code points of the source.
-    - ``pieces``: int64, how many windows the page has; null where there is an error.
+    - ``windows``: int64, how many windows the page has; null where there is an error.
     - ``error``: large_string, why there is no answer, like ``InvalidTextError: the text is null``; null where there is one.
 
     `errors` is how many rows have one, `work` what all of it took.
@@ -118,4 +118,4 @@ def checked_options(full: Options) -> dict[str, Any]:
         if full.get(name) != default:
             message = f"{name} does not go with a table: each of its rows is a page with a query of its own"
             raise InvalidArgumentError(message)
-    return {**full, "lexical": weight(full["lexical"])}
+    return {**full, "lexical_weight": weight(full["lexical_weight"])}

@@ -58,11 +58,11 @@ def test_rows_are_answered_as_calls_of_their_own_are(highlighter: Highlighter, s
     table = pa.table({"text": pa.array(TEXTS).cast(strings), "query": pa.array(QUERIES).cast(strings), "id": TEXTS})
     found = highlighter.highlights_arrow(table, id="id", top_k=2)
     assert (len(found), found.errors) == (len(TEXTS), 0)
-    assert found.work.pieces > 0
+    assert found.work.windows > 0
     for row, query, text in zip(rows(found), QUERIES, TEXTS, strict=True):
         assert (row["id"], row["query"], row["error"]) == (text, query, None)
         assert told(row) == alone(highlighter, query, text, top_k=2)
-        assert row["pieces"] == highlighter.highlights(query, [text]).work.pieces
+        assert row["windows"] == highlighter.highlights(query, [text]).work.windows
         for h in row["highlights"]:
             assert text[h["start"] : h["end"]] == h["text"]
             assert text.encode()[h["start_byte"] : h["end_byte"]].decode() == h["text"]
@@ -109,7 +109,7 @@ def test_the_answer_is_a_table_for_others_too(quick: Highlighter) -> None:
     found = quick.highlights_arrow(polars.DataFrame(COLUMNS))
     assert polars.DataFrame(found).equals(polars.DataFrame(pa.table(found)))
     schema = pa.schema(found)
-    assert schema.names == ["id", "query", "highlights", "pieces", "error"]
+    assert schema.names == ["id", "query", "highlights", "windows", "error"]
     assert [field.name for field in schema.field("highlights").type.value_type] == [
         "text",
         "start",
@@ -142,7 +142,7 @@ def test_chunks_and_slices_change_nothing(
     assert found == rows(quick.highlights_arrow(whole))
     for row, (text, query) in zip(found, [row for chunk in chunks for row in chunk][cut[0] : sum(cut)], strict=True):
         if text is None or query is None or not query.strip():
-            assert (row["highlights"], row["pieces"]) == (None, None)
+            assert (row["highlights"], row["windows"]) == (None, None)
             assert row["error"].startswith(("InvalidTextError: the ", "InvalidArgumentError: query "))
         else:
             assert row["error"] is None

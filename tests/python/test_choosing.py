@@ -41,7 +41,7 @@ def test_what_repeats_is_left_out(highlighter: Highlighter) -> None:
         result = highlighter.highlights(query, [page, ABOUT_BREAD], top_k=9, highlight_length=1, **options)
         return [highlight.text for found in result for highlight in found]
 
-    kept, dropped, over_pages = texts(repeats="keep"), texts(), texts(repeats="answer")
+    kept, dropped, over_pages = texts(dedupe="none"), texts(), texts(dedupe="answer")
     assert (len(kept), len(dropped), len(over_pages)) == (12, 9, 6)
     assert sum("FLOUR" in text.upper() for text in over_pages) == 1
 
@@ -83,7 +83,7 @@ def test_queries_are_asked_of_every_page_which_are_encoded_once(highlighter: Hig
     result = highlighter.highlights(queries, texts, pairing="all", top_k=1)
     assert len(result) == 6
     one = highlighter.highlights(queries[0], texts, top_k=1)
-    assert result.work.pieces == one.work.pieces
+    assert result.work.windows == one.work.windows
     for number, query in enumerate(queries):
         alone = highlighter.highlights(query, texts, top_k=1)
         for page in range(3):
@@ -118,7 +118,7 @@ def test_titles_tell_pages_apart(highlighter: Highlighter) -> None:
         ({"context": -1}, "context must be 0 or more, not -1"),
         ({"max_tokens": 0}, "max_tokens must be at least 1, not 0"),
         ({"max_total_chars": -5}, "max_total_chars must be at least 1, not -5"),
-        ({"repeats": "none"}, 'repeats must be "auto", "page", "answer" or "keep", not "none"'),
+        ({"dedupe": "keep"}, 'dedupe must be "auto", "page", "answer" or "none", not "keep"'),
         ({"pairing": "zip"}, 'pairing must be "auto", "each" or "all", not "zip"'),
         (
             {"pairing": "each", "fuse": True},
@@ -148,7 +148,7 @@ def test_a_second_query_costs_only_itself(pages: dict[str, str]) -> None:
         assert kept.cache.misses == len(texts)
         for query in ("Who was it?", "Where did it happen?"):
             again, anew = kept.highlights(query, texts), plain.highlights(query, texts)
-            assert (again.work.encoded, again.work.pieces) == (0, anew.work.pieces)
+            assert (again.work.encoded, again.work.windows) == (0, anew.work.windows)
             assert again.spans.tolist() == anew.spans.tolist()
             assert again.scores == pytest.approx(anew.scores, abs=2e-5)
         assert kept.cache.hits == 2 * len(texts)

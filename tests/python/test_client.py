@@ -17,8 +17,8 @@ from test_errors import BAD_CALLS
 TEXTS = ["Bread is baked from flour.", "The moon is white.", "漢字とかな 🎉", ""]
 HTML = "<h1>Bread</h1><p>Caf&eacute;s bake it from <b>flour</b>. Ovens are hot.</p><p>The moon is white.</p>"
 MARKDOWN = "# Bread\n\nIt is baked from *flour*. Ovens are hot.\n\n- The moon\n- is white\n"
-COLUMNS = ("spans", "contexts", "sources", "pages", "queries", "pieces", "compared")
-SCORES = ("scores", "cosines", "lexicals")
+COLUMNS = ("spans", "contexts", "sources", "pages", "queries", "windows", "windows_scored")
+SCORES = ("scores", "cosines", "bm25_scores")
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def same(ours: Highlights, theirs: Highlights) -> None:
                 their.after,
                 their.matches,
             )
-    assert (ours.work.pieces, ours.work.truncated) == (theirs.work.pieces, theirs.work.truncated)
+    assert (ours.work.windows, ours.work.truncated) == (theirs.work.windows, theirs.work.truncated)
 
 
 CALLS: list[dict[str, Any]] = [
@@ -90,8 +90,8 @@ CALLS: list[dict[str, Any]] = [
     {"query": "How is bread made?", "texts": [HTML, MARKDOWN, TEXTS[0]], "format": "auto", "context": 1},
     {"query": "bread", "texts": [HTML], "format": "html", "explain": True},
     {"query": "bread", "texts": [MARKDOWN], "format": "markdown", "max_chars": 40},
-    {"query": "bread", "texts": TEXTS, "titles": ["Bread", None, "字", None], "lexical": 0.2, "effort": "full"},
-    {"query": "bread", "texts": TEXTS, "unit": "word", "highlight_length": 2, "grow": False, "repeats": "keep"},
+    {"query": "bread", "texts": TEXTS, "titles": ["Bread", None, "字", None], "lexical_weight": 0.2, "effort": "full"},
+    {"query": "bread", "texts": TEXTS, "unit": "word", "highlight_length": 2, "expand": False, "dedupe": "none"},
     {"query": "bread", "texts": (text for text in TEXTS), "min_score": 0.99},
 ]
 

@@ -140,7 +140,7 @@ def test_stored_documents_are_named_instead_of_sent(
         assert found.text_fragment(found[0][0]) == of_server.text_fragment(of_server[0][0])
         return
     assert found.texts == ["", TEXTS[0], ""]
-    for name in ("spans", "contexts", "sources", "pages", "pieces"):
+    for name in ("spans", "contexts", "sources", "pages", "windows"):
         assert np.array_equal(getattr(found, name), getattr(of_server, name)), name
     for ours, theirs in zip(passages(found), passages(of_server), strict=True):
         for our, their in zip(ours, theirs, strict=True):

@@ -32,13 +32,13 @@ def test_a_long_page_is_encoded_in_part_and_the_result_says_so(
     names = ["apollo_program.en.txt", "martin_luther.en.txt"]
     pages = [whole_pages[name] for name in names]
     found = cached.highlights("Who was the first person to fly in space?", pages)
-    assert found.pieces.dtype == np.int64
-    assert found.work.pieces == found.pieces.sum() > 600
-    assert found.work.compared == found.compared.sum()
-    assert found.compared[0] < 110
+    assert found.windows.dtype == np.int64
+    assert found.work.windows == found.windows.sum() > 600
+    assert found.work.windows_scored == found.windows_scored.sum()
+    assert found.windows_scored[0] < 110
     assert "Yuri Gagarin" in found[0][0].text
     full = cached.highlights("Who was the first person to fly in space?", pages, effort="full")
-    assert full.compared.tolist() == full.pieces.tolist()
+    assert full.windows_scored.tolist() == full.windows.tolist()
 
 
 @pytest.mark.parametrize("effort", ["auto", "fast"])
@@ -52,7 +52,7 @@ def test_the_answers_are_those_of_encoding_everything(
             part = cached.highlights(question["q"], [page], effort=effort)
             full = cached.highlights(question["q"], [page], effort="full")
             same += part.spans.tolist() == full.spans.tolist() and part.scores.tolist() == full.scores.tolist()
-            compared, pieces = compared + part.work.compared, pieces + part.work.pieces
+            compared, pieces = compared + part.work.windows_scored, pieces + part.work.windows
             count += 1
     # Measured when this was written: a fifth of the windows, and the same answers, to the bit, all 60 times.
     assert count == 60
@@ -64,11 +64,11 @@ def test_words_that_are_of_no_use_are_not_relied_on(cached: Highlighter, whole_p
     for name, query in CROSS:
         part = cached.highlights(query, [whole_pages[name]])
         full = cached.highlights(query, [whole_pages[name]], effort="full")
-        assert part.work.compared == part.work.pieces, query
+        assert part.work.windows_scored == part.work.windows, query
         assert part.spans.tolist() == full.spans.tolist()
         assert part.scores.tolist() == full.scores.tolist()
     nothing = cached.highlights("qqq zzz", [whole_pages["apollo_program.en.txt"]])
-    assert nothing.work.compared == nothing.work.pieces
+    assert nothing.work.windows_scored == nothing.work.windows
 
 
 def test_misspelled_questions_make_it_look_at_much_more(cached: Highlighter, whole_pages: dict[str, str]) -> None:
@@ -78,7 +78,7 @@ def test_misspelled_questions_make_it_look_at_much_more(cached: Highlighter, who
     for row in typos:
         page = whole_pages[row["page"]]
         part, full = (cached.highlights(row["q"], [page], effort=effort) for effort in ("auto", "full"))
-        shares.append(part.work.compared / part.work.pieces)
+        shares.append(part.work.windows_scored / part.work.windows)
         same += part[0][0].start < full[0][0].end and full[0][0].start < part[0][0].end
     assert np.mean(shares) > 0.5
     assert same >= len(typos) - 2

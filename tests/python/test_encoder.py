@@ -271,7 +271,7 @@ def test_prompts_go_before_queries_and_passages(prompted: tuple[Highlighter, Any
         expected = [reference_vector(network, folder, prompt + text, "mean_tokens", True) for text in TEXTS]
         assert np.abs(ours.embed(TEXTS, role=role) - np.stack(expected)).max() < 1e-5
     page = "the cat is in the sea. snow is white."
-    found = ours.highlights("cat", [page], highlight_length=1, top_k=2, lexical=0.0)[0]
+    found = ours.highlights("cat", [page], highlight_length=1, top_k=2, lexical_weight=0.0)[0]
     query = reference_vector(network, folder, "the moon: cat", "mean_tokens", True)
     for highlight in found:
         passage = reference_vector(network, folder, f"bread: {highlight.text}", "mean_tokens", True)

@@ -101,13 +101,13 @@ def test_an_encoder_that_hangs_holds_up_no_step_but_only_its_requests() -> None:
 
 
 def test_limits_end_one_request_with_what_was_done(engine: Engine) -> None:
-    engine.add_request("pieces", "cat", [LONG], limit_pieces=100)
+    engine.add_request("windows", "cat", [LONG], limit_windows=100)
     engine.add_request("tokens", "cat", [LONG], {"effort": "full"}, limit_tokens=500)
     engine.add_request("time", "cat", [LONG], timeout=1e-6)
-    engine.add_request("fine", "cat", [MOON], limit_pieces=10, limit_tokens=1000, timeout=60)
+    engine.add_request("fine", "cat", [MOON], limit_windows=10, limit_tokens=1000, timeout=60)
     ended = run(engine)
-    assert isinstance(ended["pieces"].error, errors.LimitExceededError)
-    assert ended["pieces"].done.pieces > 100
+    assert isinstance(ended["windows"].error, errors.LimitExceededError)
+    assert ended["windows"].done.windows > 100
     assert isinstance(ended["tokens"].error, errors.LimitExceededError)
     assert 0 < ended["tokens"].done.tokens <= 500
     assert isinstance(ended["time"].error, errors.DeadlineExceededError)

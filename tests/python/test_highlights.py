@@ -93,7 +93,7 @@ def test_the_passage_that_answers_is_among_the_first(highlighter: Highlighter, w
     [answer] = [highlight for highlight in found[:2] if "an electrical fire began in the cabin" in highlight.text]
     assert answer.score > 0.6
     assert answer.cosine > 0.4
-    assert answer.lexical > 3
+    assert answer.bm25 > 3
     assert [highlight.score for highlight in found] == sorted((h.score for h in found), reverse=True)
 
 
@@ -122,7 +122,7 @@ def test_columns_say_the_same_as_the_lists(highlighter: Highlighter, pages: dict
     assert result.spans.tolist() == [[h.start, h.end] for _, h in listed]
     assert result.scores.tolist() == [h.score for _, h in listed]
     assert result.cosines.tolist() == [h.cosine for _, h in listed]
-    assert result.lexicals.tolist() == [h.lexical for _, h in listed]
+    assert result.bm25_scores.tolist() == [h.bm25 for _, h in listed]
     assert [str(column.dtype) for column in (result.spans, result.scores, result.pages)] == [
         "int64",
         "float32",
@@ -133,7 +133,7 @@ def test_columns_say_the_same_as_the_lists(highlighter: Highlighter, pages: dict
     with pytest.raises(IndexError, match="8 lists"):
         result[8]
     assert isinstance(result[1][0], Highlight)
-    assert result.work.pieces > 100
+    assert result.work.windows > 100
 
 
 def test_queries_and_pages_go_together_in_three_ways(highlighter: Highlighter, pages: dict[str, str]) -> None:
@@ -165,7 +165,7 @@ def test_windows_by_cosine_are_those_of_the_plain_formula(highlighter: Highlight
     for window in np.argsort(-cosines, kind="stable"):
         if all(spans[window][1] <= spans[one][0] or spans[one][1] <= spans[window][0] for one in expected):
             expected.append(int(window))
-    found = highlighter.highlights("Which rocket flew?", [text], grow=False, lexical=0.0, top_k=4)
+    found = highlighter.highlights("Which rocket flew?", [text], expand=False, lexical_weight=0.0, top_k=4)
     assert found.spans.tolist() == spans[expected[:4]].tolist()
     assert np.allclose(found.cosines, cosines[expected[:4]], atol=1e-5)
 
@@ -179,9 +179,9 @@ def test_words_find_what_meaning_misses(highlighter: Highlighter) -> None:
     )
     found = highlighter.highlights("max_batch_tokens", [page], top_k=1)[0][0]
     assert "max_batch_tokens" in found.text
-    assert found.lexical > 0
-    by_meaning = highlighter.highlights("max_batch_tokens", [page], top_k=1, lexical=0.0)[0][0]
-    assert by_meaning.lexical == 0
+    assert found.bm25 > 0
+    by_meaning = highlighter.highlights("max_batch_tokens", [page], top_k=1, lexical_weight=0.0)[0][0]
+    assert by_meaning.bm25 == 0
 
 
 def test_a_script_the_model_does_not_know_is_searched_by_words(highlighter: Highlighter) -> None:
@@ -195,7 +195,7 @@ def test_a_passage_is_as_short_as_it_can_be(highlighter: Highlighter, whole_page
     page = whole_pages["apollo_program.en.txt"][20_000:30_000]
     ask = "What caused the Apollo 1 cabin fire?"
     grown = highlighter.highlights(ask, [page], top_k=3)
-    windows = highlighter.highlights(ask, [page], top_k=3, grow=False)
+    windows = highlighter.highlights(ask, [page], top_k=3, expand=False)
     assert np.diff(grown.spans).mean() < np.diff(windows.spans).mean()
     for found in grown[0]:
         assert 1 <= len(pullquote.parse_pieces(found.text, 1, 1)) <= 3

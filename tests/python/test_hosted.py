@@ -33,7 +33,7 @@ def planner() -> Any:
 def same(found: Highlights, expected: Highlights) -> None:
     assert [[h.text for h in page] for page in found] == [[h.text for h in page] for page in expected]
     np.testing.assert_array_equal(found.scores, expected.scores)
-    np.testing.assert_array_equal(found.compared, expected.compared)
+    np.testing.assert_array_equal(found.windows_scored, expected.windows_scored)
     assert found.work.tokens == expected.work.tokens
 
 
@@ -43,7 +43,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "pairs": {"query": ["Who bakes?", "Where?"], "texts": [MOON, LONG], "max_chars": 200},
     "titles": {"query": "bread", "texts": [MOON, LONG, "Bread."], "titles": ["The moon", None, "Bread"]},
     "fused": {"query": ["moon", "bread"], "texts": [LONG, MOON], "fuse": True, "explain": True, "context": 1},
-    "by meaning": {"query": "bread", "texts": [LONG], "lexical": 0.0, "unit": "word", "highlight_length": 9},
+    "by meaning": {"query": "bread", "texts": [LONG], "lexical_weight": 0.0, "unit": "word", "highlight_length": 9},
 }
 
 
@@ -163,8 +163,8 @@ def test_what_is_wrong_is_told_at_once(hosted: Hosted, planner: Planner) -> None
         hosted.start("moon", [MOON], depth=0)
     with pytest.raises(errors.InvalidArgumentError, match='effort must be "full"'):
         planner.plan("moon", [MOON], effort="auto")
-    with pytest.raises(errors.LimitExceededError, match="10 pieces"):
-        planner.plan("moon", [LONG], limit_pieces=10)
+    with pytest.raises(errors.LimitExceededError, match="10 windows"):
+        planner.plan("moon", [LONG], limit_windows=10)
     with pytest.raises(errors.EncoderError, match="the plan has"):
         planner.plan("moon", [MOON]).finish(np.ones((1, 4)))
     with pytest.raises(errors.EncoderError, match="NaN"):

@@ -139,7 +139,7 @@ def test_answers_are_those_of_highlights(undisturbed: Path) -> None:
             alone = highlighter.highlights(row["query"], [texts[row["id"]]])
             told = [(h["text"], h["start"], h["end"], h["score"]) for h in row["highlights"]]
             assert told == [(h.text, h.start, h.end, pytest.approx(h.score, abs=1e-5)) for h in alone[0]]
-            assert row["pieces"] == alone.work.pieces
+            assert row["windows"] == alone.work.windows
 
 
 def test_a_job_that_is_killed_at_any_moment_goes_on(tmp_path: Path) -> None:

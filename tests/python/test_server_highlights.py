@@ -33,10 +33,10 @@ OPTIONS: list[dict[str, Any]] = [
     {},
     {"top_k": 1, "highlight_length": 1},
     {"max_chars": 300, "order": "position"},
-    {"max_total_tokens": 200, "repeats": "keep"},
+    {"max_total_tokens": 200, "dedupe": "none"},
     {"unit": "word", "highlight_length": 20, "step_size": 10},
-    {"lexical": 0, "grow": False},
-    {"lexical": 1.0, "min_score": 0.3},
+    {"lexical_weight": 0, "expand": False},
+    {"lexical_weight": 1.0, "min_score": 0.3},
     {"step_size": 4, "allow_gaps": True},
     {"format": "markdown"},
 ]
@@ -52,7 +52,7 @@ def test_answers_are_those_of_the_library(
     assert [page["index"] for page in found["results"]] == [0, 1, 2]
     assert all(same(page, expected, index) for index, page in enumerate(found["results"]))
     assert found["offsets"] == "codepoint"
-    assert found["usage"]["pieces"] == expected.work.pieces
+    assert found["usage"]["windows"] == expected.work.windows
 
 
 @pytest.mark.parametrize("offsets", ["codepoint", "utf16", "byte"])
@@ -150,7 +150,7 @@ BAD_FIELDS: list[tuple[dict[str, Any], int, str, str]] = [
     ({"topk": 3}, 422, "topk", "unknown field `topk`, expected one of `highlight_length`"),
     ({"top_k": "3"}, 422, "top_k", "invalid type: string"),
     ({"top_k": 0}, 400, "", "top_k must be at least 1, not 0"),
-    ({"lexical": "some"}, 422, "lexical", 'expected "auto" or a number'),
+    ({"lexical_weight": "some"}, 422, "lexical_weight", 'expected "auto" or a number'),
     ({"unit": "page"}, 400, "", 'unit must be "sentence", "word" or "token"'),
     ({"offsets": "chars"}, 422, "offsets", "unknown variant `chars`, expected one of `codepoint`"),
     ({"timeout": 0}, 400, "", "timeout must be more than 0 seconds"),

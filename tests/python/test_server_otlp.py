@@ -79,9 +79,9 @@ def test_a_collector_gets_each_request_with_its_parts(collector: Web) -> None:
         "/highlights",
         200,
     )
-    assert known["pullquote.pieces"] >= 1
+    assert known["pullquote.windows"] >= 1
     assert known["pullquote.tokens"] > 0
-    assert 0 < known["pullquote.encoding"] < 60
+    assert 0 < known["pullquote.waiting"] < 60
     parts = [
         span for name in ("queue", "inference") for span in by_name[name] if span.parent_span_id == request.span_id
     ]

@@ -46,7 +46,7 @@ def test_a_function_finds_the_passage() -> None:
             ["count_words"],
         )
         assert highlighter.dimension == len(WORDS)
-        found = highlighter.highlights("a ship", [PAGE], highlight_length=1, lexical=0.0, top_k=1)
+        found = highlighter.highlights("a ship", [PAGE], highlight_length=1, lexical_weight=0.0, top_k=1)
     (best,) = found[0]
     assert PAGE[best.start : best.end] == best.text == "The ship sank — naïve 🦊 crew."
     assert best.cosine == pytest.approx(1.0)
@@ -73,7 +73,7 @@ def test_sentence_transformers_models_work_as_they_are(pages: dict[str, str]) ->
         str(embedded_model()), device="cpu", model_kwargs={"dtype": "float32"}
     )
     page = next(iter(pages.values()))
-    asked: dict[str, Any] = {"effort": "full", "lexical": 0.0, "grow": False}
+    asked: dict[str, Any] = {"effort": "full", "lexical_weight": 0.0, "expand": False}
     with pullquote.Highlighter(encoder=model) as theirs, pullquote.Highlighter(dtype="float32") as ours:
         by_theirs = theirs.highlights("Who was put on trial?", [page], **asked)
         by_ours = ours.highlights("Who was put on trial?", [page], **asked)

@@ -32,7 +32,7 @@ BODIES: list[dict[str, Any]] = [
         "format": "html",
         "return_texts": True,
         "return_vectors": False,
-        "lexical": 0.3,
+        "lexical_weight": 0.3,
         "offsets": "codepoint",
     },
     {"query": "moon", "documents": [MOON], "min_score": 0.99, "timeout": 20, "priority": 3},
@@ -49,7 +49,7 @@ def test_answers_are_those_of_the_server(server: Serving, highlighter: Highlight
     for one in (expected := theirs.json()), ours:
         for unsteady in ("encoded", "tokens"):
             del one["usage"][unsteady]
-        assert set(one.pop("timings")) == {"queue", "cutting", "tokenizing", "encoding", "choosing"}
+        assert set(one.pop("timings")) == {"queue", "cutting", "tokenizing", "waiting", "ranking"}
     assert rounded(ours) == rounded(expected)
     assert [list(page) for page in ours["results"]] == [list(page) for page in expected["results"]]
 

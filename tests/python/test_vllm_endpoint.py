@@ -188,7 +188,7 @@ def test_a_hang_up_aborts_its_rows_and_no_others(endpoint: Any) -> None:
 
 
 def test_what_is_too_much_is_refused(endpoint: Any) -> None:
-    engine = Engine(max_concurrent=1, max_queue=0, max_body_bytes=100_000, max_pieces=50, timeout=0.5)
+    engine = Engine(max_concurrent=1, max_queue=0, max_body_bytes=100_000, max_windows=50, timeout=0.5)
     body = {"query": "moon", "documents": [MOON]}
 
     async def test(client: httpx.AsyncClient, _service: Any, _app: FastAPI) -> None:

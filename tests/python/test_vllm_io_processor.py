@@ -157,7 +157,7 @@ def test_without_tasks_the_oldest_goes(make: Any) -> None:
         (BODY | {"top_k": 0}, "data", "invalid_argument: top_k"),
         (BODY | {"top_k": "many"}, "data", "invalid_type: top_k"),
         (BODY | {"documents": ["x" * 200_000]}, "data", "limit_exceeded: texts of"),
-        (BODY | {"documents": ["A b. " * 10_000]}, "data", "limit_exceeded: the call may have 2000 pieces"),
+        (BODY | {"documents": ["A b. " * 10_000]}, "data", "limit_exceeded: the call may have 2000 windows"),
     ],
 )
 def test_what_is_wrong_is_vllms_validation_error(make: Any, body: Any, parameter: str, told: str) -> None:

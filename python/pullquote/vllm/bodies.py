@@ -150,10 +150,10 @@ def answer(asked: Asked, found: Highlights, queued: float) -> dict[str, Any]:
     return {
         "results": [_page(asked, found, number) for number in range(len(found))],
         "offsets": "codepoint",
-        "usage": {name: getattr(work, name) for name in ("pieces", "compared", "encoded", "tokens", "truncated")},
+        "usage": {name: getattr(work, name) for name in ("windows", "windows_scored", "encoded", "tokens", "truncated")},
         "timings": {
             "queue": queued,
-            **{name: getattr(work, name) for name in ("cutting", "tokenizing", "encoding", "choosing")},
+            **{name: getattr(work, name) for name in ("cutting", "tokenizing", "waiting", "ranking")},
         },
     }
 
@@ -172,8 +172,8 @@ def _page(asked: Asked, found: Highlights, number: int) -> dict[str, Any]:
     page |= {
         "text_hash": f"sha256:{hashlib.sha256(text.encode()).hexdigest()}",
         "format": found.formats[index],
-        "pieces": int(found.pieces[index]),
-        "compared": int(found.compared[index]),
+        "windows": int(found.windows[index]),
+        "windows_scored": int(found.windows_scored[index]),
     }
     if asked.return_texts:
         page["text"] = found.texts[index]
@@ -186,7 +186,7 @@ def _highlight(asked: Asked, found: Highlights, one: Highlight) -> dict[str, Any
         "text": one.text,
         "start": one.start,
         "end": one.end,
-        **{name: _shortest(getattr(one, name)) for name in ("score", "cosine", "lexical")},
+        **{name: _shortest(getattr(one, name)) for name in ("score", "cosine", "bm25")},
     }
     if asked.options.get("fuse", False):
         row["query"] = one.query

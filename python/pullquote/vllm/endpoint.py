@@ -180,7 +180,7 @@ class Service:
 
     def _begin(self, body: bytes) -> tuple[Asked, Call]:
         asked = parse(body, self.settings)
-        call = self.hosted.start(asked.query, asked.texts, limit_pieces=self.settings.max_pieces, **asked.options)
+        call = self.hosted.start(asked.query, asked.texts, limit_windows=self.settings.max_windows, **asked.options)
         return asked, call
 
 

@@ -82,7 +82,7 @@ class HighlightsIOProcessor(IOProcessor[Asked, dict[str, Any]]):
     """Passages of pages, by vectors of whatever embedding model vLLM serves.
 
     `data` is a body of ``POST /highlights`` (see ``pullquote serve``), with ``effort`` ``"full"``; so is what comes back. Pages
-    and queries may have ``inline_text_bytes`` of UTF-8 together, and ``inline_pieces`` pieces (see `Settings`).
+    and queries may have ``inline_text_bytes`` of UTF-8 together, and ``inline_windows`` windows (see `Settings`).
     """
 
     def __init__(self, vllm_config: VllmConfig, renderer: BaseRenderer) -> None:
@@ -121,9 +121,9 @@ class HighlightsIOProcessor(IOProcessor[Asked, dict[str, Any]]):
     ) -> PromptType | Sequence[PromptType]:
         """What vLLM is to encode: token ids, made here."""
         try:
-            limit = self.settings.inline_pieces
+            limit = self.settings.inline_windows
             options = {"effort": "full"} | prompt.options
-            plan = self._planner.plan(prompt.query, prompt.texts, limit_pieces=limit, **options)
+            plan = self._planner.plan(prompt.query, prompt.texts, limit_windows=limit, **options)
         except PullquoteError as error:
             if error.http_status < 500:
                 raise VLLMValidationError(f"{kind_of(error)}: {error}", parameter="data") from error

@@ -31,7 +31,7 @@ class Settings:
     max_documents: int = default("max-documents")
     max_document_bytes: int = default("max-document-bytes")
     max_queries: int = default("max-queries")
-    max_pieces: int = 100_000
+    max_windows: int = 100_000
     """Pieces of a request's pages, in all."""
     timeout: float = default("timeout")
     """Seconds that a request may take; it may ask for less by the option of this name."""
@@ -39,7 +39,7 @@ class Settings:
     """Rows of a request that vLLM has at a time: who comes behind a large request waits for no more than these."""
     inline_text_bytes: int = MEBIBYTE // 16
     """UTF-8 of queries and pages of a request to the IO processor, whose text is read on vLLM's event loop."""
-    inline_pieces: int = 2000
+    inline_windows: int = 2000
     """Pieces of such a request."""
     inline_requests: int = 1024
     """Requests to the IO processor whose answers are not there; beyond it the oldest is forgotten."""

@@ -30,9 +30,9 @@ struct Page<'body> {
     query: Option<usize>,
     format: String,
     #[serde(default)]
-    pieces: i64,
+    windows: i64,
     #[serde(default)]
-    compared: i64,
+    windows_scored: i64,
     #[serde(default)]
     text: Option<String>,
     #[serde(borrow)]
@@ -47,7 +47,7 @@ struct Highlight<'body> {
     end: usize,
     score: f32,
     cosine: f32,
-    lexical: f32,
+    bm25: f32,
     #[serde(default)]
     query: Option<usize>,
     #[serde(borrow, default)]
@@ -71,8 +71,8 @@ struct Match {
 
 #[derive(Deserialize)]
 struct Usage {
-    pieces: usize,
-    compared: usize,
+    windows: usize,
+    windows_scored: usize,
     encoded: usize,
     tokens: usize,
     truncated: usize,
@@ -82,8 +82,8 @@ struct Usage {
 struct Timings {
     cutting: f64,
     tokenizing: f64,
-    encoding: f64,
-    choosing: f64,
+    waiting: f64,
+    ranking: f64,
 }
 
 /// What an answer must fit.
@@ -140,23 +140,23 @@ pub fn read_answers(body: &[u8], asked: &ExpectedAnswer) -> Result<(Answers, Vec
     if whole.results.len() != expected {
         return Err(bad(format!("it has {} lists of passages, where {expected} were asked for", whole.results.len())));
     }
-    let Usage { pieces, compared, encoded, tokens, truncated } = whole.usage;
-    let Timings { cutting, tokenizing, encoding, choosing } = whole.timings;
+    let Usage { windows, windows_scored, encoded, tokens, truncated } = whole.usage;
+    let Timings { cutting, tokenizing, waiting, ranking } = whole.timings;
     let answers = Answers {
         texts: vec![None; pages],
         formats: vec![Format::Text; pages],
-        pieces: vec![0; pages],
-        compared: vec![0; pages],
+        windows: vec![0; pages],
+        windows_scored: vec![0; pages],
         work: Work {
-            pieces,
-            compared,
+            windows,
+            windows_scored,
             encoded,
             tokens,
             truncated,
             cutting: time(cutting),
             tokenizing: time(tokenizing),
-            encoding: time(encoding),
-            choosing: time(choosing),
+            waiting: time(waiting),
+            ranking: time(ranking),
         },
         ..Answers::default()
     };
@@ -189,7 +189,7 @@ impl Columns<'_> {
         let (length, of_source) = self.describe(page)?;
         let answers = &mut self.answers;
         for highlight in highlights {
-            let Highlight { text, start, end, score, cosine, lexical, before, after, .. } = highlight;
+            let Highlight { text, start, end, score, cosine, bm25, before, after, .. } = highlight;
             let (first, last) = (start.checked_sub(before.chars().count()), end.checked_add(after.chars().count()));
             let (first, last) = (first.unwrap_or(usize::MAX), last.unwrap_or(usize::MAX));
             let source = (highlight.source_start.unwrap_or(start), highlight.source_end.unwrap_or(end));
@@ -202,7 +202,7 @@ impl Columns<'_> {
             if !fits || query >= self.asked.queries || (length.is_none() && text.chars().count() != end - start) {
                 return Err(bad(format!("it has a passage at {start} to {end} of page {index}, where none can be")));
             }
-            if ![score, cosine, lexical].iter().all(|value| value.is_finite()) {
+            if ![score, cosine, bm25].iter().all(|value| value.is_finite()) {
                 return Err(bad(format!("a passage of page {index} has a score that is no finite number")));
             }
             answers.spans.extend([column(start)?, column(end)?]);
@@ -210,7 +210,7 @@ impl Columns<'_> {
             answers.sources.extend([column(source.0)?, column(source.1)?]);
             answers.scores.push(score);
             answers.cosines.push(cosine);
-            answers.lexicals.push(lexical);
+            answers.bm25_scores.push(bm25);
             answers.pages.push(column(index)?);
             answers.queries.push(column(query)?);
             self.passages.push(length.is_none().then(|| Passage {
@@ -238,13 +238,13 @@ impl Columns<'_> {
         if text.is_none() && ((is_here && format == Format::Html) || (!is_here && self.asked.returns_texts)) {
             return Err(bad(format!("it has no text of page {index}, which is not known here")));
         }
-        let said = (format, text, page.pieces, page.compared);
+        let said = (format, text, page.windows, page.windows_scored);
         let answers = &mut self.answers;
         if self.is_known[index] && (answers.formats[index] != said.0 || answers.texts[index] != said.1) {
             return Err(bad(format!("it read page {index} once so and once otherwise")));
         }
         let text_length = said.1.as_ref().map(|text| text.chars().count());
-        (answers.formats[index], answers.texts[index], answers.pieces[index], answers.compared[index]) = said;
+        (answers.formats[index], answers.texts[index], answers.windows[index], answers.windows_scored[index]) = said;
         self.is_known[index] = true;
         let is_source = !is_here && format != Format::Html;
         Ok((text_length.or(of_source), if is_source { text_length } else { of_source }))
@@ -297,10 +297,10 @@ mod tests {
 
     fn answer(changes: &[(&str, serde_json::Value)]) -> Vec<u8> {
         let mut highlight = json!({
-            "text": "abc", "start": 2, "end": 5, "score": 0.5, "cosine": 0.25, "lexical": 1.5,
+            "text": "abc", "start": 2, "end": 5, "score": 0.5, "cosine": 0.25, "bm25": 1.5,
             "matches": [{"word": "abc", "start": 2, "end": 5}],
         });
-        let mut page = json!({"index": 0, "text_hash": "x", "format": "text", "pieces": 4, "compared": 2});
+        let mut page = json!({"index": 0, "text_hash": "x", "format": "text", "windows": 4, "windows_scored": 2});
         for (name, value) in changes {
             match name.strip_prefix("page.") {
                 Some(name) => page[name] = value.clone(),
@@ -310,8 +310,8 @@ mod tests {
         page["highlights"] = json!([highlight]);
         json!({
             "results": [page], "offsets": "codepoint",
-            "usage": {"pieces": 4, "compared": 2, "encoded": 1, "tokens": 9, "truncated": 0},
-            "timings": {"queue": 0.0, "cutting": 0.1, "tokenizing": 0.0, "encoding": 0.0, "choosing": 0.0},
+            "usage": {"windows": 4, "windows_scored": 2, "encoded": 1, "tokens": 9, "truncated": 0},
+            "timings": {"queue": 0.0, "cutting": 0.1, "tokenizing": 0.0, "waiting": 0.0, "ranking": 0.0},
         })
         .to_string()
         .into_bytes()
@@ -322,7 +322,7 @@ mod tests {
         let (answers, passages) = read_answers(&answer(&[("before", json!("xy"))]), &asked(Some(10))).unwrap();
         assert!(passages.is_empty());
         assert_eq!((answers.ends, answers.spans, answers.contexts), (vec![1], vec![2, 5], vec![0, 5]));
-        assert_eq!((answers.pieces, answers.compared, answers.scores), (vec![4], vec![2], vec![0.5]));
+        assert_eq!((answers.windows, answers.windows_scored, answers.scores), (vec![4], vec![2], vec![0.5]));
         assert_eq!((answers.matches.ends, answers.matches.query_words), (vec![1], vec!["abc".to_owned()]));
     }
 

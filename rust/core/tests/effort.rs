@@ -4,8 +4,8 @@ mod common;
 
 use common::{FakeEncoder, Poison, model, word_piece};
 use pullquote_core::engine::{Answers, Effort, Engine, Pairing, Question, Request};
-use pullquote_core::highlights::{Bounds, Limits, Order, Repeats};
-use pullquote_core::ranking::relevance::Lexical;
+use pullquote_core::highlights::{Bounds, Dedupe, Limits, Order};
+use pullquote_core::ranking::relevance::LexicalWeight;
 use pullquote_core::runtime::call::Call;
 use pullquote_core::text::formats::Format;
 use pullquote_core::text::pieces::{Unit, Windows};
@@ -23,12 +23,12 @@ fn question(effort: Effort, limits: Limits) -> Question {
     Question {
         unit: Unit::Sentence,
         windows: Windows::new(3, 1, false).unwrap(),
-        grow: true,
-        lexical: Lexical::Auto,
+        expand: true,
+        lexical_weight: LexicalWeight::Auto,
         effort,
         context: 0,
         explain: false,
-        bounds: Bounds::new(&limits, Order::Score, Repeats::Page).unwrap(),
+        bounds: Bounds::new(&limits, Order::Score, Dedupe::Page).unwrap(),
     }
 }
 
@@ -48,7 +48,7 @@ fn long_page(sentences: usize, seed: usize) -> String {
 
 /// Spans and scores, comparable to the bit.
 fn columns(answers: &Answers) -> (&[i64], Vec<u32>, &[i64]) {
-    (&answers.spans, answers.scores.iter().map(|score| score.to_bits()).collect(), &answers.compared)
+    (&answers.spans, answers.scores.iter().map(|score| score.to_bits()).collect(), &answers.windows_scored)
 }
 
 fn best<'page>(page: &'page str, answers: &Answers) -> &'page str {
@@ -66,12 +66,12 @@ fn words_find_the_answer_and_the_rest_of_a_long_page_is_left_out() {
     let one = Limits { top_k: Some(1), ..Limits::default() };
     let [full, auto, fast] = [Effort::Full, Effort::Auto, Effort::Fast]
         .map(|effort| engine.highlights(&request, &question(effort, one), &Call::default()).unwrap());
-    assert_eq!((full.work.compared, full.work.encoded), (full.work.pieces, full.work.pieces));
+    assert_eq!((full.work.windows_scored, full.work.encoded), (full.work.windows, full.work.windows));
     for part in [&auto, &fast] {
-        assert!(part.work.compared <= 24 + 55 + 64, "{:?}", part.work);
+        assert!(part.work.windows_scored <= 24 + 55 + 64, "{:?}", part.work);
         assert!(best(&page, part).contains(ANSWER), "{}", best(&page, part));
-        assert_eq!(part.work.pieces, full.work.pieces);
-        assert_eq!(part.compared, [i64::try_from(part.work.compared).unwrap()]);
+        assert_eq!(part.work.windows, full.work.windows);
+        assert_eq!(part.windows_scored, [i64::try_from(part.work.windows_scored).unwrap()]);
     }
     assert!(best(&page, &full).contains(ANSWER));
 }
@@ -98,9 +98,12 @@ fn where_words_are_of_no_use_the_page_is_encoded_whole() {
     // Words that count for nothing point at nothing.
     let request =
         Request { queries: &[QUERY], pages: &[&page], formats: &[Format::Text], titles: &[], pairing: Pairing::All };
-    let meaning = Question { lexical: Lexical::new(Some(0.0)).unwrap(), ..question(Effort::Auto, Limits::default()) };
+    let meaning = Question {
+        lexical_weight: LexicalWeight::new(Some(0.0)).unwrap(),
+        ..question(Effort::Auto, Limits::default())
+    };
     let answers = engine.highlights(&request, &meaning, &Call::default()).unwrap();
-    assert_eq!(answers.work.compared, answers.work.pieces);
+    assert_eq!(answers.work.windows_scored, answers.work.windows);
 }
 
 #[test]
@@ -108,7 +111,7 @@ fn a_page_without_the_words_costs_little_where_effort_is_bounded_and_another_has
     let (has, has_not) = (long_page(600, 0), long_page(600, 1).replace(ANSWER, "Nothing."));
     let engine = engine(0);
     let answers = ask(&engine, &["bread Paris"], &[&has, &has_not], Pairing::All, Effort::Fast);
-    assert!(answers.compared.iter().all(|compared| *compared <= 24 + 24 + 64), "{:?}", answers.compared);
+    assert!(answers.windows_scored.iter().all(|compared| *compared <= 24 + 24 + 64), "{:?}", answers.windows_scored);
 }
 
 #[test]
@@ -127,7 +130,7 @@ fn what_is_kept_of_a_page_changes_what_it_costs_and_not_the_answer() {
     assert!(encoded[1].0 < encoded[1].1, "the sample is known: {encoded:?}");
     assert_eq!(encoded[3].0, 0, "{encoded:?}");
     let full = ask(&kept, &[QUERY], &[&page], Pairing::All, Effort::Full);
-    assert!(full.work.encoded < full.work.pieces, "{:?}", full.work);
+    assert!(full.work.encoded < full.work.windows, "{:?}", full.work);
     assert_eq!(columns(&full), columns(&ask(&plain, &[QUERY], &[&page], Pairing::All, Effort::Full)));
 }
 
@@ -144,7 +147,7 @@ fn a_query_is_answered_as_it_is_alone_whatever_is_asked_beside_it() {
         let scores: Vec<f32> = alone.iter().flat_map(|answers| answers.scores.clone()).collect();
         assert_eq!((together.spans, together.scores), (spans, scores));
         for answers in &alone {
-            assert_eq!(answers.compared[0], answers.compared[3], "the same page is the same twice");
+            assert_eq!(answers.windows_scored[0], answers.windows_scored[3], "the same page is the same twice");
         }
     }
 }
@@ -173,7 +176,7 @@ fn a_budget_and_a_count_decide_how_much_is_looked_at() {
         let pages = [page.as_str()];
         let request =
             Request { queries: &[QUERY], pages: &pages, formats: &[Format::Text], titles: &[], pairing: Pairing::All };
-        engine.highlights(&request, &question(Effort::Fast, limits), &Call::default()).unwrap().work.compared
+        engine.highlights(&request, &question(Effort::Fast, limits), &Call::default()).unwrap().work.windows_scored
     };
     let few = compared(Limits { top_k: Some(1), ..Limits::default() });
     let many = compared(Limits { top_k: Some(60), ..Limits::default() });

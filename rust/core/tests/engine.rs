@@ -9,8 +9,8 @@ use common::{DIMENSION, FakeEncoder, Poison, fake_vector, model, word_piece};
 use pullquote_core::encoder::model::Model;
 use pullquote_core::engine::{Answers, Effort, Engine, Pairing, Question, Request};
 use pullquote_core::error::ErrorKind;
-use pullquote_core::highlights::{Bounds, Limits, Order, Repeats};
-use pullquote_core::ranking::relevance::Lexical;
+use pullquote_core::highlights::{Bounds, Dedupe, Limits, Order};
+use pullquote_core::ranking::relevance::LexicalWeight;
 use pullquote_core::runtime::call::Call;
 use pullquote_core::text::formats::Format;
 use pullquote_core::text::pieces::{Unit, Windows};
@@ -29,12 +29,12 @@ fn question() -> Question {
     Question {
         unit: Unit::Sentence,
         windows: Windows::new(2, 1, false).unwrap(),
-        grow: true,
-        lexical: Lexical::Auto,
+        expand: true,
+        lexical_weight: LexicalWeight::Auto,
         effort: Effort::Auto,
         context: 0,
         explain: false,
-        bounds: Bounds::new(&Limits { top_k: Some(4), ..Limits::default() }, Order::Score, Repeats::Page).unwrap(),
+        bounds: Bounds::new(&Limits { top_k: Some(4), ..Limits::default() }, Order::Score, Dedupe::Page).unwrap(),
     }
 }
 
@@ -252,14 +252,14 @@ fn windows_over_the_limit_are_counted() {
     let engine = engine(FakeEncoder::new(1, true, Poison::default()));
     let page = format!("{}moon. The bread.", "cat ".repeat(80));
     let answers = ask(&engine, "cat", &[page]);
-    assert_eq!((answers.work.pieces, answers.work.truncated), (1, 1));
+    assert_eq!((answers.work.windows, answers.work.truncated), (1, 1));
 }
 
 #[test]
 fn fused_queries_give_each_page_one_answer_with_the_query_that_a_passage_answers_best() {
     let engine = engine(FakeEncoder::new(1, true, Poison::default()));
     let page = "The cat sleeps all day long. Nobody knows why it rains here. The moon is made of bread.";
-    let question = Question { lexical: Lexical::new(Some(1.0)).unwrap(), ..question() };
+    let question = Question { lexical_weight: LexicalWeight::new(Some(1.0)).unwrap(), ..question() };
     let queries = ["Where is the cat?", "Is bread in the moon?"];
     let answers = engine.highlights(&request(&queries, &[page], Pairing::Fused), &question, &Call::default()).unwrap();
     assert_eq!(answers.ends.len(), 1);
@@ -277,11 +277,11 @@ fn fused_queries_give_each_page_one_answer_with_the_query_that_a_passage_answers
 fn the_words_that_matched_and_what_stands_around_are_told() {
     let engine = engine(FakeEncoder::new(1, true, Poison::default()));
     let page = "Nobody knows. It was so. The cats sleep in bread-boxes. Or so they say. Really.";
-    let bounds = Bounds::new(&Limits { top_k: Some(1), ..Limits::default() }, Order::Score, Repeats::Page).unwrap();
+    let bounds = Bounds::new(&Limits { top_k: Some(1), ..Limits::default() }, Order::Score, Dedupe::Page).unwrap();
     let windows = Windows::new(1, 1, false).unwrap();
     let question = Question {
         windows,
-        lexical: Lexical::new(Some(1.0)).unwrap(),
+        lexical_weight: LexicalWeight::new(Some(1.0)).unwrap(),
         context: 1,
         explain: true,
         bounds,
@@ -315,7 +315,7 @@ fn a_title_speaks_for_its_page_and_changes_nothing_within_it() {
     let pages = [page, page];
     let ask = |titles: &[Option<&str>]| {
         let request = Request { titles, ..request(&["Where in Paris is the cat?"], &pages, Pairing::All) };
-        let question = Question { lexical: Lexical::new(Some(1.0)).unwrap(), ..question() };
+        let question = Question { lexical_weight: LexicalWeight::new(Some(1.0)).unwrap(), ..question() };
         engine.highlights(&request, &question, &Call::default())
     };
     let (plain, titled) = (ask(&[]).unwrap(), ask(&[Some("Haus"), Some("Paris")]).unwrap());
@@ -352,7 +352,7 @@ fn a_budget_in_tokens_holds_for_every_tokenizer() {
         let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
         for most in [1, 7, 20, 60] {
             let limits = Limits { max_tokens: Some(most), max_total_tokens: Some(3 * most), ..Limits::default() };
-            let bounds = Bounds::new(&limits, Order::Score, Repeats::Keep).unwrap();
+            let bounds = Bounds::new(&limits, Order::Score, Dedupe::None).unwrap();
             let question = Question { bounds, ..question() };
             let request = request(&["Where is the cat?"], &pages, Pairing::All);
             let answers = engine.highlights(&request, &question, &Call::default()).unwrap();
@@ -398,7 +398,7 @@ fn a_page_is_encoded_once_for_all_queries_that_come() {
         let again = ask(&engine, query, &pages);
         assert_eq!(columns(&again), columns(&ask(&plain, query, &pages)), "{query}");
         assert_eq!((again.work.encoded, rows_of(&log) - before), (0, 1), "only the query");
-        assert_eq!(again.work.pieces, first.work.pieces);
+        assert_eq!(again.work.windows, first.work.windows);
     }
     let state = engine.cache();
     assert!(state.bytes <= 1 << 20 && state.hits > state.misses, "{state:?}");
@@ -417,7 +417,7 @@ fn equal_pieces_are_encoded_once() {
     let pages: Vec<String> = (0..50).map(|n| format!("The cat {n} is in.\n\n{footer}")).collect();
     let (engine, log) = caching(0);
     let answers = ask(&engine, "Where is the cat?", &pages);
-    assert_eq!(answers.work.pieces, 50 * 3);
+    assert_eq!(answers.work.windows, 50 * 3);
     assert_eq!(answers.work.encoded, 50 + 2, "of three windows, two are the same on every page");
     assert_eq!(rows_of(&log), 1 + 52);
     let alone = ask(&engine, "Where is the cat?", &pages[7..8]);

@@ -117,7 +117,7 @@ fn a_vector_that_is_no_number_ends_its_call() {
 fn limits_deadlines_and_the_end_of_the_engine_end_it() {
     let engine = hosting(0);
     let start = |call| Hosted::new(Arc::clone(&engine), asked(300), question("full"), call, 1);
-    let few = Allowance { pieces: Some(10), tokens: None };
+    let few = Allowance { windows: Some(10), tokens: None };
     let mut limited = start(Call::default().within(few)).unwrap();
     limited.advance().unwrap();
     let (ticket, batch) = limited.take().remove(0);

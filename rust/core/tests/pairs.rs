@@ -7,8 +7,8 @@ use std::cell::RefCell;
 use common::{FakeEncoder, Poison, model, word_piece};
 use pullquote_core::engine::{Answers, Effort, Engine, Pair, Pairing, Question, Request};
 use pullquote_core::error::{Error, ErrorKind, Result};
-use pullquote_core::highlights::{Bounds, Limits, Order, Repeats};
-use pullquote_core::ranking::relevance::Lexical;
+use pullquote_core::highlights::{Bounds, Dedupe, Limits, Order};
+use pullquote_core::ranking::relevance::LexicalWeight;
 use pullquote_core::runtime::call::{Call, Stop};
 use pullquote_core::text::formats::Format;
 use pullquote_core::text::pieces::{Unit, Windows};
@@ -23,12 +23,12 @@ fn question() -> Question {
     Question {
         unit: Unit::Sentence,
         windows: Windows::new(2, 1, false).unwrap(),
-        grow: true,
-        lexical: Lexical::Auto,
+        expand: true,
+        lexical_weight: LexicalWeight::Auto,
         effort: Effort::Auto,
         context: 0,
         explain: false,
-        bounds: Bounds::new(&Limits { top_k: Some(4), ..Limits::default() }, Order::Score, Repeats::Page).unwrap(),
+        bounds: Bounds::new(&Limits { top_k: Some(4), ..Limits::default() }, Order::Score, Dedupe::Page).unwrap(),
     }
 }
 
@@ -40,7 +40,7 @@ fn of_answer(answers: &Answers, place: usize) -> Found {
     let rows = if place == 0 { 0 } else { row(place - 1) }..row(place);
     let spans = 2 * rows.start..2 * rows.end;
     let scores = answers.scores[rows].iter().map(|score| score.to_bits()).collect();
-    (answers.spans[spans.clone()].to_vec(), scores, answers.byte_spans[spans].to_vec(), answers.pieces[place])
+    (answers.spans[spans.clone()].to_vec(), scores, answers.byte_spans[spans].to_vec(), answers.windows[place])
 }
 
 fn ask(engine: &Engine, pairs: &[Pair], call: &Call) -> Result<Vec<Result<Found>>> {

@@ -47,7 +47,7 @@ fn answers_are_those_of_a_call() {
             let answers = answers.unwrap();
             assert_eq!(answers.spans, expected.spans, "{id}");
             assert_eq!(answers.scores, expected.scores, "{id}");
-            assert_eq!((done.pieces, done.tokens), (answers.work.pieces, answers.work.tokens), "{id}");
+            assert_eq!((done.windows, done.tokens), (answers.work.windows, answers.work.tokens), "{id}");
         }
     }
 }
@@ -91,8 +91,8 @@ fn the_more_urgent_request_ends_first() {
 #[test]
 fn going_over_a_limit_ends_one_request_and_says_what_was_done() {
     let mut steps = steps(1, true);
-    let within = |pieces, tokens| Call::default().within(Allowance { pieces, tokens });
-    add(&mut steps, "pieces", 100, within(Some(50), None));
+    let within = |windows, tokens| Call::default().within(Allowance { windows, tokens });
+    add(&mut steps, "windows", 100, within(Some(50), None));
     add(&mut steps, "tokens", 100, within(None, Some(100)));
     add(&mut steps, "time", 100, Call::new(Some(Duration::from_nanos(1)), None));
     add(&mut steps, "enough", 100, within(Some(10_000), Some(1_000_000)));
@@ -101,7 +101,7 @@ fn going_over_a_limit_ends_one_request_and_says_what_was_done() {
     let kind = |place: usize| finished[place].answers.as_ref().err().map(pullquote_core::error::Error::kind);
     assert_eq!(kind(0), None);
     assert_eq!(kind(1), Some(ErrorKind::LimitExceeded));
-    assert!(finished[1].done.pieces > 50 && finished[1].done.rows == 1, "{:?}", finished[1].done);
+    assert!(finished[1].done.windows > 50 && finished[1].done.rows == 1, "{:?}", finished[1].done);
     assert_eq!(kind(2), Some(ErrorKind::DeadlineExceeded));
     assert_eq!(kind(3), Some(ErrorKind::LimitExceeded));
     assert!(finished[3].done.tokens <= 100 && finished[3].done.tokens > 0, "{:?}", finished[3].done);

@@ -21,7 +21,7 @@ pub(crate) struct Engine {
     steps: Outside<Mutex<Steps>>,
 }
 
-/// A request's name, its columns or its error, and how many pieces, rows and tokens were done.
+/// A request's name, its columns or its error, and how many windows, rows and tokens were done.
 type Output<'py> = (String, Option<Bound<'py, PyDict>>, Option<Bound<'py, PyBaseException>>, (usize, usize, usize));
 
 impl Engine {
@@ -39,7 +39,7 @@ impl Engine {
         Ok(Opened::around(&engine).add_subclass(Self { steps: Outside::new(Mutex::new(Steps::new(engine))) }))
     }
 
-    /// `asked` are query, texts, titles and options; `limits` are pieces and tokens.
+    /// `asked` are query, texts, titles and options; `limits` are windows and tokens.
     fn add_request(
         &self,
         py: Python<'_>,
@@ -51,7 +51,7 @@ impl Engine {
         let HighlightsCall { request, question, timeout, priority } =
             HighlightsCall::read(&query, &texts, &titles, &options)?;
         let call =
-            call_later(timeout)?.with_priority(priority).within(Allowance { pieces: limits.0, tokens: limits.1 });
+            call_later(timeout)?.with_priority(priority).within(Allowance { windows: limits.0, tokens: limits.1 });
         let added = self.with(py, |steps| steps.add(request_id, request, question, call));
         Ok(added.map_err(Failure)?)
     }
@@ -59,7 +59,7 @@ impl Engine {
     fn step<'py>(&self, py: Python<'py>) -> PyResult<Vec<Output<'py>>> {
         let finished = leave_python(py, None, |_| self.steps.lock().unwrap_or_else(PoisonError::into_inner).step())?;
         let output = |Finished { id, answers, done }: Finished| {
-            let done = (done.pieces, done.rows, done.tokens);
+            let done = (done.windows, done.rows, done.tokens);
             match answers.map_err(Failure) {
                 Ok(answers) => Ok((id, Some(columns(py, answers)?), None, done)),
                 Err(failure) => Ok((id, None, Some(PyErr::from(failure).into_value(py).into_bound(py)), done)),

@@ -67,13 +67,13 @@ pub(crate) fn read_options(options: &Bound<'_, PyDict>) -> PyResult<Options> {
         max_total_tokens: get(options, "max_total_tokens")?,
         min_score: get(options, "min_score")?,
         order: get(options, "order")?,
-        repeats: get(options, "repeats")?,
+        dedupe: get(options, "dedupe")?,
         context: get(options, "context")?,
         explain: get(options, "explain")?,
         allow_gaps: get(options, "allow_gaps")?,
         effort: get(options, "effort")?,
-        grow: get(options, "grow")?,
-        lexical: get(options, "lexical")?,
+        expand: get(options, "expand")?,
+        lexical_weight: get(options, "lexical_weight")?,
         timeout: get(options, "timeout")?,
         priority: get(options, "priority")?,
     })
@@ -331,11 +331,11 @@ pub(crate) fn columns(py: Python<'_>, answers: Answers) -> PyResult<Bound<'_, Py
     columns.set_item("sources", matrix(py, rows, 2, answers.sources)?)?;
     columns.set_item("texts", answers.texts)?;
     columns.set_item("formats", answers.formats.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-    columns.set_item("pieces", answers.pieces.into_pyarray(py))?;
-    columns.set_item("compared", answers.compared.into_pyarray(py))?;
+    columns.set_item("windows", answers.windows.into_pyarray(py))?;
+    columns.set_item("windows_scored", answers.windows_scored.into_pyarray(py))?;
     columns.set_item("scores", answers.scores.into_pyarray(py))?;
     columns.set_item("cosines", answers.cosines.into_pyarray(py))?;
-    columns.set_item("lexicals", answers.lexicals.into_pyarray(py))?;
+    columns.set_item("bm25_scores", answers.bm25_scores.into_pyarray(py))?;
     columns.set_item("pages", answers.pages.into_pyarray(py))?;
     columns.set_item("queries", answers.queries.into_pyarray(py))?;
     let matches = answers.matches;
@@ -349,15 +349,15 @@ pub(crate) fn columns(py: Python<'_>, answers: Answers) -> PyResult<Bound<'_, Py
 /// What a call took.
 pub(crate) fn work_dict<'py>(py: Python<'py>, took: &Work) -> PyResult<Bound<'py, PyDict>> {
     let work = PyDict::new(py);
-    work.set_item("pieces", took.pieces)?;
-    work.set_item("compared", took.compared)?;
+    work.set_item("windows", took.windows)?;
+    work.set_item("windows_scored", took.windows_scored)?;
     work.set_item("encoded", took.encoded)?;
     work.set_item("tokens", took.tokens)?;
     work.set_item("truncated", took.truncated)?;
     work.set_item("cutting", took.cutting.as_secs_f64())?;
     work.set_item("tokenizing", took.tokenizing.as_secs_f64())?;
-    work.set_item("encoding", took.encoding.as_secs_f64())?;
-    work.set_item("choosing", took.choosing.as_secs_f64())?;
+    work.set_item("waiting", took.waiting.as_secs_f64())?;
+    work.set_item("ranking", took.ranking.as_secs_f64())?;
     Ok(work)
 }
 

@@ -52,7 +52,7 @@ impl Hosted {
         Ok(Opened::around(&engine).add_subclass(Self { engine: Outside::new(engine) }))
     }
 
-    /// `asked` are query, texts, titles and options; `limits` are pieces and tokens.
+    /// `asked` are query, texts, titles and options; `limits` are windows and tokens.
     fn start(
         &self,
         asked: (Bound<'_, PyAny>, Bound<'_, PyAny>, Bound<'_, PyAny>, Bound<'_, PyDict>),
@@ -63,7 +63,7 @@ impl Hosted {
         let HighlightsCall { request, question, timeout, priority } =
             HighlightsCall::read(&query, &texts, &titles, &options)?;
         let call =
-            call_later(timeout)?.with_priority(priority).within(Allowance { pieces: limits.0, tokens: limits.1 });
+            call_later(timeout)?.with_priority(priority).within(Allowance { windows: limits.0, tokens: limits.1 });
         let stop = call.stop().clone();
         let call = CoreHosted::new(Arc::clone(&self.engine), request, question, call, depth).map_err(Failure)?;
         Ok(HostedCall { stop, call: Mutex::new(Some(call)) })

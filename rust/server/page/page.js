@@ -111,7 +111,7 @@ function succeed({ page, usage, took }) {
   byId("failure").hidden = byId("key-form").hidden = true;
   const found = page.highlights.length ? plural(page.highlights.length, "passage") : "No passage";
   show(page.text, page.highlights, `${found} in ${duration(Number(took))}`);
-  byId("work").textContent = `${number(usage.compared)} of ${plural(usage.pieces, "window")} compared, ${number(usage.encoded)} encoded`;
+  byId("work").textContent = `${number(usage.windows_scored)} of ${plural(usage.windows, "window")} compared, ${number(usage.encoded)} encoded`;
   if (goesToBest) go(0);
   else if (wide.matches && reader.checkVisibility()) marks[0]?.scrollIntoView({ block: "nearest" });
   goesToBest = false;

@@ -15,7 +15,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok((answers, passages)) = read_answers(body, &asked) else { return };
     let rows = answers.scores.len();
     assert!(answers.spans.len() == 2 * rows && answers.contexts.len() == 2 * rows && answers.sources.len() == 2 * rows);
-    assert!(answers.cosines.len() == rows && answers.lexicals.len() == rows && answers.queries.len() == rows);
+    assert!(answers.cosines.len() == rows && answers.bm25_scores.len() == rows && answers.queries.len() == rows);
     assert_eq!(answers.ends.len(), if has(0) { 4 } else { 2 });
     assert!(answers.ends.is_sorted() && answers.ends.last() == Some(&i64::try_from(rows).unwrap()));
     assert!(passages.is_empty() || passages.len() == rows);

@@ -34,15 +34,15 @@ pub struct Answers {
     /// For each page what it was read as.
     pub formats: Vec<Format>,
     /// For each page how many windows it has, and units where these are encoded too.
-    pub pieces: Vec<i64>,
+    pub windows: Vec<i64>,
     /// For each page how many of them were compared with a query.
-    pub compared: Vec<i64>,
+    pub windows_scored: Vec<i64>,
     /// For each highlight its score, from 0 to 1 (see [`crate::ranking::relevance`]).
     pub scores: Vec<f32>,
-    /// For each highlight the best cosine of the pieces in it.
+    /// For each highlight the best cosine of the windows in it.
     pub cosines: Vec<f32>,
-    /// For each highlight the best BM25 of the pieces in it; 0 where words did not count.
-    pub lexicals: Vec<f32>,
+    /// For each highlight the best BM25 of the windows in it; 0 where words did not count.
+    pub bm25_scores: Vec<f32>,
     /// For each highlight the index of its page.
     pub pages: Vec<i64>,
     /// For each highlight the index of its query.
@@ -203,9 +203,9 @@ impl Answers {
         let source = prepared.source.as_ref().unwrap_or(&prepared.page).chars(source);
         self.sources.extend([column(source.start), column(source.end)]);
         self.scores.push(score(passage.relevance));
-        let (cosine, lexical) = evidence.best_scores(passage.seed);
+        let (cosine, bm25) = evidence.best_scores(passage.seed);
         self.cosines.push(cosine);
-        self.lexicals.push(lexical);
+        self.bm25_scores.push(bm25);
         self.pages.push(column(evidence.index));
         self.queries.push(column(query));
         if question.explain {

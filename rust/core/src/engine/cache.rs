@@ -69,10 +69,13 @@ impl Key {
     pub(super) fn of(document: &Document, question: &Question) -> Self {
         let mut hasher = blake3::Hasher::new();
         let windows = [question.windows.highlight_length(), question.windows.step_size()];
-        for number in
-            [question.unit as usize, usize::from(question.encodes_units()), usize::from(question.lexical.may_count())]
-                .into_iter()
-                .chain(windows)
+        for number in [
+            question.unit as usize,
+            usize::from(question.encodes_units()),
+            usize::from(question.lexical_weight.may_count()),
+        ]
+        .into_iter()
+        .chain(windows)
         {
             hasher.update(&(number as u64).to_le_bytes());
         }

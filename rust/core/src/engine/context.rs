@@ -26,8 +26,8 @@ impl CallContext<'_, '_> {
         match stage {
             Stage::Cut => self.work.cutting += time,
             Stage::Tokenize => self.work.tokenizing += time,
-            Stage::Wait => self.work.encoding += time,
-            _ => self.work.choosing += time,
+            Stage::Wait => self.work.waiting += time,
+            _ => self.work.ranking += time,
         }
     }
 }

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::engine::{Effort, Pairing, Question};
 use crate::error::{Error, ErrorKind, Result};
-use crate::highlights::{Bounds, Limits, Order, Repeats};
-use crate::ranking::relevance::Lexical;
+use crate::highlights::{Bounds, Dedupe, Limits, Order};
+use crate::ranking::relevance::LexicalWeight;
 use crate::text::formats::Format;
 use crate::text::pieces::{Unit, Windows};
 
@@ -35,14 +35,14 @@ pub struct Options {
     pub max_total_tokens: Option<i64>,
     pub min_score: Option<f64>,
     pub order: String,
-    pub repeats: String,
+    pub dedupe: String,
     pub context: i64,
     pub explain: bool,
     pub allow_gaps: bool,
-    pub grow: bool,
+    pub expand: bool,
     /// None is `"auto"`.
     #[serde(deserialize_with = "weight", serialize_with = "weight_or_auto")]
-    pub lexical: Option<f64>,
+    pub lexical_weight: Option<f64>,
     pub effort: String,
     /// In seconds.
     pub timeout: Option<f64>,
@@ -66,12 +66,12 @@ impl Default for Options {
             max_total_tokens: None,
             min_score: None,
             order: "score".to_owned(),
-            repeats: "auto".to_owned(),
+            dedupe: "auto".to_owned(),
             context: 0,
             explain: false,
             allow_gaps: false,
-            grow: true,
-            lexical: None,
+            expand: true,
+            lexical_weight: None,
             effort: "auto".to_owned(),
             timeout: None,
             priority: 0,
@@ -99,12 +99,12 @@ impl Options {
         Ok(Question {
             unit: Unit::parse(&self.unit)?,
             windows: Windows::new(self.highlight_length, self.step_size, self.allow_gaps)?,
-            grow: self.grow,
-            lexical: Lexical::new(self.lexical)?,
+            expand: self.expand,
+            lexical_weight: LexicalWeight::new(self.lexical_weight)?,
             effort: Effort::parse(&self.effort)?,
             context,
             explain: self.explain,
-            bounds: Bounds::new(&limits, Order::parse(&self.order)?, Repeats::parse(&self.repeats, &limits)?)?,
+            bounds: Bounds::new(&limits, Order::parse(&self.order)?, Dedupe::parse(&self.dedupe, &limits)?)?,
         })
     }
 
@@ -219,9 +219,9 @@ mod tests {
 
     #[test]
     fn words_count_by_a_number_or_as_is_best() {
-        assert_eq!(read(r#"{"lexical": "auto"}"#).unwrap().lexical, None);
-        assert_eq!(read(r#"{"lexical": 1}"#).unwrap().lexical, Some(1.0));
-        assert!(read(r#"{"lexical": "some"}"#).unwrap_err().contains("expected \"auto\" or a number"));
+        assert_eq!(read(r#"{"lexical_weight": "auto"}"#).unwrap().lexical_weight, None);
+        assert_eq!(read(r#"{"lexical_weight": 1}"#).unwrap().lexical_weight, Some(1.0));
+        assert!(read(r#"{"lexical_weight": "some"}"#).unwrap_err().contains("expected \"auto\" or a number"));
     }
 
     #[test]

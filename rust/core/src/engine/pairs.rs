@@ -156,14 +156,14 @@ impl Pair<'_> {
 
 impl AddAssign for Work {
     fn add_assign(&mut self, more: Self) {
-        self.pieces += more.pieces;
-        self.compared += more.compared;
+        self.windows += more.windows;
+        self.windows_scored += more.windows_scored;
         self.encoded += more.encoded;
         self.tokens += more.tokens;
         self.truncated += more.truncated;
         self.cutting += more.cutting;
         self.tokenizing += more.tokenizing;
-        self.encoding += more.encoding;
-        self.choosing += more.choosing;
+        self.waiting += more.waiting;
+        self.ranking += more.ranking;
     }
 }

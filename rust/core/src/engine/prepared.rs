@@ -47,7 +47,7 @@ impl Engine {
         let units = self.units(document, question.unit, go_on)?;
         let ranges: Vec<Range<usize>> = question.windows.ranges(units.spans.len()).collect();
         let language = guess_language(text);
-        let terms = question.lexical.may_count().then(|| PageTerms::new(text, &units.spans, language));
+        let terms = question.lexical_weight.may_count().then(|| PageTerms::new(text, &units.spans, language));
         let characters_per_token = if terms.is_some() {
             let apart = question.windows.highlight_length().div_ceil(question.windows.step_size());
             self.tokens.characters_per_token(ranges.len(), apart, |window| units.span(&ranges[window]).of(text))?
@@ -153,11 +153,11 @@ where
                 tokens_before: Arc::clone(tokens_before),
             }
         });
-        context.work.pieces += read.reading.rows;
+        context.work.windows += read.reading.rows;
         prepared.push(read);
     }
-    context.call.progress().add_pieces(context.work.pieces);
-    context.call.allow_pieces(context.work.pieces)?;
+    context.call.progress().add_windows(context.work.windows);
+    context.call.allow_windows(context.work.windows)?;
     context.spend(Stage::Cut, began);
     Ok(prepared)
 }

@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::highlights::Bounds;
 use crate::ranking::Effort;
 use crate::ranking::candidates::CandidateLimits;
-use crate::ranking::relevance::Lexical;
+use crate::ranking::relevance::LexicalWeight;
 use crate::text::formats::{Document, Format};
 use crate::text::pieces::{Unit, Windows};
 
@@ -49,9 +49,9 @@ pub struct Question {
     /// How long windows are and how far apart.
     pub windows: Windows,
     /// Whether sentences are ranked and passages grown from them, or windows are returned as they are. Only sentences grow.
-    pub grow: bool,
+    pub expand: bool,
     /// How much words count against meaning.
-    pub lexical: Lexical,
+    pub lexical_weight: LexicalWeight,
     /// How much of the pages is encoded.
     pub effort: Effort,
     /// How many units on each side of a highlight are reported beside it.
@@ -66,9 +66,9 @@ pub struct Question {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Work {
     /// Windows of the pages, and sentences where these are encoded too.
-    pub pieces: usize,
+    pub windows: usize,
     /// How many of them queries were compared with (see [`Effort`]).
-    pub compared: usize,
+    pub windows_scored: usize,
     /// How many of these were encoded: not those that are kept, nor those that are equal to others.
     pub encoded: usize,
     /// Token ids encoded, special ones and the queries' included.
@@ -80,22 +80,22 @@ pub struct Work {
     /// Time the caller spent tokenizing.
     pub tokenizing: Duration,
     /// Time the caller spent waiting for vectors; devices also worked while it cut and tokenized.
-    pub encoding: Duration,
+    pub waiting: Duration,
     /// Time the caller spent scoring and choosing.
-    pub choosing: Duration,
+    pub ranking: Duration,
 }
 
 impl Question {
     /// Whether passages grow from sentences, instead of windows being returned as they are. Who skips text means the windows.
     pub(super) fn grows(&self) -> bool {
-        self.grow && self.unit == Unit::Sentence && self.windows.step_size() <= self.windows.highlight_length()
+        self.expand && self.unit == Unit::Sentence && self.windows.step_size() <= self.windows.highlight_length()
     }
 
     /// Whether units are encoded beside the windows. Where words count, these tell the units of a window apart as well, for
     /// nothing; where windows are the units, once is enough.
     pub(super) fn encodes_units(&self) -> bool {
         self.grows()
-            && !self.lexical.may_count()
+            && !self.lexical_weight.may_count()
             && (self.windows.highlight_length(), self.windows.step_size()) != (1, 1)
     }
 

@@ -48,12 +48,12 @@ pub(super) async fn answer(mut context: CallContext<'_, '_>) -> Result<Answers> 
         choose_answers(&comparison.all_evidence, &pages, context.request, context.question, &context.engine.tokens)?;
     context.spend(Stage::Choose, began);
     let compared = comparison.compared();
-    context.work.compared = compared.iter().sum();
+    context.work.windows_scored = compared.iter().sum();
     context.work.truncated = comparison.truncated();
     keep(&context, comparison);
     answers.work = context.work;
-    answers.compared = compared.into_iter().map(column).collect();
-    answers.pieces = pages.iter().map(|page| column(page.reading.rows)).collect();
+    answers.windows_scored = compared.into_iter().map(column).collect();
+    answers.windows = pages.iter().map(|page| column(page.reading.rows)).collect();
     drop(pages);
     answers.formats = documents.iter().map(Document::format).collect();
     answers.texts = documents.into_iter().map(Document::into_extracted).collect();
@@ -93,7 +93,7 @@ async fn titles(context: &mut CallContext<'_, '_>, documents: &[Document<'_>], q
     let texts: Vec<&str> = titled.iter().map(|(_, title)| *title).collect();
     let vectors = encode(context, &texts, Role::Passage).await?.concat();
     let cosines = queries.iter().map(|query| cosines(query, &vectors)).collect();
-    Ok(Titles::read(&titled, cosines, context.request.queries, context.question.lexical))
+    Ok(Titles::read(&titled, cosines, context.request.queries, context.question.lexical_weight))
 }
 
 /// Reads what each page says of each query in words, and plans what to look at first.
@@ -120,7 +120,7 @@ fn all_evidence<'page, 'document>(
     let mut evidence = evidence.into_iter();
     let all_evidence = (0..request.queries.len()).map(|query| {
         let of_query = evidence.by_ref().take(request.pages_of(query).len()).collect();
-        let mut query_evidence = QueryEvidence::new(query, of_query, question.lexical);
+        let mut query_evidence = QueryEvidence::new(query, of_query, question.lexical_weight);
         take_samples(&mut query_evidence);
         let views = first_views(&query_evidence, &question.candidate_limits());
         query_evidence.evidence.iter_mut().zip(views).for_each(|(evidence, view)| evidence.view = view);

@@ -18,9 +18,9 @@ pub enum Order {
 
 /// Where a passage that says what a better one said is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Repeats {
+pub enum Dedupe {
     /// Nowhere.
-    Keep,
+    None,
     /// Where the better one is of the same page.
     Page,
     /// Wherever the better one stands.
@@ -59,7 +59,7 @@ pub struct Bounds {
     pub(super) top_k: usize,
     pub(super) page: Budget,
     pub(super) answer: Budget,
-    pub(super) repeats: Repeats,
+    pub(super) dedupe: Dedupe,
     pub(super) order: Order,
     min_score: f32,
 }
@@ -84,9 +84,9 @@ impl Order {
     }
 }
 
-impl Repeats {
+impl Dedupe {
     /// The name of each choice.
-    pub const NAMES: [&'static str; 4] = ["auto", "page", "answer", "keep"];
+    pub const NAMES: [&'static str; 4] = ["auto", "page", "answer", "none"];
 
     /// What is meant by this name; `auto` is the page, and the answer where its pages share a budget.
     ///
@@ -97,10 +97,10 @@ impl Repeats {
             "auto" if limits.max_total_chars.or(limits.max_total_tokens).is_some() => Ok(Self::Answer),
             "auto" | "page" => Ok(Self::Page),
             "answer" => Ok(Self::Answer),
-            "keep" => Ok(Self::Keep),
+            "none" => Ok(Self::None),
             _ => {
-                let [auto, page, answer, keep] = Self::NAMES;
-                invalid(format!("repeats must be {auto:?}, {page:?}, {answer:?} or {keep:?}, not {name:?}"))
+                let [auto, page, answer, none] = Self::NAMES;
+                invalid(format!("dedupe must be {auto:?}, {page:?}, {answer:?} or {none:?}, not {name:?}"))
             }
         }
     }
@@ -135,7 +135,7 @@ impl Bounds {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] naming the value.
-    pub fn new(limits: &Limits, order: Order, repeats: Repeats) -> Result<Self> {
+    pub fn new(limits: &Limits, order: Order, dedupe: Dedupe) -> Result<Self> {
         let at_least_one = |name: &str, value: Option<i64>| match value.map(|value| (value, usize::try_from(value))) {
             None => Ok(usize::MAX),
             Some((_, Ok(count))) if count > 0 => Ok(count),
@@ -161,7 +161,7 @@ impl Bounds {
             #[expect(clippy::cast_possible_truncation, reason = "scores are single precision; a bound needs no more")]
             min_score: min_score as f32,
             order,
-            repeats,
+            dedupe,
         })
     }
 
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn without_a_count_a_budget_decides_alone() {
-        let bounds = |limits: Limits| Bounds::new(&limits, Order::Score, Repeats::Keep).unwrap();
+        let bounds = |limits: Limits| Bounds::new(&limits, Order::Score, Dedupe::None).unwrap();
         assert_eq!(bounds(Limits::default()).top_k, DEFAULT_TOP_K);
         assert_eq!(bounds(Limits { max_chars: Some(7), ..Limits::default() }).top_k, usize::MAX);
         assert_eq!(bounds(Limits { max_total_tokens: Some(7), ..Limits::default() }).top_k, usize::MAX);
@@ -214,21 +214,21 @@ mod tests {
     #[test]
     fn what_cannot_be_is_an_error_that_names_it() {
         let message =
-            |limits: Limits| Bounds::new(&limits, Order::Score, Repeats::Keep).unwrap_err().message().to_owned();
+            |limits: Limits| Bounds::new(&limits, Order::Score, Dedupe::None).unwrap_err().message().to_owned();
         let none = Limits::default();
         assert_eq!(message(Limits { top_k: Some(0), ..none }), "top_k must be at least 1, not 0");
         assert_eq!(message(Limits { max_chars: Some(-3), ..none }), "max_chars must be at least 1, not -3");
         assert_eq!(message(Limits { max_total_tokens: Some(0), ..none }), "max_total_tokens must be at least 1, not 0");
         assert_eq!(message(Limits { min_score: Some(f64::NAN), ..none }), "min_score must be a number, not NaN");
-        let repeats = Repeats::parse("all", &none).unwrap_err();
-        assert_eq!(repeats.message(), "repeats must be \"auto\", \"page\", \"answer\" or \"keep\", not \"all\"");
+        let dedupe = Dedupe::parse("all", &none).unwrap_err();
+        assert_eq!(dedupe.message(), "dedupe must be \"auto\", \"page\", \"answer\" or \"none\", not \"all\"");
     }
 
     #[test]
     fn repeats_are_dropped_over_all_pages_where_they_share_a_budget() {
         let shared = Limits { max_total_chars: Some(100), ..Limits::default() };
-        assert_eq!(Repeats::parse("auto", &shared).unwrap(), Repeats::Answer);
-        assert_eq!(Repeats::parse("auto", &Limits::default()).unwrap(), Repeats::Page);
-        assert_eq!(Repeats::parse("keep", &shared).unwrap(), Repeats::Keep);
+        assert_eq!(Dedupe::parse("auto", &shared).unwrap(), Dedupe::Answer);
+        assert_eq!(Dedupe::parse("auto", &Limits::default()).unwrap(), Dedupe::Page);
+        assert_eq!(Dedupe::parse("none", &shared).unwrap(), Dedupe::None);
     }
 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::bounds::{Bounds, Budget, Order, Repeats};
+use super::bounds::{Bounds, Budget, Dedupe, Order};
 use super::repeats::Read;
 use crate::error::Result;
 use crate::ranking::terms::Language;
@@ -75,7 +75,7 @@ pub fn choose_passages(pages: &[RankedPage], bounds: &Bounds) -> Vec<Vec<Passage
         if left.chars == 0 || left.tokens == 0 {
             break;
         }
-        let read = if bounds.repeats == Repeats::Answer { Some(&mut read) } else { None };
+        let read = if bounds.dedupe == Dedupe::Answer { Some(&mut read) } else { None };
         taken[page].take(seed, bounds, &mut left, read);
     }
     taken.into_iter().map(|taken| taken.passages(bounds.order)).collect()
@@ -165,7 +165,7 @@ impl<'page> PageSelection<'page> {
         if !left.holds(cost) {
             return;
         }
-        if bounds.repeats != Repeats::Keep {
+        if bounds.dedupe != Dedupe::None {
             let text = self.judged.units.span(&run).of(self.judged.page.text());
             if read.unwrap_or(&mut self.read).repeats(text, self.judged.language) {
                 return;

@@ -12,7 +12,7 @@ fn sentences(count: usize) -> (String, Units) {
 }
 
 fn bounds(top_k: Option<i64>, max_chars: Option<i64>) -> Bounds {
-    Bounds::new(&Limits { top_k, max_chars, ..Limits::default() }, Order::Score, Repeats::Page).unwrap()
+    Bounds::new(&Limits { top_k, max_chars, ..Limits::default() }, Order::Score, Dedupe::Page).unwrap()
 }
 
 fn judged<'page>(
@@ -87,10 +87,10 @@ fn a_shared_budget_goes_where_the_relevance_is() {
             .map(runs)
             .collect::<Vec<_>>()
     };
-    assert_eq!(found(&limits, Repeats::Keep), [vec![(0, 1)], vec![(0, 2)]]);
-    assert_eq!(found(&limits, Repeats::Answer), [vec![(2, 3)], vec![(0, 2)]], "two of the first page say nothing new");
+    assert_eq!(found(&limits, Dedupe::None), [vec![(0, 1)], vec![(0, 2)]]);
+    assert_eq!(found(&limits, Dedupe::Answer), [vec![(2, 3)], vec![(0, 2)]], "two of the first page say nothing new");
     let both = Limits { max_chars: Some(10), ..limits };
-    assert_eq!(found(&both, Repeats::Keep), [vec![(0, 1)], vec![(0, 1)]]);
+    assert_eq!(found(&both, Dedupe::None), [vec![(0, 1)], vec![(0, 1)]]);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn tokens_are_bounded_too() {
     let judged =
         RankedPage { tokens_before: &[0, 5, 6, 8], ..judged(&page, &units, Seeds::Units(1), &[3.0, 2.0, 1.0]) };
     let found = |limits: Limits| {
-        let bounds = Bounds::new(&limits, Order::Score, Repeats::Keep).unwrap();
+        let bounds = Bounds::new(&limits, Order::Score, Dedupe::None).unwrap();
         runs(choose_passages(&[judged], &bounds).remove(0))
     };
     assert_eq!(found(Limits { max_tokens: Some(7), ..Limits::default() }), [(0, 2)]);
@@ -118,8 +118,8 @@ fn what_repeats_is_left_out() {
         let bounds = Bounds::new(&Limits { top_k: Some(2), ..Limits::default() }, Order::Score, repeats).unwrap();
         runs(choose_passages(&[judged], &bounds).remove(0))
     };
-    assert_eq!(found(Repeats::Keep), [(0, 1), (2, 3)]);
-    assert_eq!(found(Repeats::Page), [(0, 1), (1, 2)]);
+    assert_eq!(found(Dedupe::None), [(0, 1), (2, 3)]);
+    assert_eq!(found(Dedupe::Page), [(0, 1), (1, 2)]);
 }
 
 proptest! {

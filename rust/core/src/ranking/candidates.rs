@@ -101,7 +101,7 @@ fn sample(evidence: &PageEvidence) -> Option<Sample> {
     let chosen = chosen(evidence, MIN_LEXICAL_CANDIDATES);
     let mut rest: Vec<usize> = (0..all).filter(|window| chosen.binary_search(window).is_err()).collect();
     // Cosines go with words, so equal parts by words tell more than equal parts of the page: of each the one in the middle.
-    rest.sort_by(|a, b| evidence.lexical[*a].total_cmp(&evidence.lexical[*b]));
+    rest.sort_by(|a, b| evidence.bm25[*a].total_cmp(&evidence.bm25[*b]));
     let others = middles(rest.len(), others).map(|place| rest[place]).collect();
     Some(Sample { chosen, others })
 }

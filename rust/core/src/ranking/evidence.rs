@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use super::reading::PageReading;
-use super::relevance::{self, BM25, COSINE, Lexical, Scale, best_around, join, of_units};
+use super::relevance::{self, BM25, COSINE, LexicalWeight, Scale, best_around, join, of_units};
 use super::terms::{QueryTerm, query_terms};
 use super::views::{Sample, View};
 use crate::text::page::Page;
@@ -25,7 +25,7 @@ pub(crate) struct PageEvidence<'page, 'text> {
     pub(crate) reading: &'page PageReading,
     pub(crate) terms: Vec<QueryTerm>,
     /// BM25 of each window; empty where words do not count.
-    pub(crate) lexical: Vec<f32>,
+    pub(crate) bm25: Vec<f32>,
     covered: Option<Covered>,
     /// What words say of each seed, on their scale; empty where they do not count.
     pub(crate) words: Vec<f32>,
@@ -54,13 +54,17 @@ struct Covered {
 
 impl<'page, 'text> QueryEvidence<'page, 'text> {
     /// A query and what each page says of it in words; looks at everything until it is told otherwise.
-    pub(crate) fn new(query: usize, mut evidence: Vec<PageEvidence<'page, 'text>>, lexical: Lexical) -> Self {
-        let scale = Scale::of(evidence.iter().flat_map(|evidence| &evidence.lexical), BM25);
+    pub(crate) fn new(
+        query: usize,
+        mut evidence: Vec<PageEvidence<'page, 'text>>,
+        lexical_weight: LexicalWeight,
+    ) -> Self {
+        let scale = Scale::of(evidence.iter().flat_map(|evidence| &evidence.bm25), BM25);
         let covered = evidence.iter().filter_map(|evidence| evidence.covered.as_ref());
         let found = covered.flat_map(|covered| &covered.units).copied().reduce(f32::max).unwrap_or(1.0);
         for evidence in &mut evidence {
-            evidence.weight = lexical.weight(evidence.reading.characters_per_token, found);
-            evidence.put_words(&scale.all(&evidence.lexical));
+            evidence.weight = lexical_weight.weight(evidence.reading.characters_per_token, found);
+            evidence.put_words(&scale.all(&evidence.bm25));
         }
         Self { query, evidence }
     }
@@ -91,10 +95,10 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
         title: f32,
     ) -> Self {
         let terms = query_terms(query, reading.language);
-        let (mut lexical, mut covered) = (Vec::new(), None);
+        let (mut bm25, mut covered) = (Vec::new(), None);
         if let Some(of_page) = &reading.terms {
             let found = of_page.find(&terms);
-            lexical = found.bm25(&reading.ranges);
+            bm25 = found.bm25(&reading.ranges);
             covered = grows.then(|| {
                 let units: Vec<Range<usize>> = (0..reading.units.spans.len()).map(|unit| unit..unit + 1).collect();
                 let paragraphs = &reading.units.paragraphs;
@@ -108,7 +112,7 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
             page,
             reading,
             terms,
-            lexical,
+            bm25,
             covered,
             words: Vec::new(),
             weight: 0.0,
@@ -121,19 +125,19 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
         }
     }
 
-    fn put_words(&mut self, lexical: &[f32]) {
+    fn put_words(&mut self, bm25: &[f32]) {
         self.words = match &self.covered {
             Some(Covered { units, paragraphs, .. }) => {
                 let ranges = &self.reading.ranges;
-                relevance::words(&best_around(units.len(), ranges, lexical, 0.0), units, paragraphs)
+                relevance::words(&best_around(units.len(), ranges, bm25, 0.0), units, paragraphs)
             }
-            None => lexical.to_vec(),
+            None => bm25.to_vec(),
         };
     }
 
     /// Whether the page has any of the query's words, and they count.
     pub(crate) fn has_words(&self) -> bool {
-        self.covered.as_ref().map_or_else(|| self.lexical.iter().any(|bm25| *bm25 > 0.0), |covered| covered.any)
+        self.covered.as_ref().map_or_else(|| self.bm25.iter().any(|score| *score > 0.0), |covered| covered.any)
     }
 
     /// The seeds that may become passages for their words, the most telling first; ties go to what stands first.
@@ -230,7 +234,7 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
         };
         let cosine = best(&mut around.clone().filter(looked_at).map(|window| self.cosine[window]));
         let own = if self.grows { self.own_cosine().get(seed).copied() } else { None };
-        let lexical = best(&mut self.lexical.get(around).unwrap_or_default().iter().copied());
-        (cosine.into_iter().chain(own).reduce(f32::max).unwrap_or(0.0), lexical.unwrap_or(0.0))
+        let bm25 = best(&mut self.bm25.get(around).unwrap_or_default().iter().copied());
+        (cosine.into_iter().chain(own).reduce(f32::max).unwrap_or(0.0), bm25.unwrap_or(0.0))
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! Cosines and BM25 have different scales, which differ again from model to model and from query to query. Both are put on
 //! one by the mean and the spread over all windows of the request: `z = (value - mean) / spread`. A window's relevance is
-//! `(1 - lexical) * z(cosine) + lexical * z(BM25)`. A sentence's is the same of the best windows around it, and words say more:
+//! `(1 - lexical_weight) * z(cosine) + lexical_weight * z(BM25)`. A sentence's is the same of the best windows around it, and words say more:
 //!
 //! ```text
 //! meaning   = best z(cosine) of the windows around it
 //! words     = 2/3 of the best z(BM25) of them + 8 coverage(sentence) + 2 coverage(paragraph)
-//! relevance = ((1 - lexical) * meaning + lexical * words) / 1.4
+//! relevance = ((1 - lexical_weight) * meaning + lexical_weight * words) / 1.4
 //! ```
 //!
 //! where coverage is the share of the query that is found there (see [`crate::ranking::terms::Found::coverage`]). A score is relevance
@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// How much words count against meaning.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Lexical {
+pub enum LexicalWeight {
     /// By the page and the query: half, more the less the model's tokenizer knows the page's script, and less where hardly a
     /// word of the query is on any page.
     Auto,
@@ -140,8 +140,12 @@ pub fn of_units(joined: &[f32]) -> Vec<f32> {
 
 /// Joins the two kinds, each on its scale.
 #[must_use]
-pub fn join(meaning: &[f32], words: &[f32], lexical: f32) -> Vec<f32> {
-    meaning.iter().zip(words).map(|(meaning, words)| (1.0 - lexical) * meaning + lexical * words).collect()
+pub fn join(meaning: &[f32], words: &[f32], lexical_weight: f32) -> Vec<f32> {
+    meaning
+        .iter()
+        .zip(words)
+        .map(|(meaning, words)| (1.0 - lexical_weight) * meaning + lexical_weight * words)
+        .collect()
 }
 
 /// Relevance as a score from 0 to 1.
@@ -156,8 +160,8 @@ pub fn relevance(score: f32) -> f32 {
     2.0 - (1.0 / score - 1.0).ln()
 }
 
-impl Lexical {
-    /// Checks a weight; none is [`Lexical::Auto`].
+impl LexicalWeight {
+    /// Checks a weight; none is [`LexicalWeight::Auto`].
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for one outside 0 to 1.
@@ -169,7 +173,7 @@ impl Lexical {
             Some(weight) => Err(Error::new(
                 ErrorKind::InvalidArgument,
                 format!(
-                    "lexical must be \"auto\" or a number from 0.0 (meaning alone) to 1.0 (words alone), not {weight}"
+                    "lexical_weight must be \"auto\" or a number from 0.0 (meaning alone) to 1.0 (words alone), not {weight}"
                 ),
             )),
         }
@@ -238,11 +242,11 @@ mod tests {
 
     #[test]
     fn words_count_more_where_the_script_is_not_known_and_less_where_they_are_not_there() {
-        assert!((Lexical::Auto.weight(4.0, 1.0) - 0.5).abs() < 1e-6);
-        assert!((Lexical::Auto.weight(1.1, 1.0) - 0.8).abs() < 1e-6);
-        assert!((Lexical::Auto.weight(1.1, 0.0) - 0.8).abs() < 1e-6);
-        assert!((Lexical::Auto.weight(4.0, 0.15) - 0.25).abs() < 1e-6);
-        assert!((Lexical::Auto.weight(4.0, 0.0) - 0.25).abs() < 1e-6);
-        assert!((Lexical::Weight(0.25).weight(1.1, 0.0) - 0.25).abs() < 1e-6);
+        assert!((LexicalWeight::Auto.weight(4.0, 1.0) - 0.5).abs() < 1e-6);
+        assert!((LexicalWeight::Auto.weight(1.1, 1.0) - 0.8).abs() < 1e-6);
+        assert!((LexicalWeight::Auto.weight(1.1, 0.0) - 0.8).abs() < 1e-6);
+        assert!((LexicalWeight::Auto.weight(4.0, 0.15) - 0.25).abs() < 1e-6);
+        assert!((LexicalWeight::Auto.weight(4.0, 0.0) - 0.25).abs() < 1e-6);
+        assert!((LexicalWeight::Weight(0.25).weight(1.1, 0.0) - 0.25).abs() < 1e-6);
     }
 }

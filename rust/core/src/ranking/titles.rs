@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::relevance::{BM25, COSINE, Lexical, Scale, join};
+use super::relevance::{BM25, COSINE, LexicalWeight, Scale, join};
 use super::terms::{PageTerms, guess_language, query_terms};
 use crate::text::page::ByteSpan;
 
@@ -22,7 +22,12 @@ pub(crate) struct Titles {
 
 impl Titles {
     /// Reads the pages' titles; `cosines` has for each query one value for each title.
-    pub(crate) fn read(titled: &[(usize, &str)], cosines: Vec<Vec<f32>>, queries: &[&str], lexical: Lexical) -> Self {
+    pub(crate) fn read(
+        titled: &[(usize, &str)],
+        cosines: Vec<Vec<f32>>,
+        queries: &[&str],
+        lexical_weight: LexicalWeight,
+    ) -> Self {
         let (text, spans) = one_line_each(titled);
         let language = guess_language(&text);
         let terms = PageTerms::new(&text, &spans, language);
@@ -32,7 +37,7 @@ impl Titles {
             let added = join(
                 &Scale::of(cosines.iter(), COSINE).all(&cosines),
                 &Scale::of(words.iter(), BM25).all(&words),
-                lexical.weight_of_names(),
+                lexical_weight.weight_of_names(),
             );
             titled.iter().zip(added).map(|((page, _), added)| (*page, TITLE * added)).collect()
         });

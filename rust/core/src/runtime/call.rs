@@ -30,7 +30,7 @@ pub type Interrupted<'caller> = &'caller (dyn Fn() -> bool + Sync);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allowance {
     /// Pieces of its pages, in all.
-    pub pieces: Option<usize>,
+    pub windows: Option<usize>,
     /// Token ids encoded, special ones and the queries' included.
     pub tokens: Option<usize>,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Progress(Arc<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    pieces: AtomicUsize,
+    windows: AtomicUsize,
     rows: AtomicUsize,
     tokens: AtomicUsize,
 }
@@ -50,8 +50,8 @@ struct Counts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     /// Pieces that its pages were cut into.
-    pub pieces: usize,
-    /// Rows that came back from the devices: pieces, queries and titles.
+    pub windows: usize,
+    /// Rows that came back from the devices: windows, queries and titles.
     pub rows: usize,
     /// Their token ids.
     pub tokens: usize,
@@ -159,12 +159,12 @@ impl<'caller> Call<'caller> {
         &self.progress
     }
 
-    /// Whether the call may have so many pieces in all.
+    /// Whether the call may have so many windows in all.
     ///
     /// # Errors
     /// [`ErrorKind::LimitExceeded`].
-    pub(crate) fn allow_pieces(&self, pieces: usize) -> Result<()> {
-        self.allow("pieces", self.allowance.pieces, pieces)
+    pub(crate) fn allow_windows(&self, windows: usize) -> Result<()> {
+        self.allow("windows", self.allowance.windows, windows)
     }
 
     /// Whether so many tokens may be encoded in all.
@@ -177,9 +177,9 @@ impl<'caller> Call<'caller> {
 
     fn allow(&self, what: &str, allowed: Option<usize>, needed: usize) -> Result<()> {
         let Some(allowed) = allowed.filter(|allowed| needed > *allowed) else { return Ok(()) };
-        let Done { pieces, tokens, .. } = self.done();
+        let Done { windows, tokens, .. } = self.done();
         let message = format!(
-            "the call may have {allowed} {what} and needs {needed}; {pieces} pieces were cut and {tokens} tokens encoded so far"
+            "the call may have {allowed} {what} and needs {needed}; {windows} windows were cut and {tokens} tokens encoded so far"
         );
         Err(Error::new(ErrorKind::LimitExceeded, message))
     }
@@ -208,8 +208,8 @@ impl<'caller> Call<'caller> {
 }
 
 impl Progress {
-    pub(crate) fn add_pieces(&self, pieces: usize) {
-        self.0.pieces.fetch_add(pieces, Ordering::Relaxed);
+    pub(crate) fn add_windows(&self, windows: usize) {
+        self.0.windows.fetch_add(windows, Ordering::Relaxed);
     }
 
     /// So many more rows are back, which had so many ids in all.
@@ -220,8 +220,8 @@ impl Progress {
 
     fn done(&self) -> Done {
         let read = |count: &AtomicUsize| count.load(Ordering::Relaxed);
-        let Counts { pieces, rows, tokens } = &*self.0;
-        Done { pieces: read(pieces), rows: read(rows), tokens: read(tokens) }
+        let Counts { windows, rows, tokens } = &*self.0;
+        Done { windows: read(windows), rows: read(rows), tokens: read(tokens) }
     }
 }
 

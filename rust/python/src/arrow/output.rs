@@ -58,7 +58,7 @@ struct Columns {
     /// Passages up to the end of each row.
     ends: Lengths,
     passages: Passages,
-    pieces: Vec<Option<i64>>,
+    windows: Vec<Option<i64>>,
     errors: LargeStringBuilder,
 }
 
@@ -90,7 +90,7 @@ impl Writer {
             id,
             Field::new("query", DataType::LargeUtf8, true),
             Field::new("highlights", list(fields.of_passages()), true),
-            Field::new("pieces", DataType::Int64, true),
+            Field::new("windows", DataType::Int64, true),
             Field::new("error", DataType::LargeUtf8, true),
         ]);
         let (batches, times) = (Vec::new(), questions.max(1));
@@ -144,7 +144,7 @@ impl Writing<'_, '_> {
         for highlight in first..last {
             self.columns.passages.push(answers, highlight, text, self.writer.fields);
         }
-        self.columns.pieces.push(Some(answers.pieces[place]));
+        self.columns.windows.push(Some(answers.windows[place]));
         self.columns.errors.append_null();
         self.written(last - first)
     }
@@ -174,7 +174,7 @@ impl Writing<'_, '_> {
 
     fn write_error(&mut self, error: &Error) -> Result<()> {
         self.writer.errors += 1;
-        self.columns.pieces.push(None);
+        self.columns.windows.push(None);
         self.columns.errors.append_value(format!("{}: {}", error.kind().row().python_class, error.message()));
         self.written(0)
     }
@@ -199,11 +199,11 @@ impl Writing<'_, '_> {
 
 impl Columns {
     fn finish(mut self, ids: ArrayRef, fields: Fields) -> Result<Vec<ArrayRef>> {
-        let answered: NullBuffer = self.pieces.iter().map(Option::is_some).collect::<Vec<bool>>().into();
+        let answered: NullBuffer = self.windows.iter().map(Option::is_some).collect::<Vec<bool>>().into();
         let passages = self.passages.finish(fields)?;
         let highlights = self.ends.over(passages, Some(answered))?;
-        let pieces: ArrayRef = Arc::new(Int64Array::from(self.pieces));
-        Ok(vec![ids, Arc::new(self.query.finish()), highlights, pieces, Arc::new(self.errors.finish())])
+        let windows: ArrayRef = Arc::new(Int64Array::from(self.windows));
+        Ok(vec![ids, Arc::new(self.query.finish()), highlights, windows, Arc::new(self.errors.finish())])
     }
 }
 

@@ -77,7 +77,7 @@ impl Encoding {
     pub(crate) fn work(&self) -> Work {
         let rows = self.rows();
         let (tokens, truncated) = (self.parts.tokens(), self.truncated());
-        Work { pieces: rows, encoded: rows, tokens, truncated, ..Work::default() }
+        Work { windows: rows, encoded: rows, tokens, truncated, ..Work::default() }
     }
 
     /// Encodes all of them.

@@ -31,8 +31,8 @@ pub(crate) struct Metrics {
     durations: Family<RouteLabel, Histogram, fn() -> Histogram>,
     queued: Histogram,
     failures: Family<CauseLabel, Counter>,
-    pieces: Counter,
-    compared: Counter,
+    windows: Counter,
+    windows_scored: Counter,
     encoded: Counter,
     tokens: Counter,
     truncated: Counter,
@@ -81,8 +81,8 @@ impl Metrics {
             durations: Family::new_with_constructor(seconds),
             queued: seconds(),
             failures: Family::default(),
-            pieces: Counter::default(),
-            compared: Counter::default(),
+            windows: Counter::default(),
+            windows_scored: Counter::default(),
             encoded: Counter::default(),
             tokens: Counter::default(),
             truncated: Counter::default(),
@@ -113,8 +113,8 @@ impl Metrics {
             metrics.queued.clone(),
         );
         registry.register("failures", "Failed requests and connections by cause", metrics.failures.clone());
-        registry.register("windows", "Windows that pages were cut into", metrics.pieces.clone());
-        registry.register("windows_scored", "Windows compared with a query", metrics.compared.clone());
+        registry.register("windows", "Windows that pages were cut into", metrics.windows.clone());
+        registry.register("windows_scored", "Windows compared with a query", metrics.windows_scored.clone());
         registry.register("rows_encoded", "Windows, queries and texts encoded", metrics.encoded.clone());
         registry.register("tokens_encoded", "Tokens encoded", metrics.tokens.clone());
         registry.register(
@@ -158,8 +158,8 @@ impl Metrics {
     pub(crate) fn work(&self, queued: Duration, work: &Work) {
         self.queued.observe(queued.as_secs_f64());
         for (counter, count) in [
-            (&self.pieces, work.pieces),
-            (&self.compared, work.compared),
+            (&self.windows, work.windows),
+            (&self.windows_scored, work.windows_scored),
             (&self.encoded, work.encoded),
             (&self.tokens, work.tokens),
             (&self.truncated, work.truncated),

@@ -195,7 +195,7 @@ impl RequestGuard<'_> {
             total_us = micros(total),
             queue_us = taken.map(|taken| micros(taken.queued)),
             inference_us = taken.map(|taken| micros(taken.ran)),
-            pieces = taken.map(|taken| taken.work.pieces),
+            windows = taken.map(|taken| taken.work.windows),
             tokens = taken.map(|taken| taken.work.tokens),
             "request"
         );

@@ -115,8 +115,8 @@ impl RequestSpan {
         }
         if let Some(work) = work {
             let counts = [
-                ("pieces", work.pieces),
-                ("compared", work.compared),
+                ("windows", work.windows),
+                ("windows_scored", work.windows_scored),
                 ("encoded", work.encoded),
                 ("tokens", work.tokens),
                 ("truncated", work.truncated),
@@ -126,8 +126,8 @@ impl RequestSpan {
             let times = [
                 ("cutting", work.cutting),
                 ("tokenizing", work.tokenizing),
-                ("encoding", work.encoding),
-                ("choosing", work.choosing),
+                ("waiting", work.waiting),
+                ("ranking", work.ranking),
             ];
             let seconds =
                 |(name, time): (&str, Duration)| KeyValue::new(format!("pullquote.{name}"), time.as_secs_f64());

@@ -2,7 +2,7 @@
 
 use pullquote_core::engine::Effort;
 use pullquote_core::engine::options::Options;
-use pullquote_core::highlights::{Order, Repeats};
+use pullquote_core::highlights::{Dedupe, Order};
 use pullquote_core::text::formats::Format;
 use pullquote_core::text::pieces::Unit;
 use serde_json::{Map, Value, json};
@@ -151,9 +151,9 @@ fn options() -> Map<String, Value> {
         ("min_score", score),
         ("order", named(&Order::NAMES, "The best first, or as they stand in the page.")),
         (
-            "repeats",
+            "dedupe",
             named(
-                &Repeats::NAMES,
+                &Dedupe::NAMES,
                 "Where a passage that says what a better one said is left out; auto is the page, and the answer where pages \
                  share a budget.",
             ),
@@ -161,8 +161,8 @@ fn options() -> Map<String, Value> {
         ("context", whole(0, "So many sentences on each side come beside a passage, as `before` and `after`.")),
         ("explain", flag("Report the words that matched, and where.")),
         ("allow_gaps", flag("Allow a step larger than the length, which skips text.")),
-        ("grow", flag("Rank sentences and grow passages from them; else the best windows come as they were cut.")),
-        ("lexical", weight),
+        ("expand", flag("Rank sentences and grow passages from them; else the best windows come as they were cut.")),
+        ("lexical_weight", weight),
         (
             "effort",
             named(
@@ -224,8 +224,8 @@ fn documents(facts: &Facts) -> Value {
 fn answer() -> Value {
     let seconds = |of: &str| json!({"type": "number", "minimum": 0, "description": format!("Seconds of {of}.")});
     let usage = json!({
-        "pieces": count("Windows of all pages."),
-        "compared": count("Those that queries were compared with."),
+        "windows": count("Windows of all pages."),
+        "windows_scored": count("Those that queries were compared with."),
         "encoded": count("Those that were encoded for this request."),
         "tokens": count("Tokens of those."),
         "truncated": count("Those that were longer than the model takes, and cut."),
@@ -234,8 +234,8 @@ fn answer() -> Value {
         "queue": seconds("waiting"),
         "cutting": seconds("cutting pages"),
         "tokenizing": seconds("tokenizing"),
-        "encoding": seconds("encoding"),
-        "choosing": seconds("choosing passages"),
+        "waiting": seconds("waiting for vectors"),
+        "ranking": seconds("scoring and choosing passages"),
     });
     let always = json!({
         "results": {"type": "array", "items": schema("Page")},
@@ -256,8 +256,8 @@ fn page() -> Value {
         "index": count("Which of the request's documents it is."),
         "text_hash": hash(),
         "format": {"enum": ["text", "markdown", "html"], "description": "What it was read as."},
-        "pieces": count("How many windows it has."),
-        "compared": count("How many of them were compared with a query."),
+        "windows": count("How many windows it has."),
+        "windows_scored": count("How many of them were compared with a query."),
         "highlights": {"type": "array", "items": schema("Highlight")},
     });
     let sometimes = json!({
@@ -281,7 +281,7 @@ fn highlight() -> Value {
         "end": count("Where it ends."),
         "score": score("From 0 to 1; comparable between all pages of the answer."),
         "cosine": score("By meaning alone, from -1 to 1."),
-        "lexical": score("By words alone (BM25)."),
+        "bm25": score("By words alone (BM25)."),
     });
     let sometimes = json!({
         "query": count("With `fuse`: which of the queries it answers best."),

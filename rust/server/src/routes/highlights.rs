@@ -105,9 +105,9 @@ struct PageHighlights<'call> {
     text_hash: &'call str,
     format: String,
     /// How many windows the page has.
-    pieces: i64,
+    windows: i64,
     /// How many of them were compared with a query.
-    compared: i64,
+    windows_scored: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'call str>,
     highlights: Vec<Highlight<'call>>,
@@ -120,7 +120,7 @@ struct Highlight<'call> {
     end: usize,
     score: f32,
     cosine: f32,
-    lexical: f32,
+    bm25: f32,
     #[serde(skip_serializing_if = "Option::is_none")]
     query: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -157,8 +157,8 @@ struct Footer<'call> {
 /// What was done.
 #[derive(Serialize)]
 struct Usage {
-    pieces: usize,
-    compared: usize,
+    windows: usize,
+    windows_scored: usize,
     encoded: usize,
     tokens: usize,
     truncated: usize,
@@ -170,8 +170,8 @@ struct Timings {
     queue: f64,
     cutting: f64,
     tokenizing: f64,
-    encoding: f64,
-    choosing: f64,
+    waiting: f64,
+    ranking: f64,
 }
 
 #[derive(Serialize)]
@@ -316,8 +316,8 @@ impl<'call> Frame<'call> {
             query: (self.listed && self.pairing != Pairing::Fused).then_some(query),
             text_hash: document.text_hash(),
             format: self.answers.formats[index].to_string(),
-            pieces: self.answers.pieces[index],
-            compared: self.answers.compared[index],
+            windows: self.answers.windows[index],
+            windows_scored: self.answers.windows_scored[index],
             text,
             highlights: rows.map(|row| self.highlight(index, row)).collect(),
         }
@@ -344,7 +344,7 @@ impl<'call> Frame<'call> {
             end: count(end),
             score: answers.scores[row],
             cosine: answers.cosines[row],
-            lexical: answers.lexicals[row],
+            bm25: answers.bm25_scores[row],
             query: (self.pairing == Pairing::Fused).then(|| place(answers.queries[row])),
             before: around.then(|| places.between(first, start)),
             after: around.then(|| places.between(end, last)),
@@ -362,8 +362,8 @@ impl Footer<'_> {
             query_vectors: None,
             offsets,
             usage: Usage {
-                pieces: work.pieces,
-                compared: work.compared,
+                windows: work.windows,
+                windows_scored: work.windows_scored,
                 encoded: work.encoded,
                 tokens: work.tokens,
                 truncated: work.truncated,
@@ -372,8 +372,8 @@ impl Footer<'_> {
                 queue: queued.as_secs_f64(),
                 cutting: work.cutting.as_secs_f64(),
                 tokenizing: work.tokenizing.as_secs_f64(),
-                encoding: work.encoding.as_secs_f64(),
-                choosing: work.choosing.as_secs_f64(),
+                waiting: work.waiting.as_secs_f64(),
+                ranking: work.ranking.as_secs_f64(),
             },
         }
     }

@@ -144,7 +144,7 @@ impl HighlightOptions {
         let mut options = Options { top_k: self.highlights_per_url, ..Options::default() };
         if let Some(sentences) = self.num_sentences {
             options.highlight_length = sentences;
-            options.grow = false;
+            options.expand = false;
         }
         let most = self.max_characters;
         if self.dynamic != Some(true) {
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn highlights_are_as_the_client_wants_them() {
         let few = options(&json!({"numSentences": 2, "highlightsPerUrl": 5, "maxCharacters": 300}), true);
-        assert_eq!((few.highlight_length, few.grow, few.top_k, few.max_chars), (2, false, Some(5), Some(300)));
+        assert_eq!((few.highlight_length, few.expand, few.top_k, few.max_chars), (2, false, Some(5), Some(300)));
         assert_eq!(few.max_total_chars, None);
         let shared = options(&json!({"dynamic": true, "maxCharacters": 300}), true);
         assert_eq!((shared.max_chars, shared.max_total_chars), (None, Some(1200)));

@@ -147,8 +147,8 @@ fn ranked<'call>(
 }
 
 fn add(work: &mut Work, more: &Work) {
-    work.pieces += more.pieces;
-    work.compared += more.compared;
+    work.windows += more.windows;
+    work.windows_scored += more.windows_scored;
     work.encoded += more.encoded;
     work.tokens += more.tokens;
     work.truncated += more.truncated;
