@@ -49,7 +49,9 @@ def main() -> None:
         texts = [page.text for page in work.pages]
         seconds: dict[str, list[float]] = {way: [] for way in WAYS}
         choosing: dict[str, list[float]] = {way: [] for way in WAYS}
-        pieces = {way: highlighter.highlights(QUERY, texts[:3], **options).work.windows for way, options in WAYS.items()}
+        pieces = {
+            way: highlighter.highlights(QUERY, texts[:3], **options).work.windows for way, options in WAYS.items()
+        }
         assert len(set(pieces.values())) == 1, f"the ways encode different windows: {pieces}"
         core_use: list[CoreUse] = []
         for number in range(arguments.rounds):

@@ -6,17 +6,17 @@ import argparse
 from typing import Literal, get_args
 
 from pullquote.options import (
+    DEDUPE,
     EFFORT,
     HIGHLIGHT_LENGTH,
     ORDER,
-    DEDUPE,
     STEP_SIZE,
     UNIT,
+    Dedupe,
     Effort,
     Format,
     Options,
     Order,
-    Dedupe,
     Unit,
 )
 

@@ -19,19 +19,19 @@ from pullquote.closing import Closing
 from pullquote.errors import InvalidTypeError
 from pullquote.loading import CACHE_BYTES, Caching, Watched, load
 from pullquote.options import (
+    DEDUPE,
     EFFORT,
     FORMAT,
     HIGHLIGHT_LENGTH,
     ORDER,
-    DEDUPE,
     STEP_SIZE,
     UNIT,
+    Dedupe,
     Effort,
     Format,
     Options,
     Order,
     Pairing,
-    Dedupe,
     TruncationWarning,
     Unit,
     checked,

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict, TypeVar
 
 from pullquote.errors import InvalidArgumentError, InvalidTypeError
 
-__all__ = ["Effort", "Format", "Options", "Order", "Pairing", "Dedupe", "TruncationWarning", "Unit"]
+__all__ = ["Dedupe", "Effort", "Format", "Options", "Order", "Pairing", "TruncationWarning", "Unit"]
 
 Unit = Literal["sentence", "word", "token"]
 Order = Literal["score", "position"]

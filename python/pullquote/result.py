@@ -37,11 +37,11 @@ class Highlight:
     `start` and `end` count characters (Unicode code points), as Python's slices do.
 
     `score`, from 0 to 1, is comparable between the pages of a call: ``1 / (1 + exp(2 - relevance))``. The relevance of a window
-    joins meaning and words, ``(1 - lexical_weight) * z(cosine) + lexical_weight * z(BM25)``, where ``z`` counts in standard deviations from
-    the mean of all windows of the call. That of a sentence is ``((1 - lexical_weight) * z(cosine) + lexical_weight * words) / 1.4`` with
-    ``words = 2/3 * z(BM25) + 8 * coverage(sentence) + 2 * coverage(paragraph)``, where cosine and BM25 are those of the best
-    windows around it, and coverage is the share of the query's words, by their rarity, that is there. A passage has the score
-    of its best sentence. `cosine` (-1 to 1) and `bm25` (BM25, 0 and more) are the best of the windows around that.
+    joins meaning and words, ``(1 - w) * z(cosine) + w * z(BM25)``, where ``w`` is `lexical_weight` and ``z`` counts in standard
+    deviations from the mean of all windows of the call. That of a sentence is ``((1 - w) * z(cosine) + w * words) / 1.4`` with
+    ``words = 2/3 * z(BM25) + 8 * coverage(sentence) + 2 * coverage(paragraph)``: cosine and BM25 are those of the best windows
+    around it, and coverage is the share of the query's words, weighted by their rarity, that it holds. A passage has the score
+    of its best sentence. `cosine` (-1 to 1) and `bm25` (0 and more) are the best of the windows around that sentence.
 
     `page` and `query` say which of the texts it is from and which of the queries it answers. `before` and `after` are what
     stands around it, as much as `context` asked for; `matches` are the words that matched, where `explain` asked for them.
@@ -110,8 +110,8 @@ class Highlights(Sequence[list[Highlight]]):
     - `pages`: int64 ``[n]``, which of the texts
     - `queries`: int64 ``[n]``, which of the queries
 
-    And for each page: `windows` and `windows_scored`, int64 ``[pages]``, how many windows it has, and how many of them were compared
-    with a query.
+    And for each page: `windows` and `windows_scored`, int64 ``[pages]``, how many windows it has, and how many of them were
+    compared with a query.
 
     The columns are the memory the core wrote; nothing was copied. `texts` are the pages as they were read, `formats` says as
     what, and `work` what it took.
@@ -128,13 +128,11 @@ class Highlights(Sequence[list[Highlight]]):
         "_passages",
         "_query_words",
         "_written_at",
-        "windows_scored",
+        "bm25_scores",
         "contexts",
         "cosines",
         "formats",
-        "bm25_scores",
         "pages",
-        "windows",
         "queries",
         "query_vectors",
         "scores",
@@ -142,6 +140,8 @@ class Highlights(Sequence[list[Highlight]]):
         "spans",
         "texts",
         "vectors",
+        "windows",
+        "windows_scored",
         "work",
     )
 

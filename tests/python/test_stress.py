@@ -116,7 +116,9 @@ class Fire:
     def step(self, rng: random.Random) -> None:
         with Engine(encoder=encode, threads=rng.choice(["caller", 1]), cache_bytes=0) as engine:
             for n in range(10):
-                limits: dict[str, Any] = rng.choice([{}, {"limit_tokens": 500}, {"limit_windows": 5}, {"timeout": 0.01}])
+                limits: dict[str, Any] = rng.choice(
+                    [{}, {"limit_tokens": 500}, {"limit_windows": 5}, {"timeout": 0.01}]
+                )
                 engine.add_request(str(n), "cat", [page(rng)], **limits)
             engine.abort_request([str(n) for n in range(0, 10, rng.choice([2, 5]))])
             while engine.has_unfinished_requests():

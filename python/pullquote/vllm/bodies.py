@@ -150,7 +150,9 @@ def answer(asked: Asked, found: Highlights, queued: float) -> dict[str, Any]:
     return {
         "results": [_page(asked, found, number) for number in range(len(found))],
         "offsets": "codepoint",
-        "usage": {name: getattr(work, name) for name in ("windows", "windows_scored", "encoded", "tokens", "truncated")},
+        "usage": {
+            name: getattr(work, name) for name in ("windows", "windows_scored", "encoded", "tokens", "truncated")
+        },
         "timings": {
             "queue": queued,
             **{name: getattr(work, name) for name in ("cutting", "tokenizing", "waiting", "ranking")},
