@@ -48,10 +48,10 @@ from bench.options import add_no_record
 from bench.record import spread
 from bench.texts import prose_pages
 from pullquote import Highlighter
-from pullquote.jobs.inputs import Columns, find
-from pullquote.jobs.job import Job
-from pullquote.jobs.run import Progress, Told, work
-from pullquote.ray.jobs import RayEngine
+from pullquote.jobs._inputs import Columns, find
+from pullquote.jobs._job import Job
+from pullquote.jobs._run import Progress, Told, work
+from pullquote.ray._runner import RayEngine
 
 CLAIM = "jobs"
 CHARACTERS = 400

@@ -38,10 +38,10 @@ from bench.options import add_no_record
 from bench.simulation import Cluster, Outcome, simulate
 from bench.texts import prose_pages
 from pullquote import Highlighter
-from pullquote.jobs.inputs import Columns, find
-from pullquote.jobs.job import Job
-from pullquote.jobs.records import left
-from pullquote.jobs.run import Progress, work
+from pullquote.jobs._inputs import Columns, find
+from pullquote.jobs._job import Job
+from pullquote.jobs._records import left
+from pullquote.jobs._run import Progress, work
 
 CLAIM = "scale_model"
 QUERY = "Who led the work, and what did it cost?"
@@ -179,7 +179,7 @@ def _on_ray(folder: Path, core_use: list[CoreUse]) -> dict[str, float]:
     import ray  # noqa: PLC0415 - only here
     from ray.cluster_utils import Cluster as Nodes  # noqa: PLC0415
 
-    from pullquote.ray.jobs import RayEngine  # noqa: PLC0415
+    from pullquote.ray._runner import RayEngine  # noqa: PLC0415
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     seconds: dict[str, float] = {}

@@ -2,7 +2,7 @@
 
 import sys
 
-from pullquote.cli import main
+from pullquote._cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

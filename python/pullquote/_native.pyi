@@ -47,7 +47,7 @@ def error_table() -> list[dict[str, Any]]: ...
 # What is told what came of a call: a value, or an error. Where a call is given none, it waits and returns the value itself.
 _Done = Callable[[Any, BaseException | None], None] | None
 
-# See `DeviceState` in `pullquote/loading.py`.
+# See `DeviceState` in `pullquote/_loading.py`.
 _DeviceState = tuple[str, bool, int, int, int, int, int, int, int, str | None]
 
 @final

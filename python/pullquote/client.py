@@ -16,24 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullquote import _native
-from pullquote.closing import Closing
-from pullquote.errors import InvalidArgumentError, InvalidTypeError
-from pullquote.highlighter import Highlighter
-from pullquote.options import (
+from pullquote._closing import Closing
+from pullquote._highlighter import Highlighter
+from pullquote._highlights import Highlights
+from pullquote._options import (
     HIGHLIGHT_LENGTH,
     SERVER_TIMEOUT,
     STEP_SIZE,
     UNIT,
     Options,
-    TruncationWarning,
     Unit,
     checked,
     checked_texts,
     listed,
 )
-from pullquote.result import Highlights
+from pullquote.errors import InvalidArgumentError, InvalidTypeError, TruncationWarning
 
-__all__ = ["Client", "ClientSettings", "Document", "EmbedOptions", "EmbeddingDtype", "Rank", "Stored"]
+__all__ = ["Client", "ClientSettings", "Document", "EmbedOptions", "EmbeddingDtype", "RerankResult", "StoredDocument"]
 
 MEBIBYTE = 1024 * 1024
 
@@ -95,7 +94,7 @@ DEFAULTS: ClientSettings = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rank:
+class RerankResult:
     """How near a text is to a query: `index` says which of the texts, `score` is the cosine of their vectors."""
 
     index: int
@@ -114,7 +113,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredDocument:
     """In place of a text in `Client.highlights`: the document that the server has stored under this id."""
 
     id: str
@@ -160,14 +159,14 @@ class Asked:
     def __init__(
         self,
         query: str | Sequence[str],
-        texts: Iterable[str | Stored],
+        texts: Iterable[str | StoredDocument],
         of_server: Mapping[str, Any],
         options: Mapping[str, Any],
     ) -> None:
         """Check what can be checked without a server; `of_server` is what only one can be asked for."""
         pages = listed(texts, "texts")
-        is_stored = [isinstance(page, Stored) for page in pages]
-        named = [page.id if isinstance(page, Stored) else page for page in pages]
+        is_stored = [isinstance(page, StoredDocument) for page in pages]
+        named = [page.id if isinstance(page, StoredDocument) else page for page in pages]
         given = cast("Options", whole(options, HIGHLIGHTS_DEFAULTS, "highlights"))
         self.queries, self.pages, self.titles, self.options = checked(query, named, given)
         self.options |= {**of_server, "stored": is_stored}
@@ -295,7 +294,7 @@ class Client(Connected, Closing):
     def highlights(
         self,
         query: str | Sequence[str],
-        texts: Iterable[str | Stored],
+        texts: Iterable[str | StoredDocument],
         *,
         return_texts: bool = False,
         return_vectors: bool = False,
@@ -306,12 +305,12 @@ class Client(Connected, Closing):
 
         All pages go in one request, because scores are comparable within a call only. Three things only a server can do:
 
-        - A page may be `Stored`: a document that the server has under that id; `NotFoundError` says that it has not. Its
+        - A page may be `StoredDocument`: a document that the server has under that id; `NotFoundError` says that it has not. Its
           passages come without it: in `Highlights.texts` it is ``""``, unless `return_texts` asks for it.
         - `return_vectors`: the vectors, of length one, of the passages' texts (``Highlights.vectors``, a row for each) and of the
           queries (``Highlights.query_vectors``), in the types of `embed`.
 
-        >>> found = client.highlights("How is bread made?", [Stored("bread"), page], return_vectors=True)  # doctest: +SKIP
+        >>> found = client.highlights("How is bread made?", [StoredDocument("bread"), page], return_vectors=True)  # doctest: +SKIP
         >>> found.vectors @ found.query_vectors[0]  # doctest: +SKIP
         """
         of_server = {
@@ -360,11 +359,11 @@ class Client(Connected, Closing):
 
     def rerank(
         self, query: str, texts: Iterable[str], *, top_n: int | None = None, timeout: float | None = None
-    ) -> list[Rank]:
+    ) -> list[RerankResult]:
         """Sort texts by how near they are to a query, the nearest first; at most `top_n` of them."""
         listed = to_rank(texts, top_n)
         ranks = self._native.rerank(query, listed, top_n, {"timeout": timeout}, None)
-        return [Rank(index, score, listed[index]) for index, score in ranks]
+        return [RerankResult(index, score, listed[index]) for index, score in ranks]
 
     def put_document(
         self,

@@ -9,18 +9,34 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
 from pullquote import _native
-from pullquote.closing import Closing
+from pullquote._closing import Closing
+from pullquote._highlighter import closed_at_exit, completed
+from pullquote._highlights import CacheState, Highlights, Match, Work
+from pullquote._hosted import Batch, Hosted, HostedCall, Plan, Planner
+from pullquote._loading import CACHE_BYTES, DeviceState, Watched, load
+from pullquote._options import Options, checked
+from pullquote._python_encoder import OwnEncoder
+from pullquote._trace import StageTime
 from pullquote.errors import InvalidArgumentError, PullquoteError
-from pullquote.highlighter import closed_at_exit, completed
-from pullquote.loading import CACHE_BYTES, Watched, load
-from pullquote.options import Options, checked
-from pullquote.result import Highlights
-from pullquote.text_encoder import OwnEncoder
 
-__all__ = ["Done", "Engine", "RequestOutput"]
+__all__ = [
+    "Batch",
+    "CacheState",
+    "DeviceState",
+    "Engine",
+    "Hosted",
+    "HostedCall",
+    "Match",
+    "Plan",
+    "Planner",
+    "Progress",
+    "RequestOutput",
+    "StageTime",
+    "Work",
+]
 
 
-class Done(NamedTuple):
+class Progress(NamedTuple):
     """How much of a request was done, whatever came of it."""
 
     windows: int
@@ -33,12 +49,12 @@ class Done(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RequestOutput:
-    """How a request ended: `outputs` or `error`, and what was `done`. Only finished requests have one."""
+    """How a request ended: `outputs` or `error`, and its `progress`. Only finished requests have one."""
 
     request_id: str
     outputs: Highlights | None
     error: PullquoteError | None
-    done: Done
+    progress: Progress
     finished: bool = True
 
 
@@ -163,7 +179,7 @@ class Engine(Watched, Closing):
     ) -> RequestOutput:
         outputs = None if columns is None else Highlights(pages, columns)
         failed = error if isinstance(error, PullquoteError) else None
-        return RequestOutput(request_id, outputs, failed, Done(*done))
+        return RequestOutput(request_id, outputs, failed, Progress(*done))
 
     def abort_request(self, request_ids: str | Iterable[str]) -> None:
         """Let go of requests, whatever of them is done: nothing is heard of them again. Unknown names are nothing."""

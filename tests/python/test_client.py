@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from lettering import DIMENSION
-from pullquote import AsyncClient, Client, Document, Highlighter, Highlights, TruncationWarning, errors
+from pullquote import AsyncClient, Client, Highlighter, Highlights, errors
+from pullquote.client import Document
+from pullquote.errors import TruncationWarning
 from serving import Serving, serving, serving_letters, wait_for
 from test_errors import BAD_CALLS
 

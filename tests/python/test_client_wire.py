@@ -22,7 +22,6 @@ import numpy as np
 import pytest
 import trustme
 
-import pullquote
 from pullquote import Client, errors
 from wires import DIMENSION, Answer, Request, Wire, packed, raw, vectors, wire
 
@@ -365,7 +364,7 @@ def test_texts_that_were_cut_are_a_warning() -> None:
         answer = raw(request)
         return Answer(headers=answer.headers | {"x-truncated": "2"}, body=answer.body)
 
-    warned = pytest.warns(pullquote.TruncationWarning, match="4 of 500 texts were cut")
+    warned = pytest.warns(errors.TruncationWarning, match="4 of 500 texts were cut")
     with wire(cut) as server, Client(server.url, rows_per_request=250) as client, warned:
         client.embed(TEXTS)
 

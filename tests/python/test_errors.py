@@ -14,7 +14,7 @@ import pytest
 
 import pullquote
 from pullquote import Highlighter, _native, errors
-from pullquote.models import embedded_model
+from pullquote._models import embedded_model
 
 
 def test_every_row_of_the_table_has_its_class() -> None:

@@ -16,18 +16,18 @@ import pytest
 from pyarrow import parquet
 
 from lettering import letters
-from pullquote import Highlighter, cli, errors
-from pullquote.jobs.inputs import Columns, find
-from pullquote.jobs.job import Job
-from pullquote.jobs.places import Place
-from pullquote.jobs.records import status
-from pullquote.jobs.run import Progress, work
+from pullquote import Highlighter, _cli, errors
+from pullquote.jobs._inputs import Columns, find
+from pullquote.jobs._job import Job
+from pullquote.jobs._records import status
+from pullquote.jobs._run import Progress, work
+from pullquote.jobs._store import Place
 
 QUESTIONS = ["How far is the moon?", "bread"]
 KILLS = 20
 # Forks of a process that has imported everything, so that a job begins within a hundredth of a second.
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["pullquote.jobs.command", "pytest.__main__"])
+FORKS.set_forkserver_preload(["pullquote.jobs._command", "pytest.__main__"])
 
 Files = dict[str, bytes]
 
@@ -62,7 +62,7 @@ def write_input(folder: Path, rows: int) -> None:
 
 
 def run(*arguments: object) -> int:
-    return cli.main(command(*arguments))
+    return _cli.main(command(*arguments))
 
 
 def command(*arguments: object) -> list[str]:
@@ -151,7 +151,7 @@ def test_a_job_that_is_killed_at_any_moment_goes_on(tmp_path: Path) -> None:
 
     def begun(number: int) -> tuple[Path, Any]:
         output = tmp_path / f"output-{number}"
-        process = FORKS.Process(target=cli.main, args=(command(*asked(tmp_path / "input", output)),))
+        process = FORKS.Process(target=_cli.main, args=(command(*asked(tmp_path / "input", output)),))
         process.start()
         return output, process
 
@@ -339,9 +339,9 @@ def test_what_fails_on_the_way_leaves_nothing_of_its_file(folder: Path, tmp_path
 def test_many_chunks_are_one_file(
     folder: Path, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pullquote.jobs import inputs
+    from pullquote.jobs import _inputs
 
-    monkeypatch.setattr(inputs, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(_inputs, "CHUNK_ROWS", 7)
     assert run(*asked(folder, tmp_path)) == 0
     expected, found = outputs(undisturbed), outputs(tmp_path)
     assert found.keys() == expected.keys()
@@ -353,14 +353,14 @@ def test_many_chunks_are_one_file(
 
 
 def test_chunks_are_bounded_in_rows_and_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pullquote.jobs import inputs
+    from pullquote.jobs import _inputs
 
     write_input(tmp_path, 100)
-    whole = {file.name: list(inputs.chunks(file, Columns(id="id"))) for file in find(str(tmp_path))}
-    monkeypatch.setattr(inputs, "CHUNK_ROWS", 7)
-    monkeypatch.setattr(inputs, "CHUNK_BYTES", 1500)
+    whole = {file.name: list(_inputs.chunks(file, Columns(id="id"))) for file in find(str(tmp_path))}
+    monkeypatch.setattr(_inputs, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(_inputs, "CHUNK_BYTES", 1500)
     for file in find(str(tmp_path)):
-        chunks = list(inputs.chunks(file, Columns(id="id")))
+        chunks = list(_inputs.chunks(file, Columns(id="id")))
         assert [row for chunk in chunks for row in chunk.rows] == whole[file.name][0].rows
         assert pa.concat_tables(chunk.table for chunk in chunks).equals(whole[file.name][0].table)
         assert len(chunks) > 10 or file.name == "empty.jsonl"

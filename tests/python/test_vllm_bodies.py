@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from pullquote import Highlighter, errors
+from pullquote.vllm._settings import Settings
 from pullquote.vllm.bodies import Refused, answer, failure, kind_of, parse, read
-from pullquote.vllm.settings import Settings
 from serving import Serving
 
 SETTINGS = Settings()

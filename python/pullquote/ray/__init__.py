@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pullquote.ray.given import given
-from pullquote.ray.pages import PageHighlighter
+from pullquote.ray._pages import PageHighlighter
+from pullquote.ray._resources import given
 
 if TYPE_CHECKING:
-    from pullquote.ray.service import app, build
+    from pullquote.ray._deployment import app, build
 
 __all__ = ["PageHighlighter", "app", "build", "given"]
 
@@ -24,6 +24,6 @@ def __getattr__(name: str) -> Any:
     if name not in {"app", "build"}:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
-    from pullquote.ray import service  # noqa: PLC0415 - a job has no need of Ray Serve
+    from pullquote.ray import _deployment  # noqa: PLC0415 - a job has no need of Ray Serve
 
-    return getattr(service, name)
+    return getattr(_deployment, name)

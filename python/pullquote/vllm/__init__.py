@@ -13,4 +13,4 @@ __all__ = ["io_processor_class"]
 
 def io_processor_class() -> str:
     """What vLLM asks for: where the class of the IO processor is. Not named as its module, which would take its place here."""
-    return "pullquote.vllm.io_processor.HighlightsIOProcessor"
+    return "pullquote.vllm._io_processor.HighlightsIOProcessor"

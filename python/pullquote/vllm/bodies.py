@@ -14,11 +14,11 @@ from typing import Any, cast
 
 import numpy as np
 
+from pullquote._highlighter import DEFAULTS
+from pullquote._highlights import Highlight, Highlights
+from pullquote._options import Options
 from pullquote.errors import OverloadedError, PullquoteError
-from pullquote.highlighter import DEFAULTS
-from pullquote.options import Options
-from pullquote.result import Highlight, Highlights
-from pullquote.vllm.settings import Settings
+from pullquote.vllm._settings import Settings
 
 __all__ = ["Asked", "Refused", "answer", "failure", "kind_of", "parse", "read"]
 

@@ -1,6 +1,6 @@
 //! An encoder that is a Python function: texts in, vectors out.
 //!
-//! A function of token ids takes the batch as it is, two arrays. One of texts is asked in texts, though the engine deals in ids: here a token is a byte of UTF-8 (`pullquote/text_model/tokenizer.json`), so a row of ids is
+//! A function of token ids takes the batch as it is, two arrays. One of texts is asked in texts, though the engine deals in ids: here a token is a byte of UTF-8 (`pullquote/_text_model/tokenizer.json`), so a row of ids is
 //! its text, to the byte. One thread takes batches, one after the other, and holds Python's lock only while the function runs.
 //! Where there may be no thread, whoever collects a batch calls the function.
 
@@ -77,7 +77,7 @@ struct Inline {
 }
 
 impl FunctionEncoder {
-    /// An encoder from a `pullquote.text_encoder.TextEncoder` or `IdsEncoder`, with a thread or without.
+    /// An encoder from a `pullquote._python_encoder.TextEncoder` or `IdsEncoder`, with a thread or without.
     pub(crate) fn of(encoder: &Bound<'_, PyAny>, has_thread: bool, model: &Model) -> PyResult<Box<dyn Encoder>> {
         let takes_ids: bool = encoder.getattr("takes_ids")?.extract()?;
         let dimension = encoder.getattr("dimension")?.extract()?;

@@ -46,7 +46,7 @@ pub(crate) fn argument<'py, T: FromPyObjectOwned<'py>>(value: &Bound<'py, PyAny>
     })
 }
 
-/// The options of a call, out of the dictionary that `python/pullquote/highlighter.py` fills.
+/// The options of a call, out of the dictionary that `python/pullquote/_highlighter.py` fills.
 pub(crate) fn read_options(options: &Bound<'_, PyDict>) -> PyResult<Options> {
     fn get<'py, T: FromPyObjectOwned<'py>>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<T> {
         let value =
@@ -79,7 +79,7 @@ pub(crate) fn read_options(options: &Bound<'_, PyDict>) -> PyResult<Options> {
     })
 }
 
-/// What an engine is made of; see `Loaded` in `python/pullquote/loading.py`, which fills it.
+/// What an engine is made of; see `Loaded` in `python/pullquote/_loading.py`, which fills it.
 #[derive(FromPyObject)]
 pub(crate) struct Loading<'py> {
     model: String,
@@ -289,7 +289,7 @@ impl Highlighter {
         )
     }
 
-    /// A server of this model that has taken its address; `settings` are those of `pullquote/serving.py`, as JSON.
+    /// A server of this model that has taken its address; `settings` are those of `pullquote/_server.py`, as JSON.
     fn bind(&self, py: Python<'_>, settings: &str) -> PyResult<Server> {
         Server::bind(py, settings, &self.engine)
     }

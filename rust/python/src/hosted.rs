@@ -1,4 +1,4 @@
-//! Hosted calls as Python classes. `pullquote.hosted` wraps and documents them.
+//! Hosted calls as Python classes. `pullquote._hosted` wraps and documents them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

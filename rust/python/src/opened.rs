@@ -16,7 +16,7 @@ pub(crate) struct Opened {
     engine: Outside<Arc<Engine>>,
 }
 
-/// A device's state; `DeviceState` in `python/pullquote/loading.py` names what is in it.
+/// A device's state; `DeviceState` in `python/pullquote/_loading.py` names what is in it.
 type DeviceColumns = (String, bool, usize, usize, usize, u64, u64, u64, u64, Option<String>);
 
 impl Opened {

@@ -1,4 +1,4 @@
-//! The server as a Python class. `pullquote/serving.py` wraps it.
+//! The server as a Python class. `pullquote/_server.py` wraps it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

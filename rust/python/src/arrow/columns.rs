@@ -9,7 +9,7 @@ use pyo3::pybacked::PyBackedStr;
 
 use super::cells::{Cell, cells, holds_texts};
 
-/// What people call the columns; see `python/pullquote/tables.py`, which fills it.
+/// What people call the columns; see `python/pullquote/arrow.py`, which fills it.
 #[derive(FromPyObject)]
 pub(crate) struct Names {
     text: String,

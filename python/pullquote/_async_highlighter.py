@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullquote import _native
+from pullquote._highlighter import Highlighter, completed
+from pullquote._highlights import Highlights
+from pullquote._loading import CACHE_BYTES, Caching, Watched
+from pullquote._options import HIGHLIGHT_LENGTH, STEP_SIZE, UNIT, Options, Unit, checked, checked_texts, warn_of_cut
+from pullquote._python_encoder import OwnEncoder
 from pullquote.errors import DeadlineExceededError, InvalidArgumentError
-from pullquote.highlighter import Highlighter, completed
-from pullquote.loading import CACHE_BYTES, Caching, Watched
-from pullquote.options import HIGHLIGHT_LENGTH, STEP_SIZE, UNIT, Options, Unit, checked, checked_texts, warn_of_cut
-from pullquote.result import Highlights
-from pullquote.text_encoder import OwnEncoder
 
 __all__ = ["AsyncHighlighter"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Literal, get_args
 
-from pullquote.options import (
+from pullquote._options import (
     DEDUPE,
     EFFORT,
     HIGHLIGHT_LENGTH,
@@ -20,7 +20,7 @@ from pullquote.options import (
     Unit,
 )
 
-__all__ = ["add_options", "asked"]
+__all__ = ["add_options", "options_from_args"]
 
 
 def add_options(command: argparse.ArgumentParser, *, format: Format) -> None:  # noqa: A002 - the option's name
@@ -58,8 +58,8 @@ def add_options(command: argparse.ArgumentParser, *, format: Format) -> None:  #
     command.add_argument("--step-size", type=int, default=STEP_SIZE, help="units (default: %(default)s)")
 
 
-def asked(options: argparse.Namespace) -> Options:
-    """What was said by these options."""
+def options_from_args(options: argparse.Namespace) -> Options:
+    """The options of a call out of parsed arguments."""
     return {
         "format": options.format,
         "highlight_length": options.highlight_length,

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
 from pullquote import _native
+from pullquote._highlights import CacheState
+from pullquote._models import EMBEDDED_NAME, load_encoder, model_directory
+from pullquote._python_encoder import TEXT_MODEL, EncodesIds, IdsEncoder, OwnEncoder, TextEncoder, TextFunction
+from pullquote._trace import StageTime, TraceFile
 from pullquote.errors import InvalidArgumentError
-from pullquote.models import EMBEDDED_NAME, load_encoder, model_directory
-from pullquote.profile import StageTime, TraceFile
-from pullquote.result import CacheState
-from pullquote.text_encoder import TEXT_MODEL, EncodesIds, IdsEncoder, OwnEncoder, TextEncoder, TextFunction
 
 __all__ = ["CACHE_BYTES", "Caching", "Described", "DeviceState", "Loaded", "Watched", "load", "thread_count"]
 

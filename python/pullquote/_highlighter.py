@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullquote import _native
-from pullquote.closing import Closing
-from pullquote.errors import InvalidTypeError
-from pullquote.loading import CACHE_BYTES, Caching, Watched, load
-from pullquote.options import (
+from pullquote._closing import Closing
+from pullquote._highlights import Highlights
+from pullquote._loading import CACHE_BYTES, Caching, Watched, load
+from pullquote._options import (
     DEDUPE,
     EFFORT,
     FORMAT,
@@ -32,17 +32,16 @@ from pullquote.options import (
     Options,
     Order,
     Pairing,
-    TruncationWarning,
     Unit,
     checked,
     checked_texts,
     warn_of_cut,
 )
-from pullquote.result import Highlights
-from pullquote.tables import ArrowTable, HighlightTable, checked_names, checked_options
-from pullquote.text_encoder import OwnEncoder
+from pullquote._python_encoder import OwnEncoder
+from pullquote.arrow import ArrowTable, HighlightTable, checked_names, checked_options
+from pullquote.errors import InvalidTypeError
 
-__all__ = ["Highlighter", "Options", "Order", "TruncationWarning", "Unit", "highlights", "parse_pieces"]
+__all__ = ["Highlighter", "highlights", "parse_pieces"]
 
 
 # How long the interpreter waits, when it ends, for functions of encoders that run, in seconds.

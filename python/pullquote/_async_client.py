@@ -11,6 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullquote import _native
+from pullquote._highlighter import Highlighter
+from pullquote._highlights import Highlights
+from pullquote._options import Options
 from pullquote.client import (
     Asked,
     ClientSettings,
@@ -18,14 +21,12 @@ from pullquote.client import (
     Document,
     EmbeddingDtype,
     EmbedOptions,
-    Rank,
-    Stored,
+    RerankResult,
+    StoredDocument,
     ToEmbed,
     signed_as,
     to_rank,
 )
-from pullquote.highlighter import Highlighter, Options
-from pullquote.result import Highlights
 
 __all__ = ["AsyncClient"]
 
@@ -46,7 +47,7 @@ class AsyncClient(Connected):
     async def highlights(
         self,
         query: str | Sequence[str],
-        texts: Iterable[str | Stored],
+        texts: Iterable[str | StoredDocument],
         *,
         return_texts: bool = False,
         return_vectors: bool = False,
@@ -90,12 +91,12 @@ class AsyncClient(Connected):
 
     async def rerank(
         self, query: str, texts: Iterable[str], *, top_n: int | None = None, timeout: float | None = None
-    ) -> list[Rank]:
+    ) -> list[RerankResult]:
         """Sort texts by how near they are to a query: see `Client.rerank`."""
         listed = to_rank(texts, top_n)
         options = {"timeout": timeout}
         ranks = await _came(lambda done: self._native.rerank(query, listed, top_n, options, done))
-        return [Rank(index, score, listed[index]) for index, score in ranks]
+        return [RerankResult(index, score, listed[index]) for index, score in ranks]
 
     async def put_document(
         self,

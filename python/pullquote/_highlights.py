@@ -9,14 +9,14 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from pullquote.errors import InvalidArgumentError
-from pullquote.selectors import (
+from pullquote._selectors import (
     TextPositionSelector,
     TextQuoteSelector,
     text_fragment,
     text_position_selector,
     text_quote_selector,
 )
+from pullquote.errors import InvalidArgumentError
 
 __all__ = ["CacheState", "Highlight", "Highlights", "Match", "Work"]
 
@@ -117,7 +117,7 @@ class Highlights(Sequence[list[Highlight]]):
     what, and `work` what it took.
 
     `vectors` and `query_vectors` are those of the passages and of the queries, where a `Client` was told ``return_vectors=True``;
-    otherwise `None`. Of `Stored` pages a client has the passages alone: their texts are ``""``.
+    otherwise `None`. Of `StoredDocument` pages a client has the passages alone: their texts are ``""``.
     """
 
     __slots__ = (

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable
 from typing import TextIO
 
-from pullquote.result import Highlight
+from pullquote._highlights import Highlight
 
 __all__ = ["Style"]
 

@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from pullquote.highlighter import Highlighter
+from pullquote._highlighter import Highlighter
 
 __all__ = ["MEBIBYTE", "add_options", "default", "serve"]
 

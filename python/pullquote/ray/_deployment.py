@@ -27,10 +27,10 @@ import aiohttp
 import ray.util
 from ray import serve
 
-from pullquote import cli
+from pullquote import _cli
 from pullquote.errors import InvalidArgumentError, NotFoundError, UnavailableError
-from pullquote.ray.forwarding import Forwarding, Message, Receive, Send, refuse
-from pullquote.ray.given import given
+from pullquote.ray._proxy import Forwarding, Message, Receive, Send, refuse
+from pullquote.ray._resources import given
 
 __all__ = ["app", "build"]
 
@@ -69,7 +69,7 @@ class PullquoteServer:
         told = ["--uds", socket, "--json", "--threads", str(share["threads"])]
         for device in share.get("devices", []):
             told += ["--device", device]
-        command = [sys.executable, "-m", "pullquote.attached", "serve", *options, *told]
+        command = [sys.executable, "-m", "pullquote._supervised", "serve", *options, *told]
         # What this process may import, an encoder may be in.
         paths = os.pathsep.join(str(Path(path).resolve()) for path in sys.path)
         self._server = subprocess.Popen(  # noqa: S603 - our own command line
@@ -176,7 +176,7 @@ def _told(wanted: dict[str, Any]) -> list[str]:
         option = f"--{name.replace('_', '-')}"
         values = value if isinstance(value, list) else [value]
         told += [option] * bool(value) if isinstance(value, bool) else [f"{option}={one}" for one in values]
-    cli.check(["serve", *told])
+    _cli.check(["serve", *told])
     return told
 
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from pullquote.jobs.inputs import COMPRESSIONS, PARQUET, Chunk, InputFile
-from pullquote.jobs.places import Place
+from pullquote.jobs._inputs import COMPRESSIONS, PARQUET, Chunk, InputFile
+from pullquote.jobs._store import Place
 
 __all__ = ["OutputFormat", "Written", "errors_name", "output_name"]
 

@@ -19,16 +19,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullquote import _native, asking, serving
+from pullquote import _native, _server
+from pullquote._cli_options import add_options, options_from_args
+from pullquote._highlighter import Highlighter
+from pullquote._highlights import Highlight
+from pullquote._loading import CACHE_BYTES
+from pullquote._models import EMBEDDED_PACKAGE
+from pullquote._options import SERVER_TIMEOUT, Options
+from pullquote._progress_bar import ProgressBar
+from pullquote._python_encoder import named_encoder
+from pullquote._terminal import Style
 from pullquote.errors import InvalidArgumentError, InvalidTextError, PullquoteError
-from pullquote.highlighter import Highlighter
-from pullquote.loading import CACHE_BYTES
-from pullquote.models import EMBEDDED_PACKAGE
-from pullquote.options import SERVER_TIMEOUT, Options
-from pullquote.progress import ProgressBar
-from pullquote.result import Highlight
-from pullquote.terminal import Style
-from pullquote.text_encoder import named_encoder
 
 if TYPE_CHECKING:
     from pullquote.client import Client
@@ -94,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     highlight.add_argument("--fuse", action="store_true", help="one answer to all questions")
     highlight.add_argument("--max-total-chars", type=int, help="at most so many characters over all pages")
     highlight.add_argument("--max-total-tokens", type=int, help="at most so many of the model's tokens over all pages")
-    asking.add_options(highlight, format="auto")
+    add_options(highlight, format="auto")
     highlight.set_defaults(run=_highlight)
 
     embed = commands.add_parser("embed", help="write the vectors of texts, one a line, to a .npy file")
@@ -106,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     embed.set_defaults(run=_embed)
 
     serve = commands.add_parser("serve", help="answer over HTTP")
-    serving.add_options(serve)
+    _server.add_options(serve)
     _add_batches(serve, CACHE_BYTES)
     serve.add_argument(
         "--batch-timeout",
@@ -194,7 +195,7 @@ def _add_job(job: argparse.ArgumentParser) -> None:
         "--actor-gpus", type=float, metavar="N", help="cards of each (default: 1 where a node has any, else 0)"
     )
     job.add_argument("--status", action="store_true", help="say how far the job in --output is, and do nothing")
-    asking.add_options(job, format="text")
+    add_options(job, format="text")
     # Pages of a job come once.
     _add_batches(job, cache_bytes=0)
 
@@ -298,7 +299,7 @@ def _highlight(options: argparse.Namespace) -> int:
 
 def _asked(options: argparse.Namespace) -> Options:
     return {
-        **asking.asked(options),
+        **options_from_args(options),
         "pairing": "all",
         "fuse": options.fuse,
         "max_total_chars": options.max_total_chars,
@@ -397,7 +398,7 @@ def _embed(options: argparse.Namespace) -> int:
 
 def _job(options: argparse.Namespace) -> int:
     try:
-        from pullquote.jobs.command import run  # noqa: PLC0415 - it needs what `pullquote[jobs]` brings
+        from pullquote.jobs._command import run  # noqa: PLC0415 - it needs what `pullquote[jobs]` brings
     except ModuleNotFoundError as error:
         message = f'pullquote job needs {error.name}; install it by: pip install "pullquote[jobs]"'
         raise InvalidArgumentError(message) from None
@@ -412,7 +413,7 @@ def _serve(options: argparse.Namespace) -> int:
         )
         raise InvalidArgumentError(message)
     with _highlighter(options) as highlighter:
-        return serving.serve(highlighter, options)
+        return _server.serve(highlighter, options)
 
 
 def _rows(asked: Highlighter | Client, lines: list[str], role: str, progress: ProgressBar) -> Iterator[bytes]:

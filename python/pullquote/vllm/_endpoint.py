@@ -22,12 +22,12 @@ from vllm.exceptions import GenerationError, RetryableRequestError
 from vllm.inputs import tokens_input
 from vllm.pooling_params import PoolingParams
 
+from pullquote.engine import Batch, Hosted, HostedCall
 from pullquote.errors import DeadlineExceededError, NoEncoderError, OverloadedError, PullquoteError
-from pullquote.hosted import Call, Hosted, Rows, answered
+from pullquote.vllm._metrics import PRESENT
+from pullquote.vllm._settings import Settings
+from pullquote.vllm._tokenizer import directory
 from pullquote.vllm.bodies import Asked, Refused, answer, failure, parse
-from pullquote.vllm.metrics import PRESENT
-from pullquote.vllm.models import directory
-from pullquote.vllm.settings import Settings
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -169,16 +169,16 @@ class Service:
         asked, call = await loop.run_in_executor(self._threads, self._begin, body)
         priority, name = asked.options.get("priority", 0), f"highlights-{request_id}-{uuid.uuid4().hex[:8]}"
 
-        async def encode(rows: Rows) -> NDArray[np.float32]:
+        async def encode(rows: Batch) -> NDArray[np.float32]:
             each = enumerate(rows.split())
             return await _together(
                 _vector(self.engine, ids, f"{name}-{rows.ticket}-{row}", priority) for row, ids in each
             )
 
-        found = await answered(call, encode, self._threads)
+        found = await call.run(encode, self._threads)
         return await loop.run_in_executor(self._threads, lambda: _written(answer(asked, found, queued)))
 
-    def _begin(self, body: bytes) -> tuple[Asked, Call]:
+    def _begin(self, body: bytes) -> tuple[Asked, HostedCall]:
         asked = parse(body, self.settings)
         call = self.hosted.start(asked.query, asked.texts, limit_windows=self.settings.max_windows, **asked.options)
         return asked, call

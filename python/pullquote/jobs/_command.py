@@ -9,16 +9,16 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from pullquote.asking import asked
+from pullquote._cli_options import options_from_args
+from pullquote._progress_bar import ProgressBar
 from pullquote.errors import InvalidArgumentError, InvalidTextError
-from pullquote.jobs.engines import ENGINES
-from pullquote.jobs.inputs import Columns, InputFile, find
-from pullquote.jobs.job import Job
-from pullquote.jobs.outputs import output_name
-from pullquote.jobs.places import Place
-from pullquote.jobs.records import Status, left, settle, status
-from pullquote.jobs.run import Progress, check
-from pullquote.progress import ProgressBar
+from pullquote.jobs._inputs import Columns, InputFile, find
+from pullquote.jobs._job import Job
+from pullquote.jobs._outputs import output_name
+from pullquote.jobs._records import Status, left, settle, status
+from pullquote.jobs._run import Progress, check
+from pullquote.jobs._runners import ENGINES
+from pullquote.jobs._store import Place
 
 __all__ = ["run"]
 
@@ -63,7 +63,7 @@ def _job(options: argparse.Namespace) -> Job:
         output=options.output,
         questions=tuple(questions),
         columns=Columns(options.text, options.query_column, options.id, options.title),
-        options=asked(options),
+        options=options_from_args(options),
         form=options.output_format,
         model=options.model,
         encoder=options.encoder,

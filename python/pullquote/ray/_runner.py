@@ -23,13 +23,13 @@ import ray
 import ray.data
 from fsspec.core import url_to_fs
 
+from pullquote._highlighter import Highlighter
 from pullquote.errors import InvalidArgumentError, PullquoteError, UnavailableError
-from pullquote.highlighter import Highlighter
-from pullquote.jobs.inputs import InputFile
-from pullquote.jobs.job import Job
-from pullquote.jobs.records import Record, recorded
-from pullquote.jobs.run import Progress, Told, work
-from pullquote.ray.given import given
+from pullquote.jobs._inputs import InputFile
+from pullquote.jobs._job import Job
+from pullquote.jobs._records import Record, recorded
+from pullquote.jobs._run import Progress, Told, work
+from pullquote.ray._resources import given
 
 __all__ = ["RayEngine"]
 

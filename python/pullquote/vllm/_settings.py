@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from pullquote._loading import CACHE_BYTES
+from pullquote._server import MEBIBYTE, default
 from pullquote.errors import InvalidArgumentError
-from pullquote.loading import CACHE_BYTES
-from pullquote.serving import MEBIBYTE, default
 
 __all__ = ["Settings"]
 

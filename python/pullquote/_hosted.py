@@ -7,7 +7,6 @@ for the text of large pages. `pullquote.vllm` is made of these.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Executor
@@ -19,15 +18,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pullquote import _native
-from pullquote.closing import Closing
+from pullquote._closing import Closing
+from pullquote._highlighter import closed_at_exit, completed
+from pullquote._highlights import Highlights
+from pullquote._loading import CACHE_BYTES, Caching, Loaded, thread_count
+from pullquote._models import model_directory
+from pullquote._options import Options, checked
 from pullquote.errors import EncoderError, InvalidArgumentError
-from pullquote.highlighter import closed_at_exit, completed
-from pullquote.loading import CACHE_BYTES, Caching, Loaded, thread_count
-from pullquote.models import model_directory
-from pullquote.options import Options, checked
-from pullquote.result import Highlights
 
-__all__ = ["Call", "Hosted", "Plan", "Planner", "Rows", "answered"]
+__all__ = ["Batch", "Hosted", "HostedCall", "Plan", "Planner"]
 
 # Batches of a call that are out at once: while the host encodes one, the next one is there.
 DEPTH = 2
@@ -35,8 +34,8 @@ DEPTH = 2
 NO_BOUND = 2**31
 
 
-class Rows(NamedTuple):
-    """Rows to encode: the `ids` of all, int32 and one row behind the other, special ones included, and their `lengths`."""
+class Batch(NamedTuple):
+    """Batch to encode: the `ids` of all, int32 and one row behind the other, special ones included, and their `lengths`."""
 
     ticket: int
     """What their vectors are given back by."""
@@ -126,15 +125,15 @@ class Hosted(Caching, Closing):
         limit_windows: int | None = None,
         limit_tokens: int | None = None,
         **options: Unpack[Options],
-    ) -> Call:
-        """Begin a call; nothing is done before its first `Call.advance`.
+    ) -> HostedCall:
+        """Begin a call; nothing is done before its first `HostedCall.advance`.
 
         `query`, `texts` and `options` are those of `Highlighter.highlights`, whose errors are raised at once where they can be
         seen at once. At most `depth` batches are out at a time. Where a call has more windows or tokens than `limit_windows`
         and `limit_tokens` allow, it ends with `LimitExceededError` before they are encoded.
         """
         asked = checked(query, texts, completed(options))
-        return Call(asked[1], self._native.start(asked, (limit_windows, limit_tokens), depth))
+        return HostedCall(asked[1], self._native.start(asked, (limit_windows, limit_tokens), depth))
 
     def close(self) -> None:
         """End it: calls that are not done, and later ones, raise `ClosedError`. May be called twice."""
@@ -144,7 +143,7 @@ class Hosted(Caching, Closing):
         return f"<Hosted {self.model_name!r}, vectors of {self.dimension} by {self.devices[0]}>"
 
 
-class Call:
+class HostedCall:
     """A call in progress, for one thread at a time; `result` is None until it is done."""
 
     def __init__(self, pages: list[str], native: _native.HostedCall) -> None:
@@ -153,7 +152,7 @@ class Call:
         self._native = native
         self.result: Highlights | None = None
 
-    def advance(self, given: Iterable[tuple[int, ArrayLike]] = ()) -> list[Rows]:
+    def advance(self, given: Iterable[tuple[int, ArrayLike]] = ()) -> list[Batch]:
         """Bring the vectors of batches, in any order, and learn what is to be encoded next.
 
         `given` has of each batch its ticket and its vectors, ``[rows, dimension]``. This is where text is read, tokenized and
@@ -165,36 +164,37 @@ class Call:
         out, columns = self._native.advance([(ticket, _matrix(vectors)) for ticket, vectors in given])
         if columns is not None:
             self.result = Highlights(self._pages, columns)
-        return [Rows(*batch) for batch in out]
+        return [Batch(*batch) for batch in out]
+
+    async def run(
+        self, encode: Callable[[Batch], Awaitable[ArrayLike]], executor: Executor | None = None
+    ) -> Highlights:
+        """Drive the call to its end in an event loop: awaits `encode` for each batch, and reads text in `executor`'s threads.
+
+        If the caller cancels this, or `encode` raises, it cancels the running `encode` tasks, waits for them and stops the call.
+        """
+        import asyncio  # noqa: PLC0415 - an event loop runs here, so it is imported already
+
+        loop = asyncio.get_running_loop()
+        running: dict[asyncio.Future[ArrayLike], int] = {}
+        given: list[tuple[int, ArrayLike]] = []
+        try:
+            while True:
+                batches = await loop.run_in_executor(executor, self.advance, given)
+                if self.result is not None:
+                    return self.result
+                running |= {asyncio.ensure_future(encode(batch)): batch.ticket for batch in batches}
+                done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                given = [(running.pop(task), task.result()) for task in done]
+        finally:
+            self.stop()
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
 
     def stop(self) -> None:
-        """Let go of the call, at any time and from any thread; never waits."""
+        """Stop the call, at any time and from any thread; never waits."""
         self._native.stop()
-
-
-async def answered(
-    call: Call, encode: Callable[[Rows], Awaitable[ArrayLike]], executor: Executor | None = None
-) -> Highlights:
-    """Take a call to its end in an event loop: `encode` is awaited for each batch, the text is read in the executor's threads.
-
-    Where this is cancelled, or `encode` raises, all that was begun is cancelled and waited for, and the call is let go of.
-    """
-    loop = asyncio.get_running_loop()
-    running: dict[asyncio.Future[ArrayLike], int] = {}
-    given: list[tuple[int, ArrayLike]] = []
-    try:
-        while True:
-            rows = await loop.run_in_executor(executor, call.advance, given)
-            if call.result is not None:
-                return call.result
-            running |= {asyncio.ensure_future(encode(batch)): batch.ticket for batch in rows}
-            done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-            given = [(running.pop(task), task.result()) for task in done]
-    finally:
-        call.stop()
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
 
 
 class Planner:
@@ -236,7 +236,7 @@ class Planner:
         pages = texts if isinstance(texts, (str, list)) else list(texts)
         limits = {"limit_windows": limit_windows, "limit_tokens": limit_tokens}
 
-        def start(hosted: Hosted) -> Call:
+        def start(hosted: Hosted) -> HostedCall:
             return hosted.start(query, pages, depth=NO_BOUND, **limits, **options)
 
         # With this effort no vector decides what else is looked at, so that any will do to see it all.
@@ -271,7 +271,7 @@ class Planner:
 class Plan:
     """A call of which all is known but the vectors: `rows` has the ids of each row, no row twice."""
 
-    def __init__(self, places: dict[tuple[int, ...], int], start: Callable[[int], Call]) -> None:
+    def __init__(self, places: dict[tuple[int, ...], int], start: Callable[[int], HostedCall]) -> None:
         """Made by `Planner.plan`."""
         self._places = places
         self._start = start
@@ -296,7 +296,7 @@ class Plan:
             rows = call.advance([(batch.ticket, known[self._looked_up(batch)]) for batch in rows])
         return call.result
 
-    def _looked_up(self, batch: Rows) -> list[int]:
+    def _looked_up(self, batch: Batch) -> list[int]:
         return [self._places[tuple(ids)] for ids in batch.split()]
 
 

@@ -15,12 +15,12 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from pullquote._highlighter import Highlighter
 from pullquote.errors import InvalidTextError, InvalidTypeError
-from pullquote.highlighter import Highlighter
-from pullquote.jobs.inputs import Chunk, InputFile, chunks, digest
-from pullquote.jobs.job import Job
-from pullquote.jobs.outputs import Written
-from pullquote.jobs.records import Record
+from pullquote.jobs._inputs import Chunk, InputFile, chunks, digest
+from pullquote.jobs._job import Job
+from pullquote.jobs._outputs import Written
+from pullquote.jobs._records import Record
 
 __all__ = ["Progress", "Told", "check", "work"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from pullquote.highlighter import Highlighter
-from pullquote.ray.given import given
-from pullquote.text_encoder import OwnEncoder
+from pullquote._highlighter import Highlighter
+from pullquote._python_encoder import OwnEncoder
+from pullquote.ray._resources import given
 
 __all__ = ["PageHighlighter"]
 

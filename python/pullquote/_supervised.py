@@ -2,7 +2,7 @@
 
 ::
 
-    python -m pullquote.attached serve --uds /tmp/pullquote.sock
+    python -m pullquote._supervised serve --uds /tmp/pullquote.sock
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 
-from pullquote import cli
+from pullquote import _cli
 
 __all__ = ["main"]
 
@@ -19,7 +19,7 @@ __all__ = ["main"]
 def main() -> int:
     """Run the command line; returns the exit code, where the starter is still there to hear of it."""
     threading.Thread(target=_watch, name="pullquote-attached", daemon=True).start()
-    return cli.main()
+    return _cli.main()
 
 
 def _watch() -> None:

@@ -6,11 +6,11 @@ import argparse
 from collections.abc import Callable
 from typing import TypeAlias
 
+from pullquote._highlighter import Highlighter
 from pullquote.errors import InvalidArgumentError
-from pullquote.highlighter import Highlighter
-from pullquote.jobs.inputs import InputFile
-from pullquote.jobs.job import Job
-from pullquote.jobs.run import Told, work
+from pullquote.jobs._inputs import InputFile
+from pullquote.jobs._job import Job
+from pullquote.jobs._run import Told, work
 
 __all__ = ["ENGINES", "Engine"]
 
@@ -34,7 +34,7 @@ def _ray(options: argparse.Namespace) -> Engine:
         message = f"--{named[0]} is for --engine local; an actor has --actor-cpus and --actor-gpus"
         raise InvalidArgumentError(message)
     try:
-        from pullquote.ray.jobs import RayEngine  # noqa: PLC0415 - it needs what `pullquote[ray]` brings
+        from pullquote.ray._runner import RayEngine  # noqa: PLC0415 - it needs what `pullquote[ray]` brings
     except ModuleNotFoundError as error:
         message = f'--engine ray needs {error.name}; install it by: pip install "pullquote[ray]"'
         raise InvalidArgumentError(message) from None

@@ -6,9 +6,9 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TypedDict, TypeVar
 
-from pullquote.errors import InvalidArgumentError, InvalidTypeError
+from pullquote.errors import InvalidArgumentError, InvalidTypeError, TruncationWarning
 
-__all__ = ["Dedupe", "Effort", "Format", "Options", "Order", "Pairing", "TruncationWarning", "Unit"]
+__all__ = ["Dedupe", "Effort", "Format", "Options", "Order", "Pairing", "Unit"]
 
 Unit = Literal["sentence", "word", "token"]
 Order = Literal["score", "position"]
@@ -58,10 +58,6 @@ class Options(TypedDict, total=False):
 
 
 _Text = TypeVar("_Text")
-
-
-class TruncationWarning(UserWarning):
-    """Texts given to `Highlighter.embed` were longer than the model allows; their ends had no part in their vectors."""
 
 
 def checked(

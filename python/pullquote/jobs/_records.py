@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pullquote.errors import InvalidArgumentError, NotFoundError
-from pullquote.jobs.inputs import InputFile, digest
-from pullquote.jobs.places import OWN, Place
+from pullquote.jobs._inputs import InputFile, digest
+from pullquote.jobs._store import OWN, Place
 
 __all__ = ["Record", "Status", "left", "recorded", "settle", "status"]
 

@@ -17,12 +17,12 @@ from vllm.exceptions import VLLMValidationError
 from vllm.plugins.io_processors.interface import IOProcessor
 from vllm.pooling_params import PoolingParams
 
+from pullquote.engine import Plan, Planner
 from pullquote.errors import EncoderError, PullquoteError
-from pullquote.hosted import Plan, Planner
+from pullquote.vllm._metrics import PLANNED
+from pullquote.vllm._settings import Settings
+from pullquote.vllm._tokenizer import directory
 from pullquote.vllm.bodies import Asked, Refused, answer, kind_of, read
-from pullquote.vllm.metrics import PLANNED
-from pullquote.vllm.models import directory
-from pullquote.vllm.settings import Settings
 
 if TYPE_CHECKING:
     from vllm.config import VllmConfig

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pullquote
-from pullquote.highlighter import Highlighter
-from pullquote.jobs.inputs import Columns
-from pullquote.jobs.outputs import OutputFormat
-from pullquote.jobs.places import Place
-from pullquote.options import Options
-from pullquote.text_encoder import named_encoder
+from pullquote._highlighter import Highlighter
+from pullquote._options import Options
+from pullquote._python_encoder import named_encoder
+from pullquote.jobs._inputs import Columns
+from pullquote.jobs._outputs import OutputFormat
+from pullquote.jobs._store import Place
 
 __all__ = ["Job"]
 

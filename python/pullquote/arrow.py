@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from pullquote import _native
+from pullquote._highlights import Work
+from pullquote._options import Options, listed, weight
 from pullquote.errors import InvalidArgumentError, InvalidTextError, InvalidTypeError
-from pullquote.options import Options, listed, weight
-from pullquote.result import Work
 
 __all__ = ["ArrowTable", "HighlightTable"]
 
