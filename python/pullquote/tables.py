@@ -118,4 +118,4 @@ def checked_options(full: Options) -> dict[str, Any]:
         if full.get(name) != default:
             message = f"{name} does not go with a table: each of its rows is a page with a query of its own"
             raise InvalidArgumentError(message)
-    return full
+    return {**full}
