@@ -74,7 +74,6 @@ def checked(
         raise InvalidArgumentError(message)
     full: dict[str, Any] = {**options}
     titles = full.pop("titles")
-    full["lexical_weight"] = weight(full["lexical_weight"])
     return queries, pages, None if titles is None else listed(titles, "titles"), full
 
 
@@ -106,13 +105,3 @@ def listed(texts: Iterable[_Text], name: str) -> list[_Text]:
     except TypeError:
         message = f"{name} must be a list of strings, not {type(texts).__name__}"
         raise InvalidTypeError(message) from None
-
-
-def weight(lexical_weight: float | Literal["auto"]) -> float | None:
-    """How much words count, as the core takes it."""
-    if lexical_weight == "auto":
-        return None
-    if isinstance(lexical_weight, (int, float)):
-        return lexical_weight
-    message = f'lexical_weight must be "auto" or a number from 0.0 (meaning alone) to 1.0 (words alone), not {lexical_weight!r}'
-    raise InvalidArgumentError(message)

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 from pullquote import _native
 from pullquote._highlights import Work
-from pullquote._options import Options, listed, weight
+from pullquote._options import Options, listed
 from pullquote.errors import InvalidArgumentError, InvalidTextError, InvalidTypeError
 
 __all__ = ["ArrowTable", "HighlightTable"]
@@ -118,4 +118,4 @@ def checked_options(full: Options) -> dict[str, Any]:
         if full.get(name) != default:
             message = f"{name} does not go with a table: each of its rows is a page with a query of its own"
             raise InvalidArgumentError(message)
-    return {**full, "lexical_weight": weight(full["lexical_weight"])}
+    return {**full}

@@ -64,10 +64,10 @@ BAD_CALLS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"max_chars": 0}, errors.InvalidArgumentError, "max_chars must be at least 1, not 0"),
     ({"min_score": float("nan")}, errors.InvalidArgumentError, "NaN"),
     ({"lexical_weight": 1.5}, errors.InvalidArgumentError, "lexical_weight must be.*not 1.5"),
-    ({"lexical_weight": "some"}, errors.InvalidArgumentError, "not 'some'"),
+    ({"lexical_weight": "some"}, errors.InvalidArgumentError, 'not "some"'),
     ({"lexical_weight": float("nan")}, errors.InvalidArgumentError, "not NaN"),
     ({"order": "random"}, errors.InvalidArgumentError, '"random"'),
-    ({"top_k": "3"}, errors.InvalidTypeError, "top_k: .*str"),
+    ({"top_k": "3"}, errors.InvalidTypeError, 'top_k must be an integer, not "3"'),
     ({"timeout": 0}, errors.InvalidArgumentError, "timeout must be more than 0"),
     ({"timeout": 1e-9}, errors.DeadlineExceededError, "timeout passed"),
 ]

@@ -14,6 +14,7 @@ use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
+use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{Engine, Pair, Question, Work};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
@@ -22,8 +23,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
 use crate::failures::Failure;
-use crate::highlighter::{read_options, work_dict};
+use crate::highlighter::work_dict;
 use crate::leave::leave_python;
+use crate::options::read_options;
 pub(crate) use columns::Names;
 use columns::{Places, read_rows};
 use output::{Fields, Writer};
@@ -88,11 +90,15 @@ pub(crate) fn highlights(
     names: Names,
     options: &Bound<'_, PyDict>,
 ) -> PyResult<Table> {
-    let options = read_options(options)?;
+    let options: Options = read_options(options, &[])?;
     let asked = TableCall {
         question: options.question().map_err(Failure)?,
-        format: options.format().map_err(Failure)?,
-        fields: Fields { context: options.context > 0, matches: options.explain, source: options.format != "text" },
+        format: options.format,
+        fields: Fields {
+            context: options.context > 0,
+            matches: options.explain,
+            source: options.format != Format::Text,
+        },
         names,
     };
     let input = input::Input::take(table)?;

@@ -16,9 +16,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::failures::{Failure, raise};
-use crate::highlighter::{argument, columns, matrix, read_options};
+use crate::highlighter::{argument, columns, matrix};
 use crate::leave::leave_python;
+use crate::options::read_options;
 use crate::texts;
+
+/// Options that only a server has.
+const SERVER_OPTIONS: [&str; 4] = ["stored", "return_texts", "return_vectors", "embedding_dtype"];
 
 /// Servers, asked by many threads at once.
 #[pyclass(frozen, module = "pullquote._native")]
@@ -156,7 +160,8 @@ impl Client {
         let page =
             |(index, text)| if is_stored.get(index) == Some(&true) { Page::Stored(text) } else { Page::Text(text) };
         let pages = pages.into_iter().enumerate().map(page).collect();
-        let (options, wanted, call) = (read_options(options)?, read_wanted(options)?, read_call_options(options)?);
+        let (options, wanted, call) =
+            (read_options(options, &SERVER_OPTIONS)?, read_wanted(options)?, read_call_options(options)?);
         let number = queries.len();
         let question = Question { queries, listed, pages, titles, options, wanted };
         self.run(py, done, self.client.highlights(question, call), move |py, found| {

@@ -13,7 +13,7 @@ use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::runtime::affinity::CpuAffinity;
 use pullquote_core::runtime::call::Call;
 use pullquote_core::text::page::CharSpan;
-use pullquote_core::text::pieces::{Unit, Windows};
+use pullquote_core::text::pieces::Windows;
 use pullquote_core::tokens::Role;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
@@ -28,6 +28,7 @@ use crate::function::FunctionEncoder;
 use crate::later::{Later, Mailbox, Outcome, Promise};
 use crate::leave::{Outside, leave_python};
 use crate::opened::Opened;
+use crate::options::{read_options, read_unit};
 use crate::server::Server;
 use crate::texts;
 
@@ -46,40 +47,7 @@ pub(crate) fn argument<'py, T: FromPyObjectOwned<'py>>(value: &Bound<'py, PyAny>
     })
 }
 
-/// The options of a call, out of the dictionary that `python/pullquote/_highlighter.py` fills.
-pub(crate) fn read_options(options: &Bound<'_, PyDict>) -> PyResult<Options> {
-    fn get<'py, T: FromPyObjectOwned<'py>>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<T> {
-        let value =
-            options.get_item(name)?.ok_or_else(|| raise(ErrorKind::Internal, &format!("no option {name:?}")))?;
-        argument(&value, name)
-    }
-    Ok(Options {
-        highlight_length: get(options, "highlight_length")?,
-        step_size: get(options, "step_size")?,
-        unit: get(options, "unit")?,
-        format: get(options, "format")?,
-        pairing: get(options, "pairing")?,
-        fuse: get(options, "fuse")?,
-        top_k: get(options, "top_k")?,
-        max_chars: get(options, "max_chars")?,
-        max_tokens: get(options, "max_tokens")?,
-        max_total_chars: get(options, "max_total_chars")?,
-        max_total_tokens: get(options, "max_total_tokens")?,
-        min_score: get(options, "min_score")?,
-        order: get(options, "order")?,
-        dedupe: get(options, "dedupe")?,
-        context: get(options, "context")?,
-        explain: get(options, "explain")?,
-        allow_gaps: get(options, "allow_gaps")?,
-        effort: get(options, "effort")?,
-        expand: get(options, "expand")?,
-        lexical_weight: get(options, "lexical_weight")?,
-        timeout: get(options, "timeout")?,
-        priority: get(options, "priority")?,
-    })
-}
-
-/// What an engine is made of; see `Loaded` in `python/pullquote/_loading.py`, which fills it.
+/// What an engine is made of; see `Loaded` in `python/pullquote/_config.py`, which fills it.
 #[derive(FromPyObject)]
 pub(crate) struct Loading<'py> {
     model: String,
@@ -154,9 +122,9 @@ impl HighlightsCall {
         options: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let texts::Texts { queries, listed, pages, titles } = texts::Texts::read(query, texts, titles)?;
-        let options = read_options(options)?;
+        let options: Options = read_options(options, &[])?;
         let pairing = options.pairing(listed, pages.len()).map_err(Failure)?;
-        let (question, format) = (options.question().map_err(Failure)?, options.format().map_err(Failure)?);
+        let (question, format) = (options.question().map_err(Failure)?, options.format);
         let request = OwnedRequest { queries, pages, formats: vec![format], titles, pairing };
         Ok(Self { request, question, timeout: options.timeout, priority: options.priority })
     }
@@ -231,7 +199,7 @@ impl Highlighter {
         allow_gaps: bool,
     ) -> PyResult<Bound<'py, PyArray2<i64>>> {
         let text = texts::one(text, "text")?;
-        let unit = Unit::parse(unit).map_err(Failure)?;
+        let unit = read_unit(unit)?;
         let windows = Windows::new(highlight_length, step_size, allow_gaps).map_err(Failure)?;
         let spans = leave_python(py, None, |call| self.engine.parse_pieces(&text, unit, windows, call))?;
         span_array(py, &spans)
@@ -278,7 +246,7 @@ impl Highlighter {
         answer_to: (PyRef<'_, Mailbox>, u64),
     ) -> PyResult<Later> {
         let text = texts::one(text, "text")?;
-        let unit = Unit::parse(unit).map_err(Failure)?;
+        let unit = read_unit(unit)?;
         let windows = Windows::new(windows.0, windows.1, windows.2).map_err(Failure)?;
         let call = Arc::new(call_later(None)?);
         let (engine, stop) = (Arc::clone(&self.engine), Arc::clone(&call));

@@ -16,6 +16,7 @@ mod inside;
 mod later;
 mod leave;
 mod opened;
+mod options;
 mod server;
 mod texts;
 
@@ -36,6 +37,7 @@ use crate::highlighter::{Highlighter, span_array};
 use crate::hosted::{Hosted, HostedCall};
 use crate::later::{Later, Mailbox};
 use crate::opened::Opened;
+use crate::options::read_unit;
 use crate::server::Server;
 
 /// What Rust allocates here comes from mimalloc. Callers' threads come and go, and each leaves what it freed in an arena of
@@ -67,6 +69,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(instruction_set, module)?)?;
     module.add_function(wrap_pyfunction!(instruction_sets, module)?)?;
     module.add_function(wrap_pyfunction!(default_options, module)?)?;
+    module.add_function(wrap_pyfunction!(options_schema, module)?)?;
     module.add_function(wrap_pyfunction!(error_table, module)?)
 }
 
@@ -81,7 +84,7 @@ fn parse_pieces<'py>(
     allow_gaps: bool,
 ) -> PyResult<Bound<'py, PyArray2<i64>>> {
     let text = texts::one(text, "text")?;
-    let unit = Unit::parse(unit).map_err(Failure)?;
+    let unit = read_unit(unit)?;
     let windows = Windows::new(highlight_length, step_size, allow_gaps).map_err(Failure)?;
     if unit == Unit::Token {
         return Err(failures::raise(
@@ -100,6 +103,12 @@ fn parse_pieces<'py>(
 #[pyfunction]
 fn available_threads() -> usize {
     pullquote_core::runtime::affinity::available_threads()
+}
+
+/// The JSON Schema of the options of a call: description, type, range and default of each.
+#[pyfunction]
+fn options_schema() -> String {
+    Options::json_schema().as_value().to_string()
 }
 
 /// The options that a call has where it says nothing, as JSON.
