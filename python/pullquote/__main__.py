@@ -1,4 +1,4 @@
-"""``python -m pullquote`` is the command line."""
+"""The command line, as ``python -m pullquote``."""
 
 import sys
 

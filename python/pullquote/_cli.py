@@ -1,7 +1,7 @@
 """The command line: ``pullquote highlight``, ``pullquote embed``, ``pullquote serve`` and ``pullquote job``.
 
-Prints for people, or JSON lines with ``--json``. A file that cannot be read is one error on standard error; the others go on,
-and the exit code is that of the first error (see the table in `pullquote.errors`).
+Prints text, or JSON lines with ``--json``. A file that cannot be read is an error on standard error; other files continue, and the
+exit code is that of the first error (see `pullquote.errors`).
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pullquote import _native, _server
-from pullquote._cli_options import add_options, options_from_args
+from pullquote._cli_options import CALL_OPTIONS, PAGE_OPTIONS, add_options, options_from_args
+from pullquote._config import CACHE_BYTES, EngineConfig
 from pullquote._highlighter import Highlighter
 from pullquote._highlights import Highlight
-from pullquote._loading import CACHE_BYTES
 from pullquote._models import EMBEDDED_PACKAGE
 from pullquote._options import SERVER_TIMEOUT, Options
 from pullquote._progress_bar import ProgressBar
@@ -34,21 +34,21 @@ from pullquote.errors import InvalidArgumentError, InvalidTextError, PullquoteEr
 if TYPE_CHECKING:
     from pullquote.client import Client
 
-__all__ = ["check", "main"]
+__all__ = ["check_arguments", "main"]
 
-# Characters of pages that are highlighted in one call: enough to keep every device busy, few enough to show progress.
+# Characters in one call: enough to keep every device busy, few enough to show progress.
 GROUP_CHARACTERS = 1_000_000
 GROUP_LINES = 4096
 EXIT_NO_INPUT = 66
 EXIT_NO_OUTPUT = 73
-# Where a key may stand that no list of processes shows.
+# Environment variable of the server's key: unlike --api-key, process lists do not show it.
 API_KEY = "PULLQUOTE_API_KEY"
-LONGEST_BATCH_TIMEOUT = 2.0
+MAX_BATCH_TIMEOUT = 2.0
 EXIT_INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line, and return its exit code."""
     options = _parser().parse_args(arguments)
     try:
         return int(options.run(options))
@@ -58,20 +58,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has seen enough.
+        # The reader of our output has closed it, like `head`.
         sys.stderr.close()
         return 0
 
 
-def check(arguments: Sequence[str]) -> None:
-    """Raise `InvalidArgumentError` where `main` would not know an option, or its value."""
+def check_arguments(arguments: Sequence[str]) -> None:
+    """Raise `InvalidArgumentError` for arguments that `main` would refuse."""
     parser = _parser()
-    said = io.StringIO()
+    stderr = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(stderr):
             parser.parse_args(arguments)
     except SystemExit:
-        message = said.getvalue().strip().rpartition("error: ")[2]
+        message = stderr.getvalue().strip().rpartition("error: ")[2]
         raise InvalidArgumentError(message) from None
 
 
@@ -80,73 +80,77 @@ def _parser() -> argparse.ArgumentParser:
         prog="pullquote",
         description="Finds the passages of whole pages that answer a query.",
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="show versions and the instruction set, and exit")
+    parser.add_argument(
+        "--version", action=_Version, nargs=0, help="show versions and the CPU's instruction set, and exit"
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     highlight = commands.add_parser("highlight", help="print the passages of files that answer a query")
-    highlight.add_argument("files", nargs="+", metavar="FILE", help="pages, as text; - is standard input")
+    highlight.add_argument("files", nargs="+", metavar="FILE", help="page; - is standard input")
     highlight.add_argument(
         "-q",
         "--query",
         required=True,
         action="append",
-        help="the question; may be repeated, each is asked of every page",
+        help="question about every page; repeatable",
     )
-    highlight.add_argument("--fuse", action="store_true", help="one answer to all questions")
-    highlight.add_argument("--max-total-chars", type=int, help="at most so many characters over all pages")
-    highlight.add_argument("--max-total-tokens", type=int, help="at most so many of the model's tokens over all pages")
-    add_options(highlight, format="auto")
+    add_options(highlight, CALL_OPTIONS, format="auto")
     highlight.set_defaults(run=_highlight)
 
-    embed = commands.add_parser("embed", help="write the vectors of texts, one a line, to a .npy file")
-    embed.add_argument("file", metavar="FILE", help="texts, one a line; - is standard input")
+    embed = commands.add_parser("embed", help="write the vectors of lines of text to a .npy file")
+    embed.add_argument("file", metavar="FILE", help="a text in each line; - is standard input")
     embed.add_argument(
-        "-o", "--output", required=True, type=Path, help="where the float32 array [lines, dimension] goes"
+        "-o", "--output", required=True, type=Path, help="file for the array, float32 [lines, dimension]"
     )
-    embed.add_argument("--role", choices=["passage", "query"], default="passage", help="default: %(default)s")
+    embed.add_argument(
+        "--role",
+        choices=["passage", "query"],
+        default="passage",
+        help="which of the model's prompts to use (default: %(default)s)",
+    )
     embed.set_defaults(run=_embed)
 
-    serve = commands.add_parser("serve", help="answer over HTTP")
+    serve = commands.add_parser("serve", help="serve over HTTP")
     _server.add_options(serve)
     _add_batches(serve, CACHE_BYTES)
     serve.add_argument(
         "--batch-timeout",
         type=float,
         default=0.0,
-        help="seconds that texts wait for others where they do not fill a batch (default: %(default)s: batches grow only "
-        "while the devices are busy)",
+        help="seconds that texts wait for others when they do not fill a batch; with 0, batches grow only while the devices are "
+        "busy (default: %(default)s)",
     )
-    serve.add_argument("--depth", type=int, help="batches that a device has at once (default: what it wants)")
+    serve.add_argument("--depth", type=int, help="batches in flight on each device (default: the device's)")
     serve.add_argument(
         "--device-timeout",
         type=float,
-        help="seconds that a device may finish nothing before the others compute what it had (default: 10)",
+        help="seconds without a finished batch after which other devices take over (default: 10)",
     )
     serve.set_defaults(run=_serve)
 
-    job = commands.add_parser("job", help="files of pages in, files of passages out; stopped at any time, it goes on")
+    job = commands.add_parser("job", help="find passages for files of pages; continues where an earlier run stopped")
     _add_job(job)
     job.set_defaults(run=_job)
 
     for command in (highlight, embed, serve, job):
-        command.add_argument("--json", action="store_true", help="print JSON, one object a line")
+        command.add_argument("--json", action="store_true", help="print JSON lines")
         if command in (highlight, embed):
-            command.add_argument("--encoding", default="utf-8", help="of the files (default: %(default)s)")
-        command.add_argument("--model", help="a model's directory (default: the embedded all-MiniLM-L6-v2)")
+            command.add_argument("--encoding", default="utf-8", help="encoding of the files (default: %(default)s)")
+        command.add_argument("--model", help="directory of a model (default: the embedded all-MiniLM-L6-v2)")
         command.add_argument(
             "--encoder",
             metavar="MODULE:FUNCTION",
             help="instead of a model, a Python function from a list of strings to float32 [n, dimension]; "
-            "or torch, which computes the model with libtorch",
+            "or torch, to compute the model with libtorch",
         )
-        command.add_argument("--device", action="append", help="cpu, cuda:0, ...; may be repeated (default: auto)")
+        command.add_argument("--device", action="append", help="cpu, cuda:0, ...; repeatable (default: auto)")
         command.add_argument(
             "--dtype", default="auto", help="float32, bfloat16, float16, int8 or auto (default: %(default)s)"
         )
         command.add_argument(
-            "--trace", type=Path, metavar="FILE", help="where every stage is written when it ends, for ui.perfetto.dev"
+            "--trace", type=Path, metavar="FILE", help="file for a trace of all stages, for ui.perfetto.dev"
         )
-        command.add_argument("--threads", type=int, help="for text and for a CPU device (default: all cores)")
+        command.add_argument("--threads", type=int, help="threads for text, and for a CPU device (default: all cores)")
     for command in (highlight, embed):
         _add_server(command)
     return parser
@@ -157,11 +161,11 @@ def _add_batches(command: argparse.ArgumentParser, cache_bytes: int) -> None:
         "--cache-bytes",
         type=int,
         default=cache_bytes,
-        help="what was read of pages is kept in at most so much memory; 0 keeps nothing (default: %(default)s)",
+        help="bytes of the page cache; 0 disables it (default: %(default)s)",
     )
-    command.add_argument("--max-batch-tokens", type=int, help="of a batch (default: what the devices want)")
+    command.add_argument("--max-batch-tokens", type=int, help="maximum tokens of a batch (default: the device's)")
     command.add_argument(
-        "--max-batch-size", type=int, help="texts of a batch (default: as many as fit; 64 with --encoder)"
+        "--max-batch-size", type=int, help="maximum texts of a batch (default: as many as fit; 64 with --encoder)"
     )
 
 
@@ -169,54 +173,60 @@ def _add_job(job: argparse.ArgumentParser) -> None:
     job.add_argument(
         "--input", metavar="DIR|GLOB|FILE", help="Parquet or JSON lines (.jsonl, .gz, .zst); also s3://..."
     )
-    job.add_argument("--output", required=True, metavar="DIR", help="a file for each of the input's; also s3://...")
-    job.add_argument("-q", "--query", action="append", help="a question, asked of every page; may be repeated")
-    job.add_argument("--queries", type=Path, metavar="FILE", help="questions, one a line, each asked of every page")
-    job.add_argument("--query-column", metavar="NAME", help="the column of what each page is asked")
-    job.add_argument("--text", default="text", metavar="NAME", help="the column of the pages (default: %(default)s)")
-    job.add_argument("--id", metavar="NAME", help="the column of their ids (default: their numbers in the file)")
-    job.add_argument("--title", metavar="NAME", help="the column of what a page is asked that has no query")
+    job.add_argument(
+        "--output", required=True, metavar="DIR", help="directory for a file for each input file; also s3://..."
+    )
+    job.add_argument("-q", "--query", action="append", help="question about every page; repeatable")
+    job.add_argument("--queries", type=Path, metavar="FILE", help="file with a question about every page in each line")
+    job.add_argument("--query-column", metavar="NAME", help="column of the query for each page")
+    job.add_argument("--text", default="text", metavar="NAME", help="column of the pages (default: %(default)s)")
+    job.add_argument("--id", metavar="NAME", help="column of their ids (default: their numbers in the file)")
+    job.add_argument("--title", metavar="NAME", help="column of titles, for pages without a query")
     job.add_argument(
         "--output-format",
         choices=["same", "parquet", "jsonl"],
         default="same",
-        help="default: %(default)s as the input's",
+        help="format of the outputs (default: %(default)s as the input)",
     )
     job.add_argument(
         "--engine",
         choices=["local", "ray"],
         default="local",
-        help="where the work is done: this process, or a Ray cluster (default: %(default)s)",
+        help="where to run: in this process, or on a Ray cluster (default: %(default)s)",
     )
     ray = job.add_argument_group("--engine ray")
-    ray.add_argument("--actors", type=int, metavar="N", help="at most so many (default: as many as there is room for)")
-    ray.add_argument("--actor-cpus", type=int, metavar="N", help="cores of each (default: those of the smallest node)")
+    ray.add_argument("--actors", type=int, metavar="N", help="maximum number of actors (default: as many as fit)")
     ray.add_argument(
-        "--actor-gpus", type=float, metavar="N", help="cards of each (default: 1 where a node has any, else 0)"
+        "--actor-cpus", type=int, metavar="N", help="cores of each actor (default: those of the smallest node)"
     )
-    job.add_argument("--status", action="store_true", help="say how far the job in --output is, and do nothing")
-    add_options(job, format="text")
-    # Pages of a job come once.
+    ray.add_argument(
+        "--actor-gpus", type=float, metavar="N", help="GPUs of each actor (default: 1 if a node has any, else 0)"
+    )
+    job.add_argument("--status", action="store_true", help="show the progress of the job in --output, and exit")
+    add_options(job, PAGE_OPTIONS)
+    # A job reads each page once.
     _add_batches(job, cache_bytes=0)
 
 
 def _add_server(command: argparse.ArgumentParser) -> None:
-    group = command.add_argument_group("where a server does the work")
+    group = command.add_argument_group("use a server")
     group.add_argument(
         "--server",
         action="append",
         metavar="URL",
-        help="of pullquote serve, like http://127.0.0.1:8080 or unix:/run/pullquote.sock; may be repeated",
+        help="URL of pullquote serve, such as http://127.0.0.1:8080 or unix:/run/pullquote.sock; repeatable",
     )
-    group.add_argument("--api-key", metavar="KEY", help=f"its key (default: that of {API_KEY} in the environment)")
-    group.add_argument("--ca-certs", type=Path, metavar="PATH", help="PEM of the only authorities to trust")
     group.add_argument(
-        "--timeout", type=float, default=SERVER_TIMEOUT, help="seconds of a request (default: %(default)s)"
+        "--api-key", metavar="KEY", help=f"the server's key (default: the environment variable {API_KEY})"
+    )
+    group.add_argument("--ca-certs", type=Path, metavar="PATH", help="PEM file of the only trusted authorities")
+    group.add_argument(
+        "--timeout", type=float, default=SERVER_TIMEOUT, help="seconds for a request (default: %(default)s)"
     )
 
 
 class _Version(argparse.Action):
-    """Prints the versions of everything that decides what is answered, and ends."""
+    """Prints the versions that determine answers, and exits."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         print(_versions())
@@ -241,15 +251,14 @@ def _versions() -> str:
     return "\n".join(lines)
 
 
-def _asked_of(options: argparse.Namespace) -> Highlighter | Client:
-    """Who does the work: this process, or a server."""
+def _highlighter_or_client(options: argparse.Namespace) -> Highlighter | Client:
     if not options.server:
         return _highlighter(options)
     own = {"model": options.model, "encoder": options.encoder, "device": options.device, "threads": options.threads}
     own["trace"] = options.trace
     named = [f"--{name}" for name, value in own.items() if value] + (["--dtype"] if options.dtype != "auto" else [])
     if named:
-        message = f"{named[0]} is the server's to know; leave it out, or --server"
+        message = f"the server determines {named[0]}; leave it out, or --server"
         raise InvalidArgumentError(message)
     key = options.api_key or os.environ.get(API_KEY)
     from pullquote.client import Client  # noqa: PLC0415 - only --server needs it
@@ -258,36 +267,24 @@ def _asked_of(options: argparse.Namespace) -> Highlighter | Client:
 
 
 def _highlighter(options: argparse.Namespace) -> Highlighter:
-    """What the options ask for; only a server has some of them."""
-    asked = vars(options)
-    return Highlighter(
-        options.model,
-        options.device or "auto",
-        options.dtype,
-        options.threads,
-        asked.get("cache_bytes", CACHE_BYTES),
-        encoder=named_encoder(options.encoder),
-        max_batch_tokens=asked.get("max_batch_tokens"),
-        max_batch_size=asked.get("max_batch_size"),
-        batch_timeout=asked.get("batch_timeout", 0.0),
-        depth=asked.get("depth"),
-        device_timeout=asked.get("device_timeout"),
-        trace=options.trace,
-    )
+    given = vars(options)
+    arguments = {field.name: given[field.name] for field in fields(EngineConfig) if field.name in given}
+    arguments |= {"devices": options.device or "auto", "encoder": named_encoder(options.encoder)}
+    return Highlighter(**arguments)
 
 
 def _highlight(options: argparse.Namespace) -> int:
     style = Style(sys.stdout)
     code = 0
     total = len(options.files)
-    with _asked_of(options) as asked, ProgressBar(total, "page", is_shown=total > 1) as progress:
+    with _highlighter_or_client(options) as source, ProgressBar(total, "page", is_shown=total > 1) as progress:
         for names, texts, errors in _groups(options):
             for message, error_code in errors:
                 progress.clear()
                 _complain(message)
                 code = code or error_code
             if texts:
-                found = asked.highlights(options.query, texts, **_asked(options))
+                found = source.highlights(options.query, texts, **_call_options(options))
                 progress.clear()
                 for number, highlights in enumerate(found):
                     query = None if options.fuse or len(options.query) == 1 else options.query[number // len(texts)]
@@ -297,20 +294,17 @@ def _highlight(options: argparse.Namespace) -> int:
     return code
 
 
-def _asked(options: argparse.Namespace) -> Options:
+def _call_options(options: argparse.Namespace) -> Options:
+    # Text output marks the matched words.
     return {
-        **options_from_args(options),
+        **options_from_args(options, CALL_OPTIONS),
         "pairing": "all",
-        "fuse": options.fuse,
-        "max_total_chars": options.max_total_chars,
-        "max_total_tokens": options.max_total_tokens,
-        # People see the words marked; machines get them where they asked for them.
         "explain": options.explain or not options.json,
     }
 
 
 def _groups(options: argparse.Namespace) -> Iterator[tuple[list[str], list[str], list[tuple[str, int]]]]:
-    """Names, texts and errors of neighbouring files, about `GROUP_CHARACTERS` at a time; all, where they share something."""
+    """Names, texts and errors of neighbouring files, about `GROUP_CHARACTERS` at a time; all files if pages share a budget."""
     shared = options.max_total_chars or options.max_total_tokens or options.dedupe == "answer"
     limit = sys.maxsize if shared else GROUP_CHARACTERS
     names: list[str] = []
@@ -339,7 +333,7 @@ def _read(name: str, encoding: str) -> str:
     try:
         return data.decode(encoding)
     except LookupError:
-        message = f'there is no encoding called {encoding!r}; try "utf-8", "latin-1", "cp1252", "utf-16" or "shift_jis"'
+        message = f'there is no encoding {encoding!r}; try "utf-8", "latin-1", "cp1252", "utf-16" or "shift_jis"'
         raise InvalidTextError(message) from None
     except UnicodeDecodeError as error:
         message = f"{name}: not {encoding} at byte {error.start}; name its encoding, for instance --encoding latin-1"
@@ -348,9 +342,9 @@ def _read(name: str, encoding: str) -> str:
 
 def _show(name: str, query: str | None, highlights: list[Highlight], options: argparse.Namespace, style: Style) -> None:
     if options.json:
-        asked = {} if query is None else {"query": query}
+        question = {} if query is None else {"query": query}
         rows = [_row(highlight, options) for highlight in highlights]
-        print(json.dumps({"page": name, **asked, "highlights": rows}, ensure_ascii=False))
+        print(json.dumps({"page": name, **question, "highlights": rows}, ensure_ascii=False))
         return
     print(style.bold(name if query is None else f"{name}  {query}"))
     if not highlights:
@@ -361,12 +355,12 @@ def _show(name: str, query: str | None, highlights: list[Highlight], options: ar
 
 
 def _row(highlight: Highlight, options: argparse.Namespace) -> dict[str, Any]:
-    """A highlight as JSON has it: what nobody asked for is left out, and so is the page's number, which has a name here."""
+    """A highlight for JSON, without fields that the options do not request; the page's name replaces its number."""
     row = asdict(highlight)
-    unasked = ["page", *([] if options.fuse else ["query"])]
-    unasked += [] if options.context else ["before", "after"]
-    unasked += [] if options.explain else ["matches"]
-    for name in unasked:
+    dropped = ["page", *([] if options.fuse else ["query"])]
+    dropped += [] if options.context else ["before", "after"]
+    dropped += [] if options.explain else ["matches"]
+    for name in dropped:
         del row[name]
     return row
 
@@ -377,15 +371,15 @@ def _embed(options: argparse.Namespace) -> int:
     except OSError as error:
         _complain(f"{options.file}: {error.strerror or error}")
         return EXIT_NO_INPUT
-    with _asked_of(options) as asked:
-        dimension = asked.dimension if isinstance(asked, Highlighter) else asked.embed(["how long?"]).shape[1]
-        # The array is on disk as it grows: its size is known, its memory is not needed at once.
+    with _highlighter_or_client(options) as source:
+        dimension = source.dimension if isinstance(source, Highlighter) else source.embed(["one text"]).shape[1]
+        # The array is written as it grows, so it need not fit into memory.
         with ProgressBar(len(lines), "text", is_shown=len(lines) >= GROUP_LINES) as progress:
-            rows = _rows(asked, lines, options.role, progress)
+            rows = _rows(source, lines, options.role, progress)
             try:
                 _write_npy(options.output, (len(lines), dimension), rows)
             except PullquoteError:
-                # Some of them are errors of the system too, of a connection for instance.
+                # Some are an OSError too, for example a ConnectionError.
                 raise
             except OSError as error:
                 _complain(f"{options.output}: {error.strerror or error}")
@@ -398,33 +392,33 @@ def _embed(options: argparse.Namespace) -> int:
 
 def _job(options: argparse.Namespace) -> int:
     try:
-        from pullquote.jobs._command import run  # noqa: PLC0415 - it needs what `pullquote[jobs]` brings
+        from pullquote.jobs._command import run  # noqa: PLC0415 - it needs what `pullquote[jobs]` installs
     except ModuleNotFoundError as error:
-        message = f'pullquote job needs {error.name}; install it by: pip install "pullquote[jobs]"'
+        message = f'pullquote job needs {error.name}; run: pip install "pullquote[jobs]"'
         raise InvalidArgumentError(message) from None
     return run(options)
 
 
 def _serve(options: argparse.Namespace) -> int:
-    if options.batch_timeout > LONGEST_BATCH_TIMEOUT:
+    if options.batch_timeout > MAX_BATCH_TIMEOUT:
         message = (
-            f"--batch-timeout must be at most {LONGEST_BATCH_TIMEOUT} seconds, not {options.batch_timeout}: "
-            "health is what was encoded within five"
+            f"--batch-timeout must be at most {MAX_BATCH_TIMEOUT} seconds, not {options.batch_timeout}: "
+            "/health encodes a text within five"
         )
         raise InvalidArgumentError(message)
     with _highlighter(options) as highlighter:
         return _server.serve(highlighter, options)
 
 
-def _rows(asked: Highlighter | Client, lines: list[str], role: str, progress: ProgressBar) -> Iterator[bytes]:
+def _rows(source: Highlighter | Client, lines: list[str], role: str, progress: ProgressBar) -> Iterator[bytes]:
     for first in range(0, len(lines), GROUP_LINES):
         group = lines[first : first + GROUP_LINES]
-        yield asked.embed(group, role="query" if role == "query" else "passage").tobytes()
+        yield source.embed(group, role="query" if role == "query" else "passage").tobytes()
         progress.update(len(group))
 
 
 def _write_npy(path: Path, shape: tuple[int, int], rows: Iterator[bytes]) -> None:
-    """Write the array beside its place and move it there, so that a stopped run leaves no half of one."""
+    """Write a temporary file and rename it, so a stopped run leaves no incomplete array."""
     unfinished = path.with_name(path.name + ".part")
     try:
         with unfinished.open("wb") as file:

@@ -1,82 +1,69 @@
-"""Options of `highlights()` on a command line: each is named and described here, for all commands that ask."""
+"""The options of `highlights()` on a command line: help, choices and defaults are those of the core's JSON Schema."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Literal, get_args
+import json
+from typing import Any, Literal, cast
 
-from pullquote._options import (
-    DEDUPE,
-    EFFORT,
-    HIGHLIGHT_LENGTH,
-    ORDER,
-    STEP_SIZE,
-    UNIT,
-    Dedupe,
-    Effort,
-    Format,
-    Options,
-    Order,
-    Unit,
+from pullquote import _native
+from pullquote._options import Options
+
+__all__ = ["CALL_OPTIONS", "PAGE_OPTIONS", "add_options", "options_from_args"]
+
+# Options for each page on its own, and those for all pages and queries of a call.
+PAGE_OPTIONS = (
+    "top_k",
+    "max_chars",
+    "max_tokens",
+    "min_score",
+    "order",
+    "dedupe",
+    "context",
+    "explain",
+    "lexical_weight",
+    "effort",
+    "format",
+    "unit",
+    "highlight_length",
+    "step_size",
 )
-
-__all__ = ["add_options", "options_from_args"]
-
-
-def add_options(command: argparse.ArgumentParser, *, format: Format) -> None:  # noqa: A002 - the option's name
-    """Let a command take the options of a call; `format` is what its pages are where nothing is said."""
-    command.add_argument("-k", "--top-k", type=int, help="at most so many highlights a page (default 3)")
-    command.add_argument("--max-chars", type=int, help="at most so many characters a page")
-    command.add_argument("--max-tokens", type=int, help="at most so many of the model's tokens a page")
-    command.add_argument("--min-score", type=float, help="only highlights with at least this score")
-    command.add_argument("--order", choices=get_args(Order), default=ORDER, help="default: %(default)s")
-    command.add_argument(
-        "--dedupe",
-        choices=get_args(Dedupe),
-        default=DEDUPE,
-        help="where repeats are left out (default: %(default)s)",
-    )
-    command.add_argument("-C", "--context", type=int, default=0, help="so many sentences on each side, apart")
-    command.add_argument("--explain", action="store_true", help="with JSON or Parquet: the words that matched")
-    command.add_argument(
-        "--lexical-weight", type=_weight, default="auto", help="how much words count, 0.0 to 1.0 (default: %(default)s)"
-    )
-    command.add_argument(
-        "--effort",
-        choices=get_args(Effort),
-        default=EFFORT,
-        help="how much of the pages is encoded (default: %(default)s, what could be among the best)",
-    )
-    command.add_argument(
-        "--format",
-        choices=get_args(Format),
-        default=format,
-        help="what pages are written in; auto looks (default: %(default)s)",
-    )
-    command.add_argument("--unit", choices=get_args(Unit), default=UNIT, help="default: %(default)s")
-    command.add_argument("--highlight-length", type=int, default=HIGHLIGHT_LENGTH, help="units (default: %(default)s)")
-    command.add_argument("--step-size", type=int, default=STEP_SIZE, help="units (default: %(default)s)")
+CALL_OPTIONS = (*PAGE_OPTIONS, "fuse", "max_total_chars", "max_total_tokens")
+SHORT = {"top_k": "-k", "context": "-C"}
 
 
-def options_from_args(options: argparse.Namespace) -> Options:
-    """The options of a call out of parsed arguments."""
-    return {
-        "format": options.format,
-        "highlight_length": options.highlight_length,
-        "step_size": options.step_size,
-        "unit": options.unit,
-        "top_k": options.top_k,
-        "max_chars": options.max_chars,
-        "max_tokens": options.max_tokens,
-        "min_score": options.min_score,
-        "order": options.order,
-        "dedupe": options.dedupe,
-        "context": options.context,
-        "explain": options.explain,
-        "lexical_weight": options.lexical_weight,
-        "effort": options.effort,
-    }
+def add_options(command: argparse.ArgumentParser, names: tuple[str, ...], **defaults: str) -> None:
+    """Add options to a command; `defaults` replace those of the schema."""
+    schema = json.loads(_native.options_schema())["properties"]
+    for name in names:
+        option = schema[name]
+        default = defaults.get(name, option["default"])
+        flags = [flag for flag in (SHORT.get(name), f"--{name.replace('_', '-')}") if flag]
+        keywords: dict[str, Any] = {
+            "default": default,
+            "help": option["description"].replace("%", "%%").replace("`", '"'),
+        }
+        if default is False:
+            keywords["action"] = "store_true"
+        elif "enum" in option:
+            keywords["choices"] = option["enum"]
+        else:
+            keywords["type"] = _parser(option)
+        if default is not None and default is not False:
+            keywords["help"] += " (default: %(default)s)"
+        command.add_argument(*flags, **keywords)
 
 
-def _weight(text: str) -> float | Literal["auto"]:
+def _parser(option: dict[str, Any]) -> Any:
+    if "anyOf" in option:
+        return weight
+    return int if "integer" in option["type"] else float
+
+
+def weight(text: str) -> float | Literal["auto"]:
     return "auto" if text == "auto" else float(text)
+
+
+def options_from_args(arguments: argparse.Namespace, names: tuple[str, ...]) -> Options:
+    """The options of a call, from parsed arguments."""
+    return cast(Options, {name: getattr(arguments, name) for name in names})

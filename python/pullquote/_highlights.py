@@ -1,4 +1,4 @@
-"""What `highlights()` returns: for each page its passages, and the same as columns of numpy arrays."""
+"""The result of `highlights()`: a list of passages for each page, and the same as numpy columns."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
-import numpy as np
 from numpy.typing import NDArray
 
+from pullquote import _native
 from pullquote._selectors import (
     TextPositionSelector,
     TextQuoteSelector,
@@ -18,12 +18,12 @@ from pullquote._selectors import (
 )
 from pullquote.errors import InvalidArgumentError
 
-__all__ = ["CacheState", "Highlight", "Highlights", "Match", "Work"]
+__all__ = ["Highlight", "Highlights", "Match"]
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A word of a page that matched one of a query: ``page[start:end]`` has the same stem as `word`."""
+    """A word of a page that matches a word of a query: ``page[start:end]`` has the same stem as `word`."""
 
     word: str
     start: int
@@ -43,9 +43,9 @@ class Highlight:
     around it, and coverage is the share of the query's words, weighted by their rarity, that it holds. A passage has the score
     of its best sentence. `cosine` (-1 to 1) and `bm25` (0 and more) are the best of the windows around that sentence.
 
-    `page` and `query` say which of the texts it is from and which of the queries it answers. `before` and `after` are what
-    stands around it, as much as `context` asked for; `matches` are the words that matched, where `explain` asked for them.
-    `source_start` and `source_end` say where it was read from: the same as `start` and `end`, but for HTML.
+    `page` and `query` are the indices of its text and of the query it answers. `before` and `after` are the `context` around it,
+    and `matches` the words that match, with `explain`. `source_start` and `source_end` are its position in the source, which
+    differs from `start` and `end` for HTML only.
     """
 
     text: str
@@ -63,61 +63,25 @@ class Highlight:
     source_end: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CacheState:
-    """How full a highlighter's cache is, and how often it helped: `pages` kept in `bytes`, and lookups since it was made."""
-
-    pages: int
-    bytes: int
-    hits: int
-    misses: int
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What a call took; times are in seconds of the caller's wall clock.
-
-    There were `windows` windows (and sentences, where words do not count); `windows_scored` of them were compared with a query, as
-    `effort` wants it. `encoded` of these had to be encoded, with `tokens` ids (special ones and the queries' included): the
-    others are equal to one of those, or were kept. `truncated` were longer than the model allows: what stands behind its limit
-    had no part in their score. Devices also compute while the caller tokenizes, so `waiting` is the time spent waiting
-    for them and nothing else.
-    """
-
-    windows: int
-    windows_scored: int
-    encoded: int
-    tokens: int
-    truncated: int
-    cutting: float
-    tokenizing: float
-    waiting: float
-    ranking: float
-
-
 class Highlights(Sequence[list[Highlight]]):
-    """The passages found: ``result[i]`` is the list of page `i`.
+    """The highlights of a call: ``result[i]`` is page `i`'s list of `Highlight`.
 
-    With many queries for one page, ``result[i]`` is the list of query `i`. Where each of many queries was asked of every page,
-    ``result[q, p]`` is the list of query `q` on page `p`, and the lists of the first query come first.
+    With many queries for one page, ``result[i]`` belongs to query `i`. With ``pairing="all"``, ``result[q, p]`` belongs to query
+    `q` and page `p`, and the lists of the first query come first.
 
-    The same as columns, a row for each highlight, in the order of the lists:
+    The same as columns, with a row for each highlight in the order of the lists:
 
     - `spans`: int64 ``[n, 2]``, start and end in characters of the page
-    - `contexts`: int64 ``[n, 2]``, start and end of the passage with what stands around it
-    - `sources`: int64 ``[n, 2]``, start and end of what it was read from, in characters of the source
+    - `contexts`: int64 ``[n, 2]``, the same including `context`
+    - `sources`: int64 ``[n, 2]``, start and end in characters of the source
     - `scores`, `cosines`, `bm25_scores`: float32 ``[n]``
-    - `pages`: int64 ``[n]``, which of the texts
-    - `queries`: int64 ``[n]``, which of the queries
+    - `pages`, `queries`: int64 ``[n]``, index of the page and of the query
 
-    And for each page: `windows` and `windows_scored`, int64 ``[pages]``, how many windows it has, and how many of them were
-    compared with a query.
+    For each page: `windows` and `windows_scored`, int64 ``[pages]``, the number of its windows, and of those that were scored;
+    `texts`, the page as read; and `formats`, its format. `work` is the work of the call. Columns own the core's memory, not copies.
 
-    The columns are the memory the core wrote; nothing was copied. `texts` are the pages as they were read, `formats` says as
-    what, and `work` what it took.
-
-    `vectors` and `query_vectors` are those of the passages and of the queries, where a `Client` was told ``return_vectors=True``;
-    otherwise `None`. Of `StoredDocument` pages a client has the passages alone: their texts are ``""``.
+    `vectors` and `query_vectors` are those of passages and queries, with ``return_vectors=True`` of a `Client`; otherwise `None`.
+    Texts of `StoredDocument` pages are ``""``.
     """
 
     __slots__ = (
@@ -127,7 +91,6 @@ class Highlights(Sequence[list[Highlight]]):
         "_match_words",
         "_passages",
         "_query_words",
-        "_written_at",
         "bm25_scores",
         "contexts",
         "cosines",
@@ -145,33 +108,21 @@ class Highlights(Sequence[list[Highlight]]):
         "work",
     )
 
-    def __init__(self, sources: Sequence[str], columns: dict[str, Any]) -> None:
-        """Take the columns as the core wrote them; made by `Highlighter.highlights`."""
-        read: list[str | None] = columns["texts"]
-        self.texts = [source if text is None else text for source, text in zip(sources, read, strict=True)]
-        self.formats: list[str] = columns["formats"]
-        self.sources: NDArray[np.int64] = columns["sources"]
-        self.spans: NDArray[np.int64] = columns["spans"]
-        self.contexts: NDArray[np.int64] = columns["contexts"]
-        self.scores: NDArray[np.float32] = columns["scores"]
-        self.cosines: NDArray[np.float32] = columns["cosines"]
-        self.bm25_scores: NDArray[np.float32] = columns["bm25_scores"]
-        self.pages: NDArray[np.int64] = columns["pages"]
-        self.queries: NDArray[np.int64] = columns["queries"]
-        self.windows: NDArray[np.int64] = columns["windows"]
-        self.windows_scored: NDArray[np.int64] = columns["windows_scored"]
-        # Where the core wrote the first columns; a test compares.
-        self._written_at: list[int] = columns["written_at"]
-        self.work = Work(**columns["work"])
-        self._ends: NDArray[np.int64] = columns["ends"]
-        self._match_ends: NDArray[np.int64] = columns["match_ends"]
-        self._match_spans: NDArray[np.int64] = columns["match_spans"]
-        self._match_words: NDArray[np.int64] = columns["match_words"]
-        self._query_words: list[str] = columns["query_words"]
-        self.vectors: NDArray[Any] | None = columns.get("vectors")
-        self.query_vectors: NDArray[Any] | None = columns.get("query_vectors")
-        # For each row its text, what stands before and behind, where its page's text is not here.
-        self._passages: list[tuple[str, str, str] | None] = columns.get("passages", [])
+    def __init__(self, sources: Sequence[str], columns: _native.HighlightColumns) -> None:
+        """Made by `Highlighter.highlights`."""
+        self.texts = [source if text is None else text for source, text in zip(sources, columns.texts, strict=True)]
+        self.formats, self.work = columns.formats, columns.work
+        self.spans, self.contexts, self.sources = columns.spans, columns.contexts, columns.sources
+        self.scores, self.cosines, self.bm25_scores = columns.scores, columns.cosines, columns.bm25_scores
+        self.pages, self.queries = columns.pages, columns.queries
+        self.windows, self.windows_scored = columns.windows, columns.windows_scored
+        self.vectors: NDArray[Any] | None = columns.vectors
+        self.query_vectors: NDArray[Any] | None = columns.query_vectors
+        self._ends, self._match_ends = columns.ends, columns.match_ends
+        self._match_spans, self._match_words = columns.match_spans, columns.match_words
+        self._query_words = columns.query_words
+        # For each row its text, and the text before and after it, if a server has its page.
+        self._passages = columns.passages or []
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -184,12 +135,12 @@ class Highlights(Sequence[list[Highlight]]):
         if isinstance(index, slice):
             return [self._list(i) for i in range(*index.indices(len(self)))]
         if isinstance(index, tuple):
-            return self._list(self._place(index))
-        place = index + len(self) if index < 0 else index
-        if not 0 <= place < len(self):
-            message = f"there are {len(self)} lists of highlights, so no number {index}"
+            return self._list(self._position(index))
+        position = index + len(self) if index < 0 else index
+        if not 0 <= position < len(self):
+            message = f"index {index} is out of range for {len(self)} lists of highlights"
             raise IndexError(message)
-        return self._list(place)
+        return self._list(position)
 
     def __iter__(self) -> Iterator[list[Highlight]]:
         return (self._list(i) for i in range(len(self)))
@@ -198,34 +149,32 @@ class Highlights(Sequence[list[Highlight]]):
         return f"<Highlights: {len(self.scores)} passages in {len(self)} lists>"
 
     def text_fragment(self, highlight: Highlight) -> str:
-        """What to append to the page's address so that a browser scrolls to the highlight and marks it: ``#:~:text=…``.
+        """A suffix for the page's URL that makes a browser scroll to the highlight and mark it: ``#:~:text=…``.
 
-        Raises `InvalidArgumentError` for one that is not from these pages.
+        Raises `InvalidArgumentError` if the highlight is not from these pages.
         """
         return text_fragment(self._page(highlight), highlight.start, highlight.end)
 
     def selectors(self, highlight: Highlight) -> tuple[TextQuoteSelector, TextPositionSelector]:
-        """Where the highlight is, as W3C's Web Annotation Data Model says it: by its words, and by its position in the text.
+        """Selectors of W3C's Web Annotation Data Model for the highlight: by its words, and by its position.
 
-        Raises `InvalidArgumentError` for one that is not from these pages.
+        Raises `InvalidArgumentError` if the highlight is not from these pages.
         """
-        place = (self._page(highlight), highlight.start, highlight.end)
-        return text_quote_selector(*place), text_position_selector(*place)
+        span = (self._page(highlight), highlight.start, highlight.end)
+        return text_quote_selector(*span), text_position_selector(*span)
 
     def _page(self, highlight: Highlight) -> str:
         text = self.texts[highlight.page]
         if not text and self._passages:
-            message = f"the text of page {highlight.page} is the server's; ask for it with return_texts=True"
+            message = f"the text of page {highlight.page} is on the server; return_texts=True returns it"
             raise InvalidArgumentError(message)
         return text
 
-    def _place(self, index: tuple[int, int]) -> int:
+    def _position(self, index: tuple[int, int]) -> int:
         query, page = index
         pages = len(self.texts)
         if len(self) % pages or not (0 <= query < len(self) // pages and 0 <= page < pages):
-            message = (
-                f"there are {len(self)} lists of highlights for {pages} pages, so none of query {query}, page {page}"
-            )
+            message = f"query {query}, page {page} is out of range for {len(self)} lists of highlights of {pages} pages"
             raise IndexError(message)
         return query * pages + page
 
@@ -236,8 +185,8 @@ class Highlights(Sequence[list[Highlight]]):
     def _highlight(self, row: int) -> Highlight:
         page = int(self.pages[row])
         text = self.texts[page]
-        start, end = (int(place) for place in self.spans[row])
-        first, last = (int(place) for place in self.contexts[row])
+        start, end = self.spans[row].tolist()
+        first, last = self.contexts[row].tolist()
         own = self._passages[row] if self._passages else None
         passage, before, after = own or (text[start:end], text[first:start], text[end:last])
         return Highlight(

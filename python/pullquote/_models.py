@@ -1,4 +1,4 @@
-"""Where models are found, and which encoder computes them."""
+"""Finding a model, and loading the encoder that computes it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EMBEDDED_NAME = "all-MiniLM-L6-v2"
 EMBEDDED_PACKAGE = "pullquote-minilm"
 INSTALL = f"pip install {EMBEDDED_PACKAGE}"
 INSTALL_TORCH = 'pip install "pullquote[torch]"'
-# Weights that pullquote's own encoder reads, and the TorchScript module that only libtorch runs.
+# Weights for the CPU encoder, and the TorchScript module that needs libtorch.
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 MODULE = "model.pt"
 
@@ -34,17 +34,17 @@ MODULE = "model.pt"
 def embedded_model() -> Path:
     """The directory of all-MiniLM-L6-v2, the model of the package ``pullquote-minilm``.
 
-    Raises `ModelNotFoundError` where that is not installed.
+    Raises `ModelNotFoundError` if that is not installed.
     """
     package = importlib.util.find_spec("pullquote_minilm")
     for location in (package.submodule_search_locations or []) if package else []:
         return Path(location) / "model"
-    message = f"no model was named, and the embedded one is not installed; run: {INSTALL}"
+    message = f"no model was named, and the embedded model is not installed; run: {INSTALL}"
     raise ModelNotFoundError(message)
 
 
 def model_directory(model: str | Path | None) -> Path:
-    """The directory of a model as people name it; `None` is the embedded one."""
+    """The directory of a model; `None` is the embedded one."""
     if model is None:
         return embedded_model()
     if not isinstance(model, (str, Path)):
@@ -54,13 +54,13 @@ def model_directory(model: str | Path | None) -> Path:
 
 
 def load_encoder(directory: Path, devices: list[str], dtype: str, threads: int, *, torch: bool) -> object:
-    """Load a model: with libtorch for CUDA devices, TorchScript modules and where `torch` asks for it, else with our own encoder.
+    """Load a model: with libtorch for CUDA devices, for TorchScript modules and if `torch` is true, else with the CPU encoder.
 
-    ``["auto"]`` is every CUDA device where ``pullquote-torch`` and a card are there, else the CPU. Returns what `_native` makes an
-    engine of.
+    ``["auto"]`` is every CUDA device if ``pullquote-torch`` is installed and finds one, else the CPU. Returns an encoder for
+    `_native`.
 
-    Raises `NoEncoderError` where libtorch is needed and not installed, `TorchVersionError` where torch is not the one that
-    ``pullquote-torch`` was built for, `ModelNotFoundError`, `InvalidModelError`, `UnsupportedModelError`, `DeviceError`.
+    Raises `NoEncoderError` if libtorch is needed and not installed, `TorchVersionError` if ``pullquote-torch`` was built for
+    another torch, `ModelNotFoundError`, `InvalidModelError`, `UnsupportedModelError`, `DeviceError`.
     """
     has_cuda = any(isinstance(name, str) and name.partition(":")[0] == "cuda" for name in devices)
     is_module = (directory / MODULE).exists() and not any((directory / name).exists() for name in WEIGHTS)
@@ -70,9 +70,9 @@ def load_encoder(directory: Path, devices: list[str], dtype: str, threads: int, 
 
 
 def find_torch_encoder() -> ModuleType:
-    """The module ``pullquote_torch``; importing it imports torch.
+    """Import ``pullquote_torch``, and with it torch.
 
-    Raises `NoEncoderError` where it is not installed, `TorchVersionError` where torch is not the one it was built for.
+    Raises `NoEncoderError` if it is not installed, `TorchVersionError` if it was built for another torch.
     """
     try:
         return importlib.import_module("pullquote_torch")
@@ -87,7 +87,7 @@ def find_torch_encoder() -> ModuleType:
 
 
 def _finds_cuda() -> bool:
-    """Whether ``pullquote-torch`` is installed and CUDA has a device. Imports torch only where NVIDIA's driver shows a card."""
+    """Whether ``pullquote-torch`` is installed and finds a CUDA device. Imports torch only if NVIDIA's driver shows a GPU."""
     if os.environ.get("CUDA_VISIBLE_DEVICES") in {"", "-1"}:
         return False
     if not any(Path("/dev").glob("nvidia[0-9]*")) and not Path("/dev/dxg").exists():

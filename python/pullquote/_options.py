@@ -1,9 +1,10 @@
-"""Options: what may be said of a call, and texts on their way to the core."""
+"""The options of a call, and its checked request."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, TypeVar
 
 from pullquote.errors import InvalidArgumentError, InvalidTypeError, TruncationWarning
@@ -17,20 +18,12 @@ Pairing = Literal["auto", "each", "all"]
 Format = Literal["text", "markdown", "html", "auto"]
 Effort = Literal["full", "fast", "auto"]
 
-# The defaults of a call's options; a test compares them with `rust/core/src/options.rs`, where HTTP has them from.
-HIGHLIGHT_LENGTH = 3
-STEP_SIZE = 1
-UNIT: Unit = "sentence"
-ORDER: Order = "score"
-DEDUPE: Dedupe = "auto"
-FORMAT: Format = "text"
-EFFORT: Effort = "auto"
-# Seconds that a client waits for a server, if not told otherwise.
+# Default seconds of a client's request.
 SERVER_TIMEOUT = 60.0
 
 
 class Options(TypedDict, total=False):
-    """The options of a call, as keywords; `Highlighter.highlights` says what they mean."""
+    """The options of a call as keywords; `Highlighter.highlights` documents them."""
 
     highlight_length: int
     step_size: int
@@ -57,46 +50,62 @@ class Options(TypedDict, total=False):
     priority: int
 
 
-_Text = TypeVar("_Text")
+_Item = TypeVar("_Item")
 
 
-def checked(
-    query: str | Sequence[str], texts: Iterable[str], options: Options
-) -> tuple[str | list[str], list[str], list[str | None] | None, dict[str, Any]]:
-    """Queries, pages, titles and options as the core takes them."""
-    queries = query if isinstance(query, str) else listed(query, "query")
-    pages = listed(texts, "texts")
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A checked call of `highlights`, as `_native` takes it."""
+
+    query: str | list[str]
+    texts: list[str]
+    titles: list[str | None] | None
+    options: dict[str, Any]
+
+
+def check_request(query: str | Sequence[str], texts: Iterable[str], options: Mapping[str, Any]) -> Request:
+    """Check a call's texts. `_native` checks the other options, and has their defaults."""
+    queries = query if isinstance(query, str) else to_list(query, "query")
+    pages = to_list(texts, "texts")
     if not pages:
         message = "texts is empty; pass at least one page"
         raise InvalidArgumentError(message)
     if isinstance(queries, list) and not queries:
-        message = "query is an empty list; pass one query, or one for each page, or many for one page"
+        message = "query is an empty list; pass one query, one for each page, or many for one page"
         raise InvalidArgumentError(message)
-    full: dict[str, Any] = {**options}
-    titles = full.pop("titles")
-    return queries, pages, None if titles is None else listed(titles, "titles"), full
+    native = dict(options)
+    titles = native.pop("titles", None)
+    return Request(queries, pages, None if titles is None else to_list(titles, "titles"), native)
 
 
-def checked_texts(texts: Iterable[str], role: str) -> list[str]:
-    """Texts to embed, and their role."""
+def complete(options: Mapping[str, Any], defaults: Mapping[str, Any], owner: str) -> dict[str, Any]:
+    """`options`, and `defaults` for the missing ones. Raises `InvalidTypeError` for an unknown one."""
+    if unknown := options.keys() - defaults.keys():
+        message = f"{owner} has no option {min(unknown)!r}"
+        raise InvalidTypeError(message)
+    return {**defaults, **options}
+
+
+def check_texts(texts: Iterable[str], role: str) -> list[str]:
+    """Check texts to embed, and their role."""
     if role not in {"query", "passage"}:
         message = f'role must be "query" or "passage", not {role!r}'
         raise InvalidArgumentError(message)
-    given = listed(texts, "texts")
-    if not given:
+    items = to_list(texts, "texts")
+    if not items:
         message = "texts is empty; pass at least one text"
         raise InvalidArgumentError(message)
-    return given
+    return items
 
 
-def warn_of_cut(truncated: int, texts: int, max_tokens: int) -> None:
-    """Say that the ends of texts had no part in their vectors."""
+def warn_of_truncation(truncated: int, texts: int, max_tokens: int) -> None:
+    """Issue a `TruncationWarning` for the caller of `embed`."""
     message = f"{truncated} of {texts} texts were cut at the model's limit of {max_tokens} tokens"
     warnings.warn(message, TruncationWarning, stacklevel=3)
 
 
-def listed(texts: Iterable[_Text], name: str) -> list[_Text]:
-    """The texts as a list: a generator can be walked only once, and offsets need the texts again."""
+def to_list(texts: Iterable[_Item], name: str) -> list[_Item]:
+    """The texts as a list. A generator yields them once, but offsets need the texts again."""
     if isinstance(texts, (str, bytes, bytearray, dict)):
         message = f"{name} must be a list of strings, not one {type(texts).__name__}; pass [{name}]"
         raise InvalidTypeError(message)

@@ -1,4 +1,4 @@
-"""A progress bar on a terminal: one line of standard error, drawn over and over."""
+"""A progress bar: one line of standard error, redrawn."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from types import TracebackType
 
 __all__ = ["ProgressBar"]
 
-# Seconds between two drawings.
+# Seconds between two updates of the line.
 INTERVAL = 0.1
 WIDTH = 24
 
 
 class ProgressBar:
-    """How much of a known total is done, how fast, and how long the rest will take. Draws nothing where there is no terminal.
+    """Shows progress, rate and remaining time of a known total, if standard error is a terminal.
 
-    ``done`` may begin above zero, where a part was done earlier; the speed counts only what was done since.
+    `done` is what earlier runs did; it does not count for the rate.
     """
 
     def __init__(self, total: int, unit: str, *, done: int = 0, is_shown: bool = True) -> None:
-        """Name the total and its unit, like ``page``."""
+        """`unit` is a singular, for example ``page``."""
         self._total, self._unit, self._done, self._before = total, unit, done, done
         self._is_shown = is_shown and sys.stderr.isatty()
         self._began = time.monotonic()
@@ -28,7 +28,7 @@ class ProgressBar:
         self.note = ""
 
     def update(self, count: int) -> None:
-        """Count what was done since the last call."""
+        """Add to what is done."""
         self._done += count
         if self._is_shown and time.monotonic() >= self._next:
             self._next = time.monotonic() + INTERVAL
@@ -36,7 +36,7 @@ class ProgressBar:
             sys.stderr.flush()
 
     def clear(self) -> None:
-        """Make room for a line of text; the next update draws the bar again."""
+        """Clear the line, for other output; the next update redraws it."""
         if self._is_shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
@@ -47,15 +47,13 @@ class ProgressBar:
         speed = (self._done - self._before) / max(time.monotonic() - self._began, 1e-9)
         left = f", {(self._total - self._done) / speed:,.0f} s left" if speed > 0 else ""
         bar = "#" * int(share * WIDTH)
-        told = f"{self._done:,} of {self._total:,} {self._unit}s" if not self.note else self.note
-        return f"{share:4.0%} [{bar:<{WIDTH}}] {told}{left}"
+        text = self.note or f"{self._done:,} of {self._total:,} {self._unit}s"
+        return f"{share:4.0%} [{bar:<{WIDTH}}] {text}{left}"
 
     def __enter__(self) -> ProgressBar:
-        """Begin."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Take the line away."""
         self.clear()

@@ -1,4 +1,4 @@
-"""Encoders that people bring: functions from texts, or from token ids, to vectors."""
+"""Custom encoders: Python functions from texts, or from token ids, to vectors."""
 
 from __future__ import annotations
 
@@ -21,58 +21,59 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TEXT_MODEL",
-    "Encodes",
-    "EncodesIds",
+    "CustomEncoder",
+    "HasAsyncEncode",
+    "HasEncode",
+    "HasEncodeIds",
+    "HasEncoderCapsule",
     "IdsEncoder",
-    "OffersEncoder",
-    "OwnEncoder",
     "TextEncoder",
     "TextFunction",
     "import_encoder",
     "named_encoder",
 ]
 
-# Its tokens are the bytes of UTF-8, so that the text of a row of ids is known to the byte.
+# Its tokens are bytes of UTF-8, so the ids of a row are its text.
 TEXT_MODEL = Path(__file__).parent / "text_model"
-PROBE = ["pullquote asks how long a vector is."]
+PROBE = ["a text that shows the dimension"]
 
 
-class Encodes(Protocol):
-    """What sentence-transformers' models are, and whatever else turns texts into vectors by a method of that name."""
+class HasEncode(Protocol):
+    """An object with ``encode``, for example a sentence-transformers model."""
 
     def encode(self, sentences: list[str], /) -> ArrayLike:
         """Vectors ``[n, dimension]`` of texts."""
 
 
-class EncodesAwaited(Protocol):
-    """The same by a method that is awaited."""
+class HasAsyncEncode(Protocol):
+    """An object with an ``async`` method ``encode``."""
 
     def encode(self, sentences: list[str], /) -> Awaitable[ArrayLike]:
         """Vectors ``[n, dimension]`` of texts."""
 
 
-class EncodesIds(Protocol):
-    """What turns token ids into vectors; the tokenizer is that of the model's directory."""
+class HasEncodeIds(Protocol):
+    """An object that encodes token ids of the model's tokenizer."""
 
     def encode_ids(self, ids: NDArray[np.int32], lengths: NDArray[np.uint32], /) -> ArrayLike | Awaitable[ArrayLike]:
-        """Vectors ``[len(lengths), dimension]`` of rows that lie one behind the other in `ids`, without padding."""
+        """Vectors ``[len(lengths), dimension]`` of rows that are concatenated in `ids`, without padding."""
 
 
-class OffersEncoder(Protocol):
-    """What offers a table of C functions, as ``pullquote_torch.load`` does (see ``rust/core/src/abi.rs``)."""
+class HasEncoderCapsule(Protocol):
+    """An object with a table of C functions, like that of ``pullquote_torch.load`` (see ``rust/core/src/encoder/abi.rs``)."""
 
     def __pullquote_encoder__(self) -> object:
         """A ``PyCapsule`` named ``pullquote.encoder.v4``; without scores ``.v3``, helpers ``.v2``, times ``.v1``."""
 
 
 TextFunction: TypeAlias = (
-    Callable[[list[str]], ArrayLike] | Callable[[list[str]], Awaitable[ArrayLike]] | Encodes | EncodesAwaited
+    Callable[[list[str]], ArrayLike] | Callable[[list[str]], Awaitable[ArrayLike]] | HasEncode | HasAsyncEncode
 )
-OwnEncoder: TypeAlias = TextFunction | EncodesIds | OffersEncoder
+CustomEncoder: TypeAlias = TextFunction | HasEncodeIds | HasEncoderCapsule
 
 
-class _Checked:
-    """A function whose vectors are checked; one that is awaited has an event loop of its own for that, in a thread."""
+class _CheckedFunction:
+    """Checks a function's vectors; awaits an ``async`` function in an event loop with its own thread."""
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         self._function = function
@@ -80,22 +81,20 @@ class _Checked:
         self.name = name
         self.dimension = 0
 
-    def _rows(self, count: int, *asked: Any) -> NDArray[np.float32]:
+    def _rows(self, count: int, *arguments: Any) -> NDArray[np.float32]:
         try:
-            returned = self._function(*asked)
+            returned = self._function(*arguments)
             if inspect.isawaitable(returned):
                 returned = self._await(returned)
         except Exception as error:
             message = f"the encoder {self.name} raised {type(error).__name__}: {error}"
-            # torch's own is a RuntimeError, and torch need not be there to ask.
+            # torch's own class is a RuntimeError, and torch may not be installed.
             is_memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
             raise (OutOfMemoryError if is_memory else EncoderError)(message) from error
         try:
             rows = np.ascontiguousarray(returned, dtype=np.float32)
         except (TypeError, ValueError) as error:
-            message = (
-                f"the encoder {self.name} returned {type(returned).__name__}, which is no array of numbers: {error}"
-            )
+            message = f"the encoder {self.name} returned {type(returned).__name__}, not an array of numbers: {error}"
             raise EncoderError(message) from error
         fits = rows.ndim == 2 and rows.shape[0] == count and rows.shape[1] in {self.dimension or rows.shape[1]} - {0}
         if not fits:
@@ -105,7 +104,7 @@ class _Checked:
         return rows
 
     def _await(self, awaited: Awaitable[ArrayLike]) -> ArrayLike:
-        import asyncio  # noqa: PLC0415 - few functions are awaited, and it takes long to import
+        import asyncio  # noqa: PLC0415 - slow to import, and few encoders are async
 
         async def result() -> ArrayLike:
             return await awaited
@@ -124,17 +123,17 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
-class TextEncoder(_Checked):
+class TextEncoder(_CheckedFunction):
     """A function from texts to vectors, checked at each call.
 
-    Raises `InvalidTypeError` for what is no function, `EncoderError` where it fails on a first text or returns no vectors, and
-    `OutOfMemoryError` where it raises a `MemoryError` or an ``OutOfMemoryError`` like torch's: then it is asked for less at once.
+    Raises `InvalidTypeError` if it is not callable, `EncoderError` if it fails or returns no vectors, and `OutOfMemoryError` if it
+    raises a `MemoryError` or torch's ``OutOfMemoryError``: the engine then retries with smaller batches.
     """
 
     takes_ids = False
 
     def __init__(self, encoder: TextFunction) -> None:
-        """Ask for a first vector, to know how long they are."""
+        """Encode a first text, for the dimension."""
         method = getattr(encoder, "encode", None)
         function: Any = method if callable(method) else encoder
         if not callable(function) or isinstance(encoder, type):
@@ -151,13 +150,13 @@ class TextEncoder(_Checked):
         return self._rows(len(texts), texts)
 
 
-class IdsEncoder(_Checked):
-    """A function from token ids to vectors, checked at each call; raises as `TextEncoder`."""
+class IdsEncoder(_CheckedFunction):
+    """A function from token ids to vectors, checked at each call; raises the errors of `TextEncoder`."""
 
     takes_ids = True
 
-    def __init__(self, encoder: EncodesIds) -> None:
-        """Ask for a first vector, of the id 0, to know how long they are."""
+    def __init__(self, encoder: HasEncodeIds) -> None:
+        """Encode a first row, of the id 0, for the dimension."""
         super().__init__(encoder.encode_ids, _named(encoder))
         self.dimension = self(np.zeros(1, np.int32), np.ones(1, np.uint32)).shape[1]
 
@@ -167,14 +166,14 @@ class IdsEncoder(_Checked):
 
 
 def named_encoder(name: str | None) -> TextFunction | Literal["torch"] | None:
-    """What ``--encoder`` names: nothing, ``torch``, or a function."""
+    """The value of ``--encoder``: `None`, ``torch``, or a function."""
     if name is None or name == "torch":
         return name  # type: ignore[return-value]
     return import_encoder(name)
 
 
 def import_encoder(name: str) -> TextFunction:
-    """The encoder that ``package.module:function`` names; the directory it is asked from counts as a place of modules."""
+    """Import the encoder ``package.module:function``, also from the working directory."""
     module_name, _, attributes = name.partition(":")
     if not module_name or not attributes:
         message = f"an encoder is named like package.module:function, not {name!r}"
@@ -186,7 +185,7 @@ def import_encoder(name: str) -> TextFunction:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise
-        message = f"no module {error.name!r} here or where Python looks, so there is no encoder {name!r}"
+        message = f"no module named {error.name!r}, so there is no encoder {name!r}"
         raise InvalidArgumentError(message) from None
     for attribute in attributes.split("."):
         try:
@@ -194,12 +193,12 @@ def import_encoder(name: str) -> TextFunction:
         except AttributeError:
             message = f"{module_name} has no {attributes!r}, so there is no encoder {name!r}"
             raise InvalidArgumentError(message) from None
-    # `TextEncoder` sees whether it is one.
+    # `TextEncoder` checks it.
     return cast("TextFunction", found)
 
 
 def _named(encoder: object) -> str:
-    """What people know it as."""
+    """Its name in messages."""
     for owner in (encoder, type(encoder)):
         name = getattr(owner, "__qualname__", None)
         if isinstance(name, str):

@@ -1,8 +1,8 @@
-"""Where a passage stands, as other programs read it: links that browsers scroll to, and the selectors of web annotations.
+"""The position of a passage for other programs: links to which browsers scroll, and selectors of web annotations.
 
-Each function takes a page and a span of it in characters (Unicode code points), as a `Highlight` has them. A page is the
-text alone: a browser's page also has menus and footers, and blocks that only its HTML knows. A blank line is taken to end
-a block and a line end to be a space or, to be safe, the end of a block too.
+Each function takes a page and a span of it in characters (Unicode code points), like those of a `Highlight`. The page is text
+only: a browser's page also has menus, footers, and blocks that only its HTML marks. A blank line counts as the end of a block,
+and a line end as a space or, to be safe, also as the end of a block.
 
 Text fragments follow https://wicg.github.io/scroll-to-text-fragment/ as Chromium 156 reads it, the selectors
 https://www.w3.org/TR/annotation-model/#selectors.
@@ -28,7 +28,7 @@ __all__ = [
 
 
 class TextQuoteSelector(TypedDict):
-    """A passage by its words and a few around them: ``prefix + exact + suffix`` stands in the page, word for word."""
+    """A passage by its words and a few around them: the page contains ``prefix + exact + suffix``."""
 
     type: Literal["TextQuoteSelector"]
     exact: str
@@ -37,7 +37,7 @@ class TextQuoteSelector(TypedDict):
 
 
 class TextPositionSelector(TypedDict):
-    """A passage by its place: ``page[start:end]``, in code points."""
+    """A passage by its position: ``page[start:end]``, in code points."""
 
     type: Literal["TextPositionSelector"]
     start: int
@@ -46,11 +46,11 @@ class TextPositionSelector(TypedDict):
 
 # Characters that a selector quotes on either side.
 QUOTED: Final = 32
-# Characters of the longest passage that is a term by itself, and of the shortest that may be one without others around it:
-# a "12" stands in many a menu. Chromium's own "copy link to highlight" has the same two numbers.
+# Characters of the longest passage that is one term, and of the shortest that needs no context: menus often contain a "12".
+# Chromium's "copy link to highlight" has the same two numbers.
 LONGEST_WHOLE: Final = 300
 SHORTEST_ALONE: Final = 20
-# Characters by which a term may outgrow the wanted length to end where a word surely does, in scripts without spaces too.
+# Characters by which a term may exceed its length to end where a word ends, also in scripts without spaces.
 REACH: Final = 64
 
 LINE_END: Final = re.compile(r"[\n\r\f]")
@@ -58,12 +58,12 @@ BLANK_LINE: Final = re.compile(r"(?:\r\n?|[\n\f])[ \t]*(?:\r\n?|[\n\f])")
 
 
 class _Within(Enum):
-    """What a prefix or suffix must not leave, from what a browser's page surely has to what it may have."""
+    """What a prefix or suffix must stay within, from the safest to the widest."""
 
     OWN_LINE = auto()
-    # The next line's words are not the next ones in the browser's page if the extractor left something out.
+    # The extractor may have dropped text between lines, so the next line may not be the next one in the browser.
     NEXT_LINE = auto()
-    # A term must lie within a block, so one of several lines is found only where their ends are spaces.
+    # A term lies within a block, so a browser finds one of several lines only if their ends are spaces.
     BLOCK = auto()
 
 
@@ -72,14 +72,14 @@ CONTEXTS: Final = (
     *((size, _Within.OWN_LINE) for size in (0, 20, 40, 80, 160, 320)),
     *((size, _Within.NEXT_LINE) for size in (20, 40, 80, 160, 320)),
     *((size, _Within.BLOCK) for size in (40, 80, 160, 320)),
-    (320, _Within.OWN_LINE),  # all in vain: the browser will mark the first of the places that look the same
+    (320, _Within.OWN_LINE),  # nothing helped: the browser marks the first of the equal positions
 )
 # The same for each end of a long passage, after characters of its own.
 ENDS: Final = (*((length, *CONTEXTS[0]) for length in (20, 40)), *((80, *context) for context in CONTEXTS))
-# What one end may take of a line, so that the two do not meet.
+# Maximum of a line for each end, so that the two do not meet.
 LONGEST_END: Final = LONGEST_WHOLE // 2
 
-# HTML's white space, of which a browser shows a run as one space. Others, such as U+00A0 and U+3000, stay as they are.
+# HTML's white space: a browser shows a run of it as one space. Others, such as U+00A0 and U+3000, stay.
 COLLAPSED: Final = re.compile(r"[ \t\n\r\f]+")
 ZERO_WIDTH_SPACE: Final = "\u200b"
 ZERO_WIDTH_JOINER: Final = "\u200d"
@@ -95,16 +95,16 @@ QUOTES: Final = dict.fromkeys("‘’‚‛׳", "'") | dict.fromkeys("“”„�
 def text_fragment(page: str, start: int, end: int) -> str:
     """Make the fragment with which a browser scrolls to ``page[start:end]`` and marks it: ``#:~:text=...``.
 
-    A passage of one line and at most 300 characters is given whole, any other by its first and last words. Words before
-    and after it, up to some 320 characters on each side, are added where it begins or ends within a word, where it is
-    shorter than 20 characters (words of the same line), and where the like comes earlier in the page (of other lines too,
-    if need be). Should even those be repeated, the browser marks the first place that has them.
+    The fragment has all of a passage of one line and at most 300 characters, else its first and last words. It adds words before
+    and after, up to about 320 characters on each side, if the passage begins or ends within a word, if it is shorter than 20
+    characters (words of the same line), and if equal text comes earlier in the page (also from other lines). If even those
+    repeat, the browser marks the first position.
 
-    White space and invisible characters around the passage are left out. If an invisible one (such as U+200F) follows it
-    directly, so are its last letters, back to where Chromium can end a match.
+    The fragment omits white space and invisible characters around the passage. If an invisible character (such as U+200F) follows
+    the passage directly, it also omits the last letters, back to where Chromium can end a match.
 
-    The time is linear in the page. Raises `InvalidArgumentError` for a span outside the page or with nothing visible in it,
-    `InvalidTextError` for a lone surrogate.
+    Takes linear time. Raises `InvalidArgumentError` for a span outside the page or without visible text, `InvalidTextError` for a
+    lone surrogate.
 
     >>> text_fragment("It rained. The old ship sank in 1628, off Sweden.", 11, 36)
     '#:~:text=The%20old%20ship%20sank%20in%201628'
@@ -112,7 +112,7 @@ def text_fragment(page: str, start: int, end: int) -> str:
     _check(page, start, end)
     passage = _visible(page, start, end)
     if passage is None:
-        message = f"page[{start}:{end}] has nothing visible that a browser could mark"
+        message = f"page[{start}:{end}] has no visible text that a browser could mark"
         raise InvalidArgumentError(message)
     whole = passage.end - passage.start <= LONGEST_WHOLE and not LINE_END.search(page, passage.start, passage.end)
     terms = _whole(page, passage) if whole else _ends(page, passage)
@@ -126,8 +126,8 @@ def text_fragment(page: str, start: int, end: int) -> str:
 def text_quote_selector(page: str, start: int, end: int) -> TextQuoteSelector:
     """Quote ``page[start:end]`` with up to 32 characters before and after it (W3C Web Annotation Data Model, 4.2.4).
 
-    Prefix and suffix have whole words where there is white space to cut at, and always whole characters: no mark without
-    the letter it belongs to. Raises `InvalidArgumentError` for a span outside the page.
+    Prefix and suffix have whole words if there is white space to cut at, and always whole characters, with their combining
+    marks. Raises `InvalidArgumentError` for a span outside the page.
 
     >>> text_quote_selector("It rained. The old ship sank.", 11, 18)["suffix"]
     ' ship sank.'
@@ -153,7 +153,7 @@ def text_quote_selector(page: str, start: int, end: int) -> TextQuoteSelector:
 
 
 def text_position_selector(page: str, start: int, end: int) -> TextPositionSelector:
-    """Give ``page[start:end]`` by its place, in code points (W3C Web Annotation Data Model, 4.2.5).
+    """Give the position of ``page[start:end]`` in code points (W3C Web Annotation Data Model, 4.2.5).
 
     Raises `InvalidArgumentError` for a span outside the page.
 
@@ -189,20 +189,20 @@ class _Terms(NamedTuple):
 
 
 def _encoded(term: str) -> str:
-    # quote() leaves the hyphen alone, which would make a term a prefix or a suffix.
+    # quote() keeps the hyphen, which would make a term a prefix or a suffix.
     return quote(COLLAPSED.sub(" ", term).strip(" "), safe="").replace("-", "%2D")
 
 
 def _visible(page: str, start: int, end: int) -> _Span | None:
-    """The span without what is invisible at its ends."""
+    """The span without invisible characters at its ends."""
     while start < end and (page[start].isspace() or _hidden(page[start])):
         start += 1
     while start < end and (page[end - 1].isspace() or _hidden(page[end - 1])):
         end -= 1
     if start == end:
         return None
-    # For Unicode an invisible character belongs to the word before it. Chromium's matches leave it out, and then
-    # refuse themselves because they end within a word.
+    # In Unicode an invisible character belongs to the word before it. Chromium's matches omit it, and then fail because
+    # they end within a word.
     if end < len(page) and _hidden(page[end]) and page[end] != ZERO_WIDTH_SPACE:
         for at in range(end - 1, max(start, end - REACH), -1):
             if _breaks(page, at) and not page[at - 1].isspace() and not _hidden(page[at - 1]):
@@ -211,7 +211,7 @@ def _visible(page: str, start: int, end: int) -> _Span | None:
 
 
 def _whole(page: str, passage: _Span) -> _Terms:
-    """The terms for a passage that is one itself."""
+    """The terms for a passage that is one term."""
     before = _folded(page[: passage.start])
     for size, within in CONTEXTS[1:] if passage.end - passage.start < SHORTEST_ALONE else CONTEXTS:
         prefix = _prefix(page, passage.start, size, within)
@@ -223,7 +223,7 @@ def _whole(page: str, passage: _Span) -> _Terms:
 
 
 def _ends(page: str, passage: _Span) -> _Terms:
-    """The terms for a passage of which the first words are given, from its first line, and the last, from its last line."""
+    """The terms for a longer passage: its first words, from its first line, and its last words, from its last line."""
     start, end = passage
     lines = [line.start() for line in LINE_END.finditer(page, start, end)]
     limit = start + len(page[start : lines[0]].rstrip()) if lines else end
@@ -247,9 +247,9 @@ def _ends(page: str, passage: _Span) -> _Terms:
 
 
 def _comes_first(page: str, before: str, known: int, start: int, end: int) -> bool:
-    """Whether a browser that looks for ``page[start:end]`` meets nothing like it earlier.
+    """Whether a browser that searches for ``page[start:end]`` finds no earlier match.
 
-    `before` is the folded text from where it starts to look up to `known`.
+    `before` is the folded text from the start of the search up to `known`.
     """
     if start < known:
         before = before[: len(before) - len(_folded(page[start:known]))]
@@ -260,13 +260,13 @@ def _comes_first(page: str, before: str, known: int, start: int, end: int) -> bo
 
 
 def _prefix(page: str, start: int, size: int, within: _Within) -> _Span | None:
-    """At least `size` characters before `start`; none where no context is wanted or none can be matched."""
+    """At least `size` characters before `start`; `None` without a context, or if none can match."""
     end = len(page[:start].rstrip())
     size = size or not _breaks(page, start)
     if not size or not end or (within is _Within.OWN_LINE and LINE_END.search(page, end, start)):
         return None
     if _hidden(page[end - 1]):
-        return None  # a prefix stands directly before the passage, or Chromium does not find it
+        return None  # Chromium only finds a prefix directly before the passage
     floor = max(0, end - size - REACH)
     for gap in (BLANK_LINE if within is _Within.BLOCK else LINE_END).finditer(page, floor, end):
         floor = gap.end()
@@ -276,7 +276,7 @@ def _prefix(page: str, start: int, size: int, within: _Within) -> _Span | None:
 
 
 def _suffix(page: str, end: int, size: int, within: _Within) -> _Span | None:
-    """At least `size` characters after `end`; none where no context is wanted or none can be matched."""
+    """At least `size` characters after `end`; `None` without a context, or if none can match."""
     start = len(page) - len(page[end:].lstrip())
     size = size or not _breaks(page, end)
     if not size or start == len(page) or (within is _Within.OWN_LINE and LINE_END.search(page, end, start)):
@@ -290,9 +290,9 @@ def _suffix(page: str, end: int, size: int, within: _Within) -> _Span | None:
 
 
 def _term_start(page: str, end: int, wanted: int, floor: int) -> int:
-    """Where a term that stops at `end` begins: at `wanted` or, to have whole words, somewhat before or else after it."""
-    for places in (range(wanted, floor - 1, -1), range(wanted + 1, end)):
-        cut = _cut(page, places, opens=True)
+    """The start of a term that stops at `end`: `wanted`, or the nearest start of a word before or else after it."""
+    for positions in (range(wanted, floor - 1, -1), range(wanted + 1, end)):
+        cut = _cut(page, positions, opens=True)
         if cut is not None:
             return cut
     while wanted > floor and _within_character(page, wanted):
@@ -301,9 +301,9 @@ def _term_start(page: str, end: int, wanted: int, floor: int) -> int:
 
 
 def _term_end(page: str, start: int, wanted: int, limit: int) -> int:
-    """Where a term that begins at `start` stops: at `wanted` or, to have whole words, somewhat after or else before it."""
-    for places in (range(wanted, limit + 1), range(wanted - 1, start, -1)):
-        cut = _cut(page, places, opens=False)
+    """The end of a term that begins at `start`: `wanted`, or the nearest end of a word after or else before it."""
+    for positions in (range(wanted, limit + 1), range(wanted - 1, start, -1)):
+        cut = _cut(page, positions, opens=False)
         if cut is not None:
             return cut
     while wanted < limit and _within_character(page, wanted):
@@ -311,10 +311,10 @@ def _term_end(page: str, start: int, wanted: int, limit: int) -> int:
     return wanted
 
 
-def _cut(page: str, places: range, *, opens: bool) -> int | None:
-    """The first of `places` where a term may begin (`opens`) or stop: beside white space if there is any, or between words."""
+def _cut(page: str, positions: range, *, opens: bool) -> int | None:
+    """The first of `positions` where a term may begin (`opens`) or stop: next to white space if possible, else between words."""
     best = None
-    for at in places:
+    for at in positions:
         inner, outer = page[at : at + 1], page[at - 1 : at] if at else ""
         if not opens:
             inner, outer = outer, inner
@@ -326,13 +326,13 @@ def _cut(page: str, places: range, *, opens: bool) -> int | None:
 
 
 def _breaks(page: str, at: int) -> bool:
-    """Whether words surely end at `at`, by UAX #29 and by any dictionary of Chinese, Japanese or Thai words."""
+    """Whether words end at `at` by UAX #29 and by any dictionary of Chinese, Japanese or Thai."""
     if at in {0, len(page)} or page[at].isspace():
         return True
     if _attaches(page[at]):
         return False
     left = at - 1
-    while left and _hidden(page[left]) and at - left < 8:  # more than two or three in a row are none of a language's
+    while left and _hidden(page[left]) and at - left < 8:  # no language has more than two or three in a row
         left -= 1
     if page[left].isspace() or (left == 0 and _hidden(page[left])):
         return True
@@ -340,7 +340,7 @@ def _breaks(page: str, at: int) -> bool:
 
 
 def _separates(page: str, at: int) -> bool:
-    """Whether the character is punctuation or a symbol that is no part of a word."""
+    """Whether the character is punctuation or a symbol outside of words."""
     character = page[at]
     category = unicodedata.category(character)
     before = page[at - 1] if at else ""
@@ -355,7 +355,7 @@ def _separates(page: str, at: int) -> bool:
 
 
 def _within_character(page: str, at: int) -> bool:
-    """Whether a cut at `at` would part what a reader takes for one character (close to UAX #29's grapheme clusters)."""
+    """Whether `at` is within a character as readers see it (close to UAX #29's grapheme clusters)."""
     if not 0 < at < len(page):
         return False
     left, right = page[at - 1], page[at]
@@ -369,12 +369,12 @@ def _within_character(page: str, at: int) -> bool:
 
 
 def _attaches(character: str) -> bool:
-    """Whether it belongs to the character before it: marks, emoji's skin tones, and what is invisible."""
+    """Whether it belongs to the character before it: marks, skin tones of emoji, and invisible characters."""
     return unicodedata.category(character) in {"Mn", "Mc", "Me", "Cf"} or "\U0001f3fb" <= character <= "\U0001f3ff"
 
 
 def _hidden(character: str) -> bool:
-    """Whether it is invisible by itself; the tags that spell out a flag (U+E0020 on) are part of the flag."""
+    """Whether it is invisible by itself. Tags (U+E0020 and after) are part of a flag."""
     return unicodedata.category(character) == "Cf" and character < "\U000e0000"
 
 
@@ -383,10 +383,10 @@ def _is_flag_letter(character: str) -> bool:
 
 
 class _Folds(dict[int, str]):
-    """What is left of a character when browsers compare, filled as characters are met.
+    """What remains of a character when browsers compare text; filled on demand.
 
-    They ignore case and marks, UTS #10's primary level. White space is left out as well: it may stand between two terms
-    or not. To take two texts for the same that a browser tells apart only makes a fragment longer.
+    Browsers ignore case and marks (UTS #10's primary level). This also drops white space, which may or may not separate two
+    terms. Treating texts as equal that a browser distinguishes only makes a fragment longer.
     """
 
     def __missing__(self, code: int) -> str:

@@ -1,4 +1,4 @@
-"""``pullquote serve``: the settings of a server, and how one is run from the command line."""
+"""``pullquote serve``: its settings, and running the server."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from pullquote._highlighter import Highlighter
 __all__ = ["MEBIBYTE", "add_options", "default", "serve"]
 
 MEBIBYTE = 1024 * 1024
-EXIT_CUT = 130
+# The shutdown timeout passed.
+EXIT_INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """An option of ``pullquote serve``; ``--max-body-bytes`` is `max_body_bytes` in `rust/server/src/settings.rs`."""
+    """An option of ``pullquote serve``; ``--max-body-bytes`` is `max_body_bytes` of `rust/server/src/settings.rs`."""
 
     name: str
     default: str | float | list[str] | bool | None
@@ -29,76 +30,85 @@ class Setting:
     metavar: str | None = None
 
 
-# Each is named, defaulted and described here and nowhere else.
 SETTINGS = {
-    "where it listens": [
-        Setting("host", "127.0.0.1", "the address to listen on; 0.0.0.0 is every one this machine has"),
-        Setting("port", 8080, "the port; 0 takes a free one, which the first line printed tells"),
-        Setting("uds", None, "listen on a Unix socket instead, the file of which is made and removed", metavar="PATH"),
-        Setting("uds-mode", "600", "that file's permissions, as chmod takes them: who may write to it may ask"),
-        Setting("model-name", None, "what clients know the model as (default: that of its directory)", metavar="NAME"),
+    "address": [
+        Setting("host", "127.0.0.1", "address to listen on; 0.0.0.0 is every address of this machine"),
+        Setting("port", 8080, "port; 0 picks a free one, which the first line of output shows"),
+        Setting(
+            "uds", None, "listen on a Unix socket instead, whose file the server creates and removes", metavar="PATH"
+        ),
+        Setting("uds-mode", "600", "permissions of that file, as chmod takes them; clients need write permission"),
+        Setting("model-name", None, "name of the model in answers (default: that of its directory)", metavar="NAME"),
     ],
-    "how long things may take, in seconds": [
-        Setting("timeout", 60.0, "a request, from its first line on; clients may ask for less by Request-Timeout-Ms"),
-        Setting("header-timeout", 30.0, "a request's headers, and the pause between two requests of a connection"),
+    "timeouts, in seconds": [
+        Setting("timeout", 60.0, "a request, from its first line; clients may shorten it with Request-Timeout-Ms"),
+        Setting("header-timeout", 30.0, "a request's headers, and idle time between two requests of a connection"),
         Setting("body-timeout", 30.0, "a request's body"),
-        Setting("write-timeout", 30.0, "a pause in which a client reads nothing of its answer; then it is hung up on"),
-        Setting("shutdown-timeout", 75.0, "answering what was accepted, after the first SIGTERM"),
+        Setting(
+            "write-timeout",
+            30.0,
+            "a pause in which a client reads nothing of its answer; then the server closes the connection",
+        ),
+        Setting("shutdown-timeout", 75.0, "finishing accepted requests, after the first SIGTERM"),
     ],
-    "how much it takes at most": [
-        Setting("max-connections", 2048, "open connections; more are answered 503"),
+    "limits": [
+        Setting("max-connections", 2048, "open connections; excess connections get 503"),
         Setting("max-header-bytes", 32 * 1024, "a request's headers"),
-        Setting("max-body-bytes", 32 * MEBIBYTE, "a request's body; more is answered 413"),
-        Setting("max-concurrent", 64, "requests that are worked on at the same time, and share batches"),
-        Setting("max-queue", 512, "requests that wait for that; more are answered 429"),
-        Setting("max-queue-bytes", 256 * MEBIBYTE, "bodies of both, together; more are answered 429"),
-        Setting("max-documents", 1000, "documents of a request; more are answered 422"),
-        Setting("max-document-bytes", 8 * MEBIBYTE, "UTF-8 of a document; more is answered 422"),
-        Setting("max-queries", 64, "queries of a request; more are answered 422"),
-        Setting("max-inputs", 2048, "texts of a request for vectors; more are answered 422"),
+        Setting("max-body-bytes", 32 * MEBIBYTE, "a request's body; larger ones get 413"),
+        Setting("max-concurrent", 64, "requests in progress, which share batches"),
+        Setting("max-queue", 512, "queued requests; excess requests get 429"),
+        Setting("max-queue-bytes", 256 * MEBIBYTE, "bytes of the bodies of all these; excess requests get 429"),
+        Setting("max-documents", 1000, "documents of a request; more get 422"),
+        Setting("max-document-bytes", 8 * MEBIBYTE, "UTF-8 of a document; more get 422"),
+        Setting("max-queries", 64, "queries of a request; more get 422"),
+        Setting("max-inputs", 2048, "texts of a request for vectors; more get 422"),
     ],
-    "documents that are stored": [
-        Setting("store", None, "an SQLite file that keeps them (default: they are kept in memory)", metavar="PATH"),
-        Setting("store-documents", 100_000, "so many; more are answered 507, none is ever dropped to make room"),
-        Setting("store-bytes", 256 * MEBIBYTE, "their ids, titles and texts; more is answered 507"),
+    "stored documents": [
+        Setting("store", None, "SQLite file for them (default: in memory)", metavar="PATH"),
+        Setting("store-documents", 100_000, "maximum number; excess documents get 507, and none is evicted"),
+        Setting("store-bytes", 256 * MEBIBYTE, "maximum bytes of ids, titles and texts; excess documents get 507"),
     ],
-    "pages that nobody has sent": [
+    "fetched pages": [
+        Setting("fetch", False, "fetch pages that /contents names by URL (default: only stored documents)"),
         Setting(
-            "fetch", False, "fetch pages that /contents names by an address (default: only what was sent is known)"
+            "fetch-allow", [], "a private network to fetch from, such as 10.1.0.0/16; repeatable", metavar="NETWORK"
         ),
+        Setting("fetch-max-bytes", 5 * MEBIBYTE, "bytes of a page, decompressed; a larger page has a status instead"),
+        Setting("fetch-redirects", 5, "maximum redirects; a page with more has a status instead"),
+        Setting("fetch-timeout", 10.0, "seconds for all pages of a request; a late page has a status instead"),
         Setting(
-            "fetch-allow", [], "a private network to fetch from too, like 10.1.0.0/16; repeatable", metavar="NETWORK"
+            "upstream",
+            None,
+            "URL of the search service for /search, such as https://api.exa.ai; this server adds highlights",
+            metavar="URL",
         ),
-        Setting("fetch-max-bytes", 5 * MEBIBYTE, "a page, unpacked; of more there is a status, and no page"),
-        Setting("fetch-redirects", 5, "so many until the page; of more there is a status, and no page"),
-        Setting("fetch-timeout", 10.0, "seconds until all pages of a request are there; the others have a status"),
-        Setting(
-            "upstream", None, "who answers /search, like https://api.exa.ai; highlights are made here", metavar="URL"
-        ),
-        Setting("upstream-key", None, "its key (default: that of the client, where it needs none here)", metavar="KEY"),
+        Setting("upstream-key", None, "its key (default: the client's key, if this server needs none)", metavar="KEY"),
     ],
-    "who may ask": [
-        Setting("api-key", [], "a key that may; may be repeated; without any, everybody may", metavar="KEY"),
-        Setting("api-keys-file", None, "a file of keys, one a line, read again when it changes", metavar="PATH"),
-        Setting("protect-all", False, "ask for a key at /, /live, /health, /metrics, /docs and /openapi.json too"),
-        Setting("cors-origin", [], "an origin whose pages may ask, or *; may be repeated", metavar="ORIGIN"),
+    "access": [
+        Setting("api-key", [], "a valid key; repeatable; without keys, every client has access", metavar="KEY"),
+        Setting("api-keys-file", None, "file with a key in each line, read again when it changes", metavar="PATH"),
+        Setting("protect-all", False, "require a key for /, /live, /health, /metrics, /docs and /openapi.json too"),
+        Setting("cors-origin", [], "an origin whose pages may call this server, or *; repeatable", metavar="ORIGIN"),
         Setting(
             "allowed-host",
             [],
-            "a name this server answers to, or *; may be repeated. On a loopback address without keys it answers to no names "
-            "but localhost and these (421), so that no site can point a name of its own here and have visitors' browsers ask",
+            "a host name for requests, or *; repeatable. On a loopback address without keys, other names than localhost get "
+            "421, so that no website can reach this server through a visitor's browser",
             metavar="HOST",
         ),
     ],
-    "what it tells": [
+    "logs and traces": [
         Setting(
-            "log-level", "info", "of the lines on standard error", ("off", "error", "warn", "info", "debug", "trace")
+            "log-level",
+            "info",
+            "minimum level of log lines on standard error",
+            ("off", "error", "warn", "info", "debug", "trace"),
         ),
-        Setting("log-format", "text", "of the same", ("text", "json")),
+        Setting("log-format", "text", "format of log lines", ("text", "json")),
         Setting(
             "otlp-endpoint",
             None,
-            "an OpenTelemetry collector that gets a span of every request, like http://localhost:4318 (OTLP over HTTP)",
+            "OpenTelemetry collector for a span of each request, such as http://localhost:4318 (OTLP over HTTP)",
             metavar="URL",
         ),
     ],
@@ -106,7 +116,7 @@ SETTINGS = {
 
 
 def default(name: str) -> Any:
-    """What a setting is where nobody says."""
+    """The default of a setting."""
     return next(setting.default for settings in SETTINGS.values() for setting in settings if setting.name == name)
 
 
@@ -130,7 +140,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def serve(highlighter: Highlighter, options: argparse.Namespace) -> int:
-    """Serve until SIGTERM or Ctrl-C; returns the exit code."""
+    """Serve until SIGTERM or Ctrl-C, and return the exit code."""
     settings: dict[str, Any] = {}
     for setting in (setting for group in SETTINGS.values() for setting in group):
         name = setting.name.replace("-", "_")
@@ -139,14 +149,14 @@ def serve(highlighter: Highlighter, options: argparse.Namespace) -> int:
     settings["model_name"] = options.model_name or highlighter.model_name
     settings["model_directory"] = str(highlighter.model)
     _raise_file_limit(options.max_connections)
-    # The server takes its signals itself; Python must not raise KeyboardInterrupt when it comes back.
+    # The server handles signals; Python must not raise KeyboardInterrupt after it returns.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     server = highlighter._native.bind(json.dumps(settings))
-    # At a socket there is no address to ask for, and any does.
-    where = (
+    # On a Unix socket, clients still need a URL with a host.
+    address = (
         {"url": f"http://{server.address}"} if options.uds is None else {"url": "http://localhost", "uds": options.uds}
     )
-    line = where | {
+    line = address | {
         "model": settings["model_name"],
         "dtype": highlighter.dtype,
         "devices": highlighter.devices,
@@ -161,20 +171,21 @@ def serve(highlighter: Highlighter, options: argparse.Namespace) -> int:
         )
     if server.run():
         return 0
-    # What still runs belongs to requests that nobody answers any more; waiting for it is what we were told not to do.
+    # Requests still run after the shutdown timeout: exit without waiting for them.
     sys.stdout.flush()
-    highlighter._write_trace()
-    os._exit(EXIT_CUT)
+    if highlighter._trace is not None:
+        highlighter._trace.write(highlighter._native)
+    os._exit(EXIT_INTERRUPTED)
 
 
 def _raise_file_limit(connections: int) -> None:
-    """Let the process open as many files as the connections need, where the system allows it."""
+    """Raise the limit of open files to what the connections need, as far as the system allows."""
     try:
         import resource  # noqa: PLC0415 - only Unix has it
     except ImportError:
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = connections + 256
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    needed = connections + 256
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, allowed), hard))

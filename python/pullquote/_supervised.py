@@ -1,4 +1,4 @@
-"""The command line for a program that starts it: it ends as soon as its standard input does, however that program has ended.
+"""The command line for a supervisor: it exits when its standard input closes, so it never outlives the process that started it.
 
 ::
 
@@ -17,15 +17,15 @@ __all__ = ["main"]
 
 
 def main() -> int:
-    """Run the command line; returns the exit code, where the starter is still there to hear of it."""
-    threading.Thread(target=_watch, name="pullquote-attached", daemon=True).start()
+    """Run the command line, and return its exit code."""
+    threading.Thread(target=_exit_with_stdin, name="pullquote-supervised", daemon=True).start()
     return _cli.main()
 
 
-def _watch() -> None:
+def _exit_with_stdin() -> None:
     while os.read(0, 4096):
         pass
-    # Nobody is there for whom anything could be ended in order.
+    # The supervisor is gone, so there is no orderly shutdown to report.
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""Passages in a terminal: wrapped, with the words that matched marked where the terminal can."""
+"""Passages in a terminal: wrapped, with matched words in colour."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from pullquote._highlights import Highlight
 __all__ = ["Style"]
 
 INDENT = "    "
-# What stands around a matched word until lines are wrapped: characters that no text of people holds.
+# Mark matched words until lines are wrapped. Unicode reserves these characters for internal use.
 OPEN, CLOSE = "\ufdd0", "\ufdd1"
 
 
 class Style:
-    """How a stream shows text: with colours on a terminal, plain elsewhere and where ``NO_COLOR`` is set."""
+    """Formats text for a stream: with colours on a terminal, unless ``NO_COLOR`` is set."""
 
     def __init__(self, stream: TextIO) -> None:
-        """Look at the stream and the environment once."""
+        """Read the stream and the environment, once."""
         self.colours = stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         self.width = min(shutil.get_terminal_size((100, 24)).columns, 100)
 
     def bold(self, text: str) -> str:
-        """Print bold."""
+        """Text in bold."""
         return self._escape("1", text)
 
     def dim(self, text: str) -> str:
-        """Print faint."""
+        """Faint text."""
         return self._escape("2", text)
 
     def passage(self, highlight: Highlight) -> str:
-        """Wrap and indent a passage: its matches marked, what stands around it faint."""
+        """Wrap and indent a passage, with its matches in colour and its context faint."""
         parts = [
             self._lines(highlight.before, self.dim),
             self._marked(highlight),

@@ -1,4 +1,4 @@
-"""Tables: columns of texts in Arrow's format go in, a table of passages comes out."""
+"""Tables in Arrow's format: columns of texts in, a table of passages out."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from pullquote import _native
-from pullquote._highlights import Work
-from pullquote._options import Options, listed
+from pullquote._options import Options, to_list
 from pullquote.errors import InvalidArgumentError, InvalidTextError, InvalidTypeError
 
 __all__ = ["ArrowTable", "HighlightTable"]
@@ -22,42 +21,42 @@ class _Array(Protocol):
     def __arrow_c_array__(self, requested_schema: object | None = None, /) -> tuple[object, object]: ...
 
 
-# What offers Arrow's PyCapsule interface: tables and batches of pyarrow, polars, duckdb, daft and others.
+# Objects with Arrow's PyCapsule interface: tables and batches of pyarrow, polars, duckdb, daft and others.
 ArrowTable: TypeAlias = _Stream | _Array
 
-# Options of `highlights()` that say which query goes with which page, which the rows of a table do.
-_ROWS_SAY = {"pairing": "auto", "fuse": False, "titles": None}
+# The rows of a table determine what these options say.
+_ROW_OPTIONS = {"pairing": "auto", "fuse": False, "titles": None}
 
 
 class HighlightTable:
-    """The answers to the rows of a table, as a table: what `Highlighter.highlights_arrow` returns.
+    """The answers to the rows of a table, as a table; returned by `Highlighter.highlights_arrow`.
 
-    It offers Arrow's PyCapsule interface and nothing else of a table, so no library is needed for it: ``pyarrow.table(found)``,
-    ``polars.DataFrame(found)``, ``duckdb.from_arrow(pyarrow.table(found))``. Nothing is copied then. Its columns are:
+    It has Arrow's PyCapsule interface and no other methods of a table: ``pyarrow.table(found)``, ``polars.DataFrame(found)`` and
+    ``duckdb.from_arrow(pyarrow.table(found))`` take it without a copy. Its columns:
 
-    - ``id``: that of the row, in the type it had; the number of the row, int64, where no column was named.
-    - ``query``: large_string, what was asked; null where that cannot be read.
-    - ``highlights``: a list of structs, the best first unless `order` says otherwise; null where there is an error. Of each
-      passage its ``text`` (large_string), its place in the page in code points, ``start`` and ``end``, and in bytes of UTF-8,
-      ``start_byte`` and ``end_byte`` (int64), and its ``score`` (float32). With `context` also ``before`` and ``after``; with
-      `explain` ``matches``, a list of structs ``word``, ``start``, ``end``; with a `format` other than text ``source_start`` and
-      ``source_end``, code points of the source.
-    - ``windows``: int64, how many windows the page has; null where there is an error.
-    - ``error``: large_string, why there is no answer, like ``InvalidTextError: the text is null``; null where there is one.
+    - ``id``: the row's id in its own type; without an id column the row's number, int64.
+    - ``query``: large_string; null if the query cannot be read.
+    - ``highlights``: list of structs, best first unless `order` says otherwise; null on an error. Each has ``text``
+      (large_string), ``start`` and ``end`` in code points of the page, ``start_byte`` and ``end_byte`` in bytes of UTF-8
+      (int64), and ``score`` (float32). With `context` also ``before`` and ``after``; with `explain` ``matches``, a list of
+      structs ``word``, ``start``, ``end``; with a `format` other than text ``source_start`` and ``source_end``, in code points
+      of the source.
+    - ``windows``: int64, number of windows of the page; null on an error.
+    - ``error``: large_string, for example ``InvalidTextError: the text is null``; null for an answer.
 
-    `errors` is how many rows have one, `work` what all of it took.
+    `errors` counts rows with an error; `work` is the work of all rows.
     """
 
     __slots__ = ("_native", "errors", "work")
 
     def __init__(self, native: _native.Table) -> None:
-        """Take the table as the core wrote it."""
+        """Made by `Highlighter.highlights_arrow`."""
         self._native = native
         self.errors = native.errors
-        self.work = Work(**native.work())
+        self.work = native.work
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """A stream of the table's batches, each time from the first; in the table's own schema."""
+        """A new stream of all batches, in the table's own schema."""
         return self._native.__arrow_c_stream__(requested_schema)
 
     def __arrow_c_schema__(self) -> object:
@@ -72,8 +71,8 @@ class HighlightTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
-    """Which columns are what; see `rust/python/src/arrow/columns.rs`."""
+class ColumnNames:
+    """The columns of a table, as `_native` takes them."""
 
     text: str
     query: str | None
@@ -82,17 +81,17 @@ class Names:
     title: str | None
 
 
-def checked_names(text: str, query: str | Sequence[str], id: str | None, title: str | None) -> Names:  # noqa: A002 - as in `highlights_arrow`
-    """What is said of a table's columns, as the core takes it."""
+def column_names(text: str, query: str | Sequence[str], id: str | None, title: str | None) -> ColumnNames:  # noqa: A002 - as in `highlights_arrow`
+    """Check the arguments of `Highlighter.highlights_arrow`."""
     for what, name in (("text", text), ("id", id), ("title", title)):
         if not isinstance(name, str) and (name is not None or what == "text"):
             message = f"{what} must be the name of a column, not {name!r}"
             raise InvalidTypeError(message)
     if isinstance(query, str):
-        return Names(text, query, [], id, title)
-    questions = listed(query, "query")
+        return ColumnNames(text, query, [], id, title)
+    questions = to_list(query, "query")
     if not questions:
-        message = "query is an empty list; pass the questions to ask of every row, or the name of a column"
+        message = "query is an empty list; pass queries for every row, or the name of a column"
         raise InvalidArgumentError(message)
     for number, question in enumerate(questions):
         if not isinstance(question, str):
@@ -105,17 +104,15 @@ def checked_names(text: str, query: str | Sequence[str], id: str | None, title: 
             message = f"query[{number}] is empty; a query needs at least one character that is not white space"
             raise InvalidArgumentError(message)
     if title is not None:
-        message = (
-            "title is what a row is asked whose query is null, so it goes with a column of queries, not with a list"
-        )
+        message = "title needs a column of queries, because it replaces a query that is null; with a list of queries, leave it out"
         raise InvalidArgumentError(message)
-    return Names(text, None, questions, id, title)
+    return ColumnNames(text, None, questions, id, title)
 
 
-def checked_options(full: Options) -> dict[str, Any]:
-    """Options that are complete, as the core takes them for a table."""
-    for name, default in _ROWS_SAY.items():
-        if full.get(name) != default:
+def table_options(options: Options) -> dict[str, Any]:
+    """Check that options suit a table."""
+    for name, default in _ROW_OPTIONS.items():
+        if options.get(name, default) != default:
             message = f"{name} does not go with a table: each of its rows is a page with a query of its own"
             raise InvalidArgumentError(message)
-    return {**full}
+    return {name: value for name, value in options.items() if name not in _ROW_OPTIONS}

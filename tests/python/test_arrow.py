@@ -226,7 +226,7 @@ def test_options_are_those_of_highlights(quick: Highlighter) -> None:
         ({"query": ["a"], "fuse": True}, errors.InvalidArgumentError, "fuse does not go with a table"),
         ({"query": ["a"], "titles": ["b"]}, errors.InvalidArgumentError, "titles does not go with a table"),
         ({"query": ["a"], "top_k": 0}, errors.InvalidArgumentError, "top_k"),
-        ({"query": ["a"], "topk": 1}, errors.InvalidTypeError, "no option 'topk'"),
+        ({"query": ["a"], "topk": 1}, errors.InvalidTypeError, "topk"),
         ({"query": ["a"], "timeout": 1e-9}, errors.DeadlineExceededError, "timeout"),
     ],
 )

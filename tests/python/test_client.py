@@ -218,7 +218,7 @@ def test_every_error_of_a_server_is_raised_as_its_row_says(tmp_path: Path) -> No
         ("http://host", {"headers": {"a": 3}}, errors.InvalidTypeError, "strings"),
         ("http://host", {"ca_certs": "/nowhere"}, errors.InvalidArgumentError, "/nowhere"),
         ("http://host", {"ca_certs": __file__}, errors.InvalidArgumentError, "PEM|ascii"),
-        ("http://host", {"timeouts": 3}, TypeError, "unexpected keyword argument 'timeouts'"),
+        ("http://host", {"timeouts": 3}, TypeError, "timeouts"),
     ],
     ids=str,
 )

@@ -1,7 +1,6 @@
 """Errors: one table, and the message that says what would work."""
 
 import builtins
-import inspect
 import json
 import shutil
 import subprocess
@@ -20,7 +19,7 @@ from pullquote._models import embedded_model
 def test_every_row_of_the_table_has_its_class() -> None:
     table = _native.error_table()
     names = {row["python_class"] for row in table}
-    assert names | {"PullquoteError"} == set(errors.__all__)
+    assert names | {"PullquoteError", "TruncationWarning"} == set(errors.__all__)
     for row in table:
         error = getattr(errors, row["python_class"])
         base = getattr(builtins, row["python_base"])
@@ -32,13 +31,6 @@ def test_every_row_of_the_table_has_its_class() -> None:
             row["retryable"],
         )
         assert str(error("what failed")) == "what failed"
-
-
-def test_defaults_are_the_same_in_python_and_over_http() -> None:
-    signature = inspect.signature(Highlighter.highlights).parameters.values()
-    of_python = {option.name: option.default for option in signature if option.default is not option.empty}
-    assert of_python.pop("titles") is None  # over HTTP each document has its own
-    assert json.loads(_native.default_options()) == of_python
 
 
 BAD_CALLS: list[tuple[dict[str, Any], type[Exception], str]] = [

@@ -179,7 +179,7 @@ def test_rows_of_a_data_set_are_answered_as_a_table() -> None:
 
 @pytest.mark.usefixtures("nodes", "joined")
 def test_an_actor_has_what_ray_gave_it() -> None:
-    from pullquote.ray import given
+    from pullquote.ray import assigned_resources
 
-    asks = ray.remote(num_cpus=1)(given)
+    asks = ray.remote(num_cpus=1)(assigned_resources)
     assert ray.get([asks.remote(None), asks.remote("own")]) == [{"threads": 1, "devices": ["cpu"]}, {"threads": 1}]

@@ -170,15 +170,15 @@ def test_what_is_wrong_is_vllms_validation_error(make: Any, body: Any, parameter
 
 
 def test_the_tokenizer_is_that_of_vllms_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pullquote.vllm._tokenizer import directory
+    from pullquote.vllm._tokenizer import tokenizer_directory
 
     def model(name: str, tokenizer: str | None) -> Any:
         return SimpleNamespace(model=name, tokenizer=tokenizer, revision=None)
 
     own = str(embedded_model())
-    assert directory(model(own, own)) == directory(model(own, None)) == embedded_model()
+    assert tokenizer_directory(model(own, own)) == tokenizer_directory(model(own, None)) == embedded_model()
     with pytest.raises(errors.InvalidArgumentError, match="the tokenizer 'other'"):
-        directory(model(own, "other"))
+        tokenizer_directory(model(own, "other"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(errors.ModelNotFoundError, match="pass vLLM the path"):
-        directory(model("nobody/has-this", None))
+        tokenizer_directory(model("nobody/has-this", None))

@@ -1,4 +1,4 @@
-"""``pullquote job``: a job from the command line, with its progress, and how far one is."""
+"""``pullquote job``: runs a job with a progress bar, or shows its status."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from pullquote._cli_options import options_from_args
+from pullquote._cli_options import PAGE_OPTIONS, options_from_args
 from pullquote._progress_bar import ProgressBar
 from pullquote.errors import InvalidArgumentError, InvalidTextError
-from pullquote.jobs._inputs import Columns, InputFile, find
+from pullquote.jobs._inputs import Columns, InputFile, find_files
 from pullquote.jobs._job import Job
 from pullquote.jobs._outputs import output_name
-from pullquote.jobs._records import Status, left, settle, status
-from pullquote.jobs._run import Progress, check
-from pullquote.jobs._runners import ENGINES
-from pullquote.jobs._store import Place
+from pullquote.jobs._records import JobStatus, job_status, start_job, unfinished_files
+from pullquote.jobs._run import FileProgress, check_job
+from pullquote.jobs._runners import RUNNERS
+from pullquote.jobs._store import OutputStore
 
 __all__ = ["run"]
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do a job, or say how far it is; returns the exit code, which is not 0 where a file could not be read."""
-    place = Place(options.output)
+    """Run a job, or show its status. Returns the exit code, which is not 0 if a file could not be read."""
+    store = OutputStore(options.output)
     if options.status:
-        _show(status(place), options)
+        _show(job_status(store), options)
         return 0
-    job, engine = _job(options), ENGINES[options.engine](options)
-    files = [file for file in find(job.input) if not place.holds(file.url)]
+    job, runner = _job(options), RUNNERS[options.engine](options)
+    files = [file for file in find_files(job.input) if not store.contains(file.url)]
     _check_names(job, files)
-    with place.held(), job.highlighter(**_engine_arguments(options)) as highlighter:
-        check(highlighter, job)
-        settle(place, job.settings(highlighter), files)
-        undone = left(place, files)
-        before = sum(file.bytes for file in files) - sum(file.bytes for file in undone)
+    with store.lock(), job.highlighter(**_engine_arguments(options)) as highlighter:
+        check_job(highlighter, job)
+        start_job(store, job.settings(highlighter), files)
+        unfinished = unfinished_files(store, files)
+        before = sum(file.bytes for file in files) - sum(file.bytes for file in unfinished)
         began = time.monotonic()
         with _Bar(sum(file.bytes for file in files), before) as bar:
-            engine(highlighter, job, undone, bar.told)
+            runner(highlighter, job, unfinished, bar.update)
         seconds = time.monotonic() - began
-        ended = status(place)
-    for name, failure in ended.failed.items():
+        status = job_status(store)
+    for name, failure in status.failed.items():
         print(f"pullquote: {name}: {failure}", file=sys.stderr)
-    _show(ended, options, pages=bar.pages, seconds=seconds)
-    return InvalidTextError.exit_code if ended.failed else 0
+    _show(status, options, pages=bar.pages, seconds=seconds)
+    return InvalidTextError.exit_code if status.failed else 0
 
 
 def _job(options: argparse.Namespace) -> Job:
@@ -54,17 +54,15 @@ def _job(options: argparse.Namespace) -> Job:
         raise InvalidArgumentError(message)
     questions = [*(options.query or []), *(_questions(options.queries) if options.queries else [])]
     if bool(questions) == bool(options.query_column):
-        message = (
-            "name what is asked: --query Q or --queries FILE of every page, or --query-column NAME of each its own"
-        )
+        message = "name the queries: --query Q or --queries FILE for every page, or --query-column NAME for the query of each page"
         raise InvalidArgumentError(message)
     return Job(
         input=options.input,
         output=options.output,
         questions=tuple(questions),
         columns=Columns(options.text, options.query_column, options.id, options.title),
-        options=options_from_args(options),
-        form=options.output_format,
+        options=options_from_args(options, PAGE_OPTIONS),
+        format=options.output_format,
         model=options.model,
         encoder=options.encoder,
         dtype=options.dtype,
@@ -72,12 +70,12 @@ def _job(options: argparse.Namespace) -> Job:
 
 
 def _check_names(job: Job, files: list[InputFile]) -> None:
-    """Two inputs must not have one output."""
+    """Raise if two inputs would have the same output."""
     known: dict[str, InputFile] = {}
     for file in files:
-        name = output_name(file, job.form)
+        name = output_name(file, job.format)
         if name in known:
-            message = f"{file.url} and {known[name].url} would both become {name}; give one of them another name"
+            message = f"{file.url} and {known[name].url} would both be written to {name}; rename one of them"
             raise InvalidArgumentError(message)
         known[name] = file
 
@@ -93,7 +91,7 @@ def _engine_arguments(options: argparse.Namespace) -> dict[str, object]:
 
 
 def _questions(path: Path) -> list[str]:
-    """One a line; lines without any are passed over."""
+    """One in each line that is not empty."""
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -104,19 +102,19 @@ def _questions(path: Path) -> list[str]:
         raise InvalidArgumentError(message) from None
     if questions := [line.strip() for line in text.splitlines() if line.strip()]:
         return questions
-    message = f"{path} has no question; write one a line"
+    message = f"{path} has no question; write one in each line"
     raise InvalidArgumentError(message)
 
 
 class _Bar:
-    """Progress in bytes of the input, which are known before it is read, with pages and their rate beside it."""
+    """Progress in bytes of the input, which are known from the start, with the number and rate of pages."""
 
     def __init__(self, total: int, before: int) -> None:
         self._bar = ProgressBar(total, "byte", done=before)
         self._began = time.monotonic()
         self.pages = 0
 
-    def told(self, progress: Progress) -> None:
+    def update(self, progress: FileProgress) -> None:
         self.pages += progress.rows
         rate = self.pages / max(time.monotonic() - self._began, 1e-9)
         self._bar.note = f"{self.pages:,} pages, {rate:,.0f} a second"
@@ -130,20 +128,20 @@ class _Bar:
 
 
 def _show(
-    shown: Status, options: argparse.Namespace, *, pages: int | None = None, seconds: float | None = None
+    status: JobStatus, options: argparse.Namespace, *, pages: int | None = None, seconds: float | None = None
 ) -> None:
     if options.json:
         ran = {} if seconds is None else {"pages_now": pages, "seconds": round(seconds, 3)}
-        print(json.dumps(asdict(shown) | ran, ensure_ascii=False))
+        print(json.dumps(asdict(status) | ran, ensure_ascii=False))
         return
-    share = shown.bytes_done / max(shown.bytes, 1)
-    print(f"{shown.files_done:,} of {shown.files:,} files done, {share:.1%} of {shown.bytes:,} bytes")
+    share = status.bytes_done / max(status.bytes, 1)
+    print(f"{status.files_done:,} of {status.files:,} files done, {share:.1%} of {status.bytes:,} bytes")
     print(
-        f"{shown.rows:,} pages: {shown.answers:,} answers, {shown.passages:,} passages, {shown.errors:,} rows with an error"
+        f"{status.rows:,} pages: {status.answers:,} answers, {status.passages:,} passages, {status.errors:,} rows with an error"
     )
-    if shown.failed:
-        print(f"{len(shown.failed):,} files cannot be read; the next run tries them again")
+    if status.failed:
+        print(f"{len(status.failed):,} files cannot be read; the next run tries them again")
     if seconds is not None:
         print(f"{pages:,} pages in {seconds:,.1f} s, {(pages or 0) / max(seconds, 1e-9):,.1f} a second")
-    elif shown.is_running:
-        print("a job is at work here")
+    elif status.is_running:
+        print("a job is running here")

@@ -1,4 +1,4 @@
-"""A job as it was asked for: what is needed to do any of its files, in this process or another."""
+"""A job: all that any process needs to do one of its files."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from pullquote._options import Options
 from pullquote._python_encoder import named_encoder
 from pullquote.jobs._inputs import Columns
 from pullquote.jobs._outputs import OutputFormat
-from pullquote.jobs._store import Place
+from pullquote.jobs._store import OutputStore
 
 __all__ = ["Job"]
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a job asks of which rows, with which model, and where the answers go. Can be pickled.
+    """The queries, model, input and output of a job. Can be pickled.
 
-    Without `questions` each row is asked that of its column ``columns.query``. `encoder` is the name of a Python function, as
-    ``package.module:function``. `cores` and the like, which change no answer, are an engine's to know: `highlighter` takes
-    what `Highlighter` does.
+    Without `questions`, the query of each row is in the column ``columns.query``. `encoder` names a Python function as
+    ``package.module:function``. Arguments that change no answer, such as `threads`, belong to `highlighter`.
     """
 
     input: str
@@ -32,23 +31,23 @@ class Job:
     questions: tuple[str, ...] = ()
     columns: Columns = field(default_factory=Columns)
     options: Options = field(default_factory=Options)
-    form: OutputFormat = "same"
+    format: OutputFormat = "same"
     model: str | None = None
     encoder: str | None = None
     dtype: str = "auto"
 
     @property
-    def place(self) -> Place:
-        """Where the outputs go."""
-        return Place(self.output)
+    def store(self) -> OutputStore:
+        """The output directory."""
+        return OutputStore(self.output)
 
     def highlighter(self, **arguments: Any) -> Highlighter:
-        """The job's model. Pages of a job come once, so nothing is kept of them unless `cache_bytes` says so."""
+        """Load the job's model. A job reads each page once, so the cache is off unless `cache_bytes` is given."""
         encoder = named_encoder(self.encoder)
         return Highlighter(self.model, dtype=self.dtype, encoder=encoder, **({"cache_bytes": 0} | arguments))
 
     def settings(self, highlighter: Highlighter) -> dict[str, Any]:
-        """What decides the bytes of the outputs: two runs of which all of this is equal are the same job."""
+        """All that determines the bytes of the outputs. Runs with equal settings are the same job."""
         columns = self.columns
         function = None if self.encoder == "torch" else self.encoder
         return {
@@ -60,12 +59,12 @@ class Job:
             "questions": list(self.questions),
             "columns": {"text": columns.text, "query": columns.query, "id": columns.id, "title": columns.title},
             "options": dict(self.options),
-            "format": self.form,
+            "format": self.format,
         }
 
 
 def _fingerprint(model: Path) -> str:
-    """A hash of all of a model's files and their names."""
+    """A hash of the names and contents of a model's files."""
     whole = hashlib.sha256()
     for path in sorted(path for path in model.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
         with path.open("rb") as file:

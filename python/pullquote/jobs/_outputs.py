@@ -1,4 +1,4 @@
-"""What is written of a file of pages: one file of passages, and one of rows that could not be done, where there are any."""
+"""The outputs of an input file: a file of passages, and a file of errors if rows failed."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from pullquote.jobs._inputs import COMPRESSIONS, PARQUET, Chunk, InputFile
-from pullquote.jobs._store import Place
+from pullquote.jobs._store import OutputStore
 
-__all__ = ["OutputFormat", "Written", "errors_name", "output_name"]
+__all__ = ["OutputFormat", "OutputWriter", "errors_name", "output_name"]
 
 OutputFormat = Literal["same", "parquet", "jsonl"]
 ERRORS = "_errors"
 
 
-def output_name(file: InputFile, form: OutputFormat) -> str:
-    """What the output of a file is called: as the file, and with a further ending where the format is another."""
-    if form == "same" or file.is_parquet == (form == "parquet"):
+def output_name(file: InputFile, output_format: OutputFormat) -> str:
+    """The name of a file's output: that of the file, with an additional suffix if the format differs."""
+    if output_format == "same" or file.is_parquet == (output_format == "parquet"):
         return file.name
-    return f"{file.name}.{form}"
+    return f"{file.name}.{output_format}"
 
 
 def errors_name(file: InputFile) -> str:
-    """What the file of its errors is called."""
+    """The name of a file's errors."""
     return f"{ERRORS}/{file.name}.jsonl"
 
 
@@ -41,15 +41,15 @@ class _Sink(Protocol):
     def close(self) -> None: ...
 
 
-class Written:
-    """The outputs of one file, which take their places when the block ends, and leave nothing where it fails."""
+class OutputWriter:
+    """Writes the outputs of one file, which appear when the block ends, and not at all if the block fails."""
 
-    def __init__(self, place: Place, file: InputFile, form: OutputFormat, questions: int) -> None:
-        """Name them; `questions` is how many answers each row has."""
-        self._place, self._file = place, file
-        self.name = output_name(file, form)
-        # Ids of JSON lines are of any kind, and written as JSON until here.
-        self._read_id: Callable[[Any], Any] = (lambda known: known) if file.is_parquet else json.loads
+    def __init__(self, store: OutputStore, file: InputFile, output_format: OutputFormat, questions: int) -> None:
+        """Name the outputs; `questions` is the number of answers of each row."""
+        self._store, self._file = store, file
+        self.name = output_name(file, output_format)
+        # Chunks of JSON lines have their ids as JSON.
+        self._read_id: Callable[[Any], Any] = (lambda row_id: row_id) if file.is_parquet else json.loads
         self._questions = max(questions, 1)
         self._open = ExitStack()
         self._sink: _Sink | None = None
@@ -57,16 +57,18 @@ class Written:
         self.rows = self.answers = self.passages = self.errors = 0
 
     def add(self, chunk: Chunk, found: pa.Table) -> None:
-        """Write what was found for a chunk's rows, or why nothing was, in the order of the rows."""
-        self.rows += len(chunk.rows) + len(chunk.wrong)
-        wrong = [{"row": row, "id": known, "error": f"InvalidTextError: {why}"} for row, known, why in chunk.wrong]
+        """Write the answers and errors of a chunk, in the order of its rows."""
+        self.rows += len(chunk.rows) + len(chunk.unreadable)
+        errors = [
+            {"row": row, "id": row_id, "error": f"InvalidTextError: {error}"} for row, row_id, error in chunk.unreadable
+        ]
         if found["error"].null_count < len(found):
             failed = pc.indices_nonzero(pc.is_valid(found["error"])).to_pylist()
-            told = found.take(failed).select(["id", "query", "error"]).to_pylist()
-            for place, row in zip(failed, told, strict=True):
-                wrong.append({"row": chunk.rows[place // self._questions], **row, "id": self._read_id(row["id"])})
+            rows = found.take(failed).select(["id", "query", "error"]).to_pylist()
+            for index, row in zip(failed, rows, strict=True):
+                errors.append({"row": chunk.rows[index // self._questions], **row, "id": self._read_id(row["id"])})
             found = found.filter(pc.is_null(found["error"]))
-        self._write_errors(sorted(wrong, key=lambda row: row["row"]))
+        self._write_errors(sorted(errors, key=lambda row: row["row"]))
         self.answers += len(found)
         self.passages += pc.sum(pc.list_value_length(found["highlights"])).as_py() or 0
         found = found.drop_columns("error")
@@ -75,7 +77,7 @@ class Written:
         self._sink.write(found)
 
     def _make_sink(self, schema: pa.Schema) -> _Sink:
-        file = self._open.enter_context(self._place.writing(self.name))
+        file = self._open.enter_context(self._store.open_for_writing(self.name))
         if self.name.endswith(PARQUET):
             return _Parquet(file, schema, None if self._file.is_parquet else self._read_id)
         return _Lines(file, COMPRESSIONS.get(PurePosixPath(self.name).suffix), self._read_id)
@@ -83,28 +85,28 @@ class Written:
     def _write_errors(self, rows: Sequence[dict[str, Any]]) -> None:
         for row in rows:
             if self._errors is None:
-                self._errors = self._open.enter_context(self._place.writing(errors_name(self._file)))
+                self._errors = self._open.enter_context(self._store.open_for_writing(errors_name(self._file)))
             self._errors.write(_line(row))
         self.errors += len(rows)
 
-    def __enter__(self) -> Written:
+    def __enter__(self) -> OutputWriter:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._sink is not None:
-            # What failed closes its file too, which then may fail as well, and goes either way.
+            # After a failure, closing may fail too; the file is dropped either way.
             with nullcontext() if kind is None else suppress(Exception):
                 self._sink.close()
         if kind is None and self._errors is None:
-            # Of an earlier time, when the file was another one.
-            self._place.remove(errors_name(self._file))
+            # Of an earlier version of the file.
+            self._store.remove(errors_name(self._file))
         self._open.__exit__(kind, error, traceback)
 
 
 class _Parquet:
-    """Parquet, a row group for each chunk."""
+    """Writes Parquet, a row group for each chunk."""
 
     def __init__(self, file: BinaryIO, schema: pa.Schema, read_id: Callable[[Any], Any] | None) -> None:
         self._read_id = read_id
@@ -112,8 +114,8 @@ class _Parquet:
 
     def write(self, table: pa.Table) -> None:
         if self._read_id is not None:
-            known = map(self._read_id, table["id"].to_pylist())
-            ids = [value if isinstance(value, str) else json.dumps(value) for value in known]
+            values = map(self._read_id, table["id"].to_pylist())
+            ids = [value if isinstance(value, str) else json.dumps(value) for value in values]
             table = table.set_column(0, table.schema.field(0), pa.array(ids, pa.large_string()))
         self._writer.write_table(table)
 
@@ -122,7 +124,7 @@ class _Parquet:
 
 
 class _Lines:
-    """JSON lines, an object for each query and page; compressed chunk by chunk, as both formats allow."""
+    """Writes JSON lines, an object for each query and page; compresses each chunk on its own, as both formats allow."""
 
     def __init__(self, file: BinaryIO, compression: str | None, read_id: Callable[[Any], Any]) -> None:
         self._file, self._compression, self._read_id = file, compression, read_id
@@ -130,14 +132,14 @@ class _Lines:
     def write(self, table: pa.Table) -> None:
         lines = b"".join(_line({**row, "id": self._read_id(row["id"])}) for row in table.to_pylist())
         if self._compression == "gzip":
-            # Without the time, so that the same lines are the same bytes.
+            # Without a time stamp, so equal lines have equal bytes.
             lines = gzip.compress(lines, mtime=0)
         elif self._compression is not None:
             lines = pa.compress(lines, self._compression, asbytes=True)
         self._file.write(lines)
 
     def close(self) -> None:
-        """All is written."""
+        """Nothing is buffered."""
 
 
 def _line(row: dict[str, Any]) -> bytes:

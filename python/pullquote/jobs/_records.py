@@ -1,8 +1,7 @@
-"""What a job remembers beside its outputs: what it was asked, which files there are, and what became of each.
+"""The job's own files: its settings, its input files, and a record of each file that is done.
 
-`job.json` is what makes two runs the same job, `files.json` which files the last run found, and `files/` has a record for
-each file, which is written when its outputs have taken their places: with it the file is done. Records are of no order and
-have no time in them, so that whoever did a file may write its record, and the same work leaves the same bytes.
+`job.json` identifies the job, `files.json` lists the files of the last run, and `files/` has a record for each file. A record is
+written after the file's outputs; then the file is done. Records have no order and no times, so every process writes the same ones.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pullquote.errors import InvalidArgumentError, NotFoundError
-from pullquote.jobs._inputs import InputFile, digest
-from pullquote.jobs._store import OWN, Place
+from pullquote.jobs._inputs import InputFile, file_hash
+from pullquote.jobs._store import OWN, OutputStore
 
-__all__ = ["Record", "Status", "left", "recorded", "settle", "status"]
+__all__ = ["FileRecord", "JobStatus", "finished_record", "job_status", "start_job", "unfinished_files"]
 
 SETTINGS = f"{OWN}/job.json"
 FILES = f"{OWN}/files.json"
@@ -23,12 +22,12 @@ RECORDS = f"{OWN}/files"
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """What became of a file.
+class FileRecord:
+    """The result of a file.
 
-    `version` and `bytes` are how it is known again, and `sha256` where they have changed. `answers` are rows of the output, one
-    for each row and question, `errors` rows of the errors file. `failure` is why the file could not be read as a whole; then
-    it has no output, and the next run tries it again.
+    `version`, `bytes` and `sha256` identify its content. `answers` counts rows of the output, one for each row and question;
+    `errors` counts rows of the errors file. `failure` is why the file could not be read; then it has no output, and the next run
+    tries it again.
     """
 
     name: str
@@ -44,15 +43,15 @@ class Record:
     output_bytes: int | None = None
     failure: str | None = None
 
-    def write(self, place: Place) -> None:
-        """Make it so that the file is done."""
-        with place.writing(_record_name(self.name)) as file:
+    def write(self, store: OutputStore) -> None:
+        """Write the record, which makes the file done."""
+        with store.open_for_writing(_record_name(self.name)) as file:
             file.write(_json(asdict(self)))
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
-    """How far a job is: `files` and `bytes` of its input, those that are done, rows and what became of them."""
+class JobStatus:
+    """How far a job is: all files and bytes of the input, those that are done, and counts of rows."""
 
     files: int
     bytes: int
@@ -66,48 +65,47 @@ class Status:
     is_running: bool
 
 
-def settle(place: Place, settings: dict[str, Any], files: list[InputFile]) -> None:
-    """Begin a job in a directory, or go on with it. Raises `InvalidArgumentError` where another one is there."""
-    known = place.read(SETTINGS)
+def start_job(store: OutputStore, settings: dict[str, Any], files: list[InputFile]) -> None:
+    """Start or continue a job in a directory. Raises `InvalidArgumentError` if it has another job."""
+    known = store.read(SETTINGS)
     if known is None:
-        with place.writing(SETTINGS) as file:
+        with store.open_for_writing(SETTINGS) as file:
             file.write(_json(settings))
     else:
-        # As JSON gives it back.
+        # JSON changes some types, so compare JSON with JSON.
         before, now = json.loads(known), json.loads(_json(settings))
-        other = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
-        if other:
-            name = other[0]
+        if changed := sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name)):
+            name = changed[0]
             message = (
-                f"{place.url} has the outputs of a job with {name}={before.get(name)!r}, not {now.get(name)!r}; "
-                "go on with the same options, or name another directory"
+                f"{store.url} has the outputs of a job with {name}={before.get(name)!r}, not {now.get(name)!r}; "
+                "continue with the same options, or name another directory"
             )
             raise InvalidArgumentError(message)
-    with place.writing(FILES) as file:
-        file.write(_json({"files": {found.name: found.bytes for found in files}}))
+    with store.open_for_writing(FILES) as file:
+        file.write(_json({"files": {each.name: each.bytes for each in files}}))
 
 
-def left(place: Place, files: list[InputFile]) -> list[InputFile]:
+def unfinished_files(store: OutputStore, files: list[InputFile]) -> list[InputFile]:
     """The files that are not done, or have changed since."""
-    return [file for file in files if recorded(place, file) is None]
+    return [file for file in files if finished_record(store, file) is None]
 
 
-def recorded(place: Place, file: InputFile) -> Record | None:
-    """The record of a file that is done; `None` where it is not, or has changed since."""
-    record = _record(place, file.name)
-    return record if record is not None and _is_done(record, file, place) else None
+def finished_record(store: OutputStore, file: InputFile) -> FileRecord | None:
+    """The record of a file, or `None` if it is not done or has changed since."""
+    record = _record(store, file.name)
+    return record if record is not None and _is_done(record, file, store) else None
 
 
-def status(place: Place) -> Status:
-    """How far the job in a directory is. Raises `NotFoundError` where there is none."""
-    found = place.read(FILES)
-    if found is None:
-        message = f"there is no job in {place.url}"
+def job_status(store: OutputStore) -> JobStatus:
+    """The status of the job in a directory. Raises `NotFoundError` if there is none."""
+    listed = store.read(FILES)
+    if listed is None:
+        message = f"there is no job in {store.url}"
         raise NotFoundError(message)
-    files: dict[str, int] = json.loads(found)["files"]
-    records = [record for name in files if (record := _record(place, name))]
+    files: dict[str, int] = json.loads(listed)["files"]
+    records = [record for name in files if (record := _record(store, name))]
     done = [record for record in records if record.failure is None]
-    return Status(
+    return JobStatus(
         files=len(files),
         bytes=sum(files.values()),
         files_done=len(done),
@@ -117,21 +115,21 @@ def status(place: Place) -> Status:
         passages=sum(record.passages for record in done),
         errors=sum(record.errors for record in done),
         failed={record.name: record.failure for record in records if record.failure is not None},
-        is_running=place.is_held(),
+        is_running=store.is_locked(),
     )
 
 
-def _record(place: Place, name: str) -> Record | None:
-    known = place.read(_record_name(name))
-    return None if known is None else Record(**json.loads(known))
+def _record(store: OutputStore, name: str) -> FileRecord | None:
+    record = store.read(_record_name(name))
+    return None if record is None else FileRecord(**json.loads(record))
 
 
-def _is_done(record: Record, file: InputFile, place: Place) -> bool:
-    if record.output is None or place.size(record.output) != record.output_bytes:
+def _is_done(record: FileRecord, file: InputFile, store: OutputStore) -> bool:
+    if record.output is None or store.size(record.output) != record.output_bytes:
         return False
     if record.bytes != file.bytes:
         return False
-    return (record.version == file.version != "") or record.sha256 == digest(file)
+    return (record.version == file.version != "") or record.sha256 == file_hash(file)
 
 
 def _record_name(name: str) -> str:

@@ -1,7 +1,7 @@
-"""Doing files: read, answer and write, all at the same time, so that devices never wait for a disk.
+"""Doing files: reading, answering and writing at the same time, so that devices do not wait for disks.
 
-One thread reads the next chunk, two wait for the engine, each with a chunk of its own, and the caller's writes. All of it is
-in order: the outputs are the same whatever came first.
+One thread reads the next chunk, two threads wait for the engine with a chunk each, and the caller's thread writes. Chunks stay in
+order, so the outputs do not depend on timing.
 """
 
 from __future__ import annotations
@@ -17,105 +17,106 @@ import pyarrow as pa
 
 from pullquote._highlighter import Highlighter
 from pullquote.errors import InvalidTextError, InvalidTypeError
-from pullquote.jobs._inputs import Chunk, InputFile, chunks, digest
+from pullquote.jobs._inputs import Chunk, InputFile, file_hash, read_chunks
 from pullquote.jobs._job import Job
-from pullquote.jobs._outputs import Written
-from pullquote.jobs._records import Record
+from pullquote.jobs._outputs import OutputWriter
+from pullquote.jobs._records import FileRecord
 
-__all__ = ["Progress", "Told", "check", "work"]
+__all__ = ["FileProgress", "OnProgress", "check_job", "run_files"]
 
-# Chunks that the engine has at once: what one leaves of its devices the other takes.
-CALLS = 2
+# Chunks in the engine: the second one uses the devices that the first one leaves idle.
+CONCURRENT_CALLS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """So much more of a file was done; `record` is its end."""
+class FileProgress:
+    """Rows and bytes done since the last report on a file; the last report has its `record`."""
 
     file: InputFile
     rows: int = 0
     bytes: int = 0
-    record: Record | None = None
+    record: FileRecord | None = None
 
 
-Told: TypeAlias = Callable[[Progress], None]
+OnProgress: TypeAlias = Callable[[FileProgress], None]
 
 
 @dataclass(slots=True)
 class _Step:
-    """A chunk of a file, and what is found for it; or why no more of it can be read."""
+    """A chunk of a file and its answer; or why the rest of the file cannot be read."""
 
     file: InputFile
     sha256: str
     chunk: Chunk | None = None
-    found: Future[pa.Table] | None = None
+    answer: Future[pa.Table] | None = None
     failure: str = ""
 
 
-def work(highlighter: Highlighter, job: Job, files: Iterable[InputFile], told: Told) -> None:
-    """Do files, one behind the other: write their outputs and then their records; `told` hears of each chunk and each end.
+def run_files(highlighter: Highlighter, job: Job, files: Iterable[InputFile], on_progress: OnProgress) -> None:
+    """Do files in turn: write their outputs, then their records. Calls `on_progress` after each chunk and each file.
 
-    A file that cannot be read has a record that says so, and no output. Raises what ends the job as a whole: no room to write,
-    or a highlighter that was closed; then the file in progress has left nothing.
+    A file that cannot be read gets a record with the reason, and no output. Raises what ends the whole job, such as a full disk
+    or a closed highlighter; the file in progress then leaves nothing.
     """
-    steps = _answered(highlighter, job, _ahead(_steps(files, job)))
+    steps = _answer(highlighter, job, _prefetch(_read(files, job)))
     try:
-        for file, of_file in groupby(steps, key=lambda step: step.file):
-            record = _do(job, file, of_file, told)
-            record.write(job.place)
-            told(Progress(file, record=record))
+        for file, file_steps in groupby(steps, key=lambda step: step.file):
+            record = _write(job, file, file_steps, on_progress)
+            record.write(job.store)
+            on_progress(FileProgress(file, record=record))
     except KeyboardInterrupt:
-        # What the engine has begun would be waited for.
+        # Without this, the threads would finish their calls first.
         highlighter.close()
         raise
     finally:
         steps.close()
 
 
-def _do(job: Job, file: InputFile, steps: Iterator[_Step], told: Told) -> Record:
+def _write(job: Job, file: InputFile, steps: Iterator[_Step], on_progress: OnProgress) -> FileRecord:
     sha256, share = "", 0.0
-    written = Written(job.place, file, job.form, len(job.questions))
+    writer = OutputWriter(job.store, file, job.format, len(job.questions))
     try:
-        with written:
+        with writer:
             for step in steps:
                 sha256 = step.sha256
-                if step.chunk is None or step.found is None:
-                    raise _UnreadableError(step.failure)
+                if step.chunk is None or step.answer is None:
+                    raise _UnreadableFileError(step.failure)
                 try:
-                    found = step.found.result()
+                    answer = step.answer.result()
                 except InvalidTypeError as error:
-                    raise _UnreadableError(_named(error)) from error
-                written.add(step.chunk, found)
-                grown, share = step.chunk.share - share, step.chunk.share
-                told(Progress(file, len(step.chunk.rows) + len(step.chunk.wrong), round(grown * file.bytes)))
-    except _UnreadableError as error:
-        return Record(file.name, file.url, file.bytes, file.version, sha256, failure=str(error))
-    counts = (written.rows, written.answers, written.passages, written.errors)
-    size = job.place.size(written.name)
-    return Record(file.name, file.url, file.bytes, file.version, sha256, *counts, written.name, size)
+                    raise _UnreadableFileError(_with_class(error)) from error
+                writer.add(step.chunk, answer)
+                increase, share = step.chunk.share - share, step.chunk.share
+                rows = len(step.chunk.rows) + len(step.chunk.unreadable)
+                on_progress(FileProgress(file, rows, round(increase * file.bytes)))
+    except _UnreadableFileError as error:
+        return FileRecord(file.name, file.url, file.bytes, file.version, sha256, failure=str(error))
+    counts = (writer.rows, writer.answers, writer.passages, writer.errors)
+    size = job.store.size(writer.name)
+    return FileRecord(file.name, file.url, file.bytes, file.version, sha256, *counts, writer.name, size)
 
 
-class _UnreadableError(Exception):
-    """Why a file cannot be read; what is left of it is passed over."""
+class _UnreadableFileError(Exception):
+    """Why the rest of a file is skipped."""
 
 
-def _steps(files: Iterable[InputFile], job: Job) -> Iterator[_Step]:
+def _read(files: Iterable[InputFile], job: Job) -> Iterator[_Step]:
     for file in files:
         sha256 = ""
         try:
-            sha256 = digest(file)
-            for chunk in chunks(file, job.columns):
+            sha256 = file_hash(file)
+            for chunk in read_chunks(file, job.columns):
                 yield _Step(file, sha256, chunk)
         except (InvalidTextError, OSError) as error:
-            yield _Step(file, sha256, failure=_named(error))
+            yield _Step(file, sha256, failure=_with_class(error))
 
 
-def _named(error: Exception) -> str:
+def _with_class(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _ahead(steps: Iterator[_Step]) -> Iterator[_Step]:
-    """The same, of which the next is read while one is worked on."""
+def _prefetch(steps: Iterator[_Step]) -> Iterator[_Step]:
+    """The same steps, read one ahead."""
     with ThreadPoolExecutor(1, "pullquote-read") as thread:
         following = thread.submit(next, steps, None)
         while (step := following.result()) is not None:
@@ -123,26 +124,26 @@ def _ahead(steps: Iterator[_Step]) -> Iterator[_Step]:
             yield step
 
 
-def _answered(highlighter: Highlighter, job: Job, steps: Iterator[_Step]) -> Generator[_Step]:
-    """The same, each with what is found for it, which the engine works at already."""
-    with ThreadPoolExecutor(CALLS, "pullquote-call") as calls:
-        waiting: deque[_Step] = deque()
+def _answer(highlighter: Highlighter, job: Job, steps: Iterator[_Step]) -> Generator[_Step]:
+    """The same steps, each with its answer in progress."""
+    with ThreadPoolExecutor(CONCURRENT_CALLS, "pullquote-call") as calls:
+        pending: deque[_Step] = deque()
         for step in steps:
             if step.chunk is not None:
-                step.found = calls.submit(_find, highlighter, job, step.chunk.table)
-            waiting.append(step)
-            if len(waiting) > CALLS:
-                yield waiting.popleft()
-        yield from waiting
+                step.answer = calls.submit(_highlights, highlighter, job, step.chunk.table)
+            pending.append(step)
+            if len(pending) > CONCURRENT_CALLS:
+                yield pending.popleft()
+        yield from pending
 
 
-def check(highlighter: Highlighter, job: Job) -> None:
-    """Raise what `Highlighter.highlights_arrow` has to say against the job's questions and options, before any file is read."""
+def check_job(highlighter: Highlighter, job: Job) -> None:
+    """Raise the errors of `Highlighter.highlights_arrow` for the job's questions and options, before any file is read."""
     names = ["id", "text", *(name for name in ("query", "title") if getattr(job.columns, name))]
-    _find(highlighter, job, pa.table({name: pa.array([], pa.string()) for name in names}))
+    _highlights(highlighter, job, pa.table({name: pa.array([], pa.string()) for name in names}))
 
 
-def _find(highlighter: Highlighter, job: Job, table: pa.Table) -> pa.Table:
+def _highlights(highlighter: Highlighter, job: Job, table: pa.Table) -> pa.Table:
     title = "title" if job.columns.title else None
     query = list(job.questions) or "query"
     return pa.table(highlighter.highlights_arrow(table, "text", query, "id", title, **job.options))

@@ -1,4 +1,4 @@
-"""Where a job writes: a directory, here or behind one of fsspec's addresses, in which files appear whole or not at all."""
+"""The directory of a job's outputs, local or at any URL of fsspec, in which files appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -16,24 +16,23 @@ from fsspec.core import url_to_fs
 
 from pullquote.errors import OverloadedError
 
-__all__ = ["Place"]
+__all__ = ["OutputStore"]
 
-# What is the job's own, beside its outputs; readers of directories leave out what begins with an underscore.
+# The job's own files, next to its outputs. Readers of directories skip names that begin with an underscore.
 OWN = "_pullquote"
-UNFINISHED = f"{OWN}/unfinished"
+TEMPORARY = f"{OWN}/unfinished"
 LOCK = f"{OWN}/lock"
 
 
-class Place:
-    """A directory of outputs.
+class OutputStore:
+    """A directory of outputs. Names are relative, with slashes.
 
-    A file is written under a name of its own, and moved to its place when it is whole. Here that is a rename, behind the
-    file's bytes and before the directory's own: what is there after a crash was whole before it. Elsewhere it is what
-    fsspec has for moving. Names are relative, with slashes.
+    A file is written under a temporary name and renamed when it is complete. Locally its bytes are synced before the rename, and
+    its directory after it, so a file that exists after a crash is complete. Elsewhere fsspec's move is used.
     """
 
     def __init__(self, url: str) -> None:
-        """Name the directory; nothing is looked at or made yet."""
+        """Name the directory, which is neither read nor made yet."""
         self.url = url
         self._system: fsspec.AbstractFileSystem
         self._system, path = url_to_fs(url)
@@ -41,57 +40,57 @@ class Place:
         self.is_local = "file" in (self._system.protocol, *self._system.protocol)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep other jobs away, as long as this process lives. Raises `OverloadedError` where another is at work.
+    def lock(self) -> Iterator[None]:
+        """Lock a local directory for one job until this process ends. Raises `OverloadedError` if another job has it.
 
-        Elsewhere than here there is no such lock: whoever starts two jobs there has both do the same work.
+        Remote directories have no lock: two jobs there both do the same work.
         """
         if not self.is_local:
             yield
             return
-        with _locked(self._here(LOCK)) as is_free:
-            if not is_free:
-                message = f"another job is at work in {self.url}; wait for it, or name another directory"
+        with _file_lock(self._local(LOCK)) as is_acquired:
+            if not is_acquired:
+                message = f"another job is running in {self.url}; wait for it, or name another directory"
                 raise OverloadedError(message)
-            self.sweep()
+            self.remove_temporary()
             yield
 
-    def sweep(self) -> None:
-        """Remove what processes that died have left here; what one that lives still writes will fail."""
+    def remove_temporary(self) -> None:
+        """Remove local temporary files of dead processes. A running process that still writes one fails."""
         if self.is_local:
-            shutil.rmtree(self._here(UNFINISHED), ignore_errors=True)
+            shutil.rmtree(self._local(TEMPORARY), ignore_errors=True)
 
-    def is_held(self) -> bool:
-        """Whether a job is at work here; elsewhere nobody knows."""
-        lock = self._here(LOCK)
+    def is_locked(self) -> bool:
+        """Whether a job is running in a local directory; always false for a remote one."""
+        lock = self._local(LOCK)
         if not self.is_local or not lock.exists():
             return False
-        with _locked(lock) as is_free:
-            return not is_free
+        with _file_lock(lock) as is_acquired:
+            return not is_acquired
 
     @contextmanager
-    def writing(self, name: str) -> Iterator[BinaryIO]:
-        """A file that takes its place when the block ends, and leaves nothing where it fails."""
-        unfinished = f"{UNFINISHED}/{uuid.uuid4().hex}"
-        self._make_room(unfinished)
+    def open_for_writing(self, name: str) -> Iterator[BinaryIO]:
+        """A file that appears under its name when the block ends, and not at all if the block fails."""
+        temporary = f"{TEMPORARY}/{uuid.uuid4().hex}"
+        self._make_parent(temporary)
         try:
-            with self._open(unfinished, "wb") as file:
+            with self._open(temporary, "wb") as file:
                 yield file
                 file.flush()
                 if self.is_local:
                     os.fsync(file.fileno())
         except BaseException:
-            self.remove(unfinished)
+            self.remove(temporary)
             raise
-        self._make_room(name)
+        self._make_parent(name)
         if self.is_local:
-            self._here(unfinished).replace(self._here(name))
-            _sync_directory(self._here(name).parent)
+            self._local(temporary).replace(self._local(name))
+            _sync_directory(self._local(name).parent)
         else:
-            self._system.mv(self._at(unfinished), self._at(name))
+            self._system.mv(self._path(temporary), self._path(name))
 
     def read(self, name: str) -> bytes | None:
-        """A file's bytes; `None` where it is not there."""
+        """The bytes of a file, or `None`."""
         try:
             with self._open(name, "rb") as file:
                 return file.read()
@@ -99,50 +98,44 @@ class Place:
             return None
 
     def size(self, name: str) -> int | None:
-        """How long a file is; `None` where it is not there."""
+        """The size of a file in bytes, or `None`."""
         try:
-            return int(self._system.size(self._at(name)))
+            return int(self._system.size(self._path(name)))
         except FileNotFoundError:
             return None
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it exists."""
         if self.is_local:
-            self._here(name).unlink(missing_ok=True)
-        elif self._system.exists(self._at(name)):
-            self._system.rm_file(self._at(name))
+            self._local(name).unlink(missing_ok=True)
+        elif self._system.exists(self._path(name)):
+            self._system.rm_file(self._path(name))
 
-    def names(self, below: str) -> list[str]:
-        """The files at any depth below a name, in order."""
-        start = self._at(below)
-        self._system.invalidate_cache()
-        return sorted(name[len(start) :].lstrip("/") for name in self._system.find(start))
-
-    def holds(self, url: str) -> bool:
-        """Whether an address lies in this directory."""
+    def contains(self, url: str) -> bool:
+        """Whether a URL lies in this directory."""
         system, path = url_to_fs(url)
         return type(system) is type(self._system) and f"{path.rstrip('/')}/".startswith(f"{self._root}/")
 
     def _open(self, name: str, mode: str) -> BinaryIO:
-        opened = self._here(name).open(mode) if self.is_local else self._system.open(self._at(name), mode)
+        opened = self._local(name).open(mode) if self.is_local else self._system.open(self._path(name), mode)
         return cast("BinaryIO", opened)
 
-    def _make_room(self, name: str) -> None:
+    def _make_parent(self, name: str) -> None:
         if self.is_local:
-            self._here(name).parent.mkdir(parents=True, exist_ok=True)
+            self._local(name).parent.mkdir(parents=True, exist_ok=True)
         else:
-            self._system.makedirs(self._at(name).rpartition("/")[0], exist_ok=True)
+            self._system.makedirs(self._path(name).rpartition("/")[0], exist_ok=True)
 
-    def _at(self, name: str) -> str:
+    def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
 
-    def _here(self, name: str) -> Path:
-        return Path(self._at(name))
+    def _local(self, name: str) -> Path:
+        return Path(self._path(name))
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[bool]:
-    """Whether nobody else has this lock; then it is ours. The system gives it back when its process ends in any way."""
+def _file_lock(path: Path) -> Iterator[bool]:
+    """Try to lock a file; yields whether it succeeded. The system releases the lock when the process ends in any way."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as lock:
         try:

@@ -1,4 +1,4 @@
-"""An ASGI application that hands every request on to a server on a Unix socket, and its answer back, as they come."""
+"""An ASGI application that streams each request to a server on a Unix socket, and its answer back."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from yarl import URL
 
 from pullquote.errors import UnavailableError
 
-__all__ = ["Forwarding", "refuse"]
+__all__ = ["Proxy", "send_error"]
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
-# Of one connection, and not of what it carries (RFC 9110, 7.6.1).
+# Headers of one connection, which a proxy must not forward (RFC 9110, 7.6.1).
 HOP_BY_HOP = {
     b"connection",
     b"expect",
@@ -31,26 +31,27 @@ HOP_BY_HOP = {
     b"transfer-encoding",
     b"upgrade",
 }
-# Ray Serve says these of each answer by itself, with the same id.
-SAID_ALREADY = {b"date", b"x-request-id"}
-NOT_OURS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+# Ray Serve adds these to each answer, with the same id.
+ADDED_BY_RAY = {b"date", b"x-request-id"}
+# aiohttp must not add its own.
+CLIENT_HEADERS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
-class Forwarding:
-    """The application; its connections are those of the event loop that first asks."""
+class Proxy:
+    """The application. Its connections belong to the event loop of its first request."""
 
     def __init__(self, socket: str) -> None:
         self._socket = socket
         self._session: aiohttp.ClientSession | None = None
 
     def session(self) -> aiohttp.ClientSession:
-        """What connects to the server. Bounds and deadlines are the server's."""
+        """The HTTP session; limits and deadlines are the server's."""
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.UnixConnector(self._socket, limit=0),
                 timeout=aiohttp.ClientTimeout(total=None),
                 auto_decompress=False,
-                skip_auto_headers=NOT_OURS,
+                skip_auto_headers=CLIENT_HEADERS,
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
@@ -71,8 +72,8 @@ class Forwarding:
                 data=_body(receive) if _has_body(scope) else None,
                 allow_redirects=False,
             ) as answer:
-                left_out = HOP_BY_HOP | SAID_ALREADY
-                headers = [(name, value) for name, value in answer.raw_headers if name.lower() not in left_out]
+                dropped = HOP_BY_HOP | ADDED_BY_RAY
+                headers = [(name, value) for name, value in answer.raw_headers if name.lower() not in dropped]
                 started = True
                 await send({"type": "http.response.start", "status": answer.status, "headers": headers})
                 async for part in answer.content.iter_any():
@@ -80,16 +81,18 @@ class Forwarding:
                 await send({"type": "http.response.body", "body": b""})
         except aiohttp.ClientError as error:
             if started:
-                # What came so far must not look whole.
+                # Raise, so that the truncated answer does not look complete.
                 raise
-            await refuse(send, UnavailableError(f"the replica's server broke off: {error}"), "unavailable")
+            await send_error(
+                send, UnavailableError(f"the connection to the replica's server failed: {error}"), "unavailable"
+            )
 
 
-async def refuse(send: Send, error: Exception, kind: str) -> None:
-    """Answer with an error in the server's form."""
+async def send_error(send: Send, error: Exception, kind: str) -> None:
+    """Answer with an error in the server's format."""
     status: int = getattr(error, "http_status", 500)
-    said = {"kind": kind, "message": str(error), "retryable": bool(getattr(error, "retryable", False))}
-    body = json.dumps({"error": said}).encode()
+    details = {"kind": kind, "message": str(error), "retryable": bool(getattr(error, "retryable", False))}
+    body = json.dumps({"error": details}).encode()
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
@@ -100,7 +103,7 @@ async def refuse(send: Send, error: Exception, kind: str) -> None:
 
 
 def _address(scope: Message) -> URL:
-    """As the server knows it, without what stands before it in Ray Serve's."""
+    """The URL on the server, without Ray Serve's route prefix."""
     path = scope.get("raw_path") or quote(scope["path"]).encode()
     path = path.decode("ascii").removeprefix(scope.get("root_path", "").rstrip("/")) or "/"
     query = scope.get("query_string", b"").decode("latin-1")
@@ -119,7 +122,7 @@ async def _body(receive: Receive) -> AsyncIterator[bytes]:
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            error = "the client is gone"
+            error = "the client disconnected"
             raise ConnectionResetError(error)
         if part := message.get("body", b""):
             yield part

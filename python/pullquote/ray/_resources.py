@@ -1,4 +1,4 @@
-"""What Ray gave an actor, as a highlighter is told it."""
+"""The resources that Ray assigned to an actor or task, as arguments of `Highlighter`."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Any
 
 import ray
 
-__all__ = ["given"]
+__all__ = ["assigned_resources"]
 
 
-def given(encoder: object = None) -> dict[str, Any]:
-    """`devices` and `threads` for a `Highlighter` in the actor or task that asks.
+def assigned_resources(encoder: object = None) -> dict[str, Any]:
+    """`devices` and `threads` for a `Highlighter` in the calling actor or task.
 
-    Cards are those that Ray made visible to it, which are numbered from 0 there; without any it is the CPU, whatever the machine
-    has. Threads are its CPUs, rounded down; one at least. An `encoder` of one's own has no devices to be told of.
+    Devices are the GPUs that Ray assigned, which are numbered from 0 there, or the CPU if it assigned none. Threads are its CPUs,
+    rounded down, but at least one. With a custom `encoder`, only `threads`.
     """
     context = ray.get_runtime_context()
-    cards = context.get_accelerator_ids().get("GPU", [])
-    cores = context.get_assigned_resources().get("CPU", 0)
-    devices = [f"cuda:{number}" for number in range(len(cards))] or ["cpu"]
-    return {"threads": max(1, int(cores))} | ({"devices": devices} if encoder is None or encoder == "torch" else {})
+    gpus = context.get_accelerator_ids().get("GPU", [])
+    cpus = context.get_assigned_resources().get("CPU", 0)
+    devices = [f"cuda:{number}" for number in range(len(gpus))] or ["cpu"]
+    return {"threads": max(1, int(cpus))} | ({"devices": devices} if encoder is None or encoder == "torch" else {})

@@ -26,7 +26,7 @@ from pullquote.engine import Batch, Hosted, HostedCall
 from pullquote.errors import DeadlineExceededError, NoEncoderError, OverloadedError, PullquoteError
 from pullquote.vllm._metrics import PRESENT
 from pullquote.vllm._settings import Settings
-from pullquote.vllm._tokenizer import directory
+from pullquote.vllm._tokenizer import tokenizer_directory
 from pullquote.vllm.bodies import Asked, Refused, answer, failure, parse
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Service:
         config = engine.vllm_config
         settings = Settings.of(config.additional_config)
         first = await _vector(engine, PROBE, f"pullquote-{uuid.uuid4().hex}", 0)
-        model = await asyncio.to_thread(directory, config.model_config)
+        model = await asyncio.to_thread(tokenizer_directory, config.model_config)
         hosted = await asyncio.to_thread(
             Hosted,
             model,

@@ -21,7 +21,7 @@ from pullquote.engine import Plan, Planner
 from pullquote.errors import EncoderError, PullquoteError
 from pullquote.vllm._metrics import PLANNED
 from pullquote.vllm._settings import Settings
-from pullquote.vllm._tokenizer import directory
+from pullquote.vllm._tokenizer import tokenizer_directory
 from pullquote.vllm.bodies import Asked, Refused, answer, kind_of, read
 
 if TYPE_CHECKING:
@@ -91,7 +91,9 @@ class HighlightsIOProcessor(IOProcessor[Asked, dict[str, Any]]):
         model = vllm_config.model_config
         self.settings = Settings.of(vllm_config.additional_config)
         self.waiting = _Waiting(self.settings.inline_requests)
-        self._planner = Planner(directory(model), max_tokens=model.max_model_len, threads=self.settings.threads)
+        self._planner = Planner(
+            tokenizer_directory(model), max_tokens=model.max_model_len, threads=self.settings.threads
+        )
 
     def parse_data(self, data: object) -> Asked:
         """Check a request. Raises `VLLMValidationError`, which is HTTP's 400."""

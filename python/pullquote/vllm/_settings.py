@@ -1,4 +1,4 @@
-"""Settings: what ``--additional-config '{"pullquote": {…}}'`` may say."""
+"""The settings in ``--additional-config '{"pullquote": {…}}'``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from pullquote._loading import CACHE_BYTES
+from pullquote._config import CACHE_BYTES
 from pullquote._server import MEBIBYTE, default
 from pullquote.errors import InvalidArgumentError
 
@@ -15,38 +15,38 @@ __all__ = ["Settings"]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How much is taken on. Of vLLM's own limits none is touched."""
+    """Limits of the plugins, in addition to vLLM's own."""
 
     threads: int = 2
-    """Threads for the text of requests, beside vLLM's own."""
+    """Threads for the text of requests, in addition to vLLM's."""
     cache_bytes: int = CACHE_BYTES
-    """What the endpoint keeps of pages, with their vectors. 0 keeps nothing."""
+    """Bytes of the endpoint's page cache; 0 disables it."""
     max_concurrent: int = default("max-concurrent")
-    """Requests of the endpoint that are worked on at a time."""
+    """Requests of the endpoint in progress."""
     max_queue: int = default("max-queue")
-    """Requests that wait for that; more are answered 429."""
+    """Queued requests; excess requests get 429."""
     max_queue_bytes: int = default("max-queue-bytes")
-    """Bodies of both, together; more are answered 429."""
+    """Bytes of the bodies of all these; excess requests get 429."""
     max_body_bytes: int = default("max-body-bytes")
     max_documents: int = default("max-documents")
     max_document_bytes: int = default("max-document-bytes")
     max_queries: int = default("max-queries")
     max_windows: int = 100_000
-    """Pieces of a request's pages, in all."""
+    """Windows of all pages of a request."""
     timeout: float = default("timeout")
-    """Seconds that a request may take; it may ask for less by the option of this name."""
+    """Seconds for a request; its own option `timeout` may shorten it."""
     rows_in_flight: int = 256
-    """Rows of a request that vLLM has at a time: who comes behind a large request waits for no more than these."""
+    """Rows of a request in vLLM at a time, which bounds how long a later request waits for a large one."""
     inline_text_bytes: int = MEBIBYTE // 16
-    """UTF-8 of queries and pages of a request to the IO processor, whose text is read on vLLM's event loop."""
+    """Bytes of queries and pages of a request to the IO processor, which reads text on vLLM's event loop."""
     inline_windows: int = 2000
-    """Pieces of such a request."""
+    """Windows of such a request."""
     inline_requests: int = 1024
-    """Requests to the IO processor whose answers are not there; beyond it the oldest is forgotten."""
+    """Unanswered requests to the IO processor; beyond it the oldest is dropped."""
 
     @classmethod
     def of(cls, additional_config: object) -> Settings:
-        """Those of vLLM's ``--additional-config``. Raises `InvalidArgumentError` for names and values that are none."""
+        """Read vLLM's ``--additional-config``. Raises `InvalidArgumentError` for unknown names and bad values."""
         ours = additional_config.get("pullquote", {}) if isinstance(additional_config, Mapping) else {}
         if not isinstance(ours, Mapping):
             message = f'additional_config["pullquote"] must be an object of settings, not {ours!r}'
