@@ -27,7 +27,7 @@ from bench.cores import CoreUse, Meter, quietness
 from bench.encoders import Rows, Vectors
 from bench.options import add_model, add_no_record, claim_parser
 from bench.record import spread
-from pullquote.models import EMBEDDED_NAME, model_directory
+from pullquote._models import EMBEDDED_NAME, model_directory
 
 CLAIM = "encoder"
 EXACT = "pullquote float32"

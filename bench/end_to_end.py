@@ -29,7 +29,7 @@ from bench.scores import Chosen
 from bench.sides import InProcess, Pullquote, Run, SentenceTransformers, Setting, Side
 from bench.texts import QUERY
 from bench.workload import Page, Workload, load_workload
-from pullquote.models import model_directory
+from pullquote._models import model_directory
 
 CLAIM = "end_to_end"
 SIDES = ["pullquote", "sentence-transformers", "pipeline of processes"]

@@ -37,7 +37,7 @@ from bench.sides import Pullquote, SentenceTransformers, Setting
 from bench.texts import QUERY
 from bench.workload import Workload, load_workload
 from pullquote import Highlighter
-from pullquote.models import model_directory
+from pullquote._models import model_directory
 
 CLAIM = "gpu"
 BATCH_SIZES = (32, 64, 128, 256, 512)

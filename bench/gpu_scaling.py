@@ -32,7 +32,7 @@ from bench.goals import Goal
 from bench.options import add_model, add_no_record, claim_parser
 from bench.record import spread
 from bench.texts import prose
-from pullquote.models import model_directory
+from pullquote._models import model_directory
 
 CLAIM = "gpu_scaling"
 DEVICES = (1, 2, 4, 8)

@@ -71,7 +71,7 @@ def main() -> None:
     raw["core_use"] = [asdict(use) for use in core_use]
     lines = [
         *record.heading(CLAIM, around),
-        f"{len(texts)} pages, {work.windows:,} windows, {work.tokens:,} tokens; {arguments.rounds} rounds, the ways taking turns;"
+        f"{len(texts)} pages, {work.pieces:,} windows, {work.tokens:,} tokens; {arguments.rounds} rounds, the ways taking turns;"
         " medians (least to most)",
         "",
         "| way | seconds | ratio to windows by cosine | of its time, scoring and choosing |",

@@ -31,7 +31,7 @@ from bench.cores import CoreUse, Meter, quietness
 from bench.goals import Goal
 from bench.one_call import Outcome, Task, measure
 from bench.options import claim_parser
-from pullquote.models import model_directory
+from pullquote._models import model_directory
 
 CLAIM = "scaling"
 EMBEDDED = "embedded model"

@@ -39,7 +39,7 @@ from typing import Literal
 # The modules beside this file are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import pullquote
+import pullquote.engine
 from bench import record
 from bench.cores import CoreUse, Meter, quietness
 from bench.effort import ALL_WINDOWS
@@ -122,7 +122,7 @@ def by_threads(highlighter: pullquote.Highlighter) -> Ask:
     return ask
 
 
-def by_steps(engine: pullquote.Engine) -> Ask:
+def by_steps(engine: pullquote.engine.Engine) -> Ask:
     """Sequences as requests of an engine; returns latencies and tokens."""
 
     def ask(pages: list[str], sequences: int) -> tuple[list[float], int]:
@@ -141,7 +141,7 @@ def by_steps(engine: pullquote.Engine) -> Ask:
         while engine.has_unfinished_requests():
             for output in engine.step():
                 latencies.append(time.perf_counter() - since[output.request_id])
-                tokens += output.done.tokens
+                tokens += output.progress.tokens
                 add()
         return latencies, tokens
 
@@ -220,7 +220,7 @@ def measure_kind(kind: str, pages: list[str], repeat: int) -> tuple[list[Round],
         workers = level if kind == "workers" else None
         with contextlib.ExitStack() as stack:
             if kind == "steps":
-                ask = by_steps(stack.enter_context(pullquote.Engine(devices="cpu", cache_bytes=0)))
+                ask = by_steps(stack.enter_context(pullquote.engine.Engine(devices="cpu", cache_bytes=0)))
             else:
                 threads: int | Literal["caller"] | None = "caller" if kind == "callers" else workers
                 made = pullquote.Highlighter(devices="cpu", cache_bytes=0, threads=threads)

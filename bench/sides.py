@@ -10,10 +10,10 @@ import contextlib
 import multiprocessing
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -25,8 +25,14 @@ from bench.effort import ALL_WINDOWS
 from bench.scores import Chosen, choose_on_each
 from bench.workload import HIGHLIGHT_LENGTH, STEP_SIZE, TOP_K, Page
 from pullquote import Highlight
+from pullquote.engine import Work
 
 DEADLINE_SECONDS = 900.0  # for one answer of another process, model loading included
+
+
+def work_as_dict(work: Work) -> dict[str, Any]:
+    """`Highlights.work` for a record."""
+    return {name: getattr(work, name) for name in work.__match_args__}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +93,7 @@ class Pullquote:
         )
         found = list(result)
         seconds = time.perf_counter() - start
-        return Run(seconds, as_chosen(found), asdict(result.work))
+        return Run(seconds, as_chosen(found), work_as_dict(result.work))
 
     def close(self) -> None:
         """Stop the encoder's threads."""

@@ -36,7 +36,7 @@ from bench.goals import Goal
 from bench.options import claim_parser
 from bench.record import spread
 from bench.texts import QUERY, different_pages, prose
-from pullquote.models import model_directory
+from pullquote._models import model_directory
 
 CLAIM = "waiting"
 EMBEDDED = "embedded model"
@@ -131,7 +131,7 @@ def measure(name: str, model: Path, part: int) -> Measured:
         waiting = None
         if name == EMBEDDED:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", pullquote.TruncationWarning)  # one of the windows is too long
+                warnings.simplefilter("ignore", pullquote.errors.TruncationWarning)  # one of the windows is too long
                 waiting = metered("a thread that waits", lambda: used_by_thread(lambda: highlighter.embed(windows)))
         idle = metered("nobody asks", lambda: used_by_process(lambda: time.sleep(IDLE_SECONDS / part)))
         return Measured(name, highlighter.dtype, job_seconds, alone, behind, waiting, idle, core_use)

@@ -35,7 +35,7 @@ from bench.record import spread
 from bench.sides import InProcess, Run, Setting, Side
 from bench.whole_sides import Auto, FastEmbed, Full, OnnxRuntime, OpenVINO
 from bench.workload import Page, cut_windows, read_max_tokens, window_lengths
-from pullquote.models import model_directory
+from pullquote._models import model_directory
 
 CLAIM = "whole_pages"
 FULL, AUTO = "pullquote, effort full", "pullquote"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import tempfile
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,7 +21,7 @@ from bench.cores import cores
 from bench.effort import ALL_WINDOWS
 from bench.encoders import export_float32, load_fastembed
 from bench.scores import choose_on_each
-from bench.sides import Run, Setting, as_chosen
+from bench.sides import Run, Setting, as_chosen, work_as_dict
 from bench.workload import Page, read_max_tokens
 
 DIMENSION = 384
@@ -43,7 +42,7 @@ class Full:
         start = time.perf_counter()
         result = self._highlighter.highlights(query, texts, **self.options)
         found = list(result)
-        return Run(time.perf_counter() - start, as_chosen(found), asdict(result.work))
+        return Run(time.perf_counter() - start, as_chosen(found), work_as_dict(result.work))
 
     def close(self) -> None:
         """Stop the encoder's threads."""

@@ -24,6 +24,7 @@ __all__ = [
     "PullquoteError",
     "StoreFullError",
     "TorchVersionError",
+    "TruncationWarning",
     "UnauthorizedError",
     "UnavailableError",
     "UnsupportedModelError",
@@ -224,3 +225,7 @@ class InternalError(PullquoteError, RuntimeError):
     exit_code = 70
     http_status = 500
     retryable = False
+
+
+class TruncationWarning(UserWarning):
+    """`embed` cut texts at the model's limit; the rest of them did not affect their vectors."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ctypes import CFUNCTYPE, POINTER, c_bool, c_char_p, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any
 
-from pullquote.models import embedded_model, find_torch_encoder
+from pullquote._models import embedded_model, find_torch_encoder
 
 # As `rust/core/src/abi.rs` lays them out. Failures are strings that whoever made them frees, so they are addresses here.
 SET_WAKER = CFUNCTYPE(None, c_void_p, c_void_p, c_void_p)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lettering import letters
 from pullquote import Highlighter, errors
-from pullquote.options import Options
+from pullquote._options import Options
 
 MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
 GERMAN = "Brötchen sind rund. Der Mond ist 384.400 km weit weg. 猫はよく眠る。 🎉 Ende."
@@ -226,7 +226,7 @@ def test_options_are_those_of_highlights(quick: Highlighter) -> None:
         ({"query": ["a"], "fuse": True}, errors.InvalidArgumentError, "fuse does not go with a table"),
         ({"query": ["a"], "titles": ["b"]}, errors.InvalidArgumentError, "titles does not go with a table"),
         ({"query": ["a"], "top_k": 0}, errors.InvalidArgumentError, "top_k"),
-        ({"query": ["a"], "topk": 1}, errors.InvalidTypeError, "no option 'topk'"),
+        ({"query": ["a"], "topk": 1}, errors.InvalidTypeError, "topk"),
         ({"query": ["a"], "timeout": 1e-9}, errors.DeadlineExceededError, "timeout"),
     ],
 )
@@ -264,7 +264,7 @@ def test_any_threads_will_do(threads: Any) -> None:
 
 
 def test_importing_pullquote_imports_none_of_the_extras() -> None:
-    code = "import sys, pullquote, pullquote.cli; print([n for n in ('pyarrow', 'fsspec', 'ray', 'torch') if n in sys.modules])"
+    code = "import sys, pullquote, pullquote._cli; print([n for n in ('pyarrow', 'fsspec', 'ray', 'torch') if n in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.strip() == b"[]"
 
 

@@ -203,7 +203,7 @@ def test_who_waits_in_line_costs_nothing_and_has_a_deadline_too(slow: tuple[Slow
     async def main() -> None:
         first = [asyncio.create_task(awaited.highlights("cat", [f"{MOON} {n}."])) for n in range(2)]
         await asyncio.sleep(0)
-        with pytest.raises(errors.DeadlineExceededError, match="before its turn"):
+        with pytest.raises(errors.DeadlineExceededError, match="timeout"):
             await awaited.highlights("cat", [MOON], timeout=0.05)
         assert not any(task.done() for task in first)
         encoder.gate.set()
@@ -242,7 +242,7 @@ def test_several_loops_one_after_another_and_at_once(awaited: AsyncHighlighter) 
     for worker in workers:
         worker.join()
     assert answers == ["The moon is 384,400 km away."] * 4
-    assert len(awaited._loops) <= 5
+    assert len(awaited._calls._loops) <= 5
 
 
 def test_closing_ends_calls_in_flight(run: Run[Any]) -> None:

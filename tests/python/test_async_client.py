@@ -125,7 +125,7 @@ def test_answers_and_errors_are_the_highlighters(run: Any, server: Serving, high
                 await client.highlights("", TEXTS)
             with pytest.raises(errors.DeadlineExceededError):
                 await client.embed(TEXTS, timeout=1e-9)
-            with pytest.raises(TypeError, match="unexpected keyword argument 'topk'"):
+            with pytest.raises(TypeError, match="topk"):
                 await client.highlights("a", TEXTS, topk=3)  # type: ignore[call-arg]
 
     run(go())

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from pullquote import Engine, Highlighter, errors
-from pullquote.models import embedded_model
+from pullquote import Highlighter, errors
+from pullquote._models import embedded_model
+from pullquote.engine import Engine
 from table import Injected
 
 TEXTS = [f"{'The moon is far. ' * (n % 9)}Sentence {n}." for n in range(60)]

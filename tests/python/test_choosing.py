@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 import pullquote
-from pullquote import Highlighter, Match, errors
+from pullquote import Highlighter, errors
+from pullquote.engine import Match
 
 ABOUT_BREAD = "Bread is baked from flour, water and salt. The dough rests for an hour. Ovens must be very hot."
 ABOUT_CATS = "Cats sleep for most of the day. They hunt at dawn and at dusk. Some cats like bread crumbs."

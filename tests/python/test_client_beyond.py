@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pullquote import AsyncClient, Client, Highlighter, Highlights, Stored, errors
-from pullquote.client import EmbeddingDtype
+from pullquote import AsyncClient, Client, Highlighter, Highlights, errors
+from pullquote.client import EmbeddingDtype, StoredDocument
 from serving import Serving
 from test_client import HTML, TEXTS, same
 from wires import Answer, Request, wire
@@ -110,14 +110,14 @@ def test_no_passage_has_no_vector(call: Call) -> None:
 
 
 @pytest.fixture
-def stored(server: Serving) -> Iterator[list[Stored]]:
+def stored(server: Serving) -> Iterator[list[StoredDocument]]:
     """Documents of the server."""
     ids = ["bread/and moon", "漢字"]
     with Client(server.url) as client:
         for name, text in zip(ids, PAGES, strict=True):
             client.put_document(name, text, title="a title of its own")
         client.put_document("page", HTML)
-        yield [Stored(name) for name in ids]
+        yield [StoredDocument(name) for name in ids]
         for name in [*ids, "page"]:
             client.delete_document(name)
 
@@ -128,7 +128,7 @@ def passages(found: Highlights) -> list[list[Any]]:
 
 @pytest.mark.parametrize("returns_texts", [False, True])
 def test_stored_documents_are_named_instead_of_sent(
-    call: Call, highlighter: Highlighter, stored: list[Stored], returns_texts: bool
+    call: Call, highlighter: Highlighter, stored: list[StoredDocument], returns_texts: bool
 ) -> None:
     options: dict[str, Any] = {"context": 1, "explain": True, "titles": ["Bread", None, None], "highlight_length": 1}
     of_server = highlighter.highlights(
@@ -162,20 +162,20 @@ def test_stored_documents_are_named_instead_of_sent(
 def test_a_stored_page_of_html_is_read_there(call: Call, highlighter: Highlighter, returns_texts: bool) -> None:
     options: dict[str, Any] = {"format": "html", "explain": True}
     theirs = highlighter.highlights("bread", [HTML], **options)
-    ours = call("highlights", "bread", [Stored("page")], return_texts=returns_texts, **options)
+    ours = call("highlights", "bread", [StoredDocument("page")], return_texts=returns_texts, **options)
     assert [one.text for one in ours[0]] == [one.text for one in theirs[0]]
     assert np.array_equal(ours.sources, theirs.sources)
     assert (ours.texts == theirs.texts) is returns_texts
     # What is sent comes back with its text in any case.
-    both = call("highlights", "bread", [Stored("page"), HTML], return_texts=returns_texts, **options)
+    both = call("highlights", "bread", [StoredDocument("page"), HTML], return_texts=returns_texts, **options)
     assert both.texts[1] == theirs.texts[0]
 
 
-def test_a_document_that_is_not_there_is_an_error(call: Call, stored: list[Stored]) -> None:
+def test_a_document_that_is_not_there_is_an_error(call: Call, stored: list[StoredDocument]) -> None:
     with pytest.raises(errors.NotFoundError, match="no document is stored under"):
-        call("highlights", QUERY, [*stored, Stored("nowhere")])
+        call("highlights", QUERY, [*stored, StoredDocument("nowhere")])
     with pytest.raises(errors.InvalidTypeError, match=r"texts\[0\] must be a string"):
-        call("highlights", QUERY, [Stored(cast(Any, 3))])
+        call("highlights", QUERY, [StoredDocument(cast(Any, 3))])
     with pytest.raises(errors.InvalidTypeError, match=r"texts\[0\] must be a string"):
         call("embed", stored)
 

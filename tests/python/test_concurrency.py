@@ -152,14 +152,10 @@ def test_a_timeout_drops_the_work(highlighter: Highlighter, whole_pages: dict[st
     assert highlighter.highlights("cat", ["The cat."])[0][0].text == "The cat."
 
 
-def test_vectors_are_the_memory_the_collect_pass_wrote(highlighter: Highlighter, pages: dict[str, str]) -> None:
-    native = highlighter._native
-    vectors, _, written_at = native.embed(["one", "two", "three"], False, None, 0)
-    assert vectors.ctypes.data == written_at
+def test_arrays_are_the_memory_that_the_core_wrote(highlighter: Highlighter, pages: dict[str, str]) -> None:
     found = highlighter.highlights("Who?", list(pages.values()), top_k=5)
-    assert found.spans.ctypes.data == found._written_at[0]
-    assert found.scores.ctypes.data == found._written_at[1]
-    assert found.pages.ctypes.data == found._written_at[2]
+    for array in (highlighter.embed(["one", "two"]), found.spans, found.scores, found.pages):
+        assert type(array.base).__name__ == "PySliceContainer"
 
 
 def test_a_large_result_is_in_memory_once() -> None:

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pullquote import AsyncHighlighter, DeviceState, Engine, Highlighter, errors
-from pullquote.cli import main
-from pullquote.models import embedded_model
+from pullquote import AsyncHighlighter, Highlighter, errors
+from pullquote._cli import main
+from pullquote._models import embedded_model
+from pullquote.engine import DeviceState, Engine
 from serving import metric, serving
 from table import Injected
 

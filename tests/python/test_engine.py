@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import pullquote
-from pullquote import Engine, Highlighter, RequestOutput, errors
+from pullquote import Highlighter, errors
+from pullquote.engine import Engine, RequestOutput
 
 MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
 LONG = " ".join(f"Sentence {n} is here." for n in range(2000))
@@ -59,7 +60,7 @@ def test_answers_are_those_of_a_highlighter(highlighter: Highlighter, pages: dic
         assert found is not None
         assert [[h.text for h in page] for page in found] == [[h.text for h in page] for page in expected]
         assert np.allclose(found.scores, expected.scores, atol=2e-5)
-        assert ended[name].done.tokens == found.work.tokens
+        assert ended[name].progress.tokens == found.work.tokens
 
 
 def test_an_empty_engine_steps_at_once(engine: Engine) -> None:
@@ -107,9 +108,9 @@ def test_limits_end_one_request_with_what_was_done(engine: Engine) -> None:
     engine.add_request("fine", "cat", [MOON], limit_windows=10, limit_tokens=1000, timeout=60)
     ended = run(engine)
     assert isinstance(ended["windows"].error, errors.LimitExceededError)
-    assert ended["windows"].done.windows > 100
+    assert ended["windows"].progress.windows > 100
     assert isinstance(ended["tokens"].error, errors.LimitExceededError)
-    assert 0 < ended["tokens"].done.tokens <= 500
+    assert 0 < ended["tokens"].progress.tokens <= 500
     assert isinstance(ended["time"].error, errors.DeadlineExceededError)
     assert ended["fine"].error is None
     assert all(output.finished for output in ended.values())
@@ -216,13 +217,13 @@ def run_code(code: str, **environment: str) -> str:
 
 def test_with_the_callers_thread_only_there_is_no_other() -> None:
     code = """
-import torch, pullquote, pullquote_torch
+import torch, pullquote.engine, pullquote_torch
 page = "The moon is far away. Cats sleep. " * 20000
 torch.get_num_threads(); before = names(); own = torch.get_num_threads()
 with pullquote.Highlighter(devices="cpu", threads="caller") as h:
     h.highlights("moon", [page[:5000]]); h.embed(["a", "b"]); h.highlights("moon", [page], effort="fast")
     assert names() == before, names()
-with pullquote.Engine(devices="cpu", threads="caller") as e:
+with pullquote.engine.Engine(devices="cpu", threads="caller") as e:
     e.add_request("a", "moon", [page[:5000]])
     while e.has_unfinished_requests(): e.step()
     assert names() == before, names()
@@ -239,7 +240,7 @@ def test_small_calls_do_their_text_on_the_hosts_threads() -> None:
     """Without Python's lock: `test_concurrency.py` looks at that."""
     code = """
 from concurrent.futures import ThreadPoolExecutor
-import pullquote, pullquote_torch
+import pullquote.engine, pullquote_torch
 pages = [f"The moon is far away. Cats sleep. This is page {n}." for n in range(200)]
 with pullquote.Highlighter(devices="cpu", threads=2) as h, ThreadPoolExecutor(32) as pool:
     found = list(pool.map(lambda page: h.highlights("page", [page], top_k=1)[0][0].text, pages))
@@ -255,7 +256,7 @@ def test_no_more_threads_than_the_host_allows(limit: str) -> None:
 import sys
 if {limit!r} == "affinity":
     os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])
-import torch, pullquote, pullquote_torch
+import torch, pullquote.engine, pullquote_torch
 page = "The moon is far away. Cats sleep. " * 20000
 before = len(names())
 with pullquote.Highlighter(devices="cpu", threads={1 if limit == "threads" else None}) as h:
@@ -270,7 +271,7 @@ with pullquote.Highlighter(devices="cpu", threads={1 if limit == "threads" else 
 def test_all_threads_stay_on_the_cores_they_were_given() -> None:
     core = max(os.sched_getaffinity(0))
     code = f"""
-import pullquote, pathlib, asyncio
+import pullquote.engine, pathlib, asyncio
 mine = os.sched_getaffinity(0)
 page = "The moon is far away. Cats sleep. " * 20000
 h = pullquote.Highlighter(devices="cpu", cores=[{core}], threads=2)

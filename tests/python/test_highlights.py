@@ -204,5 +204,5 @@ def test_a_passage_is_as_short_as_it_can_be(highlighter: Highlighter, whole_page
 def test_windows_over_the_models_limit_are_counted(highlighter: Highlighter) -> None:
     long = " ".join(f"word{i}" for i in range(400))
     assert highlighter.highlights("word", [long], unit="word", highlight_length=300, step_size=300).work.truncated == 2
-    with pytest.warns(pullquote.TruncationWarning, match="1 of 2 texts"):
+    with pytest.warns(errors.TruncationWarning, match="1 of 2 texts"):
         highlighter.embed([long, "short"])

@@ -10,8 +10,8 @@ import pytest
 
 from ids import Ids, vector
 from pullquote import Highlighter, Highlights, errors
-from pullquote.hosted import Call, Hosted, Planner, Rows, answered
-from pullquote.models import embedded_model
+from pullquote._models import embedded_model
+from pullquote.engine import Batch, Hosted, HostedCall, Planner
 
 MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
 LONG = " ".join(f"Sentence {n} is about {'the moon' if n % 7 == 0 else 'bread'}." for n in range(2000))
@@ -47,7 +47,7 @@ ASKED: dict[str, dict[str, Any]] = {
 }
 
 
-def run(call: Call) -> Highlights:
+def run(call: HostedCall) -> Highlights:
     waiting = call.advance()
     while call.result is None:
         # The last one first: the order is the host's.
@@ -192,7 +192,7 @@ def test_a_stopped_or_closed_call_says_so() -> None:
 def test_awaited_calls_share_a_loop_and_their_executor(hosted: Hosted) -> None:
     running, most = 0, 0
 
-    async def encode(rows: Rows) -> Any:
+    async def encode(rows: Batch) -> Any:
         nonlocal running, most
         running += 1
         most = max(most, running)
@@ -203,7 +203,7 @@ def test_awaited_calls_share_a_loop_and_their_executor(hosted: Hosted) -> None:
     async def all_of_them() -> list[Highlights]:
         with ThreadPoolExecutor(2) as executor:
             calls = [hosted.start(f"bread {n}", [LONG, MOON]) for n in range(20)]
-            return await asyncio.gather(*(answered(call, encode, executor) for call in calls))
+            return await asyncio.gather(*(call.run(encode, executor) for call in calls))
 
     for number, found in enumerate(asyncio.run(all_of_them())):
         same(found, run(hosted.start(f"bread {number}", [LONG, MOON])))
@@ -213,16 +213,16 @@ def test_awaited_calls_share_a_loop_and_their_executor(hosted: Hosted) -> None:
 def test_whoever_is_cancelled_cancels_what_was_begun(hosted: Hosted) -> None:
     begun, ended = threading.Event(), []
 
-    async def hang(rows: Rows) -> Any:
+    async def hang(rows: Batch) -> Any:
         begun.set()
         try:
             await asyncio.Event().wait()
         finally:
             ended.append(rows.ticket)
 
-    async def cancelled() -> Call:
+    async def cancelled() -> HostedCall:
         call = hosted.start("bread", [LONG])
-        task = asyncio.ensure_future(answered(call, hang))
+        task = asyncio.ensure_future(call.run(hang))
         await asyncio.to_thread(begun.wait, 20)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -238,7 +238,7 @@ def test_whoever_is_cancelled_cancels_what_was_begun(hosted: Hosted) -> None:
 def test_an_encoder_that_fails_ends_its_call_and_the_batches_beside_it(hosted: Hosted) -> None:
     cancelled = []
 
-    async def fail(rows: Rows) -> Any:
+    async def fail(rows: Batch) -> Any:
         if rows.ticket == 1:
             return [vector(ids) for ids in rows.split()]
         if rows.ticket == 3:
@@ -251,5 +251,5 @@ def test_an_encoder_that_fails_ends_its_call_and_the_batches_beside_it(hosted: H
             raise
 
     with pytest.raises(RuntimeError, match="out of memory"):
-        asyncio.run(answered(hosted.start("bread", [LONG], effort="full"), fail))
+        asyncio.run(hosted.start("bread", [LONG], effort="full").run(fail))
     assert cancelled == [2]

@@ -16,18 +16,18 @@ import pytest
 from pyarrow import parquet
 
 from lettering import letters
-from pullquote import Highlighter, cli, errors
-from pullquote.jobs.inputs import Columns, find
-from pullquote.jobs.job import Job
-from pullquote.jobs.places import Place
-from pullquote.jobs.records import status
-from pullquote.jobs.run import Progress, work
+from pullquote import Highlighter, _cli, errors
+from pullquote.jobs._inputs import Columns, find_files
+from pullquote.jobs._job import Job
+from pullquote.jobs._records import job_status
+from pullquote.jobs._run import FileProgress, run_files
+from pullquote.jobs._store import OutputStore
 
 QUESTIONS = ["How far is the moon?", "bread"]
 KILLS = 20
 # Forks of a process that has imported everything, so that a job begins within a hundredth of a second.
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["pullquote.jobs.command", "pytest.__main__"])
+FORKS.set_forkserver_preload(["pullquote.jobs._command", "pytest.__main__"])
 
 Files = dict[str, bytes]
 
@@ -62,7 +62,7 @@ def write_input(folder: Path, rows: int) -> None:
 
 
 def run(*arguments: object) -> int:
-    return cli.main(command(*arguments))
+    return _cli.main(command(*arguments))
 
 
 def command(*arguments: object) -> list[str]:
@@ -151,7 +151,7 @@ def test_a_job_that_is_killed_at_any_moment_goes_on(tmp_path: Path) -> None:
 
     def begun(number: int) -> tuple[Path, Any]:
         output = tmp_path / f"output-{number}"
-        process = FORKS.Process(target=cli.main, args=(command(*asked(tmp_path / "input", output)),))
+        process = FORKS.Process(target=_cli.main, args=(command(*asked(tmp_path / "input", output)),))
         process.start()
         return output, process
 
@@ -232,7 +232,7 @@ def test_a_file_that_cannot_be_read_is_tried_again(tmp_path: Path, capsys: pytes
     assert "4 of 7 files done" in said.out
     failed = {"deep/deeper/c.jsonl.gz", "other.parquet", "wrong [1] #2.parquet"}
     assert not failed & outputs(tmp_path / "output").keys()
-    assert status(Place(str(tmp_path / "output"))).failed.keys() == failed
+    assert job_status(OutputStore(str(tmp_path / "output"))).failed.keys() == failed
     cut.write_bytes(whole)
     (tmp_path / "input" / "other.parquet").unlink()
     parquet.write_table(pa.table({"id": [1], "text": ["x"]}), tmp_path / "input" / "wrong [1] #2.parquet")
@@ -246,7 +246,7 @@ def test_another_job_in_the_same_place_is_refused(
     before = outputs(undisturbed)
     assert run(*asked(folder, undisturbed), "-k", 5) == errors.InvalidArgumentError.exit_code
     assert "has the outputs of a job with options=" in capsys.readouterr().err
-    with Place(str(undisturbed)).held():
+    with OutputStore(str(undisturbed)).lock():
         assert run(*asked(folder, undisturbed)) == errors.OverloadedError.exit_code
         assert "another job is at work" in capsys.readouterr().err
         assert run("--status", "--output", undisturbed, "--json") == 0
@@ -289,8 +289,8 @@ def test_files_may_lie_elsewhere(folder: Path, undisturbed: Path) -> None:
     assert run(*asked(Path("memory://input"), "memory://output")[2:], "--input", "memory://input/**/*.jsonl*") == 0
     for name in ("deep/b.jsonl", "deep/deeper/c.jsonl.gz"):
         assert memory.cat(f"memory://output/{name}") == (undisturbed / name).read_bytes()
-    assert memory.find("memory://output/_pullquote/unfinished") == []
-    assert status(Place("memory://output")).files_done == 4
+    assert memory.find_files("memory://output/_pullquote/unfinished") == []
+    assert job_status(OutputStore("memory://output")).files_done == 4
 
 
 @pytest.mark.parametrize(
@@ -324,14 +324,14 @@ def test_what_cannot_be_done_is_said(
 
 def test_what_fails_on_the_way_leaves_nothing_of_its_file(folder: Path, tmp_path: Path) -> None:
     job = Job(str(folder), str(tmp_path), tuple(QUESTIONS), Columns(id="id"))
-    files = find(job.input)
+    files = find_files(job.input)
 
-    def full(progress: Progress) -> None:
+    def full(progress: FileProgress) -> None:
         message = f"no room for {progress.rows} rows"
         raise OSError(message)
 
-    with Highlighter(encoder=letters) as highlighter, job.place.held(), pytest.raises(OSError, match="no room for"):
-        work(highlighter, job, files, full)
+    with Highlighter(encoder=letters) as highlighter, job.store.lock(), pytest.raises(OSError, match="no room for"):
+        run_files(highlighter, job, files, full)
     assert outputs(tmp_path) == {}
     assert not list((tmp_path / "_pullquote" / "unfinished").iterdir())
 
@@ -339,9 +339,9 @@ def test_what_fails_on_the_way_leaves_nothing_of_its_file(folder: Path, tmp_path
 def test_many_chunks_are_one_file(
     folder: Path, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pullquote.jobs import inputs
+    from pullquote.jobs import _inputs
 
-    monkeypatch.setattr(inputs, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(_inputs, "CHUNK_ROWS", 7)
     assert run(*asked(folder, tmp_path)) == 0
     expected, found = outputs(undisturbed), outputs(tmp_path)
     assert found.keys() == expected.keys()
@@ -353,14 +353,14 @@ def test_many_chunks_are_one_file(
 
 
 def test_chunks_are_bounded_in_rows_and_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pullquote.jobs import inputs
+    from pullquote.jobs import _inputs
 
     write_input(tmp_path, 100)
-    whole = {file.name: list(inputs.chunks(file, Columns(id="id"))) for file in find(str(tmp_path))}
-    monkeypatch.setattr(inputs, "CHUNK_ROWS", 7)
-    monkeypatch.setattr(inputs, "CHUNK_BYTES", 1500)
-    for file in find(str(tmp_path)):
-        chunks = list(inputs.chunks(file, Columns(id="id")))
+    whole = {file.name: list(_inputs.read_chunks(file, Columns(id="id"))) for file in find_files(str(tmp_path))}
+    monkeypatch.setattr(_inputs, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(_inputs, "CHUNK_BYTES", 1500)
+    for file in find_files(str(tmp_path)):
+        chunks = list(_inputs.read_chunks(file, Columns(id="id")))
         assert [row for chunk in chunks for row in chunk.rows] == whole[file.name][0].rows
         assert pa.concat_tables(chunk.table for chunk in chunks).equals(whole[file.name][0].table)
         assert len(chunks) > 10 or file.name == "empty.jsonl"

@@ -10,7 +10,7 @@ from multiprocessing.queues import Queue
 from pathlib import Path
 
 from pullquote import Highlighter, errors
-from pullquote.highlighter import Options
+from pullquote._options import Options
 
 REQUESTS = 1000
 # Of leaked memory a request.

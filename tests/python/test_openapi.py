@@ -140,7 +140,7 @@ def test_a_field_that_is_not_documented_is_refused_or_read_over_as_is_said(
         answer = server.client.request(method, path, json=example | {"made_up": 1})
         if schema.get("additionalProperties") is False:
             assert answer.status_code == 422
-            assert "unknown field `made_up`" in answer.text
+            assert "made_up" in answer.text
         else:
             assert answer.status_code == 200
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pullquote import Engine, Highlighter, errors
-from pullquote.models import embedded_model, find_torch_encoder
+from pullquote import Highlighter, errors
+from pullquote._models import embedded_model, find_torch_encoder
+from pullquote.engine import Engine
 
 MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has
 HEAD = """
 import multiprocessing, os, signal, sys, threading, time, warnings
 import numpy as np
-import pullquote
+import pullquote.engine
 from pullquote import errors
 warnings.filterwarnings("ignore", category=DeprecationWarning)
 MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
@@ -92,7 +92,7 @@ def test_each_kind_is_told_that_it_is_in_a_fork_and_a_new_one_works(tmp_path: Pa
     highlighter = pullquote.Highlighter(devices="cpu")
     own = pullquote.Highlighter(encoder=encode)
     awaited = pullquote.AsyncHighlighter.sharing(own)
-    engine = pullquote.Engine(encoder=encode)
+    engine = pullquote.engine.Engine(encoder=encode)
     def main():
         return awaited.highlights("cat", [MOON])
     ask(highlighter), ask(own), asyncio.run(main())
@@ -205,7 +205,7 @@ def test_an_interpreter_ends_beside_calls_in_progress(kind: str) -> None:
             "call = lambda: asyncio.run(main())"
         ),
         "step": (
-            "made = pullquote.Engine(encoder=slower)\n"
+            "made = pullquote.engine.Engine(encoder=slower)\n"
             "def call():\n    made.add_request('a', 'cat', [LONG])\n"
             "    while made.has_unfinished_requests(): made.step()"
         ),
@@ -240,7 +240,7 @@ def test_a_thousand_of_each_leave_nothing_behind(tmp_path: Path) -> None:
             async def main():
                 await awaited.highlights("cat", [MOON])
             asyncio.run(main())
-        engine = pullquote.Engine(encoder=encode)
+        engine = pullquote.engine.Engine(encoder=encode)
         engine.add_request("a", "cat", [MOON])
         engine.step()
     def resident():

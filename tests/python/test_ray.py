@@ -63,7 +63,7 @@ def check_same(output: Path, local: Path) -> None:
 
 
 def test_importing_pullquote_imports_no_ray() -> None:
-    program = "import sys, pullquote, pullquote.cli, pullquote.jobs.command; sys.exit('ray' in sys.modules)"
+    program = "import sys, pullquote, pullquote._cli, pullquote.jobs._command; sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
@@ -141,7 +141,7 @@ def test_options_of_one_engine_are_refused_by_the_other(
 
 
 def test_actors_that_would_answer_otherwise_are_found_out() -> None:
-    from pullquote.ray.jobs import _check_settings
+    from pullquote.ray._runner import _check_settings
 
     _check_settings({"version": "1", "dtype": "float32"}, {"dtype": "float32", "version": "1"})
     with pytest.raises(errors.InvalidArgumentError, match=r"dtype is 'bfloat16' on node .*, and 'float32' where"):
@@ -179,7 +179,7 @@ def test_rows_of_a_data_set_are_answered_as_a_table() -> None:
 
 @pytest.mark.usefixtures("nodes", "joined")
 def test_an_actor_has_what_ray_gave_it() -> None:
-    from pullquote.ray import given
+    from pullquote.ray import assigned_resources
 
-    asks = ray.remote(num_cpus=1)(given)
+    asks = ray.remote(num_cpus=1)(assigned_resources)
     assert ray.get([asks.remote(None), asks.remote("own")]) == [{"threads": 1, "devices": ["cpu"]}, {"threads": 1}]

@@ -11,9 +11,9 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from browser import ANY_LINE, BLANK_LINE, Browser, parsed
-from pullquote import selectors
+from pullquote import _selectors
+from pullquote._selectors import text_fragment, text_position_selector, text_quote_selector
 from pullquote.errors import InvalidArgumentError, InvalidTextError
-from pullquote.selectors import text_fragment, text_position_selector, text_quote_selector
 
 
 def span(page: str, passage: str, count: int = 0) -> tuple[int, int]:
@@ -301,7 +301,7 @@ def test_invisible_characters(page: str, start: int, end: int, terms: tuple[str,
 @pytest.mark.parametrize(("start", "end"), [(-1, 2), (2, 1), (0, 6), (6, 6), (-3, -1)])
 def test_spans_outside_the_page_are_refused(name: str, start: int, end: int) -> None:
     with pytest.raises(InvalidArgumentError, match=f"from {start} to {end} is not within 0 to 5"):
-        getattr(selectors, name)("a pag", start, end)
+        getattr(_selectors, name)("a pag", start, end)
 
 
 @pytest.mark.parametrize(("start", "end"), [(3, 3), (1, 4), (1, 2)])
@@ -373,4 +373,4 @@ def test_a_position_counts_code_points() -> None:
 
 
 def test_examples_run() -> None:
-    assert doctest.testmod(selectors) == (0, 3)
+    assert doctest.testmod(_selectors) == (0, 3)

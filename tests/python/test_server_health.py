@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from pullquote.models import embedded_model
+from pullquote._models import embedded_model
 from serving import Serving, metric, resident_bytes, serving
 
 ASKED = {"query": "bread", "documents": ["Bread is baked. The moon is white."]}

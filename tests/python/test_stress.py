@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from pullquote import AsyncHighlighter, Engine, Highlighter, errors
+from pullquote import AsyncHighlighter, Highlighter, errors
+from pullquote.engine import Engine
 
 SECONDS = float(os.environ.get("PULLQUOTE_STRESS_SECONDS", "60"))
 SEED = int(os.environ.get("PULLQUOTE_STRESS_SEED", "8"))

@@ -67,7 +67,7 @@ def test_it_is_given_the_windows_to_the_byte() -> None:
 
 def test_sentence_transformers_models_work_as_they_are(pages: dict[str, str]) -> None:
     sentence_transformers = pytest.importorskip("sentence_transformers")
-    from pullquote.models import embedded_model
+    from pullquote._models import embedded_model
 
     model = sentence_transformers.SentenceTransformer(
         str(embedded_model()), device="cpu", model_kwargs={"dtype": "float32"}
@@ -255,7 +255,7 @@ def test_a_function_is_served(own_server: Serving) -> None:
 
 
 def test_an_encoder_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pullquote.cli import main
+    from pullquote._cli import main
 
     (tmp_path / "broken_model.py").write_text("import no_such_thing_at_all\n")
     monkeypatch.chdir(tmp_path)
@@ -268,7 +268,7 @@ def test_an_encoder_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_server_that_waits_too_long_to_be_healthy_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    from pullquote.cli import main
+    from pullquote._cli import main
 
     assert main(["serve", "--port", "0", "--batch-timeout", "2.5"]) == 2
     assert "--batch-timeout must be at most 2.0 seconds, not 2.5" in capsys.readouterr().err
@@ -277,7 +277,7 @@ def test_a_server_that_waits_too_long_to_be_healthy_is_refused(capsys: pytest.Ca
 def test_the_command_line_uses_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from pullquote.cli import main
+    from pullquote._cli import main
 
     (tmp_path / "other_model.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)

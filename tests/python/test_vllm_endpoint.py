@@ -19,8 +19,8 @@ from fastapi import FastAPI
 
 from ids import Ids, vector
 from pullquote import AsyncClient, Highlighter
+from pullquote._models import embedded_model
 from pullquote.errors import InvalidArgumentError
-from pullquote.models import embedded_model
 
 MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
 LONG = " ".join(f"Sentence {n} is about {'the moon' if n % 7 == 0 else 'bread'}." for n in range(1500))
@@ -74,11 +74,11 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     module("vllm.exceptions", GenerationError=GenerationError, RetryableRequestError=GenerationError)
     module("vllm.inputs", tokens_input=lambda ids: {"type": "token", "prompt_token_ids": ids})
     module("vllm.pooling_params", PoolingParams=lambda task: SimpleNamespace(task=task))
-    import pullquote.vllm.endpoint as imported
+    import pullquote.vllm._endpoint as imported
 
     yield imported
     # Nobody else is to see what was made beside stand-ins.
-    del sys.modules["pullquote.vllm.endpoint"]
+    del sys.modules["pullquote.vllm._endpoint"]
 
 
 def run(endpoint: Any, engine: Engine, test: Callable[[httpx.AsyncClient, Any, FastAPI], Awaitable[None]]) -> None:

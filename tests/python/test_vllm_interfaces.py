@@ -42,8 +42,8 @@ from vllm.plugins.endpoint_plugins.interface import EndpointPlugin
 from vllm.plugins.io_processors.interface import IOProcessor
 from vllm.renderers import BaseRenderer
 from pullquote.vllm.bodies import Asked
-from pullquote.vllm.endpoint import HighlightsEndpoint
-from pullquote.vllm.io_processor import HighlightsIOProcessor
+from pullquote.vllm._endpoint import HighlightsEndpoint
+from pullquote.vllm._io_processor import HighlightsIOProcessor
 
 endpoint: EndpointPlugin = HighlightsEndpoint()
 
@@ -57,7 +57,7 @@ def load(config: VllmConfig, renderer: BaseRenderer) -> IOProcessor[Asked, dict[
 WRONG = """
 from vllm.pooling_params import PoolingParams
 from vllm.engine.protocol import EngineClient
-from pullquote.vllm.io_processor import HighlightsIOProcessor
+from pullquote.vllm._io_processor import HighlightsIOProcessor
 
 class Renamed(HighlightsIOProcessor):
     def pre_process(self, prompt: int) -> str:
@@ -119,13 +119,13 @@ def pullquote_metadata() -> list[str]:
 def test_vllm_finds_the_plugins() -> None:
     """By these groups and names; the first is asked for the place of its class, which must import no vLLM."""
     (processor,) = entry_points(group="vllm.io_processor_plugins", name="pullquote")
-    assert processor.load()() == "pullquote.vllm.io_processor.HighlightsIOProcessor"
+    assert processor.load()() == "pullquote.vllm._io_processor.HighlightsIOProcessor"
     (endpoint,) = entry_points(group="vllm.endpoint_plugins", name="pullquote")
-    assert (endpoint.module, endpoint.attr) == ("pullquote.vllm.endpoint", "HighlightsEndpoint")
+    assert (endpoint.module, endpoint.attr) == ("pullquote.vllm._endpoint", "HighlightsEndpoint")
     assert Path(pullquote.__file__).with_name("vllm").joinpath("endpoint.py").exists()
 
 
 def test_importing_the_package_imports_no_vllm() -> None:
-    program = "import pullquote.vllm, pullquote.hosted, sys; print({'vllm', 'torch', 'fastapi'} & sys.modules.keys())"
+    program = "import pullquote.vllm, pullquote.engine, sys; print({'vllm', 'torch', 'fastapi'} & sys.modules.keys())"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "set()"

@@ -14,7 +14,7 @@ import torch
 
 from ids import Ids, vector
 from pullquote import Highlighter, errors
-from pullquote.models import embedded_model
+from pullquote._models import embedded_model
 
 MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
 BODY: dict[str, Any] = {"query": "How far is the moon?", "documents": [MOON], "top_k": 1}
@@ -46,7 +46,7 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     module("vllm.exceptions", VLLMValidationError=VLLMValidationError)
     module("vllm.plugins.io_processors.interface", IOProcessor=IOProcessor)
     module("vllm.pooling_params", PoolingParams=lambda task=None: SimpleNamespace(task=task))
-    from pullquote.vllm.io_processor import HighlightsIOProcessor
+    from pullquote.vllm._io_processor import HighlightsIOProcessor
 
     def made(**settings: Any) -> Any:
         model = SimpleNamespace(model=str(embedded_model()), tokenizer=None, revision=None, max_model_len=256)
@@ -56,7 +56,7 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     yield made
     # Nobody else is to see what was made beside stand-ins.
-    del sys.modules["pullquote.vllm.io_processor"]
+    del sys.modules["pullquote.vllm._io_processor"]
 
 
 def encoded(prompts: Any) -> list[Any]:
@@ -170,15 +170,15 @@ def test_what_is_wrong_is_vllms_validation_error(make: Any, body: Any, parameter
 
 
 def test_the_tokenizer_is_that_of_vllms_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pullquote.vllm.models import directory
+    from pullquote.vllm._tokenizer import tokenizer_directory
 
     def model(name: str, tokenizer: str | None) -> Any:
         return SimpleNamespace(model=name, tokenizer=tokenizer, revision=None)
 
     own = str(embedded_model())
-    assert directory(model(own, own)) == directory(model(own, None)) == embedded_model()
+    assert tokenizer_directory(model(own, own)) == tokenizer_directory(model(own, None)) == embedded_model()
     with pytest.raises(errors.InvalidArgumentError, match="the tokenizer 'other'"):
-        directory(model(own, "other"))
+        tokenizer_directory(model(own, "other"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(errors.ModelNotFoundError, match="pass vLLM the path"):
-        directory(model("nobody/has-this", None))
+        tokenizer_directory(model("nobody/has-this", None))

@@ -28,7 +28,7 @@ struct Page<'body> {
     index: usize,
     #[serde(default)]
     query: Option<usize>,
-    format: String,
+    format: Format,
     #[serde(default)]
     windows: i64,
     #[serde(default)]
@@ -229,8 +229,7 @@ impl Columns<'_> {
     /// Notes what is said about a page; how many characters its text and its source have, as far as that is known here.
     fn describe(&mut self, page: Page) -> Result<(Option<usize>, Option<usize>)> {
         let index = page.index;
-        let format =
-            Format::parse(&page.format).map_err(|_| bad(format!("it read page {index} as {:?}", page.format)))?;
+        let format = page.format;
         let of_source = self.asked.lengths[index];
         let is_here = of_source.is_some();
         // Of what was sent the text is known, unless it was HTML; of what was stored it is what comes back.

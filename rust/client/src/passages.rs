@@ -131,7 +131,7 @@ pub(crate) async fn highlights<T: Text>(shared: &Shared, question: Question<T>, 
         let title = |page: usize| titles.get(page).and_then(Option::as_ref).map(AsRef::as_ref);
         let documents = pages.iter().enumerate();
         // Of HTML the text is not what was sent; of everything else it is.
-        let differ = matches!(options.format()?, Format::Html | Format::Auto);
+        let differ = matches!(options.format, Format::Html | Format::Auto);
         let sent = HighlightsBody {
             query: if *listed { Queries::Listed(each) } else { Queries::One(each[0]) },
             documents: documents.map(|(index, page)| Document { title: title(index), page: page.named() }).collect(),
@@ -202,6 +202,6 @@ fn check<T: Text>(question: &Question<T>, pairing: Pairing) -> Result<()> {
     let queries: Vec<&str> = queries.iter().map(AsRef::as_ref).collect();
     let pages: Vec<&str> = pages.iter().map(|page| page.text().unwrap_or_default()).collect();
     let titles: Vec<Option<&str>> = titles.iter().map(|title| title.as_ref().map(AsRef::as_ref)).collect();
-    let formats = [options.format()?];
+    let formats = [options.format];
     engine::Request { queries: &queries, pages: &pages, formats: &formats, titles: &titles, pairing }.check()
 }

@@ -9,6 +9,7 @@ mod cache;
 mod comparison;
 mod context;
 mod hosted;
+pub mod option_values;
 pub mod options;
 mod owned;
 mod pairs;

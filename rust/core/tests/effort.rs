@@ -186,9 +186,3 @@ fn a_budget_and_a_count_decide_how_much_is_looked_at() {
     let all = compared(Limits { top_k: Some(1000), ..Limits::default() });
     assert_eq!(all, 2998);
 }
-
-#[test]
-fn an_effort_that_is_none_is_refused_by_name() {
-    let error = Effort::parse("most").unwrap_err();
-    assert_eq!(error.message(), "effort must be \"full\", \"fast\" or \"auto\", not \"most\"");
-}

@@ -24,7 +24,7 @@ fn pieces_of_real_pages_are_the_golden_ones() {
         let place = |key: &str| usize::try_from(number(key)).unwrap();
         let whole = read(&format!("demo/pages/{}", case["page"].as_str().unwrap()));
         let text: String = whole.chars().skip(place("from")).take(place("to") - place("from")).collect();
-        let unit = Unit::parse(case["unit"].as_str().unwrap()).unwrap();
+        let unit: Unit = serde_json::from_value(case["unit"].clone()).unwrap();
         let windows = Windows::new(number("highlight_length"), number("step_size"), false).unwrap();
         let page = Page::new(&text);
         let found: Vec<Value> = parse_pieces(&text, unit, windows)
@@ -33,7 +33,7 @@ fn pieces_of_real_pages_are_the_golden_ones() {
             .map(|piece| page.chars(piece))
             .map(|span| serde_json::json!([span.start, span.end]))
             .collect();
-        assert_eq!(Value::from(found), case["spans"], "{} by {unit}", case["page"]);
+        assert_eq!(Value::from(found), case["spans"], "{} by {unit:?}", case["page"]);
     }
     assert_eq!(cases.len(), 15);
 }
@@ -44,7 +44,7 @@ fn pieces_are_those_a_reader_of_the_language_sees() {
     let single = Windows::new(1, 1, false).unwrap();
     let mut wrong = Vec::new();
     for case in &cases {
-        let unit = Unit::parse(case["unit"].as_str().unwrap()).unwrap();
+        let unit: Unit = serde_json::from_value(case["unit"].clone()).unwrap();
         let pieces: Vec<&str> =
             case["pieces"].as_array().unwrap().iter().map(|piece| piece.as_str().unwrap()).collect();
         let mut texts = vec![case["text"].as_str().unwrap().to_owned()];

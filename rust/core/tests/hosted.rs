@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::{DIMENSION, FakeEncoder, Poison, fake_vector, model, word_piece};
 use pullquote_core::encoder::{Batch, Ticket};
 use pullquote_core::engine::options::Options;
-use pullquote_core::engine::{Answers, Engine, HostEncoder, Hosted, OwnedRequest, Pairing, Question};
+use pullquote_core::engine::{Answers, Effort, Engine, HostEncoder, Hosted, OwnedRequest, Pairing, Question};
 use pullquote_core::error::ErrorKind;
 use pullquote_core::runtime::call::{Allowance, Call};
 use pullquote_core::text::formats::Format;
@@ -24,8 +24,8 @@ fn ordinary() -> Engine {
     Engine::new(&model, Box::new(FakeEncoder::new(1, true, Poison::default())), Some(1), 0).unwrap()
 }
 
-fn question(effort: &str) -> Question {
-    Options { effort: effort.to_owned(), ..Options::default() }.question().unwrap()
+fn question(effort: Effort) -> Question {
+    Options { effort, ..Options::default() }.question().unwrap()
 }
 
 fn asked(sentences: usize) -> OwnedRequest<String> {
@@ -67,7 +67,9 @@ fn run(mut call: Hosted) -> (Answers, usize, usize) {
 #[test]
 fn answers_are_those_of_an_ordinary_call() {
     let (engine, alone) = (hosting(0), ordinary());
-    for (effort, sentences, depth) in [("full", 900, 1), ("full", 900, 3), ("auto", 900, 2), ("auto", 5, 100)] {
+    for (effort, sentences, depth) in
+        [(Effort::Full, 900, 1), (Effort::Full, 900, 3), (Effort::Auto, 900, 2), (Effort::Auto, 5, 100)]
+    {
         let call = Hosted::new(Arc::clone(&engine), asked(sentences), question(effort), Call::default(), depth);
         let (answers, most, _) = run(call.unwrap());
         let expected = alone.answer(&asked(sentences), &question(effort), &Call::default()).unwrap();
@@ -81,7 +83,7 @@ fn answers_are_those_of_an_ordinary_call() {
 #[test]
 fn what_was_read_and_encoded_is_kept_between_calls() {
     let engine = hosting(1 << 20);
-    let call = || Hosted::new(Arc::clone(&engine), asked(50), question("full"), Call::default(), 1).unwrap();
+    let call = || Hosted::new(Arc::clone(&engine), asked(50), question(Effort::Full), Call::default(), 1).unwrap();
     let (first, ..) = run(call());
     let (again, ..) = run(call());
     assert_eq!(first.scores, again.scores);
@@ -91,7 +93,7 @@ fn what_was_read_and_encoded_is_kept_between_calls() {
 
 #[test]
 fn what_does_not_fit_is_refused_and_still_wanted() {
-    let mut call = Hosted::new(hosting(0), asked(3), question("full"), Call::default(), 1).unwrap();
+    let mut call = Hosted::new(hosting(0), asked(3), question(Effort::Full), Call::default(), 1).unwrap();
     assert!(call.advance().unwrap().is_none());
     let (ticket, batch) = call.take().remove(0);
     assert_eq!(call.give(Ticket(99), vectors(&batch)).unwrap_err().kind(), ErrorKind::InvalidArgument);
@@ -105,7 +107,7 @@ fn what_does_not_fit_is_refused_and_still_wanted() {
 
 #[test]
 fn a_vector_that_is_no_number_ends_its_call() {
-    let mut call = Hosted::new(hosting(0), asked(3), question("full"), Call::default(), 1).unwrap();
+    let mut call = Hosted::new(hosting(0), asked(3), question(Effort::Full), Call::default(), 1).unwrap();
     call.advance().unwrap();
     let (ticket, batch) = call.take().remove(0);
     call.give(ticket, vec![f32::NAN; batch.lengths.len() * DIMENSION]).unwrap();
@@ -116,7 +118,7 @@ fn a_vector_that_is_no_number_ends_its_call() {
 #[test]
 fn limits_deadlines_and_the_end_of_the_engine_end_it() {
     let engine = hosting(0);
-    let start = |call| Hosted::new(Arc::clone(&engine), asked(300), question("full"), call, 1);
+    let start = |call| Hosted::new(Arc::clone(&engine), asked(300), question(Effort::Full), call, 1);
     let few = Allowance { windows: Some(10), tokens: None };
     let mut limited = start(Call::default().within(few)).unwrap();
     limited.advance().unwrap();
@@ -135,7 +137,7 @@ fn limits_deadlines_and_the_end_of_the_engine_end_it() {
     let mut late = start(Call::new(Some(Duration::from_nanos(1)), None)).unwrap();
     assert_eq!(late.advance().unwrap_err().kind(), ErrorKind::DeadlineExceeded);
     assert_eq!(
-        Hosted::new(Arc::clone(&engine), asked(1), question("full"), Call::default(), 0).err().unwrap().kind(),
+        Hosted::new(Arc::clone(&engine), asked(1), question(Effort::Full), Call::default(), 0).err().unwrap().kind(),
         ErrorKind::InvalidArgument
     );
     let mut open = start(Call::default()).unwrap();

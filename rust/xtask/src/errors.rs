@@ -11,7 +11,7 @@ pub(crate) fn python() -> String {
          from typing import ClassVar\n\n__all__ = [\n",
     );
     let mut names: Vec<&str> = ErrorKind::ALL.iter().map(|kind| kind.row().python_class).collect();
-    names.push("PullquoteError");
+    names.extend(["PullquoteError", "TruncationWarning"]);
     names.sort_unstable();
     for name in names {
         let _ = writeln!(text, "    \"{name}\",");
@@ -31,5 +31,8 @@ pub(crate) fn python() -> String {
             row.python_class, row.python_base, row.meaning, row.exit_code, row.http_status
         );
     }
+    text.push_str(
+        "\n\nclass TruncationWarning(UserWarning):\n    \"\"\"`embed` cut texts at the model's limit; the rest of them did not affect their vectors.\"\"\"\n",
+    );
     text
 }

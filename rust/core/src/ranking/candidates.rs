@@ -13,13 +13,17 @@
 //! what is kept of a page, or is in flight beside it, changes no answer. The trial behind the numbers is in
 //! `bench/notes/encoding_less.md`.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::evidence::{PageEvidence, QueryEvidence};
 use super::relevance::{COSINE, SPREAD, Scale};
 use super::views::{Sample, View};
-use crate::error::{Error, ErrorKind, Result};
 
 /// How much of the pages is encoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum Effort {
     /// All windows.
     Full,
@@ -60,28 +64,6 @@ const DEFAULT_PASSAGES: usize = 3;
 const MIN_SHARE_OF_BEST: f32 = 0.5;
 /// The most windows of a page's second round where effort is bounded.
 const FAST_EXTRA_WINDOWS: usize = 64;
-
-impl Effort {
-    /// The name of each effort.
-    pub const NAMES: [&'static str; 3] = ["full", "fast", "auto"];
-
-    /// The effort of this name.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`] naming those there are.
-    pub fn parse(name: &str) -> Result<Self> {
-        match name {
-            "full" => Ok(Self::Full),
-            "fast" => Ok(Self::Fast),
-            "auto" => Ok(Self::Auto),
-            _ => {
-                let [full, fast, auto] = Self::NAMES;
-                let message = format!("effort must be {full:?}, {fast:?} or {auto:?}, not {name:?}");
-                Err(Error::new(ErrorKind::InvalidArgument, message))
-            }
-        }
-    }
-}
 
 /// Chooses on each page the windows that tell how cosines lie there.
 pub(crate) fn take_samples(query: &mut QueryEvidence) {

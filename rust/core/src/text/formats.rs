@@ -13,12 +13,16 @@ mod markdown;
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::error::{Error, ErrorKind, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::text::page::{Block, ByteSpan};
 use map::SourceMap;
 
 /// What a source is written in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum Format {
     /// Text without markup: its layout is guessed.
     #[default]
@@ -31,33 +35,9 @@ pub enum Format {
     Auto,
 }
 
-impl Format {
-    /// The name of each format, in the order of the variants.
-    pub const NAMES: [&'static str; 4] = ["text", "markdown", "html", "auto"];
-
-    /// The format of this name.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidArgument`] when there is no such format.
-    pub fn parse(name: &str) -> Result<Self> {
-        match name {
-            "text" => Ok(Self::Text),
-            "markdown" => Ok(Self::Markdown),
-            "html" => Ok(Self::Html),
-            "auto" => Ok(Self::Auto),
-            _ => {
-                let [text, markdown, html, auto] = Self::NAMES;
-                let message = format!("format must be {text:?}, {markdown:?}, {html:?} or {auto:?}, not {name:?}");
-                Err(Error::new(ErrorKind::InvalidArgument, message))
-            }
-        }
-    }
-}
-
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Self::NAMES[*self as usize])
+        self.serialize(f)
     }
 }
 

@@ -22,9 +22,9 @@ mod units;
 mod windows;
 mod words;
 
-use std::fmt;
-
+use schemars::JsonSchema;
 pub use sentences::sentences;
+use serde::{Deserialize, Serialize};
 pub use units::Units;
 pub use windows::Windows;
 pub use words::words;
@@ -33,43 +33,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::text::page::ByteSpan;
 
 /// What windows count in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum Unit {
     /// A sentence, a heading, an item of a list, a line of code or of a table: see [`sentences()`].
+    #[default]
     Sentence,
     /// A word with the punctuation attached to it: see [`words()`].
     Word,
     /// A token of the model's tokenizer.
     Token,
-}
-
-impl Unit {
-    /// The name of each unit, in the order of the variants.
-    pub const NAMES: [&'static str; 3] = ["sentence", "word", "token"];
-
-    /// The unit of this name.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidArgument`] when there is no such unit.
-    pub fn parse(name: &str) -> Result<Self> {
-        match name {
-            "sentence" => Ok(Self::Sentence),
-            "word" => Ok(Self::Word),
-            "token" => Ok(Self::Token),
-            _ => {
-                let [sentence, word, token] = Self::NAMES;
-                let message = format!("unit must be {sentence:?}, {word:?} or {token:?}, not {name:?}");
-                Err(Error::new(ErrorKind::InvalidArgument, message))
-            }
-        }
-    }
-}
-
-impl fmt::Display for Unit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Self::NAMES[*self as usize])
-    }
 }
 
 /// The pieces of a text: `windows` over its sentences or its words.
@@ -89,16 +63,6 @@ pub fn parse_pieces(text: &str, unit: Unit, windows: Windows) -> Result<Vec<Byte
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_unit_is_parsed_from_the_name_it_shows() {
-        for name in Unit::NAMES {
-            assert_eq!(Unit::parse(name).expect("it is one of the names").to_string(), name);
-        }
-        let error = Unit::parse("foo").expect_err("there is no such unit");
-        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        assert_eq!(error.message(), r#"unit must be "sentence", "word" or "token", not "foo""#);
-    }
 
     #[test]
     fn pieces_are_windows_over_units() {

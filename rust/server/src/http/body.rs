@@ -5,9 +5,12 @@ use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
+use pullquote_core::engine::option_values::{self, OptionError};
+use pullquote_core::engine::options::Options;
 use pullquote_core::error::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
+use serde_json::{Map, Value};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
@@ -75,6 +78,15 @@ pub(crate) fn parse<'body, T: Deserialize<'body>>(headers: &HeaderMap, body: &'b
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| of_json(&error))?;
     reader.end().map_err(|error| malformed(format!("behind the JSON of the body: {error}")))?;
     Ok(value)
+}
+
+/// Reads the options of a call, which are fields of a body.
+pub(crate) fn read_options(options: Map<String, Value>) -> Result<Options, Failure> {
+    let options = options.into_iter().map(|(name, value)| (name, value.into()));
+    option_values::read(options).map_err(|OptionError { kind, name, message }| {
+        let cause = if kind == ErrorKind::InvalidType { Cause::Unprocessable } else { Cause::Core(kind) };
+        Failure { cause, message, field: name }
+    })
 }
 
 /// Parses a part of a body.

@@ -1,10 +1,6 @@
 //! `/highlights` in the document: its options, and what a passage is known by.
 
-use pullquote_core::engine::Effort;
 use pullquote_core::engine::options::Options;
-use pullquote_core::highlights::{Dedupe, Order};
-use pullquote_core::text::formats::Format;
-use pullquote_core::text::pieces::Unit;
 use serde_json::{Map, Value, json};
 
 use super::documents::hash;
@@ -98,89 +94,12 @@ fn request(facts: &Facts) -> Value {
     exact_or(&required, Value::Object(optional))
 }
 
-/// The options of a call by their names, each with the default that the core gives it.
+/// The options of a call by their names, as the core describes them.
 fn options() -> Map<String, Value> {
-    let defaults = serde_json::to_value(Options::default()).unwrap_or_default();
-    let whole = |least: u8, meaning: &str| json!({"type": "integer", "minimum": least, "maximum": i64::MAX, "description": meaning});
-    let limit =
-        |meaning: &str| json!({"type": ["integer", "null"], "minimum": 1, "maximum": i64::MAX, "description": meaning});
-    let flag = |meaning: &str| json!({"type": "boolean", "description": meaning});
-    let named = |names: &[&str], meaning: &str| json!({"type": "string", "enum": names, "description": meaning});
-    let weight = json!({
-        "anyOf": [{"const": "auto"}, {"type": "number", "minimum": 0, "maximum": 1}],
-        "description": "How much words (BM25) count against meaning (cosine), from 0 to 1; auto is a half, more where the \
-                        model's tokenizer does not know the script, less where the query's words are on no page.",
-    });
-    let score = json!({
-        "type": ["number", "null"],
-        "description": "Only passages with at least this score, from 0 to 1; there may be none.",
-    });
-    let seconds = json!({
-        "type": ["number", "null"],
-        "exclusiveMinimum": 0,
-        "description": "Seconds after which the work is dropped and the answer is 504.",
-    });
-    let priority = json!({
-        "type": "integer",
-        "minimum": i32::MIN,
-        "maximum": i32::MAX,
-        "description": "How urgent the work is on the devices: the lower, the more. Where it is 0, the header \
-                        `request-priority` says it.",
-    });
-    let described = [
-        ("highlight_length", whole(1, "How many units a window spans.")),
-        ("step_size", whole(1, "How many units apart windows start; more than their length only with `allow_gaps`.")),
-        ("unit", named(&Unit::NAMES, "What windows are measured in; tokens are the model's.")),
-        ("format", named(&Format::NAMES, "What the texts are written in; auto looks.")),
-        (
-            "pairing",
-            named(
-                &Options::PAIRINGS,
-                "`all`: each query of every page; `each`: query i of page i; auto is each where there are lists of both.",
-            ),
-        ),
-        ("fuse", flag("One answer to all queries: a sentence is worth what it is to the query it answers best.")),
-        ("top_k", limit("At most so many passages a page; 3 where neither it nor a budget is given.")),
-        ("max_chars", limit("At most so many characters a page, over all its passages.")),
-        ("max_tokens", limit("The same in tokens of the model.")),
-        (
-            "max_total_chars",
-            limit("At most so many characters over all pages: the budget goes where the relevance is."),
-        ),
-        ("max_total_tokens", limit("The same in tokens of the model.")),
-        ("min_score", score),
-        ("order", named(&Order::NAMES, "The best first, or as they stand in the page.")),
-        (
-            "dedupe",
-            named(
-                &Dedupe::NAMES,
-                "Where a passage that says what a better one said is left out; auto is the page, and the answer where pages \
-                 share a budget.",
-            ),
-        ),
-        ("context", whole(0, "So many sentences on each side come beside a passage, as `before` and `after`.")),
-        ("explain", flag("Report the words that matched, and where.")),
-        ("allow_gaps", flag("Allow a step larger than the length, which skips text.")),
-        ("expand", flag("Rank sentences and grow passages from them; else the best windows come as they were cut.")),
-        ("lexical_weight", weight),
-        (
-            "effort",
-            named(
-                &Effort::NAMES,
-                "How much is encoded: `full`, every window; auto, what words point at and whatever could still be better; \
-                 `fast`, less.",
-            ),
-        ),
-        ("timeout", seconds),
-        ("priority", priority),
-    ];
-    let with_default = |(name, mut schema): (&str, Value)| {
-        if let Some(default) = defaults.get(name) {
-            schema["default"] = default.clone();
-        }
-        (name.to_owned(), schema)
-    };
-    described.into_iter().map(with_default).collect()
+    match Options::json_schema().get("properties") {
+        Some(Value::Object(options)) => options.clone(),
+        _ => Map::new(),
+    }
 }
 
 /// The pages of a request, here and where documents are ranked.

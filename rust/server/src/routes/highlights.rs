@@ -19,6 +19,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{self, Answers, Pairing, Work};
+use pullquote_core::text::formats::Format;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -103,7 +104,7 @@ struct PageHighlights<'call> {
     #[serde(skip_serializing_if = "Option::is_none")]
     query: Option<usize>,
     text_hash: &'call str,
-    format: String,
+    format: Format,
     /// How many windows the page has.
     windows: i64,
     /// How many of them were compared with a query.
@@ -183,7 +184,7 @@ struct Whole<'call> {
 
 fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     let asked: HighlightsRequest = body::parse(&input.headers, &input.body)?;
-    let options: Options = body::parse_value(Value::Object(asked.options))?;
+    let options: Options = body::read_options(asked.options)?;
     let (queries, listed) = match asked.query {
         Queries::One(query) => (vec![query], false),
         Queries::Listed(queries) => (queries, true),
@@ -195,7 +196,7 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     let titles = if titles.iter().any(Option::is_some) { titles } else { Vec::new() };
     let queries: Vec<&str> = queries.iter().map(String::as_str).collect();
     let pairing = options.pairing(listed, texts.len())?;
-    let formats = [options.format()?];
+    let formats = [options.format];
     let kind = negotiation::preferred(&input.headers, &[JSON, LINES, FORM]);
     let wanted = Wanted::read(asked.return_vectors, asked.encoding_format, asked.embedding_dtype, kind == FORM)?;
     let end = input.end().within(options.timeout()?);
@@ -315,7 +316,7 @@ impl<'call> Frame<'call> {
             id: document.id.as_deref(),
             query: (self.listed && self.pairing != Pairing::Fused).then_some(query),
             text_hash: document.text_hash(),
-            format: self.answers.formats[index].to_string(),
+            format: self.answers.formats[index],
             windows: self.answers.windows[index],
             windows_scored: self.answers.windows_scored[index],
             text,
