@@ -106,7 +106,7 @@ class Highlighter(Watched, Caching, Closing):
       model, say). It is called by one thread, with the texts of all callers that wait; needs no torch. Tokens are bytes of
       UTF-8 then: budgets in tokens count them. It may be awaited: an ``async`` function runs in an event loop of its own. Or,
       beside the `model` whose tokenizer is used, an object with a method ``encode_ids(ids, lengths)``: int32 ids of rows one
-      behind the other, without padding, and how many each has; or what offers a ``pullquote.encoder.v4`` capsule by
+      behind the other, without padding, and how many each has; or what offers a ``pullquote.encoder`` capsule by
       ``__pullquote_encoder__()``.
     - `max_batch_tokens`, `max_batch_size`: tokens and texts of a batch, at most; `None` is what the devices want, and 64 texts
       for an encoder of your own. `batch_timeout`: seconds that texts wait for others where they do not fill a batch; 0,

@@ -59,10 +59,10 @@ class EncodesIds(Protocol):
 
 
 class OffersEncoder(Protocol):
-    """What offers a table of C functions, as ``pullquote_torch.load`` does (see ``rust/core/src/abi.rs``)."""
+    """What offers a table of C functions, as ``pullquote_torch.load`` does (see ``rust/core/src/encoder/abi.rs``)."""
 
     def __pullquote_encoder__(self) -> object:
-        """A ``PyCapsule`` named ``pullquote.encoder.v4``; without scores ``.v3``, helpers ``.v2``, times ``.v1``."""
+        """A ``PyCapsule`` named ``pullquote.encoder``."""
 
 
 TextFunction: TypeAlias = (
