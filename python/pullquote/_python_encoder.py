@@ -63,7 +63,7 @@ class HasEncoderCapsule(Protocol):
     """An object with a table of C functions, like that of ``pullquote_torch.load`` (see ``rust/core/src/encoder/abi.rs``)."""
 
     def __pullquote_encoder__(self) -> object:
-        """A ``PyCapsule`` named ``pullquote.encoder.v4``; without scores ``.v3``, helpers ``.v2``, times ``.v1``."""
+        """A ``PyCapsule`` named ``pullquote.encoder``."""
 
 
 TextFunction: TypeAlias = (

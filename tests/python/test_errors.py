@@ -25,11 +25,8 @@ def test_every_row_of_the_table_has_its_class() -> None:
         base = getattr(builtins, row["python_base"])
         assert issubclass(error, errors.PullquoteError)
         assert issubclass(error, base)
-        assert (error.http_status, error.exit_code, error.retryable) == (
-            row["http_status"],
-            row["exit_code"],
-            row["retryable"],
-        )
+        for name in ("code", "exit_code", "http_status", "retryable"):
+            assert getattr(error, name) == row[name]
         assert str(error("what failed")) == "what failed"
 
 

@@ -12,6 +12,7 @@ import pytest
 from pullquote import Highlighter, errors
 from pullquote._models import embedded_model, find_torch_encoder
 from pullquote.engine import Engine
+from table import Fault, Injected
 
 MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
 
@@ -112,6 +113,43 @@ def test_a_capsule_with_a_models_tokenizer(kind: str, highlighter: Highlighter) 
         assert other.highlights("moon", [MOON])[0][0].text == highlighter.highlights("moon", [MOON])[0][0].text
     with pytest.raises(errors.InvalidTypeError, match="taken already"):
         Highlighter(embedded_model(), encoder=encoder)
+
+
+def test_a_table_of_another_size(highlighter: Highlighter) -> None:
+    own = Injected(["cpu"])
+    size = own.table.size
+    own.table.size = size - 8
+    with pytest.raises(errors.InvalidTypeError) as raised:
+        Highlighter(embedded_model(), encoder=own)
+    assert f"{size - 8} bytes" in str(raised.value)
+    assert f"needs {size}" in str(raised.value)
+    # A newer maker's table is larger, and this one was not taken.
+    own.table.size = size + 8
+    with Highlighter(embedded_model(), encoder=own) as other:
+        assert np.allclose(other.embed([MOON]), highlighter.embed([MOON]), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "message"),
+    [
+        (Fault(errors.DeviceError.code, "gone"), errors.DeviceError, "gone"),
+        (Fault(9999, "of a later version"), errors.EncoderError, "of a later version"),
+        (Fault(errors.DeviceError.code, None), errors.DeviceError, str(errors.DeviceError.code)),
+    ],
+)
+@pytest.mark.parametrize("at_collect", [False, True])
+def test_a_tables_error_codes(fault: Fault, kind: type[Exception], message: str, at_collect: bool) -> None:
+    own = Injected(["cpu"], lambda *_: fault._replace(at_collect=at_collect))
+    with Highlighter(embedded_model(), encoder=own) as highlighter, pytest.raises(kind, match=message):
+        highlighter.embed([MOON])
+
+
+@pytest.mark.parametrize("has_threads", [True, False])
+def test_a_tables_optional_functions_may_be_null(has_threads: bool, highlighter: Highlighter) -> None:
+    own = Injected(["cpu"], has_threads=has_threads, has_optional=False)
+    with Highlighter(embedded_model(), encoder=own, profile=True) as other:
+        assert np.allclose(other.embed([MOON]), highlighter.embed([MOON]), atol=1e-5)
+    assert own.runs == 0
 
 
 def test_ids_need_a_tokenizer_and_texts_none() -> None:

@@ -135,6 +135,7 @@ fn error_table(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         dict.set_item("python_class", row.python_class)?;
         dict.set_item("python_base", row.python_base)?;
         dict.set_item("http_status", row.http_status)?;
+        dict.set_item("code", kind.code())?;
         dict.set_item("exit_code", row.exit_code)?;
         dict.set_item("retryable", row.retryable)?;
         Ok(dict)

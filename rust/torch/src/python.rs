@@ -63,9 +63,9 @@ unsafe impl Send for Content {}
 fn encoder_capsule(py: Python<'_>, encoder: TorchEncoder) -> PyResult<Bound<'_, PyCapsule>> {
     let content = Content(encoder_table(encoder).map_err(|error| python_error(py, &error))?);
     PyCapsule::new_with_value_and_destructor(py, content, CAPSULE_NAME, |content, _| {
-        if !content.0.third.second.first.state.is_null() {
+        if !content.0.state.is_null() {
             // SAFETY: `state` came from `encoder_table`, and nobody took it: whoever does sets it to null.
-            unsafe { (content.0.third.second.first.release)(content.0.third.second.first.state) };
+            unsafe { (content.0.release)(content.0.state) };
         }
     })
 }

@@ -2,7 +2,7 @@
 
 mod models;
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -129,41 +129,41 @@ fn the_table_of_c_functions_says_the_same() {
     let directory = write(&draft("bert"));
     let sound = batch(4, &[3, 3, 10]);
     let expected = encode(&mut load(&directory, &["cpu"], 1), &sound);
-    let whole = encoder_table(load(&directory, &["cpu"], 1)).expect("a spec can be written").third;
-    let table = whole.second.first;
-    assert!(whole.help.is_none(), "it has a worker");
+    let table = encoder_table(load(&directory, &["cpu"], 1)).expect("a spec can be written");
+    assert_eq!(table.size, size_of_val(&table));
+    assert!(table.run_batch.is_none(), "it has a worker");
     let woken = AtomicUsize::new(0);
     let mut ticket = 0;
     let submit = |batch: &Batch, ticket: &mut u64| {
-        let (ids, lengths) = (&batch.ids, &batch.lengths);
+        let (ids, lengths, queries) = (&batch.ids, &batch.lengths, std::ptr::null());
         // SAFETY: the state is live, pointers and counts belong together.
-        unsafe { (table.submit)(table.state, 0, ids.as_ptr(), ids.len(), lengths.as_ptr(), lengths.len(), ticket) }
-    };
-    let text = |failure: *mut c_char| {
-        assert!(!failure.is_null());
-        // SAFETY: a failure is a string that ends in NUL, released once.
         unsafe {
-            let text = CStr::from_ptr(failure).to_str().expect("it is UTF-8").to_owned();
-            (table.release_failure)(failure);
-            text
+            (table.submit)(table.state, 0, ids.as_ptr(), ids.len(), lengths.as_ptr(), lengths.len(), queries, 0, ticket)
         }
+    };
+    let last_error = || {
+        // SAFETY: the state is live, and the message is copied before the next call.
+        let message = unsafe { CStr::from_ptr((table.last_error)(table.state)) };
+        message.to_str().expect("it is UTF-8").to_owned()
     };
     // SAFETY: the state is live; the context lives until after `release`.
     unsafe { (table.set_waker)(table.state, count_wake, (&raw const woken).cast()) };
-    assert!(submit(&sound, &mut ticket).is_null());
+    assert_eq!(submit(&sound, &mut ticket), 0);
     let mut rows = (Vec::new(), usize::try_from(models::HIDDEN).expect("it is small"));
     // SAFETY: the state is live; the context is what `push_row` expects.
-    assert!(unsafe { (table.collect)(table.state, ticket, push_row, (&raw mut rows).cast()) }.is_null());
+    let collect = |ticket, rows: *mut (Vec<Vec<f32>>, usize)| unsafe {
+        (table.collect)(table.state, ticket, push_row, rows.cast())
+    };
+    assert_eq!(collect(ticket, &raw mut rows), 0);
     assert!(largest_difference(&rows.0, &expected) < 1e-6);
     let mut times = BatchTimes::default();
     // SAFETY: the state is live, and there is a place to write to.
-    assert!(unsafe { (whole.second.times)(table.state, &raw mut times) });
+    assert!(unsafe { table.times.expect("it measures")(table.state, &raw mut times) });
     assert!(times.computed > 0, "{times:?}");
-    let bad = text(submit(&Batch::new(vec![99], vec![1]), &mut ticket));
-    assert_eq!(bad, "EncoderError: id 99 is outside the model's vocabulary of 50 ids");
-    // SAFETY: as above.
-    let unknown = text(unsafe { (table.collect)(table.state, 77, push_row, (&raw mut rows).cast()) });
-    assert_eq!(unknown, "InternalError: batch 77 is not in flight");
+    assert_eq!(submit(&Batch::new(vec![99], vec![1]), &mut ticket), ErrorKind::Encoder.code());
+    assert!(last_error().contains("id 99"), "{}", last_error());
+    assert_eq!(collect(77, &raw mut rows), ErrorKind::Internal.code());
+    assert!(last_error().contains("77"), "{}", last_error());
     // SAFETY: the state is live, and nothing uses it afterwards.
     unsafe { (table.release)(table.state) };
     assert_eq!(woken.load(Ordering::SeqCst), 1);
@@ -235,19 +235,19 @@ fn threads_that_are_lent_compute_at_once_and_are_given_back_as_they_were() {
 fn threads_are_lent_through_the_table() {
     let directory = write(&draft("bert"));
     let sound = batch(4, &[3, 3, 10]);
-    let whole = encoder_table(load_without_threads(&directory, &["cpu"])).expect("a spec can be written").third;
-    let (table, help) = (whole.second.first, whole.help.expect("it has no threads"));
+    let table = encoder_table(load_without_threads(&directory, &["cpu"])).expect("a spec can be written");
+    let run_batch = table.run_batch.expect("it has no threads");
     let mut ticket = 0;
     let (ids, lengths) = (&sound.ids, &sound.lengths);
     // SAFETY: the state is live until the end of this test, pointers and counts belong together, and the contexts are what
     // the functions expect.
     unsafe {
-        let submitted =
-            (table.submit)(table.state, 0, ids.as_ptr(), ids.len(), lengths.as_ptr(), lengths.len(), &raw mut ticket);
-        assert!(submitted.is_null());
+        let (ids, id_count, lengths, row_count) = (ids.as_ptr(), ids.len(), lengths.as_ptr(), lengths.len());
+        let none = std::ptr::null();
+        assert_eq!((table.submit)(table.state, 0, ids, id_count, lengths, row_count, none, 0, &raw mut ticket), 0);
         assert!(!(table.is_finished)(table.state, ticket));
-        assert!(help(table.state));
-        assert!(!help(table.state));
+        assert!(run_batch(table.state));
+        assert!(!run_batch(table.state));
         assert!((table.is_finished)(table.state, ticket));
         (table.release)(table.state);
     }
