@@ -49,7 +49,7 @@ browser-test: setup .make/pullquote-torch ## Run the tests of the server's page;
 		root=$$( [ "$$(id -u)" = 0 ] || echo sudo ); \
 		{ command -v apt-get && command -v $${root:-sh}; } >/dev/null && $$root apt-get update && $$root apt-get install --yes chromium || \
 		{ echo "the page's tests need chromium on PATH, and it could not be installed (apt-get install chromium, as root)" >&2; exit 1; }; }
-	$(BIN)/python -m pytest tests/python/test_page*.py
+	$(BIN)/python -m pytest tests/python/integration/test_page_*.py
 
 vllm-test: setup .make/vllm ## Run vLLM's plugins in a real vLLM on this machine's CPU, and keep the record
 	$(BIN)/uv pip install --quiet --python .make/vllm/bin/python --no-deps --reinstall .make/wheels-pullquote/*.whl
@@ -71,7 +71,7 @@ fuzz: ## Attack the client's parsers with a coverage-guided fuzzer, where the ni
 	fi
 stress: setup ## Mix everything at once for ten minutes, with another seed each time
 	PULLQUOTE_STRESS_SECONDS=$${PULLQUOTE_STRESS_SECONDS:-600} PULLQUOTE_STRESS_SEED=$${PULLQUOTE_STRESS_SEED:-$$RANDOM} \
-		$(BIN)/python -m pytest tests/python/test_stress.py
+		$(BIN)/python -m pytest tests/python/processes/test_stress.py
 
 sanitize: ## Run what AddressSanitizer, valgrind, Miri and ThreadSanitizer can run of the core, where they are there
 	@bash .ci/sanitize

@@ -9,11 +9,11 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 import pullquote
 from pullquote import _native
-from serving import Serving, serving
-from visiting import CHROMIUM
+from support.browser_helpers import CHROMIUM
+from support.server_process import Serving, serving
 
 if TYPE_CHECKING:
-    from clusters import Nodes
+    from support.ray_cluster import Nodes
 
 PAGES = Path(__file__).parents[2] / "demo" / "pages"
 
@@ -56,7 +56,7 @@ def server() -> Iterator[Serving]:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Nodes]":
     """The nodes, which a module joins; tests take them as `nodes`, for they may have been killed."""
-    from clusters import three_nodes
+    from support.ray_cluster import three_nodes
 
     with three_nodes(tmp_path_factory.mktemp("doom")) as nodes:
         yield nodes

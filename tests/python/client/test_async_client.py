@@ -1,0 +1,149 @@
+"""`AsyncClient`: a thousand calls and no thread for each; a task that is cancelled closes its stream."""
+
+import asyncio
+import gc
+import os
+import sys
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from client.test_client import TEXTS, same
+from pullquote import AsyncClient, Highlighter, errors
+from support.fake_http_server import Answer, Wire, raw, vectors, wire
+from support.server_process import Serving
+
+LOOPS = ["asyncio"] if sys.platform == "win32" else ["asyncio", "uvloop"]
+
+
+@pytest.fixture(params=LOOPS)
+def run(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Runs a coroutine in a loop of each kind."""
+    if request.param == "uvloop":
+        uvloop = pytest.importorskip("uvloop")
+        factory = uvloop.new_event_loop
+    else:
+        factory = asyncio.new_event_loop
+
+    def run(work: Coroutine[Any, Any, Any]) -> Any:
+        with asyncio.Runner(loop_factory=factory) as runner:
+            return runner.run(work)
+
+    yield run
+    gc.collect()
+
+
+def threads() -> int:
+    return len(os.listdir("/proc/self/task"))  # noqa: PTH208
+
+
+def test_a_thousand_calls_at_once_need_no_thread_each(run: Any) -> None:
+    async def go(server: Wire) -> None:
+        async with AsyncClient(server.url, max_in_flight=64) as client:
+            await client.embed(["warm"])
+            before = threads()
+            texts = [f"text {number}" for number in range(1000)]
+            calls = [asyncio.ensure_future(client.embed([text])) for text in texts]
+            await asyncio.sleep(0)
+            most = before
+            for call in asyncio.as_completed(calls):
+                await call
+                most = max(most, threads())
+            found = [call.result() for call in calls]
+            assert np.array_equal(np.concatenate(found), vectors(texts))
+            # At most four that tell the loop, for all of them.
+            assert most - before <= 4
+            assert 1 < server.busy <= 64
+
+    with wire() as server:
+        run(go(server))
+
+
+def test_a_cancelled_task_closes_its_stream_and_no_other(run: Any) -> None:
+    async def until(condition: Any) -> None:
+        async with asyncio.timeout(60):
+            while not condition():
+                await asyncio.sleep(0.005)
+
+    async def go(server: Wire) -> None:
+        async with AsyncClient(server.url) as client:
+            calls = [asyncio.ensure_future(client.embed([f"{number}"])) for number in range(5)]
+            await until(lambda: len(server.requests) == 5)
+            calls[0].cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await calls[0]
+            await until(lambda: server.open == 4)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(calls[1], 0.1)
+            await until(lambda: server.open == 3)
+            server.answer = raw
+            assert np.array_equal(await client.embed(["more"]), vectors(["more"]))
+            for call in calls[2:]:
+                call.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
+
+    with wire(lambda _: Answer(stall=np.inf)) as server:
+        run(go(server))
+
+
+def test_closing_tells_those_that_wait(run: Any) -> None:
+    async def go(server: Wire) -> None:
+        client = AsyncClient(server.url)
+        calls = [asyncio.ensure_future(client.embed(["a"])) for _ in range(3)]
+        while len(server.requests) < 3:
+            await asyncio.sleep(0.005)
+        await client.close()
+        for came in await asyncio.gather(*calls, return_exceptions=True):
+            assert isinstance(came, errors.ClosedError)
+        with pytest.raises(errors.ClosedError):
+            await client.embed(["a"])
+
+    with wire(lambda _: Answer(stall=np.inf)) as server:
+        run(go(server))
+
+
+def test_answers_and_errors_are_the_highlighters(run: Any, server: Serving, highlighter: Highlighter) -> None:
+    async def go() -> None:
+        async with AsyncClient(server.url) as client:
+            vectors, found, ranks, health = await asyncio.gather(
+                client.embed(TEXTS),
+                client.highlights("How is bread made?", TEXTS, explain=True, context=1),
+                client.rerank("bread", TEXTS, top_n=1),
+                client.health(),
+            )
+            assert np.abs(vectors - highlighter.embed(TEXTS)).max() < 1e-5
+            same(found, highlighter.highlights("How is bread made?", TEXTS, explain=True, context=1))
+            assert (ranks[0].index, list(health.values())) == (0, [None])
+            await client.put_document("async", "text")
+            assert (await client.get_document("async")).text == "text"
+            await client.delete_document("async")
+            with pytest.raises(errors.NotFoundError):
+                await client.delete_document("async")
+            with pytest.raises(errors.InvalidArgumentError, match="query 0 is empty"):
+                await client.highlights("", TEXTS)
+            with pytest.raises(errors.DeadlineExceededError):
+                await client.embed(TEXTS, timeout=1e-9)
+            with pytest.raises(TypeError, match="unexpected keyword argument 'topk'"):
+                await client.highlights("a", TEXTS, topk=3)  # type: ignore[call-arg]
+
+    run(go())
+
+
+def test_a_loop_that_is_gone_is_not_told(run: Any) -> None:
+    """The call ends when nobody is there any more, and nothing complains."""
+
+    async def go(client: AsyncClient) -> None:
+        asyncio.ensure_future(client.embed(["a"]))  # noqa: RUF006 - left behind on purpose
+        await asyncio.sleep(0.05)
+
+    with wire(lambda request: raw(request) if request.texts == ["b"] else Answer(stall=0.2)) as server:
+        client = AsyncClient(server.url, retries=0)
+        run(go(client))
+
+        async def again() -> None:
+            assert np.array_equal(await client.embed(["b"]), vectors(["b"]))
+            await client.close()
+
+        run(again())

@@ -1,0 +1,254 @@
+"""`Client` beside `Highlighter`: one line differs, and nothing else."""
+
+import inspect
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from pullquote import AsyncClient, Client, Document, Highlighter, Highlights, TruncationWarning, errors
+from support.fake_letter_encoder import DIMENSION
+from support.server_process import Serving, serving, serving_letters, wait_for
+from unit.test_errors import BAD_CALLS
+
+TEXTS = ["Bread is baked from flour.", "The moon is white.", "漢字とかな 🎉", ""]
+HTML = "<h1>Bread</h1><p>Caf&eacute;s bake it from <b>flour</b>. Ovens are hot.</p><p>The moon is white.</p>"
+MARKDOWN = "# Bread\n\nIt is baked from *flour*. Ovens are hot.\n\n- The moon\n- is white\n"
+COLUMNS = ("spans", "contexts", "sources", "pages", "queries", "windows", "windows_scored")
+SCORES = ("scores", "cosines", "bm25_scores")
+
+
+@pytest.fixture(scope="module")
+def client(server: Serving) -> Iterator[Client]:
+    with Client(server.url) as made:
+        yield made
+
+
+ONLY_SERVERS = {"highlights": ["return_texts", "return_vectors", "embedding_dtype"], "embed": ["embedding_dtype"]}
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+@pytest.mark.parametrize("name", ["highlights", "embed", "parse_pieces"])
+def test_a_call_has_the_highlighters_signature(kind: type, name: str) -> None:
+    ours, theirs = (inspect.signature(getattr(owner, name)) for owner in (kind, Highlighter))
+    parameters = list(ours.parameters.values())
+    more = [parameters.pop().name for _ in ONLY_SERVERS.get(name, [])][::-1]
+    assert more == ONLY_SERVERS.get(name, [])
+    for our, their in zip(parameters, theirs.parameters.values(), strict=True):
+        assert (our.name, our.kind, our.default) == (their.name, their.kind, their.default)
+    is_async = kind is AsyncClient and name != "parse_pieces"
+    assert inspect.iscoroutinefunction(getattr(kind, name)) == is_async
+
+
+def test_both_clients_have_the_same_calls() -> None:
+    def calls(kind: type) -> dict[str, list[inspect.Parameter]]:
+        names = [name for name in dir(kind) if not name.startswith("_") and name != "close_now"]
+        return {name: list(inspect.signature(getattr(kind, name)).parameters.values()) for name in names}
+
+    assert calls(Client) == calls(AsyncClient)
+    assert {"highlights", "embed", "close"} <= calls(Client).keys()
+
+
+def test_vectors_are_the_highlighters(client: Client, highlighter: Highlighter) -> None:
+    roles: list[Literal["passage", "query"]] = ["passage", "query"]
+    for role in roles:
+        ours, theirs = client.embed(TEXTS, role=role), highlighter.embed(TEXTS, role=role)
+        assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+        assert np.abs(ours - theirs).max() < 1e-5
+        assert ours.flags.c_contiguous
+        assert ours.flags.writeable
+
+
+def same(ours: Highlights, theirs: Highlights) -> None:
+    for name in COLUMNS:
+        assert getattr(ours, name).dtype == getattr(theirs, name).dtype
+        assert np.array_equal(getattr(ours, name), getattr(theirs, name)), name
+    for name in SCORES:
+        assert getattr(ours, name).dtype == getattr(theirs, name).dtype
+        assert np.allclose(getattr(ours, name), getattr(theirs, name), atol=2e-5), name
+    assert (ours.texts, ours.formats, len(ours)) == (theirs.texts, theirs.formats, len(theirs))
+    for our_list, their_list in zip(ours, theirs, strict=True):
+        for our, their in zip(our_list, their_list, strict=True):
+            assert (our.text, our.before, our.after, our.matches) == (
+                their.text,
+                their.before,
+                their.after,
+                their.matches,
+            )
+    assert (ours.work.windows, ours.work.truncated) == (theirs.work.windows, theirs.work.truncated)
+
+
+CALLS: list[dict[str, Any]] = [
+    {"query": "How is bread made?", "texts": TEXTS},
+    {"query": "How is bread made?", "texts": TEXTS, "explain": True, "context": 1, "order": "position"},
+    {"query": ["bread", "moon"], "texts": TEXTS, "pairing": "all", "top_k": 1, "explain": True},
+    {"query": ["bread", "moon", "kana", "nothing"], "texts": TEXTS},
+    {"query": ["bread", "moon"], "texts": TEXTS, "fuse": True, "explain": True},
+    {"query": "How is bread made?", "texts": [HTML, MARKDOWN, TEXTS[0]], "format": "auto", "context": 1},
+    {"query": "bread", "texts": [HTML], "format": "html", "explain": True},
+    {"query": "bread", "texts": [MARKDOWN], "format": "markdown", "max_chars": 40},
+    {"query": "bread", "texts": TEXTS, "titles": ["Bread", None, "字", None], "lexical_weight": 0.2, "effort": "full"},
+    {"query": "bread", "texts": TEXTS, "unit": "word", "highlight_length": 2, "expand": False, "dedupe": "none"},
+    {"query": "bread", "texts": (text for text in TEXTS), "min_score": 0.99},
+]
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: " ".join(call.keys() - {"query", "texts"}) or "plain")
+def test_highlights_are_the_highlighters(client: Client, highlighter: Highlighter, call: dict[str, Any]) -> None:
+    texts = list(call["texts"])
+    same(client.highlights(**call | {"texts": texts}), highlighter.highlights(**call | {"texts": texts}))
+
+
+def test_highlights_of_real_pages_are_the_highlighters(
+    client: Client, highlighter: Highlighter, pages: dict[str, str]
+) -> None:
+    call: dict[str, Any] = {"query": "Who?", "texts": list(pages.values()), "explain": True}
+    same(client.highlights(**call), highlighter.highlights(**call))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"), BAD_CALLS, ids=[str(change)[:40] for change, _, _ in BAD_CALLS]
+)
+def test_a_bad_call_is_the_highlighters_error(
+    client: Client, change: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    arguments: dict[str, Any] = {"query": "Where?", "texts": ["Here it is. There it was."]} | change
+    with pytest.raises(error, match=message):
+        client.highlights(**arguments)
+
+
+def test_bad_calls_of_embed_are_the_highlighters(client: Client, highlighter: Highlighter) -> None:
+    calls: list[tuple[Any, dict[str, Any]]] = [
+        ([], {}),
+        ("text", {}),
+        ([3], {}),
+        (["\ud800"], {}),
+        (["a"], {"role": "writer"}),
+        (["a"], {"timeout": -1}),
+        (["a"], {"rolle": "query"}),
+    ]
+    for texts, options in calls:
+        raised = []
+        for owner in (client, highlighter):
+            with pytest.raises((errors.PullquoteError, TypeError)) as caught:
+                owner.embed(texts, **options)
+            raised.append(caught)
+        assert raised[0].type is raised[1].type
+        assert raised[0].value.args[0].replace("Highlighter.", "") == raised[1].value.args[0].replace(
+            "Highlighter.", ""
+        )
+
+
+def test_pieces_are_cut_here(client: Client, highlighter: Highlighter) -> None:
+    text = "One. Two. Three."
+    assert client.parse_pieces(text, 2).tolist() == highlighter.parse_pieces(text, 2).tolist()
+    with pytest.raises(errors.InvalidArgumentError, match="tokenizer"):
+        client.parse_pieces(text, unit="token")
+
+
+def test_texts_are_ranked_and_documents_stored(client: Client, highlighter: Highlighter) -> None:
+    query = "How is bread made?"
+    cosines = highlighter.embed(TEXTS) @ highlighter.embed([query], role="query")[0]
+    ranks = client.rerank(query, TEXTS, top_n=2)
+    assert [rank.index for rank in ranks] == list(np.argsort(-cosines)[:2])
+    assert ranks[0].text == TEXTS[ranks[0].index]
+    assert np.allclose([rank.score for rank in ranks], np.sort(cosines)[::-1][:2], atol=1e-5)
+    for id in ("plain", "https://example.com/a?b=c#d", "a b/../é%2F", "漢字"):  # noqa: A001 - the wire's word
+        text_hash = client.put_document(id, TEXTS[2], title="字")
+        assert client.get_document(id) == Document(id, TEXTS[2], "字", text_hash)
+        client.delete_document(id)
+        with pytest.raises(errors.NotFoundError, match="no document is stored under"):
+            client.get_document(id)
+    with pytest.raises(errors.InvalidArgumentError, match="top_n"):
+        client.rerank(query, TEXTS, top_n=0)
+    assert client.health() == {client._names: None}
+
+
+def test_every_error_of_a_server_is_raised_as_its_row_says(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("right\n")
+    with serving_letters("--api-keys-file", str(keys), "--store-documents", "1", "--max-inputs", "3") as own:
+        with (
+            Client(own.url, api_key="wrong") as stranger,
+            pytest.raises(errors.UnauthorizedError, match="a key is needed"),
+        ):
+            stranger.embed(["a"])
+        with Client(own.url, api_key="right", headers={"x-request-id": "seen-by-the-server"}) as known:
+            known.put_document("1", "a")
+            with pytest.raises(errors.StoreFullError):
+                known.put_document("2", "b")
+            with pytest.raises(errors.InvalidArgumentError, match="there are 4, more than 3"):
+                known.embed(["a"] * 4)
+            assert "right" not in repr(known)
+            wait_for(lambda: "seen-by-the-server" in own.log)
+            with (
+                pytest.raises(errors.UnavailableError, match="cannot be reached"),
+                Client("http://127.0.0.1:1") as nobody,
+            ):
+                nobody.embed(["a"])
+        with Client([own.url, "http://127.0.0.1:1"], api_key="right", rows_per_request=1) as several:
+            assert several.embed(["a"] * 20).shape == (20, DIMENSION)
+
+
+@pytest.mark.parametrize(
+    ("url", "settings", "error", "message"),
+    [
+        ([], {}, errors.InvalidArgumentError, "empty list"),
+        ("127.0.0.1:8080", {}, errors.InvalidArgumentError, "127.0.0.1:8080"),
+        ("ftp://host", {}, errors.InvalidArgumentError, "url must be like"),
+        ("http://me:secret@host", {}, errors.InvalidArgumentError, "no name and no password"),
+        ("http://host?key=1", {}, errors.InvalidArgumentError, "url must be like"),
+        ("unix:run", {}, errors.InvalidArgumentError, "whole path"),
+        (3, {}, TypeError, "not iterable"),
+        ([3], {}, errors.InvalidTypeError, "url must be a string"),
+        ("http://host", {"timeout": 0}, errors.InvalidArgumentError, "timeout must be more than 0"),
+        ("http://host", {"timeout": "1"}, errors.InvalidTypeError, "timeout must be int or float, not str"),
+        ("http://host", {"retries": -1}, errors.InvalidArgumentError, "retries must not be negative"),
+        ("http://host", {"max_in_flight": 0}, errors.InvalidArgumentError, "max_in_flight must be at least 1"),
+        ("http://host", {"retry_budget": 2.0}, errors.InvalidArgumentError, "retry_budget must be from 0.0 to 1.0"),
+        ("http://host", {"wire_dtype": "int8"}, errors.InvalidArgumentError, "which become float32 again, not .int8."),
+        ("http://host", {"wire_dtype": "int4"}, errors.InvalidArgumentError, "unknown variant `int4`"),
+        ("http://host", {"api_key": "line\nend"}, errors.InvalidArgumentError, "api_key must be visible ASCII"),
+        ("http://host", {"headers": {"a b": "c"}}, errors.InvalidArgumentError, "'a b'|\"a b\""),
+        ("http://host", {"headers": {"a": 3}}, errors.InvalidTypeError, "strings"),
+        ("http://host", {"ca_certs": "/nowhere"}, errors.InvalidArgumentError, "/nowhere"),
+        ("http://host", {"ca_certs": __file__}, errors.InvalidArgumentError, "PEM|ascii"),
+        ("http://host", {"timeouts": 3}, TypeError, "unexpected keyword argument 'timeouts'"),
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_be_are_named(
+    url: Any, settings: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message) as caught:
+        Client(url, **settings)
+    assert "secret" not in str(caught.value)
+    assert "line\nend" not in str(caught.value)
+
+
+def test_a_client_is_not_carried_to_other_processes(client: Client) -> None:
+    with pytest.raises(TypeError):
+        pickle.dumps(client)
+
+
+LENGTHS = """import numpy as np
+def encode(texts):
+    return np.array([[len(text), 2.0, 3.0] for text in texts], dtype=np.float32)
+"""
+
+
+def test_vectors_are_as_long_as_the_librarys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Text Embeddings Inference's route would bring them all to length one."""
+    (tmp_path / "lengths.py").write_text(LENGTHS)
+    monkeypatch.chdir(tmp_path)
+    with serving("--encoder", "lengths:encode", device=None) as own, Client(own.url) as client:
+        assert client.embed(["a", "bbb"]).tolist() == [[1.0, 2.0, 3.0], [3.0, 2.0, 3.0]]
+
+
+def test_texts_that_are_cut_are_a_warning_as_they_are_in_process(client: Client, highlighter: Highlighter) -> None:
+    for owner in (client, highlighter):
+        with pytest.warns(TruncationWarning, match="1 of 2 texts were cut at"):
+            owner.embed(["long " * 600, "short"])

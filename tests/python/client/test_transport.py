@@ -1,0 +1,397 @@
+"""`Client` on the wire: one array, no lock, no secret told; TLS, proxies, sockets, other servers; signals and forks."""
+
+import _thread
+import base64
+import contextlib
+import json
+import multiprocessing
+import os
+import signal
+import socket
+import socketserver
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import trustme
+
+import pullquote
+from pullquote import Client, errors
+from support.fake_http_server import DIMENSION, Answer, Request, Wire, packed, raw, vectors, wire
+
+TEXTS = [f"text {number}" for number in range(500)]
+
+
+def stalled(_: Request) -> Answer:
+    return Answer(stall=np.inf)
+
+
+def test_what_is_received_is_the_array_and_its_rows_stand_in_order() -> None:
+    with wire() as server, Client(server.url, rows_per_request=7) as client:
+        native: Any = client._native
+        found, truncated, written_at = native.embed(TEXTS, False, {}, None)
+        assert found.ctypes.data == written_at
+        assert np.array_equal(found, vectors(TEXTS))
+        assert truncated == 0
+        assert len(server.requests) == -(-len(TEXTS) // 7)
+        assert max(len(request.texts) for request in server.requests) == 7
+        assert all("octet-stream" in request.headers["accept"] for request in server.requests)
+
+
+def test_bytes_bound_a_request_too_and_a_long_text_goes_alone() -> None:
+    texts = ["a" * 60, "b" * 60, "c" * 1000, "d"]
+    with wire() as server, Client(server.url, bytes_per_request=130) as client:
+        assert np.array_equal(client.embed(texts), vectors(texts))
+        assert sorted(len(request.texts) for request in server.requests) == [1, 1, 2]
+
+
+def test_many_threads_share_a_client() -> None:
+    with wire() as server, Client(server.url, max_in_flight=8) as client, ThreadPoolExecutor(16) as threads:
+        found = list(threads.map(lambda text: client.embed([text]), TEXTS))
+        assert np.array_equal(np.concatenate(found), vectors(TEXTS))
+        assert 1 < server.busy <= 8
+
+
+def test_python_goes_on_beside_a_waiting_call() -> None:
+    with wire(lambda _: Answer(503, stall=0.5)) as server, Client(server.url, retries=0) as client:
+        raised: list[BaseException] = []
+
+        def call() -> None:
+            try:
+                client.embed(["a"])
+            except errors.PullquoteError as error:
+                raised.append(error)
+
+        caller = threading.Thread(target=call)
+        counted = 0
+        caller.start()
+        while caller.is_alive():
+            counted += 1
+        caller.join()
+        assert counted > 10_000
+        assert isinstance(raised[0], errors.UnavailableError)
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Python's own handler: whoever started the tests in the background made SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_ends_a_call_and_closes_its_stream() -> None:
+    sent: list[float] = []
+
+    def interrupt() -> None:
+        sent.append(time.perf_counter())
+        _thread.interrupt_main(signal.SIGINT)
+
+    with wire(stalled) as server, Client(server.url) as client:
+        timer = threading.Timer(0.3, interrupt)
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            client.embed(["a"])
+        # 50 ms on a quiet machine; the server never answers.
+        assert time.perf_counter() - sent[0] < 30
+        timer.join()
+        gone(server)
+        server.answer = raw
+        assert np.array_equal(client.embed(["a"]), vectors(["a"]))
+
+
+def gone(server: Wire) -> None:
+    until = time.monotonic() + 30
+    while server.open:
+        assert time.monotonic() < until, "the connection stays open"
+        time.sleep(0.005)
+
+
+def test_a_timeout_of_the_call_is_the_librarys_error() -> None:
+    with wire(stalled) as server, Client(server.url) as client:
+        with pytest.raises(errors.DeadlineExceededError, match="the call's timeout passed before the work was done"):
+            client.embed(["a"], timeout=0.2)
+        gone(server)
+        asked = int(server.requests[0].headers["request-timeout-ms"])
+        assert 0 < asked <= 200
+        assert server.requests[0].headers.get("request-priority") in {None, "0"}
+
+
+def test_closing_ends_the_calls_of_other_threads() -> None:
+    with wire(stalled) as server, Client(server.url) as client, ThreadPoolExecutor(4) as threads:
+        calls = [threads.submit(client.embed, ["a"]) for _ in range(4)]
+        until = time.monotonic() + 30
+        while len(server.requests) < 4:
+            assert time.monotonic() < until
+            time.sleep(0.005)
+        client.close()
+        for call in calls:
+            with pytest.raises(errors.ClosedError, match="make a new one"):
+                call.result(10)
+
+
+FORKED: dict[str, Any] = {}
+
+
+def child(queue: Any) -> None:
+    try:
+        FORKED["client"].embed(["a"])
+    except errors.ForkedError as error:
+        queue.put(str(error))
+    FORKED.clear()
+    with Client(FORKED_URL[0]) as fresh:
+        queue.put(fresh.embed(["a"]).tolist())
+
+
+FORKED_URL: list[str] = []
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_fork_is_told_what_it_is_and_can_make_its_own() -> None:
+    with wire() as server, Client(server.url) as client:
+        client.embed(["a"])
+        FORKED["client"], FORKED_URL[:] = client, [server.url]
+        context = multiprocessing.get_context("fork")
+        queue = context.Queue()
+        process = context.Process(target=child, args=(queue,))
+        process.start()
+        assert "is a fork" in queue.get(timeout=60)
+        assert queue.get(timeout=60) == vectors(["a"]).tolist()
+        process.join(60)
+        assert process.exitcode == 0
+        assert np.array_equal(client.embed(["a"]), vectors(["a"]))
+
+
+def test_tls_trusts_the_authorities_it_was_given_and_no_others(tmp_path: Path) -> None:
+    authority, other = trustme.CA(), trustme.CA()
+    secured = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(secured)
+    trusted, untrusted = tmp_path / "trusted.pem", tmp_path / "untrusted.pem"
+    authority.cert_pem.write_to_path(trusted)
+    other.cert_pem.write_to_path(untrusted)
+    with wire(secured=secured) as server:
+        with Client(server.url, ca_certs=trusted) as client:
+            assert np.array_equal(client.embed(TEXTS), vectors(TEXTS))
+        for others in (untrusted, None):
+            client = Client(server.url, retries=0, ca_certs=others)
+            with client, pytest.raises(errors.UnavailableError, match="certificate"):
+                client.embed(["a"])
+
+
+class Proxy(BaseHTTPRequestHandler):
+    """A proxy that answers itself, and keeps what it was asked."""
+
+    asked: list[tuple[str, str | None]] = []  # noqa: RUF012 - shared on purpose
+
+    def do_POST(self) -> None:
+        self.asked.append((self.path, self.headers.get("proxy-authorization")))
+        self.rfile.read(int(self.headers["content-length"]))
+        body = b"[[1.5, 2.5]]"
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+def test_a_proxy_is_asked_where_one_is_named() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as proxy:
+        thread = threading.Thread(target=proxy.serve_forever)
+        thread.start()
+        with Client("http://nowhere.invalid", proxy=f"http://me:word@127.0.0.1:{proxy.server_port}") as client:
+            assert client.embed(["a"]).tolist() == [[1.5, 2.5]]
+            assert "word" not in repr(client)
+        proxy.shutdown()
+        thread.join()
+    assert Proxy.asked == [("http://nowhere.invalid/embed", "Basic " + base64.b64encode(b"me:word").decode())]
+
+
+class Tunnel(socketserver.StreamRequestHandler):
+    """A proxy that carries bytes it cannot read."""
+
+    asked: list[tuple[str, bool]] = []  # noqa: RUF012 - shared on purpose
+
+    def handle(self) -> None:
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            head += self.rfile.readline()
+        method, place, _ = head.decode().split(" ", 2)
+        self.asked.append((f"{method} {place}", b"Basic " + base64.b64encode(b"me:word") in head))
+        host, port = place.split(":")
+        with socket.create_connection((host, int(port))) as behind:
+            self.request.sendall(b"HTTP/1.1 200 Go on\r\n\r\n")
+            back = threading.Thread(target=carry, args=(behind, self.request))
+            back.start()
+            carry(self.request, behind)
+            back.join()
+
+
+def carry(source: socket.socket, sink: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while part := source.recv(65536):
+            sink.sendall(part)
+    with contextlib.suppress(OSError):
+        sink.shutdown(socket.SHUT_RDWR)
+
+
+def test_tls_goes_through_a_proxy_that_cannot_read_it(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    secured = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(secured)
+    trusted = tmp_path / "trusted.pem"
+    authority.cert_pem.write_to_path(trusted)
+    with wire(secured=secured) as server, socketserver.ThreadingTCPServer(("127.0.0.1", 0), Tunnel) as proxy:
+        proxy.daemon_threads = True
+        thread = threading.Thread(target=proxy.serve_forever)
+        thread.start()
+        address = f"http://me:word@127.0.0.1:{proxy.server_address[1]}"
+        with Client(server.url, proxy=address, ca_certs=trusted) as client:
+            assert np.array_equal(client.embed(TEXTS), vectors(TEXTS))
+        proxy.shutdown()
+        thread.join()
+        assert set(Tunnel.asked) == {(f"CONNECT 127.0.0.1:{server.port}", True)}
+        assert all("proxy-authorization" not in request.headers for request in server.requests)
+
+
+@pytest.mark.skipif(not hasattr(socketserver, "UnixStreamServer"), reason="this system has no Unix sockets")
+def test_a_unix_socket_is_an_address_too(tmp_path: Path) -> None:
+    class OnSocket(Proxy):
+        client_address = ("", 0)
+
+    path = tmp_path / "socket"
+    with socketserver.ThreadingUnixStreamServer(str(path), OnSocket) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        for url in (f"unix:{path}", f"unix://{path}"):
+            with Client(url) as client:
+                assert client.embed(["a"]).tolist() == [[1.5, 2.5]]
+        server.shutdown()
+        thread.join()
+
+
+def openai(row: Callable[[int, Any], Any]) -> Callable[[Request], Answer]:
+    """A server that has OpenAI's route only."""
+
+    def answer(request: Request) -> Answer:
+        if request.path != "/v1/embeddings":
+            return Answer(404, {"content-type": "application/json"}, b'{"detail": "Not Found"}')
+        assert request.body["encoding_format"] == "base64"
+        rows = [
+            {"object": "embedding", "index": index, "embedding": row(index, values)}
+            for index, values in enumerate(vectors(request.texts))
+        ]
+        body = json.dumps({"object": "list", "data": rows[::-1], "model": request.body.get("model")}).encode()
+        return Answer(headers={"content-type": "application/json; charset=utf-8"}, body=body)
+
+    return answer
+
+
+@pytest.mark.parametrize("suffix", ["", "/v1", "/v1/"])
+@pytest.mark.parametrize(
+    "row",
+    [lambda _, values: base64.b64encode(packed(values)).decode(), lambda _, values: [float(value) for value in values]],
+    ids=["base64", "float"],
+)
+def test_a_server_of_openais_kind_will_do(row: Callable[[int, Any], Any], suffix: str) -> None:
+    with wire(openai(row)) as server, Client(server.url + suffix, model="m", rows_per_request=64) as client:
+        assert np.array_equal(client.embed(TEXTS), vectors(TEXTS))
+        assert {request.body.get("model") for request in server.requests if request.path == "/v1/embeddings"} == {"m"}
+        with pytest.raises(errors.InvalidArgumentError, match="role"):
+            client.embed(["a"], role="query")
+
+
+def test_a_server_with_neither_route_is_an_error_that_says_so() -> None:
+    with wire(lambda _: Answer(404, body=b"no")) as server, Client(server.url) as client:
+        with pytest.raises(errors.NotFoundError, match=f"{server.url} answered 404"):
+            client.embed(["a"])
+        assert [request.path for request in server.requests] == ["/embed", "/v1/embeddings"]
+        # The address led nowhere; now there is a server, and its own route is the one that is asked.
+        server.answer = raw
+        assert np.array_equal(client.embed(["a"], role="query"), vectors(["a"]))
+        assert server.requests[-1].path == "/embed"
+
+
+def test_calls_that_find_out_together_that_a_server_is_of_openais_kind_all_succeed() -> None:
+    together = threading.Barrier(8)
+    honest = openai(lambda _, values: base64.b64encode(packed(values)).decode())
+
+    def answer(request: Request) -> Answer:
+        # Nobody is told before all have asked.
+        return (
+            Answer(404, {"content-type": "text/plain"}, b"no", stall=0.2)
+            if request.path == "/embed"
+            else honest(request)
+        )
+
+    def call(client: Client, text: str) -> Any:
+        together.wait(30)
+        return client.embed([text])
+
+    with wire(answer) as server, Client(server.url, model="m") as client, ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda text: call(client, text), TEXTS[:8]))
+        assert np.array_equal(np.concatenate(found), vectors(TEXTS[:8]))
+
+
+@pytest.mark.parametrize(("dtype", "numpy"), [("float16", np.float16), ("bfloat16", None)])
+def test_narrow_vectors_come_back_as_float32(dtype: Any, numpy: Any) -> None:
+    def narrow(request: Request) -> Answer:
+        answer = raw(request)
+        assert request.body["embedding_dtype"] == dtype
+        exact = vectors(request.texts)
+        halves = exact.astype(numpy) if numpy else (exact.view(np.uint32) >> 16).astype("<u2")
+        return Answer(headers=answer.headers | {"x-embedding-dtype": dtype}, body=halves.tobytes())
+
+    with wire(narrow) as server, Client(server.url, wire_dtype=dtype) as client:
+        found = client.embed(TEXTS)
+        assert found.dtype == np.float32
+        assert np.abs(found - vectors(TEXTS)).max() < (0.01 if numpy else 0.05)
+
+
+def test_texts_that_were_cut_are_a_warning() -> None:
+    def cut(request: Request) -> Answer:
+        answer = raw(request)
+        return Answer(headers=answer.headers | {"x-truncated": "2"}, body=answer.body)
+
+    warned = pytest.warns(pullquote.TruncationWarning, match="4 of 500 texts were cut")
+    with wire(cut) as server, Client(server.url, rows_per_request=250) as client, warned:
+        client.embed(TEXTS)
+
+
+def test_nothing_of_a_wrong_answer_is_returned() -> None:
+    def wrong(request: Request) -> Answer:
+        answer = raw(request)
+        return Answer(headers=answer.headers | {"x-embedding-shape": f"1,{DIMENSION}"}, body=answer.body)
+
+    with wire(wrong) as server, Client(server.url) as client, pytest.raises(errors.BadAnswerError) as caught:
+        client.embed(["a", "b"])
+    assert str(caught.value).startswith(f"the answer of {server.url} cannot be used: it claims 1 rows")
+
+
+def test_a_client_starts_no_thread_before_its_first_call_and_leaves_none() -> None:
+    def tasks() -> int:
+        return len(os.listdir("/proc/self/task"))  # noqa: PTH208
+
+    with wire() as server:
+        before = tasks()
+        client = Client(server.url)
+        assert tasks() == before
+        client.embed(["a"])
+        assert tasks() > before
+        client.close()
+        until = time.monotonic() + 30
+        while tasks() > before:
+            assert time.monotonic() < until, "threads stay"
+            time.sleep(0.005)

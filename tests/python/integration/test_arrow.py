@@ -1,0 +1,298 @@
+"""Tables: each row is answered as a call of its own would be, however Arrow keeps it; a bad row is its own error."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import polars
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from pullquote import Highlighter, errors
+from pullquote.options import Options
+from support.fake_letter_encoder import letters
+
+MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
+GERMAN = "Brötchen sind rund. Der Mond ist 384.400 km weit weg. 猫はよく眠る。 🎉 Ende."
+TEXTS = [
+    MOON,
+    GERMAN,
+    "",
+    "One sentence alone.",
+    MOON,
+    "The sea is deep. " * 30 + "Whales sing. " + "Ships sail. " * 30,
+]
+QUERIES = ["How far is the moon?", "Mond", "nothing", "sentence", "bread", "Who sings?"]
+STRINGS = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
+
+
+@pytest.fixture(scope="module")
+def quick() -> Iterator[Highlighter]:
+    with Highlighter(encoder=letters, threads=2) as made:
+        yield made
+
+
+def rows(found: Any) -> list[dict[str, Any]]:
+    table: list[dict[str, Any]] = pa.table(found).to_pylist()
+    return table
+
+
+def alone(highlighter: Highlighter, query: str, text: str, **options: Any) -> list[tuple[str, int, int, Any]]:
+    found = highlighter.highlights(query, [text], **options)[0]
+    return [(h.text, h.start, h.end, pytest.approx(h.score, abs=1e-5)) for h in found]
+
+
+def told(row: dict[str, Any]) -> list[tuple[str, int, int, float]]:
+    return [(h["text"], h["start"], h["end"], h["score"]) for h in row["highlights"]]
+
+
+@pytest.mark.parametrize("strings", STRINGS, ids=str)
+def test_rows_are_answered_as_calls_of_their_own_are(highlighter: Highlighter, strings: Any) -> None:
+    table = pa.table({"text": pa.array(TEXTS).cast(strings), "query": pa.array(QUERIES).cast(strings), "id": TEXTS})
+    found = highlighter.highlights_arrow(table, id="id", top_k=2)
+    assert (len(found), found.errors) == (len(TEXTS), 0)
+    assert found.work.windows > 0
+    for row, query, text in zip(rows(found), QUERIES, TEXTS, strict=True):
+        assert (row["id"], row["query"], row["error"]) == (text, query, None)
+        assert told(row) == alone(highlighter, query, text, top_k=2)
+        assert row["windows"] == highlighter.highlights(query, [text]).work.windows
+        for h in row["highlights"]:
+            assert text[h["start"] : h["end"]] == h["text"]
+            assert text.encode()[h["start_byte"] : h["end_byte"]].decode() == h["text"]
+
+
+class OnlyStream:
+    """Nothing but the interface."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+def from_duckdb() -> Any:
+    connection = duckdb.connect()
+    connection.execute("create table pages (text varchar, query varchar)")
+    connection.executemany("insert into pages values (?, ?)", list(zip(TEXTS, QUERIES, strict=True)))
+    return connection.table("pages")
+
+
+COLUMNS = {"text": TEXTS, "query": QUERIES}
+OFFERS: dict[str, Callable[[], Any]] = {
+    "pyarrow table": lambda: pa.table(COLUMNS),
+    "pyarrow batch": lambda: pa.RecordBatch.from_pydict(COLUMNS),
+    "pyarrow struct": lambda: pa.table(COLUMNS).to_struct_array().chunk(0),
+    "pyarrow reader": lambda: pa.table(COLUMNS).to_reader(max_chunksize=2),
+    "polars": lambda: polars.DataFrame(COLUMNS),
+    "polars categories": lambda: polars.DataFrame(COLUMNS).with_columns(polars.col("query").cast(polars.Categorical)),
+    "duckdb": from_duckdb,
+    "the interface": lambda: OnlyStream(pa.table(COLUMNS)),
+}
+
+
+@pytest.mark.parametrize("name", OFFERS)
+def test_any_table_will_do(quick: Highlighter, name: str) -> None:
+    expected = rows(quick.highlights_arrow(pa.table(COLUMNS)))
+    assert rows(quick.highlights_arrow(OFFERS[name]())) == expected
+    assert [row["id"] for row in expected] == list(range(len(TEXTS)))
+
+
+def test_the_answer_is_a_table_for_others_too(quick: Highlighter) -> None:
+    found = quick.highlights_arrow(polars.DataFrame(COLUMNS))
+    assert polars.DataFrame(found).equals(polars.DataFrame(pa.table(found)))
+    schema = pa.schema(found)
+    assert schema.names == ["id", "query", "highlights", "windows", "error"]
+    assert [field.name for field in schema.field("highlights").type.value_type] == [
+        "text",
+        "start",
+        "end",
+        "start_byte",
+        "end_byte",
+        "score",
+    ]
+    assert repr(found) == "<HighlightTable of 6 rows, 0 with an error>"
+
+
+cells = st.one_of(st.none(), st.sampled_from(TEXTS), st.text(max_size=60))
+
+
+@given(
+    chunks=st.lists(st.lists(st.tuples(cells, cells), max_size=5), min_size=1, max_size=4),
+    strings=st.sampled_from(STRINGS),
+    cut=st.tuples(st.integers(0, 3), st.integers(0, 8)),
+)
+@settings(max_examples=60, deadline=None)
+def test_chunks_and_slices_change_nothing(
+    quick: Highlighter, chunks: list[list[tuple[str | None, str | None]]], strings: Any, cut: tuple[int, int]
+) -> None:
+    def column(place: int) -> pa.ChunkedArray:
+        return pa.chunked_array([pa.array([row[place] for row in chunk], strings) for chunk in chunks], strings)
+
+    table = pa.table({"text": column(0), "query": column(1)}).slice(*cut)
+    whole = pa.table({name: table[name].combine_chunks().cast(pa.large_string()) for name in ("text", "query")})
+    found = rows(quick.highlights_arrow(table))
+    assert found == rows(quick.highlights_arrow(whole))
+    for row, (text, query) in zip(found, [row for chunk in chunks for row in chunk][cut[0] : sum(cut)], strict=True):
+        if text is None or query is None or not query.strip():
+            assert (row["highlights"], row["windows"]) == (None, None)
+            assert row["error"].startswith(("InvalidTextError: the ", "InvalidArgumentError: query "))
+        else:
+            assert row["error"] is None
+            assert told(row) == alone(quick, query, text)
+
+
+def test_questions_for_all_rows_have_a_row_each(quick: Highlighter) -> None:
+    table = pa.table({"text": [MOON, GERMAN, None], "name": ["a", "b", "c"]})
+    asked = ["How far is the moon?", "Wer schläft?"]
+    found = rows(quick.highlights_arrow(table, query=asked, id="name"))
+    assert [(row["id"], row["query"]) for row in found] == [(name, query) for name in "abc" for query in asked]
+    for row, text in zip(found[:4], [MOON, MOON, GERMAN, GERMAN], strict=True):
+        assert told(row) == alone(quick, row["query"], text)
+    assert [row["error"] for row in found[4:]] == ["InvalidTextError: the text is null"] * 2
+
+
+def test_a_row_without_a_query_is_asked_its_title(quick: Highlighter) -> None:
+    table = pa.table({"text": [MOON, MOON, MOON], "query": ["Bread", None, None], "title": ["Cats", "Moon", None]})
+    found = rows(quick.highlights_arrow(table, title="title"))
+    assert [row["query"] for row in found] == ["Bread", "Moon", None]
+    assert told(found[1]) == alone(quick, "Moon", MOON)
+    assert found[2]["error"] == "InvalidTextError: the title is null"
+
+
+def test_a_bad_row_is_only_its_own_error() -> None:
+    def fails(texts: list[str]) -> NDArray[np.float32]:
+        if any("poison" in text for text in texts):
+            message = "on purpose"
+            raise RuntimeError(message)
+        return letters(texts)
+
+    broken = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\3\0\0\0"), pa.py_buffer(b"ab\xff")])
+    texts = pa.chunked_array([[MOON, None, "A poison here."], broken, [MOON, GERMAN]])
+    table = pa.table({"text": texts, "query": ["moon", "moon", "moon", "moon", " ", "Mond"]})
+    with Highlighter(encoder=fails) as highlighter:
+        found = highlighter.highlights_arrow(table)
+        assert found.errors == 4
+        told_errors = [row["error"] for row in rows(found)]
+        assert told_errors[1] == "InvalidTextError: the text is null"
+        assert told_errors[2].startswith("EncoderError: the encoder")
+        assert told_errors[3] == "InvalidTextError: the text is not UTF-8 at byte 2"
+        assert told_errors[4].startswith("InvalidArgumentError: query 0 is empty")
+        assert told(rows(found)[0]) == alone(highlighter, "moon", MOON)
+        assert told(rows(found)[5]) == alone(highlighter, "Mond", GERMAN)
+
+
+def test_options_are_those_of_highlights(quick: Highlighter) -> None:
+    html = "<h1>Space</h1><p>The <b>moon</b> is 384,400 km away. It shines.</p><p>Bread &amp; butter.</p>"
+    options: Options = {"format": "html", "context": 1, "explain": True, "max_chars": 40, "order": "position"}
+    [row] = rows(quick.highlights_arrow(pa.table({"text": [html]}), query=["How far is the moon?"], **options))
+    for told_of, h in zip(
+        row["highlights"], quick.highlights("How far is the moon?", [html], **options)[0], strict=True
+    ):
+        assert (told_of["before"], told_of["after"]) == (h.before, h.after)
+        assert (told_of["source_start"], told_of["source_end"]) == (h.source_start, h.source_end)
+        assert [(m["word"], m["start"], m["end"]) for m in told_of["matches"]] == [
+            (m.word, m.start, m.end) for m in h.matches
+        ]
+    assert row["highlights"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "said"),
+    [
+        (
+            {"text": "body"},
+            errors.InvalidArgumentError,
+            'the table has no column "body" for text, but \\["text", "n"\\]',
+        ),
+        ({}, errors.InvalidArgumentError, 'no column "query" for query.*pass a list of questions: query=\\["query"\\]'),
+        (
+            {"text": "n", "query": ["?"]},
+            errors.InvalidTypeError,
+            'column "n" must hold strings to be the text, not Int64',
+        ),
+        ({"query": []}, errors.InvalidArgumentError, "query is an empty list"),
+        ({"query": ["a", " "]}, errors.InvalidArgumentError, "query\\[1\\] is empty"),
+        ({"query": ["a", 5]}, errors.InvalidTypeError, "query\\[1\\] must be a string, not int"),
+        ({"query": ["\ud800"]}, errors.InvalidTextError, "query\\[0\\] has a lone surrogate"),
+        ({"query": ["a"], "title": "n"}, errors.InvalidArgumentError, "title is what a row is asked"),
+        ({"query": ["a"], "fuse": True}, errors.InvalidArgumentError, "fuse does not go with a table"),
+        ({"query": ["a"], "titles": ["b"]}, errors.InvalidArgumentError, "titles does not go with a table"),
+        ({"query": ["a"], "top_k": 0}, errors.InvalidArgumentError, "top_k"),
+        ({"query": ["a"], "topk": 1}, errors.InvalidTypeError, "no option 'topk'"),
+        ({"query": ["a"], "timeout": 1e-9}, errors.DeadlineExceededError, "timeout"),
+    ],
+)
+def test_what_cannot_be_asked_is_said(quick: Highlighter, asked: Any, error: type[Exception], said: str) -> None:
+    table = pa.table({"text": [MOON], "n": [1]})
+    with pytest.raises(error, match=said):
+        quick.highlights_arrow(table, **asked)
+
+
+@pytest.mark.parametrize("no_table", [[MOON], {"text": [MOON]}, pa.array([MOON])], ids=["list", "dict", "array"])
+def test_what_is_no_table_is_said(quick: Highlighter, no_table: Any) -> None:
+    with pytest.raises(errors.InvalidTypeError, match="table must"):
+        quick.highlights_arrow(no_table, query=["a"])
+
+
+def test_a_table_that_fails_on_the_way_is_an_error(quick: Highlighter) -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"text": [MOON]})
+        message = "the disk is gone"
+        raise OSError(message)
+
+    reader = pa.RecordBatchReader.from_batches(pa.schema({"text": pa.string()}), batches())
+    with pytest.raises(errors.InvalidArgumentError, match=r"table cannot be read: .*the disk is gone"):
+        quick.highlights_arrow(reader, query=["a"])
+
+
+@pytest.mark.parametrize("threads", [1, "caller"])
+def test_any_threads_will_do(threads: Any) -> None:
+    table = pa.table(COLUMNS)
+    with Highlighter(encoder=letters, threads=threads) as highlighter:
+        found = rows(highlighter.highlights_arrow(table))
+        assert [told(row) for row in found] == [
+            alone(highlighter, query, text) for query, text in zip(QUERIES, TEXTS, strict=True)
+        ]
+
+
+def test_importing_pullquote_imports_none_of_the_extras() -> None:
+    code = "import sys, pullquote, pullquote.cli; print([n for n in ('pyarrow', 'fsspec', 'ray', 'torch') if n in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.strip() == b"[]"
+
+
+MEMORY = """
+import resource
+import pyarrow as pa
+from pullquote import Highlighter
+from support.fake_letter_encoder import letters
+from integration.test_arrow import MOON
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+page = MOON * 16_000
+texts = pa.array([MOON] + [page] * 400, pa.large_string())
+table = pa.table({"text": texts, "query": pa.array(["moon"] + [None] * 400)})
+with Highlighter(encoder=letters) as highlighter:
+    highlighter.highlights_arrow(table.slice(0, 2))
+    before = peak()
+    found = highlighter.highlights_arrow(table)
+    print(found.errors, table["text"].nbytes, peak() - before)
+"""
+
+
+def test_texts_are_not_copied() -> None:
+    """400 pages of a megabyte each, all read and looked at; what a page that is answered takes is in `bench/arrow.py`."""
+    command = [sys.executable, "-c", MEMORY]
+    done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, check=True, timeout=120)
+    failed, size, grown = map(int, done.stdout.split())
+    assert (failed, size > 380_000_000) == (400, True)
+    assert grown < 20_000_000

@@ -1,0 +1,369 @@
+"""Jobs: every row is answered once, whatever happens to the process on the way, and finished work is not done again."""
+
+import gzip
+import json
+import multiprocessing
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from pullquote import Highlighter, cli, errors
+from pullquote.jobs.inputs import Columns, find
+from pullquote.jobs.job import Job
+from pullquote.jobs.places import Place
+from pullquote.jobs.records import status
+from pullquote.jobs.run import Progress, work
+from support.fake_letter_encoder import letters
+
+QUESTIONS = ["How far is the moon?", "bread"]
+KILLS = 20
+# Forks of a process that has imported everything, so that a job begins within a hundredth of a second.
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["pullquote.jobs.command", "pytest.__main__"])
+
+Files = dict[str, bytes]
+
+
+def pages(count: int, seed: int) -> list[dict[str, Any]]:
+    rng = random.Random(seed)
+    words = ["moon", "bread", "Katze", "sea", "far", "日本", "is", "the"]
+
+    def text() -> str:
+        return " ".join(f"{' '.join(rng.choices(words, k=6)).capitalize()}." for _ in range(rng.randrange(1, 12)))
+
+    return [{"id": f"{seed}-{number}", "text": text(), "other": number} for number in range(count)]
+
+
+def lines(rows: list[dict[str, Any]]) -> bytes:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
+def write_input(folder: Path, rows: int) -> None:
+    """All kinds of files, some rows of which cannot be done."""
+    (folder / "deep" / "deeper").mkdir(parents=True)
+    table = pa.Table.from_pylist([*pages(rows, 1), {"id": "null", "text": None, "other": 0}])
+    parquet.write_table(table, folder / "a.parquet", row_group_size=max(rows // 3, 1))
+    (folder / "deep" / "b.jsonl").write_bytes(
+        lines(pages(rows, 2)) + b'\n{"id": "cut", "text": \n[1]\n{"id": 7, "text": 7}\n' + lines(pages(3, 3))
+    )
+    (folder / "deep" / "deeper" / "c.jsonl.gz").write_bytes(gzip.compress(lines(pages(rows, 4))))
+    (folder / "d.ndjson.zst").write_bytes(pa.compress(lines(pages(rows, 5)), "zstd", asbytes=True))
+    (folder / "empty.jsonl").write_bytes(b"")
+    (folder / "notes.txt").write_text("not of a known kind")
+    (folder / "_hidden.jsonl").write_bytes(lines(pages(1, 6)))
+
+
+def run(*arguments: object) -> int:
+    return cli.main(command(*arguments))
+
+
+def command(*arguments: object) -> list[str]:
+    return ["job", "--encoder", "support.fake_letter_encoder:letters", *map(str, arguments)]
+
+
+def asked(folder: Path, output: object) -> list[object]:
+    return ["--input", folder, "--output", output, "-q", QUESTIONS[0], "-q", QUESTIONS[1], "--id", "id"]
+
+
+def outputs(folder: Path) -> Files:
+    """All that a job wrote, but what only it reads."""
+    found = (path for path in folder.rglob("*") if path.is_file() and "_pullquote" not in path.parts)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+def records(folder: Path) -> Files:
+    return {str(path): path.read_bytes() for path in (folder / "_pullquote" / "files").rglob("*.json")}
+
+
+def ids(name: str, content: bytes) -> list[Any]:
+    if name.endswith(".parquet"):
+        found: list[Any] = parquet.read_table(pa.BufferReader(content))["id"].to_pylist()
+        return found
+    return [row["id"] for row in read_lines(name, content)]
+
+
+def read_lines(name: str, content: bytes) -> list[dict[str, Any]]:
+    compression = {".gz": "gzip", ".zst": "zstd"}.get(Path(name).suffix)
+    read = pa.input_stream(pa.BufferReader(content), compression=compression).read()
+    return [json.loads(line) for line in read.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("jobs") / "input"
+    write_input(made, 40)
+    return made
+
+
+@pytest.fixture(scope="module")
+def undisturbed(folder: Path) -> Path:
+    output = folder.parent / "undisturbed"
+    assert run(*asked(folder, output)) == 0
+    return output
+
+
+def test_each_row_is_answered_once_or_has_an_error(undisturbed: Path) -> None:
+    found = outputs(undisturbed)
+    names = ["a.parquet", "d.ndjson.zst", "deep/b.jsonl", "deep/deeper/c.jsonl.gz", "empty.jsonl"]
+    assert sorted(found) == ["_errors/a.parquet.jsonl", "_errors/deep/b.jsonl.jsonl", *names]
+    for name, seed in zip(names[:4], [1, 5, 2, 4], strict=True):
+        expected = pages(40, seed) + (pages(3, 3) if seed == 2 else [])
+        assert ids(name, found[name]) == [row["id"] for row in expected for _ in QUESTIONS]
+    wrong = read_lines("", found["_errors/a.parquet.jsonl"])
+    assert [(row["row"], row["id"], row["query"], row["error"]) for row in wrong] == [
+        (40, "null", query, "InvalidTextError: the text is null") for query in QUESTIONS
+    ]
+    wrong = read_lines("", found["_errors/deep/b.jsonl.jsonl"])
+    assert [(row["row"], row["id"]) for row in wrong] == [(40, None), (41, None), (42, 7)]
+    assert [row["error"].split(":")[1].split(",")[0] for row in wrong] == [
+        " the line is not JSON",
+        " the line is not an object",
+        " text must be a string",
+    ]
+
+
+def test_answers_are_those_of_highlights(undisturbed: Path) -> None:
+    found = outputs(undisturbed)
+    rows = parquet.read_table(pa.BufferReader(found["a.parquet"])).to_pylist() + read_lines("", found["deep/b.jsonl"])
+    texts = {row["id"]: row["text"] for seed in (1, 2) for row in pages(40, seed)}
+    with Highlighter(encoder=letters) as highlighter:
+        for row in rows[:20] + rows[-40:-20]:
+            alone = highlighter.highlights(row["query"], [texts[row["id"]]])
+            told = [(h["text"], h["start"], h["end"], h["score"]) for h in row["highlights"]]
+            assert told == [(h.text, h.start, h.end, pytest.approx(h.score, abs=1e-5)) for h in alone[0]]
+            assert row["windows"] == alone.work.windows
+
+
+def test_a_job_that_is_killed_at_any_moment_goes_on(tmp_path: Path) -> None:
+    write_input(tmp_path / "input", 100)
+    rng = random.Random(8)
+    expected_in = tmp_path / "expected"
+    assert run(*asked(tmp_path / "input", expected_in)) == 0
+    expected, expected_records = outputs(expected_in), records(expected_in)
+
+    def begun(number: int) -> tuple[Path, Any]:
+        output = tmp_path / f"output-{number}"
+        process = FORKS.Process(target=cli.main, args=(command(*asked(tmp_path / "input", output)),))
+        process.start()
+        return output, process
+
+    for number in (0, 1):
+        # The first one waits for what it is forked from.
+        began = time.monotonic()
+        _, process = begun(number)
+        process.join(120)
+        assert process.exitcode == 0
+        whole = time.monotonic() - began
+
+    number, kills = 2, 0
+    done: dict[str, tuple[int, int]] = {}
+    while kills < KILLS:
+        output, process = begun(number)
+        process.join(rng.uniform(0.0, whole))
+        if process.exitcode is None:
+            process.kill()
+            process.join(60)
+            kills += process.exitcode == -signal.SIGKILL
+        assert process.exitcode in {0, -signal.SIGKILL}
+        now = finished(output)
+        # What is finished is not touched again.
+        assert {name: now[name] for name in done} == done
+        assert all(content == expected[name] for name, content in outputs(output).items())
+        done = now
+        if process.exitcode == 0:
+            assert outputs(output) == expected
+            number, done = number + 1, {}
+    output, process = begun(number)
+    process.join(120)
+    assert process.exitcode == 0
+    assert {name: finished(output)[name] for name in done} == done
+    assert outputs(output) == expected
+    assert {
+        name.replace(output.name, "expected"): content for name, content in records(output).items()
+    } == expected_records
+
+
+def finished(output: Path) -> dict[str, tuple[int, int]]:
+    """For each file that is done, what would be another if it were written again."""
+    names = [json.loads(record)["output"] for record in records(output).values()]
+    found = [(name, (output / name).stat()) for name in names]
+    return {name: (status.st_ino, status.st_mtime_ns) for name, status in found}
+
+
+def test_only_what_has_changed_is_done_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_input(tmp_path / "input", 5)
+    job = asked(tmp_path / "input", tmp_path / "output")
+    assert run(*job) == 0
+    before = finished(tmp_path / "output")
+    # Touched, but the same.
+    os.utime(tmp_path / "input" / "d.ndjson.zst", (1, 1))
+    (tmp_path / "input" / "deep" / "b.jsonl").write_bytes(lines(pages(2, 9)))
+    (tmp_path / "input" / "new.jsonl").write_bytes(lines(pages(1, 10)))
+    (tmp_path / "output" / "empty.jsonl").unlink()
+    capsys.readouterr()
+    assert run(*job, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["pages_now"] == 3
+    after = finished(tmp_path / "output")
+    assert {name for name in after if after[name] != before.get(name)} == {"deep/b.jsonl", "new.jsonl", "empty.jsonl"}
+    assert not (tmp_path / "output" / "_errors" / "deep" / "b.jsonl.jsonl").exists()
+
+
+def test_a_file_that_cannot_be_read_is_tried_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_input(tmp_path / "input", 5)
+    cut = tmp_path / "input" / "deep" / "deeper" / "c.jsonl.gz"
+    whole = cut.read_bytes()
+    cut.write_bytes(whole[: len(whole) // 2])
+    parquet.write_table(pa.table({"id": [1], "body": ["x"]}), tmp_path / "input" / "other.parquet")
+    parquet.write_table(pa.table({"id": [1], "text": [7]}), tmp_path / "input" / "wrong [1] #2.parquet")
+    job = asked(tmp_path / "input", tmp_path / "output")
+    assert run(*job) == errors.InvalidTextError.exit_code
+    said = capsys.readouterr()
+    assert "other.parquet: InvalidTextError: " in said.err
+    assert "there is no column 'text', but ['id', 'body']" in said.err
+    assert 'column "text" must hold strings to be the text, not Int64' in said.err
+    assert "4 of 7 files done" in said.out
+    failed = {"deep/deeper/c.jsonl.gz", "other.parquet", "wrong [1] #2.parquet"}
+    assert not failed & outputs(tmp_path / "output").keys()
+    assert status(Place(str(tmp_path / "output"))).failed.keys() == failed
+    cut.write_bytes(whole)
+    (tmp_path / "input" / "other.parquet").unlink()
+    parquet.write_table(pa.table({"id": [1], "text": ["x"]}), tmp_path / "input" / "wrong [1] #2.parquet")
+    assert run(*job) == 0
+    assert ids("x.parquet", outputs(tmp_path / "output")["wrong [1] #2.parquet"]) == [1, 1]
+
+
+def test_another_job_in_the_same_place_is_refused(
+    folder: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = outputs(undisturbed)
+    assert run(*asked(folder, undisturbed), "-k", 5) == errors.InvalidArgumentError.exit_code
+    assert "has the outputs of a job with options=" in capsys.readouterr().err
+    with Place(str(undisturbed)).held():
+        assert run(*asked(folder, undisturbed)) == errors.OverloadedError.exit_code
+        assert "another job is at work" in capsys.readouterr().err
+        assert run("--status", "--output", undisturbed, "--json") == 0
+        assert json.loads(capsys.readouterr().out)["is_running"]
+    assert outputs(undisturbed) == before
+
+
+def test_status_says_how_far_a_job_is(undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--status", "--output", undisturbed) == 0
+    said = capsys.readouterr().out
+    assert "5 of 5 files done, 100.0%" in said
+    assert "167 pages: 326 answers," in said
+    assert "5 rows with an error" in said
+    assert run("--status", "--output", tmp_path) == errors.NotFoundError.exit_code
+    assert not any(tmp_path.iterdir())
+
+
+def test_queries_may_stand_in_a_file_or_a_column(tmp_path: Path) -> None:
+    rows = [{"text": "Bread is baked. The moon is far.", "ask": ask, "name": "moon"} for ask in ("bread", None)]
+    source = tmp_path / "pages.jsonl"
+    source.write_bytes(lines(rows))
+    job = ["--input", source, "--query-column", "ask", "--title", "name", "--output-format", "parquet"]
+    assert run(*job, "--output", tmp_path / "columns", "--highlight-length", 1, "-k", 1, "--context", 1) == 0
+    found = parquet.read_table(tmp_path / "columns" / "pages.jsonl.parquet").to_pylist()
+    assert [(row["id"], row["query"]) for row in found] == [("0", "bread"), ("1", "moon")]
+    assert [row["highlights"][0]["text"] for row in found] == ["Bread is baked.", "The moon is far."]
+    assert found[0]["highlights"][0]["after"] == " The moon is far."
+    questions = tmp_path / "questions.txt"
+    questions.write_text("What is baked?\n\n  moon  \n")
+    assert run("--input", source, "--queries", questions, "--output", tmp_path / "file") == 0
+    found = read_lines("", (tmp_path / "file" / "pages.jsonl").read_bytes())
+    assert [(row["id"], row["query"]) for row in found] == [
+        (row, query) for row in (0, 1) for query in ("What is baked?", "moon")
+    ]
+
+
+def test_files_may_lie_elsewhere(folder: Path, undisturbed: Path) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.put(str(folder), "memory://input", recursive=True)
+    assert run(*asked(Path("memory://input"), "memory://output")[2:], "--input", "memory://input/**/*.jsonl*") == 0
+    for name in ("deep/b.jsonl", "deep/deeper/c.jsonl.gz"):
+        assert memory.cat(f"memory://output/{name}") == (undisturbed / name).read_bytes()
+    assert memory.find("memory://output/_pullquote/unfinished") == []
+    assert status(Place("memory://output")).files_done == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--output", "x"], "--input is missing"),
+        (["--input", "x", "--output", "y"], "name what is asked"),
+        (["--input", "x", "--output", "y", "-q", "a", "--query-column", "b"], "name what is asked"),
+        (["--input", "nowhere", "--output", "y", "-q", "a"], "there are no files"),
+        (["--input", "*.txt", "--output", "y", "-q", "a"], "is neither Parquet"),
+        (["--input", "x", "--output", "y", "--queries", "empty.txt"], "empty.txt has no question"),
+        (
+            ["--input", "a.*", "--output", "y", "-q", "a", "--output-format", "parquet"],
+            "would both become a.jsonl.parquet",
+        ),
+        (["--input", "a.jsonl", "--output", "y", "-q", "a", "-k", "0"], "top_k must be"),
+        (["--input", "a.jsonl", "--output", "y", "-q", " "], "query[0] is empty"),
+        (["--input", "x", "--output", "y", "--queries", "nowhere.txt"], "nowhere.txt: No such file"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.txt").write_text(" \n")
+    (tmp_path / "a.jsonl").write_bytes(lines(pages(1, 1)))
+    (tmp_path / "a.jsonl.parquet").write_bytes(b"")
+    assert run(*arguments) == errors.InvalidArgumentError.exit_code
+    assert said in capsys.readouterr().err
+
+
+def test_what_fails_on_the_way_leaves_nothing_of_its_file(folder: Path, tmp_path: Path) -> None:
+    job = Job(str(folder), str(tmp_path), tuple(QUESTIONS), Columns(id="id"))
+    files = find(job.input)
+
+    def full(progress: Progress) -> None:
+        message = f"no room for {progress.rows} rows"
+        raise OSError(message)
+
+    with Highlighter(encoder=letters) as highlighter, job.place.held(), pytest.raises(OSError, match="no room for"):
+        work(highlighter, job, files, full)
+    assert outputs(tmp_path) == {}
+    assert not list((tmp_path / "_pullquote" / "unfinished").iterdir())
+
+
+def test_many_chunks_are_one_file(
+    folder: Path, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pullquote.jobs import inputs
+
+    monkeypatch.setattr(inputs, "CHUNK_ROWS", 7)
+    assert run(*asked(folder, tmp_path)) == 0
+    expected, found = outputs(undisturbed), outputs(tmp_path)
+    assert found.keys() == expected.keys()
+    tables = [parquet.read_table(pa.BufferReader(of["a.parquet"])) for of in (expected, found)]
+    assert tables[0].equals(tables[1])
+    for name in found.keys() - {"a.parquet"}:
+        assert read_lines(name, found[name]) == read_lines(name, expected[name]), name
+    assert found["d.ndjson.zst"] != expected["d.ndjson.zst"], "its chunks are compressed one by one"
+
+
+def test_chunks_are_bounded_in_rows_and_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pullquote.jobs import inputs
+
+    write_input(tmp_path, 100)
+    whole = {file.name: list(inputs.chunks(file, Columns(id="id"))) for file in find(str(tmp_path))}
+    monkeypatch.setattr(inputs, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(inputs, "CHUNK_BYTES", 1500)
+    for file in find(str(tmp_path)):
+        chunks = list(inputs.chunks(file, Columns(id="id")))
+        assert [row for chunk in chunks for row in chunk.rows] == whole[file.name][0].rows
+        assert pa.concat_tables(chunk.table for chunk in chunks).equals(whole[file.name][0].table)
+        assert len(chunks) > 10 or file.name == "empty.jsonl"
+        assert max(len(chunk.rows) for chunk in chunks) <= 7
+        assert [chunk.share for chunk in chunks] == sorted(chunk.share for chunk in chunks)
+        assert chunks[-1].share == 1.0

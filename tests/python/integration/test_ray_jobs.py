@@ -1,0 +1,185 @@
+"""Jobs and data sets on Ray: the same bytes as of one process, whatever dies on the way."""
+
+import json
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from integration.test_jobs import Files, asked, lines, outputs, pages, records, run, write_input
+from pullquote import Highlighter, errors
+from support import crashing_encoder as doomed
+from support import fake_letter_encoder as lettering
+from support.ray_cluster import RAY_WARNS, Nodes, ray
+
+pytestmark = RAY_WARNS
+
+DOOM = {"id": "doom", "text": "The doom of the moon. Bread is far.", "other": 0}
+
+
+@pytest.fixture(scope="module")
+def joined(cluster: Nodes) -> Iterator[None]:
+    with cluster.joined():
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("ray") / "input"
+    write_input(made, 20)
+    (made / "doom.jsonl").write_bytes(lines([*pages(5, 6), DOOM, *pages(5, 7)]))
+    return made
+
+
+@pytest.fixture(scope="module")
+def local(folder: Path) -> Path:
+    output = folder.parent / "local"
+    assert run(*asked(folder, output)) == 0
+    return output
+
+
+def run_on_ray(folder: Path, output: Path, *more: object) -> int:
+    return run(*asked(folder, output), "--engine", "ray", "--encoder", "support.crashing_encoder:letters", *more)
+
+
+def manifest(output: Path) -> Files:
+    """What a job remembers, with the name of its encoder left out, which is another in these tests."""
+    found = {name.removeprefix(str(output)): content for name, content in records(output).items()}
+    settings = json.loads((output / "_pullquote" / "job.json").read_bytes())
+    del settings["model"], settings["encoder"]
+    return found | {"job": json.dumps(settings).encode(), "files": (output / "_pullquote" / "files.json").read_bytes()}
+
+
+def check_same(output: Path, local: Path) -> None:
+    assert outputs(output) == outputs(local)
+    assert manifest(output) == manifest(local)
+    assert not list((output / "_pullquote").glob("unfinished/*"))
+
+
+def test_importing_pullquote_imports_no_ray() -> None:
+    program = "import sys, pullquote, pullquote.cli, pullquote.jobs.command; sys.exit('ray' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.usefixtures("nodes", "joined")
+def test_a_job_leaves_what_a_local_one_does(folder: Path, local: Path, tmp_path: Path) -> None:
+    assert run_on_ray(folder, tmp_path) == 0
+    check_same(tmp_path, local)
+
+
+@pytest.mark.usefixtures("nodes", "joined")
+def test_what_another_engine_began_is_gone_on_with(folder: Path, local: Path, tmp_path: Path) -> None:
+    begun, output = tmp_path / "input", tmp_path / "output"
+    shutil.copytree(folder, begun)
+    rest = [begun / "deep" / "b.jsonl", begun / "doom.jsonl"]
+    kept = [path.read_bytes() for path in rest]
+    for path in rest:
+        path.unlink()
+    assert run(*asked(begun, output), "--encoder", "support.crashing_encoder:letters") == 0
+    before = {path: path.stat().st_mtime_ns for path in output.rglob("*.parquet")}
+    for path, content in zip(rest, kept, strict=True):
+        path.write_bytes(content)
+    assert run_on_ray(begun, output) == 0
+    assert outputs(output) == outputs(local)
+    assert {path: path.stat().st_mtime_ns for path in output.rglob("*.parquet")} == before
+
+
+@pytest.mark.usefixtures("joined")
+def test_an_actor_and_then_a_node_that_are_killed_change_nothing(
+    nodes: Nodes, folder: Path, local: Path, tmp_path: Path
+) -> None:
+    """Both while they do the same file. There is no room for the node's actor elsewhere until the other has done what is left."""
+    doomed.announce("process")
+    doomed.announce("node")
+    killed: list[int] = []
+    over = threading.Event()
+
+    def kill() -> None:
+        while not over.wait(0.01):
+            if (node := doomed.told()) is not None:
+                nodes.kill(node)
+                killed.append(node)
+                return
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        assert run_on_ray(folder, tmp_path) == 0
+    finally:
+        over.set()
+        killer.join()
+    assert not doomed.is_announced("process")
+    assert len(killed) == 1
+    check_same(tmp_path, local)
+
+
+@pytest.mark.usefixtures("nodes", "joined")
+def test_what_fails_in_an_actor_ends_the_job(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # Where outputs would be moved to is a file.
+    tmp_path.joinpath("deep").write_text("in the way")
+    with pytest.raises(OSError, match="deep"):
+        run_on_ray(folder, tmp_path)
+    assert run_on_ray(folder, tmp_path / "other", "--actor-cpus", 2) == errors.InvalidArgumentError.exit_code
+    assert "no node of the cluster has 2 cores and 0 cards" in capsys.readouterr().err
+    assert run_on_ray(folder, tmp_path / "other", "--actors", 0) == errors.InvalidArgumentError.exit_code
+    assert "actors must be at least 1, not 0" in capsys.readouterr().err
+
+
+def test_options_of_one_engine_are_refused_by_the_other(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_on_ray(folder, tmp_path, "--threads", 2) == errors.InvalidArgumentError.exit_code
+    assert "--threads is for --engine local" in capsys.readouterr().err
+    assert run(*asked(folder, tmp_path), "--actors", 2) == errors.InvalidArgumentError.exit_code
+    assert "--actors is for --engine ray" in capsys.readouterr().err
+
+
+def test_actors_that_would_answer_otherwise_are_found_out() -> None:
+    from pullquote.ray.jobs import _check_settings
+
+    _check_settings({"version": "1", "dtype": "float32"}, {"dtype": "float32", "version": "1"})
+    with pytest.raises(errors.InvalidArgumentError, match=r"dtype is 'bfloat16' on node .*, and 'float32' where"):
+        _check_settings({"version": "1", "dtype": "float32"}, {"version": "1", "dtype": "bfloat16"})
+
+
+@pytest.mark.usefixtures("nodes", "joined")
+def test_rows_of_a_data_set_are_answered_as_a_table() -> None:
+    import ray.data
+
+    from pullquote.ray import PageHighlighter
+
+    table = pa.Table.from_pylist([*pages(50, 8), {"id": "null", "text": None, "other": 0}])
+    asked: dict[str, Any] = {"query": ["How far is the moon?", "bread"], "id": "id", "top_k": 2}
+    # Actors need not find this module.
+    ray.cloudpickle.register_pickle_by_value(lettering)
+    data = ray.data.from_arrow([table.slice(0, 30), table.slice(30)])
+    found = data.map_batches(
+        PageHighlighter,
+        fn_constructor_kwargs={"encoder": lettering.letters, **asked},
+        batch_format="pyarrow",
+        batch_size=16,
+        compute=ray.data.ActorPoolStrategy(size=2),
+        num_cpus=1,
+    )
+    rows = pa.concat_tables(ray.get(found.to_arrow_refs())).to_pylist()
+    with Highlighter(encoder=lettering.letters) as highlighter:
+        expected = pa.table(highlighter.highlights_arrow(table, **asked)).to_pylist()
+
+    def ordered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return sorted(rows, key=lambda row: (row["id"], row["query"]))
+
+    assert ordered(rows) == ordered(expected)
+
+
+@pytest.mark.usefixtures("nodes", "joined")
+def test_an_actor_has_what_ray_gave_it() -> None:
+    from pullquote.ray import given
+
+    asks = ray.remote(num_cpus=1)(given)
+    assert ray.get([asks.remote(None), asks.remote("own")]) == [{"threads": 1, "devices": ["cpu"]}, {"threads": 1}]

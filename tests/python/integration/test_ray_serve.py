@@ -1,0 +1,192 @@
+"""The server on Ray Serve: all of its routes, and right answers to every request, whatever dies under them."""
+
+import itertools
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from pullquote import Client, Highlighter, errors
+from support import crashing_encoder as doomed
+from support.fake_letter_encoder import letters
+from support.ray_cluster import RAY_WARNS, Nodes
+from support.server_process import wait_for
+
+pytestmark = RAY_WARNS
+
+PORT = 28_123
+URL = f"http://127.0.0.1:{PORT}"
+PAGES = [f"The moon of {name} is far. Bread is baked at {name}. The sea is wet." for name in "abcdefghij"]
+DOOM = "The doom of the moon. Bread is far."
+QUERY = "How far is the moon?"
+PATIENCE = 300
+
+
+class Served:
+    """The application, while it runs."""
+
+    def __init__(self, nodes: Nodes, handle: Any) -> None:
+        self.nodes, self._handle = nodes, handle
+
+    def replicas(self) -> dict[str, dict[str, Any]]:
+        """By their nodes: what processes the replicas are that answer now."""
+        found = [self._handle.processes.remote() for _ in range(8)]
+        return {said["node"]: said for said in (one.result(timeout_s=PATIENCE) for one in found)}
+
+
+@pytest.fixture(scope="module")
+def served(cluster: Nodes) -> Iterator[Served]:
+    cluster.replace()
+    with pytest.MonkeyPatch.context() as patch:
+        # Processes of a driver look for modules where it began.
+        patch.chdir(Path(__file__).parents[1])
+        with cluster.joined():
+            from ray import serve
+
+            from pullquote.ray import build
+
+            serve.start(http_options={"host": "127.0.0.1", "port": PORT, "location": "HeadOnly"})
+            options = {
+                "encoder": "support.crashing_encoder:letters",
+                "min_replicas": 2,
+                "max_replicas": 2,
+                "log_level": "off",
+            }
+            yield Served(cluster, serve.run(build(options), name="pullquote"))
+            serve.shutdown()
+
+
+def test_routes_are_the_server_s(served: Served) -> None:
+    assert len(served.replicas()) == 2
+    with httpx.Client(base_url=URL, timeout=60) as client:
+        listed = client.get("/openapi.json").json()["paths"]
+        assert {"/highlights", "/embed", "/v1/embeddings", "/rerank", "/contents"} <= listed.keys()
+        assert client.get("/health").json()["healthy"] is True
+        page = client.get("/", headers={"accept-encoding": "gzip"})
+        assert page.headers["content-type"].startswith("text/html")
+        assert page.headers.get_list("date") == [page.headers["date"]]
+        refused = client.post("/highlights", json={"query": "x"})
+        assert (refused.status_code, refused.headers["x-error-kind"]) == (422, "invalid_body")
+        assert client.get("/nothing?at=all").status_code == 404
+        raw = client.post("/embed", json={"inputs": ["a b"]}, headers={"accept": "application/octet-stream"})
+        assert raw.headers["content-type"] == "application/octet-stream"
+        assert len(raw.content) % 4 == 0
+        stored = client.put("/documents/a", json={"text": "x"})
+        assert (stored.status_code, stored.headers["x-error-kind"]) == (404, "not_found")
+        assert "max_replicas=1" in stored.json()["error"]["message"]
+        metrics = client.get("/metrics").text
+        assert "pullquote_requests_running" in metrics
+
+
+@pytest.mark.usefixtures("served")
+def test_a_client_gets_what_a_highlighter_finds() -> None:
+    with Highlighter(encoder=letters) as highlighter, Client(URL) as client:
+        found, expected = (asked.highlights(QUERY, PAGES * 20) for asked in (client, highlighter))
+    assert [[h.text for h in page] for page in found] == [[h.text for h in page] for page in expected]
+    assert [[h.score for h in page] for page in found] == [
+        [pytest.approx(h.score, abs=1e-5) for h in page] for page in expected
+    ]
+
+
+class Traffic:
+    """Clients that ask one question after the other until they are told that it is enough, each until it has the right answer.
+
+    They ask again where the connection broke, which Ray Serve tells by a 500 that is not of our form, and where nobody is there.
+    """
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+        self._highlighter = Highlighter(encoder=letters, cache_bytes=0)
+        self.enough = threading.Event()
+        self.answered = self.asked_again = 0
+        self._failure: BaseException | None = None
+
+    def work(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:
+            self._failure = error
+            raise
+
+    def _work(self) -> None:
+        with httpx.Client(base_url=URL, timeout=PATIENCE) as client:
+            while not self.enough.is_set():
+                # What was read of a page before is not encoded again.
+                number = next(self._numbers)
+                page = f"Number {number}. {DOOM if number % 5 == 0 else PAGES[number % len(PAGES)]}"
+                expected = [highlight.text for highlight in self._highlighter.highlights(QUERY, [page])[0]]
+                assert self._ask(client, page) == expected
+                self.answered += 1
+
+    def _ask(self, client: httpx.Client, page: str) -> list[str]:
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            try:
+                answer = client.post("/highlights", json={"query": QUERY, "documents": [{"text": page}]})
+            except httpx.TransportError:
+                self.asked_again += 1
+                continue
+            if answer.status_code == 200:
+                return [highlight["text"] for highlight in answer.json()["results"][0]["highlights"]]
+            broke = answer.status_code == 500 and "x-error-kind" not in answer.headers
+            assert broke or answer.status_code == 503, (answer.status_code, answer.text)
+            self.asked_again += 1
+            time.sleep(0.05)
+        pytest.fail("no answer")
+
+    def wait_for_more(self) -> None:
+        wanted = self.answered + 30
+        self.wait_for(lambda: self.answered >= wanted)
+
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        """Wait until something is so; fails at once where an answer is wrong."""
+        wait_for(lambda: condition() or self._failure is not None, PATIENCE)
+        if self._failure is not None:
+            raise self._failure
+
+
+def test_no_accepted_request_is_lost_when_a_server_a_replica_and_a_node_are_killed(served: Served) -> None:
+    traffic = Traffic()
+    with ThreadPoolExecutor(6) as threads:
+        working = [threads.submit(traffic.work) for _ in range(6)]
+        try:
+            traffic.wait_for_more()
+            doomed.announce("process")
+            traffic.wait_for(lambda: not doomed.is_announced("process"))
+            traffic.wait_for_more()
+            again = traffic.asked_again
+            assert again > 0
+            killed = next(iter(served.replicas().values()))
+            os.kill(killed["replica"], signal.SIGKILL)
+            # Its server ends with it.
+            traffic.wait_for(lambda: not Path(f"/proc/{killed['server']}").exists())
+            traffic.wait_for_more()
+            doomed.announce("node")
+            traffic.wait_for(lambda: doomed.told() is not None)
+            served.nodes.kill(doomed.told() or 0)
+            traffic.wait_for_more()
+            assert traffic.asked_again > again
+        finally:
+            traffic.enough.set()
+        for one in working:
+            one.result(PATIENCE)
+
+
+def test_what_cannot_be_deployed_is_said_before() -> None:
+    from pullquote.ray import build
+
+    for options, said in (
+        ({"port": 80}, "port is Ray's to say"),
+        ({"colour": "red"}, "unrecognized arguments: --colour=red"),
+        ({"max_body_bytes": "many"}, "invalid int value: 'many'"),
+        ({"min_replicas": 9}, "min_replicas must be at most max_replicas"),
+    ):
+        with pytest.raises(errors.InvalidArgumentError, match=said):
+            build(options)

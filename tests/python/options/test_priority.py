@@ -1,0 +1,66 @@
+"""Priorities: who is next on the devices, and who is next of the requests that a server lets wait."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import pullquote
+from pullquote.errors import InvalidTypeError
+from support.gated_server import encoded, open_gate, serving_gated
+from support.server_process import metric, wait_for
+
+PAGE = "Bread is baked. The moon is far."
+
+
+def ones(texts: list[str]) -> NDArray[np.float32]:
+    return np.ones((len(texts), 2), dtype=np.float32)
+
+
+def test_a_priority_is_a_whole_number() -> None:
+    with pullquote.Highlighter(encoder=ones) as highlighter:
+        found = highlighter.highlights("bread", [PAGE], priority=-1)
+        assert found[0] == highlighter.highlights("bread", [PAGE], priority=2**31 - 1)[0]
+        assert highlighter.embed([PAGE], priority=-(2**31)).shape == (1, 2)
+        for wrong in ["high", 1.5, 2**31]:
+            with pytest.raises(InvalidTypeError, match="priority"):
+                highlighter.embed([PAGE], priority=wrong)  # type: ignore[arg-type]  # that is what is tried
+            with pytest.raises(InvalidTypeError, match="priority"):
+                highlighter.highlights("bread", [PAGE], priority=wrong)  # type: ignore[arg-type]  # as above
+
+
+def test_of_requests_that_wait_the_most_urgent_is_next(tmp_path: Path) -> None:
+    with (
+        serving_gated(tmp_path, "--max-concurrent", "1") as server,
+        ThreadPoolExecutor(9) as threads,
+    ):
+
+        def ask(text: str, priority: str | None) -> httpx.Response:
+            headers = {} if priority is None else {"request-priority": priority}
+            return httpx.post(f"{server.url}/embed", json={"inputs": text}, headers=headers, timeout=60)
+
+        answers = [threads.submit(ask, "blocker", None)]
+        wait_for(lambda: metric(server, "pullquote_requests_running") == 1)
+
+        def waiting(count: int) -> Callable[[], bool]:
+            return lambda: metric(server, "pullquote_requests_waiting") == count
+
+        for count, (text, priority) in enumerate([("late", "7"), ("usual", None), ("zero", "0"), ("urgent", "-7")], 1):
+            answers.append(threads.submit(ask, text, priority))
+            wait_for(waiting(count))
+        open_gate(tmp_path)
+        assert [answer.result(60).status_code for answer in answers] == [200] * 5
+        assert [text for text in encoded(tmp_path) if text in {"late", "usual", "zero", "urgent"}] == [
+            "urgent",
+            "usual",
+            "zero",
+            "late",
+        ]
+        for wrong in ["high", "1.5", "99999999999", ""]:
+            refused = ask("late", wrong)
+            assert refused.status_code == 400
+            assert "request-priority must be a whole number" in refused.json()["error"]

@@ -1,0 +1,260 @@
+"""Devices that fail or lack memory: nobody loses an answer, and everybody can see it.
+
+The devices are real ones of a CPU, behind a table of functions that fails where a test says so (`table.py`).
+"""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pullquote import AsyncHighlighter, DeviceState, Engine, Highlighter, errors
+from pullquote.cli import main
+from pullquote.models import embedded_model
+from support.faulty_encoder_abi import Injected
+from support.server_process import metric, serving
+
+TEXTS = [f"{'The moon is far. ' * (n % 9)}Sentence {n}." for n in range(160)]
+TWO = ["cpu:0", "cpu:1"]
+
+
+@pytest.fixture(scope="module")
+def expected() -> Iterator[Any]:
+    with Highlighter(dtype="float32") as highlighter:
+        yield highlighter.embed(TEXTS)
+
+
+def over(own: Injected, **options: Any) -> Highlighter:
+    return Highlighter(embedded_model(), encoder=own, cache_bytes=0, **options)
+
+
+def states(highlighter: Any) -> dict[str, DeviceState]:
+    return {state.name: state for state in highlighter.device_states}
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+@pytest.mark.parametrize("how", ["EncoderError: broken", "later:DeviceError: gone"])
+def test_a_device_that_fails_is_left_out_and_comes_back(version: int, how: str, expected: Any) -> None:
+    broken = {1}
+    own = Injected(TWO, lambda device, *_: how if device in broken else None, version)
+    with over(own) as highlighter:
+        assert np.allclose(highlighter.embed(TEXTS), expected, atol=1e-5)
+        state = states(highlighter)["cpu:1"]
+        assert not state.is_working
+        assert state.failures > 0
+        assert state.batches == 0
+        assert state.last_error == how.rpartition(": ")[2]
+        assert states(highlighter)["cpu:0"].is_working
+        broken.clear()
+        deadline = time.monotonic() + 60
+        while not states(highlighter)["cpu:1"].is_working:
+            assert time.monotonic() < deadline
+            highlighter.embed(TEXTS[:4])
+        assert np.allclose(highlighter.embed(TEXTS), expected, atol=1e-5)
+        assert states(highlighter)["cpu:1"].batches > 0
+        assert highlighter.stages["compute"].count > 0
+        assert highlighter.stages["compute"].seconds > 0
+    assert not own.failures
+
+
+def test_what_a_device_that_hangs_has_is_computed_by_others(expected: Any) -> None:
+    own = Injected(TWO, lambda *_: None)
+    own.hanging.add(0)
+    # Long enough that the other one finishes its batches on any machine.
+    with over(own, device_timeout=2) as highlighter:
+        assert np.allclose(highlighter.embed(TEXTS), expected, atol=1e-5)
+        state = states(highlighter)["cpu:0"]
+        assert not state.is_working
+        assert state.outstanding_tokens > 0
+        assert state.last_error == "cpu:0 has finished nothing for 2s; what it had is computed by others"
+        assert np.allclose(highlighter.embed(TEXTS), expected, atol=1e-5)
+        own.hanging.clear()
+        deadline = time.monotonic() + 60
+        while not states(highlighter)["cpu:0"].is_working:
+            assert time.monotonic() < deadline
+            highlighter.embed(TEXTS[:4])
+        assert np.allclose(highlighter.embed(TEXTS), expected, atol=1e-5)
+        assert states(highlighter)["cpu:0"].batches > 0
+    for wrong in (0, -1, "2", float("inf")):
+        with pytest.raises(errors.InvalidArgumentError, match="device_timeout must be more than 0 seconds"):
+            Highlighter(encoder=lambda texts: [[1.0] for _ in texts], device_timeout=wrong)  # type: ignore[arg-type]
+
+
+def test_where_all_devices_fail_callers_are_told_and_served_as_soon_as_one_works(expected: Any) -> None:
+    broken = {0, 1}
+    own = Injected(TWO, lambda device, *_: "DeviceError: gone" if device in broken else None)
+    with over(own) as highlighter:
+        for _ in range(3):
+            with pytest.raises(errors.DeviceError, match="gone"):
+                highlighter.embed(TEXTS)
+        assert not any(state.is_working for state in highlighter.device_states)
+        broken.clear()
+        assert np.allclose(highlighter.embed(TEXTS), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("when", ["", "later:"])
+def test_short_memory_costs_a_retry_and_nobody_an_answer(when: str, expected: Any) -> None:
+    memory = [200, 90]
+
+    def fault(device: int, _: int, tokens: int) -> str | None:
+        return f"{when}OutOfMemoryError: {tokens} tokens" if tokens > memory[device] else None
+
+    with over(Injected(TWO, fault)) as highlighter:
+        found: list[Any] = []
+        calls = [threading.Thread(target=lambda: found.append(highlighter.embed(TEXTS))) for _ in range(4)]
+        for call in calls:
+            call.start()
+        for call in calls:
+            call.join()
+        assert len(found) == 4
+        assert all(np.allclose(vectors, expected, atol=1e-5) for vectors in found)
+        for device, name in enumerate(TWO):
+            state = states(highlighter)[name]
+            assert state.is_working
+            assert 0 < state.out_of_memory < 40
+            assert state.batch_tokens <= memory[device]
+
+
+def test_a_text_for_which_nobody_has_memory_fails_alone() -> None:
+    own = Injected(TWO, lambda _, __, tokens: "OutOfMemoryError: full" if tokens > 40 else None)
+    with over(own) as highlighter:
+        with pytest.raises(errors.OutOfMemoryError, match="full"):
+            highlighter.embed(["word " * 100, "short"])
+        assert highlighter.embed(["short"]).shape == (1, 384)
+
+
+def test_a_function_that_runs_out_of_memory_is_asked_for_less() -> None:
+    class OutOfMemoryError(RuntimeError):
+        """As torch's is called."""
+
+    sizes: list[int] = []
+
+    def encode(texts: list[str]) -> Any:
+        sizes.append(len(texts))
+        if len(texts) > 4:
+            raise OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
+        return np.array([[len(text), 1.0] for text in texts], np.float32)
+
+    with Highlighter(encoder=encode, cache_bytes=0) as highlighter:
+        vectors = highlighter.embed(TEXTS)
+        assert vectors[:, 0].tolist() == [len(text) for text in TEXTS]
+        assert highlighter.device_states[0].out_of_memory > 0
+        # It is remembered.
+        before = len([size for size in sizes if size > 4])
+        highlighter.embed(TEXTS[:50])
+        assert len([size for size in sizes if size > 4]) <= before + 3
+
+
+def test_depth_is_the_hosts_to_say() -> None:
+    own = Injected(["cpu"], lambda *_: None)
+    with over(own, depth=3) as highlighter:
+        highlighter.embed(TEXTS)
+        assert own.deepest == 3
+        assert highlighter.device_states[0].depth == 3
+    for wrong in (0, 1.5, "2"):
+        with pytest.raises(errors.InvalidArgumentError, match="depth must be at least 1"):
+            Highlighter(encoder=lambda texts: [[1.0] for _ in texts], depth=wrong)  # type: ignore[arg-type]
+
+
+def test_the_step_engine_says_the_same() -> None:
+    own = Injected(TWO, lambda device, *_: "EncoderError: broken" if device == 1 else None)
+    with Engine(embedded_model(), encoder=own) as engine:
+        engine.add_request("a", "moon", TEXTS)
+        outputs = []
+        while engine.has_unfinished_requests():
+            outputs += engine.step()
+        assert outputs[0].error is None
+        assert not states(engine)["cpu:1"].is_working
+
+
+def trace_of(path: Path) -> list[dict[str, Any]]:
+    """The events of a trace that Perfetto and Chrome read: checked as the format's document says."""
+    trace = json.loads(path.read_text())
+    events: list[dict[str, Any]] = trace["traceEvents"]
+    names = {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["ph"] == "M"}
+    lines: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    for event in events:
+        assert event["ph"] in {"M", "X"}
+        assert isinstance(event["name"], str)
+        assert isinstance(event["pid"], int)
+        assert isinstance(event["tid"], int)
+        if event["ph"] == "X":
+            assert event["ts"] >= 0
+            assert event["dur"] >= 0
+            assert (event["pid"], event["tid"]) in names
+            lines.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["ts"] + event["dur"]))
+    for spans in lines.values():
+        # What stands in a line lies one in the other or one behind the other: else it cannot be drawn.
+        ends: list[float] = []
+        for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
+            while ends and ends[-1] <= start + 1e-3:
+                ends.pop()
+            assert not ends or end <= ends[-1] + 1e-3
+            ends.append(end)
+    return events
+
+
+def test_a_trace_has_every_stage_of_calls_and_batches(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    with Highlighter(devices=TWO, cache_bytes=0, trace=path, profile=True) as highlighter:
+        calls = [threading.Thread(target=highlighter.highlights, args=("moon", TEXTS)) for _ in range(4)]
+        for call in calls:
+            call.start()
+        for call in calls:
+            call.join()
+        batches = sum(state.batches for state in highlighter.device_states)
+        stages = highlighter.stages
+    events = [event for event in trace_of(path) if event["ph"] == "X"]
+    count = {name: len([event for event in events if event["name"] == name]) for name in {*stages, "batch"}}
+    assert count["batch"] == batches
+    for name in ("cut", "tokenize", "wait", "choose", "copy_in", "device_queue", "compute", "copy_out"):
+        assert count[name] == stages[name].count > 0
+        seconds = sum(event["dur"] for event in events if event["name"] == name) / 1e6
+        assert seconds <= stages[name].seconds * 1.001 + 1e-6
+    assert stages["queue"].count > 0
+    assert {event["args"]["name"] for event in trace_of(path) if event["ph"] == "M"} > {"calls", "cpu:0 batch 1"}
+
+
+def test_the_command_line_writes_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page, path = tmp_path / "page.txt", tmp_path / "trace.json"
+    page.write_text("Cats sleep a lot. The moon is 384,400 km away.")
+    assert main(["highlight", "-q", "moon", str(page), "--trace", str(path)]) == 0
+    assert {"cut", "compute", "batch"} <= {event["name"] for event in trace_of(path)}
+    assert main(["embed", str(page), "-o", str(tmp_path / "rows.npy"), "--trace", str(path)]) == 0
+    assert {"tokenize", "compute"} <= {event["name"] for event in trace_of(path)}
+    assert main(["highlight", "-q", "moon", str(page), "--trace", str(path), "--server", "http://127.0.0.1:1"]) == 2
+    assert "--trace is the server's to know" in capsys.readouterr().err
+
+
+def test_a_trace_is_refused_before_any_work_where_it_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="trace must be a file that can be written"):
+        Highlighter(encoder=lambda texts: [[1.0] for _ in texts], trace=tmp_path / "none" / "trace.json")
+
+
+def test_a_server_tells_of_devices_and_stages(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    options = ["--device", "cpu:0", "--device", "cpu:1", "--depth", "3", "--device-timeout", "20", "--trace", str(path)]
+    with serving(*options, device=None) as server:
+        answer = server.client.post("/highlights", json={"query": "moon", "documents": TEXTS})
+        assert answer.status_code == 200
+        health = server.client.get("/health").json()
+        assert health["healthy"] is True
+        assert health["devices"] == [{"name": name, "working": True, "failures": 0} for name in TWO]
+        assert metric(server, 'pullquote_device_working{device="cpu:1"}') == 1
+        assert metric(server, 'pullquote_stage_seconds_total{stage="compute"}') > 0
+        assert metric(server, 'pullquote_device_batches_total{device="cpu:0"}') > 0
+        assert metric(server, 'pullquote_device_out_of_memory_total{device="cpu:0"}') == 0
+        server.client.close()
+        server.signal()
+        assert server.wait() == 0
+    assert any(event["name"] == "compute" for event in trace_of(path))
+
+
+def test_an_async_highlighter_says_the_same(tmp_path: Path) -> None:
+    made = AsyncHighlighter(encoder=lambda texts: [[1.0] for _ in texts], depth=1, trace=tmp_path / "trace.json")
+    assert [state.depth for state in made.device_states] == [1]

@@ -1,0 +1,331 @@
+"""The step engine: the answers of a `Highlighter`, in rounds that a host drives, and no thread that it did not allow."""
+
+import inspect
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullquote
+from pullquote import Engine, Highlighter, RequestOutput, errors
+
+MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
+LONG = " ".join(f"Sentence {n} is here." for n in range(2000))
+
+
+def encode(texts: list[str]) -> Any:
+    return np.array([[len(text), text.count("e"), 1.0] for text in texts], np.float32)
+
+
+def run(engine: Engine) -> dict[str, RequestOutput]:
+    ended = {}
+    while engine.has_unfinished_requests():
+        ended.update({output.request_id: output for output in engine.step()})
+    return ended
+
+
+@pytest.fixture(params=[1, "caller"])
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    with Engine(encoder=encode, threads=request.param) as made:
+        yield made
+
+
+def test_it_is_made_as_a_highlighter_is() -> None:
+    assert inspect.signature(Engine).parameters == inspect.signature(Highlighter).parameters
+
+
+@pytest.mark.parametrize("threads", [2, "caller"])
+def test_answers_are_those_of_a_highlighter(highlighter: Highlighter, pages: dict[str, str], threads: Any) -> None:
+    texts = list(pages.values())
+    asked: dict[str, dict[str, Any]] = {
+        "all": {"query": "Who died?", "texts": texts},
+        "fused": {"query": ["Who died?", "Warum?"], "texts": texts[:4], "fuse": True, "max_total_chars": 400},
+        "words": {"query": "health", "texts": texts[:2], "unit": "word", "highlight_length": 20, "step_size": 10},
+    }
+    with Engine(devices="cpu", dtype="float32", threads=threads) as engine:
+        for name, request in asked.items():
+            options = {key: value for key, value in request.items() if key not in {"query", "texts"}}
+            engine.add_request(name, request["query"], request["texts"], options)
+        assert engine.get_num_unfinished_requests() == 3
+        ended = run(engine)
+    for name, request in asked.items():
+        found, expected = ended[name].outputs, highlighter.highlights(**request)
+        assert found is not None
+        assert [[h.text for h in page] for page in found] == [[h.text for h in page] for page in expected]
+        assert np.allclose(found.scores, expected.scores, atol=2e-5)
+        assert ended[name].done.tokens == found.work.tokens
+
+
+def test_an_empty_engine_steps_at_once(engine: Engine) -> None:
+    began = time.perf_counter()
+    assert all(engine.step() == [] for _ in range(1000))
+    # Steps that waited would take 50 ms each.
+    assert time.perf_counter() - began < 25.0
+    assert not engine.has_unfinished_requests()
+
+
+def test_steps_are_bounded_while_much_waits(engine: Engine) -> None:
+    for n in range(50):
+        engine.add_request(str(n), "sentence 7", [f"{LONG} {n}"], {"effort": "full"})
+    longest = 0.0
+    for _ in range(50):
+        began = time.thread_time()
+        engine.step()
+        longest = max(longest, time.thread_time() - began)
+    # A round of text and a batch, on a core that others may use; all of it would take ten times as long.
+    assert longest < 0.5
+    assert engine.get_num_unfinished_requests() > 0
+
+
+def test_an_encoder_that_hangs_holds_up_no_step_but_only_its_requests() -> None:
+    hang = threading.Event()
+
+    def hangs(texts: list[str]) -> Any:
+        if any("hang" in text for text in texts):
+            hang.wait(120)
+        return encode(texts)
+
+    with Engine(encoder=hangs) as engine:
+        engine.add_request("a", "hang", [MOON], timeout=0.2)
+        began = time.perf_counter()
+        ended = run(engine)
+        assert time.perf_counter() - began < 60
+        assert isinstance(ended["a"].error, errors.DeadlineExceededError)
+        hang.set()
+
+
+def test_limits_end_one_request_with_what_was_done(engine: Engine) -> None:
+    engine.add_request("windows", "cat", [LONG], limit_windows=100)
+    engine.add_request("tokens", "cat", [LONG], {"effort": "full"}, limit_tokens=500)
+    engine.add_request("time", "cat", [LONG], timeout=1e-6)
+    engine.add_request("fine", "cat", [MOON], limit_windows=10, limit_tokens=1000, timeout=60)
+    ended = run(engine)
+    assert isinstance(ended["windows"].error, errors.LimitExceededError)
+    assert ended["windows"].done.windows > 100
+    assert isinstance(ended["tokens"].error, errors.LimitExceededError)
+    assert 0 < ended["tokens"].done.tokens <= 500
+    assert isinstance(ended["time"].error, errors.DeadlineExceededError)
+    assert ended["fine"].error is None
+    assert all(output.finished for output in ended.values())
+
+
+def test_aborted_requests_are_not_heard_of(engine: Engine) -> None:
+    for name in "abc":
+        engine.add_request(name, "sentence 7", [LONG])
+    engine.step()
+    engine.abort_request(["a", "nobody"])
+    engine.abort_request("b")
+    assert set(run(engine)) <= {"c"}
+    assert engine._pages == {}
+
+
+def test_names_and_requests_are_checked_at_once(engine: Engine) -> None:
+    engine.add_request("a", "cat", [MOON])
+    with pytest.raises(errors.InvalidArgumentError, match="not finished"):
+        engine.add_request("a", "cat", [MOON])
+    wrong: list[tuple[type[Exception], tuple[Any, ...]]] = [
+        (errors.InvalidArgumentError, (" ", [MOON])),
+        (errors.InvalidTypeError, ("cat", MOON)),
+        (errors.InvalidTypeError, ("cat", [MOON], {"topk": 3})),
+        (errors.InvalidArgumentError, ("cat", [MOON], {"top_k": 0})),
+        (errors.InvalidArgumentError, ("cat", [MOON], None, 0, -1.0)),
+    ]
+    for kind, asked in wrong:
+        with pytest.raises(kind):
+            engine.add_request("b", *asked)
+    assert set(run(engine)) == {"a"}
+    engine.add_request("a", "cat", [MOON])
+    assert set(run(engine)) == {"a"}
+
+
+def test_the_more_urgent_goes_first(engine: Engine) -> None:
+    for name, priority in (("later", 3), ("usual", 0), ("urgent", -2)):
+        engine.add_request(name, "sentence 7", [f"{LONG} {name}"], priority=priority)
+    ended: list[str] = []
+    while engine.has_unfinished_requests():
+        ended += [output.request_id for output in engine.step()]
+    assert ended[0] == "urgent"
+
+
+def test_a_failing_encoder_fails_its_requests_and_no_others() -> None:
+    def fails(texts: list[str]) -> Any:
+        if any("poison" in text for text in texts):
+            raise ValueError("poisoned")
+        return encode(texts)
+
+    for threads in (1, "caller"):
+        with Engine(encoder=fails, threads=threads) as engine:
+            engine.add_request("bad", "poison", [MOON])
+            engine.add_request("good", "cat", [MOON])
+            ended = run(engine)
+            assert isinstance(ended["bad"].error, errors.EncoderError)
+            assert "poisoned" in str(ended["bad"].error)
+            assert ended["good"].outputs is not None
+
+
+def test_closing_ends_what_is_unfinished(engine: Engine) -> None:
+    engine.add_request("a", "cat", [LONG])
+    engine.step()
+    engine.close()
+    assert isinstance(run(engine)["a"].error, errors.ClosedError)
+    with pytest.raises(errors.ClosedError):
+        engine.add_request("b", "cat", [MOON])
+
+
+def test_threads_may_add_and_abort_while_another_steps(engine: Engine) -> None:
+    def add(first: int) -> None:
+        for n in range(100):
+            engine.add_request(f"{first} {n}", "cat", [f"{MOON} {n}."])
+
+    adders = [threading.Thread(target=add, args=(first,)) for first in range(4)]
+    for adder in adders:
+        adder.start()
+    ended: list[str] = []
+    while len(ended) < 400:
+        ended += [output.request_id for output in engine.step()]
+    for adder in adders:
+        adder.join()
+    assert len(set(ended)) == 400
+
+
+NAMES = """
+import os
+def names():
+    return sorted(open(f"/proc/self/task/{t}/comm").read().strip() for t in os.listdir("/proc/self/task"))
+"""
+
+
+def run_code(code: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", NAMES + code],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env=os.environ | environment,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_with_the_callers_thread_only_there_is_no_other() -> None:
+    code = """
+import torch, pullquote, pullquote_torch
+page = "The moon is far away. Cats sleep. " * 20000
+torch.get_num_threads(); before = names(); own = torch.get_num_threads()
+with pullquote.Highlighter(devices="cpu", threads="caller") as h:
+    h.highlights("moon", [page[:5000]]); h.embed(["a", "b"]); h.highlights("moon", [page], effort="fast")
+    assert names() == before, names()
+with pullquote.Engine(devices="cpu", threads="caller") as e:
+    e.add_request("a", "moon", [page[:5000]])
+    while e.has_unfinished_requests(): e.step()
+    assert names() == before, names()
+with pullquote.Highlighter(encoder=lambda texts: [[1.0, len(t)] for t in texts], threads="caller") as h:
+    h.highlights("moon", [page])
+    assert names() == before, names()
+assert torch.get_num_threads() == own
+print("ok")
+"""
+    assert run_code(code) == "ok\n"
+
+
+def test_small_calls_do_their_text_on_the_hosts_threads() -> None:
+    """Without Python's lock: `processes/test_concurrency.py` looks at that."""
+    code = """
+from concurrent.futures import ThreadPoolExecutor
+import pullquote, pullquote_torch
+pages = [f"The moon is far away. Cats sleep. This is page {n}." for n in range(200)]
+with pullquote.Highlighter(devices="cpu", threads=2) as h, ThreadPoolExecutor(32) as pool:
+    found = list(pool.map(lambda page: h.highlights("page", [page], top_k=1)[0][0].text, pages))
+    assert found == [f"This is page {n}." for n in range(200)], found
+    print([name for name in names() if name.startswith("pullquote")])
+"""
+    assert run_code(code) == "['pullquote-cpu.0', 'pullquote-cpu.1', 'pullquote-sched']\n"
+
+
+@pytest.mark.parametrize("limit", ["OMP_NUM_THREADS", "affinity", "threads"])
+def test_no_more_threads_than_the_host_allows(limit: str) -> None:
+    code = f"""
+import sys
+if {limit!r} == "affinity":
+    os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])
+import torch, pullquote, pullquote_torch
+page = "The moon is far away. Cats sleep. " * 20000
+before = len(names())
+with pullquote.Highlighter(devices="cpu", threads={1 if limit == "threads" else None}) as h:
+    h.highlights("moon", [page], effort="fast")
+    print([name for name in names() if name.startswith("pullquote")], len(names()) - before)
+"""
+    found = run_code(code, **({"OMP_NUM_THREADS": "1"} if limit == "OMP_NUM_THREADS" else {}))
+    # The scheduler and one worker; no pool for one thread, nothing of rayon's, OpenMP's or torch's.
+    assert found == "['pullquote-cpu.0', 'pullquote-sched'] 2\n"
+
+
+def test_all_threads_stay_on_the_cores_they_were_given() -> None:
+    core = max(os.sched_getaffinity(0))
+    code = f"""
+import pullquote, pathlib, asyncio
+mine = os.sched_getaffinity(0)
+page = "The moon is far away. Cats sleep. " * 20000
+h = pullquote.Highlighter(devices="cpu", cores=[{core}], threads=2)
+h.highlights("moon", [page], effort="fast")
+asyncio.run(pullquote.AsyncHighlighter.sharing(h).highlights("moon", ["The moon."]))
+seen = set()
+for task in pathlib.Path("/proc/self/task").iterdir():
+    try:
+        name = (task / "comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        continue  # it ended since it was listed
+    if name.startswith("pullquote"):
+        seen.add(name[:13]); assert os.sched_getaffinity(int(task.name)) == {{{core}}}, name
+assert os.sched_getaffinity(0) == mine
+print(sorted(seen))
+"""
+    assert run_code(code) == "['pullquote-cpu', 'pullquote-sch', 'pullquote-tas', 'pullquote-tex']\n"
+
+
+def test_wrong_threads_and_cores_are_refused() -> None:
+    refused: list[dict[str, Any]] = [
+        {"threads": 0},
+        {"threads": "all"},
+        {"cores": []},
+        {"cores": [-1]},
+        {"cores": ["a"]},
+        {"cores": [9999]},
+    ]
+    for wrong in refused:
+        with pytest.raises(errors.InvalidArgumentError):
+            Highlighter(encoder=encode, **wrong)
+
+
+def test_callers_threads_take_turns_at_the_work(pages: dict[str, str]) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    texts = list(pages.values())
+    with Highlighter(encoder=encode, threads="caller") as alone, ThreadPoolExecutor(16) as threads:
+        expected = [alone.highlights("Who?", [text]).spans.tolist() for text in texts]
+        found = threads.map(lambda n: alone.highlights("Who?", [texts[n % len(texts)]]).spans.tolist(), range(200))
+        assert list(found) == [expected[n % len(texts)] for n in range(200)]
+
+
+def test_an_asyncio_highlighter_needs_a_thread_beside_the_loops() -> None:
+    with Highlighter(encoder=encode, threads="caller") as alone:
+        awaited = pullquote.AsyncHighlighter.sharing(alone)
+        import asyncio
+
+        with pytest.raises(errors.InvalidArgumentError, match="at least one"):
+            asyncio.run(awaited.highlights("cat", [MOON]))
+
+
+def test_the_example_of_the_class_runs() -> None:
+    import doctest
+
+    import pullquote.engine
+
+    assert doctest.testmod(pullquote.engine).failed == 0

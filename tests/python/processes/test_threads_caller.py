@@ -1,0 +1,160 @@
+"""``threads="caller"`` with a real model: a host's threads compute at once, each on itself, and are as they were afterwards."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pullquote import Engine, Highlighter, errors
+from pullquote.models import embedded_model
+from support.faulty_encoder_abi import Injected
+
+TEXTS = [f"{'The moon is far. ' * (n % 9)}Sentence {n}." for n in range(60)]
+
+
+def over(own: Injected, **options: Any) -> Highlighter:
+    return Highlighter(embedded_model(), encoder=own, cache_bytes=0, threads="caller", **options)
+
+
+def at_once(count: int, call: Callable[[int], Any]) -> list[Any]:
+    """What so many threads return that begin together."""
+    together = threading.Barrier(count)
+
+    def begin(number: int) -> Any:
+        together.wait(60)
+        return call(number)
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(begin, range(count)))
+
+
+@pytest.fixture(scope="module")
+def expected() -> Any:
+    with Highlighter(devices="cpu", dtype="float32", threads=2) as highlighter:
+        return highlighter.embed(TEXTS)
+
+
+def test_two_callers_compute_at_the_same_time(expected: Any) -> None:
+    # Nobody gets past it alone: were they to take turns, the first would wait in it until its call fails.
+    both = threading.Barrier(2)
+    seen: set[int] = set()
+
+    def enters() -> None:
+        if len(seen) < 2:
+            both.wait(20)
+            seen.add(threading.get_ident())
+
+    own = Injected(["cpu"], lambda *_: None, has_threads=False, enters=enters)
+    with over(own, depth=2, max_batch_size=1) as highlighter:
+        found = at_once(
+            2, lambda number: (threading.get_ident(), highlighter.embed(TEXTS[number : number + 1], timeout=40))
+        )
+    assert seen == {thread for thread, _ in found}
+    for number, (_, vectors) in enumerate(found):
+        assert np.allclose(vectors, expected[number : number + 1], atol=1e-5)
+    assert own.deepest == 2
+
+
+@pytest.mark.parametrize("devices", [["cpu"], ["cpu:0", "cpu:1"]])
+def test_answers_are_those_of_an_engine_with_threads(
+    devices: list[str], expected: Any, highlighter: Highlighter, pages: dict[str, str]
+) -> None:
+    texts = [text[:6000] for text in pages.values()]
+    with Highlighter(devices=devices, dtype="float32", threads="caller", cache_bytes=0) as alone:
+        for vectors in at_once(6, lambda _: alone.embed(TEXTS)):
+            assert np.allclose(vectors, expected, atol=1e-5)
+        found = at_once(4, lambda number: alone.highlights("Who died?", texts[number : number + 2]))
+    for number, result in enumerate(found):
+        theirs = highlighter.highlights("Who died?", texts[number : number + 2])
+        assert [[h.text for h in page] for page in result] == [[h.text for h in page] for page in theirs]
+
+
+def test_a_hosts_thread_has_its_own_settings_of_torch_again() -> None:
+    def settings() -> tuple[Any, ...]:
+        kept = torch.ones(1, requires_grad=True) * 2
+        return (torch.get_num_threads(), torch.is_grad_enabled(), torch.is_inference_mode_enabled(), kept.requires_grad)
+
+    with Highlighter(devices="cpu", threads="caller", cache_bytes=0) as highlighter:
+
+        def call(number: int) -> None:
+            # A host's thread may have what settings it likes.
+            modes: list[Any] = [torch.enable_grad(), torch.no_grad(), torch.inference_mode()]
+            with modes[number % 3]:
+                torch.set_num_threads(2)
+                before = settings()
+                assert before[1:3] == [(True, False), (False, False), (False, True)][number % 3]
+                assert highlighter.embed(TEXTS).shape == (len(TEXTS), 384)
+                assert settings() == before
+
+        own = torch.get_num_threads()
+        at_once(3, call)
+        torch.set_num_threads(own)
+        with Engine(devices="cpu", threads="caller") as engine:
+            before = settings()
+            engine.add_request("a", "moon", TEXTS[:5])
+            while engine.has_unfinished_requests():
+                engine.step()
+            assert settings() == before
+
+
+@pytest.mark.parametrize("kind", [errors.EncoderError, errors.DeviceError, errors.OutOfMemoryError])
+def test_what_fails_is_the_same_error_of_the_same_calls(kind: type[Exception], expected: Any) -> None:
+    # Long rows fail: theirs is the error, and a batch of several finds no memory and is tried again row by row.
+    def fault(_: int, rows: int, tokens: int) -> str | None:
+        return f"later:{kind.__name__}: scripted" if tokens > (120 if rows == 1 else 60) else None
+
+    own = Injected(["cpu"], fault, has_threads=False)
+    short = TEXTS[:3]
+    with over(own, max_batch_size=None if kind is errors.OutOfMemoryError else 1) as highlighter:
+
+        def call(number: int) -> Any:
+            if number % 2 == 0:
+                return highlighter.embed(short)
+            with pytest.raises(kind, match="scripted"):
+                highlighter.embed(["word " * 200])
+            return expected[:3]
+
+        for _ in range(5):
+            for vectors in at_once(4, call):
+                assert np.allclose(vectors, expected[:3], atol=1e-5)
+        assert own.helped > 0
+    assert not own.failures
+
+
+def test_a_schedulers_thread_helps_itself(expected: Any) -> None:
+    own = Injected(["cpu"], lambda *_: None, has_threads=False)
+    with Highlighter(embedded_model(), encoder=own, cache_bytes=0, threads=1) as highlighter:
+        for vectors in at_once(3, lambda _: highlighter.embed(TEXTS)):
+            assert np.allclose(vectors, expected, atol=1e-5)
+    assert own.helped > 0
+
+
+def test_closing_while_callers_compute() -> None:
+    inside = threading.Semaphore(0)
+    closed = threading.Event()
+
+    def enters() -> None:
+        inside.release()
+        assert closed.wait(60)
+
+    own = Injected(["cpu"], lambda *_: None, has_threads=False, enters=enters)
+    highlighter = over(own, depth=2, max_batch_size=1)
+
+    def call(number: int) -> Any:
+        if number == 2:
+            assert inside.acquire(timeout=60)
+            assert inside.acquire(timeout=60)
+            highlighter.close()
+            closed.set()
+            return None
+        with pytest.raises(errors.ClosedError):
+            highlighter.embed(TEXTS, timeout=60)
+        return None
+
+    at_once(3, call)
+    with pytest.raises(errors.ClosedError):
+        highlighter.embed(["moon"])

@@ -1,0 +1,118 @@
+"""Who may ask: keys of the command line and of a file, what is open without one, and pages of other sites."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import openai
+import pytest
+
+from support.server_process import Serving, serving_letters, wait_for
+
+ASKED = {"query": "bread", "documents": ["Bread is baked."]}
+
+
+@pytest.fixture(scope="module")
+def keys_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("keys") / "keys"
+    path.write_text("# ours\nfile-key-1\n\n  file-key-2  \n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def guarded(keys_file: Path) -> Iterator[Serving]:
+    options = ["--api-key", "first-key", "--api-key", "second-key", "--api-keys-file", str(keys_file)]
+    with serving_letters(*options, "--cors-origin", "https://example.com") as server:
+        yield server
+
+
+def ask(server: Serving, **headers: str) -> int:
+    return server.client.post("/highlights", json=ASKED, headers=headers).status_code
+
+
+@pytest.mark.parametrize("key", ["first-key", "second-key", "file-key-1", "file-key-2"])
+def test_every_key_may_ask_in_both_ways(guarded: Serving, key: str) -> None:
+    assert ask(guarded, authorization=f"Bearer {key}") == 200
+    assert ask(guarded, authorization=f"bearer  {key}") == 200
+    assert ask(guarded, **{"x-api-key": key}) == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"authorization": "Bearer first"},
+        {"authorization": "first-key"},
+        {"authorization": "Basic first-key"},
+        {"authorization": "Bearer"},
+        {"x-api-key": ""},
+        {"x-api-key": "first-key2"},
+        {"x-api-key": "# ours"},
+    ],
+    ids=str,
+)
+def test_nobody_else_may(guarded: Serving, headers: dict[str, str]) -> None:
+    answer = guarded.client.post("/highlights", json=ASKED, headers=headers)
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert answer.json()["error"]["kind"] == "unauthorized"
+    assert guarded.client.get("/nowhere", headers=headers).status_code == 401
+
+
+def test_the_openai_client_sends_its_key(guarded: Serving) -> None:
+    with openai.OpenAI(base_url=f"{guarded.url}/v1", api_key="second-key") as client:
+        assert len(client.embeddings.create(input="a", model="m").data) == 1
+    with (
+        openai.OpenAI(base_url=f"{guarded.url}/v1", api_key="no-key") as client,
+        pytest.raises(openai.AuthenticationError),
+    ):
+        client.embeddings.create(input="a", model="m")
+
+
+def test_health_and_metrics_are_open_unless_all_is_protected(guarded: Serving) -> None:
+    for path in ("/live", "/health", "/metrics"):
+        assert guarded.client.get(path).status_code == 200
+    with serving_letters("--api-key", "k", "--protect-all") as server:
+        for path in ("/live", "/health", "/metrics", "/docs"):
+            assert server.client.get(path).status_code == 401
+            assert server.client.get(path, headers={"x-api-key": "k"}).status_code != 401
+
+
+def test_a_changed_file_is_read_again_and_a_lost_one_keeps_its_keys(guarded: Serving, keys_file: Path) -> None:
+    keys_file.write_text("file-key-3\n", encoding="utf-8")
+    wait_for(lambda: ask(guarded, **{"x-api-key": "file-key-3"}) == 200)
+    assert ask(guarded, **{"x-api-key": "file-key-1"}) == 401
+    keys_file.unlink()
+    wait_for(lambda: "cannot be read; the keys it had go on" in guarded.log)
+    assert ask(guarded, **{"x-api-key": "file-key-3"}) == 200
+    keys_file.write_text("file-key-1\nfile-key-2\n", encoding="utf-8")
+    wait_for(lambda: ask(guarded, **{"x-api-key": "file-key-1"}) == 200)
+
+
+def test_no_key_is_in_the_log(guarded: Serving) -> None:
+    ask(guarded, authorization="Bearer wrong-secret")
+    guarded.client.get("/live", headers={"x-request-id": "after-the-secret"})
+    wait_for(lambda: "after-the-secret" in guarded.log)
+    assert not any(word in guarded.log for word in ("first-key", "file-key", "wrong-secret"))
+
+
+def preflight(server: Serving, origin: str) -> httpx.Response:
+    headers = {
+        "origin": origin,
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "authorization,content-type",
+    }
+    return server.client.options("/highlights", headers=headers)
+
+
+def test_pages_of_other_sites_ask_only_where_they_may(guarded: Serving, server: Serving) -> None:
+    allowed = preflight(guarded, "https://example.com")
+    assert allowed.status_code == 200
+    assert allowed.headers["access-control-allow-origin"] == "https://example.com"
+    assert "authorization" in allowed.headers["access-control-allow-headers"]
+    headers = {"origin": "https://example.com", "x-api-key": "first-key"}
+    answer = guarded.client.post("/highlights", json=ASKED, headers=headers)
+    assert answer.headers["access-control-allow-origin"] == "https://example.com"
+    assert "x-request-id" in answer.headers["access-control-expose-headers"]
+    assert "access-control-allow-origin" not in preflight(guarded, "https://evil.example").headers
+    assert "access-control-allow-origin" not in preflight(server, "https://example.com").headers

@@ -1,0 +1,164 @@
+"""OpenAI's routes, those of Text Embeddings Inference, and the rerankers': through the official client where there is one."""
+
+import base64
+from typing import Any
+
+import numpy as np
+import openai
+import pytest
+
+from pullquote import Highlighter
+from support.server_process import Serving
+
+TEXTS = ["Bread is baked from flour.", "The moon is white.", "漢字とかな 🎉"]
+
+
+@pytest.fixture
+def client(server: Serving) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0)
+
+
+def test_the_openai_client_gets_the_librarys_vectors(client: openai.OpenAI, highlighter: Highlighter) -> None:
+    """It asks for base64 by itself."""
+    answer = client.embeddings.create(input=TEXTS, model="text-embedding-3-small")
+    vectors = np.array([row.embedding for row in answer.data], dtype=np.float32)
+    assert np.abs(vectors - highlighter.embed(TEXTS)).max() < 1e-5
+    assert [row.index for row in answer.data] == [0, 1, 2]
+    assert answer.model == "all-MiniLM-L6-v2"
+    assert answer.usage.prompt_tokens == answer.usage.total_tokens > 10
+
+
+def test_floats_and_base64_are_the_same_values(client: openai.OpenAI, server: Serving) -> None:
+    floats = client.embeddings.create(input="one", model="m", encoding_format="float").data[0].embedding
+    packed = server.client.post("/v1/embeddings", json={"input": "one", "model": "m", "encoding_format": "base64"})
+    data = base64.b64decode(packed.json()["data"][0]["embedding"])
+    assert np.array_equal(np.frombuffer(data, "<f4"), np.array(floats, dtype=np.float32))
+
+
+def test_token_ids_are_the_text_they_stand_for(client: openai.OpenAI, server: Serving) -> None:
+    text = TEXTS[0]
+    ids = [token["id"] for token in server.client.post("/tokenize", json={"inputs": text}).json()[0]]
+    of_text, of_ids, of_bare_ids = (
+        client.embeddings.create(input=asked, model="m").data[0].embedding for asked in (text, ids, [ids[1:-1]])
+    )
+    assert np.abs(np.array(of_text) - of_ids).max() < 1e-6
+    assert np.abs(np.array(of_text) - of_bare_ids).max() < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("asked", "param", "message"),
+    [
+        ({"input": []}, "input", "the list is empty"),
+        ({"input": [[]]}, "input[0]", "token ids is empty"),
+        ({"input": ["a"] * 2049}, "input", "there are 2049, more than 2048"),
+        ({"input": "a", "dimensions": 100}, "dimensions", "have 384 dimensions and cannot be cut to 100"),
+        # ##ing, which no text begins with.
+        ({"input": [[2075]]}, "input[0]", "no text has these token ids"),
+        ({"input": [[4000000000]]}, "input[0]", "no text has these token ids"),
+        ({"input": {"text": "a"}}, "input", "a text, a list of texts, a list of token ids"),
+        ({"input": "a", "encoding_format": "hex"}, "encoding_format", "unknown variant `hex`"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_is_an_error_the_client_knows(
+    client: openai.OpenAI, asked: dict[str, Any], param: str, message: str
+) -> None:
+    with pytest.raises(openai.UnprocessableEntityError) as caught:
+        client.embeddings.create(model="m", **({"encoding_format": "float"} | asked))
+    assert caught.value.param == param
+    assert message in str(caught.value)
+    assert caught.value.type == "invalid_request_error"
+
+
+def test_dimensions_may_be_the_models_own(client: openai.OpenAI) -> None:
+    assert len(client.embeddings.create(input="a", model="m", dimensions=384).data[0].embedding) == 384
+
+
+def test_there_is_one_model(client: openai.OpenAI) -> None:
+    assert [model.id for model in client.models.list()] == ["all-MiniLM-L6-v2"]
+    assert client.models.retrieve("all-MiniLM-L6-v2").owned_by == "pullquote"
+    with pytest.raises(openai.NotFoundError, match="there is no model"):
+        client.models.retrieve("gpt-9")
+
+
+def test_embed_answers_with_bare_vectors(server: Serving, highlighter: Highlighter) -> None:
+    one = server.client.post("/embed", json={"inputs": TEXTS[0]}).json()
+    many = server.client.post("/embed", json={"inputs": TEXTS, "normalize": True, "truncate": False}).json()
+    assert np.abs(np.array(one, dtype=np.float32) - highlighter.embed(TEXTS[:1])).max() < 1e-5
+    assert np.abs(np.array(many, dtype=np.float32) - highlighter.embed(TEXTS)).max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"inputs": []}, "inputs: the list is empty"),
+        ({"inputs": ["short", "long " * 600], "truncate": False}, "1 of 2 texts are longer than 256 tokens"),
+        ({"inputs": "a", "normalize": False}, "normalize: this model's own files"),
+        ({"inputs": "a", "truncation_direction": "Left"}, "truncation_direction: "),
+    ],
+    ids=str,
+)
+def test_embed_says_what_it_cannot_do_as_its_clients_expect(
+    server: Serving, asked: dict[str, Any], message: str
+) -> None:
+    answer = server.client.post("/embed", json=asked)
+    assert answer.status_code == 422
+    assert answer.json()["error_type"] == "Validation"
+    assert message in answer.json()["error"]
+
+
+def test_tokens_are_listed_with_their_bytes(server: Serving) -> None:
+    text = "Weiß 漢"
+    (tokens,) = server.client.post("/tokenize", json={"inputs": text}).json()
+    assert [tokens[0]["text"], tokens[-1]["text"]] == ["[CLS]", "[SEP]"]
+    assert tokens[0] | {"id": 0} == {"id": 0, "text": "[CLS]", "special": True, "start": None, "stop": None}
+    inner = [token for token in tokens if not token["special"]]
+    assert all(text.encode()[t["start"] : t["stop"]].decode() == t["text"] for t in inner)
+    (bare,) = server.client.post("/tokenize", json={"inputs": [text], "add_special_tokens": False}).json()
+    assert bare == inner
+
+
+def test_info_says_what_the_model_is(server: Serving) -> None:
+    info = server.client.get("/info").json()
+    assert (info["model_id"], info["max_input_length"]) == ("all-MiniLM-L6-v2", 256)
+    assert info["model_type"] == {"embedding": {"pooling": "mean"}}
+
+
+DOCUMENTS = ["The moon is white.", "Bread is baked from flour.", "Ovens are hot."]
+
+
+@pytest.mark.parametrize("path", ["/rerank", "/v1/rerank", "/v2/rerank"])
+def test_documents_are_ranked_by_their_cosines(server: Serving, highlighter: Highlighter, path: str) -> None:
+    query = "How is bread made?"
+    cosines = highlighter.embed(DOCUMENTS) @ highlighter.embed([query], role="query")[0]
+    expected = np.argsort(-cosines)
+    asked = {"model": "m", "query": query, "documents": DOCUMENTS, "top_n": 2, "return_documents": True}
+    answer = server.client.post(path, json=asked).json()
+    assert [row["index"] for row in answer["results"]] == list(expected[:2])
+    assert answer["results"][0]["document"] == {"text": DOCUMENTS[1]}
+    assert np.allclose([row["relevance_score"] for row in answer["results"]], cosines[expected[:2]], atol=1e-5)
+    assert answer["usage"]["total_tokens"] > 10
+
+
+def test_texts_are_ranked_as_text_embeddings_inference_does(server: Serving) -> None:
+    asked = {"query": "How is bread made?", "texts": DOCUMENTS, "return_text": True}
+    ranks = server.client.post("/rerank", json=asked).json()
+    assert ranks[0].keys() == {"index", "score", "text"}
+    assert ranks[0]["index"] == 1
+    assert [rank["score"] for rank in ranks] == sorted((rank["score"] for rank in ranks), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"query": "a"}, "one of documents and texts must be there"),
+        ({"query": " ", "texts": ["a"]}, "the query is empty"),
+        ({"query": "a", "documents": []}, "documents: the list is empty"),
+        ({"query": "a", "documents": ["b"], "top_n": 0}, "top_n must be at least 1"),
+    ],
+    ids=str,
+)
+def test_a_rerank_that_cannot_be_says_so_to_every_client(server: Serving, asked: dict[str, Any], message: str) -> None:
+    answer = server.client.post("/rerank", json=asked)
+    assert answer.status_code == 422
+    assert all(message in answer.json()[name] for name in ("error", "message", "detail"))

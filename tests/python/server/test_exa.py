@@ -1,0 +1,347 @@
+"""`/contents` and `/search` as Exa's own clients ask them, unchanged: `exa-py`, sync and async, and `exa-js`."""
+
+import asyncio
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from exa_py import AsyncExa, Exa, ExaWarning
+
+from support.server_process import Serving, serving, serving_letters
+
+BREAD = "Bread is baked from flour and water 🍞. The oven must be hot. Bakers get up early."
+MOON = "The moon is white. It goes around the earth in 27 days. Nobody lives there."
+CATS = "Cats sleep most of the day. They hunt at night. A cat has four legs."
+DOCUMENTS = [
+    {"id": "doc:bread", "title": "Baking", "text": BREAD},
+    {"id": "doc:moon", "url": "https://example.com/moon", "text": MOON},
+]
+NODE_MODULES = Path(__file__).parents[3] / ".make" / "exa-js" / "node_modules"
+
+
+@pytest.fixture(scope="module")
+def library() -> Iterator[Serving]:
+    """A server that has three documents stored."""
+    with serving("--dtype", "float32") as server:
+        for name, title, text in (("bread", "Baking", BREAD), ("moon", "The Moon", MOON), ("cats", None, CATS)):
+            put = server.client.put(f"/documents/https:%2F%2Fexample.com%2F{name}", json={"title": title, "text": text})
+            assert put.status_code == 201
+        yield server
+
+
+def sync_contents(server: Serving, urls: list[str], **asked: Any) -> Any:
+    return Exa("any-key", base_url=server.url).get_contents(urls, **asked)
+
+
+def async_contents(server: Serving, urls: list[str], **asked: Any) -> Any:
+    async def ask() -> Any:
+        async with AsyncExa("any-key", api_base=server.url) as exa:
+            return await exa.get_contents(urls, **asked)
+
+    return asyncio.run(ask())
+
+
+def ask(server: Serving, path: str = "/contents", **asked: Any) -> dict[str, Any]:
+    answer = server.client.post(path, json=asked)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def refusal(server: Serving, path: str, asked: dict[str, Any]) -> tuple[str, str]:
+    answer = server.client.post(path, json=asked)
+    assert answer.status_code == 400, answer.text
+    body = answer.json()
+    assert body.keys() == {"requestId", "error", "tag"}
+    assert body["requestId"] == answer.headers["x-request-id"]
+    return body["tag"], body["error"]
+
+
+@pytest.mark.parametrize("contents", [sync_contents, async_contents])
+def test_the_python_client_gets_exact_passages_of_what_it_sends(server: Serving, contents: Any) -> None:
+    asked = {"query": "How is bread made?", "max_characters": 50}
+    found = contents(
+        server,
+        ["doc:bread", "https://example.com/moon"],
+        highlights=asked,
+        text=True,
+        extra_body={"documents": DOCUMENTS},
+    )
+    assert [(page.id, page.url, page.title) for page in found.results] == [
+        ("doc:bread", "doc:bread", "Baking"),
+        ("https://example.com/moon", "https://example.com/moon", None),
+    ]
+    assert [page.text for page in found.results] == [BREAD, MOON]
+    assert found.results[0].highlights[0] == "Bread is baked from flour and water 🍞."
+    for page in found.results:
+        spans = page.extras["highlight_spans"]
+        assert page.highlights
+        assert [page.text[span["start"] : span["end"]] for span in spans] == page.highlights
+        assert [span["score"] for span in spans] == page.highlight_scores
+        assert page.highlight_scores == sorted(page.highlight_scores, reverse=True)
+        assert all(0 <= score <= 1 for score in page.highlight_scores)
+        assert sum(map(len, page.highlights)) <= 50
+    assert [(status.id, status.status, status.source) for status in found.statuses] == [
+        ("doc:bread", "success", "cached"),
+        ("https://example.com/moon", "success", "cached"),
+    ]
+
+
+def test_pages_that_cannot_be_had_have_a_status(library: Serving) -> None:
+    found = sync_contents(library, ["https://example.com/moon", "https://example.com/none", "gopher://x"], text=True)
+    assert [(page.url, page.title, page.text) for page in found.results] == [
+        ("https://example.com/moon", "The Moon", MOON)
+    ]
+    assert [(status.status, status.error and status.error.tag) for status in found.statuses] == [
+        ("success", None),
+        ("error", "CRAWL_NOT_FOUND"),
+        ("error", "UNSUPPORTED_URL"),
+    ]
+    by_id = ask(library, ids=["gopher://x"])
+    assert by_id["statuses"][0]["error"]["tag"] == "CRAWL_NOT_FOUND"
+    assert by_id["results"] == []
+
+
+def test_what_the_client_adds_by_itself_is_honoured(library: Serving) -> None:
+    """Whoever asks for highlights alone is sent at most 10,000 characters of text."""
+    (page,) = sync_contents(library, ["https://example.com/moon"], highlights=True).results
+    assert (page.text, page.highlights[0] in MOON) == (MOON, True)
+    (page,) = sync_contents(library, ["https://example.com/moon"], text={"max_characters": 8}).results
+    assert (page.text, page.highlights, page.extras) == ("The moon", None, None)
+
+
+def test_without_a_query_a_page_is_asked_what_it_says_it_is_about(server: Serving) -> None:
+    text = "Cats sleep most of the day. Bread is baked from flour. The moon is white."
+    titled = {"id": "a", "title": "Baking bread from flour", "text": text}
+    bare = {"id": "b", "text": text}
+    found = ask(
+        server,
+        documents=[titled, bare, {"id": "c", "text": " "}],
+        highlights={"highlightsPerUrl": 1, "numSentences": 1},
+    )
+    assert [page["highlights"] for page in found["results"]] == [
+        ["Bread is baked from flour."],
+        ["Cats sleep most of the day."],
+        [],
+    ]
+    again = ask(server, ids=["b"], documents=[bare], highlights=True)
+    assert again["results"][0]["highlights"]
+
+
+def test_sentences_and_counts_are_kept_exactly(library: Serving) -> None:
+    options = {"query": "What do cats do?", "num_sentences": 2, "highlights_per_url": 1}
+    with pytest.warns(DeprecationWarning, match="max_characters"):
+        found = sync_contents(library, ["https://example.com/cats"], highlights=options)
+    assert found.results[0].highlights in (
+        ["Cats sleep most of the day. They hunt at night."],
+        ["They hunt at night. A cat has four legs."],
+    )
+    with pytest.warns(DeprecationWarning, match="max_characters"):
+        found = sync_contents(
+            library, ["https://example.com/cats"], highlights=options | {"num_sentences": 1, "highlights_per_url": 3}
+        )
+    assert sorted(found.results[0].highlights) == sorted(sentence + "." for sentence in CATS.rstrip(".").split(". "))
+
+
+def test_a_dynamic_budget_goes_where_the_answers_are(server: Serving) -> None:
+    good = " ".join(f"Bread number {number} is baked from flour and water." for number in range(8))
+    documents = [{"id": "good", "text": good}, {"id": "copy", "text": good}, {"id": "poor", "text": MOON}]
+    highlights = {"query": "How is bread baked?", "maxCharacters": 150}
+    each = ask(server, documents=documents, highlights=highlights)
+    shared = ask(server, documents=documents, highlights=highlights | {"dynamic": True})
+
+    def spent(found: dict[str, Any]) -> list[int]:
+        return [sum(map(len, page["highlights"])) for page in found["results"]]
+
+    assert max(spent(each)) <= 150
+    assert spent(each)[0] == spent(each)[1]
+    assert spent(shared)[0] > 150
+    assert sum(spent(shared)) <= 3 * 150
+    assert spent(shared)[1] < spent(shared)[0]
+
+
+def test_null_is_as_good_as_nothing(library: Serving) -> None:
+    names = [
+        "ids",
+        "documents",
+        "summary",
+        "extras",
+        "context",
+        "livecrawl",
+        "livecrawlTimeout",
+        "maxAgeHours",
+        "snapshotAsOf",
+    ]
+    nulls: dict[str, Any] = dict.fromkeys([*names, "subpages", "subpageTarget", "compliance", "flags"])
+    inner = dict.fromkeys(["query", "numSentences", "highlightsPerUrl", "maxCharacters", "dynamic", "verbosity"])
+    url = "https://example.com/moon"
+    plain = ask(library, urls=[url], highlights=True, text=True)
+    asked = ask(library, urls=[url], highlights=inner, text={"maxCharacters": None, "verbosity": None}, **nulls)
+    assert asked["results"] == plain["results"]
+    assert "warnings" not in asked
+    nothing = ask(library, urls=[url], highlights=None, text=None)
+    assert nothing["results"][0].keys() == {"id", "url", "title"}
+    searched = ask(library, "/search", query="moon", numResults=None, contents=None, type=None, includeDomains=None)
+    assert len(searched["results"]) == 3
+
+
+def test_what_is_not_honoured_is_warned_of(library: Serving) -> None:
+    url = "https://example.com/moon"
+    quiet: dict[str, Any] = {
+        "livecrawl": "always",
+        "livecrawlTimeout": 5,
+        "maxAgeHours": -1,
+        "filterEmptyResults": True,
+        "flags": ["x"],
+    }
+    found = ask(library, urls=[url], summary={"query": "x"}, highlights={"stepSize": 2}, subpages=0, **quiet)
+    assert [warning["path"] for warning in found["warnings"]] == ["summary", "highlights.stepSize"]
+    with pytest.warns(ExaWarning, match="does not have the option"):
+        Exa("any-key", base_url=library.url).search("moon", include_domains=["example.com"])
+
+
+def test_search_ranks_what_is_stored(library: Serving) -> None:
+    exa = Exa("any-key", base_url=library.url)
+    found = exa.search("What do bakers do with flour?", num_results=2, contents={"highlights": {"max_characters": 100}})
+    first = found.results[0]
+    assert (first.url, first.title, first.text) == ("https://example.com/bread", "Baking", None)
+    assert len(found.results) == 2
+    assert first.score is not None
+    assert found.results[1].score is not None
+    assert 1 >= first.score > found.results[1].score >= 0
+    assert first.highlights
+    assert first.extras is not None
+    assert [BREAD[span["start"] : span["end"]] for span in first.extras["highlight_spans"]] == first.highlights
+    assert found.statuses is None
+    other = exa.search(
+        "flour", contents={"highlights": {"query": "When do bakers get up?", "max_characters": 30}, "text": True}
+    )
+    assert other.results[0].highlights == ["Bakers get up early."]
+    assert other.results[0].text == BREAD
+    bare = exa.search("flour", contents=False)
+    assert (bare.results[0].url, bare.results[0].highlights) == ("https://example.com/bread", None)
+
+
+def test_a_file_of_documents_is_searched_and_a_store_that_is_too_large_is_not(tmp_path: Path) -> None:
+    with serving_letters("--store", str(tmp_path / "documents.db"), "--max-documents", "2") as server:
+        assert ask(server, "/search", query="bread")["results"] == []
+        for name, text in (("a", MOON), ("b", BREAD)):
+            server.client.put(f"/documents/{name}", json={"text": text})
+        found = ask(server, "/search", query="How is bread baked?", contents={"highlights": True})
+        assert [page["id"] for page in found["results"]] == ["b", "a"]
+        server.client.put("/documents/c", json={"text": CATS})
+        tag, message = refusal(server, "/search", {"query": "bread"})
+        assert (tag, "3 documents are stored, and a request may be about 2" in message) == (
+            "INVALID_REQUEST_BODY",
+            True,
+        )
+
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("/contents", {}, "urls: ids or urls must be there"),
+    ("/contents", {"ids": ["a"], "urls": ["b"]}, "ids: ids or urls may be there, and not both"),
+    ("/contents", {"urls": []}, "urls: the list is empty"),
+    ("/contents", {"urls": ["a"] * 101}, "urls: there are 101, more than 100"),
+    ("/contents", {"urls": ["a", " "]}, "urls[1]: it must have 1 to 2048 characters"),
+    ("/contents", {"urls": ["x" * 2049]}, "urls[0]: it must have 1 to 2048 characters"),
+    ("/contents", {"urls": "a"}, "urls: invalid type: string"),
+    ("/contents", {"urls": ["a"], "contents": {}}, "contents: only /search has options under contents"),
+    (
+        "/contents",
+        {"urls": ["a"], "highlights": 3},
+        "highlights: invalid type: integer `3`, expected true, false or an object",
+    ),
+    (
+        "/contents",
+        {"urls": ["a"], "highlights": {"numSentences": 0}},
+        "highlights.numSentences: it must be at least 1, not 0",
+    ),
+    ("/contents", {"urls": ["a"], "highlights": {"query": ""}}, "highlights.query: the query is empty"),
+    ("/contents", {"documents": [{"text": "a"}]}, "documents: a document needs an id or a url"),
+    ("/contents", {"documents": [{"id": "a"}]}, "missing field `text`"),
+    ("/contents", {"documents": [{"id": "a", "text": "b", "lang": "c"}]}, "unknown field `lang`"),
+    ("/search", {}, "missing field `query`"),
+    ("/search", {"query": " "}, "query: the query is empty"),
+    ("/search", {"query": "a", "highlights": True}, "highlights: only /contents has it here; put it under contents"),
+    (
+        "/search",
+        {"query": "a", "contents": {"highlights": {"maxCharacters": 0}}},
+        "contents.highlights.maxCharacters: it must",
+    ),
+    (
+        "/search",
+        {"query": "a", "contents": {"highlights": {"dynamic": 3}}},
+        "contents.highlights.dynamic: invalid type",
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "asked", "message"), REFUSED, ids=[row[2][:40] for row in REFUSED])
+def test_what_cannot_be_is_said_in_exas_words(server: Serving, path: str, asked: dict[str, Any], message: str) -> None:
+    tag, said = refusal(server, path, asked)
+    assert (tag, message in said) == ("INVALID_REQUEST_BODY", True), said
+
+
+def test_failures_have_exas_tags(server: Serving) -> None:
+    for count in (0, 101):
+        assert refusal(server, "/search", {"query": "a", "numResults": count})[0] == "INVALID_NUM_RESULTS"
+    broken = server.client.post("/contents", content=b"{", headers={"content-type": "application/json"})
+    assert (broken.status_code, broken.json()["tag"]) == (400, "INVALID_REQUEST_BODY")
+    assert server.client.get("/search").json()["tag"] == "METHOD_NOT_ALLOWED"
+    with serving_letters("--api-key", "right-key") as guarded:
+        with pytest.raises(ValueError, match=r"401.*INVALID_API_KEY"):
+            Exa("wrong-key", base_url=guarded.url).search("a")
+        assert Exa("right-key", base_url=guarded.url).search("a").results == []
+
+
+def test_a_base_that_ends_with_a_slash_is_tolerated(library: Serving) -> None:
+    exa = Exa("any-key", base_url=library.url + "/")
+    assert exa.get_contents(["https://example.com/moon"], text=True).results[0].text == MOON
+    assert exa.search("moon").results[0].url == "https://example.com/moon"
+
+
+SCRIPT = """
+const { default: Exa } = require("exa-js");
+const [url, ...asked] = JSON.parse(process.argv[1]);
+const exa = new Exa("any-key", url);
+const one = async ([method, ...given]) => {
+  try { return await exa[method](...given); } catch (error) { return { failed: error.message }; }
+};
+Promise.all(asked.map(one)).then((found) => console.log(JSON.stringify(found)));
+"""
+
+
+def test_the_javascript_client_gets_the_same(library: Serving) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("there is no node on PATH, so exa-js cannot run")
+    if not (NODE_MODULES / "exa-js").is_dir():
+        pytest.skip("exa-js is not installed; make test installs it where npm is on PATH")
+    highlights = {"query": "How is bread made?", "maxCharacters": 60}
+    url = "https://example.com/bread"
+    asked = [
+        library.url,
+        ["getContents", ["doc:bread"], {"documents": DOCUMENTS, "highlights": highlights}],
+        ["getContents", [url, "https://example.com/none"], {"highlights": highlights, "text": True}],
+        ["search", "How is bread made?", {"numResults": 1, "contents": {"highlights": highlights}}],
+        ["getContents", [url], {"highlights": {"maxCharacters": 0}}],
+    ]
+    command = [node, "-e", SCRIPT, json.dumps(asked)]
+    ran = subprocess.run(command, cwd=NODE_MODULES.parent, capture_output=True, text=True, check=True, timeout=120)
+    sent, stored, searched, refused = json.loads(ran.stdout)
+    expected = ask(library, ids=["doc:bread"], documents=DOCUMENTS, highlights=highlights)["results"]
+    assert sent["results"] == expected
+    assert "text" not in sent["results"][0]
+    (page,) = stored["results"]
+    assert [page["text"][span["start"] : span["end"]] for span in page["extras"]["highlightSpans"]] == page[
+        "highlights"
+    ]
+    assert page["highlights"] == expected[0]["highlights"]
+    assert [status["status"] for status in stored["statuses"]] == ["success", "error"]
+    assert [page["url"] for page in searched["results"]] == [url]
+    assert searched["results"][0]["highlights"] == expected[0]["highlights"]
+    assert "highlights.maxCharacters: it must be at least 1, not 0" in refused["failed"]

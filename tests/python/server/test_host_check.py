@@ -1,0 +1,66 @@
+"""Which names a server answers to: a site that points its own name at this machine gets nothing to read."""
+
+import pytest
+
+from support.server_process import Serving, answers, serving_letters
+
+ASKED = {"query": "bread", "documents": ["Bread is baked."]}
+
+
+def ask(server: Serving, host: str) -> int:
+    answer = server.client.post("/highlights", json=ASKED, headers={"host": host})
+    if answer.status_code == 421:
+        assert answer.json()["error"]["kind"] == "wrong_host"
+    return answer.status_code
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]:8080", "localhost", "LOCALHOST:1", "10.1.2.3"])
+def test_addresses_and_localhost_are_answered_to(server: Serving, host: str) -> None:
+    assert ask(server, host) == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.evil.example"]
+)
+def test_another_name_is_421_on_every_route(server: Serving, host: str) -> None:
+    assert ask(server, host) == 421
+    for path in ("/live", "/metrics", "/docs", "/documents/a", "/nowhere"):
+        assert server.client.get(path, headers={"host": host}).status_code == 421
+    failure = server.client.post("/v1/embeddings", json={"input": "a"}, headers={"host": host}).json()
+    assert failure["error"]["code"] == "wrong_host"
+    assert ask(server, "localhost") == 200
+
+
+def test_a_request_without_a_host_is_no_browsers(server: Serving) -> None:
+    with server.connect() as connection:
+        connection.sendall(b"GET /live HTTP/1.0\r\n\r\n")
+        assert answers(connection).startswith(b"HTTP/1.0 200")
+    with server.connect() as connection:
+        connection.sendall(b"GET http://evil.example/live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        assert answers(connection).startswith(b"HTTP/1.1 421")
+
+
+def test_a_server_answers_to_the_names_it_was_told() -> None:
+    with serving_letters("--allowed-host", "pages.example", "--allowed-host", "Other.Example") as server:
+        assert [ask(server, host) for host in ("pages.example", "other.example:80", "localhost")] == [200] * 3
+        assert ask(server, "evil.example") == 421
+
+
+EVERYWHERE = ["--host", "0.0.0.0"]  # noqa: S104 - what is tested
+
+
+@pytest.mark.parametrize("options", [["--api-key", "k"], ["--allowed-host", "*"], EVERYWHERE], ids=str)
+def test_elsewhere_every_name_is_answered_to(options: list[str]) -> None:
+    with serving_letters(*options) as server:
+        port = server.url.rsplit(":", 1)[1]
+        server.client.base_url = f"http://127.0.0.1:{port}"
+        server.client.headers["x-api-key"] = "k"
+        assert ask(server, "evil.example") == 200
+
+
+def test_a_name_that_cannot_be_is_said_at_the_start() -> None:
+    with (
+        pytest.raises(AssertionError, match="allowed_host must be"),
+        serving_letters("--allowed-host", "https://example.com"),
+    ):
+        pass

@@ -1,0 +1,107 @@
+"""`pullquote serve` as a whole: it starts, answers, says what a request took, and stops."""
+
+import json
+import signal
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+
+from support.gated_server import open_gate, serving_gated
+from support.server_process import Serving, answers, serving, serving_letters, wait_for, wait_for_running
+
+MOON = "The moon is white. Bread is baked from flour."
+ASKED = {"query": "How is bread made?", "documents": [MOON], "highlight_length": 1, "top_k": 1}
+
+
+def test_the_first_line_says_where_and_with_what(server: Serving) -> None:
+    assert server.started["model"] == "all-MiniLM-L6-v2"
+    assert server.started["dtype"] == "float32"
+    assert server.started["devices"] == ["cpu"]
+    assert server.started["url"].startswith("http://127.0.0.1:")
+    assert server.client.get("/live").json() == {"live": True}
+
+
+def test_every_answer_has_an_id_and_its_times(server: Serving) -> None:
+    answer = server.client.post("/highlights", json=ASKED)
+    assert len(answer.headers["x-request-id"]) == 32
+    times = [float(answer.headers[name]) for name in ("x-queue-time", "x-inference-time", "x-total-time")]
+    assert all(time >= 0 for time in times)
+    assert times[0] + times[1] <= times[2]
+    named = server.client.get("/live", headers={"x-request-id": "mine-1"})
+    assert named.headers["x-request-id"] == "mine-1"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "kind"),
+    [("GET", "/nowhere", 404, "not_found"), ("GET", "/highlights", 405, "method_not_allowed")],
+)
+def test_what_is_not_there_is_said_in_json(server: Serving, method: str, path: str, status: int, kind: str) -> None:
+    answer = server.client.request(method, path)
+    assert answer.status_code == status
+    assert answer.json()["error"]["kind"] == kind
+    assert answer.json()["request_id"] == answer.headers["x-request-id"]
+
+
+def test_the_log_names_requests_and_tells_no_text(server: Serving) -> None:
+    word = "xylophonic"
+    server.client.post("/highlights", json=ASKED | {"documents": [word]}, headers={"x-request-id": "seen-in-the-log"})
+    server.client.post("/highlights", json={word: word}, headers={"x-request-id": "failed-in-the-log"})
+    server.client.get(f"/{word}", headers={"x-request-id": "lost-in-the-log"})
+    wait_for(lambda: "lost-in-the-log" in server.log)
+    assert "seen-in-the-log" in server.log
+    assert word not in server.log
+
+
+def test_logs_for_machines() -> None:
+    with serving_letters("--log-format", "json") as server:
+        server.client.get("/live", headers={"x-request-id": "one"})
+        wait_for(lambda: '"one"' in server.log)
+        lines = [json.loads(line) for line in server.log.splitlines()]
+    line = next(line for line in lines if line.get("request_id") == "one")
+    assert (line["message"], line["route"], line["status"]) == ("request", "/live", 200)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_first_signal_lets_accepted_requests_end(number: signal.Signals, tmp_path: Path) -> None:
+    asked = {"query": "Who?", "documents": ["Bread is baked.", "blocker", "The moon is far."]}
+    with serving_gated(tmp_path) as server, server.connect() as waiting:
+        waiting.sendall(b"GET /live HTTP/1.1\r\nhost: localhost\r\n")
+        found: list[httpx.Response] = []
+        caller = threading.Thread(target=lambda: found.append(server.client.post("/highlights", json=asked)))
+        caller.start()
+        wait_for_running(server)
+        server.signal(number)
+        wait_for(lambda: "stopping" in server.log)
+        waiting.sendall(b"\r\n")
+        late = answers(waiting)
+        assert late.startswith(b"HTTP/1.1 503 ")
+        assert b'"kind":"shutting_down"' in late
+        open_gate(tmp_path)
+        caller.join()
+        assert found[0].status_code == 200
+        assert [page["highlights"][0]["text"] for page in found[0].json()["results"]] == asked["documents"]
+        with pytest.raises(OSError, match="refused"):
+            server.connect()
+        assert server.wait() == 0
+
+
+def test_a_second_signal_stops_at_once(whole_pages: dict[str, str]) -> None:
+    with serving("--dtype", "float32") as server, server.connect() as connection:
+        body = json.dumps({"query": "Who?", "documents": list(whole_pages.values())}).encode()
+        head = f"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n"
+        connection.sendall(head.encode() + b"content-type: application/json\r\n\r\n" + body)
+        wait_for_running(server)
+        server.signal()
+        wait_for(lambda: "stopping" in server.log)
+        server.signal()
+        # The pages alone take half a minute.
+        assert server.process.wait(20) == 130
+        assert answers(connection) == b""
+
+
+def test_an_address_that_is_taken_is_an_error(server: Serving) -> None:
+    port = server.url.rsplit(":", 1)[1]
+    with pytest.raises(AssertionError, match="cannot listen on 127"), serving_letters("--port", port):
+        pass

@@ -1,0 +1,337 @@
+"""What a server does not take: each bound has its answer, and another request in flight gets the right one meanwhile."""
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from support.server_process import Serving, answers, metric, serving, serving_letters, wait_for, wait_for_running
+
+JSON = {"content-type": "application/json"}
+LARGE = 16_000_000
+SMALL = {"query": "bread", "documents": ["Bread is baked. The moon is white."], "highlight_length": 1, "top_k": 1}
+
+
+@pytest.fixture(scope="module")
+def long(whole_pages: dict[str, str]) -> dict[str, Any]:
+    """A request that takes some seconds, and whose body is small enough for every server here."""
+    return {"query": "Who?", "documents": ["\n\n".join(whole_pages.values())[:30_000]], "effort": "full"}
+
+
+@pytest.fixture(scope="module")
+def narrow() -> Iterator[Serving]:
+    """A server that takes little of everything."""
+    options = {
+        "dtype": "float32",
+        "cache-bytes": "0",  # so that a page takes as long the second time
+        "max-body-bytes": "200000",
+        "max-queue-bytes": "400000",
+        "max-concurrent": "1",
+        "max-queue": "1",
+        "max-connections": "12",
+        "max-header-bytes": "8192",
+        "header-timeout": "1",
+        "body-timeout": "1",
+    }
+    with serving(*(part for name, value in options.items() for part in (f"--{name}", value))) as server:
+        yield server
+
+
+class Flight:
+    """A request that takes a while, and what it must come to."""
+
+    def __init__(self, server: Serving, text: str) -> None:
+        self.server = server
+        self.asked = {"query": "Who died?", "documents": [text]}
+        self.expected = self.texts(server.client.post("/highlights", json=self.asked))
+
+    @staticmethod
+    def texts(answer: httpx.Response) -> list[str]:
+        assert answer.status_code == 200, answer.text
+        return [highlight["text"] for page in answer.json()["results"] for highlight in page["highlights"]]
+
+    def beside(self, act: Callable[[], None]) -> None:
+        """Act while the request is being worked on; it must come to the same as ever."""
+        found: list[httpx.Response] = []
+        thread = threading.Thread(
+            target=lambda: found.append(httpx.post(f"{self.server.url}/highlights", json=self.asked, timeout=60))
+        )
+        thread.start()
+        act()
+        thread.join()
+        assert self.texts(found[0]) == self.expected
+
+
+@pytest.fixture(scope="module")
+def flight(narrow: Serving, whole_pages: dict[str, str]) -> Flight:
+    return Flight(narrow, next(iter(whole_pages.values()))[:10_000])
+
+
+def raw(server: Serving, request: bytes) -> bytes:
+    with server.connect() as connection:
+        connection.sendall(request)
+        return answers(connection)
+
+
+def post(server: Serving, **changes: Any) -> httpx.Response:
+    return httpx.post(f"{server.url}/highlights", json=SMALL | changes, timeout=60)
+
+
+def test_a_body_that_is_too_large_is_413(narrow: Serving, flight: Flight) -> None:
+    def act() -> None:
+        for content in (b"x" * 200_001, iter([b"x" * 50_000] * 5)):  # the second comes in chunks, its size unsaid
+            answer = httpx.post(f"{narrow.url}/highlights", content=content, headers=JSON, timeout=60)
+            assert (answer.status_code, answer.json()["error"]["kind"]) == (413, "body_too_large")
+
+    # Both take the queue's only place, one after the other.
+    flight.beside(act)
+
+
+def test_a_body_is_not_read_where_its_size_is_too_large(narrow: Serving) -> None:
+    head = b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 99999999999\r\n\r\n"
+    with narrow.connect() as connection:
+        connection.sendall(head)
+        assert connection.recv(12) == b"HTTP/1.1 413"
+
+
+def test_headers_that_are_too_large_are_431(narrow: Serving, flight: Flight) -> None:
+    def act() -> None:
+        answer = raw(narrow, b"GET /live HTTP/1.1\r\nhost: localhost\r\nx: " + b"y" * 20_000 + b"\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 431")
+
+    flight.beside(act)
+
+
+def test_slow_headers_are_cut_off(narrow: Serving, flight: Flight) -> None:
+    def act() -> None:
+        with narrow.connect() as connection:
+            connection.sendall(b"GET /live HTTP/1.1\r\nhost: localhost\r\n")
+            began = time.monotonic()
+            answers(connection)
+            assert time.monotonic() - began < 20
+
+    flight.beside(act)
+
+
+def test_a_slow_body_is_408(narrow: Serving, flight: Flight) -> None:
+    head = b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"
+
+    def act() -> None:
+        answer = raw(narrow, head)
+        assert answer.startswith(b"HTTP/1.1 408")
+        assert b'"kind":"slow_sender"' in answer
+
+    flight.beside(act)
+
+
+def test_a_full_queue_is_429_before_the_body_is_read(narrow: Serving, long: dict[str, Any]) -> None:
+    calls: list[httpx.Response] = []
+
+    def call() -> None:
+        calls.append(httpx.post(f"{narrow.url}/highlights", json=long, timeout=60))
+
+    threads = [threading.Thread(target=call) for _ in range(2)]
+    threads[0].start()
+    wait_for_running(narrow)
+    threads[1].start()
+    wait_for(lambda: metric(narrow, "pullquote_requests_waiting") == 1)
+    for _ in range(20):
+        with narrow.connect() as connection:
+            # Of the body nothing is sent.
+            connection.sendall(
+                b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n"
+            )
+            answer = connection.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 429")
+        assert b"\r\nretry-after: 1\r\n" in answer
+        assert b'"kind":"overloaded"' in answer
+    assert metric(narrow, 'pullquote_failures_total{cause="overloaded"}') >= 20
+    for thread in threads:
+        thread.join()
+    assert [call.status_code for call in calls] == [200, 200]
+    assert Flight.texts(calls[0]) == Flight.texts(calls[1])
+
+
+def test_too_many_bytes_of_bodies_are_429() -> None:
+    """One of the largest fits into the memory for bodies, and nothing beside it; here it is one that is not there yet."""
+    with serving_letters("--max-body-bytes", "1000000", "--max-queue-bytes", "1000000") as server:
+        head = b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 999000\r\n\r\n"
+        with server.connect() as waiting:
+            waiting.sendall(head)
+            wait_for(lambda: metric(server, "pullquote_requests_waiting") == 1)
+            answer = post(server, query="b" * 2000)
+            assert (answer.status_code, answer.json()["error"]["kind"]) == (429, "overloaded")
+            assert "bodies of waiting requests" in answer.json()["error"]["message"]
+        wait_for(lambda: metric(server, "pullquote_requests_waiting") == 0)
+        assert post(server).status_code == 200
+
+
+@pytest.mark.parametrize("how", ["header", "option"])
+def test_a_request_that_takes_too_long_is_504(narrow: Serving, long: dict[str, Any], how: str) -> None:
+    headers = {"request-timeout-ms": "150"} if how == "header" else {}
+    asked = long if how == "header" else long | {"timeout": 0.15}
+    answer = httpx.post(f"{narrow.url}/highlights", json=asked, headers=headers, timeout=60)
+    assert (answer.status_code, answer.json()["error"]["kind"]) == (504, "deadline_exceeded")
+    assert Flight.texts(post(narrow)) == ["Bread is baked."]
+
+
+def test_the_servers_own_timeout_bounds_every_request(long: dict[str, Any]) -> None:
+    with serving("--timeout", "0.3", "--dtype", "float32") as server:
+        answer = httpx.post(f"{server.url}/highlights", json=long, headers={"request-timeout-ms": "60000"}, timeout=60)
+        assert answer.status_code == 504
+        assert post(server).status_code == 200
+
+
+@pytest.mark.parametrize("value", ["0", "-5", "soon", "1.5"])
+def test_a_timeout_that_is_none_is_said_so(narrow: Serving, value: str) -> None:
+    answer = httpx.post(f"{narrow.url}/highlights", json=SMALL, headers={"request-timeout-ms": value})
+    assert answer.status_code == 400
+    assert "request-timeout-ms must be a whole number of milliseconds" in answer.json()["error"]["message"]
+
+
+def test_a_client_that_hangs_up_costs_no_more_batches(narrow: Serving, long: dict[str, Any]) -> None:
+    """Its request would take five times as long as another, which is timed."""
+    (text,) = long["documents"]
+    body = json.dumps(long | {"documents": [f"{text} {number}" for number in range(5)]}, ensure_ascii=False).encode()
+    head = f"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    began = time.monotonic()
+    with narrow.connect() as connection:
+        connection.sendall(head.encode() + body)
+        wait_for_running(narrow)
+    wait_for(lambda: metric(narrow, "pullquote_requests_running") == 0)
+    assert metric(narrow, 'pullquote_failures_total{cause="cancelled"}') >= 1
+    stopped = time.monotonic() - began
+    began = time.monotonic()
+    assert httpx.post(f"{narrow.url}/highlights", json=long, timeout=60).status_code == 200
+    assert stopped < 3 * (time.monotonic() - began)
+
+
+@pytest.fixture(scope="module")
+def impatient() -> Iterator[Serving]:
+    """A server with a document that is more than sockets hold, and one second for a client that does not read it."""
+    with serving_letters("--write-timeout", "1", "--max-document-bytes", "32000000") as server:
+        assert server.client.put("/documents/large", json={"text": "x" * LARGE}).status_code == 201
+        yield server
+
+
+def read_slowly(server: Serving, pause: float) -> int:
+    """Asks for the large document, reads a part, waits, and reads on; how many bytes came."""
+    with socket.socket() as connection:
+        # Before it connects, so that the other side is never told of more.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        connection.settimeout(60)
+        connection.connect(server.address)
+        connection.sendall(b"GET /documents/large HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        total = 0
+        with contextlib.suppress(ConnectionResetError):
+            for part in range(3):
+                while total < LARGE // 4 * (part + 1) and (read := connection.recv(65536)):
+                    total += len(read)
+                time.sleep(pause)
+            total += len(answers(connection))
+        return total
+
+
+def test_a_client_that_does_not_read_is_hung_up_on(impatient: Serving) -> None:
+    failures = 'pullquote_failures_total{cause="slow_reader"}'
+    before = metric(impatient, failures)
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        connection.connect(impatient.address)
+        connection.sendall(b"GET /documents/large HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        wait_for(lambda: metric(impatient, failures) == before + 1)
+        # Only the one that asks for the metrics is left.
+        wait_for(lambda: metric(impatient, "pullquote_connections") == 1)
+        connection.settimeout(60)
+        assert len(answers(connection)) < LARGE
+    assert len(impatient.client.get("/documents/large").json()["text"]) == LARGE
+
+
+def test_a_client_that_reads_slowly_gets_its_answer(impatient: Serving) -> None:
+    """It takes longer than the timeout, but never pauses as long."""
+    assert read_slowly(impatient, 0.6) > LARGE
+
+
+def test_connections_over_the_bound_are_503(narrow: Serving) -> None:
+    narrow.client.get("/live")
+    idle: list[socket.socket] = []
+    try:
+        idle = [narrow.connect() for _ in range(12)]
+        wait_for(lambda: refused(narrow))
+    finally:
+        for connection in idle:
+            connection.close()
+    wait_for(lambda: not refused(narrow))
+    assert metric(narrow, 'pullquote_failures_total{cause="too_many_connections"}') >= 1
+
+
+def refused(server: Serving) -> bool:
+    with server.connect() as connection:
+        connection.sendall(b"GET /live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        answer = answers(connection)
+    if answer.startswith(b"HTTP/1.1 200"):
+        return False
+    assert answer.startswith(b"HTTP/1.1 503")
+    assert b'"kind":"too_many_connections"' in answer
+    return True
+
+
+def test_a_thousand_idle_connections_are_nothing(server: Serving) -> None:
+    idle = [server.connect() for _ in range(1000)]
+    try:
+        assert post(server).status_code == 200
+        wait_for(lambda: metric(server, "pullquote_connections") > 1000)
+    finally:
+        for connection in idle:
+            connection.close()
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"nonsense\r\n\r\n",
+        b"GET /live HTTP/9.9\r\n\r\n",
+        b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello!",
+        b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-length: -1\r\n\r\n",
+        b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"GET / HTTP/1.1\r\nhost: localhost\r\nbad header\r\n\r\n",
+        b"\x00" * 100 + b"\r\n\r\n",
+    ],
+)
+def test_what_is_no_request_is_400_and_closed(narrow: Serving, flight: Flight, request_bytes: bytes) -> None:
+    def act() -> None:
+        answer = raw(narrow, request_bytes)
+        assert answer.startswith(b"HTTP/1.1 4") or answer == b"", answer
+        assert answer.count(b"HTTP/1.1 ") <= 1
+
+    flight.beside(act)
+
+
+def test_pipelined_requests_are_answered_in_order(server: Serving) -> None:
+    body = json.dumps(SMALL).encode()
+    one = f"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    last = b"GET /live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+    answer = raw(server, (one.encode() + body) * 3 + last)
+    assert answer.count(b"HTTP/1.1 200 OK") == 4
+    assert answer.count(b"Bread is baked.") == 3
+    assert answer.endswith(b'{"live":true}')
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--max-concurrent", "0"], "max_concurrent must be at least 1, not 0"),
+        (["--api-keys-file", "/nowhere"], "cannot read the keys in /nowhere"),
+        (["--store", "/nowhere/x.db"], "cannot keep documents in /nowhere/x.db"),
+    ],
+    ids=str,
+)
+def test_a_setting_that_cannot_be_is_named_at_the_start(options: list[str], message: str) -> None:
+    with pytest.raises(AssertionError, match=message), serving_letters(*options):
+        pass

@@ -1,0 +1,59 @@
+"""Twenty times as many clients as a server takes: who is let in is answered right, who is not is told at once to come again."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from support.server_process import Serving, metric, resident_bytes, serving
+
+TAKEN = 10  # requests at work and waiting
+CLIENTS = 20 * TAKEN
+FILLER = "Nothing is said here of it. " * 40
+# What malloc and the cache of connections may keep of a wave of clients.
+SLACK_BYTES = 40_000_000
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[Serving]:
+    with serving("--dtype", "float32", "--max-concurrent", "2", "--max-queue", "8", "--cache-bytes", "0") as server:
+        yield server
+
+
+def ask(server: Serving, number: int) -> httpx.Response:
+    """A question of a client's own, which only its own page answers."""
+    page = f"{FILLER}Ship number {number} carries bread. {FILLER}"
+    asked = {"query": f"What does ship number {number} carry?", "documents": [page], "highlight_length": 1, "top_k": 1}
+    return httpx.post(f"{server.url}/highlights", json=asked, timeout=120)
+
+
+def wave(server: Serving) -> tuple[int, int]:
+    """All clients at once, each until it is let in; how many answers there were, and how many refusals before them."""
+
+    def client(number: int) -> int:
+        refused = 0
+        while (answer := ask(server, number)).status_code != 200:
+            assert answer.status_code == 429, answer.text
+            assert int(answer.headers["retry-after"]) >= 1
+            assert answer.json()["error"]["kind"] == "overloaded"
+            refused += 1
+        (best,) = answer.json()["results"][0]["highlights"]
+        assert best["text"] == f"Ship number {number} carries bread."
+        return refused
+
+    with ThreadPoolExecutor(CLIENTS) as clients:
+        refusals = list(clients.map(client, range(CLIENTS)))
+    return len(refusals), sum(refusals)
+
+
+def test_twenty_times_too_many_clients_are_all_answered_in_the_end(small: Serving) -> None:
+    answered, refused = wave(small)
+    assert answered == CLIENTS
+    assert refused > CLIENTS - TAKEN
+    before = resident_bytes(small.process.pid)
+    assert wave(small)[0] == CLIENTS
+    assert resident_bytes(small.process.pid) - before < SLACK_BYTES
+    assert metric(small, "pullquote_requests_running") == 0
+    assert metric(small, "pullquote_requests_waiting") == 0
+    assert ask(small, 7).status_code == 200

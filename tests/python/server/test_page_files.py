@@ -1,0 +1,48 @@
+"""`GET /`: the files of the page as they are sent. `integration/test_page_in_browser.py` has what they do in a browser."""
+
+import re
+
+import pytest
+
+from support.server_process import Serving, serving_letters
+
+FILES = {
+    "/": "text/html; charset=utf-8",
+    "/page.css": "text/css; charset=utf-8",
+    "/page.js": "text/javascript; charset=utf-8",
+    "/page.svg": "image/svg+xml",
+}
+
+
+@pytest.mark.parametrize(("path", "kind"), FILES.items())
+def test_each_file_is_sent_once_and_can_do_no_harm(server: Serving, path: str, kind: str) -> None:
+    answer = server.client.get(path)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    policy = dict(part.strip().split(" ", 1) for part in answer.headers["content-security-policy"].split(";"))
+    assert policy["default-src"] == "'none'"
+    assert {policy[name] for name in ("script-src", "style-src", "img-src", "connect-src")} == {"'self'"}
+    assert (policy["frame-ancestors"], policy["trusted-types"]) == ("'none'", "'none'")
+    assert answer.headers["cache-control"] == "no-cache"
+    tag = answer.headers["etag"]
+    for known in (tag, f'"other", W/{tag}', "*"):
+        again = server.client.get(path, headers={"if-none-match": known})
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    assert server.client.get(path, headers={"if-none-match": '"other"'}).content == answer.content
+
+
+def test_the_page_names_no_file_but_its_own(server: Serving) -> None:
+    whole = {path: server.client.get(path).text for path in FILES}
+    named = re.findall(r'(?:src|href)="([^"]*)"', whole["/"])
+    assert sorted(set(named)) == ["page.css", "page.js", "page.svg"]
+    assert not re.search(r"\bon\w+=|<style|style=|<script[^>]*>[^<]", whole["/"])
+    assert not re.search(r"url\(|@import", whole["/page.css"])
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|eval\(|https?://", whole["/page.js"])
+
+
+def test_the_page_is_open_unless_all_is_protected() -> None:
+    with serving_letters("--api-key", "k") as server:
+        assert [server.client.get(path).status_code for path in FILES] == [200] * len(FILES)
+    with serving_letters("--api-key", "k", "--protect-all") as server:
+        assert [server.client.get(path).status_code for path in FILES] == [401] * len(FILES)

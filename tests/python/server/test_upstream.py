@@ -1,0 +1,143 @@
+"""`/search` where another server searches: it is asked for texts, and the highlights are made here."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from exa_py import Exa
+
+from support.fake_web import Web, web
+from support.server_process import Serving, serving, serving_letters
+
+BREAD = "Bread is baked from flour and water 🍞. The oven must be hot. Bakers get up early."
+RESULTS = {
+    "requestId": "theirs",
+    "resolvedSearchType": "neural",
+    "results": [
+        {
+            "id": "1",
+            "url": "https://a.example",
+            "title": "Baking",
+            "text": BREAD,
+            "author": "A. Baker",
+            "extras": {"links": ["x"]},
+        },
+        {"id": "2", "url": "https://b.example", "title": None},
+    ],
+    "costDollars": {"total": 0.5},
+}
+HIGHLIGHTS = {"query": "How is bread made?", "max_characters": 50}
+
+
+@pytest.fixture(scope="module")
+def there() -> Iterator[Web]:
+    with web() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def handing(there: Web) -> Iterator[Serving]:
+    """A server that everybody may ask, and that has no key of its own for the upstream."""
+    with serving("--dtype", "float32", "--upstream", there.url + "/") as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def answer(there: Web) -> None:
+    there.json("/search", RESULTS)
+
+
+def client(server: Serving, key: str = "client-key") -> Any:
+    return Exa(key, base_url=server.url)
+
+
+def asked(there: Web) -> tuple[dict[str, str], dict[str, Any]]:
+    path, headers, body = there.asked[-1]
+    assert path == "/search"
+    found: dict[str, Any] = json.loads(body)
+    return headers, found
+
+
+def test_highlights_are_made_of_the_upstreams_texts(handing: Serving, there: Web) -> None:
+    exa = client(handing)
+    found = exa.search("bread", include_domains=["a.example"], contents={"highlights": HIGHLIGHTS, "max_age_hours": 1})
+    headers, body = asked(there)
+    assert headers["x-api-key"] == "client-key"
+    assert body == {"query": "bread", "includeDomains": ["a.example"], "contents": {"text": True, "maxAgeHours": 1}}
+    first, second = found.results
+    assert (first.url, first.author, first.text) == ("https://a.example", "A. Baker", None)
+    assert first.highlights[0] == "Bread is baked from flour and water 🍞."
+    spans = first.extras["highlight_spans"]
+    assert [BREAD[span["start"] : span["end"]] for span in spans] == first.highlights
+    assert [span["score"] for span in spans] == first.highlight_scores
+    assert first.extras["links"] == ["x"]
+    assert (second.highlights, second.text) == ([], None)
+    assert (found.resolved_search_type, found.cost_dollars.total) == ("neural", 0.5)
+
+
+def test_a_text_that_is_wanted_stays_as_it_is_wanted(handing: Serving, there: Web) -> None:
+    exa = client(handing)
+    options: Any = {"highlights": HIGHLIGHTS, "text": {"max_characters": 5, "include_html_tags": True}}
+    found = exa.search("bread", contents=options)
+    assert asked(there)[1]["contents"] == {"text": {"includeHtmlTags": True}}
+    assert found.results[0].text == "Bread"
+    (span, *_) = found.results[0].extras["highlight_spans"]
+    assert BREAD[span["start"] : span["end"]] == found.results[0].highlights[0]
+
+
+def test_a_search_without_highlights_is_handed_on_as_it_is(handing: Serving, there: Web) -> None:
+    sent = {
+        "query": "bread",
+        "numResults": 3,
+        "contents": {"text": {"maxCharacters": 7}, "summary": True},
+        "stream": False,
+    }
+    found = handing.client.post("/search", json=sent)
+    assert asked(there)[1] == sent
+    assert found.json() == RESULTS
+
+
+def test_what_the_upstream_says_of_errors_is_handed_on(handing: Serving, there: Web) -> None:
+    error = {"requestId": "theirs", "error": "no credits", "tag": "NO_MORE_CREDITS"}
+    there.json("/search", error, 402)
+    found = handing.client.post("/search", json={"query": "bread", "contents": {"highlights": True}})
+    assert (found.status_code, found.json()) == (402, error)
+
+
+@pytest.mark.parametrize("strange", ["a text", {"results": "none"}, {"results": ["none"]}, {}])
+def test_an_upstream_that_answers_something_else_is_an_error(handing: Serving, there: Web, strange: object) -> None:
+    there.json("/search", strange)
+    found = handing.client.post("/search", json={"query": "bread", "contents": {"highlights": True}})
+    assert (found.status_code, found.json()["tag"]) == (502, "UPSTREAM_FAILED")
+
+
+def test_an_upstream_that_is_gone_is_an_error() -> None:
+    with web() as gone:
+        url = gone.url
+    with serving_letters("--upstream", url) as server:
+        found = server.client.post("/search", json={"query": "bread"})
+    assert (found.status_code, found.json()["tag"]) == (502, "UPSTREAM_FAILED")
+
+
+def test_an_upstream_sends_nobody_on(handing: Serving, there: Web) -> None:
+    there.redirect("/search", "/elsewhere")
+    assert handing.client.post("/search", json={"query": "bread"}).status_code == 502
+    assert there.asked[-1][0] == "/search"
+
+
+def test_the_upstreams_key_is_ours_and_our_keys_are_no_business_of_it(there: Web) -> None:
+    with serving_letters("--upstream", there.url, "--upstream-key", "its-key") as server:
+        client(server, "client-key").search("bread")
+        assert asked(there)[0]["x-api-key"] == "its-key"
+    with serving_letters("--upstream", there.url, "--api-key", "our-key") as server:
+        client(server, "our-key").search("bread")
+        assert "our-key" not in str(asked(there)[0])
+
+
+def test_an_upstream_that_cannot_be_is_said_at_the_start() -> None:
+    with (
+        pytest.raises(AssertionError, match=r"upstream must be like https://api\.exa\.ai"),
+        serving_letters("--upstream", "exa"),
+    ):
+        pass

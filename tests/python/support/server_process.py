@@ -1,0 +1,121 @@
+"""A running ``pullquote serve``, as its users have it: a process, an address, a log."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+
+class Serving:
+    """A server's process; `log` is its standard error so far."""
+
+    def __init__(self, *options: str, device: str | None = "cpu") -> None:
+        self._log = tempfile.NamedTemporaryFile(suffix=".log")  # noqa: SIM115 - lives as long as the server
+        on = [] if device is None else ["--device", device]
+        command = [sys.executable, "-m", "pullquote", "serve", "--json", "--port", "0", *on, *options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log, text=True)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            self.process.wait()
+            log = self.log
+            self.process.stdout.close()
+            self._log.close()
+            message = f"the server did not start: {log}"
+            raise AssertionError(message)
+        self.started: dict[str, Any] = json.loads(line)
+        self.url: str = self.started["url"]
+        self.client = httpx.Client(base_url=self.url, timeout=60)
+
+    @property
+    def log(self) -> str:
+        return Path(self._log.name).read_text(encoding="utf-8")
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, port = self.url.removeprefix("http://").split(":")
+        return host, int(port)
+
+    def connect(self) -> socket.socket:
+        """A bare connection."""
+        return socket.create_connection(self.address, timeout=60)
+
+    def signal(self, number: signal.Signals = signal.SIGTERM) -> None:
+        self.process.send_signal(number)
+
+    def wait(self) -> int:
+        """The exit code."""
+        return self.process.wait(60)
+
+    def close(self) -> None:
+        self.client.close()
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout:
+            self.process.stdout.close()
+        self._log.close()
+
+
+@contextlib.contextmanager
+def serving(*options: str, device: str | None = "cpu") -> Iterator[Serving]:
+    """A server of its own, for a test that stops it or needs other settings."""
+    server = Serving(*options, device=device)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+@contextlib.contextmanager
+def serving_letters(*options: str) -> Iterator[Serving]:
+    """A server with the encoder of `lettering`, where no model is asked for: it starts in a tenth of the time, without torch."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+        with serving("--encoder", "support.fake_letter_encoder:letters", *options, device=None) as server:
+            yield server
+
+
+def answers(connection: socket.socket) -> bytes:
+    """Everything that comes until the server closes."""
+    parts = []
+    with contextlib.suppress(ConnectionResetError):
+        while part := connection.recv(65536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def resident_bytes(process: int) -> int:
+    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    """Wait until something is so; fails where it never comes."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "what the test waits for never came"
+        time.sleep(0.005)
+
+
+def metric(server: Serving, name: str) -> float:
+    """The value of a metric, with its labels as they are printed; 0 where it was never counted."""
+    for line in server.client.get("/metrics").text.splitlines():
+        if line.startswith(name + " "):
+            return float(line.rsplit(" ", 1)[1])
+    return 0.0
+
+
+def wait_for_running(server: Serving, count: int = 1) -> None:
+    """Wait until so many requests are being worked on."""
+    wait_for(lambda: metric(server, "pullquote_requests_running") >= count)

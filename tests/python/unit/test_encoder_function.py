@@ -1,0 +1,287 @@
+"""Encoders that people bring: what they are given, what they may return, and what their failures cost."""
+
+import itertools
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import pullquote
+from pullquote.errors import ClosedError, DeadlineExceededError, EncoderError, InvalidArgumentError, InvalidTypeError
+from support.server_process import Serving, serving
+
+WORDS = ["cat", "moon", "bread", "trial", "ship"]
+PAGE = "Cats sleep a lot. The moon is far away. Bread is baked. A trial was held. The ship sank — naïve 🦊 crew."
+
+
+def count_words(texts: list[str]) -> NDArray[np.float32]:
+    """How often each of the five words is in a text, and a little of everything."""
+    rows = [[text.lower().count(word) + 0.1 for word in WORDS] for text in texts]
+    return np.array(rows, dtype=np.float32)
+
+
+class Encoder:
+    """Counts words, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+
+    def encode(self, texts: list[str]) -> NDArray[np.float32]:
+        self.batches.append(texts)
+        return count_words(texts)
+
+
+def test_a_function_finds_the_passage() -> None:
+    with pullquote.Highlighter(encoder=count_words) as highlighter:
+        assert (highlighter.model_name, highlighter.dtype, highlighter.devices) == (
+            "count_words",
+            "float32",
+            ["count_words"],
+        )
+        assert highlighter.dimension == len(WORDS)
+        found = highlighter.highlights("a ship", [PAGE], highlight_length=1, lexical_weight=0.0, top_k=1)
+    (best,) = found[0]
+    assert PAGE[best.start : best.end] == best.text == "The ship sank — naïve 🦊 crew."
+    assert best.cosine == pytest.approx(1.0)
+
+
+def test_it_is_given_the_windows_to_the_byte() -> None:
+    encoder = Encoder()
+    with pullquote.Highlighter(encoder=encoder, cache_bytes=0) as highlighter:
+        highlighter.highlights("moon", [PAGE], highlight_length=2, effort="full")
+        vectors = highlighter.embed(["<start>", "Ġ", "", "naïve 🦊\x00\u2028", " a  b "])
+    asked = set(itertools.chain.from_iterable(encoder.batches))
+    with pullquote.Highlighter(encoder=count_words) as highlighter:
+        windows = [PAGE[start:end] for start, end in highlighter.parse_pieces(PAGE, 2, 1)]
+    assert {"moon", *windows} <= asked
+    assert {"<start>", "Ġ", "", "naïve 🦊\x00\u2028", " a  b "} <= asked
+    assert vectors.shape == (5, len(WORDS))
+
+
+def test_sentence_transformers_models_work_as_they_are(pages: dict[str, str]) -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    from pullquote.models import embedded_model
+
+    model = sentence_transformers.SentenceTransformer(
+        str(embedded_model()), device="cpu", model_kwargs={"dtype": "float32"}
+    )
+    page = next(iter(pages.values()))
+    asked: dict[str, Any] = {"effort": "full", "lexical_weight": 0.0, "expand": False}
+    with pullquote.Highlighter(encoder=model) as theirs, pullquote.Highlighter(dtype="float32") as ours:
+        by_theirs = theirs.highlights("Who was put on trial?", [page], **asked)
+        by_ours = ours.highlights("Who was put on trial?", [page], **asked)
+    assert by_theirs.spans.tolist() == by_ours.spans.tolist()
+    np.testing.assert_allclose(by_theirs.cosines, by_ours.cosines, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        (lambda texts: count_words(texts)[1:], "returned shape"),
+        (lambda texts: count_words(texts)[:, :2], "returned shape"),
+        (lambda texts: count_words(texts)[0], "returned shape"),
+        (lambda _: "vectors", "no array of numbers"),
+        (lambda _: None, "no array of numbers|returned shape"),
+        (lambda texts: np.full((len(texts), len(WORDS)), np.nan, np.float32), "NaN"),
+    ],
+)
+def test_what_it_must_not_return_is_said(returned: Callable[[list[str]], Any], words: str) -> None:
+    wrong = threading.Event()
+
+    def encoder(texts: list[str]) -> Any:
+        return returned(texts) if wrong.is_set() else count_words(texts)
+
+    with pullquote.Highlighter(encoder=encoder, cache_bytes=0) as highlighter:
+        wrong.set()
+        with pytest.raises(EncoderError, match=words):
+            highlighter.highlights("moon", [PAGE])
+        wrong.clear()
+        assert highlighter.highlights("moon", [PAGE])[0]
+    with pytest.raises((EncoderError, InvalidTypeError)):
+        pullquote.Highlighter(encoder=lambda texts: count_words(texts)[0])
+
+
+def test_lists_and_other_numbers_are_taken() -> None:
+    with pullquote.Highlighter(encoder=lambda texts: [[1, len(text)] for text in texts]) as highlighter:
+        assert highlighter.embed(["ab", "c"]).tolist() == [[1.0, 2.0], [1.0, 1.0]]
+
+
+def test_what_it_raises_is_an_error_of_the_call_that_caused_it() -> None:
+    def encoder(texts: list[str]) -> NDArray[np.float32]:
+        if any("poison" in text for text in texts):
+            message = "this text is poison"
+            raise ValueError(message)
+        time.sleep(0.002)  # so that others share its batches
+        return count_words(texts)
+
+    failed: list[str] = []
+    right = list[bool]()
+
+    def ask(number: int) -> None:
+        if number % 5 == 0:
+            with pytest.raises(EncoderError) as raised:
+                highlighter.embed([f"poison {number}"])
+            failed.append(str(raised.value))
+        else:
+            vectors = highlighter.embed([f"cat moon {number}" * (number % 7)])
+            right.append(np.array_equal(vectors, count_words([f"cat moon {number}" * (number % 7)])))
+
+    with pullquote.Highlighter(encoder=encoder, cache_bytes=0) as highlighter:
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(50)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(failed) == 10
+    assert len(right) == 40
+    assert all(right)
+    assert all("raised ValueError: this text is poison" in message for message in failed)
+
+
+def test_batches_hold_no_more_than_they_may() -> None:
+    encoder = Encoder()
+    with pullquote.Highlighter(encoder=encoder, max_batch_size=3, cache_bytes=0) as highlighter:
+        highlighter.embed([f"cat {number}" for number in range(20)])
+    assert max(map(len, encoder.batches)) == 3
+    encoder = Encoder()
+    with pullquote.Highlighter(encoder=encoder, max_batch_tokens=50, cache_bytes=0) as highlighter:
+        highlighter.embed(["x" * 20] * 9 + ["y" * 70])
+    # A byte each, and one for the start of each text; what is longer goes alone.
+    assert all(len(batch) == 1 or sum(len(text) + 1 for text in batch) <= 50 for batch in encoder.batches)
+    assert max(map(len, encoder.batches)) == 2
+
+
+def test_texts_wait_for_others_where_they_are_told_to() -> None:
+    encoder = Encoder()
+    with pullquote.Highlighter(encoder=encoder, max_batch_size=5, batch_timeout=600.0, cache_bytes=0) as highlighter:
+        # The fifth fills the batch; till then nothing leaves, and who leaves by himself does not count.
+        threads = [threading.Thread(target=highlighter.embed, args=([f"cat {number}"],)) for number in range(5)]
+        for thread in threads[:3]:
+            thread.start()
+        with pytest.raises(DeadlineExceededError):
+            highlighter.embed(["late"], timeout=0.05)
+        for thread in threads[3:]:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+            assert not thread.is_alive()
+    assert sorted(map(len, encoder.batches[1:])) == [5]  # the first is the probe
+    with pullquote.Highlighter(encoder=Encoder(), batch_timeout=0.02) as highlighter:
+        assert highlighter.embed(["alone"]).shape == (1, len(WORDS))
+
+
+def test_a_function_that_hangs_costs_its_callers_only_their_time() -> None:
+    hangs, go_on = threading.Event(), threading.Event()
+
+    def encoder(texts: list[str]) -> NDArray[np.float32]:
+        if hangs.is_set():
+            go_on.wait(60)
+        return count_words(texts)
+
+    highlighter = pullquote.Highlighter(encoder=encoder, cache_bytes=0)
+    hangs.set()
+    started = time.monotonic()
+    with pytest.raises(DeadlineExceededError):
+        highlighter.highlights("moon", [PAGE], timeout=0.1)
+    highlighter.close()
+    assert time.monotonic() - started < 30
+    go_on.set()
+    with pytest.raises(ClosedError):
+        highlighter.embed(["moon"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"encoder": 3}, InvalidTypeError),
+        ({"encoder": Encoder}, InvalidTypeError),
+        ({"encoder": count_words, "dtype": "int8"}, InvalidArgumentError),
+        ({"encoder": count_words, "model": "x"}, InvalidArgumentError),
+        ({"encoder": count_words, "max_batch_size": 0}, InvalidArgumentError),
+        ({"encoder": count_words, "max_batch_tokens": 1.5}, InvalidArgumentError),
+        ({"encoder": count_words, "batch_timeout": -1}, InvalidArgumentError),
+        ({"encoder": count_words, "batch_timeout": float("nan")}, InvalidArgumentError),
+    ],
+)
+def test_what_cannot_be_is_named(arguments: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        pullquote.Highlighter(**arguments)
+
+
+MODULE = """
+import time, threading
+import numpy as np
+asked = 0
+def encode(texts):
+    if any("hang" in text for text in texts):
+        time.sleep(3600)
+    if any("raise" in text for text in texts):
+        raise RuntimeError("as it was told")
+    return np.array([[len(text), text.count("a"), 1.0] for text in texts], dtype=np.float64)
+class deep:
+    inner = staticmethod(encode)
+"""
+
+
+@pytest.fixture
+def own_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serving]:
+    (tmp_path / "own_model.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    with serving("--encoder", "own_model:deep.inner", device=None) as running:
+        yield running
+
+
+def test_a_function_is_served(own_server: Serving) -> None:
+    assert own_server.started["model"] == "encode"
+    answer = own_server.client.post("/embed", json={"inputs": ["banana", "x"], "normalize": False})
+    assert answer.json() == [[6.0, 3.0, 1.0], [1.0, 0.0, 1.0]]
+    info = own_server.client.get("/info").json()
+    assert (info["model_id"], info["max_batch_requests"], info["max_batch_tokens"]) == ("encode", 64, 65536)
+    failed = own_server.client.post("/embed", json={"inputs": ["raise"]})
+    assert failed.status_code == 500
+    assert "encode raised RuntimeError: as it was told" in failed.json()["error"]
+    with httpx.Client(base_url=own_server.url, timeout=1.0) as client, pytest.raises(httpx.TimeoutException):
+        client.post("/embed", json={"inputs": ["hang"]})
+    started = time.monotonic()
+    while own_server.client.get("/health", timeout=20).status_code == 200:
+        assert time.monotonic() - started < 30
+
+
+def test_an_encoder_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pullquote.cli import main
+
+    (tmp_path / "broken_model.py").write_text("import no_such_thing_at_all\n")
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "page.txt"
+    page.write_text(PAGE)
+    for name in ("nothing_here:encode", "json:no_such_function", "json", ":x"):
+        assert main(["highlight", "-q", "moon", "--encoder", name, str(page)]) == 2
+    with pytest.raises(ModuleNotFoundError):
+        main(["highlight", "-q", "moon", "--encoder", "broken_model:encode", str(page)])
+
+
+def test_a_server_that_waits_too_long_to_be_healthy_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    from pullquote.cli import main
+
+    assert main(["serve", "--port", "0", "--batch-timeout", "2.5"]) == 2
+    assert "--batch-timeout must be at most 2.0 seconds, not 2.5" in capsys.readouterr().err
+
+
+def test_the_command_line_uses_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from pullquote.cli import main
+
+    (tmp_path / "other_model.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "page.txt"
+    page.write_text(PAGE)
+    assert main(["highlight", "--json", "-q", "moon", "--encoder", "other_model:encode", str(page)]) == 0
+    assert json.loads(capsys.readouterr().out)["highlights"]
