@@ -39,7 +39,7 @@ def threads() -> int:
     return len(os.listdir("/proc/self/task"))  # noqa: PTH208
 
 
-def test_a_thousand_calls_at_once_need_no_thread_each(run: Any) -> None:
+def test_thousand_async_calls_need_few_threads(run: Any) -> None:
     async def go(server: Wire) -> None:
         async with AsyncClient(server.url, max_in_flight=64) as client:
             await client.embed(["warm"])
@@ -61,7 +61,7 @@ def test_a_thousand_calls_at_once_need_no_thread_each(run: Any) -> None:
         run(go(server))
 
 
-def test_a_cancelled_task_closes_its_stream_and_no_other(run: Any) -> None:
+def test_cancelled_task_closes_only_its_connection(run: Any) -> None:
     async def until(condition: Any) -> None:
         async with asyncio.timeout(60):
             while not condition():
@@ -88,7 +88,7 @@ def test_a_cancelled_task_closes_its_stream_and_no_other(run: Any) -> None:
         run(go(server))
 
 
-def test_closing_tells_those_that_wait(run: Any) -> None:
+def test_close_ends_async_client_calls(run: Any) -> None:
     async def go(server: Wire) -> None:
         client = AsyncClient(server.url)
         calls = [asyncio.ensure_future(client.embed(["a"])) for _ in range(3)]
@@ -104,7 +104,7 @@ def test_closing_tells_those_that_wait(run: Any) -> None:
         run(go(server))
 
 
-def test_answers_and_errors_are_the_highlighters(run: Any, server: Serving, highlighter: Highlighter) -> None:
+def test_async_client_matches_highlighter(run: Any, server: Serving, highlighter: Highlighter) -> None:
     async def go() -> None:
         async with AsyncClient(server.url) as client:
             vectors, found, ranks, health = await asyncio.gather(
@@ -131,7 +131,7 @@ def test_answers_and_errors_are_the_highlighters(run: Any, server: Serving, high
     run(go())
 
 
-def test_a_loop_that_is_gone_is_not_told(run: Any) -> None:
+def test_call_that_outlives_its_loop_ends_quietly(run: Any) -> None:
     """The call ends when nobody is there any more, and nothing complains."""
 
     async def go(client: AsyncClient) -> None:

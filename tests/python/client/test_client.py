@@ -32,7 +32,7 @@ ONLY_SERVERS = {"highlights": ["return_texts", "return_vectors", "embedding_dtyp
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
 @pytest.mark.parametrize("name", ["highlights", "embed", "parse_pieces"])
-def test_a_call_has_the_highlighters_signature(kind: type, name: str) -> None:
+def test_client_calls_have_highlighter_signatures(kind: type, name: str) -> None:
     ours, theirs = (inspect.signature(getattr(owner, name)) for owner in (kind, Highlighter))
     parameters = list(ours.parameters.values())
     more = [parameters.pop().name for _ in ONLY_SERVERS.get(name, [])][::-1]
@@ -43,7 +43,7 @@ def test_a_call_has_the_highlighters_signature(kind: type, name: str) -> None:
     assert inspect.iscoroutinefunction(getattr(kind, name)) == is_async
 
 
-def test_both_clients_have_the_same_calls() -> None:
+def test_client_and_async_client_have_same_calls() -> None:
     def calls(kind: type) -> dict[str, list[inspect.Parameter]]:
         names = [name for name in dir(kind) if not name.startswith("_") and name != "close_now"]
         return {name: list(inspect.signature(getattr(kind, name)).parameters.values()) for name in names}
@@ -52,7 +52,7 @@ def test_both_clients_have_the_same_calls() -> None:
     assert {"highlights", "embed", "close"} <= calls(Client).keys()
 
 
-def test_vectors_are_the_highlighters(client: Client, highlighter: Highlighter) -> None:
+def test_client_embed_matches_highlighter(client: Client, highlighter: Highlighter) -> None:
     roles: list[Literal["passage", "query"]] = ["passage", "query"]
     for role in roles:
         ours, theirs = client.embed(TEXTS, role=role), highlighter.embed(TEXTS, role=role)
@@ -97,12 +97,12 @@ CALLS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: " ".join(call.keys() - {"query", "texts"}) or "plain")
-def test_highlights_are_the_highlighters(client: Client, highlighter: Highlighter, call: dict[str, Any]) -> None:
+def test_client_highlights_match_highlighter(client: Client, highlighter: Highlighter, call: dict[str, Any]) -> None:
     texts = list(call["texts"])
     same(client.highlights(**call | {"texts": texts}), highlighter.highlights(**call | {"texts": texts}))
 
 
-def test_highlights_of_real_pages_are_the_highlighters(
+def test_client_highlights_of_real_pages_match_highlighter(
     client: Client, highlighter: Highlighter, pages: dict[str, str]
 ) -> None:
     call: dict[str, Any] = {"query": "Who?", "texts": list(pages.values()), "explain": True}
@@ -112,7 +112,7 @@ def test_highlights_of_real_pages_are_the_highlighters(
 @pytest.mark.parametrize(
     ("change", "error", "message"), BAD_CALLS, ids=[str(change)[:40] for change, _, _ in BAD_CALLS]
 )
-def test_a_bad_call_is_the_highlighters_error(
+def test_client_invalid_call_raises_highlighter_error(
     client: Client, change: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     arguments: dict[str, Any] = {"query": "Where?", "texts": ["Here it is. There it was."]} | change
@@ -120,7 +120,7 @@ def test_a_bad_call_is_the_highlighters_error(
         client.highlights(**arguments)
 
 
-def test_bad_calls_of_embed_are_the_highlighters(client: Client, highlighter: Highlighter) -> None:
+def test_client_invalid_embed_raises_highlighter_error(client: Client, highlighter: Highlighter) -> None:
     calls: list[tuple[Any, dict[str, Any]]] = [
         ([], {}),
         ("text", {}),
@@ -142,14 +142,14 @@ def test_bad_calls_of_embed_are_the_highlighters(client: Client, highlighter: Hi
         )
 
 
-def test_pieces_are_cut_here(client: Client, highlighter: Highlighter) -> None:
+def test_client_parse_pieces_is_local(client: Client, highlighter: Highlighter) -> None:
     text = "One. Two. Three."
     assert client.parse_pieces(text, 2).tolist() == highlighter.parse_pieces(text, 2).tolist()
     with pytest.raises(errors.InvalidArgumentError, match="tokenizer"):
         client.parse_pieces(text, unit="token")
 
 
-def test_texts_are_ranked_and_documents_stored(client: Client, highlighter: Highlighter) -> None:
+def test_client_rerank_documents_and_health(client: Client, highlighter: Highlighter) -> None:
     query = "How is bread made?"
     cosines = highlighter.embed(TEXTS) @ highlighter.embed([query], role="query")[0]
     ranks = client.rerank(query, TEXTS, top_n=2)
@@ -167,7 +167,7 @@ def test_texts_are_ranked_and_documents_stored(client: Client, highlighter: High
     assert client.health() == {client._names: None}
 
 
-def test_every_error_of_a_server_is_raised_as_its_row_says(tmp_path: Path) -> None:
+def test_server_errors_raise_their_class(tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_text("right\n")
     with serving_letters("--api-keys-file", str(keys), "--store-documents", "1", "--max-inputs", "3") as own:
@@ -220,7 +220,7 @@ def test_every_error_of_a_server_is_raised_as_its_row_says(tmp_path: Path) -> No
     ],
     ids=str,
 )
-def test_settings_that_cannot_be_are_named(
+def test_invalid_client_setting_is_error(
     url: Any, settings: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message) as caught:
@@ -229,7 +229,7 @@ def test_settings_that_cannot_be_are_named(
     assert "line\nend" not in str(caught.value)
 
 
-def test_a_client_is_not_carried_to_other_processes(client: Client) -> None:
+def test_client_cannot_be_pickled(client: Client) -> None:
     with pytest.raises(TypeError):
         pickle.dumps(client)
 
@@ -240,7 +240,7 @@ def encode(texts):
 """
 
 
-def test_vectors_are_as_long_as_the_librarys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_embed_keeps_vector_lengths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Text Embeddings Inference's route would bring them all to length one."""
     (tmp_path / "lengths.py").write_text(LENGTHS)
     monkeypatch.chdir(tmp_path)
@@ -248,7 +248,7 @@ def test_vectors_are_as_long_as_the_librarys(tmp_path: Path, monkeypatch: pytest
         assert client.embed(["a", "bbb"]).tolist() == [[1.0, 2.0, 3.0], [3.0, 2.0, 3.0]]
 
 
-def test_texts_that_are_cut_are_a_warning_as_they_are_in_process(client: Client, highlighter: Highlighter) -> None:
+def test_client_warns_of_truncation_as_highlighter(client: Client, highlighter: Highlighter) -> None:
     for owner in (client, highlighter):
         with pytest.warns(TruncationWarning, match="1 of 2 texts were cut at"):
             owner.embed(["long " * 600, "short"])

@@ -83,7 +83,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[OpenAi]:
 
 
 @pytest.mark.parametrize("suffix", ["", "/v1"])
-def test_vectors_come_from_it(server: OpenAi, suffix: str) -> None:
+def test_embed_from_openai_server(server: OpenAi, suffix: str) -> None:
     with Client(server.url + suffix, api_key=KEY, model="m", rows_per_request=16) as client:
         assert np.abs(client.embed(TEXTS) - vectors(TEXTS)).max() < 1e-6
         assert np.abs(client.embed(["one"]) - vectors(["one"])).max() < 1e-6
@@ -97,7 +97,7 @@ def test_vectors_come_from_it(server: OpenAi, suffix: str) -> None:
     assert np.abs(asyncio.run(go()) - vectors(TEXTS)).max() < 1e-6
 
 
-def test_what_it_refuses_is_told_in_its_words(server: OpenAi) -> None:
+def test_openai_server_errors_keep_their_message(server: OpenAi) -> None:
     with (
         Client(server.url, api_key="wrong", model="m") as stranger,
         pytest.raises(errors.UnauthorizedError, match="answered 401: Incorrect API key provided"),
@@ -115,7 +115,7 @@ def test_what_it_refuses_is_told_in_its_words(server: OpenAi) -> None:
         nameless.embed(["a"])
 
 
-def test_what_it_cannot_do_now_is_tried_again(server: OpenAi) -> None:
+def test_openai_server_429_and_503_are_retried(server: OpenAi) -> None:
     with Client(server.url, api_key=KEY, model="m") as client:
         server.failures[:] = [429, 503]
         assert np.abs(client.embed(["a"]) - vectors(["a"])).max() < 1e-6

@@ -53,7 +53,7 @@ def expected(vectors: NDArray[np.float32], dtype: str) -> NDArray[Any]:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_vectors_come_as_the_type_that_is_asked_for(call: Call, dtype: EmbeddingDtype) -> None:
+def test_embed_embedding_dtype(call: Call, dtype: EmbeddingDtype) -> None:
     texts = [f"{text} {number}" for number in range(3) for text in TEXTS]
     for role in ("passage", "query"):
         found = call("embed", texts, role=role, embedding_dtype=dtype)
@@ -64,7 +64,7 @@ def test_vectors_come_as_the_type_that_is_asked_for(call: Call, dtype: Embedding
         assert found.flags.writeable
 
 
-def test_a_type_that_there_is_not_is_named(call: Call) -> None:
+def test_unknown_embedding_dtype_is_error(call: Call) -> None:
     wrong: list[tuple[Any, type[Exception], str]] = [
         ("int4", errors.InvalidArgumentError, 'must be one of "float32", .*, not "int4"'),
         (3, errors.InvalidTypeError, "embedding_dtype: "),
@@ -81,7 +81,7 @@ def test_a_type_that_there_is_not_is_named(call: Call) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_passages_bring_their_vectors(call: Call, highlighter: Highlighter, dtype: EmbeddingDtype) -> None:
+def test_return_vectors_match_embed(call: Call, highlighter: Highlighter, dtype: EmbeddingDtype) -> None:
     options: dict[str, Any] = {"pairing": "all", "highlight_length": 1, "explain": True, "context": 1}
     queries = [QUERY, "Where is the moon?"]
     found: Highlights = call("highlights", queries, PAGES, return_vectors=True, embedding_dtype=dtype, **options)
@@ -103,7 +103,7 @@ def test_passages_bring_their_vectors(call: Call, highlighter: Highlighter, dtyp
     assert plain.query_vectors is None
 
 
-def test_no_passage_has_no_vector(call: Call) -> None:
+def test_return_vectors_without_passages_is_empty(call: Call) -> None:
     found = call("highlights", QUERY, PAGES, min_score=1.0, return_vectors=True, embedding_dtype="float16")
     assert found.vectors.shape == (0, 384)
     assert (found.query_vectors.shape, found.query_vectors.dtype) == ((1, 384), np.float16)
@@ -127,7 +127,7 @@ def passages(found: Highlights) -> list[list[Any]]:
 
 
 @pytest.mark.parametrize("returns_texts", [False, True])
-def test_stored_documents_are_named_instead_of_sent(
+def test_stored_documents_match_sent_texts(
     call: Call, highlighter: Highlighter, stored: list[Stored], returns_texts: bool
 ) -> None:
     options: dict[str, Any] = {"context": 1, "explain": True, "titles": ["Bread", None, None], "highlight_length": 1}
@@ -159,7 +159,7 @@ def test_stored_documents_are_named_instead_of_sent(
 
 @pytest.mark.usefixtures("stored")
 @pytest.mark.parametrize("returns_texts", [False, True])
-def test_a_stored_page_of_html_is_read_there(call: Call, highlighter: Highlighter, returns_texts: bool) -> None:
+def test_stored_html_document_is_parsed_by_server(call: Call, highlighter: Highlighter, returns_texts: bool) -> None:
     options: dict[str, Any] = {"format": "html", "explain": True}
     theirs = highlighter.highlights("bread", [HTML], **options)
     ours = call("highlights", "bread", [Stored("page")], return_texts=returns_texts, **options)
@@ -171,7 +171,7 @@ def test_a_stored_page_of_html_is_read_there(call: Call, highlighter: Highlighte
     assert both.texts[1] == theirs.texts[0]
 
 
-def test_a_document_that_is_not_there_is_an_error(call: Call, stored: list[Stored]) -> None:
+def test_missing_stored_document_is_not_found(call: Call, stored: list[Stored]) -> None:
     with pytest.raises(errors.NotFoundError, match="no document is stored under"):
         call("highlights", QUERY, [*stored, Stored("nowhere")])
     with pytest.raises(errors.InvalidTypeError, match=r"texts\[0\] must be a string"):
@@ -191,7 +191,7 @@ def honest(server: Serving) -> Answer:
     return Answer(headers={"content-type": answer.headers["content-type"]}, body=answer.content)
 
 
-def test_the_honest_answer_is_taken(honest: Answer) -> None:
+def test_multipart_answer_is_parsed(honest: Answer) -> None:
     with wire(lambda _: honest) as server, Client(server.url) as client:
         found = client.highlights(QUERY, PAGES, return_vectors=True)
         assert found.vectors is not None
@@ -229,7 +229,7 @@ LIES: dict[str, tuple[Callable[[Answer], bytes], str]] = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_form_that_lies_is_an_error_that_names_it(honest: Answer, lie: str) -> None:
+def test_inconsistent_multipart_answer_is_bad_answer(honest: Answer, lie: str) -> None:
     change, message = LIES[lie]
     body = change(honest)
     assert body != honest.body
@@ -247,7 +247,7 @@ def test_a_form_that_lies_is_an_error_that_names_it(honest: Answer, lie: str) ->
     assert len(server.requests) == 1
 
 
-def test_a_server_that_knows_nothing_of_vectors_is_an_error(server: Serving) -> None:
+def test_return_vectors_from_server_without_vectors_is_bad_answer(server: Serving) -> None:
     plain = server.client.post("/highlights", json={"query": QUERY, "documents": PAGES})
     answer = Answer(headers={"content-type": "application/json"}, body=plain.content)
     with wire(lambda _: answer) as liar, Client(liar.url, max_answer_bytes=100_000) as client:

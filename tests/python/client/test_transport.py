@@ -33,7 +33,7 @@ def stalled(_: Request) -> Answer:
     return Answer(stall=np.inf)
 
 
-def test_what_is_received_is_the_array_and_its_rows_stand_in_order() -> None:
+def test_rows_per_request_splits_and_vectors_are_received_in_place() -> None:
     with wire() as server, Client(server.url, rows_per_request=7) as client:
         native: Any = client._native
         found, truncated, written_at = native.embed(TEXTS, False, {}, None)
@@ -45,21 +45,21 @@ def test_what_is_received_is_the_array_and_its_rows_stand_in_order() -> None:
         assert all("octet-stream" in request.headers["accept"] for request in server.requests)
 
 
-def test_bytes_bound_a_request_too_and_a_long_text_goes_alone() -> None:
+def test_bytes_per_request_splits_requests() -> None:
     texts = ["a" * 60, "b" * 60, "c" * 1000, "d"]
     with wire() as server, Client(server.url, bytes_per_request=130) as client:
         assert np.array_equal(client.embed(texts), vectors(texts))
         assert sorted(len(request.texts) for request in server.requests) == [1, 1, 2]
 
 
-def test_many_threads_share_a_client() -> None:
+def test_max_in_flight_bounds_threads_of_one_client() -> None:
     with wire() as server, Client(server.url, max_in_flight=8) as client, ThreadPoolExecutor(16) as threads:
         found = list(threads.map(lambda text: client.embed([text]), TEXTS))
         assert np.array_equal(np.concatenate(found), vectors(TEXTS))
         assert 1 < server.busy <= 8
 
 
-def test_python_goes_on_beside_a_waiting_call() -> None:
+def test_gil_is_released_while_client_waits() -> None:
     with wire(lambda _: Answer(503, stall=0.5)) as server, Client(server.url, retries=0) as client:
         raised: list[BaseException] = []
 
@@ -88,7 +88,7 @@ def ctrl_c() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("ctrl_c")
-def test_ctrl_c_ends_a_call_and_closes_its_stream() -> None:
+def test_ctrl_c_ends_call_and_closes_connection() -> None:
     sent: list[float] = []
 
     def interrupt() -> None:
@@ -115,7 +115,7 @@ def gone(server: Wire) -> None:
         time.sleep(0.005)
 
 
-def test_a_timeout_of_the_call_is_the_librarys_error() -> None:
+def test_client_timeout_is_deadline_exceeded() -> None:
     with wire(stalled) as server, Client(server.url) as client:
         with pytest.raises(errors.DeadlineExceededError, match="the call's timeout passed before the work was done"):
             client.embed(["a"], timeout=0.2)
@@ -125,7 +125,7 @@ def test_a_timeout_of_the_call_is_the_librarys_error() -> None:
         assert server.requests[0].headers.get("request-priority") in {None, "0"}
 
 
-def test_closing_ends_the_calls_of_other_threads() -> None:
+def test_close_ends_client_calls_of_other_threads() -> None:
     with wire(stalled) as server, Client(server.url) as client, ThreadPoolExecutor(4) as threads:
         calls = [threads.submit(client.embed, ["a"]) for _ in range(4)]
         until = time.monotonic() + 30
@@ -156,7 +156,7 @@ FORKED_URL: list[str] = []
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_fork_is_told_what_it_is_and_can_make_its_own() -> None:
+def test_client_in_fork_raises_forked_error() -> None:
     with wire() as server, Client(server.url) as client:
         client.embed(["a"])
         FORKED["client"], FORKED_URL[:] = client, [server.url]
@@ -171,7 +171,7 @@ def test_a_fork_is_told_what_it_is_and_can_make_its_own() -> None:
         assert np.array_equal(client.embed(["a"]), vectors(["a"]))
 
 
-def test_tls_trusts_the_authorities_it_was_given_and_no_others(tmp_path: Path) -> None:
+def test_ca_certs_are_the_only_trusted_authorities(tmp_path: Path) -> None:
     authority, other = trustme.CA(), trustme.CA()
     secured = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(secured)
@@ -206,7 +206,7 @@ class Proxy(BaseHTTPRequestHandler):
         pass
 
 
-def test_a_proxy_is_asked_where_one_is_named() -> None:
+def test_proxy_with_credentials() -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as proxy:
         thread = threading.Thread(target=proxy.serve_forever)
         thread.start()
@@ -246,7 +246,7 @@ def carry(source: socket.socket, sink: socket.socket) -> None:
         sink.shutdown(socket.SHUT_RDWR)
 
 
-def test_tls_goes_through_a_proxy_that_cannot_read_it(tmp_path: Path) -> None:
+def test_proxy_tunnels_tls(tmp_path: Path) -> None:
     authority = trustme.CA()
     secured = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(secured)
@@ -266,7 +266,7 @@ def test_tls_goes_through_a_proxy_that_cannot_read_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(socketserver, "UnixStreamServer"), reason="this system has no Unix sockets")
-def test_a_unix_socket_is_an_address_too(tmp_path: Path) -> None:
+def test_unix_socket_url(tmp_path: Path) -> None:
     class OnSocket(Proxy):
         client_address = ("", 0)
 
@@ -305,7 +305,7 @@ def openai(row: Callable[[int, Any], Any]) -> Callable[[Request], Answer]:
     [lambda _, values: base64.b64encode(packed(values)).decode(), lambda _, values: [float(value) for value in values]],
     ids=["base64", "float"],
 )
-def test_a_server_of_openais_kind_will_do(row: Callable[[int, Any], Any], suffix: str) -> None:
+def test_openai_route_as_fallback(row: Callable[[int, Any], Any], suffix: str) -> None:
     with wire(openai(row)) as server, Client(server.url + suffix, model="m", rows_per_request=64) as client:
         assert np.array_equal(client.embed(TEXTS), vectors(TEXTS))
         assert {request.body.get("model") for request in server.requests if request.path == "/v1/embeddings"} == {"m"}
@@ -313,7 +313,7 @@ def test_a_server_of_openais_kind_will_do(row: Callable[[int, Any], Any], suffix
             client.embed(["a"], role="query")
 
 
-def test_a_server_with_neither_route_is_an_error_that_says_so() -> None:
+def test_server_without_embedding_routes_is_not_found() -> None:
     with wire(lambda _: Answer(404, body=b"no")) as server, Client(server.url) as client:
         with pytest.raises(errors.NotFoundError, match=f"{server.url} answered 404"):
             client.embed(["a"])
@@ -324,7 +324,7 @@ def test_a_server_with_neither_route_is_an_error_that_says_so() -> None:
         assert server.requests[-1].path == "/embed"
 
 
-def test_calls_that_find_out_together_that_a_server_is_of_openais_kind_all_succeed() -> None:
+def test_concurrent_calls_discover_openai_route() -> None:
     together = threading.Barrier(8)
     honest = openai(lambda _, values: base64.b64encode(packed(values)).decode())
 
@@ -346,7 +346,7 @@ def test_calls_that_find_out_together_that_a_server_is_of_openais_kind_all_succe
 
 
 @pytest.mark.parametrize(("dtype", "numpy"), [("float16", np.float16), ("bfloat16", None)])
-def test_narrow_vectors_come_back_as_float32(dtype: Any, numpy: Any) -> None:
+def test_wire_dtype_returns_float32(dtype: Any, numpy: Any) -> None:
     def narrow(request: Request) -> Answer:
         answer = raw(request)
         assert request.body["embedding_dtype"] == dtype
@@ -360,7 +360,7 @@ def test_narrow_vectors_come_back_as_float32(dtype: Any, numpy: Any) -> None:
         assert np.abs(found - vectors(TEXTS)).max() < (0.01 if numpy else 0.05)
 
 
-def test_texts_that_were_cut_are_a_warning() -> None:
+def test_x_truncated_header_is_truncation_warning() -> None:
     def cut(request: Request) -> Answer:
         answer = raw(request)
         return Answer(headers=answer.headers | {"x-truncated": "2"}, body=answer.body)
@@ -370,7 +370,7 @@ def test_texts_that_were_cut_are_a_warning() -> None:
         client.embed(TEXTS)
 
 
-def test_nothing_of_a_wrong_answer_is_returned() -> None:
+def test_too_few_rows_is_bad_answer() -> None:
     def wrong(request: Request) -> Answer:
         answer = raw(request)
         return Answer(headers=answer.headers | {"x-embedding-shape": f"1,{DIMENSION}"}, body=answer.body)
@@ -380,7 +380,7 @@ def test_nothing_of_a_wrong_answer_is_returned() -> None:
     assert str(caught.value).startswith(f"the answer of {server.url} cannot be used: it claims 1 rows")
 
 
-def test_a_client_starts_no_thread_before_its_first_call_and_leaves_none() -> None:
+def test_client_threads_start_with_first_call_and_end_with_close() -> None:
     def tasks() -> int:
         return len(os.listdir("/proc/self/task"))  # noqa: PTH208
 

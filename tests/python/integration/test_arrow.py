@@ -54,7 +54,7 @@ def told(row: dict[str, Any]) -> list[tuple[str, int, int, float]]:
 
 
 @pytest.mark.parametrize("strings", STRINGS, ids=str)
-def test_rows_are_answered_as_calls_of_their_own_are(highlighter: Highlighter, strings: Any) -> None:
+def test_highlights_arrow_rows_match_highlights(highlighter: Highlighter, strings: Any) -> None:
     table = pa.table({"text": pa.array(TEXTS).cast(strings), "query": pa.array(QUERIES).cast(strings), "id": TEXTS})
     found = highlighter.highlights_arrow(table, id="id", top_k=2)
     assert (len(found), found.errors) == (len(TEXTS), 0)
@@ -99,13 +99,13 @@ OFFERS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", OFFERS)
-def test_any_table_will_do(quick: Highlighter, name: str) -> None:
+def test_tables_of_pyarrow_polars_and_duckdb(quick: Highlighter, name: str) -> None:
     expected = rows(quick.highlights_arrow(pa.table(COLUMNS)))
     assert rows(quick.highlights_arrow(OFFERS[name]())) == expected
     assert [row["id"] for row in expected] == list(range(len(TEXTS)))
 
 
-def test_the_answer_is_a_table_for_others_too(quick: Highlighter) -> None:
+def test_highlight_table_in_polars_and_pyarrow(quick: Highlighter) -> None:
     found = quick.highlights_arrow(polars.DataFrame(COLUMNS))
     assert polars.DataFrame(found).equals(polars.DataFrame(pa.table(found)))
     schema = pa.schema(found)
@@ -130,7 +130,7 @@ cells = st.one_of(st.none(), st.sampled_from(TEXTS), st.text(max_size=60))
     cut=st.tuples(st.integers(0, 3), st.integers(0, 8)),
 )
 @settings(max_examples=60, deadline=None)
-def test_chunks_and_slices_change_nothing(
+def test_chunks_and_slices_match_whole_table(
     quick: Highlighter, chunks: list[list[tuple[str | None, str | None]]], strings: Any, cut: tuple[int, int]
 ) -> None:
     def column(place: int) -> pa.ChunkedArray:
@@ -149,7 +149,7 @@ def test_chunks_and_slices_change_nothing(
             assert told(row) == alone(quick, query, text)
 
 
-def test_questions_for_all_rows_have_a_row_each(quick: Highlighter) -> None:
+def test_query_list_gives_row_for_each_query(quick: Highlighter) -> None:
     table = pa.table({"text": [MOON, GERMAN, None], "name": ["a", "b", "c"]})
     asked = ["How far is the moon?", "Wer schläft?"]
     found = rows(quick.highlights_arrow(table, query=asked, id="name"))
@@ -159,7 +159,7 @@ def test_questions_for_all_rows_have_a_row_each(quick: Highlighter) -> None:
     assert [row["error"] for row in found[4:]] == ["InvalidTextError: the text is null"] * 2
 
 
-def test_a_row_without_a_query_is_asked_its_title(quick: Highlighter) -> None:
+def test_title_column_replaces_missing_query(quick: Highlighter) -> None:
     table = pa.table({"text": [MOON, MOON, MOON], "query": ["Bread", None, None], "title": ["Cats", "Moon", None]})
     found = rows(quick.highlights_arrow(table, title="title"))
     assert [row["query"] for row in found] == ["Bread", "Moon", None]
@@ -167,7 +167,7 @@ def test_a_row_without_a_query_is_asked_its_title(quick: Highlighter) -> None:
     assert found[2]["error"] == "InvalidTextError: the title is null"
 
 
-def test_a_bad_row_is_only_its_own_error() -> None:
+def test_invalid_row_has_its_own_error() -> None:
     def fails(texts: list[str]) -> NDArray[np.float32]:
         if any("poison" in text for text in texts):
             message = "on purpose"
@@ -189,7 +189,7 @@ def test_a_bad_row_is_only_its_own_error() -> None:
         assert told(rows(found)[5]) == alone(highlighter, "Mond", GERMAN)
 
 
-def test_options_are_those_of_highlights(quick: Highlighter) -> None:
+def test_options_match_highlights(quick: Highlighter) -> None:
     html = "<h1>Space</h1><p>The <b>moon</b> is 384,400 km away. It shines.</p><p>Bread &amp; butter.</p>"
     options: Options = {"format": "html", "context": 1, "explain": True, "max_chars": 40, "order": "position"}
     [row] = rows(quick.highlights_arrow(pa.table({"text": [html]}), query=["How far is the moon?"], **options))
@@ -230,19 +230,21 @@ def test_options_are_those_of_highlights(quick: Highlighter) -> None:
         ({"query": ["a"], "timeout": 1e-9}, errors.DeadlineExceededError, "timeout"),
     ],
 )
-def test_what_cannot_be_asked_is_said(quick: Highlighter, asked: Any, error: type[Exception], said: str) -> None:
+def test_invalid_highlights_arrow_argument_is_error(
+    quick: Highlighter, asked: Any, error: type[Exception], said: str
+) -> None:
     table = pa.table({"text": [MOON], "n": [1]})
     with pytest.raises(error, match=said):
         quick.highlights_arrow(table, **asked)
 
 
 @pytest.mark.parametrize("no_table", [[MOON], {"text": [MOON]}, pa.array([MOON])], ids=["list", "dict", "array"])
-def test_what_is_no_table_is_said(quick: Highlighter, no_table: Any) -> None:
+def test_non_table_is_invalid_type(quick: Highlighter, no_table: Any) -> None:
     with pytest.raises(errors.InvalidTypeError, match="table must"):
         quick.highlights_arrow(no_table, query=["a"])
 
 
-def test_a_table_that_fails_on_the_way_is_an_error(quick: Highlighter) -> None:
+def test_failing_table_reader_is_error(quick: Highlighter) -> None:
     def batches() -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict({"text": [MOON]})
         message = "the disk is gone"
@@ -254,7 +256,7 @@ def test_a_table_that_fails_on_the_way_is_an_error(quick: Highlighter) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, "caller"])
-def test_any_threads_will_do(threads: Any) -> None:
+def test_threads_option_matches_highlights(threads: Any) -> None:
     table = pa.table(COLUMNS)
     with Highlighter(encoder=letters, threads=threads) as highlighter:
         found = rows(highlighter.highlights_arrow(table))
@@ -263,7 +265,7 @@ def test_any_threads_will_do(threads: Any) -> None:
         ]
 
 
-def test_importing_pullquote_imports_none_of_the_extras() -> None:
+def test_import_loads_no_extras() -> None:
     code = "import sys, pullquote, pullquote.cli; print([n for n in ('pyarrow', 'fsspec', 'ray', 'torch') if n in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.strip() == b"[]"
 
@@ -289,7 +291,7 @@ with Highlighter(encoder=letters) as highlighter:
 """
 
 
-def test_texts_are_not_copied() -> None:
+def test_arrow_texts_are_not_copied() -> None:
     """400 pages of a megabyte each, all read and looked at; what a page that is answered takes is in `bench/arrow.py`."""
     command = [sys.executable, "-c", MEMORY]
     done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, check=True, timeout=120)

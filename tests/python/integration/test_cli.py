@@ -35,7 +35,7 @@ def page(tmp_path: Path) -> Path:
     return path
 
 
-def test_highlights_are_printed_for_people(page: Path) -> None:
+def test_highlight_prints_passages(page: Path) -> None:
     done = run("highlight", "-q", "How is bread made?", "--highlight-length", "1", "-k", "1", page)
     assert done.returncode == 0, done.stderr
     out = done.stdout.decode()
@@ -45,7 +45,7 @@ def test_highlights_are_printed_for_people(page: Path) -> None:
     assert "\x1b" not in out
 
 
-def test_highlights_are_printed_for_machines(page: Path) -> None:
+def test_highlight_json(page: Path) -> None:
     done = run("highlight", "--json", "-q", "bread", "--highlight-length", "1", page, "-", stdin="Brot.漢字。".encode())
     rows = [json.loads(line) for line in done.stdout.decode().splitlines()]
     assert [row["page"] for row in rows] == [str(page), "-"]
@@ -54,7 +54,7 @@ def test_highlights_are_printed_for_machines(page: Path) -> None:
         assert all(text[h["start"] : h["end"]] == h["text"] for h in row["highlights"])
 
 
-def test_a_file_that_cannot_be_read_does_not_stop_the_others(page: Path, tmp_path: Path, letters: list[str]) -> None:
+def test_unreadable_file_does_not_stop_others(page: Path, tmp_path: Path, letters: list[str]) -> None:
     latin = tmp_path / "latin.txt"
     latin.write_bytes("Brötchen sind rund.".encode("latin-1"))
     done = run("highlight", *letters, "--json", "-q", "bread", tmp_path / "nowhere.txt", latin, page)
@@ -66,7 +66,7 @@ def test_a_file_that_cannot_be_read_does_not_stop_the_others(page: Path, tmp_pat
     assert json.loads(again.stdout)["highlights"][0]["text"] == "Brötchen sind rund."
 
 
-def test_embed_says_what_it_cannot_read_or_write(server: Serving, tmp_path: Path) -> None:
+def test_embed_read_and_write_failures(server: Serving, tmp_path: Path) -> None:
     texts, output = tmp_path / "texts", tmp_path / "vectors.npy"
     texts.write_text("a\nb\n")
     wrong: list[tuple[list[str | Path], int, bytes]] = [
@@ -97,15 +97,13 @@ def test_embed_says_what_it_cannot_read_or_write(server: Serving, tmp_path: Path
         (False, ["--unit", "page"], 2, b"invalid choice"),
     ],
 )
-def test_exit_codes_are_those_of_the_table(
-    page: Path, letters: list[str], own: bool, arguments: list[str], code: int, message: bytes
-) -> None:
+def test_exit_codes(page: Path, letters: list[str], own: bool, arguments: list[str], code: int, message: bytes) -> None:
     done = run("highlight", "-q", "bread", *(letters if own else []), *arguments, page)
     assert (done.returncode, message in done.stderr) == (code, True), done.stderr
     assert b"Traceback" not in done.stderr
 
 
-def test_embed_writes_an_array(tmp_path: Path) -> None:
+def test_embed_writes_npy(tmp_path: Path) -> None:
     out = tmp_path / "vectors.npy"
     done = run("embed", "--json", "--dtype", "float32", "-o", out, "-", stdin=b"first line\nsecond line\n")
     assert json.loads(done.stdout) == {"output": str(out), "shape": [2, 384], "dtype": "float32"}
@@ -116,7 +114,7 @@ def test_embed_writes_an_array(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_embed_writes_an_array_of_no_lines_where_it_was_told_to(tmp_path: Path) -> None:
+def test_embed_of_no_lines_writes_empty_npy(tmp_path: Path) -> None:
     out = tmp_path / "vectors"
     done = run("embed", "-o", out, "-")
     assert done.returncode == 0, done.stderr
@@ -124,7 +122,7 @@ def test_embed_writes_an_array_of_no_lines_where_it_was_told_to(tmp_path: Path) 
     assert np.load(out).shape == (0, 384)
 
 
-def test_the_version_names_the_wheels_and_the_instruction_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_version_lists_wheels_and_instruction_set(monkeypatch: pytest.MonkeyPatch) -> None:
     best = _native.instruction_sets()[0]
     out = run("--version").stdout.decode().splitlines()
     assert out[:3] == [f"pullquote {pullquote.__version__}", "pullquote-minilm 0.1.0", "pullquote-torch 0.1.0"]
@@ -136,7 +134,7 @@ def test_the_version_names_the_wheels_and_the_instruction_set(monkeypatch: pytes
     assert "avx1024" in run("--version").stdout.decode().splitlines()[4]
 
 
-def test_a_server_does_the_work_where_one_is_named(page: Path, tmp_path: Path, server: Serving) -> None:
+def test_server_option_matches_local(page: Path, tmp_path: Path, server: Serving) -> None:
     asked: list[str | Path] = ["highlight", "--json", "-q", "How is bread made?", "-q", "moon", page]
     ours, theirs = run(*asked, "--dtype", "float32"), run(*asked, "--server", server.url)
     assert theirs.returncode == 0, theirs.stderr
@@ -157,15 +155,13 @@ def test_a_server_does_the_work_where_one_is_named(page: Path, tmp_path: Path, s
         (["--server", "http://127.0.0.1:1", "--ca-certs", "/nowhere"], 2, b"/nowhere"),
     ],
 )
-def test_a_server_that_cannot_be_asked_is_an_exit_code(
-    page: Path, arguments: list[str], code: int, message: bytes
-) -> None:
+def test_unusable_server_option_exit_codes(page: Path, arguments: list[str], code: int, message: bytes) -> None:
     done = run("highlight", "-q", "bread", *arguments, page)
     assert (done.returncode, message in done.stderr) == (code, True), done.stderr
     assert b"Traceback" not in done.stderr
 
 
-def test_the_key_of_a_server_may_stand_in_the_environment(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_api_key_from_environment(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving_letters("--api-key", "right") as own:
         asked = ["highlight", "-q", "bread", "--server", own.url]
         assert run(*asked, page).returncode == 77

@@ -63,7 +63,7 @@ def examples() -> Sequence[object]:
 
 
 @pytest.mark.parametrize(("program", "printed", "needs_server", "warnings"), examples())
-def test_an_example_prints_what_stands_below_it(
+def test_example_prints_its_output(
     program: str, printed: str, needs_server: bool, warnings: list[str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     if needs_server:
@@ -81,7 +81,7 @@ def test_an_example_prints_what_stands_below_it(
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_every_python_block_is_run_or_says_why_not(page: Path) -> None:
+def test_python_blocks_are_run_or_marked(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     run = {match.start() for match in EXAMPLE.finditer(text)}
     for match in FENCED.finditer(text):
@@ -96,7 +96,7 @@ def slugs(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", [*PAGES, *sorted(ROOT.glob("bench/notes/*.md"))], ids=named)
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_links_exist(page: Path) -> None:
     for link in LINK.findall(prose(page)):
         address, _, anchor = link.partition("#")
         if address.startswith(("http:", "https:")):
@@ -106,14 +106,14 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         assert not anchor or anchor in slugs(target), link
 
 
-def test_the_index_lists_every_page() -> None:
+def test_index_lists_all_pages() -> None:
     for folder in (ROOT / "docs", ROOT / "docs" / "decisions"):
         listed = set(LINK.findall((folder / "index.md").read_text(encoding="utf-8")))
         assert {page.name for page in folder.glob("*.md")} - {"index.md"} <= listed
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_every_named_file_exists(page: Path) -> None:
+def test_named_files_exist(page: Path) -> None:
     for code in CODE.findall(prose(page)):
         path = code.partition("::")[0]
         if re.fullmatch(r"\w+/test_[\w*]+\.py", path):
@@ -123,16 +123,16 @@ def test_every_named_file_exists(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_prose_names_its_actors(page: Path) -> None:
+def test_prose_has_plain_words(page: Path) -> None:
     assert not UNPLAIN.findall(CODE.sub("", prose(page)))
 
 
 @pytest.mark.parametrize(("name", "most"), MOST_WORDS.items())
-def test_a_page_is_short_enough(name: str, most: int) -> None:
+def test_page_word_limits(name: str, most: int) -> None:
     assert len((ROOT / f"{name}.md").read_text(encoding="utf-8").split()) <= most
 
 
-def test_every_test_of_an_invariant_exists() -> None:
+def test_invariant_tests_exist() -> None:
     invariants = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("## Invariants")[2]
     tests = [code.split("::") for code in CODE.findall(invariants) if "::" in code and "/" in code]
     assert len(tests) > 20
@@ -142,7 +142,7 @@ def test_every_test_of_an_invariant_exists() -> None:
 
 
 @pytest.mark.parametrize("folder", ["core", "cpu", "torch", "server", "client"])
-def test_the_map_names_every_module(folder: str) -> None:
+def test_architecture_lists_all_modules(folder: str) -> None:
     heading = f"### `rust/{folder}/src`\n"
     section = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition(heading)[2].partition("\n#")[0]
     cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
@@ -158,27 +158,27 @@ def first_cells(page: str, *, options: bool = False) -> set[str]:
     return {code for cell in cells for code in CODE.findall(cell) if code.startswith("--") == options}
 
 
-def test_every_option_of_a_call_is_described() -> None:
+def test_call_options_are_documented() -> None:
     signature = inspect.signature(pullquote.Highlighter.highlights)
     assert signature.parameters.keys() - {"self"} <= first_cells("options.md")
 
 
-def test_every_argument_of_a_highlighter_is_described() -> None:
+def test_highlighter_arguments_are_documented() -> None:
     assert inspect.signature(pullquote.Highlighter).parameters.keys() <= first_cells("python-api.md")
 
 
-def test_every_setting_of_a_client_is_described() -> None:
+def test_client_settings_are_documented() -> None:
     assert ClientSettings.__annotations__.keys() <= first_cells("client.md")
 
 
-def test_every_option_of_the_server_is_described() -> None:
+def test_server_options_are_documented() -> None:
     command = [sys.executable, "-m", "pullquote", "serve", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     known = set(re.findall(r"^  (--[\w-]+)", done.stdout, re.MULTILINE))
     assert known - first_cells("server.md", options=True) == set()
 
 
-def test_every_error_is_in_the_table() -> None:
+def test_errors_are_documented() -> None:
     text = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+Error)` \| `(\w+)` \| (\d+) \| (\d+) \| (yes|no) \|", text, re.MULTILINE)
     classes = [getattr(errors, name) for name in errors.__all__ if name != "PullquoteError"]

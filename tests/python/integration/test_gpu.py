@@ -30,14 +30,14 @@ def expected() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("dtype", "least"), [("float32", 0.99999), ("float16", 0.9995), ("bfloat16", 0.995)])
 @pytest.mark.parametrize("devices", [["cuda:0"], ["cuda:0"] * 3])
-def test_a_card_says_what_a_processor_says(dtype: str, least: float, devices: list[str], expected: Any) -> None:
+def test_cuda_vectors_match_cpu(dtype: str, least: float, devices: list[str], expected: Any) -> None:
     with Highlighter(devices=devices, dtype=dtype) as highlighter:
         found = highlighter.embed(TEXTS)
         assert (found * expected).sum(axis=1).min() >= least
         assert all(state.batches > 0 and state.failures == 0 for state in highlighter.device_states)
 
 
-def test_submitting_waits_for_nothing() -> None:
+def test_submit_does_not_wait_for_kernels() -> None:
     with Highlighter(devices="cuda:0", dtype="float16", cache_bytes=0) as highlighter:
         highlighter.embed(TEXTS)
         before, began = highlighter.stages, time.perf_counter()
@@ -48,7 +48,7 @@ def test_submitting_waits_for_nothing() -> None:
         assert after["copy_in"].seconds - before["copy_in"].seconds < 0.5 * elapsed
 
 
-def test_rows_are_not_padded() -> None:
+def test_varlen_attention_without_padding() -> None:
     from torch.profiler import ProfilerActivity, profile
 
     with Highlighter(devices="cuda:0", dtype="float16", cache_bytes=0) as highlighter:
@@ -61,7 +61,7 @@ def test_rows_are_not_padded() -> None:
 
 
 @pytest.mark.parametrize("effort", ["auto", "full"])
-def test_scores_of_a_card_choose_what_vectors_choose(effort: Any) -> None:
+def test_scores_on_cuda_match_vectors(effort: Any) -> None:
     pages = [" ".join(TEXTS[start : start + 20]) for start in range(0, 400, 20)]
     with (
         Highlighter(devices="cuda:0", dtype="float32", cache_bytes=0) as scoring,
@@ -74,14 +74,14 @@ def test_scores_of_a_card_choose_what_vectors_choose(effort: Any) -> None:
             assert (found.spans == expected.spans).mean() > 0.95
 
 
-def test_a_profile_tells_stages_apart() -> None:
+def test_profile_measures_stages() -> None:
     with Highlighter(devices="cuda:0", dtype="float16", cache_bytes=0, profile=True) as highlighter:
         highlighter.embed(TEXTS)
         stages = highlighter.stages
         assert all(stages[name].seconds > 0 for name in ("copy_in", "compute", "copy_out"))
 
 
-def test_memory_is_what_it_was() -> None:
+def test_reserved_cuda_memory_is_stable() -> None:
     rng = np.random.default_rng(7)
     with Highlighter(devices="cuda:0", dtype="float16", cache_bytes=0) as highlighter:
         reserved = []
@@ -94,7 +94,7 @@ def test_memory_is_what_it_was() -> None:
         assert reserved[1] <= 1.05 * reserved[0]
 
 
-def test_short_memory_costs_nobody_an_answer(expected: Any) -> None:
+def test_cuda_out_of_memory_retries(expected: Any) -> None:
     with Highlighter(devices="cuda:0", dtype="float32", cache_bytes=0) as highlighter:
         highlighter.embed(TEXTS[:1])
         torch.cuda.empty_cache()

@@ -110,7 +110,7 @@ def undisturbed(folder: Path) -> Path:
     return output
 
 
-def test_each_row_is_answered_once_or_has_an_error(undisturbed: Path) -> None:
+def test_each_row_has_answer_or_error(undisturbed: Path) -> None:
     found = outputs(undisturbed)
     names = ["a.parquet", "d.ndjson.zst", "deep/b.jsonl", "deep/deeper/c.jsonl.gz", "empty.jsonl"]
     assert sorted(found) == ["_errors/a.parquet.jsonl", "_errors/deep/b.jsonl.jsonl", *names]
@@ -130,7 +130,7 @@ def test_each_row_is_answered_once_or_has_an_error(undisturbed: Path) -> None:
     ]
 
 
-def test_answers_are_those_of_highlights(undisturbed: Path) -> None:
+def test_job_answers_match_highlights(undisturbed: Path) -> None:
     found = outputs(undisturbed)
     rows = parquet.read_table(pa.BufferReader(found["a.parquet"])).to_pylist() + read_lines("", found["deep/b.jsonl"])
     texts = {row["id"]: row["text"] for seed in (1, 2) for row in pages(40, seed)}
@@ -142,7 +142,7 @@ def test_answers_are_those_of_highlights(undisturbed: Path) -> None:
             assert row["windows"] == alone.work.windows
 
 
-def test_a_job_that_is_killed_at_any_moment_goes_on(tmp_path: Path) -> None:
+def test_killed_job_resumes(tmp_path: Path) -> None:
     write_input(tmp_path / "input", 100)
     rng = random.Random(8)
     expected_in = tmp_path / "expected"
@@ -198,7 +198,7 @@ def finished(output: Path) -> dict[str, tuple[int, int]]:
     return {name: (status.st_ino, status.st_mtime_ns) for name, status in found}
 
 
-def test_only_what_has_changed_is_done_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rerun_redoes_only_changed_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_input(tmp_path / "input", 5)
     job = asked(tmp_path / "input", tmp_path / "output")
     assert run(*job) == 0
@@ -216,7 +216,7 @@ def test_only_what_has_changed_is_done_again(tmp_path: Path, capsys: pytest.Capt
     assert not (tmp_path / "output" / "_errors" / "deep" / "b.jsonl.jsonl").exists()
 
 
-def test_a_file_that_cannot_be_read_is_tried_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_file_is_retried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_input(tmp_path / "input", 5)
     cut = tmp_path / "input" / "deep" / "deeper" / "c.jsonl.gz"
     whole = cut.read_bytes()
@@ -240,9 +240,7 @@ def test_a_file_that_cannot_be_read_is_tried_again(tmp_path: Path, capsys: pytes
     assert ids("x.parquet", outputs(tmp_path / "output")["wrong [1] #2.parquet"]) == [1, 1]
 
 
-def test_another_job_in_the_same_place_is_refused(
-    folder: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_output_of_another_job_is_refused(folder: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = outputs(undisturbed)
     assert run(*asked(folder, undisturbed), "-k", 5) == errors.InvalidArgumentError.exit_code
     assert "has the outputs of a job with options=" in capsys.readouterr().err
@@ -254,7 +252,7 @@ def test_another_job_in_the_same_place_is_refused(
     assert outputs(undisturbed) == before
 
 
-def test_status_says_how_far_a_job_is(undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status(undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--status", "--output", undisturbed) == 0
     said = capsys.readouterr().out
     assert "5 of 5 files done, 100.0%" in said
@@ -264,7 +262,7 @@ def test_status_says_how_far_a_job_is(undisturbed: Path, tmp_path: Path, capsys:
     assert not any(tmp_path.iterdir())
 
 
-def test_queries_may_stand_in_a_file_or_a_column(tmp_path: Path) -> None:
+def test_queries_file_and_query_column(tmp_path: Path) -> None:
     rows = [{"text": "Bread is baked. The moon is far.", "ask": ask, "name": "moon"} for ask in ("bread", None)]
     source = tmp_path / "pages.jsonl"
     source.write_bytes(lines(rows))
@@ -283,7 +281,7 @@ def test_queries_may_stand_in_a_file_or_a_column(tmp_path: Path) -> None:
     ]
 
 
-def test_files_may_lie_elsewhere(folder: Path, undisturbed: Path) -> None:
+def test_fsspec_input_and_output(folder: Path, undisturbed: Path) -> None:
     memory = fsspec.filesystem("memory")
     memory.put(str(folder), "memory://input", recursive=True)
     assert run(*asked(Path("memory://input"), "memory://output")[2:], "--input", "memory://input/**/*.jsonl*") == 0
@@ -311,7 +309,7 @@ def test_files_may_lie_elsewhere(folder: Path, undisturbed: Path) -> None:
         (["--input", "x", "--output", "y", "--queries", "nowhere.txt"], "nowhere.txt: No such file"),
     ],
 )
-def test_what_cannot_be_done_is_said(
+def test_invalid_job_arguments_are_errors(
     arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -322,7 +320,7 @@ def test_what_cannot_be_done_is_said(
     assert said in capsys.readouterr().err
 
 
-def test_what_fails_on_the_way_leaves_nothing_of_its_file(folder: Path, tmp_path: Path) -> None:
+def test_failed_write_leaves_no_output(folder: Path, tmp_path: Path) -> None:
     job = Job(str(folder), str(tmp_path), tuple(QUESTIONS), Columns(id="id"))
     files = find(job.input)
 
@@ -336,7 +334,7 @@ def test_what_fails_on_the_way_leaves_nothing_of_its_file(folder: Path, tmp_path
     assert not list((tmp_path / "_pullquote" / "unfinished").iterdir())
 
 
-def test_many_chunks_are_one_file(
+def test_chunks_are_joined_in_one_file(
     folder: Path, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pullquote.jobs import inputs
@@ -352,7 +350,7 @@ def test_many_chunks_are_one_file(
     assert found["d.ndjson.zst"] != expected["d.ndjson.zst"], "its chunks are compressed one by one"
 
 
-def test_chunks_are_bounded_in_rows_and_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunk_rows_and_chunk_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pullquote.jobs import inputs
 
     write_input(tmp_path, 100)

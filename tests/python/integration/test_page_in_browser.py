@@ -37,7 +37,7 @@ def is_marked(page: Page, answer: dict[str, Any]) -> bool:
     return True
 
 
-def test_a_first_visit_shows_marked_passages(page: Page, server: Serving) -> None:
+def test_first_visit_marks_sample_page(page: Page, server: Serving) -> None:
     visit(page, server)
     assert len(marks(page)) == 3
     assert re.fullmatch(r"3 passages in [\d.]+ m?s", page.locator("#status").text_content() or "")
@@ -46,7 +46,7 @@ def test_a_first_visit_shows_marked_passages(page: Page, server: Serving) -> Non
 
 
 @pytest.mark.parametrize(("text", "written"), [(BREAD, "text"), (f"# Bread\n\n{BREAD}", "markdown"), (HTML, "html")])
-def test_marks_are_what_the_server_answers(page: Page, server: Serving, text: str, written: str) -> None:
+def test_marks_match_server_answer(page: Page, server: Serving, text: str, written: str) -> None:
     visit(page, server)
     put(page, text, "How is bread made?", written)
     slide(page, "count", 2)
@@ -55,7 +55,7 @@ def test_marks_are_what_the_server_answers(page: Page, server: Serving, text: st
     assert is_marked(page, server.client.post("/highlights", json=asked | {"return_texts": True}).json())
 
 
-def test_settings_change_the_marks_at_once(page: Page, server: Serving) -> None:
+def test_sliders_change_marks(page: Page, server: Serving) -> None:
     visit(page, server)
     slide(page, "count", 6)
     many = marks(page)
@@ -70,7 +70,7 @@ def test_settings_change_the_marks_at_once(page: Page, server: Serving) -> None:
     assert page.locator("#place").text_content() == "1 passage"
 
 
-def test_many_changes_are_one_request(page: Page, server: Serving) -> None:
+def test_changes_are_debounced(page: Page, server: Serving) -> None:
     visit(page, server)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.post_data or ""))
@@ -82,7 +82,7 @@ def test_many_changes_are_one_request(page: Page, server: Serving) -> None:
     assert "abcdef" in asked[0]
 
 
-def test_an_answer_that_is_out_of_date_is_never_shown(page: Page, server: Serving) -> None:
+def test_outdated_answer_is_aborted(page: Page, server: Serving) -> None:
     visit(page, server)
     held: list[Route] = []
     failed: list[tuple[str | None, str]] = []
@@ -108,7 +108,7 @@ def test_an_answer_that_is_out_of_date_is_never_shown(page: Page, server: Servin
 @pytest.mark.parametrize(
     ("name", "written"), [("a.html", "html"), ("a.md", "markdown"), ("a.txt", "text"), ("a", "auto")]
 )
-def test_a_dropped_file_is_the_page(page: Page, server: Serving, name: str, written: str) -> None:
+def test_dropped_file_replaces_page(page: Page, server: Serving, name: str, written: str) -> None:
     visit(page, server)
     drop(page, name, HTML)
     expect(page.locator("#name")).to_have_text(name)
@@ -119,7 +119,7 @@ def test_a_dropped_file_is_the_page(page: Page, server: Serving, name: str, writ
     assert ("Bread & butter" in (page.locator("#reader").text_content() or "")) == is_read
 
 
-def test_a_file_is_opened_and_the_page_before_comes_back(page: Page, server: Serving, tmp_path: Path) -> None:
+def test_opened_file_and_undo(page: Page, server: Serving, tmp_path: Path) -> None:
     visit(page, server)
     sample = page.locator("#source").input_value()
     path = tmp_path / "bread.txt"
@@ -131,7 +131,7 @@ def test_a_file_is_opened_and_the_page_before_comes_back(page: Page, server: Ser
     assert page.locator("#name").text_content() == "Sample page"
 
 
-def test_a_file_that_is_no_text_changes_nothing(page: Page, server: Serving) -> None:
+def test_binary_file_is_refused(page: Page, server: Serving) -> None:
     visit(page, server)
     before = page.locator("#reader").text_content()
     drop(page, "photo.txt", "\0\1\2")
@@ -150,7 +150,7 @@ def paste(page: Page, selector: str, text: str) -> None:
     )
 
 
-def test_a_page_is_pasted_anywhere_or_over_the_one_that_is_there(page: Page, server: Serving) -> None:
+def test_pasted_text_replaces_page(page: Page, server: Serving) -> None:
     visit(page, server)
     paste(page, "body", BREAD)
     expect(page.locator("#reader")).to_have_text(BREAD)
@@ -165,7 +165,7 @@ def test_a_page_is_pasted_anywhere_or_over_the_one_that_is_there(page: Page, ser
 
 
 @pytest.mark.parametrize("written", ["text", "html", "markdown"])
-def test_nothing_of_a_page_runs(page: Page, server: Serving, written: str) -> None:
+def test_scripts_of_page_do_not_run(page: Page, server: Serving, written: str) -> None:
     visit(page, server)
     drop(page, "<img src=x onerror=pwned=4>.txt", EVIL)
     expect(page.locator("#name")).to_have_text("<img src=x onerror=pwned=4>.txt")
@@ -179,7 +179,7 @@ def test_nothing_of_a_page_runs(page: Page, server: Serving, written: str) -> No
     assert page.evaluate("typeof pwned") == "undefined"
 
 
-def test_the_policy_would_stop_what_the_page_forgets(browser: Browser, server: Serving) -> None:
+def test_content_security_policy_blocks_injection(browser: Browser, server: Serving) -> None:
     page = browser.new_page()
     page.goto(server.url)
     for attempt in (
@@ -199,7 +199,7 @@ def test_the_policy_would_stop_what_the_page_forgets(browser: Browser, server: S
     page.close()
 
 
-def test_a_key_is_asked_for(page: Page) -> None:
+def test_api_key_form(page: Page) -> None:
     with serving("--dtype", "float32", "--api-key", "sesame") as server:
         visit(page, server)
         expect(page.locator("#failure-words")).to_have_text("This server answers only those who have a key.")
@@ -218,7 +218,7 @@ def test_a_key_is_asked_for(page: Page) -> None:
         assert "sesame" not in (page.locator("#request").text_content() or "")
 
 
-def test_a_server_that_is_gone_loses_nothing(page: Page) -> None:
+def test_server_restart_keeps_input(page: Page) -> None:
     with serving("--dtype", "float32") as server:
         visit(page, server)
         put(page, BREAD, "How is bread made?")
@@ -249,7 +249,7 @@ def narrow() -> Iterator[Serving]:
         (20_000, "The server does not take this.", "documents[0]: a text of 20000 bytes is longer than 10000"),
     ],
 )
-def test_what_is_too_large_is_said_in_words(page: Page, narrow: Serving, size: int, words: str, detail: str) -> None:
+def test_too_large_page_shows_failure(page: Page, narrow: Serving, size: int, words: str, detail: str) -> None:
     visit(page, narrow)
     drop(page, "long.txt", "b" * size)
     expect(page.locator("#failure-words")).to_have_text(words)
@@ -260,7 +260,7 @@ def test_what_is_too_large_is_said_in_words(page: Page, narrow: Serving, size: i
     expect(page.locator("#reader mark")).to_have_count(3)
 
 
-def test_a_busy_server_is_asked_again(page: Page, narrow: Serving) -> None:
+def test_overloaded_server_offers_retry(page: Page, narrow: Serving) -> None:
     visit(page, narrow)
     with narrow.connect() as hog:
         head = b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n"
@@ -273,7 +273,7 @@ def test_a_busy_server_is_asked_again(page: Page, narrow: Serving) -> None:
     expect(page.locator("#reader mark")).to_have_count(3)
 
 
-def test_an_answer_that_takes_too_long(page: Page) -> None:
+def test_server_timeout_shows_failure(page: Page) -> None:
     with serving("--dtype", "float32", "--timeout", "0.0001") as server:
         visit(page, server)
         expect(page.locator("#failure-words")).to_have_text("The answer took longer than the server allows.")

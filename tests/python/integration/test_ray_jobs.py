@@ -62,19 +62,19 @@ def check_same(output: Path, local: Path) -> None:
     assert not list((output / "_pullquote").glob("unfinished/*"))
 
 
-def test_importing_pullquote_imports_no_ray() -> None:
+def test_import_loads_no_ray() -> None:
     program = "import sys, pullquote, pullquote.cli, pullquote.jobs.command; sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 @pytest.mark.usefixtures("nodes", "joined")
-def test_a_job_leaves_what_a_local_one_does(folder: Path, local: Path, tmp_path: Path) -> None:
+def test_ray_job_output_matches_local_job(folder: Path, local: Path, tmp_path: Path) -> None:
     assert run_on_ray(folder, tmp_path) == 0
     check_same(tmp_path, local)
 
 
 @pytest.mark.usefixtures("nodes", "joined")
-def test_what_another_engine_began_is_gone_on_with(folder: Path, local: Path, tmp_path: Path) -> None:
+def test_ray_job_resumes_local_job(folder: Path, local: Path, tmp_path: Path) -> None:
     begun, output = tmp_path / "input", tmp_path / "output"
     shutil.copytree(folder, begun)
     rest = [begun / "deep" / "b.jsonl", begun / "doom.jsonl"]
@@ -91,9 +91,7 @@ def test_what_another_engine_began_is_gone_on_with(folder: Path, local: Path, tm
 
 
 @pytest.mark.usefixtures("joined")
-def test_an_actor_and_then_a_node_that_are_killed_change_nothing(
-    nodes: Nodes, folder: Path, local: Path, tmp_path: Path
-) -> None:
+def test_ray_job_survives_killed_actor_and_node(nodes: Nodes, folder: Path, local: Path, tmp_path: Path) -> None:
     """Both while they do the same file. There is no room for the node's actor elsewhere until the other has done what is left."""
     doomed.announce("process")
     doomed.announce("node")
@@ -120,7 +118,7 @@ def test_an_actor_and_then_a_node_that_are_killed_change_nothing(
 
 
 @pytest.mark.usefixtures("nodes", "joined")
-def test_what_fails_in_an_actor_ends_the_job(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_actor_failure_ends_ray_job(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # Where outputs would be moved to is a file.
     tmp_path.joinpath("deep").write_text("in the way")
     with pytest.raises(OSError, match="deep"):
@@ -131,16 +129,14 @@ def test_what_fails_in_an_actor_ends_the_job(folder: Path, tmp_path: Path, capsy
     assert "actors must be at least 1, not 0" in capsys.readouterr().err
 
 
-def test_options_of_one_engine_are_refused_by_the_other(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_of_other_engine_are_refused(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_on_ray(folder, tmp_path, "--threads", 2) == errors.InvalidArgumentError.exit_code
     assert "--threads is for --engine local" in capsys.readouterr().err
     assert run(*asked(folder, tmp_path), "--actors", 2) == errors.InvalidArgumentError.exit_code
     assert "--actors is for --engine ray" in capsys.readouterr().err
 
 
-def test_actors_that_would_answer_otherwise_are_found_out() -> None:
+def test_actors_with_different_settings_are_refused() -> None:
     from pullquote.ray.jobs import _check_settings
 
     _check_settings({"version": "1", "dtype": "float32"}, {"dtype": "float32", "version": "1"})
@@ -149,7 +145,7 @@ def test_actors_that_would_answer_otherwise_are_found_out() -> None:
 
 
 @pytest.mark.usefixtures("nodes", "joined")
-def test_rows_of_a_data_set_are_answered_as_a_table() -> None:
+def test_page_highlighter_in_map_batches_matches_highlights_arrow() -> None:
     import ray.data
 
     from pullquote.ray import PageHighlighter
@@ -178,7 +174,7 @@ def test_rows_of_a_data_set_are_answered_as_a_table() -> None:
 
 
 @pytest.mark.usefixtures("nodes", "joined")
-def test_an_actor_has_what_ray_gave_it() -> None:
+def test_actor_uses_assigned_resources() -> None:
     from pullquote.ray import given
 
     asks = ray.remote(num_cpus=1)(given)

@@ -63,7 +63,7 @@ def served(cluster: Nodes) -> Iterator[Served]:
             serve.shutdown()
 
 
-def test_routes_are_the_server_s(served: Served) -> None:
+def test_ray_serve_has_server_routes(served: Served) -> None:
     assert len(served.replicas()) == 2
     with httpx.Client(base_url=URL, timeout=60) as client:
         listed = client.get("/openapi.json").json()["paths"]
@@ -86,7 +86,7 @@ def test_routes_are_the_server_s(served: Served) -> None:
 
 
 @pytest.mark.usefixtures("served")
-def test_a_client_gets_what_a_highlighter_finds() -> None:
+def test_client_of_ray_serve_matches_highlighter() -> None:
     with Highlighter(encoder=letters) as highlighter, Client(URL) as client:
         found, expected = (asked.highlights(QUERY, PAGES * 20) for asked in (client, highlighter))
     assert [[h.text for h in page] for page in found] == [[h.text for h in page] for page in expected]
@@ -152,7 +152,7 @@ class Traffic:
             raise self._failure
 
 
-def test_no_accepted_request_is_lost_when_a_server_a_replica_and_a_node_are_killed(served: Served) -> None:
+def test_ray_serve_loses_no_request_when_server_replica_and_node_die(served: Served) -> None:
     traffic = Traffic()
     with ThreadPoolExecutor(6) as threads:
         working = [threads.submit(traffic.work) for _ in range(6)]
@@ -179,7 +179,7 @@ def test_no_accepted_request_is_lost_when_a_server_a_replica_and_a_node_are_kill
             one.result(PATIENCE)
 
 
-def test_what_cannot_be_deployed_is_said_before() -> None:
+def test_invalid_build_options_are_errors() -> None:
     from pullquote.ray import build
 
     for options, said in (

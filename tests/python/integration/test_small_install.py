@@ -64,13 +64,13 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     return environment
 
 
-def test_it_is_at_most_150_megabytes(small: Environment) -> None:
+def test_installed_size_is_under_150_mb(small: Environment) -> None:
     [site] = (small.folder / "lib").glob("python*/site-packages")
     own = [path for path in site.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     assert sum(path.stat().st_size for path in own) < 150_000_000
 
 
-def test_importing_it_starts_nothing_and_imports_little(small: Environment) -> None:
+def test_import_starts_no_threads_and_loads_little(small: Environment) -> None:
     program = (
         "import sys, os, numpy\n"
         "before = len(os.listdir('/proc/self/task'))  # numpy's own\n"
@@ -82,13 +82,13 @@ def test_importing_it_starts_nothing_and_imports_little(small: Environment) -> N
     assert done.stdout == "0 []\nClient AsyncHighlighter True\n", done.stderr
 
 
-def test_highlights_answer(small: Environment) -> None:
+def test_highlights_without_torch(small: Environment) -> None:
     program = f"import pullquote, sys; print(pullquote.highlights({QUESTION!r}, [{PAGE!r}], top_k=1)[0][0].text)"
     done = small.run("python", "-c", program)
     assert done.stdout == f"{ANSWER}\n", done.stderr
 
 
-def test_the_command_line_answers(small: Environment, tmp_path: Path) -> None:
+def test_cli_without_torch(small: Environment, tmp_path: Path) -> None:
     page = tmp_path / "page.txt"
     page.write_text(PAGE, encoding="utf-8")
     done = small.run("pullquote", "highlight", "--json", "--top-k", "1", "-q", QUESTION, str(page))
@@ -99,7 +99,7 @@ def test_the_command_line_answers(small: Environment, tmp_path: Path) -> None:
     assert "pullquote-torch not installed\ntorch not installed\ninstruction set " in done.stdout, done.stderr
 
 
-def test_the_server_answers(small: Environment) -> None:
+def test_serve_without_torch(small: Environment) -> None:
     command = small.command("pullquote", "serve", "--json", "--port", "0")
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
@@ -118,7 +118,7 @@ def test_the_server_answers(small: Environment) -> None:
     assert not re.search(r"libtorch|libgomp|libmkl", loaded)
 
 
-def test_a_job_answers_once_its_extra_is_there(small: Environment, tmp_path: Path) -> None:
+def test_job_needs_jobs_extra(small: Environment, tmp_path: Path) -> None:
     source, output = tmp_path / "pages.jsonl", tmp_path / "found"
     source.write_text(json.dumps({"text": PAGE}) + "\n", encoding="utf-8")
     command = ["pullquote", "job", "--input", str(source), "--output", str(output), "-q", QUESTION, "--top-k", "1"]

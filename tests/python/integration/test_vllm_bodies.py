@@ -40,7 +40,7 @@ BODIES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: json.dumps(body)[:60])
-def test_answers_are_those_of_the_server(server: Serving, highlighter: Highlighter, body: dict[str, Any]) -> None:
+def test_answers_match_server(server: Serving, highlighter: Highlighter, body: dict[str, Any]) -> None:
     asked = parse(json.dumps(body).encode(), SETTINGS)
     ours = answer(asked, highlighter.highlights(asked.query, asked.texts, **asked.options), 0.0)
     theirs = server.client.post("/highlights", json=body)
@@ -89,7 +89,7 @@ WRONG: list[tuple[Any, str | None]] = [
 
 
 @pytest.mark.parametrize(("body", "field"), WRONG, ids=lambda part: json.dumps(part)[:60])
-def test_what_does_not_fit_is_named(body: Any, field: str | None) -> None:
+def test_invalid_field_is_named(body: Any, field: str | None) -> None:
     with pytest.raises(Refused) as refused:
         read(body, SETTINGS)
     status, told, headers = failure(refused.value, "id")
@@ -99,13 +99,13 @@ def test_what_does_not_fit_is_named(body: Any, field: str | None) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000, b'{"query": 1} x'])
-def test_what_is_no_json_is_malformed(body: bytes) -> None:
+def test_malformed_json_is_malformed_body(body: bytes) -> None:
     with pytest.raises(Refused) as refused:
         parse(body, SETTINGS)
     assert (int(refused.value.status), refused.value.kind) == (400, "malformed_body")
 
 
-def test_failures_are_those_of_the_server(server: Serving) -> None:
+def test_failures_match_server(server: Serving) -> None:
     """The same bodies are refused in the same words' place: status, kind and field."""
     for body, field in WRONG:
         theirs = server.client.post("/highlights", json=body)
@@ -123,7 +123,7 @@ def test_failures_are_those_of_the_server(server: Serving) -> None:
             assert field.startswith(told["field"].split(".")[0].split("[")[0])
 
 
-def test_kinds_are_those_of_the_wire(server: Serving) -> None:
+def test_error_kinds_match_openapi(server: Serving) -> None:
     names = {kind_of(getattr(errors, name)()) for name in errors.__all__ if name != "PullquoteError"}
     document = server.client.get("/openapi.json").json()
     kinds = set(document["components"]["schemas"]["Failure"]["properties"]["error"]["properties"]["kind"]["enum"])
@@ -132,7 +132,7 @@ def test_kinds_are_those_of_the_wire(server: Serving) -> None:
     assert failure(errors.DeadlineExceededError("late"), "")[0] == 504
 
 
-def test_settings_come_from_vllms_configuration() -> None:
+def test_settings_from_additional_config() -> None:
     assert Settings.of({}) == Settings.of(None) == Settings.of({"other": 1}) == SETTINGS
     assert Settings.of({"pullquote": {"max_queries": 3, "timeout": 5}}).max_queries == 3
     assert (SETTINGS.max_documents, SETTINGS.max_document_bytes, SETTINGS.timeout) == (1000, 8 * 1024 * 1024, 60.0)

@@ -99,7 +99,7 @@ def run(endpoint: Any, engine: Engine, test: Callable[[httpx.AsyncClient, Any, F
 
 
 @pytest.mark.parametrize("effort", ["auto", "full"])
-def test_answers_are_those_of_the_library(endpoint: Any, effort: Any) -> None:
+def test_endpoint_matches_library(endpoint: Any, effort: Any) -> None:
     engine = Engine(rows_in_flight=64)
     asked: dict[str, Any] = {"effort": effort, "max_chars": 300}
     with Highlighter(embedded_model(), encoder=Ids()) as highlighter:
@@ -122,7 +122,7 @@ def test_answers_are_those_of_the_library(endpoint: Any, effort: Any) -> None:
     assert engine.priorities == set(range(6))
 
 
-def test_our_own_client_asks_it(endpoint: Any) -> None:
+def test_async_client_with_endpoint(endpoint: Any) -> None:
     """Over a socket, with every option that changes what the client sends."""
     pages = [LONG, f"<p>{MOON}</p>"]
     asked: list[Any] = [{}, {"explain": True, "titles": ["one", "two"]}, {"format": "html", "timeout": 60.0}]
@@ -148,7 +148,7 @@ def test_our_own_client_asks_it(endpoint: Any) -> None:
     run(endpoint, Engine(), test)
 
 
-def test_a_hang_up_aborts_its_rows_and_no_others(endpoint: Any) -> None:
+def test_hang_up_aborts_only_its_rows(endpoint: Any) -> None:
     engine = Engine()
 
     async def test(client: httpx.AsyncClient, service: Any, app: FastAPI) -> None:
@@ -187,7 +187,7 @@ def test_a_hang_up_aborts_its_rows_and_no_others(endpoint: Any) -> None:
     run(endpoint, engine, test)
 
 
-def test_what_is_too_much_is_refused(endpoint: Any) -> None:
+def test_endpoint_limits(endpoint: Any) -> None:
     engine = Engine(max_concurrent=1, max_queue=0, max_body_bytes=100_000, max_windows=50, timeout=0.5)
     body = {"query": "moon", "documents": [MOON]}
 
@@ -217,7 +217,7 @@ def test_what_is_too_much_is_refused(endpoint: Any) -> None:
     run(endpoint, engine, test)
 
 
-def test_what_fails_in_vllm_is_told_by_vllm(endpoint: Any) -> None:
+def test_engine_errors_are_vllm_errors(endpoint: Any) -> None:
     """Its handlers know what to do about an engine that is dead."""
     engine = Engine()
 
@@ -229,7 +229,7 @@ def test_what_fails_in_vllm_is_told_by_vllm(endpoint: Any) -> None:
     run(endpoint, engine, test)
 
 
-def test_a_server_without_an_engine_says_so(endpoint: Any) -> None:
+def test_endpoint_without_engine_is_503(endpoint: Any) -> None:
     async def asked() -> httpx.Response:
         plugin, app = endpoint.HighlightsEndpoint(), FastAPI()
         plugin.attach_router(app)

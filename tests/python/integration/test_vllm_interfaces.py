@@ -83,13 +83,13 @@ def _sources() -> None:
 
 
 @pytest.mark.usefixtures("_sources")
-def test_the_plugins_are_what_vllm_takes(tmp_path: Path) -> None:
+def test_plugins_type_check_against_vllm(tmp_path: Path) -> None:
     checked = check(tmp_path, USES)
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 @pytest.mark.usefixtures("_sources")
-def test_what_vllm_does_not_take_is_found(tmp_path: Path) -> None:
+def test_type_check_finds_wrong_plugins(tmp_path: Path) -> None:
     """Else the test above could not fail."""
     told = check(tmp_path, WRONG).stdout
     assert 'Signature of "pre_process" incompatible with supertype' in told
@@ -98,7 +98,7 @@ def test_what_vllm_does_not_take_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_sources")
-def test_the_sources_are_of_the_range_that_the_extra_allows() -> None:
+def test_vllm_source_is_in_extra_range() -> None:
     from packaging.requirements import Requirement
 
     (extra,) = (
@@ -116,7 +116,7 @@ def pullquote_metadata() -> list[str]:
     return requires("pullquote") or []
 
 
-def test_vllm_finds_the_plugins() -> None:
+def test_vllm_entry_points() -> None:
     """By these groups and names; the first is asked for the place of its class, which must import no vLLM."""
     (processor,) = entry_points(group="vllm.io_processor_plugins", name="pullquote")
     assert processor.load()() == "pullquote.vllm.io_processor.HighlightsIOProcessor"
@@ -125,7 +125,7 @@ def test_vllm_finds_the_plugins() -> None:
     assert Path(pullquote.__file__).with_name("vllm").joinpath("endpoint.py").exists()
 
 
-def test_importing_the_package_imports_no_vllm() -> None:
+def test_import_loads_no_vllm() -> None:
     program = "import pullquote.vllm, pullquote.hosted, sys; print({'vllm', 'torch', 'fastapi'} & sys.modules.keys())"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "set()"

@@ -64,7 +64,7 @@ def encoded(prompts: Any) -> list[Any]:
     return [SimpleNamespace(outputs=SimpleNamespace(data=row)) for row in rows]
 
 
-def test_answers_are_those_of_the_library(make: Any) -> None:
+def test_io_processor_matches_library(make: Any) -> None:
     processor = make()
     with Highlighter(embedded_model(), encoder=Ids()) as highlighter:
         (expected,) = highlighter.highlights(BODY["query"], [MOON], top_k=1, effort="full")
@@ -80,14 +80,14 @@ def test_answers_are_those_of_the_library(make: Any) -> None:
     )
 
 
-def test_an_empty_page_still_has_a_row(make: Any) -> None:
+def test_empty_page_has_a_row(make: Any) -> None:
     processor = make()
     prompts = processor.pre_process(prompt=processor.parse_data({"query": "moon", "documents": ["", " "]}))
     assert len(prompts) == 1
     assert [page["highlights"] for page in processor.post_process(encoded(prompts))["results"]] == [[], []]
 
 
-def test_what_a_client_left_goes_with_its_task(make: Any) -> None:
+def test_cancelled_task_frees_its_request(make: Any) -> None:
     processor = make()
 
     async def request(hangs: bool) -> None:
@@ -111,7 +111,7 @@ def test_what_a_client_left_goes_with_its_task(make: Any) -> None:
     asyncio.run(served())
 
 
-def test_an_answered_requests_end_leaves_the_next_one_of_its_name_alone(make: Any) -> None:
+def test_finished_request_does_not_free_next_of_same_id(make: Any) -> None:
     processor = make()
 
     async def served() -> None:
@@ -136,7 +136,7 @@ def test_an_answered_requests_end_leaves_the_next_one_of_its_name_alone(make: An
     asyncio.run(served())
 
 
-def test_without_tasks_the_oldest_goes(make: Any) -> None:
+def test_inline_requests_evicts_oldest(make: Any) -> None:
     processor = make(inline_requests=2)
     for number in range(3):
         prompts = processor.pre_process(prompt=processor.parse_data(BODY), request_id=f"pooling-{number}")
@@ -160,7 +160,7 @@ def test_without_tasks_the_oldest_goes(make: Any) -> None:
         (BODY | {"documents": ["A b. " * 10_000]}, "data", "limit_exceeded: the call may have 2000 windows"),
     ],
 )
-def test_what_is_wrong_is_vllms_validation_error(make: Any, body: Any, parameter: str, told: str) -> None:
+def test_invalid_request_is_vllm_validation_error(make: Any, body: Any, parameter: str, told: str) -> None:
     processor = make()
     with pytest.raises(VLLMValidationError) as refused:
         processor.pre_process(prompt=processor.parse_data(body))
@@ -169,7 +169,7 @@ def test_what_is_wrong_is_vllms_validation_error(make: Any, body: Any, parameter
     assert len(processor.waiting) == 0
 
 
-def test_the_tokenizer_is_that_of_vllms_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokenizer_must_be_that_of_vllm_model(monkeypatch: pytest.MonkeyPatch) -> None:
     from pullquote.vllm.models import directory
 
     def model(name: str, tokenizer: str | None) -> Any:

@@ -31,9 +31,7 @@ def hits(highlighter: Highlighter, page: str, questions: list[dict[str, Any]], *
     )
 
 
-def test_the_first_three_passages_and_a_thousand_characters_hold_the_answer(
-    fast: Highlighter, whole_pages: dict[str, str]
-) -> None:
+def test_top_three_passages_and_1000_chars_hold_answers(fast: Highlighter, whole_pages: dict[str, str]) -> None:
     first, three, budget, count = 0, 0, 0, 0
     for sample in SETS:
         page, questions = whole_pages[sample["page"]], sample["questions"]
@@ -48,7 +46,7 @@ def test_the_first_three_passages_and_a_thousand_characters_hold_the_answer(
     assert budget >= 56
 
 
-def test_what_is_asked_in_other_words_is_found_too(fast: Highlighter, whole_pages: dict[str, str]) -> None:
+def test_paraphrased_and_misspelled_questions_find_answers(fast: Highlighter, whole_pages: dict[str, str]) -> None:
     """Questions that share words with the page only by chance, and those whose words are misspelled."""
     lines = (Path(__file__).parents[2] / "data" / "hard_questions.jsonl").read_text(encoding="utf-8").splitlines()
     found: dict[str, int] = {}

@@ -26,9 +26,7 @@ def cached() -> Iterator[Highlighter]:
         yield made
 
 
-def test_a_long_page_is_encoded_in_part_and_the_result_says_so(
-    cached: Highlighter, whole_pages: dict[str, str]
-) -> None:
+def test_effort_auto_scores_part_of_long_page(cached: Highlighter, whole_pages: dict[str, str]) -> None:
     names = ["apollo_program.en.txt", "martin_luther.en.txt"]
     pages = [whole_pages[name] for name in names]
     found = cached.highlights("Who was the first person to fly in space?", pages)
@@ -42,7 +40,7 @@ def test_a_long_page_is_encoded_in_part_and_the_result_says_so(
 
 
 @pytest.mark.parametrize("effort", ["auto", "fast"])
-def test_the_answers_are_those_of_encoding_everything(
+def test_effort_auto_and_fast_match_effort_full(
     cached: Highlighter, whole_pages: dict[str, str], effort: Literal["auto", "fast"]
 ) -> None:
     same, count, compared, pieces = 0, 0, 0, 0
@@ -60,7 +58,7 @@ def test_the_answers_are_those_of_encoding_everything(
     assert 4 * compared < pieces
 
 
-def test_words_that_are_of_no_use_are_not_relied_on(cached: Highlighter, whole_pages: dict[str, str]) -> None:
+def test_effort_auto_scores_all_windows_without_word_matches(cached: Highlighter, whole_pages: dict[str, str]) -> None:
     for name, query in CROSS:
         part = cached.highlights(query, [whole_pages[name]])
         full = cached.highlights(query, [whole_pages[name]], effort="full")
@@ -71,7 +69,9 @@ def test_words_that_are_of_no_use_are_not_relied_on(cached: Highlighter, whole_p
     assert nothing.work.windows_scored == nothing.work.windows
 
 
-def test_misspelled_questions_make_it_look_at_much_more(cached: Highlighter, whole_pages: dict[str, str]) -> None:
+def test_effort_auto_scores_more_windows_for_misspelled_queries(
+    cached: Highlighter, whole_pages: dict[str, str]
+) -> None:
     lines = (DATA / "data" / "hard_questions.jsonl").read_text(encoding="utf-8").splitlines()
     typos = [row for row in map(json.loads, lines) if row["kind"] == "typo"]
     shares, same = [], 0
@@ -84,6 +84,6 @@ def test_misspelled_questions_make_it_look_at_much_more(cached: Highlighter, who
     assert same >= len(typos) - 2
 
 
-def test_an_effort_that_is_none_is_an_error_that_names_those_there_are(cached: Highlighter) -> None:
+def test_unknown_effort_is_error(cached: Highlighter) -> None:
     with pytest.raises(InvalidArgumentError, match=r'effort must be "full", "fast" or "auto", not "max"'):
         cached.highlights("q", ["A page."], effort="max")  # type: ignore[arg-type]  # wrong on purpose

@@ -36,7 +36,7 @@ bake(bread)
 """
 
 
-def test_html_is_read_as_a_browser_shows_it_with_the_way_back(highlighter: Highlighter) -> None:
+def test_format_html_reads_visible_text_with_source_offsets(highlighter: Highlighter) -> None:
     result = highlighter.highlights("What is bread baked from?", [HTML], format="html", top_k=9)
     text = result.texts[0]
     assert result.formats == ["html"]
@@ -65,12 +65,12 @@ def without_tags(source: str) -> str:
     return "".join("".join(read).split())
 
 
-def test_a_table_of_html_keeps_its_header(highlighter: Highlighter) -> None:
+def test_format_html_table_keeps_header(highlighter: Highlighter) -> None:
     found = highlighter.highlights("What is the price of cake?", [HTML], format="html", top_k=1, highlight_length=1)
     assert found[0][0].text == "what\tprice\nbread\t3€\ncake\t5€"
 
 
-def test_markdown_stays_itself_and_no_link_is_cut(highlighter: Highlighter) -> None:
+def test_format_markdown_keeps_links_and_code_whole(highlighter: Highlighter) -> None:
     result = highlighter.highlights("Where is the recipe?", [MARKDOWN], format="markdown", top_k=9, highlight_length=1)
     assert result.texts == [MARKDOWN]
     assert result.formats == ["markdown"]
@@ -81,21 +81,21 @@ def test_markdown_stays_itself_and_no_link_is_cut(highlighter: Highlighter) -> N
     assert all((h.source_start, h.source_end) == (h.start, h.end) for h in result[0])
 
 
-def test_auto_looks_at_each_page(highlighter: Highlighter) -> None:
+def test_format_auto_detects_each_page(highlighter: Highlighter) -> None:
     plain = "Bread is baked. See vector<int> and <foo@example.org>."
     result = highlighter.highlights("bread", [HTML, MARKDOWN, plain], format="auto", top_k=1)
     assert result.formats == ["html", "markdown", "text"]
     assert highlighter.highlights("bread", [HTML], top_k=1).formats == ["text"]
 
 
-def test_the_title_of_a_page_speaks_for_it(highlighter: Highlighter) -> None:
+def test_format_html_uses_page_title(highlighter: Highlighter) -> None:
     page = "<title>{}</title><p>He was born near the river, and raised by his mother alone."
     pages = [page.format("Genghis Khan"), page.format("Napoleon")]
     found = highlighter.highlights("When was Napoleon born?", pages, format="html", top_k=1)
     assert found[1][0].score > found[0][0].score + 0.1
 
 
-def test_a_browser_and_an_annotation_can_find_a_highlight(highlighter: Highlighter) -> None:
+def test_text_fragment_and_selectors_of_highlight(highlighter: Highlighter) -> None:
     result = highlighter.highlights("How long does the dough rest?", [HTML], format="html", top_k=1, highlight_length=1)
     best = result[0][0]
     fragment = result.text_fragment(best)
@@ -106,7 +106,7 @@ def test_a_browser_and_an_annotation_can_find_a_highlight(highlighter: Highlight
     assert result.texts[0][best.start - len(quote["prefix"]) : best.start] == quote["prefix"]
 
 
-def test_an_unknown_format_is_an_error_that_names_those_there_are(highlighter: Highlighter) -> None:
+def test_unknown_format_is_error(highlighter: Highlighter) -> None:
     with pytest.raises(errors.InvalidArgumentError) as raised:
         highlighter.highlights("bread", ["text"], format="pdf")  # type: ignore[arg-type]  # wrong on purpose
     assert str(raised.value) == 'format must be "text", "markdown", "html" or "auto", not "pdf"'

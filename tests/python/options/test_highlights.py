@@ -34,7 +34,7 @@ def random_text(rng: random.Random) -> str:
     return "".join(character() for _ in range(rng.randrange(120)))
 
 
-def test_highlights_of_a_thousand_random_texts_are_exact_substrings(highlighter: Highlighter) -> None:
+def test_highlights_of_random_texts_are_exact_substrings(highlighter: Highlighter) -> None:
     rng = random.Random(7)
     texts = [random_text(rng) for _ in range(1000)]
     result = highlighter.highlights("What is written here?", texts)
@@ -55,7 +55,7 @@ def test_highlights_of_a_thousand_random_texts_are_exact_substrings(highlighter:
     step=st.integers(1, 5),
     unit=st.sampled_from(["sentence", "word"]),
 )
-def test_pieces_cover_everything_that_is_not_white_space(
+def test_parse_pieces_covers_all_visible_text(
     text: str, length: int, step: int, unit: Literal["sentence", "word"]
 ) -> None:
     spans = pullquote.parse_pieces(text, length, min(step, length), unit)
@@ -71,14 +71,14 @@ def test_pieces_cover_everything_that_is_not_white_space(
     )
 
 
-def test_windows_start_every_step_and_the_last_one_ends_at_the_texts_end() -> None:
+def test_step_size_starts_windows_and_last_ends_at_text_end() -> None:
     text = "One is. Two is. Three is. Four is. Five is."
     spans = pullquote.parse_pieces(text, 2, 2).tolist()
     assert [text[start:end] for start, end in spans] == ["One is. Two is.", "Three is. Four is.", "Five is."]
     assert pullquote.parse_pieces("", 2, 2).shape == (0, 2)
 
 
-def test_token_windows_count_the_models_tokens(highlighter: Highlighter) -> None:
+def test_unit_token_counts_model_tokens(highlighter: Highlighter) -> None:
     text = "Photosynthesis feeds plants. Snow is white, unbelievably white."
     spans = highlighter.parse_pieces(text, 4, 4, unit="token")
     assert "".join(text[start:end] for start, end in spans).replace(" ", "") == text.replace(" ", "")
@@ -87,7 +87,7 @@ def test_token_windows_count_the_models_tokens(highlighter: Highlighter) -> None
     assert "white" in found[0].text
 
 
-def test_the_passage_that_answers_is_among_the_first(highlighter: Highlighter, whole_pages: dict[str, str]) -> None:
+def test_answering_passage_ranks_first(highlighter: Highlighter, whole_pages: dict[str, str]) -> None:
     page = whole_pages["apollo_program.en.txt"][20_000:30_000]
     found = highlighter.highlights("What caused the Apollo 1 cabin fire?", [page])[0]
     [answer] = [highlight for highlight in found[:2] if "an electrical fire began in the cabin" in highlight.text]
@@ -97,7 +97,7 @@ def test_the_passage_that_answers_is_among_the_first(highlighter: Highlighter, w
     assert [highlight.score for highlight in found] == sorted((h.score for h in found), reverse=True)
 
 
-def test_options_bound_what_comes_back(highlighter: Highlighter, pages: dict[str, str]) -> None:
+def test_top_k_max_chars_min_score_and_order(highlighter: Highlighter, pages: dict[str, str]) -> None:
     texts = list(pages.values())
     ask = "When did it happen?"
     by_position = highlighter.highlights(ask, texts, top_k=5, order="position")
@@ -114,7 +114,7 @@ def test_options_bound_what_comes_back(highlighter: Highlighter, pages: dict[str
     assert highlighter.highlights(ask, texts, min_score=1.0).scores.size == 0
 
 
-def test_columns_say_the_same_as_the_lists(highlighter: Highlighter, pages: dict[str, str]) -> None:
+def test_highlights_columns_match_lists(highlighter: Highlighter, pages: dict[str, str]) -> None:
     texts = ["", *pages.values(), " \n"]
     result = highlighter.highlights("Who?", texts)
     listed = [(page, h) for page, found in enumerate(result) for h in found]
@@ -136,7 +136,7 @@ def test_columns_say_the_same_as_the_lists(highlighter: Highlighter, pages: dict
     assert result.work.windows > 100
 
 
-def test_queries_and_pages_go_together_in_three_ways(highlighter: Highlighter, pages: dict[str, str]) -> None:
+def test_query_and_pages_pair_one_to_many_and_each(highlighter: Highlighter, pages: dict[str, str]) -> None:
     texts = list(pages.values())[:3]
     queries = ["Who died?", "Which war was it?", "What burned?"]
     each = highlighter.highlights(queries, texts)
@@ -156,7 +156,7 @@ def assert_close(found: list[Highlight], expected: list[Highlight]) -> None:
     assert np.allclose([h.score for h in found], [h.score for h in expected], atol=1e-5)
 
 
-def test_windows_by_cosine_are_those_of_the_plain_formula(highlighter: Highlighter, pages: dict[str, str]) -> None:
+def test_lexical_weight_zero_ranks_by_cosine(highlighter: Highlighter, pages: dict[str, str]) -> None:
     text = pages["apollo_program.en.txt"]
     spans = pullquote.parse_pieces(text)
     windows = highlighter.embed([text[start:end] for start, end in spans])
@@ -173,7 +173,7 @@ def test_windows_by_cosine_are_those_of_the_plain_formula(highlighter: Highlight
 SPACE = "The old harbour was rebuilt in stone. Gulls circled over the boats. Its lighthouse burns whale oil. Bread was cheap."
 
 
-def test_words_find_what_meaning_misses(highlighter: Highlighter) -> None:
+def test_lexical_weight_finds_identifiers(highlighter: Highlighter) -> None:
     page = "\n\n".join(
         [SPACE, "Set `max_batch_tokens` before the start. It is 512.", SPACE.replace("old", "new"), "ที่นี่มีช้าง"]
     )
@@ -184,14 +184,14 @@ def test_words_find_what_meaning_misses(highlighter: Highlighter) -> None:
     assert by_meaning.bm25 == 0
 
 
-def test_a_script_the_model_does_not_know_is_searched_by_words(highlighter: Highlighter) -> None:
+def test_lexical_search_in_unknown_script(highlighter: Highlighter) -> None:
     thai = ["ช้างเป็นสัตว์บกที่ใหญ่ที่สุด", "กรุงเทพเป็นเมืองหลวงของประเทศไทย", "ข้าวเหนียวมะม่วงเป็นของหวาน", "แม่น้ำเจ้าพระยาไหลผ่านเมือง"]
     for place, question in ((0, "ช้าง"), (1, "เมืองหลวงของประเทศไทย"), (2, "มะม่วง")):
         found = highlighter.highlights(question, ["\n\n".join(thai)], top_k=1, highlight_length=1)[0]
         assert found[0].text == thai[place]
 
 
-def test_a_passage_is_as_short_as_it_can_be(highlighter: Highlighter, whole_pages: dict[str, str]) -> None:
+def test_expand_keeps_passages_short(highlighter: Highlighter, whole_pages: dict[str, str]) -> None:
     page = whole_pages["apollo_program.en.txt"][20_000:30_000]
     ask = "What caused the Apollo 1 cabin fire?"
     grown = highlighter.highlights(ask, [page], top_k=3)
@@ -201,7 +201,7 @@ def test_a_passage_is_as_short_as_it_can_be(highlighter: Highlighter, whole_page
         assert 1 <= len(pullquote.parse_pieces(found.text, 1, 1)) <= 3
 
 
-def test_windows_over_the_models_limit_are_counted(highlighter: Highlighter) -> None:
+def test_truncated_windows_are_counted_and_warned(highlighter: Highlighter) -> None:
     long = " ".join(f"word{i}" for i in range(400))
     assert highlighter.highlights("word", [long], unit="word", highlight_length=300, step_size=300).work.truncated == 2
     with pytest.warns(pullquote.TruncationWarning, match="1 of 2 texts"):

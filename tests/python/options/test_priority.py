@@ -21,7 +21,7 @@ def ones(texts: list[str]) -> NDArray[np.float32]:
     return np.ones((len(texts), 2), dtype=np.float32)
 
 
-def test_a_priority_is_a_whole_number() -> None:
+def test_priority_is_32_bit_integer() -> None:
     with pullquote.Highlighter(encoder=ones) as highlighter:
         found = highlighter.highlights("bread", [PAGE], priority=-1)
         assert found[0] == highlighter.highlights("bread", [PAGE], priority=2**31 - 1)[0]
@@ -33,7 +33,7 @@ def test_a_priority_is_a_whole_number() -> None:
                 highlighter.highlights("bread", [PAGE], priority=wrong)  # type: ignore[arg-type]  # as above
 
 
-def test_of_requests_that_wait_the_most_urgent_is_next(tmp_path: Path) -> None:
+def test_request_priority_orders_queued_requests(tmp_path: Path) -> None:
     with (
         serving_gated(tmp_path, "--max-concurrent", "1") as server,
         ThreadPoolExecutor(9) as threads,

@@ -12,7 +12,7 @@ ABOUT_CATS = "Cats sleep for most of the day. They hunt at dawn and at dusk. Som
 ABOUT_MOON = "The moon is far away. It circles the earth in a month. Nobody lives there."
 
 
-def test_a_shared_budget_is_kept_and_goes_where_the_relevance_is(highlighter: Highlighter) -> None:
+def test_max_total_chars_is_kept_and_spent_on_relevant_pages(highlighter: Highlighter) -> None:
     texts = [ABOUT_MOON, ABOUT_BREAD, ABOUT_CATS]
     for budget in (50, 100, 200):
         found = highlighter.highlights("How is bread baked?", texts, max_total_chars=budget)
@@ -25,7 +25,9 @@ def test_a_shared_budget_is_kept_and_goes_where_the_relevance_is(highlighter: Hi
 
 
 @pytest.mark.parametrize("option", ["max_tokens", "max_total_tokens"])
-def test_tokens_are_those_of_the_model(highlighter: Highlighter, pages: dict[str, str], option: str) -> None:
+def test_max_tokens_and_max_total_tokens_count_model_tokens(
+    highlighter: Highlighter, pages: dict[str, str], option: str
+) -> None:
     for most in (20, 100):
         options: dict[str, Any] = {option: most}
         found = highlighter.highlights("Who was it?", [pages["apollo_program.en.txt"]], **options)[0]
@@ -33,7 +35,7 @@ def test_tokens_are_those_of_the_model(highlighter: Highlighter, pages: dict[str
         assert most / 2 < used <= most
 
 
-def test_what_repeats_is_left_out(highlighter: Highlighter) -> None:
+def test_dedupe_drops_repeated_passages(highlighter: Highlighter) -> None:
     page = f"{ABOUT_BREAD}\n\n{ABOUT_MOON}\n\n{ABOUT_BREAD.upper()}"
     query = "How is bread baked?"
 
@@ -46,7 +48,7 @@ def test_what_repeats_is_left_out(highlighter: Highlighter) -> None:
     assert sum("FLOUR" in text.upper() for text in over_pages) == 1
 
 
-def test_a_heading_comes_with_what_follows_and_a_table_with_its_header(highlighter: Highlighter) -> None:
+def test_heading_and_table_header_stay_with_passage(highlighter: Highlighter) -> None:
     page = (
         "# Baking\n\nBread is baked from flour. It is eaten warm.\n\n# Prices\n\n"
         "| what | price |\n|---|---|\n| bread | 3 |\n| cake | 5 |\n\nAll prices are in euros."
@@ -58,7 +60,7 @@ def test_a_heading_comes_with_what_follows_and_a_table_with_its_header(highlight
     assert found.text == "# Baking\n\nBread is baked from flour."
 
 
-def test_context_stands_beside_the_passage(highlighter: Highlighter) -> None:
+def test_context_returns_text_before_and_after(highlighter: Highlighter) -> None:
     found = highlighter.highlights("dough rests", [ABOUT_BREAD], top_k=1, highlight_length=1, context=1)[0][0]
     assert found.text == "The dough rests for an hour."
     assert found.before == "Bread is baked from flour, water and salt. "
@@ -68,7 +70,7 @@ def test_context_stands_beside_the_passage(highlighter: Highlighter) -> None:
     assert (plain.before, plain.after) == ("", "")
 
 
-def test_the_words_that_matched_are_told(highlighter: Highlighter) -> None:
+def test_explain_lists_matched_words(highlighter: Highlighter) -> None:
     query = "How do cats hunt?"
     found = highlighter.highlights(query, [ABOUT_CATS], top_k=1, highlight_length=1, explain=True)[0][0]
     assert found.matches
@@ -78,7 +80,7 @@ def test_the_words_that_matched_are_told(highlighter: Highlighter) -> None:
     assert highlighter.highlights(query, [ABOUT_CATS])[0][0].matches == ()
 
 
-def test_queries_are_asked_of_every_page_which_are_encoded_once(highlighter: Highlighter) -> None:
+def test_pairing_all_encodes_pages_once(highlighter: Highlighter) -> None:
     queries, texts = ["How is bread baked?", "When do cats hunt?"], [ABOUT_BREAD, ABOUT_CATS, ABOUT_MOON]
     result = highlighter.highlights(queries, texts, pairing="all", top_k=1)
     assert len(result) == 6
@@ -94,7 +96,7 @@ def test_queries_are_asked_of_every_page_which_are_encoded_once(highlighter: Hig
         result[2, 0]
 
 
-def test_fused_queries_have_one_answer(highlighter: Highlighter) -> None:
+def test_fuse_joins_queries_on_each_page(highlighter: Highlighter) -> None:
     queries, texts = ["How is bread baked?", "When do cats hunt?"], [ABOUT_BREAD, ABOUT_CATS]
     result = highlighter.highlights(queries, texts, fuse=True, top_k=1, highlight_length=1)
     assert [found[0].query for found in result] == [0, 1]
@@ -102,7 +104,7 @@ def test_fused_queries_have_one_answer(highlighter: Highlighter) -> None:
     assert "hunt" in result[1][0].text
 
 
-def test_titles_tell_pages_apart(highlighter: Highlighter) -> None:
+def test_titles_raise_scores_of_their_page(highlighter: Highlighter) -> None:
     page = "He was born in 1162 near the river. His mother raised him alone."
     other = "He was born in 1769 on an island. His father was a lawyer."
     query = "When was Napoleon born?"
@@ -127,9 +129,7 @@ def test_titles_tell_pages_apart(highlighter: Highlighter) -> None:
         ({"titles": ["one", "two"]}, "2 titles do not go with 1 pages; pass one for each page, None where it has none"),
     ],
 )
-def test_what_cannot_be_is_an_error_that_says_what_would_work(
-    highlighter: Highlighter, options: dict[str, Any], message: str
-) -> None:
+def test_invalid_selection_option_is_error(highlighter: Highlighter, options: dict[str, Any], message: str) -> None:
     with pytest.raises(errors.InvalidArgumentError) as raised:
         highlighter.highlights("bread", [ABOUT_BREAD], **options)
     assert str(raised.value) == message
@@ -137,7 +137,7 @@ def test_what_cannot_be_is_an_error_that_says_what_would_work(
         highlighter.highlights("bread", [ABOUT_BREAD], titles=[3])  # type: ignore[list-item]  # wrong on purpose
 
 
-def test_a_second_query_costs_only_itself(pages: dict[str, str]) -> None:
+def test_cache_bytes_reuses_page_vectors(pages: dict[str, str]) -> None:
     texts = list(pages.values())
     with (
         Highlighter(devices="cpu", dtype="float32") as kept,
@@ -159,7 +159,7 @@ def test_a_second_query_costs_only_itself(pages: dict[str, str]) -> None:
         assert plain.cache == pullquote.CacheState(0, 0, 0, 0)
 
 
-def test_a_cache_keeps_to_its_bytes(pages: dict[str, str]) -> None:
+def test_cache_bytes_bounds_cache(pages: dict[str, str]) -> None:
     texts = [f"{text}\n\nPage {number}." for number in range(8) for text in list(pages.values())[:1]]
     with Highlighter(devices="cpu", dtype="float32") as made:
         made.highlights("Who was it?", texts[:1])
@@ -173,6 +173,6 @@ def test_a_cache_keeps_to_its_bytes(pages: dict[str, str]) -> None:
         assert made.highlights("Who was it?", texts[:1]).work.encoded > 0
 
 
-def test_a_cache_of_less_than_nothing_is_refused() -> None:
+def test_negative_cache_bytes_is_error() -> None:
     with pytest.raises(errors.InvalidArgumentError, match="cache_bytes must be 0, for no cache, or more, not -1"):
         Highlighter(cache_bytes=-1)

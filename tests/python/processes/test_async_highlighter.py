@@ -62,7 +62,7 @@ def slow() -> Iterator[tuple[Slow, Highlighter]]:
         yield encoder, made
 
 
-def test_it_has_the_methods_and_the_arguments_of_a_highlighter() -> None:
+def test_async_highlighter_has_highlighter_signatures() -> None:
     for name, method in inspect.getmembers(Highlighter):
         # A table is a job of minutes, which a loop hands to a thread.
         if name.startswith("_") or name == "highlights_arrow":
@@ -75,7 +75,7 @@ def test_it_has_the_methods_and_the_arguments_of_a_highlighter() -> None:
     assert own == dict(inspect.signature(Highlighter).parameters)
 
 
-def test_answers_are_those_of_a_highlighter(
+def test_async_highlights_match_highlighter(
     highlighter: Highlighter, awaited: AsyncHighlighter, pages: dict[str, str], run: Run[Any]
 ) -> None:
     texts = list(pages.values())
@@ -95,7 +95,7 @@ def test_answers_are_those_of_a_highlighter(
         assert np.allclose(found.scores, expected.scores, atol=2e-5)
 
 
-def test_vectors_and_pieces_are_those_of_a_highlighter(highlighter: Highlighter, awaited: AsyncHighlighter) -> None:
+def test_async_embed_and_parse_pieces_match_highlighter(highlighter: Highlighter, awaited: AsyncHighlighter) -> None:
     async def main() -> tuple[Any, Any]:
         return await asyncio.gather(
             awaited.embed([MOON, "two"], role="query"), awaited.parse_pieces(MOON, 4, 2, "token")
@@ -106,7 +106,7 @@ def test_vectors_and_pieces_are_those_of_a_highlighter(highlighter: Highlighter,
     assert pieces.tolist() == highlighter.parse_pieces(MOON, 4, 2, "token").tolist()
 
 
-def test_errors_are_those_of_a_highlighter(awaited: AsyncHighlighter, run: Run[Any]) -> None:
+def test_async_invalid_call_raises_highlighter_error(awaited: AsyncHighlighter, run: Run[Any]) -> None:
     wrong: list[tuple[type[Exception], dict[str, Any]]] = [
         (errors.InvalidArgumentError, {"query": " ", "texts": [MOON]}),
         (errors.InvalidArgumentError, {"query": "cat", "texts": []}),
@@ -126,7 +126,7 @@ def test_errors_are_those_of_a_highlighter(awaited: AsyncHighlighter, run: Run[A
         assert type(raised) is kind, (request, raised)
 
 
-def test_ten_thousand_tasks_at_once_need_no_thread_each(slow: tuple[Slow, Highlighter], run: Run[Any]) -> None:
+def test_ten_thousand_tasks_need_few_threads(slow: tuple[Slow, Highlighter], run: Run[Any]) -> None:
     encoder, made = slow
     encoder.seconds = 0.0
     awaited = AsyncHighlighter.sharing(made)
@@ -151,7 +151,7 @@ def threads() -> list[str]:
     return [f"{(task / 'comm').read_text().strip()} {task.name}" for task in tasks]
 
 
-def test_cancelling_a_task_stops_its_work(slow: tuple[Slow, Highlighter], run: Run[Any]) -> None:
+def test_cancelled_task_stops_encoding(slow: tuple[Slow, Highlighter], run: Run[Any]) -> None:
     encoder, made = slow
     awaited = AsyncHighlighter.sharing(made)
 
@@ -181,7 +181,7 @@ async def assert_nothing_is_left(awaited: AsyncHighlighter, encoder: Slow) -> No
     assert encoder.texts == done + 3
 
 
-def test_asyncios_timeout_stops_the_work(slow: tuple[Slow, Highlighter], run: Run[Any]) -> None:
+def test_asyncio_timeout_stops_encoding(slow: tuple[Slow, Highlighter], run: Run[Any]) -> None:
     encoder, made = slow
     awaited = AsyncHighlighter.sharing(made)
 
@@ -195,7 +195,7 @@ def test_asyncios_timeout_stops_the_work(slow: tuple[Slow, Highlighter], run: Ru
     run(main())
 
 
-def test_who_waits_in_line_costs_nothing_and_has_a_deadline_too(slow: tuple[Slow, Highlighter]) -> None:
+def test_max_concurrent_queue_respects_timeout(slow: tuple[Slow, Highlighter]) -> None:
     encoder, made = slow
     encoder.gate.clear()
     awaited = AsyncHighlighter.sharing(made, max_concurrent=2)
@@ -213,7 +213,7 @@ def test_who_waits_in_line_costs_nothing_and_has_a_deadline_too(slow: tuple[Slow
     asyncio.run(main())
 
 
-def test_the_loop_goes_on_beside_large_pages(awaited: AsyncHighlighter, whole_pages: dict[str, str]) -> None:
+def test_event_loop_runs_during_large_page(awaited: AsyncHighlighter, whole_pages: dict[str, str]) -> None:
     text = "\n\n".join(whole_pages.values())
 
     async def main() -> int:
@@ -229,7 +229,7 @@ def test_the_loop_goes_on_beside_large_pages(awaited: AsyncHighlighter, whole_pa
     assert asyncio.run(main()) > 20
 
 
-def test_several_loops_one_after_another_and_at_once(awaited: AsyncHighlighter) -> None:
+def test_several_event_loops(awaited: AsyncHighlighter) -> None:
     async def main() -> str:
         found = await asyncio.gather(*[awaited.highlights("How far is the moon?", [MOON]) for _ in range(100)])
         return found[-1][0][0].text
@@ -245,7 +245,7 @@ def test_several_loops_one_after_another_and_at_once(awaited: AsyncHighlighter) 
     assert len(awaited._loops) <= 5
 
 
-def test_closing_ends_calls_in_flight(run: Run[Any]) -> None:
+def test_close_ends_async_calls(run: Run[Any]) -> None:
     encoder = Slow(0.0)
     awaited = AsyncHighlighter(encoder=encoder)
     encoder.seconds = 0.3
@@ -260,7 +260,7 @@ def test_closing_ends_calls_in_flight(run: Run[Any]) -> None:
     assert {type(raised) for raised in run(main())} == {errors.ClosedError}
 
 
-def test_a_notebooks_cells_await(awaited: AsyncHighlighter) -> None:
+def test_await_in_notebook_cell(awaited: AsyncHighlighter) -> None:
     """A notebook's loop runs already, and runs each cell in it."""
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -275,7 +275,7 @@ def test_a_notebooks_cells_await(awaited: AsyncHighlighter) -> None:
     assert asyncio.run(notebook()) == "The moon is 384,400 km away."
 
 
-def test_an_interpreter_ends_beside_calls_in_progress() -> None:
+def test_interpreter_exits_during_async_calls() -> None:
     code = """
 import asyncio, threading, time
 import numpy as np
@@ -296,7 +296,7 @@ time.sleep(0.5)
     assert "Fatal" not in done.stderr
 
 
-def test_one_that_is_let_go_of_behind_its_last_call_ends() -> None:
+def test_dropped_async_highlighter_ends_quietly() -> None:
     # Its threads may want Python's lock once more, to ring a loop that is there no longer. Side by side they do it at any moment.
     code = """
 import asyncio

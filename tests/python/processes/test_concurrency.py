@@ -53,7 +53,7 @@ def requests(pages: dict[str, str], count: int) -> list[dict[str, Any]]:
     return [request() for _ in range(count)]
 
 
-def test_a_thousand_mixed_requests_from_32_threads_get_the_answers_they_get_alone(
+def test_mixed_requests_from_32_threads_match_sequential_answers(
     highlighter: Highlighter, pages: dict[str, str]
 ) -> None:
     asked = requests(pages, 1000)
@@ -74,7 +74,7 @@ def test_a_thousand_mixed_requests_from_32_threads_get_the_answers_they_get_alon
             assert all(text[h.start : h.end] == h.text for h in highlights)
 
 
-def test_python_goes_on_beside_a_long_call(highlighter: Highlighter, pages: dict[str, str]) -> None:
+def test_gil_is_released_during_highlights(highlighter: Highlighter, pages: dict[str, str]) -> None:
     texts = list(pages.values())
     counted = 0
     done = threading.Event()
@@ -125,9 +125,7 @@ def ctrl_c() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("ctrl_c")
-def test_ctrl_c_ends_a_long_call_and_leaves_the_highlighter_usable(
-    highlighter: Highlighter, whole_pages: dict[str, str]
-) -> None:
+def test_ctrl_c_ends_call_and_highlighter_stays_usable(highlighter: Highlighter, whole_pages: dict[str, str]) -> None:
     text = "\n\n".join(whole_pages.values()) * 5
     sent: list[float] = []
 
@@ -145,14 +143,14 @@ def test_ctrl_c_ends_a_long_call_and_leaves_the_highlighter_usable(
     assert highlighter.highlights("cat", ["The cat."])[0][0].text == "The cat."
 
 
-def test_a_timeout_drops_the_work(highlighter: Highlighter, whole_pages: dict[str, str]) -> None:
+def test_timeout_drops_work(highlighter: Highlighter, whole_pages: dict[str, str]) -> None:
     text = "\n\n".join(whole_pages.values()) * 5
     with pytest.raises(errors.DeadlineExceededError):
         highlighter.highlights("Who?", [text], timeout=0.3)
     assert highlighter.highlights("cat", ["The cat."])[0][0].text == "The cat."
 
 
-def test_vectors_are_the_memory_the_collect_pass_wrote(highlighter: Highlighter, pages: dict[str, str]) -> None:
+def test_results_are_not_copied(highlighter: Highlighter, pages: dict[str, str]) -> None:
     native = highlighter._native
     vectors, _, written_at = native.embed(["one", "two", "three"], False, None, 0)
     assert vectors.ctypes.data == written_at
@@ -162,7 +160,7 @@ def test_vectors_are_the_memory_the_collect_pass_wrote(highlighter: Highlighter,
     assert found.pages.ctypes.data == found._written_at[2]
 
 
-def test_a_large_result_is_in_memory_once() -> None:
+def test_peak_memory_of_large_embed() -> None:
     """In a process of its own, whose peak is nobody else's."""
     code = """
 import resource, sys
@@ -181,7 +179,7 @@ with pullquote.Highlighter(devices="cpu", dtype="float32") as highlighter:
     assert grown < 1.5 * size, f"{grown / size:.2f} results"
 
 
-def test_the_hosts_threads_are_left_alone() -> None:
+def test_torch_threads_are_unchanged() -> None:
     code = """
 import os, torch
 before = torch.get_num_threads()
@@ -218,7 +216,7 @@ CHILD: dict[str, Any] = {}
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_fork_is_told_what_it_is_and_can_make_its_own(highlighter: Highlighter) -> None:
+def test_highlighter_in_fork_raises_forked_error(highlighter: Highlighter) -> None:
     highlighter.highlights("cat", ["The cat."])
     CHILD["highlighter"] = highlighter
     context = multiprocessing.get_context("fork")

@@ -39,7 +39,7 @@ def states(highlighter: Any) -> dict[str, DeviceState]:
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
 @pytest.mark.parametrize("how", ["EncoderError: broken", "later:DeviceError: gone"])
-def test_a_device_that_fails_is_left_out_and_comes_back(version: int, how: str, expected: Any) -> None:
+def test_failing_device_is_skipped_and_recovers(version: int, how: str, expected: Any) -> None:
     broken = {1}
     own = Injected(TWO, lambda device, *_: how if device in broken else None, version)
     with over(own) as highlighter:
@@ -62,7 +62,7 @@ def test_a_device_that_fails_is_left_out_and_comes_back(version: int, how: str, 
     assert not own.failures
 
 
-def test_what_a_device_that_hangs_has_is_computed_by_others(expected: Any) -> None:
+def test_device_timeout_moves_batches_to_other_devices(expected: Any) -> None:
     own = Injected(TWO, lambda *_: None)
     own.hanging.add(0)
     # Long enough that the other one finishes its batches on any machine.
@@ -85,7 +85,7 @@ def test_what_a_device_that_hangs_has_is_computed_by_others(expected: Any) -> No
             Highlighter(encoder=lambda texts: [[1.0] for _ in texts], device_timeout=wrong)  # type: ignore[arg-type]
 
 
-def test_where_all_devices_fail_callers_are_told_and_served_as_soon_as_one_works(expected: Any) -> None:
+def test_all_devices_failing_is_device_error_until_recovery(expected: Any) -> None:
     broken = {0, 1}
     own = Injected(TWO, lambda device, *_: "DeviceError: gone" if device in broken else None)
     with over(own) as highlighter:
@@ -98,7 +98,7 @@ def test_where_all_devices_fail_callers_are_told_and_served_as_soon_as_one_works
 
 
 @pytest.mark.parametrize("when", ["", "later:"])
-def test_short_memory_costs_a_retry_and_nobody_an_answer(when: str, expected: Any) -> None:
+def test_out_of_memory_retries_smaller_batches(when: str, expected: Any) -> None:
     memory = [200, 90]
 
     def fault(device: int, _: int, tokens: int) -> str | None:
@@ -120,7 +120,7 @@ def test_short_memory_costs_a_retry_and_nobody_an_answer(when: str, expected: An
             assert state.batch_tokens <= memory[device]
 
 
-def test_a_text_for_which_nobody_has_memory_fails_alone() -> None:
+def test_out_of_memory_of_one_text_fails_alone() -> None:
     own = Injected(TWO, lambda _, __, tokens: "OutOfMemoryError: full" if tokens > 40 else None)
     with over(own) as highlighter:
         with pytest.raises(errors.OutOfMemoryError, match="full"):
@@ -128,7 +128,7 @@ def test_a_text_for_which_nobody_has_memory_fails_alone() -> None:
         assert highlighter.embed(["short"]).shape == (1, 384)
 
 
-def test_a_function_that_runs_out_of_memory_is_asked_for_less() -> None:
+def test_encoder_function_out_of_memory_shrinks_batches() -> None:
     class OutOfMemoryError(RuntimeError):
         """As torch's is called."""
 
@@ -150,7 +150,7 @@ def test_a_function_that_runs_out_of_memory_is_asked_for_less() -> None:
         assert len([size for size in sizes if size > 4]) <= before + 3
 
 
-def test_depth_is_the_hosts_to_say() -> None:
+def test_depth_bounds_batches_in_flight() -> None:
     own = Injected(["cpu"], lambda *_: None)
     with over(own, depth=3) as highlighter:
         highlighter.embed(TEXTS)
@@ -161,7 +161,7 @@ def test_depth_is_the_hosts_to_say() -> None:
             Highlighter(encoder=lambda texts: [[1.0] for _ in texts], depth=wrong)  # type: ignore[arg-type]
 
 
-def test_the_step_engine_says_the_same() -> None:
+def test_engine_skips_failing_device() -> None:
     own = Injected(TWO, lambda device, *_: "EncoderError: broken" if device == 1 else None)
     with Engine(embedded_model(), encoder=own) as engine:
         engine.add_request("a", "moon", TEXTS)
@@ -199,7 +199,7 @@ def trace_of(path: Path) -> list[dict[str, Any]]:
     return events
 
 
-def test_a_trace_has_every_stage_of_calls_and_batches(tmp_path: Path) -> None:
+def test_trace_has_all_stages(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     with Highlighter(devices=TWO, cache_bytes=0, trace=path, profile=True) as highlighter:
         calls = [threading.Thread(target=highlighter.highlights, args=("moon", TEXTS)) for _ in range(4)]
@@ -220,7 +220,7 @@ def test_a_trace_has_every_stage_of_calls_and_batches(tmp_path: Path) -> None:
     assert {event["args"]["name"] for event in trace_of(path) if event["ph"] == "M"} > {"calls", "cpu:0 batch 1"}
 
 
-def test_the_command_line_writes_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cli_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, path = tmp_path / "page.txt", tmp_path / "trace.json"
     page.write_text("Cats sleep a lot. The moon is 384,400 km away.")
     assert main(["highlight", "-q", "moon", str(page), "--trace", str(path)]) == 0
@@ -231,12 +231,12 @@ def test_the_command_line_writes_one(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "--trace is the server's to know" in capsys.readouterr().err
 
 
-def test_a_trace_is_refused_before_any_work_where_it_cannot_be_written(tmp_path: Path) -> None:
+def test_trace_path_that_cannot_be_written_is_error(tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidArgumentError, match="trace must be a file that can be written"):
         Highlighter(encoder=lambda texts: [[1.0] for _ in texts], trace=tmp_path / "none" / "trace.json")
 
 
-def test_a_server_tells_of_devices_and_stages(tmp_path: Path) -> None:
+def test_serve_reports_devices_and_stages(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     options = ["--device", "cpu:0", "--device", "cpu:1", "--depth", "3", "--device-timeout", "20", "--trace", str(path)]
     with serving(*options, device=None) as server:
@@ -255,6 +255,6 @@ def test_a_server_tells_of_devices_and_stages(tmp_path: Path) -> None:
     assert any(event["name"] == "compute" for event in trace_of(path))
 
 
-def test_an_async_highlighter_says_the_same(tmp_path: Path) -> None:
+def test_async_highlighter_device_states(tmp_path: Path) -> None:
     made = AsyncHighlighter(encoder=lambda texts: [[1.0] for _ in texts], depth=1, trace=tmp_path / "trace.json")
     assert [state.depth for state in made.device_states] == [1]

@@ -36,12 +36,12 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
         yield made
 
 
-def test_it_is_made_as_a_highlighter_is() -> None:
+def test_engine_has_highlighter_constructor() -> None:
     assert inspect.signature(Engine).parameters == inspect.signature(Highlighter).parameters
 
 
 @pytest.mark.parametrize("threads", [2, "caller"])
-def test_answers_are_those_of_a_highlighter(highlighter: Highlighter, pages: dict[str, str], threads: Any) -> None:
+def test_engine_outputs_match_highlighter(highlighter: Highlighter, pages: dict[str, str], threads: Any) -> None:
     texts = list(pages.values())
     asked: dict[str, dict[str, Any]] = {
         "all": {"query": "Who died?", "texts": texts},
@@ -62,7 +62,7 @@ def test_answers_are_those_of_a_highlighter(highlighter: Highlighter, pages: dic
         assert ended[name].done.tokens == found.work.tokens
 
 
-def test_an_empty_engine_steps_at_once(engine: Engine) -> None:
+def test_step_of_idle_engine_returns_at_once(engine: Engine) -> None:
     began = time.perf_counter()
     assert all(engine.step() == [] for _ in range(1000))
     # Steps that waited would take 50 ms each.
@@ -70,7 +70,7 @@ def test_an_empty_engine_steps_at_once(engine: Engine) -> None:
     assert not engine.has_unfinished_requests()
 
 
-def test_steps_are_bounded_while_much_waits(engine: Engine) -> None:
+def test_step_cpu_time_is_bounded(engine: Engine) -> None:
     for n in range(50):
         engine.add_request(str(n), "sentence 7", [f"{LONG} {n}"], {"effort": "full"})
     longest = 0.0
@@ -83,7 +83,7 @@ def test_steps_are_bounded_while_much_waits(engine: Engine) -> None:
     assert engine.get_num_unfinished_requests() > 0
 
 
-def test_an_encoder_that_hangs_holds_up_no_step_but_only_its_requests() -> None:
+def test_hanging_encoder_blocks_no_step() -> None:
     hang = threading.Event()
 
     def hangs(texts: list[str]) -> Any:
@@ -100,7 +100,7 @@ def test_an_encoder_that_hangs_holds_up_no_step_but_only_its_requests() -> None:
         hang.set()
 
 
-def test_limits_end_one_request_with_what_was_done(engine: Engine) -> None:
+def test_limit_windows_and_limit_tokens_end_one_request(engine: Engine) -> None:
     engine.add_request("windows", "cat", [LONG], limit_windows=100)
     engine.add_request("tokens", "cat", [LONG], {"effort": "full"}, limit_tokens=500)
     engine.add_request("time", "cat", [LONG], timeout=1e-6)
@@ -115,7 +115,7 @@ def test_limits_end_one_request_with_what_was_done(engine: Engine) -> None:
     assert all(output.finished for output in ended.values())
 
 
-def test_aborted_requests_are_not_heard_of(engine: Engine) -> None:
+def test_abort_request_drops_output(engine: Engine) -> None:
     for name in "abc":
         engine.add_request(name, "sentence 7", [LONG])
     engine.step()
@@ -125,7 +125,7 @@ def test_aborted_requests_are_not_heard_of(engine: Engine) -> None:
     assert engine._pages == {}
 
 
-def test_names_and_requests_are_checked_at_once(engine: Engine) -> None:
+def test_add_request_validates_arguments(engine: Engine) -> None:
     engine.add_request("a", "cat", [MOON])
     with pytest.raises(errors.InvalidArgumentError, match="not finished"):
         engine.add_request("a", "cat", [MOON])
@@ -144,7 +144,7 @@ def test_names_and_requests_are_checked_at_once(engine: Engine) -> None:
     assert set(run(engine)) == {"a"}
 
 
-def test_the_more_urgent_goes_first(engine: Engine) -> None:
+def test_priority_orders_engine_requests(engine: Engine) -> None:
     for name, priority in (("later", 3), ("usual", 0), ("urgent", -2)):
         engine.add_request(name, "sentence 7", [f"{LONG} {name}"], priority=priority)
     ended: list[str] = []
@@ -153,7 +153,7 @@ def test_the_more_urgent_goes_first(engine: Engine) -> None:
     assert ended[0] == "urgent"
 
 
-def test_a_failing_encoder_fails_its_requests_and_no_others() -> None:
+def test_encoder_exception_fails_only_its_request() -> None:
     def fails(texts: list[str]) -> Any:
         if any("poison" in text for text in texts):
             raise ValueError("poisoned")
@@ -169,7 +169,7 @@ def test_a_failing_encoder_fails_its_requests_and_no_others() -> None:
             assert ended["good"].outputs is not None
 
 
-def test_closing_ends_what_is_unfinished(engine: Engine) -> None:
+def test_close_ends_unfinished_requests(engine: Engine) -> None:
     engine.add_request("a", "cat", [LONG])
     engine.step()
     engine.close()
@@ -178,7 +178,7 @@ def test_closing_ends_what_is_unfinished(engine: Engine) -> None:
         engine.add_request("b", "cat", [MOON])
 
 
-def test_threads_may_add_and_abort_while_another_steps(engine: Engine) -> None:
+def test_add_request_from_threads_during_step(engine: Engine) -> None:
     def add(first: int) -> None:
         for n in range(100):
             engine.add_request(f"{first} {n}", "cat", [f"{MOON} {n}."])
@@ -214,7 +214,7 @@ def run_code(code: str, **environment: str) -> str:
     return done.stdout
 
 
-def test_with_the_callers_thread_only_there_is_no_other() -> None:
+def test_threads_caller_starts_no_threads() -> None:
     code = """
 import torch, pullquote, pullquote_torch
 page = "The moon is far away. Cats sleep. " * 20000
@@ -235,7 +235,7 @@ print("ok")
     assert run_code(code) == "ok\n"
 
 
-def test_small_calls_do_their_text_on_the_hosts_threads() -> None:
+def test_small_calls_use_caller_threads_for_text() -> None:
     """Without Python's lock: `processes/test_concurrency.py` looks at that."""
     code = """
 from concurrent.futures import ThreadPoolExecutor
@@ -250,7 +250,7 @@ with pullquote.Highlighter(devices="cpu", threads=2) as h, ThreadPoolExecutor(32
 
 
 @pytest.mark.parametrize("limit", ["OMP_NUM_THREADS", "affinity", "threads"])
-def test_no_more_threads_than_the_host_allows(limit: str) -> None:
+def test_thread_count_respects_limits(limit: str) -> None:
     code = f"""
 import sys
 if {limit!r} == "affinity":
@@ -267,7 +267,7 @@ with pullquote.Highlighter(devices="cpu", threads={1 if limit == "threads" else 
     assert found == "['pullquote-cpu.0', 'pullquote-sched'] 2\n"
 
 
-def test_all_threads_stay_on_the_cores_they_were_given() -> None:
+def test_cores_option_sets_affinity_of_all_threads() -> None:
     core = max(os.sched_getaffinity(0))
     code = f"""
 import pullquote, pathlib, asyncio
@@ -290,7 +290,7 @@ print(sorted(seen))
     assert run_code(code) == "['pullquote-cpu', 'pullquote-sch', 'pullquote-tas', 'pullquote-tex']\n"
 
 
-def test_wrong_threads_and_cores_are_refused() -> None:
+def test_invalid_threads_and_cores_are_errors() -> None:
     refused: list[dict[str, Any]] = [
         {"threads": 0},
         {"threads": "all"},
@@ -304,7 +304,7 @@ def test_wrong_threads_and_cores_are_refused() -> None:
             Highlighter(encoder=encode, **wrong)
 
 
-def test_callers_threads_take_turns_at_the_work(pages: dict[str, str]) -> None:
+def test_threads_caller_with_16_callers(pages: dict[str, str]) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     texts = list(pages.values())
@@ -314,7 +314,7 @@ def test_callers_threads_take_turns_at_the_work(pages: dict[str, str]) -> None:
         assert list(found) == [expected[n % len(texts)] for n in range(200)]
 
 
-def test_an_asyncio_highlighter_needs_a_thread_beside_the_loops() -> None:
+def test_async_highlighter_refuses_threads_caller() -> None:
     with Highlighter(encoder=encode, threads="caller") as alone:
         awaited = pullquote.AsyncHighlighter.sharing(alone)
         import asyncio
@@ -323,7 +323,7 @@ def test_an_asyncio_highlighter_needs_a_thread_beside_the_loops() -> None:
             asyncio.run(awaited.highlights("cat", [MOON]))
 
 
-def test_the_example_of_the_class_runs() -> None:
+def test_docstring_example_runs() -> None:
     import doctest
 
     import pullquote.engine

@@ -61,7 +61,7 @@ def run(code: str, tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
-def test_workers_have_a_highlighter_of_their_own(method: str, tmp_path: Path) -> None:
+def test_multiprocessing_workers(method: str, tmp_path: Path) -> None:
     code = f"""
     def work(_):
         return pullquote.highlights("How far is the moon?", [MOON])[0][0].text
@@ -73,7 +73,7 @@ def test_workers_have_a_highlighter_of_their_own(method: str, tmp_path: Path) ->
     assert run(code, tmp_path) == ["The moon is 384,400 km away.", "{'The moon is 384,400 km away.'}"]
 
 
-def test_servers_that_fork_before_they_load_work(tmp_path: Path) -> None:
+def test_preforked_workers_load_their_own_highlighter(tmp_path: Path) -> None:
     """As gunicorn does: the parent imports, each worker makes its own."""
     code = """
     def worker():
@@ -86,7 +86,7 @@ def test_servers_that_fork_before_they_load_work(tmp_path: Path) -> None:
     assert run(code, tmp_path) == ["The moon is 384,400 km away."] * 3
 
 
-def test_each_kind_is_told_that_it_is_in_a_fork_and_a_new_one_works(tmp_path: Path) -> None:
+def test_forked_error_of_each_class(tmp_path: Path) -> None:
     code = """
     import asyncio
     highlighter = pullquote.Highlighter(devices="cpu")
@@ -111,7 +111,7 @@ def test_each_kind_is_told_that_it_is_in_a_fork_and_a_new_one_works(tmp_path: Pa
     assert run(code, tmp_path) == ["ForkedError"] * 6 + ["True", "The moon is 384,400 km away."]
 
 
-def test_a_fork_beside_calls_that_run_hangs_nowhere(tmp_path: Path) -> None:
+def test_fork_during_calls_does_not_hang(tmp_path: Path) -> None:
     code = """
     highlighter = pullquote.Highlighter(encoder=slow, max_batch_size=8)
     stop = threading.Event()
@@ -135,7 +135,7 @@ def test_a_fork_beside_calls_that_run_hangs_nowhere(tmp_path: Path) -> None:
     assert run(code, tmp_path) == ["forked", "True"] * 5
 
 
-def test_letting_go_of_one_in_a_fork_touches_nothing_of_the_parents(tmp_path: Path) -> None:
+def test_highlighter_dropped_in_fork_leaves_parent_usable(tmp_path: Path) -> None:
     code = """
     highlighter = pullquote.Highlighter(devices="cpu")
     page = "The moon is far away. Cats sleep. " * 5000
@@ -150,7 +150,7 @@ def test_letting_go_of_one_in_a_fork_touches_nothing_of_the_parents(tmp_path: Pa
     assert run(code, tmp_path) == ["gone", "The moon is 384,400 km away."]
 
 
-def test_data_loaders_workers(tmp_path: Path) -> None:
+def test_torch_data_loader_workers(tmp_path: Path) -> None:
     """PyTorch's workers are forks: each makes its own highlighter, or is told."""
     code = """
     import torch
@@ -175,7 +175,7 @@ def test_data_loaders_workers(tmp_path: Path) -> None:
     assert run(code, tmp_path) == ["{'The moon is 384,400 km away.'}"] * 2 + ["True"]
 
 
-def test_importing_starts_no_thread_opens_no_file_and_touches_no_card() -> None:
+def test_import_starts_no_threads_and_opens_no_files() -> None:
     code = """
 import os, sys
 sys.path_importer_cache.clear()
@@ -195,7 +195,7 @@ print(len(os.listdir("/proc/self/task")) - threads, sorted(files() - before), op
 
 
 @pytest.mark.parametrize("kind", ["caller's thread", "asyncio", "step", "torch"])
-def test_an_interpreter_ends_beside_calls_in_progress(kind: str) -> None:
+def test_interpreter_exits_during_calls(kind: str) -> None:
     """Calls that would take minutes; `bench/processes.py` says how soon it ends."""
     work = {
         "caller's thread": "made = pullquote.Highlighter(encoder=slower)\ncall = lambda: made.highlights('cat', [LONG])",
@@ -230,7 +230,7 @@ time.sleep(1.0)
             assert "Fatal" not in done.stderr
 
 
-def test_a_thousand_of_each_leave_nothing_behind(tmp_path: Path) -> None:
+def test_thousand_instances_leak_no_threads_files_or_memory(tmp_path: Path) -> None:
     code = """
     import asyncio, resource
     def once():

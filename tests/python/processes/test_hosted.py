@@ -58,14 +58,14 @@ def run(call: Call) -> Highlights:
 
 @pytest.mark.parametrize("effort", ["full", "auto", "fast"])
 @pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED.keys())
-def test_a_hosted_calls_answers_are_a_highlighters(hosted: Hosted, asked: dict[str, Any], effort: Any) -> None:
+def test_hosted_call_matches_highlighter(hosted: Hosted, asked: dict[str, Any], effort: Any) -> None:
     with Highlighter(embedded_model(), encoder=Ids(), cache_bytes=0) as highlighter:
         expected = highlighter.highlights(**asked, effort=effort)
     same(run(hosted.start(**asked, effort=effort)), expected)
 
 
 @pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED.keys())
-def test_a_plans_answers_are_a_highlighters(planner: Planner, asked: dict[str, Any]) -> None:
+def test_planner_matches_highlighter(planner: Planner, asked: dict[str, Any]) -> None:
     with Highlighter(embedded_model(), encoder=Ids(), cache_bytes=0) as highlighter:
         expected = highlighter.highlights(**asked, effort="full")
     plan = planner.plan(**asked)
@@ -73,7 +73,7 @@ def test_a_plans_answers_are_a_highlighters(planner: Planner, asked: dict[str, A
     same(plan.finish([vector(ids) for ids in plan.rows]), expected)
 
 
-def test_the_models_own_vectors_give_the_models_own_answers(highlighter: Highlighter, pages: dict[str, str]) -> None:
+def test_hosted_call_with_real_model_matches_highlighter(highlighter: Highlighter, pages: dict[str, str]) -> None:
     """Rows by rows through the real model: equal up to how a batch rounds."""
     texts = list(pages.values())[:3]
     asked: dict[str, Any] = {"query": "Who died?", "texts": texts, "effort": "full"}
@@ -114,7 +114,7 @@ class _Rows:
             return self._model(features)["sentence_embedding"].numpy()
 
 
-def test_what_was_encoded_is_kept_between_calls() -> None:
+def test_hosted_cache_reuses_vectors() -> None:
     with Hosted(embedded_model(), 4) as hosted:
         first = run(hosted.start("moon", [LONG], effort="full"))
         again = run(hosted.start("moon", [LONG], effort="full"))
@@ -124,7 +124,7 @@ def test_what_was_encoded_is_kept_between_calls() -> None:
         np.testing.assert_array_equal(first.scores, again.scores)
 
 
-def test_rows_fit_the_host() -> None:
+def test_hosted_batches_respect_max_tokens_and_max_batch_size() -> None:
     with Hosted(embedded_model(), 4, max_tokens=20, max_batch_size=7) as hosted:
         assert hosted.max_tokens == 20
         call = hosted.start("bread", [LONG], effort="full", depth=3)
@@ -141,7 +141,7 @@ def test_rows_fit_the_host() -> None:
         assert seen == call.result.work.encoded + 1
 
 
-def test_wrong_vectors_are_told_and_still_wanted(hosted: Hosted) -> None:
+def test_advance_with_invalid_vectors_is_encoder_error(hosted: Hosted) -> None:
     call = hosted.start("moon", [MOON], depth=1)
     (batch,) = call.advance()
     for wrong in ([[1.0, 2.0]], [[1.0] * 4] * 2, [1.0] * 4, "no", [["a"] * 4]):
@@ -154,7 +154,7 @@ def test_wrong_vectors_are_told_and_still_wanted(hosted: Hosted) -> None:
         call.advance([(batch.ticket, [[1.0] * 4])])
 
 
-def test_what_is_wrong_is_told_at_once(hosted: Hosted, planner: Planner) -> None:
+def test_invalid_hosted_arguments_are_errors(hosted: Hosted, planner: Planner) -> None:
     with pytest.raises(errors.InvalidArgumentError, match="texts is empty"):
         hosted.start("moon", [])
     with pytest.raises(errors.InvalidArgumentError, match="query 0 is empty"):
@@ -174,7 +174,7 @@ def test_what_is_wrong_is_told_at_once(hosted: Hosted, planner: Planner) -> None
             Hosted(embedded_model(), wrong)  # type: ignore[arg-type]
 
 
-def test_a_stopped_or_closed_call_says_so() -> None:
+def test_stopped_and_closed_hosted_calls_raise() -> None:
     with Hosted(embedded_model(), 4) as hosted:
         stopped, open_ = hosted.start("moon", [LONG]), hosted.start("moon", [LONG])
         stopped.advance()
@@ -189,7 +189,7 @@ def test_a_stopped_or_closed_call_says_so() -> None:
         hosted.start("moon", [MOON])
 
 
-def test_awaited_calls_share_a_loop_and_their_executor(hosted: Hosted) -> None:
+def test_async_hosted_calls_share_loop_and_executor(hosted: Hosted) -> None:
     running, most = 0, 0
 
     async def encode(rows: Rows) -> Any:
@@ -210,7 +210,7 @@ def test_awaited_calls_share_a_loop_and_their_executor(hosted: Hosted) -> None:
     assert most > 1
 
 
-def test_whoever_is_cancelled_cancels_what_was_begun(hosted: Hosted) -> None:
+def test_cancelled_hosted_call_cancels_its_batches(hosted: Hosted) -> None:
     begun, ended = threading.Event(), []
 
     async def hang(rows: Rows) -> Any:
@@ -235,7 +235,7 @@ def test_whoever_is_cancelled_cancels_what_was_begun(hosted: Hosted) -> None:
         call.advance()
 
 
-def test_an_encoder_that_fails_ends_its_call_and_the_batches_beside_it(hosted: Hosted) -> None:
+def test_hosted_encoder_exception_cancels_other_batches(hosted: Hosted) -> None:
     cancelled = []
 
     async def fail(rows: Rows) -> Any:

@@ -17,7 +17,7 @@ REQUESTS = 1000
 MOST_BYTES = 3_000
 
 
-def test_a_thousand_requests_keep_nothing(pages: dict[str, str]) -> None:
+def test_thousand_requests_leak_no_memory(pages: dict[str, str]) -> None:
     context = multiprocessing.get_context("spawn")
     queue: Queue[list[int]] = context.Queue()
     process = context.Process(target=child, args=(queue, list(pages.values())))

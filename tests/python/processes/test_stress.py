@@ -150,7 +150,7 @@ def own_threads() -> list[str]:
     return [name for name in names if name.startswith("pullquote")]
 
 
-def test_under_fire() -> None:
+def test_mixed_load_with_failures_leaves_nothing_behind() -> None:
     gc.collect()
     before = Counter(own_threads())
     fire = Fire()

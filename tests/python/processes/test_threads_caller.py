@@ -38,7 +38,7 @@ def expected() -> Any:
         return highlighter.embed(TEXTS)
 
 
-def test_two_callers_compute_at_the_same_time(expected: Any) -> None:
+def test_two_callers_encode_concurrently(expected: Any) -> None:
     # Nobody gets past it alone: were they to take turns, the first would wait in it until its call fails.
     both = threading.Barrier(2)
     seen: set[int] = set()
@@ -60,7 +60,7 @@ def test_two_callers_compute_at_the_same_time(expected: Any) -> None:
 
 
 @pytest.mark.parametrize("devices", [["cpu"], ["cpu:0", "cpu:1"]])
-def test_answers_are_those_of_an_engine_with_threads(
+def test_threads_caller_matches_worker_threads(
     devices: list[str], expected: Any, highlighter: Highlighter, pages: dict[str, str]
 ) -> None:
     texts = [text[:6000] for text in pages.values()]
@@ -73,7 +73,7 @@ def test_answers_are_those_of_an_engine_with_threads(
         assert [[h.text for h in page] for page in result] == [[h.text for h in page] for page in theirs]
 
 
-def test_a_hosts_thread_has_its_own_settings_of_torch_again() -> None:
+def test_threads_caller_restores_torch_settings() -> None:
     def settings() -> tuple[Any, ...]:
         kept = torch.ones(1, requires_grad=True) * 2
         return (torch.get_num_threads(), torch.is_grad_enabled(), torch.is_inference_mode_enabled(), kept.requires_grad)
@@ -102,7 +102,7 @@ def test_a_hosts_thread_has_its_own_settings_of_torch_again() -> None:
 
 
 @pytest.mark.parametrize("kind", [errors.EncoderError, errors.DeviceError, errors.OutOfMemoryError])
-def test_what_fails_is_the_same_error_of_the_same_calls(kind: type[Exception], expected: Any) -> None:
+def test_threads_caller_failures_fail_their_calls(kind: type[Exception], expected: Any) -> None:
     # Long rows fail: theirs is the error, and a batch of several finds no memory and is tried again row by row.
     def fault(_: int, rows: int, tokens: int) -> str | None:
         return f"later:{kind.__name__}: scripted" if tokens > (120 if rows == 1 else 60) else None
@@ -125,7 +125,7 @@ def test_what_fails_is_the_same_error_of_the_same_calls(kind: type[Exception], e
     assert not own.failures
 
 
-def test_a_schedulers_thread_helps_itself(expected: Any) -> None:
+def test_scheduler_thread_runs_batches_without_workers(expected: Any) -> None:
     own = Injected(["cpu"], lambda *_: None, has_threads=False)
     with Highlighter(embedded_model(), encoder=own, cache_bytes=0, threads=1) as highlighter:
         for vectors in at_once(3, lambda _: highlighter.embed(TEXTS)):
@@ -133,7 +133,7 @@ def test_a_schedulers_thread_helps_itself(expected: Any) -> None:
     assert own.helped > 0
 
 
-def test_closing_while_callers_compute() -> None:
+def test_close_while_callers_encode() -> None:
     inside = threading.Semaphore(0)
     closed = threading.Event()
 

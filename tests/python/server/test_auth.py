@@ -31,7 +31,7 @@ def ask(server: Serving, **headers: str) -> int:
 
 
 @pytest.mark.parametrize("key", ["first-key", "second-key", "file-key-1", "file-key-2"])
-def test_every_key_may_ask_in_both_ways(guarded: Serving, key: str) -> None:
+def test_api_keys_as_bearer_and_x_api_key(guarded: Serving, key: str) -> None:
     assert ask(guarded, authorization=f"Bearer {key}") == 200
     assert ask(guarded, authorization=f"bearer  {key}") == 200
     assert ask(guarded, **{"x-api-key": key}) == 200
@@ -51,7 +51,7 @@ def test_every_key_may_ask_in_both_ways(guarded: Serving, key: str) -> None:
     ],
     ids=str,
 )
-def test_nobody_else_may(guarded: Serving, headers: dict[str, str]) -> None:
+def test_other_keys_are_401(guarded: Serving, headers: dict[str, str]) -> None:
     answer = guarded.client.post("/highlights", json=ASKED, headers=headers)
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"] == "Bearer"
@@ -59,7 +59,7 @@ def test_nobody_else_may(guarded: Serving, headers: dict[str, str]) -> None:
     assert guarded.client.get("/nowhere", headers=headers).status_code == 401
 
 
-def test_the_openai_client_sends_its_key(guarded: Serving) -> None:
+def test_openai_client_api_key(guarded: Serving) -> None:
     with openai.OpenAI(base_url=f"{guarded.url}/v1", api_key="second-key") as client:
         assert len(client.embeddings.create(input="a", model="m").data) == 1
     with (
@@ -69,7 +69,7 @@ def test_the_openai_client_sends_its_key(guarded: Serving) -> None:
         client.embeddings.create(input="a", model="m")
 
 
-def test_health_and_metrics_are_open_unless_all_is_protected(guarded: Serving) -> None:
+def test_protect_all_covers_health_and_metrics(guarded: Serving) -> None:
     for path in ("/live", "/health", "/metrics"):
         assert guarded.client.get(path).status_code == 200
     with serving_letters("--api-key", "k", "--protect-all") as server:
@@ -78,7 +78,7 @@ def test_health_and_metrics_are_open_unless_all_is_protected(guarded: Serving) -
             assert server.client.get(path, headers={"x-api-key": "k"}).status_code != 401
 
 
-def test_a_changed_file_is_read_again_and_a_lost_one_keeps_its_keys(guarded: Serving, keys_file: Path) -> None:
+def test_api_keys_file_is_reloaded(guarded: Serving, keys_file: Path) -> None:
     keys_file.write_text("file-key-3\n", encoding="utf-8")
     wait_for(lambda: ask(guarded, **{"x-api-key": "file-key-3"}) == 200)
     assert ask(guarded, **{"x-api-key": "file-key-1"}) == 401
@@ -89,7 +89,7 @@ def test_a_changed_file_is_read_again_and_a_lost_one_keeps_its_keys(guarded: Ser
     wait_for(lambda: ask(guarded, **{"x-api-key": "file-key-1"}) == 200)
 
 
-def test_no_key_is_in_the_log(guarded: Serving) -> None:
+def test_log_has_no_api_keys(guarded: Serving) -> None:
     ask(guarded, authorization="Bearer wrong-secret")
     guarded.client.get("/live", headers={"x-request-id": "after-the-secret"})
     wait_for(lambda: "after-the-secret" in guarded.log)
@@ -105,7 +105,7 @@ def preflight(server: Serving, origin: str) -> httpx.Response:
     return server.client.options("/highlights", headers=headers)
 
 
-def test_pages_of_other_sites_ask_only_where_they_may(guarded: Serving, server: Serving) -> None:
+def test_cors_origin(guarded: Serving, server: Serving) -> None:
     allowed = preflight(guarded, "https://example.com")
     assert allowed.status_code == 200
     assert allowed.headers["access-control-allow-origin"] == "https://example.com"

@@ -51,7 +51,7 @@ def expected(vectors: NDArray[np.float32], dtype: str) -> bytes:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("route", "field"), ROUTES)
-def test_bytes_are_the_numbers_of_json(
+def test_octet_stream_matches_json(
     server: Serving, vectors: NDArray[np.float32], route: str, field: str, dtype: str
 ) -> None:
     answer = server.client.post(route, json={field: TEXTS, "embedding_dtype": dtype}, headers={"accept": RAW})
@@ -72,7 +72,7 @@ def test_bytes_are_the_numbers_of_json(
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_base64_and_vllms_bytes_are_the_same(server: Serving, vectors: NDArray[np.float32], dtype: str) -> None:
+def test_base64_and_vllm_bytes_match_octet_stream(server: Serving, vectors: NDArray[np.float32], dtype: str) -> None:
     def ask(encoding: str, **more: str) -> httpx.Response:
         return server.client.post("/v1/embeddings", json={"input": TEXTS, "encoding_format": encoding, **more})
 
@@ -101,7 +101,7 @@ def test_base64_and_vllms_bytes_are_the_same(server: Serving, vectors: NDArray[n
     assert len(metadata["data"]) == len(TEXTS)
 
 
-def test_the_openai_client_asks_for_bytes_and_for_json(server: Serving, vectors: NDArray[np.float32]) -> None:
+def test_openai_client_reads_base64_and_octet_stream(server: Serving, vectors: NDArray[np.float32]) -> None:
     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0)
     assert np.array_equal([row.embedding for row in client.embeddings.create(input=TEXTS, model="m").data], vectors)
     raw = client.embeddings.with_raw_response.create(
@@ -123,7 +123,7 @@ def test_the_openai_client_asks_for_bytes_and_for_json(server: Serving, vectors:
     ],
 )
 @pytest.mark.parametrize(("route", "field"), ROUTES)
-def test_accept_decides(server: Serving, route: str, field: str, accept: str, kind: str) -> None:
+def test_accept_header_selects_media_type(server: Serving, route: str, field: str, accept: str, kind: str) -> None:
     answer = server.client.post(route, json={field: "a"}, headers={"accept": accept})
     assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
 
@@ -145,7 +145,7 @@ def test_accept_decides(server: Serving, route: str, field: str, accept: str, ki
     ],
     ids=str,
 )
-def test_failures_are_json_where_bytes_were_asked_for(
+def test_errors_are_json_for_octet_stream_requests(
     server: Serving, route: str, asked: dict[str, Any], message: str
 ) -> None:
     answer = server.client.post(route, json=asked, headers={"accept": RAW})
@@ -155,13 +155,13 @@ def test_failures_are_json_where_bytes_were_asked_for(
 
 
 @pytest.mark.parametrize(("route", "field"), ROUTES)
-def test_numbers_of_json_are_float32(server: Serving, route: str, field: str) -> None:
+def test_embedding_dtype_needs_binary_format(server: Serving, route: str, field: str) -> None:
     answer = server.client.post(route, json={field: "a", "embedding_dtype": "int8"})
     assert answer.status_code == 422
     assert "numbers of JSON are float32; int8 comes as bytes" in answer.text
 
 
-def test_nothing_is_compressed_that_nobody_wants_to_be(server: Serving, vectors: NDArray[np.float32]) -> None:
+def test_accept_encoding_gzip_only_when_preferred(server: Serving, vectors: NDArray[np.float32]) -> None:
     for accept in (RAW, "application/json"):
         headers = {"accept": accept, "accept-encoding": "gzip, deflate, br, zstd"}
         assert "content-encoding" not in server.client.post("/embed", json={"inputs": TEXTS}, headers=headers).headers
@@ -185,7 +185,7 @@ def floats(content: bytes) -> NDArray[np.float32]:
 
 
 @pytest.mark.parametrize("http2", [False, True])
-def test_the_first_rows_come_before_the_last_are_encoded(numbers: Serving, http2: bool) -> None:
+def test_streamed_rows_start_before_encoding_ends(numbers: Serving, http2: bool) -> None:
     texts = [f"slow {number}" for number in range(12)]
     times: list[float] = []
     content = b""
@@ -205,21 +205,21 @@ def test_the_first_rows_come_before_the_last_are_encoded(numbers: Serving, http2
     assert times[0] < times[-1] / 2
 
 
-def test_a_large_answer_is_in_order_whatever_shares_its_batches(numbers: Serving) -> None:
+def test_streamed_rows_are_in_order(numbers: Serving) -> None:
     texts = [f"x {number}" for number in range(3000)]
     answer = numbers.client.post("/embed", json=asked(texts) | {"embedding_dtype": "float16"}, headers={"accept": RAW})
     values = np.frombuffer(answer.content, "<f2").reshape(-1, 12)
     assert np.array_equal(values, np.repeat(np.arange(3000.0), 12).reshape(-1, 12).astype("<f2"))
 
 
-def test_a_failure_before_the_first_row_is_a_failure_like_any_other(numbers: Serving) -> None:
+def test_failure_before_first_row_is_json_error(numbers: Serving) -> None:
     answer = numbers.client.post("/embed", json=asked(["fail 1", "x 2"]), headers={"accept": RAW})
     assert answer.status_code >= 500
     assert "cannot encode this" in answer.json()["error"]
 
 
 @pytest.mark.parametrize("http2", [False, True])
-def test_a_failure_behind_the_headers_cuts_the_answer_off(numbers: Serving, http2: bool) -> None:
+def test_failure_after_headers_aborts_stream(numbers: Serving, http2: bool) -> None:
     texts = [*(f"slow {number}" for number in range(6)), "fail 6", "x 7"]
     with (
         httpx.Client(base_url=numbers.url, http1=not http2, http2=http2, timeout=60) as client,
@@ -235,7 +235,7 @@ def test_a_failure_behind_the_headers_cuts_the_answer_off(numbers: Serving, http
     assert numbers.client.post("/embed", json=asked(["x 5"])).json() == [[5.0] * 12]
 
 
-def test_a_client_that_hangs_up_amid_its_rows_stops_them(numbers: Serving) -> None:
+def test_hang_up_while_streaming_cancels_request(numbers: Serving) -> None:
     texts = [f"slow {number}" for number in range(500)]
     body = json.dumps(asked(texts)).encode()
     head = f"POST /embed HTTP/1.1\r\nhost: localhost\r\naccept: {RAW}\r\ncontent-type: application/json\r\n"
@@ -263,7 +263,7 @@ def unpacked(value: Any, dtype: str = "<f4") -> NDArray[Any]:
     return np.frombuffer(base64.b64decode(value), dtype)
 
 
-def test_passages_bring_the_vectors_of_their_texts(server: Serving) -> None:
+def test_return_vectors_match_embed(server: Serving) -> None:
     answer = server.client.post("/highlights", json=QUESTION | {"return_vectors": True}).json()
     passages = [passage for page in answer["results"] for passage in page["highlights"]]
     assert len(passages) >= 2
@@ -285,7 +285,7 @@ def test_passages_bring_the_vectors_of_their_texts(server: Serving) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "binary"])
-def test_passages_and_vectors_come_as_a_form(server: Serving, dtype: str) -> None:
+def test_return_vectors_as_multipart_form(server: Serving, dtype: str) -> None:
     asked = QUESTION | {
         "query": ["How is bread made?", "Where is the moon?"],
         "pairing": "all",

@@ -13,7 +13,7 @@ from support.server_process import Serving, serving_letters
 TEXT = "Bread is baked from flour. The moon is white. 🍞"
 
 
-def test_a_document_is_put_read_and_deleted(server: Serving) -> None:
+def test_put_get_and_delete_document(server: Serving) -> None:
     address = "/documents/" + quote("https://example.com/a?b=1#c", safe="")
     put = server.client.put(address, json={"title": "Bread", "text": TEXT})
     assert (put.status_code, put.json()["id"]) == (201, "https://example.com/a?b=1#c")
@@ -26,7 +26,7 @@ def test_a_document_is_put_read_and_deleted(server: Serving) -> None:
     assert (missing.status_code, missing.json()["error"]["kind"]) == (404, "not_found")
 
 
-def test_stored_documents_are_asked_by_their_ids(server: Serving) -> None:
+def test_highlights_of_stored_document_ids(server: Serving) -> None:
     server.client.put("/documents/one", json={"text": TEXT})
     server.client.put("/documents/two", json={"title": "Cats", "text": "Cats sleep a lot."})
     sent = {"query": "bread", "documents": [{"id": "one", "text": TEXT}, {"id": "two", "text": "Cats sleep a lot."}]}
@@ -45,7 +45,7 @@ def test_stored_documents_are_asked_by_their_ids(server: Serving) -> None:
 
 
 @pytest.mark.parametrize("kind", ["memory", "file"])
-def test_a_full_store_refuses_and_keeps_what_it_has(kind: str, tmp_path: Path) -> None:
+def test_store_documents_and_store_bytes_are_507(kind: str, tmp_path: Path) -> None:
     where = ["--store", str(tmp_path / "documents.db")] if kind == "file" else []
     with serving_letters("--store-documents", "2", "--store-bytes", "100", *where) as server:
 
@@ -74,13 +74,11 @@ def test_a_full_store_refuses_and_keeps_what_it_has(kind: str, tmp_path: Path) -
     ],
     ids=str,
 )
-def test_a_document_that_cannot_be_kept_is_refused(
-    server: Serving, name: str, body: dict[str, Any], status: int
-) -> None:
+def test_invalid_document_is_422(server: Serving, name: str, body: dict[str, Any], status: int) -> None:
     assert server.client.put(f"/documents/{name}", json=body).status_code == status
 
 
-def test_acknowledged_documents_survive_a_kill(tmp_path: Path) -> None:
+def test_store_file_survives_kill(tmp_path: Path) -> None:
     """Once over HTTP; `rust/server/src/store/tests.rs` kills the store itself twenty times."""
     path = str(tmp_path / "documents.db")
     acknowledged: dict[str, str] = {}

@@ -18,7 +18,7 @@ def client(server: Serving) -> openai.OpenAI:
     return openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0)
 
 
-def test_the_openai_client_gets_the_librarys_vectors(client: openai.OpenAI, highlighter: Highlighter) -> None:
+def test_openai_client_embeddings_match_library(client: openai.OpenAI, highlighter: Highlighter) -> None:
     """It asks for base64 by itself."""
     answer = client.embeddings.create(input=TEXTS, model="text-embedding-3-small")
     vectors = np.array([row.embedding for row in answer.data], dtype=np.float32)
@@ -28,14 +28,14 @@ def test_the_openai_client_gets_the_librarys_vectors(client: openai.OpenAI, high
     assert answer.usage.prompt_tokens == answer.usage.total_tokens > 10
 
 
-def test_floats_and_base64_are_the_same_values(client: openai.OpenAI, server: Serving) -> None:
+def test_encoding_format_float_matches_base64(client: openai.OpenAI, server: Serving) -> None:
     floats = client.embeddings.create(input="one", model="m", encoding_format="float").data[0].embedding
     packed = server.client.post("/v1/embeddings", json={"input": "one", "model": "m", "encoding_format": "base64"})
     data = base64.b64decode(packed.json()["data"][0]["embedding"])
     assert np.array_equal(np.frombuffer(data, "<f4"), np.array(floats, dtype=np.float32))
 
 
-def test_token_ids_are_the_text_they_stand_for(client: openai.OpenAI, server: Serving) -> None:
+def test_embeddings_of_token_ids_match_text(client: openai.OpenAI, server: Serving) -> None:
     text = TEXTS[0]
     ids = [token["id"] for token in server.client.post("/tokenize", json={"inputs": text}).json()[0]]
     of_text, of_ids, of_bare_ids = (
@@ -60,7 +60,7 @@ def test_token_ids_are_the_text_they_stand_for(client: openai.OpenAI, server: Se
     ],
     ids=str,
 )
-def test_what_cannot_be_is_an_error_the_client_knows(
+def test_invalid_embeddings_request_is_openai_error(
     client: openai.OpenAI, asked: dict[str, Any], param: str, message: str
 ) -> None:
     with pytest.raises(openai.UnprocessableEntityError) as caught:
@@ -70,18 +70,18 @@ def test_what_cannot_be_is_an_error_the_client_knows(
     assert caught.value.type == "invalid_request_error"
 
 
-def test_dimensions_may_be_the_models_own(client: openai.OpenAI) -> None:
+def test_dimensions_equal_to_model(client: openai.OpenAI) -> None:
     assert len(client.embeddings.create(input="a", model="m", dimensions=384).data[0].embedding) == 384
 
 
-def test_there_is_one_model(client: openai.OpenAI) -> None:
+def test_models_lists_one_model(client: openai.OpenAI) -> None:
     assert [model.id for model in client.models.list()] == ["all-MiniLM-L6-v2"]
     assert client.models.retrieve("all-MiniLM-L6-v2").owned_by == "pullquote"
     with pytest.raises(openai.NotFoundError, match="there is no model"):
         client.models.retrieve("gpt-9")
 
 
-def test_embed_answers_with_bare_vectors(server: Serving, highlighter: Highlighter) -> None:
+def test_embed_matches_library(server: Serving, highlighter: Highlighter) -> None:
     one = server.client.post("/embed", json={"inputs": TEXTS[0]}).json()
     many = server.client.post("/embed", json={"inputs": TEXTS, "normalize": True, "truncate": False}).json()
     assert np.abs(np.array(one, dtype=np.float32) - highlighter.embed(TEXTS[:1])).max() < 1e-5
@@ -98,16 +98,14 @@ def test_embed_answers_with_bare_vectors(server: Serving, highlighter: Highlight
     ],
     ids=str,
 )
-def test_embed_says_what_it_cannot_do_as_its_clients_expect(
-    server: Serving, asked: dict[str, Any], message: str
-) -> None:
+def test_invalid_embed_request_is_tei_error(server: Serving, asked: dict[str, Any], message: str) -> None:
     answer = server.client.post("/embed", json=asked)
     assert answer.status_code == 422
     assert answer.json()["error_type"] == "Validation"
     assert message in answer.json()["error"]
 
 
-def test_tokens_are_listed_with_their_bytes(server: Serving) -> None:
+def test_tokenize_lists_tokens_with_byte_offsets(server: Serving) -> None:
     text = "Weiß 漢"
     (tokens,) = server.client.post("/tokenize", json={"inputs": text}).json()
     assert [tokens[0]["text"], tokens[-1]["text"]] == ["[CLS]", "[SEP]"]
@@ -118,7 +116,7 @@ def test_tokens_are_listed_with_their_bytes(server: Serving) -> None:
     assert bare == inner
 
 
-def test_info_says_what_the_model_is(server: Serving) -> None:
+def test_info_describes_model(server: Serving) -> None:
     info = server.client.get("/info").json()
     assert (info["model_id"], info["max_input_length"]) == ("all-MiniLM-L6-v2", 256)
     assert info["model_type"] == {"embedding": {"pooling": "mean"}}
@@ -128,7 +126,7 @@ DOCUMENTS = ["The moon is white.", "Bread is baked from flour.", "Ovens are hot.
 
 
 @pytest.mark.parametrize("path", ["/rerank", "/v1/rerank", "/v2/rerank"])
-def test_documents_are_ranked_by_their_cosines(server: Serving, highlighter: Highlighter, path: str) -> None:
+def test_rerank_documents_by_cosine(server: Serving, highlighter: Highlighter, path: str) -> None:
     query = "How is bread made?"
     cosines = highlighter.embed(DOCUMENTS) @ highlighter.embed([query], role="query")[0]
     expected = np.argsort(-cosines)
@@ -140,7 +138,7 @@ def test_documents_are_ranked_by_their_cosines(server: Serving, highlighter: Hig
     assert answer["usage"]["total_tokens"] > 10
 
 
-def test_texts_are_ranked_as_text_embeddings_inference_does(server: Serving) -> None:
+def test_rerank_texts_as_tei(server: Serving) -> None:
     asked = {"query": "How is bread made?", "texts": DOCUMENTS, "return_text": True}
     ranks = server.client.post("/rerank", json=asked).json()
     assert ranks[0].keys() == {"index", "score", "text"}
@@ -158,7 +156,7 @@ def test_texts_are_ranked_as_text_embeddings_inference_does(server: Serving) -> 
     ],
     ids=str,
 )
-def test_a_rerank_that_cannot_be_says_so_to_every_client(server: Serving, asked: dict[str, Any], message: str) -> None:
+def test_invalid_rerank_request_is_error_for_each_client(server: Serving, asked: dict[str, Any], message: str) -> None:
     answer = server.client.post("/rerank", json=asked)
     assert answer.status_code == 422
     assert all(message in answer.json()[name] for name in ("error", "message", "detail"))

@@ -62,7 +62,7 @@ def refusal(server: Serving, path: str, asked: dict[str, Any]) -> tuple[str, str
 
 
 @pytest.mark.parametrize("contents", [sync_contents, async_contents])
-def test_the_python_client_gets_exact_passages_of_what_it_sends(server: Serving, contents: Any) -> None:
+def test_exa_py_contents_highlights_are_exact_substrings(server: Serving, contents: Any) -> None:
     asked = {"query": "How is bread made?", "max_characters": 50}
     found = contents(
         server,
@@ -91,7 +91,7 @@ def test_the_python_client_gets_exact_passages_of_what_it_sends(server: Serving,
     ]
 
 
-def test_pages_that_cannot_be_had_have_a_status(library: Serving) -> None:
+def test_contents_status_of_missing_pages(library: Serving) -> None:
     found = sync_contents(library, ["https://example.com/moon", "https://example.com/none", "gopher://x"], text=True)
     assert [(page.url, page.title, page.text) for page in found.results] == [
         ("https://example.com/moon", "The Moon", MOON)
@@ -106,7 +106,7 @@ def test_pages_that_cannot_be_had_have_a_status(library: Serving) -> None:
     assert by_id["results"] == []
 
 
-def test_what_the_client_adds_by_itself_is_honoured(library: Serving) -> None:
+def test_exa_py_default_text_options(library: Serving) -> None:
     """Whoever asks for highlights alone is sent at most 10,000 characters of text."""
     (page,) = sync_contents(library, ["https://example.com/moon"], highlights=True).results
     assert (page.text, page.highlights[0] in MOON) == (MOON, True)
@@ -114,7 +114,7 @@ def test_what_the_client_adds_by_itself_is_honoured(library: Serving) -> None:
     assert (page.text, page.highlights, page.extras) == ("The moon", None, None)
 
 
-def test_without_a_query_a_page_is_asked_what_it_says_it_is_about(server: Serving) -> None:
+def test_highlights_without_query_use_title(server: Serving) -> None:
     text = "Cats sleep most of the day. Bread is baked from flour. The moon is white."
     titled = {"id": "a", "title": "Baking bread from flour", "text": text}
     bare = {"id": "b", "text": text}
@@ -132,7 +132,7 @@ def test_without_a_query_a_page_is_asked_what_it_says_it_is_about(server: Servin
     assert again["results"][0]["highlights"]
 
 
-def test_sentences_and_counts_are_kept_exactly(library: Serving) -> None:
+def test_num_sentences_and_highlights_per_url(library: Serving) -> None:
     options = {"query": "What do cats do?", "num_sentences": 2, "highlights_per_url": 1}
     with pytest.warns(DeprecationWarning, match="max_characters"):
         found = sync_contents(library, ["https://example.com/cats"], highlights=options)
@@ -147,7 +147,7 @@ def test_sentences_and_counts_are_kept_exactly(library: Serving) -> None:
     assert sorted(found.results[0].highlights) == sorted(sentence + "." for sentence in CATS.rstrip(".").split(". "))
 
 
-def test_a_dynamic_budget_goes_where_the_answers_are(server: Serving) -> None:
+def test_dynamic_max_characters_is_shared_by_relevance(server: Serving) -> None:
     good = " ".join(f"Bread number {number} is baked from flour and water." for number in range(8))
     documents = [{"id": "good", "text": good}, {"id": "copy", "text": good}, {"id": "poor", "text": MOON}]
     highlights = {"query": "How is bread baked?", "maxCharacters": 150}
@@ -164,7 +164,7 @@ def test_a_dynamic_budget_goes_where_the_answers_are(server: Serving) -> None:
     assert spent(shared)[1] < spent(shared)[0]
 
 
-def test_null_is_as_good_as_nothing(library: Serving) -> None:
+def test_null_fields_are_ignored(library: Serving) -> None:
     names = [
         "ids",
         "documents",
@@ -189,7 +189,7 @@ def test_null_is_as_good_as_nothing(library: Serving) -> None:
     assert len(searched["results"]) == 3
 
 
-def test_what_is_not_honoured_is_warned_of(library: Serving) -> None:
+def test_unsupported_options_are_warnings(library: Serving) -> None:
     url = "https://example.com/moon"
     quiet: dict[str, Any] = {
         "livecrawl": "always",
@@ -204,7 +204,7 @@ def test_what_is_not_honoured_is_warned_of(library: Serving) -> None:
         Exa("any-key", base_url=library.url).search("moon", include_domains=["example.com"])
 
 
-def test_search_ranks_what_is_stored(library: Serving) -> None:
+def test_search_ranks_stored_documents(library: Serving) -> None:
     exa = Exa("any-key", base_url=library.url)
     found = exa.search("What do bakers do with flour?", num_results=2, contents={"highlights": {"max_characters": 100}})
     first = found.results[0]
@@ -226,7 +226,7 @@ def test_search_ranks_what_is_stored(library: Serving) -> None:
     assert (bare.results[0].url, bare.results[0].highlights) == ("https://example.com/bread", None)
 
 
-def test_a_file_of_documents_is_searched_and_a_store_that_is_too_large_is_not(tmp_path: Path) -> None:
+def test_search_over_max_documents_is_refused(tmp_path: Path) -> None:
     with serving_letters("--store", str(tmp_path / "documents.db"), "--max-documents", "2") as server:
         assert ask(server, "/search", query="bread")["results"] == []
         for name, text in (("a", MOON), ("b", BREAD)):
@@ -281,12 +281,14 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("path", "asked", "message"), REFUSED, ids=[row[2][:40] for row in REFUSED])
-def test_what_cannot_be_is_said_in_exas_words(server: Serving, path: str, asked: dict[str, Any], message: str) -> None:
+def test_invalid_exa_request_is_invalid_request_body(
+    server: Serving, path: str, asked: dict[str, Any], message: str
+) -> None:
     tag, said = refusal(server, path, asked)
     assert (tag, message in said) == ("INVALID_REQUEST_BODY", True), said
 
 
-def test_failures_have_exas_tags(server: Serving) -> None:
+def test_failures_have_exa_tags(server: Serving) -> None:
     for count in (0, 101):
         assert refusal(server, "/search", {"query": "a", "numResults": count})[0] == "INVALID_NUM_RESULTS"
     broken = server.client.post("/contents", content=b"{", headers={"content-type": "application/json"})
@@ -298,7 +300,7 @@ def test_failures_have_exas_tags(server: Serving) -> None:
         assert Exa("right-key", base_url=guarded.url).search("a").results == []
 
 
-def test_a_base_that_ends_with_a_slash_is_tolerated(library: Serving) -> None:
+def test_base_url_with_trailing_slash(library: Serving) -> None:
     exa = Exa("any-key", base_url=library.url + "/")
     assert exa.get_contents(["https://example.com/moon"], text=True).results[0].text == MOON
     assert exa.search("moon").results[0].url == "https://example.com/moon"
@@ -315,7 +317,7 @@ Promise.all(asked.map(one)).then((found) => console.log(JSON.stringify(found)));
 """
 
 
-def test_the_javascript_client_gets_the_same(library: Serving) -> None:
+def test_exa_js_matches_exa_py(library: Serving) -> None:
     node = shutil.which("node")
     if node is None:
         pytest.skip("there is no node on PATH, so exa-js cannot run")

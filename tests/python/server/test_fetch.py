@@ -56,7 +56,7 @@ def tag_of(server: Serving, url: str) -> tuple[str, int]:
     return status["error"]["tag"], status["error"]["httpStatusCode"]
 
 
-def test_a_page_becomes_its_text_and_highlights(fetching: Serving, pages_there: Web) -> None:
+def test_fetched_html_becomes_text_and_highlights(fetching: Serving, pages_there: Web) -> None:
     url = pages_there.page("/article", ARTICLE)
     found = contents(
         fetching, url, highlights={"query": "How is bread baked?", "highlightsPerUrl": 1, "numSentences": 1}
@@ -71,7 +71,7 @@ def test_a_page_becomes_its_text_and_highlights(fetching: Serving, pages_there: 
     assert headers["user-agent"].startswith("pullquote/")
 
 
-def test_pages_of_all_kinds_are_answered_together(fetching: Serving, pages_there: Web) -> None:
+def test_fetch_mixed_media_types(fetching: Serving, pages_there: Web) -> None:
     kinds = {"/m": ("# Bread\n\nIt is *baked*.", "text/markdown"), "/t": ("Bread <b>is</b> baked.", "text/plain")}
     urls = [pages_there.page(path, content, kind) for path, (content, kind) in kinds.items()]
     urls.insert(1, pages_there.page("/h", "<p>Bread <b>is</b> baked.</p>"))
@@ -94,11 +94,11 @@ def test_pages_of_all_kinds_are_answered_together(fetching: Serving, pages_there
         ("<p>Žluťoučký kůň</p>".encode(), None),
     ],
 )
-def test_every_charset_is_read(fetching: Serving, pages_there: Web, content: bytes, kind: str | None) -> None:
+def test_fetch_decodes_charset(fetching: Serving, pages_there: Web, content: bytes, kind: str | None) -> None:
     assert text_of(fetching, pages_there.page("/charset", content, kind)).strip() == "Žluťoučký kůň"
 
 
-def test_redirects_are_followed_to_an_end(fetching: Serving, pages_there: Web) -> None:
+def test_fetch_redirects_limit(fetching: Serving, pages_there: Web) -> None:
     end = pages_there.page("/end", "<p>The end.</p>")
     pages_there.redirect("/two", "/end", 308)
     assert text_of(fetching, pages_there.redirect("/one", pages_there.url + "/two")) == "The end."
@@ -110,7 +110,7 @@ def test_redirects_are_followed_to_an_end(fetching: Serving, pages_there: Web) -
     assert text_of(fetching, end) == "The end."
 
 
-def test_nothing_inside_is_reached_by_a_redirect(fetching: Serving, pages_there: Web) -> None:
+def test_fetch_redirect_to_private_address_is_refused(fetching: Serving, pages_there: Web) -> None:
     with web("127.0.0.2") as inside:
         secret = inside.page("/secret", "<p>The secret.</p>")
         port = secret.rsplit(":", 1)[1]
@@ -123,7 +123,7 @@ def test_nothing_inside_is_reached_by_a_redirect(fetching: Serving, pages_there:
         assert inside.asked == []
 
 
-def test_nothing_private_is_reached_unless_it_is_allowed(pages_there: Web) -> None:
+def test_fetch_private_address_needs_fetch_allow(pages_there: Web) -> None:
     url = pages_there.page("/article", ARTICLE)
     port = url.split(":")[2]
     before = len(pages_there.asked)
@@ -133,13 +133,13 @@ def test_nothing_private_is_reached_unless_it_is_allowed(pages_there: Web) -> No
     assert len(pages_there.asked) == before
 
 
-def test_nothing_is_fetched_unless_that_is_switched_on(server: Serving, pages_there: Web) -> None:
+def test_nothing_is_fetched_without_fetch_option(server: Serving, pages_there: Web) -> None:
     before = len(pages_there.asked)
     assert tag_of(server, pages_there.page("/article", ARTICLE)) == ("CRAWL_NOT_FOUND", 404)
     assert len(pages_there.asked) == before
 
 
-def test_a_proxy_of_the_environment_is_not_asked(pages_there: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetch_ignores_proxy_environment(pages_there: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     with web() as proxy:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(name, proxy.url)
@@ -154,26 +154,24 @@ def test_a_proxy_of_the_environment_is_not_asked(pages_there: Web, monkeypatch: 
     ("status", "tag"),
     [(404, ("CRAWL_NOT_FOUND", 404)), (410, ("CRAWL_NOT_FOUND", 404)), (503, ("CRAWL_HTTP_503", 503))],
 )
-def test_what_a_server_says_is_handed_on(
-    fetching: Serving, pages_there: Web, status: int, tag: tuple[str, int]
-) -> None:
+def test_fetch_http_status_becomes_tag(fetching: Serving, pages_there: Web, status: int, tag: tuple[str, int]) -> None:
     pages_there.pages["/status"] = (status, {"content-type": "text/html"}, b"<p>no</p>")
     assert tag_of(fetching, pages_there.url + "/status") == tag
 
 
 @pytest.mark.parametrize("kind", ["application/pdf", "image/png", "application/json", "text/css", "nonsense"])
-def test_what_is_no_text_is_not_read(fetching: Serving, pages_there: Web, kind: str) -> None:
+def test_fetch_non_text_is_unsupported(fetching: Serving, pages_there: Web, kind: str) -> None:
     assert tag_of(fetching, pages_there.page("/kind", b"%PDF", kind)) == ("UNSUPPORTED_URL", 415)
 
 
 @pytest.mark.parametrize(
     "url", ["ftp://example.com/x", "doc:1", "javascript:alert(1)", "http://", "https://a b/", "http://[::1"]
 )
-def test_what_is_no_address_is_said_so(fetching: Serving, url: str) -> None:
+def test_fetch_invalid_url_is_unsupported(fetching: Serving, url: str) -> None:
     assert tag_of(fetching, url) == ("UNSUPPORTED_URL", 400)
 
 
-def test_a_page_that_is_too_large_is_not_read(fetching: Serving, pages_there: Web) -> None:
+def test_fetch_max_bytes(fetching: Serving, pages_there: Web) -> None:
     too_large = ("CRAWL_UNKNOWN_ERROR", 500)
     assert len(text_of(fetching, pages_there.page("/fits", "x" * 100_000, "text/plain"))) == 100_000
     assert tag_of(fetching, pages_there.page("/large", "x" * 100_001, "text/plain")) == too_large
@@ -187,7 +185,7 @@ def test_a_page_that_is_too_large_is_not_read(fetching: Serving, pages_there: We
     assert tag_of(fetching, small_bomb) == too_large
 
 
-def test_a_slow_page_holds_up_nobody_for_long(fetching: Serving, pages_there: Web) -> None:
+def test_fetch_timeout_spares_other_pages(fetching: Serving, pages_there: Web) -> None:
     url, slow = pages_there.page("/article", ARTICLE), pages_there.url + "/slow"
     began = time.monotonic()
     found = contents(fetching, slow, url, slow)
@@ -200,13 +198,13 @@ def test_a_slow_page_holds_up_nobody_for_long(fetching: Serving, pages_there: We
     ]
 
 
-def test_nobody_there_is_a_status(fetching: Serving) -> None:
+def test_fetch_connection_refused_is_status(fetching: Serving) -> None:
     with web() as gone:
         url = gone.url
     assert tag_of(fetching, url) == ("CRAWL_UNKNOWN_ERROR", 500)
 
 
-def test_a_network_that_cannot_be_is_said_at_the_start() -> None:
+def test_invalid_fetch_allow_stops_start() -> None:
     with (
         pytest.raises(AssertionError, match="invalid IP address syntax"),
         serving_letters("--fetch-allow", "10.0.0.0/40"),

@@ -34,7 +34,7 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 SETTINGS = frame(4, 0, 0)
 
 
-def test_http2_is_spoken_with_who_begins_it(server: Serving) -> None:
+def test_http2_prior_knowledge(server: Serving) -> None:
     with httpx.Client(base_url=server.url, http1=False, http2=True, timeout=60) as client:
         for _ in range(3):
             answer = client.post("/embed", json={"inputs": "a"})
@@ -54,7 +54,7 @@ def test_http2_is_spoken_with_who_begins_it(server: Serving) -> None:
 
 
 @pytest.mark.parametrize("begin", [b"", b"GE", b"PRI * HT", preface(), preface(SETTINGS)])
-def test_a_connection_that_asks_nothing_is_closed(numbers: Serving, begin: bytes) -> None:
+def test_header_timeout_closes_idle_connection(numbers: Serving, begin: bytes) -> None:
     began = time.monotonic()
     with numbers.connect() as connection:
         connection.settimeout(20)
@@ -65,7 +65,7 @@ def test_a_connection_that_asks_nothing_is_closed(numbers: Serving, begin: bytes
 
 
 @pytest.mark.parametrize("http2", [False, True])
-def test_a_client_that_takes_nothing_of_its_answer_is_hung_up_on(numbers: Serving, http2: bool) -> None:
+def test_write_timeout_closes_http1_and_http2_streams(numbers: Serving, http2: bool) -> None:
     """Of HTTP/2 it says itself how much it takes: 65,535 bytes, and then nothing, so that no write ever stands still."""
     before = metric(numbers, 'pullquote_failures_total{cause="slow_reader"}')
     # More than the system takes, or of HTTP/2 than a client takes that has said nothing of it; its body needs no more either.
@@ -93,7 +93,7 @@ def test_a_client_that_takes_nothing_of_its_answer_is_hung_up_on(numbers: Servin
         wait_for(lambda: metric(numbers, "pullquote_connections") == 1)
 
 
-def test_connections_of_http2_have_places_like_all(numbers: Serving) -> None:
+def test_max_connections_counts_http2(numbers: Serving) -> None:
     def refused() -> bool:
         with numbers.connect() as connection:
             connection.sendall(preface(SETTINGS))
@@ -110,7 +110,7 @@ def test_connections_of_http2_have_places_like_all(numbers: Serving) -> None:
     wait_for(lambda: not refused())
 
 
-def test_a_server_that_stops_answers_what_http2_asked(tmp_path: Path) -> None:
+def test_shutdown_drains_http2_stream(tmp_path: Path) -> None:
     with (
         serving_numbers(tmp_path) as server,
         httpx.Client(base_url=server.url, http1=False, http2=True, timeout=60) as client,
@@ -121,7 +121,7 @@ def test_a_server_that_stops_answers_what_http2_asked(tmp_path: Path) -> None:
         assert server.wait() == 0
 
 
-def test_a_unix_socket_is_the_owners_and_goes_with_the_server(tmp_path: Path) -> None:
+def test_uds_mode_and_cleanup(tmp_path: Path) -> None:
     path = tmp_path / "pullquote.sock"
     with serving_letters("--uds", str(path), "--uds-mode", "660") as server:
         assert server.started["uds"] == str(path)

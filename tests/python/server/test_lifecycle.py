@@ -15,7 +15,7 @@ MOON = "The moon is white. Bread is baked from flour."
 ASKED = {"query": "How is bread made?", "documents": [MOON], "highlight_length": 1, "top_k": 1}
 
 
-def test_the_first_line_says_where_and_with_what(server: Serving) -> None:
+def test_serve_json_line_has_url_model_and_devices(server: Serving) -> None:
     assert server.started["model"] == "all-MiniLM-L6-v2"
     assert server.started["dtype"] == "float32"
     assert server.started["devices"] == ["cpu"]
@@ -23,7 +23,7 @@ def test_the_first_line_says_where_and_with_what(server: Serving) -> None:
     assert server.client.get("/live").json() == {"live": True}
 
 
-def test_every_answer_has_an_id_and_its_times(server: Serving) -> None:
+def test_answers_have_request_id_and_times(server: Serving) -> None:
     answer = server.client.post("/highlights", json=ASKED)
     assert len(answer.headers["x-request-id"]) == 32
     times = [float(answer.headers[name]) for name in ("x-queue-time", "x-inference-time", "x-total-time")]
@@ -37,14 +37,16 @@ def test_every_answer_has_an_id_and_its_times(server: Serving) -> None:
     ("method", "path", "status", "kind"),
     [("GET", "/nowhere", 404, "not_found"), ("GET", "/highlights", 405, "method_not_allowed")],
 )
-def test_what_is_not_there_is_said_in_json(server: Serving, method: str, path: str, status: int, kind: str) -> None:
+def test_unknown_route_and_method_are_json_errors(
+    server: Serving, method: str, path: str, status: int, kind: str
+) -> None:
     answer = server.client.request(method, path)
     assert answer.status_code == status
     assert answer.json()["error"]["kind"] == kind
     assert answer.json()["request_id"] == answer.headers["x-request-id"]
 
 
-def test_the_log_names_requests_and_tells_no_text(server: Serving) -> None:
+def test_log_has_request_ids_and_no_texts(server: Serving) -> None:
     word = "xylophonic"
     server.client.post("/highlights", json=ASKED | {"documents": [word]}, headers={"x-request-id": "seen-in-the-log"})
     server.client.post("/highlights", json={word: word}, headers={"x-request-id": "failed-in-the-log"})
@@ -54,7 +56,7 @@ def test_the_log_names_requests_and_tells_no_text(server: Serving) -> None:
     assert word not in server.log
 
 
-def test_logs_for_machines() -> None:
+def test_log_format_json() -> None:
     with serving_letters("--log-format", "json") as server:
         server.client.get("/live", headers={"x-request-id": "one"})
         wait_for(lambda: '"one"' in server.log)
@@ -64,7 +66,7 @@ def test_logs_for_machines() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_first_signal_lets_accepted_requests_end(number: signal.Signals, tmp_path: Path) -> None:
+def test_first_signal_drains_accepted_requests(number: signal.Signals, tmp_path: Path) -> None:
     asked = {"query": "Who?", "documents": ["Bread is baked.", "blocker", "The moon is far."]}
     with serving_gated(tmp_path) as server, server.connect() as waiting:
         waiting.sendall(b"GET /live HTTP/1.1\r\nhost: localhost\r\n")
@@ -87,7 +89,7 @@ def test_the_first_signal_lets_accepted_requests_end(number: signal.Signals, tmp
         assert server.wait() == 0
 
 
-def test_a_second_signal_stops_at_once(whole_pages: dict[str, str]) -> None:
+def test_second_signal_stops_at_once(whole_pages: dict[str, str]) -> None:
     with serving("--dtype", "float32") as server, server.connect() as connection:
         body = json.dumps({"query": "Who?", "documents": list(whole_pages.values())}).encode()
         head = f"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n"
@@ -101,7 +103,7 @@ def test_a_second_signal_stops_at_once(whole_pages: dict[str, str]) -> None:
         assert answers(connection) == b""
 
 
-def test_an_address_that_is_taken_is_an_error(server: Serving) -> None:
+def test_port_in_use_is_error(server: Serving) -> None:
     port = server.url.rsplit(":", 1)[1]
     with pytest.raises(AssertionError, match="cannot listen on 127"), serving_letters("--port", port):
         pass

@@ -83,7 +83,7 @@ def post(server: Serving, **changes: Any) -> httpx.Response:
     return httpx.post(f"{server.url}/highlights", json=SMALL | changes, timeout=60)
 
 
-def test_a_body_that_is_too_large_is_413(narrow: Serving, flight: Flight) -> None:
+def test_max_body_bytes_is_413(narrow: Serving, flight: Flight) -> None:
     def act() -> None:
         for content in (b"x" * 200_001, iter([b"x" * 50_000] * 5)):  # the second comes in chunks, its size unsaid
             answer = httpx.post(f"{narrow.url}/highlights", content=content, headers=JSON, timeout=60)
@@ -93,14 +93,14 @@ def test_a_body_that_is_too_large_is_413(narrow: Serving, flight: Flight) -> Non
     flight.beside(act)
 
 
-def test_a_body_is_not_read_where_its_size_is_too_large(narrow: Serving) -> None:
+def test_max_body_bytes_refuses_before_reading(narrow: Serving) -> None:
     head = b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 99999999999\r\n\r\n"
     with narrow.connect() as connection:
         connection.sendall(head)
         assert connection.recv(12) == b"HTTP/1.1 413"
 
 
-def test_headers_that_are_too_large_are_431(narrow: Serving, flight: Flight) -> None:
+def test_max_header_bytes_is_431(narrow: Serving, flight: Flight) -> None:
     def act() -> None:
         answer = raw(narrow, b"GET /live HTTP/1.1\r\nhost: localhost\r\nx: " + b"y" * 20_000 + b"\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 431")
@@ -108,7 +108,7 @@ def test_headers_that_are_too_large_are_431(narrow: Serving, flight: Flight) -> 
     flight.beside(act)
 
 
-def test_slow_headers_are_cut_off(narrow: Serving, flight: Flight) -> None:
+def test_header_timeout_closes_connection(narrow: Serving, flight: Flight) -> None:
     def act() -> None:
         with narrow.connect() as connection:
             connection.sendall(b"GET /live HTTP/1.1\r\nhost: localhost\r\n")
@@ -119,7 +119,7 @@ def test_slow_headers_are_cut_off(narrow: Serving, flight: Flight) -> None:
     flight.beside(act)
 
 
-def test_a_slow_body_is_408(narrow: Serving, flight: Flight) -> None:
+def test_body_timeout_is_408(narrow: Serving, flight: Flight) -> None:
     head = b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"
 
     def act() -> None:
@@ -130,7 +130,7 @@ def test_a_slow_body_is_408(narrow: Serving, flight: Flight) -> None:
     flight.beside(act)
 
 
-def test_a_full_queue_is_429_before_the_body_is_read(narrow: Serving, long: dict[str, Any]) -> None:
+def test_max_queue_is_429_before_body_is_read(narrow: Serving, long: dict[str, Any]) -> None:
     calls: list[httpx.Response] = []
 
     def call() -> None:
@@ -158,7 +158,7 @@ def test_a_full_queue_is_429_before_the_body_is_read(narrow: Serving, long: dict
     assert Flight.texts(calls[0]) == Flight.texts(calls[1])
 
 
-def test_too_many_bytes_of_bodies_are_429() -> None:
+def test_max_queue_bytes_is_429() -> None:
     """One of the largest fits into the memory for bodies, and nothing beside it; here it is one that is not there yet."""
     with serving_letters("--max-body-bytes", "1000000", "--max-queue-bytes", "1000000") as server:
         head = b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 999000\r\n\r\n"
@@ -173,7 +173,7 @@ def test_too_many_bytes_of_bodies_are_429() -> None:
 
 
 @pytest.mark.parametrize("how", ["header", "option"])
-def test_a_request_that_takes_too_long_is_504(narrow: Serving, long: dict[str, Any], how: str) -> None:
+def test_request_timeout_is_504(narrow: Serving, long: dict[str, Any], how: str) -> None:
     headers = {"request-timeout-ms": "150"} if how == "header" else {}
     asked = long if how == "header" else long | {"timeout": 0.15}
     answer = httpx.post(f"{narrow.url}/highlights", json=asked, headers=headers, timeout=60)
@@ -181,7 +181,7 @@ def test_a_request_that_takes_too_long_is_504(narrow: Serving, long: dict[str, A
     assert Flight.texts(post(narrow)) == ["Bread is baked."]
 
 
-def test_the_servers_own_timeout_bounds_every_request(long: dict[str, Any]) -> None:
+def test_server_timeout_bounds_request_timeout(long: dict[str, Any]) -> None:
     with serving("--timeout", "0.3", "--dtype", "float32") as server:
         answer = httpx.post(f"{server.url}/highlights", json=long, headers={"request-timeout-ms": "60000"}, timeout=60)
         assert answer.status_code == 504
@@ -189,13 +189,13 @@ def test_the_servers_own_timeout_bounds_every_request(long: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("value", ["0", "-5", "soon", "1.5"])
-def test_a_timeout_that_is_none_is_said_so(narrow: Serving, value: str) -> None:
+def test_invalid_request_timeout_header_is_400(narrow: Serving, value: str) -> None:
     answer = httpx.post(f"{narrow.url}/highlights", json=SMALL, headers={"request-timeout-ms": value})
     assert answer.status_code == 400
     assert "request-timeout-ms must be a whole number of milliseconds" in answer.json()["error"]["message"]
 
 
-def test_a_client_that_hangs_up_costs_no_more_batches(narrow: Serving, long: dict[str, Any]) -> None:
+def test_hang_up_cancels_request(narrow: Serving, long: dict[str, Any]) -> None:
     """Its request would take five times as long as another, which is timed."""
     (text,) = long["documents"]
     body = json.dumps(long | {"documents": [f"{text} {number}" for number in range(5)]}, ensure_ascii=False).encode()
@@ -238,7 +238,7 @@ def read_slowly(server: Serving, pause: float) -> int:
         return total
 
 
-def test_a_client_that_does_not_read_is_hung_up_on(impatient: Serving) -> None:
+def test_write_timeout_closes_stalled_reader(impatient: Serving) -> None:
     failures = 'pullquote_failures_total{cause="slow_reader"}'
     before = metric(impatient, failures)
     with socket.socket() as connection:
@@ -253,12 +253,12 @@ def test_a_client_that_does_not_read_is_hung_up_on(impatient: Serving) -> None:
     assert len(impatient.client.get("/documents/large").json()["text"]) == LARGE
 
 
-def test_a_client_that_reads_slowly_gets_its_answer(impatient: Serving) -> None:
+def test_write_timeout_spares_slow_reader(impatient: Serving) -> None:
     """It takes longer than the timeout, but never pauses as long."""
     assert read_slowly(impatient, 0.6) > LARGE
 
 
-def test_connections_over_the_bound_are_503(narrow: Serving) -> None:
+def test_max_connections_is_503(narrow: Serving) -> None:
     narrow.client.get("/live")
     idle: list[socket.socket] = []
     try:
@@ -282,7 +282,7 @@ def refused(server: Serving) -> bool:
     return True
 
 
-def test_a_thousand_idle_connections_are_nothing(server: Serving) -> None:
+def test_thousand_idle_connections_do_not_block_requests(server: Serving) -> None:
     idle = [server.connect() for _ in range(1000)]
     try:
         assert post(server).status_code == 200
@@ -304,7 +304,7 @@ def test_a_thousand_idle_connections_are_nothing(server: Serving) -> None:
         b"\x00" * 100 + b"\r\n\r\n",
     ],
 )
-def test_what_is_no_request_is_400_and_closed(narrow: Serving, flight: Flight, request_bytes: bytes) -> None:
+def test_malformed_request_is_refused(narrow: Serving, flight: Flight, request_bytes: bytes) -> None:
     def act() -> None:
         answer = raw(narrow, request_bytes)
         assert answer.startswith(b"HTTP/1.1 4") or answer == b"", answer
@@ -332,6 +332,6 @@ def test_pipelined_requests_are_answered_in_order(server: Serving) -> None:
     ],
     ids=str,
 )
-def test_a_setting_that_cannot_be_is_named_at_the_start(options: list[str], message: str) -> None:
+def test_invalid_server_setting_stops_start(options: list[str], message: str) -> None:
     with pytest.raises(AssertionError, match=message), serving_letters(*options):
         pass

@@ -95,7 +95,7 @@ def with_field(example: dict[str, Any], name: str, value: Any) -> dict[str, Any]
     return changed
 
 
-def test_the_document_is_of_openapi(document: dict[str, Any]) -> None:
+def test_openapi_document_structure(document: dict[str, Any]) -> None:
     assert document["openapi"].startswith("3.1.")
     operations = [operation for methods in document["paths"].values() for operation in methods.values()]
     assert all(set(methods) <= set(METHODS) for methods in document["paths"].values())
@@ -106,7 +106,7 @@ def test_the_document_is_of_openapi(document: dict[str, Any]) -> None:
         assert any(status.startswith("2") for status in operation["responses"])
 
 
-def test_every_documented_field_is_taken_and_read(server: Serving, document: dict[str, Any]) -> None:
+def test_documented_request_fields_are_read(server: Serving, document: dict[str, Any]) -> None:
     asked = 0
     for method, path, schema, example in bodies(document):
         assert server.client.request(method, path, json=example).status_code in (200, 201), path
@@ -133,9 +133,7 @@ def test_every_documented_field_is_taken_and_read(server: Serving, document: dic
     assert asked > 90
 
 
-def test_a_field_that_is_not_documented_is_refused_or_read_over_as_is_said(
-    server: Serving, document: dict[str, Any]
-) -> None:
+def test_additional_properties_are_refused_as_documented(server: Serving, document: dict[str, Any]) -> None:
     for method, path, schema, example in bodies(document):
         answer = server.client.request(method, path, json=example | {"made_up": 1})
         if schema.get("additionalProperties") is False:
@@ -145,7 +143,7 @@ def test_a_field_that_is_not_documented_is_refused_or_read_over_as_is_said(
             assert answer.status_code == 200
 
 
-def test_the_names_a_field_may_hold_are_all_documented(server: Serving, document: dict[str, Any]) -> None:
+def test_enum_values_are_documented(server: Serving, document: dict[str, Any]) -> None:
     """A refusal lists those there are."""
     compared = 0
     for method, path, schema, example in bodies(document):
@@ -162,7 +160,7 @@ def test_the_names_a_field_may_hold_are_all_documented(server: Serving, document
     assert compared >= 9
 
 
-def test_every_documented_field_of_an_answer_comes(server: Serving, document: dict[str, Any]) -> None:
+def test_documented_answer_fields_are_returned(server: Serving, document: dict[str, Any]) -> None:
     server.client.put("/documents/answered", json={"title": "t", "text": "Bread is baked."})
     page = "<p>Bread is baked.</p><p>The moon is white.</p>"
     everything = {"context": 1, "explain": True, "return_texts": True, "format": "html", "highlight_length": 1}
@@ -215,7 +213,7 @@ def documented(schema: Any) -> set[str]:
     return own | {name for part in schema.values() for name in documented(part)}
 
 
-def test_limits_are_those_of_this_server() -> None:
+def test_openapi_limits_are_server_settings() -> None:
     with serving_letters(
         "--max-documents", "7", "--max-queries", "3", "--max-inputs", "5", "--max-document-bytes", "99"
     ) as server:
@@ -227,7 +225,7 @@ def test_limits_are_those_of_this_server() -> None:
 
 
 @pytest.mark.parametrize("protect_all", [False, True])
-def test_both_are_open_unless_all_is_protected(protect_all: bool) -> None:
+def test_protect_all_covers_openapi_and_docs(protect_all: bool) -> None:
     with serving_letters("--api-key", "k", *(["--protect-all"] if protect_all else [])) as server:
         for path in ("/openapi.json", "/docs"):
             assert server.client.get(path).status_code == (401 if protect_all else 200)
@@ -240,7 +238,7 @@ def test_both_are_open_unless_all_is_protected(protect_all: bool) -> None:
         assert "authorization: Bearer $PULLQUOTE_KEY" in commands(server.client.get("/docs", headers=headers).text)[0]
 
 
-def test_a_name_that_is_no_utf8_is_refused_as_everything_else_is(server: Serving) -> None:
+def test_non_utf8_path_is_invalid_body(server: Serving) -> None:
     for method in ("GET", "PUT", "DELETE"):
         answer = server.client.request(method, "/documents/%ff", json={"text": "a"})
         assert (answer.status_code, answer.json()["error"]["kind"]) == (422, "invalid_body")
@@ -296,7 +294,7 @@ def commands(page: str) -> list[str]:
     return read(page).commands
 
 
-def test_the_page_loads_nothing_and_every_link_in_it_leads_somewhere(server: Serving, document: dict[str, Any]) -> None:
+def test_docs_page_loads_nothing_and_links_work(server: Serving, document: dict[str, Any]) -> None:
     answer = server.client.get("/docs")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     page = read(answer.text)
@@ -317,7 +315,7 @@ def test_the_page_loads_nothing_and_every_link_in_it_leads_somewhere(server: Ser
     assert len(answer.content) < 150_000
 
 
-def test_its_examples_work(server: Serving) -> None:
+def test_docs_curl_examples_work(server: Serving) -> None:
     """As somebody types them, from the first to the last."""
     kinds = set()
     for command in commands(server.client.get("/docs").text):
@@ -331,7 +329,7 @@ def test_its_examples_work(server: Serving) -> None:
     assert len(kinds) >= 3
 
 
-def test_a_host_is_shown_only_where_it_is_one(server: Serving) -> None:
+def test_docs_escape_host_header(server: Serving) -> None:
     with serving_letters("--allowed-host", "*") as open_server:
         for host in ("<b>", 'a"b', "a b"):
             page = httpx.get(f"{open_server.url}/docs", headers={"host": host}).text

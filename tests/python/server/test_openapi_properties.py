@@ -73,7 +73,7 @@ def small() -> Iterator[Serving]:
         assert "panicked" not in server.log
 
 
-def test_answers_are_those_of_the_document(small: Serving, tmp_path: Path) -> None:
+def test_generated_requests_get_documented_answers(small: Serving, tmp_path: Path) -> None:
     config = tmp_path / "schemathesis.toml"
     config.write_text(CONFIG, encoding="utf-8")
     command = [

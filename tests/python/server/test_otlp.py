@@ -43,7 +43,7 @@ def ask(server: Serving, path: str, body: dict[str, Any], **headers: str) -> Any
     return server.client.post(path, json=body, headers=headers)
 
 
-def test_a_collector_gets_each_request_with_its_parts(collector: Web) -> None:
+def test_otlp_spans_of_requests(collector: Web) -> None:
     with serving("--otlp-endpoint", collector.url, "--dtype", "float32", "--upstream", collector.url) as server:
         asked = {"query": PRIVATE, "documents": [{"id": "a", "text": f"Bread is baked. {PRIVATE} is heat."}]}
         traceparent = f"00-{TRACE}-{CALLER}-01"
@@ -109,7 +109,7 @@ def test_a_collector_gets_each_request_with_its_parts(collector: Web) -> None:
     assert PRIVATE not in "".join(str(span) for _, span in told) + log
 
 
-def test_the_environment_counts(collector: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_otel_environment_variables(collector: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_SERVICE_NAME", "passages")
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=ours")
@@ -122,7 +122,7 @@ def test_the_environment_counts(collector: Web, monkeypatch: pytest.MonkeyPatch)
     assert {headers["x-tenant"] for _, headers, _ in collector.asked} == {"ours"}
 
 
-def test_nobody_waits_for_a_collector() -> None:
+def test_unreachable_otlp_endpoint_does_not_delay_requests() -> None:
     """One that is not there, and one that takes what it is sent and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
@@ -135,7 +135,7 @@ def test_nobody_waits_for_a_collector() -> None:
 
 
 @pytest.mark.parametrize("address", ["localhost:4317", "nowhere", "", "ftp://localhost"])
-def test_an_address_that_cannot_be_is_named(address: str) -> None:
+def test_invalid_otlp_endpoint_stops_start(address: str) -> None:
     said = "otlp_endpoint must be like http://localhost:4318"
     with pytest.raises(AssertionError, match=said), serving_letters("--otlp-endpoint", address):
         pass

@@ -47,7 +47,7 @@ def wave(server: Serving) -> tuple[int, int]:
     return len(refusals), sum(refusals)
 
 
-def test_twenty_times_too_many_clients_are_all_answered_in_the_end(small: Serving) -> None:
+def test_overload_gets_429_and_all_clients_succeed_on_retry(small: Serving) -> None:
     answered, refused = wave(small)
     assert answered == CLIENTS
     assert refused > CLIENTS - TAKEN

@@ -15,7 +15,7 @@ FILES = {
 
 
 @pytest.mark.parametrize(("path", "kind"), FILES.items())
-def test_each_file_is_sent_once_and_can_do_no_harm(server: Serving, path: str, kind: str) -> None:
+def test_page_files_have_csp_and_etag(server: Serving, path: str, kind: str) -> None:
     answer = server.client.get(path)
     assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -32,7 +32,7 @@ def test_each_file_is_sent_once_and_can_do_no_harm(server: Serving, path: str, k
     assert server.client.get(path, headers={"if-none-match": '"other"'}).content == answer.content
 
 
-def test_the_page_names_no_file_but_its_own(server: Serving) -> None:
+def test_page_references_only_its_own_files(server: Serving) -> None:
     whole = {path: server.client.get(path).text for path in FILES}
     named = re.findall(r'(?:src|href)="([^"]*)"', whole["/"])
     assert sorted(set(named)) == ["page.css", "page.js", "page.svg"]
@@ -41,7 +41,7 @@ def test_the_page_names_no_file_but_its_own(server: Serving) -> None:
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|eval\(|https?://", whole["/page.js"])
 
 
-def test_the_page_is_open_unless_all_is_protected() -> None:
+def test_protect_all_covers_page() -> None:
     with serving_letters("--api-key", "k") as server:
         assert [server.client.get(path).status_code for path in FILES] == [200] * len(FILES)
     with serving_letters("--api-key", "k", "--protect-all") as server:

@@ -11,7 +11,7 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
 
 
-def test_an_answer_has_the_trace_of_its_request_and_a_span_of_its_own(server: Serving) -> None:
+def test_traceparent_keeps_trace_id_with_own_span_id(server: Serving) -> None:
     spans = set()
     for path in ("/live", "/nowhere", "/live"):
         header = server.client.get(path, headers={"traceparent": PARENT}).headers["traceparent"]
@@ -25,13 +25,13 @@ def test_an_answer_has_the_trace_of_its_request_and_a_span_of_its_own(server: Se
 
 
 @pytest.mark.parametrize("value", ["", "x", PARENT + "-more", PARENT.upper(), PARENT.replace(TRACE, "0" * 32)], ids=str)
-def test_what_is_no_trace_is_ignored(server: Serving, value: str) -> None:
+def test_invalid_traceparent_is_ignored(server: Serving, value: str) -> None:
     answer = server.client.get("/live", headers={"traceparent": value})
     assert answer.status_code == 200
     assert "traceparent" not in answer.headers
 
 
-def test_the_log_names_the_trace() -> None:
+def test_log_has_trace_id() -> None:
     with serving_letters("--log-format", "json") as server:
         server.client.get("/live", headers={"traceparent": PARENT, "x-request-id": "traced"})
         server.client.get("/live", headers={"traceparent": "nonsense", "x-request-id": "plain"})

@@ -34,7 +34,7 @@ def is_closed(connection: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("path", ["/nowhere", "/live", "/embed"], ids=["no route", "wrong method", "wrong"])
-def test_a_small_rest_is_read_and_the_connection_goes_on(server: Serving, path: str) -> None:
+def test_small_unread_body_is_drained(server: Serving, path: str) -> None:
     with server.connect() as connection:
         for _ in range(3):
             connection.sendall(head(path, 3) + b"xyz" + LIVE)
@@ -44,7 +44,7 @@ def test_a_small_rest_is_read_and_the_connection_goes_on(server: Serving, path: 
             assert answer(connection)[0] == 200
 
 
-def test_a_rest_that_does_not_come_closes_the_connection_and_the_answer_says_so(server: Serving) -> None:
+def test_incomplete_unread_body_closes_connection(server: Serving) -> None:
     with server.connect() as connection:
         connection.sendall(head("/nowhere", 3) + b"x")
         status, headers = answer(connection)
@@ -52,21 +52,21 @@ def test_a_rest_that_does_not_come_closes_the_connection_and_the_answer_says_so(
         assert is_closed(connection)
 
 
-def test_a_large_rest_is_not_read(server: Serving) -> None:
+def test_large_unread_body_closes_connection(server: Serving) -> None:
     with server.connect() as connection:
         connection.sendall(head("/nowhere", 10_000_000) + b"x" * 1000)
         status, headers = answer(connection)
         assert (status, headers["connection"]) == (404, "close")
 
 
-def test_a_client_that_waits_to_be_told_is_not_told_to_send(server: Serving) -> None:
+def test_expect_100_continue_is_refused_without_reading(server: Serving) -> None:
     with server.connect() as connection:
         connection.sendall(head("/nowhere", 3, "expect: 100-continue\r\n"))
         status, headers = answer(connection)
         assert (status, headers["connection"]) == (404, "close")
 
 
-def test_a_request_that_is_out_of_time_while_it_is_sent_says_so_too(server: Serving) -> None:
+def test_timeout_during_body_closes_connection(server: Serving) -> None:
     with server.connect() as connection:
         connection.sendall(head("/embed", 20, "request-timeout-ms: 50\r\n") + b'{"inputs"')
         status, headers = answer(connection)
@@ -74,7 +74,7 @@ def test_a_request_that_is_out_of_time_while_it_is_sent_says_so_too(server: Serv
         assert is_closed(connection)
 
 
-def test_a_chunked_rest_is_read_too(server: Serving) -> None:
+def test_chunked_unread_body_is_drained(server: Serving) -> None:
     start = b"POST /nowhere HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
     with server.connect() as connection:
         connection.sendall(start + b"3\r\nabc\r\n0\r\n\r\n" + LIVE)

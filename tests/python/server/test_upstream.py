@@ -59,7 +59,7 @@ def asked(there: Web) -> tuple[dict[str, str], dict[str, Any]]:
     return headers, found
 
 
-def test_highlights_are_made_of_the_upstreams_texts(handing: Serving, there: Web) -> None:
+def test_upstream_texts_get_highlights(handing: Serving, there: Web) -> None:
     exa = client(handing)
     found = exa.search("bread", include_domains=["a.example"], contents={"highlights": HIGHLIGHTS, "max_age_hours": 1})
     headers, body = asked(there)
@@ -76,7 +76,7 @@ def test_highlights_are_made_of_the_upstreams_texts(handing: Serving, there: Web
     assert (found.resolved_search_type, found.cost_dollars.total) == ("neural", 0.5)
 
 
-def test_a_text_that_is_wanted_stays_as_it_is_wanted(handing: Serving, there: Web) -> None:
+def test_upstream_text_options_are_kept(handing: Serving, there: Web) -> None:
     exa = client(handing)
     options: Any = {"highlights": HIGHLIGHTS, "text": {"max_characters": 5, "include_html_tags": True}}
     found = exa.search("bread", contents=options)
@@ -86,7 +86,7 @@ def test_a_text_that_is_wanted_stays_as_it_is_wanted(handing: Serving, there: We
     assert BREAD[span["start"] : span["end"]] == found.results[0].highlights[0]
 
 
-def test_a_search_without_highlights_is_handed_on_as_it_is(handing: Serving, there: Web) -> None:
+def test_search_without_highlights_is_forwarded_unchanged(handing: Serving, there: Web) -> None:
     sent = {
         "query": "bread",
         "numResults": 3,
@@ -98,7 +98,7 @@ def test_a_search_without_highlights_is_handed_on_as_it_is(handing: Serving, the
     assert found.json() == RESULTS
 
 
-def test_what_the_upstream_says_of_errors_is_handed_on(handing: Serving, there: Web) -> None:
+def test_upstream_errors_are_forwarded(handing: Serving, there: Web) -> None:
     error = {"requestId": "theirs", "error": "no credits", "tag": "NO_MORE_CREDITS"}
     there.json("/search", error, 402)
     found = handing.client.post("/search", json={"query": "bread", "contents": {"highlights": True}})
@@ -106,13 +106,13 @@ def test_what_the_upstream_says_of_errors_is_handed_on(handing: Serving, there: 
 
 
 @pytest.mark.parametrize("strange", ["a text", {"results": "none"}, {"results": ["none"]}, {}])
-def test_an_upstream_that_answers_something_else_is_an_error(handing: Serving, there: Web, strange: object) -> None:
+def test_malformed_upstream_answer_is_502(handing: Serving, there: Web, strange: object) -> None:
     there.json("/search", strange)
     found = handing.client.post("/search", json={"query": "bread", "contents": {"highlights": True}})
     assert (found.status_code, found.json()["tag"]) == (502, "UPSTREAM_FAILED")
 
 
-def test_an_upstream_that_is_gone_is_an_error() -> None:
+def test_unreachable_upstream_is_502() -> None:
     with web() as gone:
         url = gone.url
     with serving_letters("--upstream", url) as server:
@@ -120,13 +120,13 @@ def test_an_upstream_that_is_gone_is_an_error() -> None:
     assert (found.status_code, found.json()["tag"]) == (502, "UPSTREAM_FAILED")
 
 
-def test_an_upstream_sends_nobody_on(handing: Serving, there: Web) -> None:
+def test_upstream_redirect_is_502(handing: Serving, there: Web) -> None:
     there.redirect("/search", "/elsewhere")
     assert handing.client.post("/search", json={"query": "bread"}).status_code == 502
     assert there.asked[-1][0] == "/search"
 
 
-def test_the_upstreams_key_is_ours_and_our_keys_are_no_business_of_it(there: Web) -> None:
+def test_upstream_key_replaces_client_key(there: Web) -> None:
     with serving_letters("--upstream", there.url, "--upstream-key", "its-key") as server:
         client(server, "client-key").search("bread")
         assert asked(there)[0]["x-api-key"] == "its-key"
@@ -135,7 +135,7 @@ def test_the_upstreams_key_is_ours_and_our_keys_are_no_business_of_it(there: Web
         assert "our-key" not in str(asked(there)[0])
 
 
-def test_an_upstream_that_cannot_be_is_said_at_the_start() -> None:
+def test_invalid_upstream_stops_start() -> None:
     with (
         pytest.raises(AssertionError, match=r"upstream must be like https://api\.exa\.ai"),
         serving_letters("--upstream", "exa"),

@@ -38,7 +38,7 @@ class Encoder:
         return count_words(texts)
 
 
-def test_a_function_finds_the_passage() -> None:
+def test_encoder_function_finds_passage() -> None:
     with pullquote.Highlighter(encoder=count_words) as highlighter:
         assert (highlighter.model_name, highlighter.dtype, highlighter.devices) == (
             "count_words",
@@ -52,7 +52,7 @@ def test_a_function_finds_the_passage() -> None:
     assert best.cosine == pytest.approx(1.0)
 
 
-def test_it_is_given_the_windows_to_the_byte() -> None:
+def test_encoder_function_gets_exact_windows() -> None:
     encoder = Encoder()
     with pullquote.Highlighter(encoder=encoder, cache_bytes=0) as highlighter:
         highlighter.highlights("moon", [PAGE], highlight_length=2, effort="full")
@@ -65,7 +65,7 @@ def test_it_is_given_the_windows_to_the_byte() -> None:
     assert vectors.shape == (5, len(WORDS))
 
 
-def test_sentence_transformers_models_work_as_they_are(pages: dict[str, str]) -> None:
+def test_sentence_transformer_as_encoder_matches_embedded_model(pages: dict[str, str]) -> None:
     sentence_transformers = pytest.importorskip("sentence_transformers")
     from pullquote.models import embedded_model
 
@@ -92,7 +92,9 @@ def test_sentence_transformers_models_work_as_they_are(pages: dict[str, str]) ->
         (lambda texts: np.full((len(texts), len(WORDS)), np.nan, np.float32), "NaN"),
     ],
 )
-def test_what_it_must_not_return_is_said(returned: Callable[[list[str]], Any], words: str) -> None:
+def test_encoder_function_with_invalid_result_is_encoder_error(
+    returned: Callable[[list[str]], Any], words: str
+) -> None:
     wrong = threading.Event()
 
     def encoder(texts: list[str]) -> Any:
@@ -108,12 +110,12 @@ def test_what_it_must_not_return_is_said(returned: Callable[[list[str]], Any], w
         pullquote.Highlighter(encoder=lambda texts: count_words(texts)[0])
 
 
-def test_lists_and_other_numbers_are_taken() -> None:
+def test_encoder_function_may_return_lists() -> None:
     with pullquote.Highlighter(encoder=lambda texts: [[1, len(text)] for text in texts]) as highlighter:
         assert highlighter.embed(["ab", "c"]).tolist() == [[1.0, 2.0], [1.0, 1.0]]
 
 
-def test_what_it_raises_is_an_error_of_the_call_that_caused_it() -> None:
+def test_encoder_function_exception_fails_only_its_call() -> None:
     def encoder(texts: list[str]) -> NDArray[np.float32]:
         if any("poison" in text for text in texts):
             message = "this text is poison"
@@ -145,7 +147,7 @@ def test_what_it_raises_is_an_error_of_the_call_that_caused_it() -> None:
     assert all("raised ValueError: this text is poison" in message for message in failed)
 
 
-def test_batches_hold_no_more_than_they_may() -> None:
+def test_max_batch_size_and_max_batch_tokens_bound_batches() -> None:
     encoder = Encoder()
     with pullquote.Highlighter(encoder=encoder, max_batch_size=3, cache_bytes=0) as highlighter:
         highlighter.embed([f"cat {number}" for number in range(20)])
@@ -158,7 +160,7 @@ def test_batches_hold_no_more_than_they_may() -> None:
     assert max(map(len, encoder.batches)) == 2
 
 
-def test_texts_wait_for_others_where_they_are_told_to() -> None:
+def test_batch_timeout_waits_for_full_batch() -> None:
     encoder = Encoder()
     with pullquote.Highlighter(encoder=encoder, max_batch_size=5, batch_timeout=600.0, cache_bytes=0) as highlighter:
         # The fifth fills the batch; till then nothing leaves, and who leaves by himself does not count.
@@ -177,7 +179,7 @@ def test_texts_wait_for_others_where_they_are_told_to() -> None:
         assert highlighter.embed(["alone"]).shape == (1, len(WORDS))
 
 
-def test_a_function_that_hangs_costs_its_callers_only_their_time() -> None:
+def test_encoder_function_that_hangs_respects_timeout_and_close() -> None:
     hangs, go_on = threading.Event(), threading.Event()
 
     def encoder(texts: list[str]) -> NDArray[np.float32]:
@@ -210,7 +212,7 @@ def test_a_function_that_hangs_costs_its_callers_only_their_time() -> None:
         ({"encoder": count_words, "batch_timeout": float("nan")}, InvalidArgumentError),
     ],
 )
-def test_what_cannot_be_is_named(arguments: dict[str, Any], error: type[Exception]) -> None:
+def test_invalid_encoder_arguments_are_errors(arguments: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):
         pullquote.Highlighter(**arguments)
 
@@ -238,7 +240,7 @@ def own_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serv
         yield running
 
 
-def test_a_function_is_served(own_server: Serving) -> None:
+def test_serve_encoder_function(own_server: Serving) -> None:
     assert own_server.started["model"] == "encode"
     answer = own_server.client.post("/embed", json={"inputs": ["banana", "x"], "normalize": False})
     assert answer.json() == [[6.0, 3.0, 1.0], [1.0, 0.0, 1.0]]
@@ -254,7 +256,7 @@ def test_a_function_is_served(own_server: Serving) -> None:
         assert time.monotonic() - started < 30
 
 
-def test_an_encoder_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cli_encoder_that_cannot_be_imported_is_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pullquote.cli import main
 
     (tmp_path / "broken_model.py").write_text("import no_such_thing_at_all\n")
@@ -267,14 +269,14 @@ def test_an_encoder_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pyte
         main(["highlight", "-q", "moon", "--encoder", "broken_model:encode", str(page)])
 
 
-def test_a_server_that_waits_too_long_to_be_healthy_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_serve_batch_timeout_over_health_probe_is_error(capsys: pytest.CaptureFixture[str]) -> None:
     from pullquote.cli import main
 
     assert main(["serve", "--port", "0", "--batch-timeout", "2.5"]) == 2
     assert "--batch-timeout must be at most 2.0 seconds, not 2.5" in capsys.readouterr().err
 
 
-def test_the_command_line_uses_it(
+def test_cli_highlight_with_encoder_function(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from pullquote.cli import main

@@ -52,7 +52,7 @@ class Offers:
 
 
 @pytest.mark.parametrize("threads", [1, "caller"])
-def test_token_ids_are_those_of_the_models_tokenizer(threads: Any) -> None:
+def test_encode_ids_gets_model_tokenizer_ids(threads: Any) -> None:
     own = Ids()
     with Highlighter(embedded_model(), encoder=own, threads=threads) as highlighter:
         found = highlighter.embed(["The moon.", "Cats sleep a lot."])
@@ -75,7 +75,7 @@ def ask_awaited(own: Awaited) -> None:
         assert asyncio.run(main()).spans.tolist() == expected.spans.tolist()
 
 
-def test_a_method_that_is_awaited() -> None:
+def test_async_encode_matches_sync_and_stops_its_loop() -> None:
     own = Awaited()
     ask_awaited(own)
     assert len(own.loops) == 1
@@ -88,7 +88,7 @@ def test_a_method_that_is_awaited() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, "caller"])
-def test_a_function_goes_with_its_highlighter(threads: Any) -> None:
+def test_closed_highlighter_drops_its_encoder(threads: Any) -> None:
     # Often, since who is faster is chance: the function's thread lets go of it by itself, and not at our next call.
     for _ in range(50):
         own = Ids()
@@ -103,7 +103,7 @@ def test_a_function_goes_with_its_highlighter(threads: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["offered", "capsule"])
-def test_a_capsule_with_a_models_tokenizer(kind: str, highlighter: Highlighter) -> None:
+def test_encoder_capsule_with_model_tokenizer(kind: str, highlighter: Highlighter) -> None:
     own = Offers()
     encoder: Any = own if kind == "offered" else own.capsule
     with Highlighter(embedded_model(), encoder=encoder) as other:
@@ -113,7 +113,7 @@ def test_a_capsule_with_a_models_tokenizer(kind: str, highlighter: Highlighter) 
         Highlighter(embedded_model(), encoder=encoder)
 
 
-def test_ids_need_a_tokenizer_and_texts_none() -> None:
+def test_encode_ids_needs_model_and_encode_refuses_it() -> None:
     with pytest.raises(errors.InvalidArgumentError, match="needs the tokenizer"):
         Highlighter(encoder=Ids())
     with pytest.raises(errors.InvalidArgumentError, match="own encoder's to know"):
@@ -146,7 +146,7 @@ class Wrong(Ids):
 
 @pytest.mark.parametrize("way", ["raises", "shape", "rows", "nan", "words", "hangs"])
 @pytest.mark.parametrize("stepped", [False, True])
-def test_what_goes_wrong_is_an_error_of_its_requests(way: str, stepped: bool) -> None:
+def test_encode_ids_failure_fails_its_request(way: str, stepped: bool) -> None:
     own = Wrong(way)
     kind = errors.DeadlineExceededError if way == "hangs" else errors.EncoderError
     if stepped:
@@ -166,7 +166,7 @@ def test_what_goes_wrong_is_an_error_of_its_requests(way: str, stepped: bool) ->
             assert len(highlighter.highlights("moon", [MOON])[0]) > 0
 
 
-def test_an_awaited_one_fails_as_others_do() -> None:
+def test_async_encode_exception_is_encoder_error() -> None:
     async def encode(texts: list[str]) -> Any:
         if any("poison" in text for text in texts):
             raise ValueError("poisoned")

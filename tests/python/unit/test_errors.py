@@ -17,7 +17,7 @@ from pullquote import Highlighter, _native, errors
 from pullquote.models import embedded_model
 
 
-def test_every_row_of_the_table_has_its_class() -> None:
+def test_error_table_has_class_for_each_row() -> None:
     table = _native.error_table()
     names = {row["python_class"] for row in table}
     assert names | {"PullquoteError"} == set(errors.__all__)
@@ -34,7 +34,7 @@ def test_every_row_of_the_table_has_its_class() -> None:
         assert str(error("what failed")) == "what failed"
 
 
-def test_defaults_are_the_same_in_python_and_over_http() -> None:
+def test_option_defaults_match_http() -> None:
     signature = inspect.signature(Highlighter.highlights).parameters.values()
     of_python = {option.name: option.default for option in signature if option.default is not option.empty}
     assert of_python.pop("titles") is None  # over HTTP each document has its own
@@ -76,7 +76,7 @@ BAD_CALLS: list[tuple[dict[str, Any], type[Exception], str]] = [
 @pytest.mark.parametrize(
     ("change", "error", "message"), BAD_CALLS, ids=[str(change)[:40] for change, _, _ in BAD_CALLS]
 )
-def test_a_bad_call_is_a_clear_error_and_the_next_one_works(
+def test_invalid_call_raises_and_next_call_works(
     highlighter: Highlighter, change: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     arguments: dict[str, Any] = {"query": "Where?", "texts": ["Here it is. There it was."]} | change
@@ -85,17 +85,17 @@ def test_a_bad_call_is_a_clear_error_and_the_next_one_works(
     assert highlighter.highlights("Where?", ["Here it is."])[0][0].text == "Here it is."
 
 
-def test_a_step_over_the_length_is_allowed_to_who_says_so(highlighter: Highlighter) -> None:
+def test_allow_gaps_permits_step_size_over_highlight_length(highlighter: Highlighter) -> None:
     text = "One is. Two is. Three is. Four is."
     assert pullquote.parse_pieces(text, 1, 2, allow_gaps=True).tolist() == [[0, 7], [16, 25]]
     assert len(highlighter.highlights("Two", [text], highlight_length=1, step_size=2, allow_gaps=True)[0]) == 2
 
 
-def test_an_empty_page_has_no_highlights(highlighter: Highlighter) -> None:
+def test_empty_page_has_no_highlights(highlighter: Highlighter) -> None:
     assert list(highlighter.highlights("Who?", ["", "  \n"])) == [[], []]
 
 
-def test_token_windows_without_a_model_say_what_to_do() -> None:
+def test_parse_pieces_in_tokens_without_model_is_error() -> None:
     with pytest.raises(errors.InvalidArgumentError, match=r"Highlighter\(...\).parse_pieces"):
         pullquote.parse_pieces("text", 1, 1, "token")  # type: ignore[arg-type]  # wrong on purpose
 
@@ -159,7 +159,7 @@ BAD_MODELS: list[tuple[Callable[[Path], None], type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("spoil", "error", "message"), BAD_MODELS)
-def test_a_bad_model_is_a_clear_error(
+def test_invalid_model_is_error(
     model: Path, spoil: Callable[[Path], None], error: type[Exception], message: str
 ) -> None:
     spoil(model)
@@ -180,12 +180,14 @@ BAD_DEVICES: list[tuple[dict[str, Any], type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("arguments", "error", "message"), BAD_DEVICES)
-def test_a_bad_device_or_type_is_a_clear_error(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_invalid_device_dtype_or_threads_is_error(
+    arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         Highlighter(**arguments)
 
 
-def test_a_cuda_device_that_is_not_there_is_named() -> None:
+def test_missing_cuda_device_is_device_error() -> None:
     with pytest.raises(errors.DeviceError, match="cuda:63"):
         Highlighter(devices="cuda:63")
 
@@ -217,7 +219,7 @@ ASKED_FOR_TORCH = (
 
 
 @pytest.mark.parametrize("missing", ["pullquote_torch", "torch"])
-def test_without_torch_only_what_needs_it_fails_and_names_what_to_install(missing: str) -> None:
+def test_missing_torch_is_no_encoder_error(missing: str) -> None:
     done = python(HIDE.format(names={missing}) + ASKED_FOR_TORCH)
     lines = done.stdout.splitlines()
     assert len(lines) == 3, done.stderr
@@ -227,7 +229,7 @@ def test_without_torch_only_what_needs_it_fails_and_names_what_to_install(missin
         assert 'pip install "pullquote[torch]"' in line, line
 
 
-def test_the_wrong_torch_is_named_beside_the_right_one() -> None:
+def test_wrong_torch_is_torch_version_error() -> None:
     code = "import types, sys; t = types.ModuleType('torch'); t.__version__ = '2.13.0+cpu'; wrong = t\n" + (
         ASKED_FOR_TORCH.replace("for asked in", "sys.modules['torch'] = wrong\nfor asked in")
     )
@@ -240,14 +242,14 @@ def test_the_wrong_torch_is_named_beside_the_right_one() -> None:
         assert "2.11" in line, line
 
 
-def test_an_encoder_that_is_no_encoder_is_refused_at_once() -> None:
+def test_unknown_encoder_name_is_error() -> None:
     with pytest.raises(errors.InvalidArgumentError) as raised:
         Highlighter(encoder="touch")  # type: ignore[arg-type]
     assert "'touch'" in str(raised.value)
     assert '"torch"' in str(raised.value)
 
 
-def test_a_closed_highlighter_says_so() -> None:
+def test_closed_highlighter_raises_closed_error() -> None:
     with Highlighter(devices="cpu") as closed:
         assert closed.highlights("cat", ["The cat."])[0]
     closed.close()

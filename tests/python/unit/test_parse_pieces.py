@@ -14,14 +14,14 @@ LANGUAGES = json.loads((GOLDEN / "languages.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{case['page']}-{case['unit']}" for case in CASES])
-def test_pieces_of_real_pages_are_the_golden_ones(case: dict[str, Any], whole_pages: dict[str, str]) -> None:
+def test_parse_pieces_of_real_pages_match_golden_file(case: dict[str, Any], whole_pages: dict[str, str]) -> None:
     text = whole_pages[case["page"]][case["from"] : case["to"]]
     spans = pullquote.parse_pieces(text, case["highlight_length"], case["step_size"], case["unit"])
     assert spans.tolist() == case["spans"]
 
 
 @pytest.mark.parametrize("case", LANGUAGES, ids=[f"{case['language']}-{case['unit']}" for case in LANGUAGES])
-def test_pieces_are_those_a_reader_of_the_language_sees(case: dict[str, Any]) -> None:
+def test_parse_pieces_in_each_language_match_golden_file(case: dict[str, Any]) -> None:
     text = case["text"]
     spans = pullquote.parse_pieces(text, 1, 1, case["unit"])
     assert [text[start:end] for start, end in spans.tolist()] == case["pieces"]

@@ -127,7 +127,7 @@ CASES = {
 @pytest.mark.parametrize("gap", [BLANK_LINE, ANY_LINE])
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("case", CASES)
-def test_a_browser_marks_the_passage(case: str, gap: str, strict: bool) -> None:
+def test_text_fragment_marks_passage(case: str, gap: str, strict: bool) -> None:
     page, passage, count, terms = CASES[case]
     start, end = span(page, passage, count)
     fragment = text_fragment(page, start, end)
@@ -201,7 +201,7 @@ def alone(page: str, start: int, end: int) -> bool:
 @settings(max_examples=400, deadline=None)
 @given(pages(), st.booleans(), st.sampled_from([BLANK_LINE, ANY_LINE]))
 @example(("a b a b a b c", 4, 11), False, ANY_LINE)
-def test_a_browser_marks_any_words(found: tuple[str, int, int], strict: bool, gap: str) -> None:
+def test_text_fragment_marks_random_passages(found: tuple[str, int, int], strict: bool, gap: str) -> None:
     page, start, end = found
     passage = page[start:end]
     first, last = line_before(page, start), line_after(page, end)
@@ -216,7 +216,7 @@ def test_a_browser_marks_any_words(found: tuple[str, int, int], strict: bool, ga
 
 
 @given(st.integers(0, 380), st.integers(301, 2000))
-def test_a_long_passage_is_given_by_its_ends(first: int, length: int) -> None:
+def test_text_fragment_of_long_passage_has_its_ends(first: int, length: int) -> None:
     start = LONG.index(" ", first) + 1
     end = (LONG + " ").index(" ", min(start + length, len(LONG)))
     fragment = text_fragment(LONG, start, end)
@@ -227,13 +227,13 @@ def test_a_long_passage_is_given_by_its_ends(first: int, length: int) -> None:
 @pytest.mark.parametrize(
     "page", ["a " * 100_000 + "b c", "天" * 100_000, "\u0301" * 100_000 + "x y", "x\n" * 100_000 + "y"]
 )
-def test_pages_that_repeat_themselves_take_no_longer(page: str) -> None:
+def test_text_fragment_of_repetitive_page_is_not_quadratic(page: str) -> None:
     # Quadratic work would take minutes.
     for start, end in [(len(page) - 3, len(page)), (len(page) // 2, len(page)), (0, len(page))]:
         assert text_fragment(page, start, end).startswith("#:~:text=")
 
 
-def test_of_what_cannot_be_told_apart_the_first_is_marked() -> None:
+def test_text_fragment_of_ambiguous_passage_marks_first() -> None:
     page = "yes\n\n" * 50
     start, end = span(page, "yes", 30)
     assert Browser(page).marks(text_fragment(page, start, end)) == span(page, "yes")
@@ -255,7 +255,7 @@ def test_of_what_cannot_be_told_apart_the_first_is_marked() -> None:
         ("He left.Then she said so to all of them.", "Then she said so to all", ("left.", "", "")),
     ],
 )
-def test_a_passage_within_words_gets_the_rest_of_them(page: str, passage: str, terms: tuple[str, ...]) -> None:
+def test_text_fragment_extends_partial_words(page: str, passage: str, terms: tuple[str, ...]) -> None:
     prefix, first, last, suffix = parsed(text_fragment(page, *span(page, passage)))
     assert (prefix, last, suffix) == terms
     assert first == passage
@@ -277,7 +277,9 @@ MARKED = "".join(f"{character}\u0301\u0323" for character in HAN)
         (f"{HAN}。宇洪荒。{HAN}", 401, 402, ("。", "宇", "", "洪荒。")),
     ],
 )
-def test_without_any_space_characters_stay_whole(page: str, start: int, end: int, terms: tuple[str, ...]) -> None:
+def test_text_fragment_without_spaces_keeps_graphemes_whole(
+    page: str, start: int, end: int, terms: tuple[str, ...]
+) -> None:
     assert parsed(text_fragment(page, start, end)) == terms
 
 
@@ -293,31 +295,31 @@ def test_without_any_space_characters_stay_whole(page: str, start: int, end: int
         ("x  \u00a0one two three four five \t", 1, 30, ("", "one two three four five", "", "")),
     ],
 )
-def test_invisible_characters(page: str, start: int, end: int, terms: tuple[str, ...]) -> None:
+def test_text_fragment_skips_invisible_characters(page: str, start: int, end: int, terms: tuple[str, ...]) -> None:
     assert parsed(text_fragment(page, start, min(end, len(page)))) == terms
 
 
 @pytest.mark.parametrize("name", ["text_fragment", "text_quote_selector", "text_position_selector"])
 @pytest.mark.parametrize(("start", "end"), [(-1, 2), (2, 1), (0, 6), (6, 6), (-3, -1)])
-def test_spans_outside_the_page_are_refused(name: str, start: int, end: int) -> None:
+def test_selectors_refuse_spans_outside_page(name: str, start: int, end: int) -> None:
     with pytest.raises(InvalidArgumentError, match=f"from {start} to {end} is not within 0 to 5"):
         getattr(selectors, name)("a pag", start, end)
 
 
 @pytest.mark.parametrize(("start", "end"), [(3, 3), (1, 4), (1, 2)])
-def test_nothing_visible_has_no_fragment(start: int, end: int) -> None:
+def test_text_fragment_of_invisible_span_is_error(start: int, end: int) -> None:
     with pytest.raises(InvalidArgumentError, match=rf"page\[{start}:{end}\] has nothing visible"):
         text_fragment("a \u200f\nb", start, end)
 
 
-def test_a_lone_surrogate_has_no_fragment() -> None:
+def test_text_fragment_of_lone_surrogate_is_error() -> None:
     with pytest.raises(InvalidTextError, match="lone surrogate"):
         text_fragment("a \ud800 b", 0, 5)
     assert text_fragment("a passage of whole words. \ud800 b", 0, 25)
 
 
 @given(st.text(st.sampled_from("ab \n\u0301\u200d👍🏽猫.é\u00a0"), max_size=120), st.data())
-def test_a_quote_is_words_of_the_page(page: str, data: st.DataObject) -> None:
+def test_text_quote_selector_of_random_spans_quotes_page(page: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(page)))
     end = data.draw(st.integers(start, len(page)))
     quoted = text_quote_selector(page, start, end)
@@ -359,18 +361,18 @@ def test_a_quote_is_words_of_the_page(page: str, data: st.DataObject) -> None:
         ("🇩🇪" * 17 + "!x!" + "👍🏽" * 17, "x", "!", "!" + "👍🏽" * 15),
     ],
 )
-def test_quotes(page: str, passage: str, prefix: str, suffix: str) -> None:
+def test_text_quote_selector_prefix_and_suffix(page: str, passage: str, prefix: str, suffix: str) -> None:
     start, end = span(page, passage)
     quoted = text_quote_selector(page, start, end)
     assert (quoted["prefix"], quoted["exact"], quoted["suffix"]) == (prefix, passage, suffix)
 
 
-def test_a_position_counts_code_points() -> None:
+def test_text_position_selector_counts_code_points() -> None:
     page = "👍🏽 e\u0301 猫"
     start, end = span(page, "猫")
     assert text_position_selector(page, start, end) == {"type": "TextPositionSelector", "start": 6, "end": 7}
     assert len(page) == 7
 
 
-def test_examples_run() -> None:
+def test_docstring_examples_run() -> None:
     assert doctest.testmod(selectors) == (0, 3)
