@@ -12,8 +12,8 @@ import pytest
 
 from client.test_client import TEXTS, same
 from pullquote import AsyncClient, Highlighter, errors
-from support.fake_http_server import Answer, Wire, raw, vectors, wire
-from support.server_process import Serving
+from support.fake_http_server import Answer, FakeServer, fake_server, raw_vectors, vectors
+from support.server_process import ServerProcess
 
 LOOPS = ["asyncio"] if sys.platform == "win32" else ["asyncio", "uvloop"]
 
@@ -40,7 +40,7 @@ def threads() -> int:
 
 
 def test_thousand_async_calls_need_few_threads(run: Any) -> None:
-    async def go(server: Wire) -> None:
+    async def go(server: FakeServer) -> None:
         async with AsyncClient(server.url, max_in_flight=64) as client:
             await client.embed(["warm"])
             before = threads()
@@ -57,7 +57,7 @@ def test_thousand_async_calls_need_few_threads(run: Any) -> None:
             assert most - before <= 4
             assert 1 < server.busy <= 64
 
-    with wire() as server:
+    with fake_server() as server:
         run(go(server))
 
 
@@ -67,7 +67,7 @@ def test_cancelled_task_closes_only_its_connection(run: Any) -> None:
             while not condition():
                 await asyncio.sleep(0.005)
 
-    async def go(server: Wire) -> None:
+    async def go(server: FakeServer) -> None:
         async with AsyncClient(server.url) as client:
             calls = [asyncio.ensure_future(client.embed([f"{number}"])) for number in range(5)]
             await until(lambda: len(server.requests) == 5)
@@ -78,18 +78,18 @@ def test_cancelled_task_closes_only_its_connection(run: Any) -> None:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(calls[1], 0.1)
             await until(lambda: server.open == 3)
-            server.answer = raw
+            server.answer = raw_vectors
             assert np.array_equal(await client.embed(["more"]), vectors(["more"]))
             for call in calls[2:]:
                 call.cancel()
             await asyncio.gather(*calls, return_exceptions=True)
 
-    with wire(lambda _: Answer(stall=np.inf)) as server:
+    with fake_server(lambda _: Answer(stall=np.inf)) as server:
         run(go(server))
 
 
 def test_close_ends_async_client_calls(run: Any) -> None:
-    async def go(server: Wire) -> None:
+    async def go(server: FakeServer) -> None:
         client = AsyncClient(server.url)
         calls = [asyncio.ensure_future(client.embed(["a"])) for _ in range(3)]
         while len(server.requests) < 3:
@@ -100,11 +100,11 @@ def test_close_ends_async_client_calls(run: Any) -> None:
         with pytest.raises(errors.ClosedError):
             await client.embed(["a"])
 
-    with wire(lambda _: Answer(stall=np.inf)) as server:
+    with fake_server(lambda _: Answer(stall=np.inf)) as server:
         run(go(server))
 
 
-def test_async_client_matches_highlighter(run: Any, server: Serving, highlighter: Highlighter) -> None:
+def test_async_client_matches_highlighter(run: Any, server: ServerProcess, highlighter: Highlighter) -> None:
     async def go() -> None:
         async with AsyncClient(server.url) as client:
             vectors, found, ranks, health = await asyncio.gather(
@@ -138,7 +138,7 @@ def test_call_that_outlives_its_loop_ends_quietly(run: Any) -> None:
         asyncio.ensure_future(client.embed(["a"]))  # noqa: RUF006 - left behind on purpose
         await asyncio.sleep(0.05)
 
-    with wire(lambda request: raw(request) if request.texts == ["b"] else Answer(stall=0.2)) as server:
+    with fake_server(lambda request: raw_vectors(request) if request.texts == ["b"] else Answer(stall=0.2)) as server:
         client = AsyncClient(server.url, retries=0)
         run(go(client))
 

@@ -11,7 +11,7 @@ import pytest
 
 from pullquote import AsyncClient, Client, Document, Highlighter, Highlights, TruncationWarning, errors
 from support.fake_letter_encoder import DIMENSION
-from support.server_process import Serving, serving, serving_letters, wait_for
+from support.server_process import ServerProcess, letter_server, running_server, wait_for
 from unit.test_errors import BAD_CALLS
 
 TEXTS = ["Bread is baked from flour.", "The moon is white.", "漢字とかな 🎉", ""]
@@ -22,7 +22,7 @@ SCORES = ("scores", "cosines", "bm25_scores")
 
 
 @pytest.fixture(scope="module")
-def client(server: Serving) -> Iterator[Client]:
+def client(server: ServerProcess) -> Iterator[Client]:
     with Client(server.url) as made:
         yield made
 
@@ -170,7 +170,7 @@ def test_client_rerank_documents_and_health(client: Client, highlighter: Highlig
 def test_server_errors_raise_their_class(tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_text("right\n")
-    with serving_letters("--api-keys-file", str(keys), "--store-documents", "1", "--max-inputs", "3") as own:
+    with letter_server("--api-keys-file", str(keys), "--store-documents", "1", "--max-inputs", "3") as own:
         with (
             Client(own.url, api_key="wrong") as stranger,
             pytest.raises(errors.UnauthorizedError, match="a key is needed"),
@@ -244,7 +244,7 @@ def test_client_embed_keeps_vector_lengths(tmp_path: Path, monkeypatch: pytest.M
     """Text Embeddings Inference's route would bring them all to length one."""
     (tmp_path / "lengths.py").write_text(LENGTHS)
     monkeypatch.chdir(tmp_path)
-    with serving("--encoder", "lengths:encode", device=None) as own, Client(own.url) as client:
+    with running_server("--encoder", "lengths:encode", device=None) as own, Client(own.url) as client:
         assert client.embed(["a", "bbb"]).tolist() == [[1.0, 2.0, 3.0], [3.0, 2.0, 3.0]]
 
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from client.test_client import HTML, TEXTS, same
 from pullquote import AsyncClient, Client, Highlighter, Highlights, Stored, errors
 from pullquote.client import EmbeddingDtype
-from support.fake_http_server import Answer, Request, wire
-from support.server_process import Serving
+from support.fake_http_server import Answer, Request, fake_server
+from support.server_process import ServerProcess
 
 DTYPES: list[EmbeddingDtype] = ["float32", "float16", "bfloat16", "int8", "binary"]
 PAGES = ["Bread is baked from flour. The moon is white. Ovens are hot.", "The moon is far away. So is the sun."]
@@ -23,7 +23,7 @@ Call = Callable[..., Any]
 
 
 @pytest.fixture(params=["Client", "AsyncClient"])
-def call(request: pytest.FixtureRequest, server: Serving) -> Iterator[Call]:
+def call(request: pytest.FixtureRequest, server: ServerProcess) -> Iterator[Call]:
     """Calls the server by each client."""
     if request.param == "Client":
         with Client(server.url, rows_per_request=3) as client:
@@ -110,7 +110,7 @@ def test_return_vectors_without_passages_is_empty(call: Call) -> None:
 
 
 @pytest.fixture
-def stored(server: Serving) -> Iterator[list[Stored]]:
+def stored(server: ServerProcess) -> Iterator[list[Stored]]:
     """Documents of the server."""
     ids = ["bread/and moon", "漢字"]
     with Client(server.url) as client:
@@ -184,7 +184,7 @@ def test_missing_stored_document_is_not_found(call: Call, stored: list[Stored]) 
 
 
 @pytest.fixture(scope="module")
-def honest(server: Serving) -> Answer:
+def honest(server: ServerProcess) -> Answer:
     """The server's own answer, which a highlighter of another process would get."""
     asked = {"query": QUERY, "documents": PAGES, "return_vectors": True}
     answer = server.client.post("/highlights", json=asked, headers={"accept": "multipart/form-data"})
@@ -192,7 +192,7 @@ def honest(server: Serving) -> Answer:
 
 
 def test_multipart_answer_is_parsed(honest: Answer) -> None:
-    with wire(lambda _: honest) as server, Client(server.url) as client:
+    with fake_server(lambda _: honest) as server, Client(server.url) as client:
         found = client.highlights(QUERY, PAGES, return_vectors=True)
         assert found.vectors is not None
         assert len(found.vectors) == len(found.scores) > 0
@@ -238,7 +238,7 @@ def test_inconsistent_multipart_answer_is_bad_answer(honest: Answer, lie: str) -
         return Answer(headers=honest.headers, body=body)
 
     with (
-        wire(told) as server,
+        fake_server(told) as server,
         Client(server.url) as client,
         pytest.raises(errors.BadAnswerError, match=message) as caught,
     ):
@@ -247,10 +247,10 @@ def test_inconsistent_multipart_answer_is_bad_answer(honest: Answer, lie: str) -
     assert len(server.requests) == 1
 
 
-def test_return_vectors_from_server_without_vectors_is_bad_answer(server: Serving) -> None:
+def test_return_vectors_from_server_without_vectors_is_bad_answer(server: ServerProcess) -> None:
     plain = server.client.post("/highlights", json={"query": QUERY, "documents": PAGES})
     answer = Answer(headers={"content-type": "application/json"}, body=plain.content)
-    with wire(lambda _: answer) as liar, Client(liar.url, max_answer_bytes=100_000) as client:
+    with fake_server(lambda _: answer) as liar, Client(liar.url, max_answer_bytes=100_000) as client:
         with pytest.raises(errors.BadAnswerError, match="where multipart/form-data with a boundary was asked for"):
             client.highlights(QUERY, PAGES, return_vectors=True)
         # Nor is a form read that has no end.

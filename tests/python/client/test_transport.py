@@ -24,7 +24,16 @@ import trustme
 
 import pullquote
 from pullquote import Client, errors
-from support.fake_http_server import DIMENSION, Answer, Request, Wire, packed, raw, vectors, wire
+from support.fake_http_server import (
+    DIMENSION,
+    Answer,
+    FakeServer,
+    Request,
+    fake_server,
+    float_bytes,
+    raw_vectors,
+    vectors,
+)
 
 TEXTS = [f"text {number}" for number in range(500)]
 
@@ -34,7 +43,7 @@ def stalled(_: Request) -> Answer:
 
 
 def test_rows_per_request_splits_and_vectors_are_received_in_place() -> None:
-    with wire() as server, Client(server.url, rows_per_request=7) as client:
+    with fake_server() as server, Client(server.url, rows_per_request=7) as client:
         native: Any = client._native
         found, truncated, written_at = native.embed(TEXTS, False, {}, None)
         assert found.ctypes.data == written_at
@@ -47,20 +56,20 @@ def test_rows_per_request_splits_and_vectors_are_received_in_place() -> None:
 
 def test_bytes_per_request_splits_requests() -> None:
     texts = ["a" * 60, "b" * 60, "c" * 1000, "d"]
-    with wire() as server, Client(server.url, bytes_per_request=130) as client:
+    with fake_server() as server, Client(server.url, bytes_per_request=130) as client:
         assert np.array_equal(client.embed(texts), vectors(texts))
         assert sorted(len(request.texts) for request in server.requests) == [1, 1, 2]
 
 
 def test_max_in_flight_bounds_threads_of_one_client() -> None:
-    with wire() as server, Client(server.url, max_in_flight=8) as client, ThreadPoolExecutor(16) as threads:
+    with fake_server() as server, Client(server.url, max_in_flight=8) as client, ThreadPoolExecutor(16) as threads:
         found = list(threads.map(lambda text: client.embed([text]), TEXTS))
         assert np.array_equal(np.concatenate(found), vectors(TEXTS))
         assert 1 < server.busy <= 8
 
 
 def test_gil_is_released_while_client_waits() -> None:
-    with wire(lambda _: Answer(503, stall=0.5)) as server, Client(server.url, retries=0) as client:
+    with fake_server(lambda _: Answer(503, stall=0.5)) as server, Client(server.url, retries=0) as client:
         raised: list[BaseException] = []
 
         def call() -> None:
@@ -95,7 +104,7 @@ def test_ctrl_c_ends_call_and_closes_connection() -> None:
         sent.append(time.perf_counter())
         _thread.interrupt_main(signal.SIGINT)
 
-    with wire(stalled) as server, Client(server.url) as client:
+    with fake_server(stalled) as server, Client(server.url) as client:
         timer = threading.Timer(0.3, interrupt)
         timer.start()
         with pytest.raises(KeyboardInterrupt):
@@ -104,11 +113,11 @@ def test_ctrl_c_ends_call_and_closes_connection() -> None:
         assert time.perf_counter() - sent[0] < 30
         timer.join()
         gone(server)
-        server.answer = raw
+        server.answer = raw_vectors
         assert np.array_equal(client.embed(["a"]), vectors(["a"]))
 
 
-def gone(server: Wire) -> None:
+def gone(server: FakeServer) -> None:
     until = time.monotonic() + 30
     while server.open:
         assert time.monotonic() < until, "the connection stays open"
@@ -116,7 +125,7 @@ def gone(server: Wire) -> None:
 
 
 def test_client_timeout_is_deadline_exceeded() -> None:
-    with wire(stalled) as server, Client(server.url) as client:
+    with fake_server(stalled) as server, Client(server.url) as client:
         with pytest.raises(errors.DeadlineExceededError, match="the call's timeout passed before the work was done"):
             client.embed(["a"], timeout=0.2)
         gone(server)
@@ -126,7 +135,7 @@ def test_client_timeout_is_deadline_exceeded() -> None:
 
 
 def test_close_ends_client_calls_of_other_threads() -> None:
-    with wire(stalled) as server, Client(server.url) as client, ThreadPoolExecutor(4) as threads:
+    with fake_server(stalled) as server, Client(server.url) as client, ThreadPoolExecutor(4) as threads:
         calls = [threads.submit(client.embed, ["a"]) for _ in range(4)]
         until = time.monotonic() + 30
         while len(server.requests) < 4:
@@ -157,7 +166,7 @@ FORKED_URL: list[str] = []
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_client_in_fork_raises_forked_error() -> None:
-    with wire() as server, Client(server.url) as client:
+    with fake_server() as server, Client(server.url) as client:
         client.embed(["a"])
         FORKED["client"], FORKED_URL[:] = client, [server.url]
         context = multiprocessing.get_context("fork")
@@ -178,7 +187,7 @@ def test_ca_certs_are_the_only_trusted_authorities(tmp_path: Path) -> None:
     trusted, untrusted = tmp_path / "trusted.pem", tmp_path / "untrusted.pem"
     authority.cert_pem.write_to_path(trusted)
     other.cert_pem.write_to_path(untrusted)
-    with wire(secured=secured) as server:
+    with fake_server(secured=secured) as server:
         with Client(server.url, ca_certs=trusted) as client:
             assert np.array_equal(client.embed(TEXTS), vectors(TEXTS))
         for others in (untrusted, None):
@@ -252,7 +261,7 @@ def test_proxy_tunnels_tls(tmp_path: Path) -> None:
     authority.issue_cert("127.0.0.1").configure_cert(secured)
     trusted = tmp_path / "trusted.pem"
     authority.cert_pem.write_to_path(trusted)
-    with wire(secured=secured) as server, socketserver.ThreadingTCPServer(("127.0.0.1", 0), Tunnel) as proxy:
+    with fake_server(secured=secured) as server, socketserver.ThreadingTCPServer(("127.0.0.1", 0), Tunnel) as proxy:
         proxy.daemon_threads = True
         thread = threading.Thread(target=proxy.serve_forever)
         thread.start()
@@ -302,11 +311,14 @@ def openai(row: Callable[[int, Any], Any]) -> Callable[[Request], Answer]:
 @pytest.mark.parametrize("suffix", ["", "/v1", "/v1/"])
 @pytest.mark.parametrize(
     "row",
-    [lambda _, values: base64.b64encode(packed(values)).decode(), lambda _, values: [float(value) for value in values]],
+    [
+        lambda _, values: base64.b64encode(float_bytes(values)).decode(),
+        lambda _, values: [float(value) for value in values],
+    ],
     ids=["base64", "float"],
 )
 def test_openai_route_as_fallback(row: Callable[[int, Any], Any], suffix: str) -> None:
-    with wire(openai(row)) as server, Client(server.url + suffix, model="m", rows_per_request=64) as client:
+    with fake_server(openai(row)) as server, Client(server.url + suffix, model="m", rows_per_request=64) as client:
         assert np.array_equal(client.embed(TEXTS), vectors(TEXTS))
         assert {request.body.get("model") for request in server.requests if request.path == "/v1/embeddings"} == {"m"}
         with pytest.raises(errors.InvalidArgumentError, match="role"):
@@ -314,19 +326,19 @@ def test_openai_route_as_fallback(row: Callable[[int, Any], Any], suffix: str) -
 
 
 def test_server_without_embedding_routes_is_not_found() -> None:
-    with wire(lambda _: Answer(404, body=b"no")) as server, Client(server.url) as client:
+    with fake_server(lambda _: Answer(404, body=b"no")) as server, Client(server.url) as client:
         with pytest.raises(errors.NotFoundError, match=f"{server.url} answered 404"):
             client.embed(["a"])
         assert [request.path for request in server.requests] == ["/embed", "/v1/embeddings"]
         # The address led nowhere; now there is a server, and its own route is the one that is asked.
-        server.answer = raw
+        server.answer = raw_vectors
         assert np.array_equal(client.embed(["a"], role="query"), vectors(["a"]))
         assert server.requests[-1].path == "/embed"
 
 
 def test_concurrent_calls_discover_openai_route() -> None:
     together = threading.Barrier(8)
-    honest = openai(lambda _, values: base64.b64encode(packed(values)).decode())
+    honest = openai(lambda _, values: base64.b64encode(float_bytes(values)).decode())
 
     def answer(request: Request) -> Answer:
         # Nobody is told before all have asked.
@@ -340,7 +352,7 @@ def test_concurrent_calls_discover_openai_route() -> None:
         together.wait(30)
         return client.embed([text])
 
-    with wire(answer) as server, Client(server.url, model="m") as client, ThreadPoolExecutor(8) as threads:
+    with fake_server(answer) as server, Client(server.url, model="m") as client, ThreadPoolExecutor(8) as threads:
         found = list(threads.map(lambda text: call(client, text), TEXTS[:8]))
         assert np.array_equal(np.concatenate(found), vectors(TEXTS[:8]))
 
@@ -348,13 +360,13 @@ def test_concurrent_calls_discover_openai_route() -> None:
 @pytest.mark.parametrize(("dtype", "numpy"), [("float16", np.float16), ("bfloat16", None)])
 def test_wire_dtype_returns_float32(dtype: Any, numpy: Any) -> None:
     def narrow(request: Request) -> Answer:
-        answer = raw(request)
+        answer = raw_vectors(request)
         assert request.body["embedding_dtype"] == dtype
         exact = vectors(request.texts)
         halves = exact.astype(numpy) if numpy else (exact.view(np.uint32) >> 16).astype("<u2")
         return Answer(headers=answer.headers | {"x-embedding-dtype": dtype}, body=halves.tobytes())
 
-    with wire(narrow) as server, Client(server.url, wire_dtype=dtype) as client:
+    with fake_server(narrow) as server, Client(server.url, wire_dtype=dtype) as client:
         found = client.embed(TEXTS)
         assert found.dtype == np.float32
         assert np.abs(found - vectors(TEXTS)).max() < (0.01 if numpy else 0.05)
@@ -362,20 +374,20 @@ def test_wire_dtype_returns_float32(dtype: Any, numpy: Any) -> None:
 
 def test_x_truncated_header_is_truncation_warning() -> None:
     def cut(request: Request) -> Answer:
-        answer = raw(request)
+        answer = raw_vectors(request)
         return Answer(headers=answer.headers | {"x-truncated": "2"}, body=answer.body)
 
     warned = pytest.warns(pullquote.TruncationWarning, match="4 of 500 texts were cut")
-    with wire(cut) as server, Client(server.url, rows_per_request=250) as client, warned:
+    with fake_server(cut) as server, Client(server.url, rows_per_request=250) as client, warned:
         client.embed(TEXTS)
 
 
 def test_too_few_rows_is_bad_answer() -> None:
     def wrong(request: Request) -> Answer:
-        answer = raw(request)
+        answer = raw_vectors(request)
         return Answer(headers=answer.headers | {"x-embedding-shape": f"1,{DIMENSION}"}, body=answer.body)
 
-    with wire(wrong) as server, Client(server.url) as client, pytest.raises(errors.BadAnswerError) as caught:
+    with fake_server(wrong) as server, Client(server.url) as client, pytest.raises(errors.BadAnswerError) as caught:
         client.embed(["a", "b"])
     assert str(caught.value).startswith(f"the answer of {server.url} cannot be used: it claims 1 rows")
 
@@ -384,7 +396,7 @@ def test_client_threads_start_with_first_call_and_end_with_close() -> None:
     def tasks() -> int:
         return len(os.listdir("/proc/self/task"))  # noqa: PTH208
 
-    with wire() as server:
+    with fake_server() as server:
         before = tasks()
         client = Client(server.url)
         assert tasks() == before

@@ -10,8 +10,8 @@ import pytest
 
 import pullquote
 from pullquote import _native, errors
-from support.fake_http_server import Answer, raw, wire
-from support.server_process import Serving, serving_letters
+from support.fake_http_server import Answer, fake_server, raw_vectors
+from support.server_process import ServerProcess, letter_server
 
 PAGE = "The moon is white.\n\nBread is baked from flour. Ovens are hot.\n\nCats sleep."
 
@@ -66,7 +66,7 @@ def test_unreadable_file_does_not_stop_others(page: Path, tmp_path: Path, letter
     assert json.loads(again.stdout)["highlights"][0]["text"] == "Brötchen sind rund."
 
 
-def test_embed_read_and_write_failures(server: Serving, tmp_path: Path) -> None:
+def test_embed_read_and_write_failures(server: ServerProcess, tmp_path: Path) -> None:
     texts, output = tmp_path / "texts", tmp_path / "vectors.npy"
     texts.write_text("a\nb\n")
     wrong: list[tuple[list[str | Path], int, bytes]] = [
@@ -80,7 +80,7 @@ def test_embed_read_and_write_failures(server: Serving, tmp_path: Path) -> None:
         assert message in done.stderr
         assert b"Traceback" not in done.stderr
     # What a server says in the middle is no failure to write, though the system has an error of that class too.
-    with wire(lambda request: raw(request) if len(request.texts) == 1 else Answer(401)) as refusing:
+    with fake_server(lambda request: raw_vectors(request) if len(request.texts) == 1 else Answer(401)) as refusing:
         done = run("embed", "--server", refusing.url, texts, "-o", output)
         assert (done.returncode, done.stdout) == (errors.UnauthorizedError.exit_code, b"")
         assert b"answered 401" in done.stderr
@@ -134,7 +134,7 @@ def test_version_lists_wheels_and_instruction_set(monkeypatch: pytest.MonkeyPatc
     assert "avx1024" in run("--version").stdout.decode().splitlines()[4]
 
 
-def test_server_option_matches_local(page: Path, tmp_path: Path, server: Serving) -> None:
+def test_server_option_matches_local(page: Path, tmp_path: Path, server: ServerProcess) -> None:
     asked: list[str | Path] = ["highlight", "--json", "-q", "How is bread made?", "-q", "moon", page]
     ours, theirs = run(*asked, "--dtype", "float32"), run(*asked, "--server", server.url)
     assert theirs.returncode == 0, theirs.stderr
@@ -162,7 +162,7 @@ def test_unusable_server_option_exit_codes(page: Path, arguments: list[str], cod
 
 
 def test_api_key_from_environment(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving_letters("--api-key", "right") as own:
+    with letter_server("--api-key", "right") as own:
         asked = ["highlight", "-q", "bread", "--server", own.url]
         assert run(*asked, page).returncode == 77
         assert run(*asked, "--api-key", "right", page).returncode == 0

@@ -17,7 +17,7 @@ import pytest
 import pullquote
 from pullquote import errors
 from pullquote.client import ClientSettings
-from support.server_process import Serving
+from support.server_process import ServerProcess
 
 ROOT = Path(__file__).parents[3]
 DOCS = sorted(ROOT.glob("docs/**/*.md"))
@@ -67,7 +67,7 @@ def test_example_prints_its_output(
     program: str, printed: str, needs_server: bool, warnings: list[str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     if needs_server:
-        server: Serving = request.getfixturevalue("server")
+        server: ServerProcess = request.getfixturevalue("server")
         assert SERVER in program
         program = program.replace(SERVER, server.url)
     script = tmp_path / "example.py"

@@ -7,14 +7,14 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from support.browser_helpers import focused, needs_browser, put, settle, visit
-from support.server_process import Serving
+from support.server_process import ServerProcess
 
 pytestmark = needs_browser
 
 BREAD = "The moon is white 🌕. Bread is baked from flour 🍞 and water. Ovens are hot."
 
 
-def test_keyboard_navigation(page: Page, server: Serving) -> None:
+def test_keyboard_navigation(page: Page, server: ServerProcess) -> None:
     visit(page, server)
     page.keyboard.press("/")
     assert focused(page) == "question"
@@ -47,7 +47,7 @@ def test_keyboard_navigation(page: Page, server: Serving) -> None:
     assert focused(page) == "edit"
 
 
-def test_tab_order_and_visible_focus(page: Page, server: Serving) -> None:
+def test_tab_order_and_visible_focus(page: Page, server: ServerProcess) -> None:
     visit(page, server)
     reached: list[str] = []
     while True:
@@ -76,7 +76,7 @@ NAMELESS = """() => [...document.querySelectorAll("input, select, textarea, butt
 }).map(element => element.outerHTML)"""
 
 
-def test_controls_have_accessible_names(page: Page, server: Serving) -> None:
+def test_controls_have_accessible_names(page: Page, server: ServerProcess) -> None:
     visit(page, server)
     assert page.evaluate(NAMELESS) == []
     ids = page.locator("[id]").evaluate_all("all => all.map(element => element.id)")
@@ -127,7 +127,7 @@ CONTRASTS = """() => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_contrast_in_light_and_dark(page: Page, server: Serving, scheme: Any) -> None:
+def test_contrast_in_light_and_dark(page: Page, server: ServerProcess, scheme: Any) -> None:
     page.emulate_media(color_scheme=scheme)
     page.route("**/highlights", lambda route: route.abort())
     visit(page, server)
@@ -146,7 +146,7 @@ def test_contrast_in_light_and_dark(page: Page, server: Serving, scheme: Any) ->
     assert (int(paper) < 64) == (scheme == "dark")
 
 
-def test_reduced_motion(page: Page, server: Serving) -> None:
+def test_reduced_motion(page: Page, server: ServerProcess) -> None:
     visit(page, server)
     motion = "getComputedStyle(document.documentElement).scrollBehavior"
     assert page.evaluate(motion) == "smooth"
@@ -154,7 +154,7 @@ def test_reduced_motion(page: Page, server: Serving) -> None:
     assert page.evaluate(motion) == "auto"
 
 
-def test_phone_viewport(browser: Browser, server: Serving) -> None:
+def test_phone_viewport(browser: Browser, server: ServerProcess) -> None:
     page = browser.new_page(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
     visit(page, server)
     for text in (None, "bread" * 200 + " " + BREAD):

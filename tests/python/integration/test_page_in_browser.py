@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from support.browser_helpers import drop, focused, marks, needs_browser, put, settle, visit
-from support.server_process import Serving, metric, serving, wait_for
+from support.server_process import ServerProcess, metric, running_server, wait_for
 
 pytestmark = needs_browser
 
@@ -37,7 +37,7 @@ def is_marked(page: Page, answer: dict[str, Any]) -> bool:
     return True
 
 
-def test_first_visit_marks_sample_page(page: Page, server: Serving) -> None:
+def test_first_visit_marks_sample_page(page: Page, server: ServerProcess) -> None:
     visit(page, server)
     assert len(marks(page)) == 3
     assert re.fullmatch(r"3 passages in [\d.]+ m?s", page.locator("#status").text_content() or "")
@@ -46,7 +46,7 @@ def test_first_visit_marks_sample_page(page: Page, server: Serving) -> None:
 
 
 @pytest.mark.parametrize(("text", "written"), [(BREAD, "text"), (f"# Bread\n\n{BREAD}", "markdown"), (HTML, "html")])
-def test_marks_match_server_answer(page: Page, server: Serving, text: str, written: str) -> None:
+def test_marks_match_server_answer(page: Page, server: ServerProcess, text: str, written: str) -> None:
     visit(page, server)
     put(page, text, "How is bread made?", written)
     slide(page, "count", 2)
@@ -55,7 +55,7 @@ def test_marks_match_server_answer(page: Page, server: Serving, text: str, writt
     assert is_marked(page, server.client.post("/highlights", json=asked | {"return_texts": True}).json())
 
 
-def test_sliders_change_marks(page: Page, server: Serving) -> None:
+def test_sliders_change_marks(page: Page, server: ServerProcess) -> None:
     visit(page, server)
     slide(page, "count", 6)
     many = marks(page)
@@ -70,7 +70,7 @@ def test_sliders_change_marks(page: Page, server: Serving) -> None:
     assert page.locator("#place").text_content() == "1 passage"
 
 
-def test_changes_are_debounced(page: Page, server: Serving) -> None:
+def test_changes_are_debounced(page: Page, server: ServerProcess) -> None:
     visit(page, server)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.post_data or ""))
@@ -82,7 +82,7 @@ def test_changes_are_debounced(page: Page, server: Serving) -> None:
     assert "abcdef" in asked[0]
 
 
-def test_outdated_answer_is_aborted(page: Page, server: Serving) -> None:
+def test_outdated_answer_is_aborted(page: Page, server: ServerProcess) -> None:
     visit(page, server)
     held: list[Route] = []
     failed: list[tuple[str | None, str]] = []
@@ -108,7 +108,7 @@ def test_outdated_answer_is_aborted(page: Page, server: Serving) -> None:
 @pytest.mark.parametrize(
     ("name", "written"), [("a.html", "html"), ("a.md", "markdown"), ("a.txt", "text"), ("a", "auto")]
 )
-def test_dropped_file_replaces_page(page: Page, server: Serving, name: str, written: str) -> None:
+def test_dropped_file_replaces_page(page: Page, server: ServerProcess, name: str, written: str) -> None:
     visit(page, server)
     drop(page, name, HTML)
     expect(page.locator("#name")).to_have_text(name)
@@ -119,7 +119,7 @@ def test_dropped_file_replaces_page(page: Page, server: Serving, name: str, writ
     assert ("Bread & butter" in (page.locator("#reader").text_content() or "")) == is_read
 
 
-def test_opened_file_and_undo(page: Page, server: Serving, tmp_path: Path) -> None:
+def test_opened_file_and_undo(page: Page, server: ServerProcess, tmp_path: Path) -> None:
     visit(page, server)
     sample = page.locator("#source").input_value()
     path = tmp_path / "bread.txt"
@@ -131,7 +131,7 @@ def test_opened_file_and_undo(page: Page, server: Serving, tmp_path: Path) -> No
     assert page.locator("#name").text_content() == "Sample page"
 
 
-def test_binary_file_is_refused(page: Page, server: Serving) -> None:
+def test_binary_file_is_refused(page: Page, server: ServerProcess) -> None:
     visit(page, server)
     before = page.locator("#reader").text_content()
     drop(page, "photo.txt", "\0\1\2")
@@ -150,7 +150,7 @@ def paste(page: Page, selector: str, text: str) -> None:
     )
 
 
-def test_pasted_text_replaces_page(page: Page, server: Serving) -> None:
+def test_pasted_text_replaces_page(page: Page, server: ServerProcess) -> None:
     visit(page, server)
     paste(page, "body", BREAD)
     expect(page.locator("#reader")).to_have_text(BREAD)
@@ -165,7 +165,7 @@ def test_pasted_text_replaces_page(page: Page, server: Serving) -> None:
 
 
 @pytest.mark.parametrize("written", ["text", "html", "markdown"])
-def test_scripts_of_page_do_not_run(page: Page, server: Serving, written: str) -> None:
+def test_scripts_of_page_do_not_run(page: Page, server: ServerProcess, written: str) -> None:
     visit(page, server)
     drop(page, "<img src=x onerror=pwned=4>.txt", EVIL)
     expect(page.locator("#name")).to_have_text("<img src=x onerror=pwned=4>.txt")
@@ -179,7 +179,7 @@ def test_scripts_of_page_do_not_run(page: Page, server: Serving, written: str) -
     assert page.evaluate("typeof pwned") == "undefined"
 
 
-def test_content_security_policy_blocks_injection(browser: Browser, server: Serving) -> None:
+def test_content_security_policy_blocks_injection(browser: Browser, server: ServerProcess) -> None:
     page = browser.new_page()
     page.goto(server.url)
     for attempt in (
@@ -200,7 +200,7 @@ def test_content_security_policy_blocks_injection(browser: Browser, server: Serv
 
 
 def test_api_key_form(page: Page) -> None:
-    with serving("--dtype", "float32", "--api-key", "sesame") as server:
+    with running_server("--dtype", "float32", "--api-key", "sesame") as server:
         visit(page, server)
         expect(page.locator("#failure-words")).to_have_text("This server answers only those who have a key.")
         expect(page.get_by_label("API key")).to_be_focused()
@@ -219,7 +219,7 @@ def test_api_key_form(page: Page) -> None:
 
 
 def test_server_restart_keeps_input(page: Page) -> None:
-    with serving("--dtype", "float32") as server:
+    with running_server("--dtype", "float32") as server:
         visit(page, server)
         put(page, BREAD, "How is bread made?")
         port = server.url.rsplit(":", 1)[1]
@@ -229,16 +229,16 @@ def test_server_restart_keeps_input(page: Page) -> None:
     assert page.locator("#source").input_value() == BREAD
     assert page.locator("#reader").text_content() == BREAD
     assert marks(page) == []
-    with serving("--dtype", "float32", "--port", port):
+    with running_server("--dtype", "float32", "--port", port):
         page.get_by_role("button", name="Try again").click()
         expect(page.locator("#reader mark").first).to_be_visible()
         expect(page.locator("#failure")).to_be_hidden()
 
 
 @pytest.fixture(scope="module")
-def narrow() -> Iterator[Serving]:
+def narrow() -> Iterator[ServerProcess]:
     sizes = ("--max-body-bytes", "30000", "--max-queue-bytes", "30000", "--max-document-bytes", "10000")
-    with serving("--dtype", "float32", *sizes, "--max-concurrent", "1", "--max-queue", "0") as server:
+    with running_server("--dtype", "float32", *sizes, "--max-concurrent", "1", "--max-queue", "0") as server:
         yield server
 
 
@@ -249,7 +249,7 @@ def narrow() -> Iterator[Serving]:
         (20_000, "The server does not take this.", "documents[0]: a text of 20000 bytes is longer than 10000"),
     ],
 )
-def test_too_large_page_shows_failure(page: Page, narrow: Serving, size: int, words: str, detail: str) -> None:
+def test_too_large_page_shows_failure(page: Page, narrow: ServerProcess, size: int, words: str, detail: str) -> None:
     visit(page, narrow)
     drop(page, "long.txt", "b" * size)
     expect(page.locator("#failure-words")).to_have_text(words)
@@ -260,7 +260,7 @@ def test_too_large_page_shows_failure(page: Page, narrow: Serving, size: int, wo
     expect(page.locator("#reader mark")).to_have_count(3)
 
 
-def test_overloaded_server_offers_retry(page: Page, narrow: Serving) -> None:
+def test_overloaded_server_offers_retry(page: Page, narrow: ServerProcess) -> None:
     visit(page, narrow)
     with narrow.connect() as hog:
         head = b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n"
@@ -274,7 +274,7 @@ def test_overloaded_server_offers_retry(page: Page, narrow: Serving) -> None:
 
 
 def test_server_timeout_shows_failure(page: Page) -> None:
-    with serving("--dtype", "float32", "--timeout", "0.0001") as server:
+    with running_server("--dtype", "float32", "--timeout", "0.0001") as server:
         visit(page, server)
         expect(page.locator("#failure-words")).to_have_text("The answer took longer than the server allows.")
         assert page.locator("#reader").text_content() == page.locator("#source").input_value()

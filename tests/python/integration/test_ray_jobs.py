@@ -14,8 +14,7 @@ import pytest
 
 from integration.test_jobs import Files, asked, lines, outputs, pages, records, run, write_input
 from pullquote import Highlighter, errors
-from support import crashing_encoder as doomed
-from support import fake_letter_encoder as lettering
+from support import crashing_encoder, fake_letter_encoder
 from support.ray_cluster import RAY_WARNS, Nodes, ray
 
 pytestmark = RAY_WARNS
@@ -93,14 +92,14 @@ def test_ray_job_resumes_local_job(folder: Path, local: Path, tmp_path: Path) ->
 @pytest.mark.usefixtures("joined")
 def test_ray_job_survives_killed_actor_and_node(nodes: Nodes, folder: Path, local: Path, tmp_path: Path) -> None:
     """Both while they do the same file. There is no room for the node's actor elsewhere until the other has done what is left."""
-    doomed.announce("process")
-    doomed.announce("node")
+    crashing_encoder.schedule_crash("process")
+    crashing_encoder.schedule_crash("node")
     killed: list[int] = []
     over = threading.Event()
 
     def kill() -> None:
         while not over.wait(0.01):
-            if (node := doomed.told()) is not None:
+            if (node := crashing_encoder.node_to_kill()) is not None:
                 nodes.kill(node)
                 killed.append(node)
                 return
@@ -112,7 +111,7 @@ def test_ray_job_survives_killed_actor_and_node(nodes: Nodes, folder: Path, loca
     finally:
         over.set()
         killer.join()
-    assert not doomed.is_announced("process")
+    assert not crashing_encoder.is_crash_pending("process")
     assert len(killed) == 1
     check_same(tmp_path, local)
 
@@ -153,18 +152,18 @@ def test_page_highlighter_in_map_batches_matches_highlights_arrow() -> None:
     table = pa.Table.from_pylist([*pages(50, 8), {"id": "null", "text": None, "other": 0}])
     asked: dict[str, Any] = {"query": ["How far is the moon?", "bread"], "id": "id", "top_k": 2}
     # Actors need not find this module.
-    ray.cloudpickle.register_pickle_by_value(lettering)
+    ray.cloudpickle.register_pickle_by_value(fake_letter_encoder)
     data = ray.data.from_arrow([table.slice(0, 30), table.slice(30)])
     found = data.map_batches(
         PageHighlighter,
-        fn_constructor_kwargs={"encoder": lettering.letters, **asked},
+        fn_constructor_kwargs={"encoder": fake_letter_encoder.letters, **asked},
         batch_format="pyarrow",
         batch_size=16,
         compute=ray.data.ActorPoolStrategy(size=2),
         num_cpus=1,
     )
     rows = pa.concat_tables(ray.get(found.to_arrow_refs())).to_pylist()
-    with Highlighter(encoder=lettering.letters) as highlighter:
+    with Highlighter(encoder=fake_letter_encoder.letters) as highlighter:
         expected = pa.table(highlighter.highlights_arrow(table, **asked)).to_pylist()
 
     def ordered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

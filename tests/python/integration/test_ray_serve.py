@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from pullquote import Client, Highlighter, errors
-from support import crashing_encoder as doomed
+from support import crashing_encoder
 from support.fake_letter_encoder import letters
 from support.ray_cluster import RAY_WARNS, Nodes
 from support.server_process import wait_for
@@ -158,8 +158,8 @@ def test_ray_serve_loses_no_request_when_server_replica_and_node_die(served: Ser
         working = [threads.submit(traffic.work) for _ in range(6)]
         try:
             traffic.wait_for_more()
-            doomed.announce("process")
-            traffic.wait_for(lambda: not doomed.is_announced("process"))
+            crashing_encoder.schedule_crash("process")
+            traffic.wait_for(lambda: not crashing_encoder.is_crash_pending("process"))
             traffic.wait_for_more()
             again = traffic.asked_again
             assert again > 0
@@ -168,9 +168,9 @@ def test_ray_serve_loses_no_request_when_server_replica_and_node_die(served: Ser
             # Its server ends with it.
             traffic.wait_for(lambda: not Path(f"/proc/{killed['server']}").exists())
             traffic.wait_for_more()
-            doomed.announce("node")
-            traffic.wait_for(lambda: doomed.told() is not None)
-            served.nodes.kill(doomed.told() or 0)
+            crashing_encoder.schedule_crash("node")
+            traffic.wait_for(lambda: crashing_encoder.node_to_kill() is not None)
+            served.nodes.kill(crashing_encoder.node_to_kill() or 0)
             traffic.wait_for_more()
             assert traffic.asked_again > again
         finally:

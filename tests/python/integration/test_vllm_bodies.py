@@ -8,7 +8,7 @@ import pytest
 from pullquote import Highlighter, errors
 from pullquote.vllm.bodies import Refused, answer, failure, kind_of, parse, read
 from pullquote.vllm.settings import Settings
-from support.server_process import Serving
+from support.server_process import ServerProcess
 
 SETTINGS = Settings()
 MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
@@ -40,7 +40,7 @@ BODIES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: json.dumps(body)[:60])
-def test_answers_match_server(server: Serving, highlighter: Highlighter, body: dict[str, Any]) -> None:
+def test_answers_match_server(server: ServerProcess, highlighter: Highlighter, body: dict[str, Any]) -> None:
     asked = parse(json.dumps(body).encode(), SETTINGS)
     ours = answer(asked, highlighter.highlights(asked.query, asked.texts, **asked.options), 0.0)
     theirs = server.client.post("/highlights", json=body)
@@ -105,7 +105,7 @@ def test_malformed_json_is_malformed_body(body: bytes) -> None:
     assert (int(refused.value.status), refused.value.kind) == (400, "malformed_body")
 
 
-def test_failures_match_server(server: Serving) -> None:
+def test_failures_match_server(server: ServerProcess) -> None:
     """The same bodies are refused in the same words' place: status, kind and field."""
     for body, field in WRONG:
         theirs = server.client.post("/highlights", json=body)
@@ -123,7 +123,7 @@ def test_failures_match_server(server: Serving) -> None:
             assert field.startswith(told["field"].split(".")[0].split("[")[0])
 
 
-def test_error_kinds_match_openapi(server: Serving) -> None:
+def test_error_kinds_match_openapi(server: ServerProcess) -> None:
     names = {kind_of(getattr(errors, name)()) for name in errors.__all__ if name != "PullquoteError"}
     document = server.client.get("/openapi.json").json()
     kinds = set(document["components"]["schemas"]["Failure"]["properties"]["error"]["properties"]["kind"]["enum"])

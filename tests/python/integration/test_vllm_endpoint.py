@@ -20,7 +20,7 @@ from fastapi import FastAPI
 from pullquote import AsyncClient, Highlighter
 from pullquote.errors import InvalidArgumentError
 from pullquote.models import embedded_model
-from support.fake_id_encoder import Ids, vector
+from support.fake_id_encoder import IdEncoder, vector
 
 MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
 LONG = " ".join(f"Sentence {n} is about {'the moon' if n % 7 == 0 else 'bread'}." for n in range(1500))
@@ -102,7 +102,7 @@ def run(endpoint: Any, engine: Engine, test: Callable[[httpx.AsyncClient, Any, F
 def test_endpoint_matches_library(endpoint: Any, effort: Any) -> None:
     engine = Engine(rows_in_flight=64)
     asked: dict[str, Any] = {"effort": effort, "max_chars": 300}
-    with Highlighter(embedded_model(), encoder=Ids()) as highlighter:
+    with Highlighter(embedded_model(), encoder=IdEncoder()) as highlighter:
         expected = [highlighter.highlights(f"bread {n}", [LONG, MOON], **asked) for n in range(6)]
 
     async def test(client: httpx.AsyncClient, _service: Any, _app: FastAPI) -> None:
@@ -126,7 +126,7 @@ def test_async_client_with_endpoint(endpoint: Any) -> None:
     """Over a socket, with every option that changes what the client sends."""
     pages = [LONG, f"<p>{MOON}</p>"]
     asked: list[Any] = [{}, {"explain": True, "titles": ["one", "two"]}, {"format": "html", "timeout": 60.0}]
-    with Highlighter(embedded_model(), encoder=Ids()) as highlighter:
+    with Highlighter(embedded_model(), encoder=IdEncoder()) as highlighter:
         expected = [highlighter.highlights("moon", pages, **options) for options in asked]
 
     async def test(_client: httpx.AsyncClient, _service: Any, app: FastAPI) -> None:

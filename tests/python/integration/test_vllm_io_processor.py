@@ -14,7 +14,7 @@ import torch
 
 from pullquote import Highlighter, errors
 from pullquote.models import embedded_model
-from support.fake_id_encoder import Ids, vector
+from support.fake_id_encoder import IdEncoder, vector
 
 MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
 BODY: dict[str, Any] = {"query": "How far is the moon?", "documents": [MOON], "top_k": 1}
@@ -66,7 +66,7 @@ def encoded(prompts: Any) -> list[Any]:
 
 def test_io_processor_matches_library(make: Any) -> None:
     processor = make()
-    with Highlighter(embedded_model(), encoder=Ids()) as highlighter:
+    with Highlighter(embedded_model(), encoder=IdEncoder()) as highlighter:
         (expected,) = highlighter.highlights(BODY["query"], [MOON], top_k=1, effort="full")
     for name in (None, "pooling-1"):
         outputs = encoded(processor.pre_process(prompt=processor.parse_data(BODY), request_id=name))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import pullquote
 from pullquote.errors import InvalidTypeError
-from support.gated_server import encoded, open_gate, serving_gated
+from support.gated_server import encoded_texts, gated_server, open_gate
 from support.server_process import metric, wait_for
 
 PAGE = "Bread is baked. The moon is far."
@@ -35,7 +35,7 @@ def test_priority_is_32_bit_integer() -> None:
 
 def test_request_priority_orders_queued_requests(tmp_path: Path) -> None:
     with (
-        serving_gated(tmp_path, "--max-concurrent", "1") as server,
+        gated_server(tmp_path, "--max-concurrent", "1") as server,
         ThreadPoolExecutor(9) as threads,
     ):
 
@@ -54,7 +54,7 @@ def test_request_priority_orders_queued_requests(tmp_path: Path) -> None:
             wait_for(waiting(count))
         open_gate(tmp_path)
         assert [answer.result(60).status_code for answer in answers] == [200] * 5
-        assert [text for text in encoded(tmp_path) if text in {"late", "usual", "zero", "urgent"}] == [
+        assert [text for text in encoded_texts(tmp_path) if text in {"late", "usual", "zero", "urgent"}] == [
             "urgent",
             "usual",
             "zero",

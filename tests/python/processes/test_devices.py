@@ -16,8 +16,8 @@ import pytest
 from pullquote import AsyncHighlighter, DeviceState, Engine, Highlighter, errors
 from pullquote.cli import main
 from pullquote.models import embedded_model
-from support.faulty_encoder_abi import Injected
-from support.server_process import metric, serving
+from support.faulty_encoder_abi import FaultyEncoder
+from support.server_process import metric, running_server
 
 TEXTS = [f"{'The moon is far. ' * (n % 9)}Sentence {n}." for n in range(160)]
 TWO = ["cpu:0", "cpu:1"]
@@ -29,7 +29,7 @@ def expected() -> Iterator[Any]:
         yield highlighter.embed(TEXTS)
 
 
-def over(own: Injected, **options: Any) -> Highlighter:
+def over(own: FaultyEncoder, **options: Any) -> Highlighter:
     return Highlighter(embedded_model(), encoder=own, cache_bytes=0, **options)
 
 
@@ -41,7 +41,7 @@ def states(highlighter: Any) -> dict[str, DeviceState]:
 @pytest.mark.parametrize("how", ["EncoderError: broken", "later:DeviceError: gone"])
 def test_failing_device_is_skipped_and_recovers(version: int, how: str, expected: Any) -> None:
     broken = {1}
-    own = Injected(TWO, lambda device, *_: how if device in broken else None, version)
+    own = FaultyEncoder(TWO, lambda device, *_: how if device in broken else None, version)
     with over(own) as highlighter:
         assert np.allclose(highlighter.embed(TEXTS), expected, atol=1e-5)
         state = states(highlighter)["cpu:1"]
@@ -63,7 +63,7 @@ def test_failing_device_is_skipped_and_recovers(version: int, how: str, expected
 
 
 def test_device_timeout_moves_batches_to_other_devices(expected: Any) -> None:
-    own = Injected(TWO, lambda *_: None)
+    own = FaultyEncoder(TWO, lambda *_: None)
     own.hanging.add(0)
     # Long enough that the other one finishes its batches on any machine.
     with over(own, device_timeout=2) as highlighter:
@@ -87,7 +87,7 @@ def test_device_timeout_moves_batches_to_other_devices(expected: Any) -> None:
 
 def test_all_devices_failing_is_device_error_until_recovery(expected: Any) -> None:
     broken = {0, 1}
-    own = Injected(TWO, lambda device, *_: "DeviceError: gone" if device in broken else None)
+    own = FaultyEncoder(TWO, lambda device, *_: "DeviceError: gone" if device in broken else None)
     with over(own) as highlighter:
         for _ in range(3):
             with pytest.raises(errors.DeviceError, match="gone"):
@@ -104,7 +104,7 @@ def test_out_of_memory_retries_smaller_batches(when: str, expected: Any) -> None
     def fault(device: int, _: int, tokens: int) -> str | None:
         return f"{when}OutOfMemoryError: {tokens} tokens" if tokens > memory[device] else None
 
-    with over(Injected(TWO, fault)) as highlighter:
+    with over(FaultyEncoder(TWO, fault)) as highlighter:
         found: list[Any] = []
         calls = [threading.Thread(target=lambda: found.append(highlighter.embed(TEXTS))) for _ in range(4)]
         for call in calls:
@@ -121,7 +121,7 @@ def test_out_of_memory_retries_smaller_batches(when: str, expected: Any) -> None
 
 
 def test_out_of_memory_of_one_text_fails_alone() -> None:
-    own = Injected(TWO, lambda _, __, tokens: "OutOfMemoryError: full" if tokens > 40 else None)
+    own = FaultyEncoder(TWO, lambda _, __, tokens: "OutOfMemoryError: full" if tokens > 40 else None)
     with over(own) as highlighter:
         with pytest.raises(errors.OutOfMemoryError, match="full"):
             highlighter.embed(["word " * 100, "short"])
@@ -151,7 +151,7 @@ def test_encoder_function_out_of_memory_shrinks_batches() -> None:
 
 
 def test_depth_bounds_batches_in_flight() -> None:
-    own = Injected(["cpu"], lambda *_: None)
+    own = FaultyEncoder(["cpu"], lambda *_: None)
     with over(own, depth=3) as highlighter:
         highlighter.embed(TEXTS)
         assert own.deepest == 3
@@ -162,7 +162,7 @@ def test_depth_bounds_batches_in_flight() -> None:
 
 
 def test_engine_skips_failing_device() -> None:
-    own = Injected(TWO, lambda device, *_: "EncoderError: broken" if device == 1 else None)
+    own = FaultyEncoder(TWO, lambda device, *_: "EncoderError: broken" if device == 1 else None)
     with Engine(embedded_model(), encoder=own) as engine:
         engine.add_request("a", "moon", TEXTS)
         outputs = []
@@ -239,7 +239,7 @@ def test_trace_path_that_cannot_be_written_is_error(tmp_path: Path) -> None:
 def test_serve_reports_devices_and_stages(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     options = ["--device", "cpu:0", "--device", "cpu:1", "--depth", "3", "--device-timeout", "20", "--trace", str(path)]
-    with serving(*options, device=None) as server:
+    with running_server(*options, device=None) as server:
         answer = server.client.post("/highlights", json={"query": "moon", "documents": TEXTS})
         assert answer.status_code == 200
         health = server.client.get("/health").json()

@@ -11,7 +11,7 @@ import pytest
 from pullquote import Highlighter, Highlights, errors
 from pullquote.hosted import Call, Hosted, Planner, Rows, answered
 from pullquote.models import embedded_model
-from support.fake_id_encoder import Ids, vector
+from support.fake_id_encoder import IdEncoder, vector
 
 MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
 LONG = " ".join(f"Sentence {n} is about {'the moon' if n % 7 == 0 else 'bread'}." for n in range(2000))
@@ -59,14 +59,14 @@ def run(call: Call) -> Highlights:
 @pytest.mark.parametrize("effort", ["full", "auto", "fast"])
 @pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED.keys())
 def test_hosted_call_matches_highlighter(hosted: Hosted, asked: dict[str, Any], effort: Any) -> None:
-    with Highlighter(embedded_model(), encoder=Ids(), cache_bytes=0) as highlighter:
+    with Highlighter(embedded_model(), encoder=IdEncoder(), cache_bytes=0) as highlighter:
         expected = highlighter.highlights(**asked, effort=effort)
     same(run(hosted.start(**asked, effort=effort)), expected)
 
 
 @pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED.keys())
 def test_planner_matches_highlighter(planner: Planner, asked: dict[str, Any]) -> None:
-    with Highlighter(embedded_model(), encoder=Ids(), cache_bytes=0) as highlighter:
+    with Highlighter(embedded_model(), encoder=IdEncoder(), cache_bytes=0) as highlighter:
         expected = highlighter.highlights(**asked, effort="full")
     plan = planner.plan(**asked)
     assert len({tuple(row) for row in plan.rows}) == len(plan.rows) > 0

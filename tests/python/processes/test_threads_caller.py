@@ -11,12 +11,12 @@ import torch
 
 from pullquote import Engine, Highlighter, errors
 from pullquote.models import embedded_model
-from support.faulty_encoder_abi import Injected
+from support.faulty_encoder_abi import FaultyEncoder
 
 TEXTS = [f"{'The moon is far. ' * (n % 9)}Sentence {n}." for n in range(60)]
 
 
-def over(own: Injected, **options: Any) -> Highlighter:
+def over(own: FaultyEncoder, **options: Any) -> Highlighter:
     return Highlighter(embedded_model(), encoder=own, cache_bytes=0, threads="caller", **options)
 
 
@@ -48,7 +48,7 @@ def test_two_callers_encode_concurrently(expected: Any) -> None:
             both.wait(20)
             seen.add(threading.get_ident())
 
-    own = Injected(["cpu"], lambda *_: None, has_threads=False, enters=enters)
+    own = FaultyEncoder(["cpu"], lambda *_: None, has_threads=False, enters=enters)
     with over(own, depth=2, max_batch_size=1) as highlighter:
         found = at_once(
             2, lambda number: (threading.get_ident(), highlighter.embed(TEXTS[number : number + 1], timeout=40))
@@ -107,7 +107,7 @@ def test_threads_caller_failures_fail_their_calls(kind: type[Exception], expecte
     def fault(_: int, rows: int, tokens: int) -> str | None:
         return f"later:{kind.__name__}: scripted" if tokens > (120 if rows == 1 else 60) else None
 
-    own = Injected(["cpu"], fault, has_threads=False)
+    own = FaultyEncoder(["cpu"], fault, has_threads=False)
     short = TEXTS[:3]
     with over(own, max_batch_size=None if kind is errors.OutOfMemoryError else 1) as highlighter:
 
@@ -126,7 +126,7 @@ def test_threads_caller_failures_fail_their_calls(kind: type[Exception], expecte
 
 
 def test_scheduler_thread_runs_batches_without_workers(expected: Any) -> None:
-    own = Injected(["cpu"], lambda *_: None, has_threads=False)
+    own = FaultyEncoder(["cpu"], lambda *_: None, has_threads=False)
     with Highlighter(embedded_model(), encoder=own, cache_bytes=0, threads=1) as highlighter:
         for vectors in at_once(3, lambda _: highlighter.embed(TEXTS)):
             assert np.allclose(vectors, expected, atol=1e-5)
@@ -141,7 +141,7 @@ def test_close_while_callers_encode() -> None:
         inside.release()
         assert closed.wait(60)
 
-    own = Injected(["cpu"], lambda *_: None, has_threads=False, enters=enters)
+    own = FaultyEncoder(["cpu"], lambda *_: None, has_threads=False, enters=enters)
     highlighter = over(own, depth=2, max_batch_size=1)
 
     def call(number: int) -> Any:

@@ -14,8 +14,8 @@ import openai
 import pytest
 from numpy.typing import NDArray
 
-from support.numbers_server import asked, serving_numbers
-from support.server_process import Serving, metric, wait_for, wait_for_running
+from support.numbers_server import embed_body, numbers_server
+from support.server_process import ServerProcess, metric, wait_for, wait_for_running
 
 RAW = "application/octet-stream"
 TEXTS = ["Bread is baked from flour.", "The moon is white.", "漢字とかな 🎉", "a"]
@@ -24,14 +24,14 @@ DTYPES = ["float32", "float16", "bfloat16", "int8", "binary"]
 
 
 @pytest.fixture(scope="module")
-def vectors(server: Serving) -> NDArray[np.float32]:
+def vectors(server: ServerProcess) -> NDArray[np.float32]:
     """The numbers of JSON."""
     return np.array(server.client.post("/embed", json={"inputs": TEXTS}).json(), np.float32)
 
 
 @pytest.fixture(scope="module")
-def numbers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    with serving_numbers(tmp_path_factory.mktemp("encoder")) as server:
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with numbers_server(tmp_path_factory.mktemp("encoder")) as server:
         yield server
 
 
@@ -52,7 +52,7 @@ def expected(vectors: NDArray[np.float32], dtype: str) -> bytes:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("route", "field"), ROUTES)
 def test_octet_stream_matches_json(
-    server: Serving, vectors: NDArray[np.float32], route: str, field: str, dtype: str
+    server: ServerProcess, vectors: NDArray[np.float32], route: str, field: str, dtype: str
 ) -> None:
     answer = server.client.post(route, json={field: TEXTS, "embedding_dtype": dtype}, headers={"accept": RAW})
     assert answer.status_code == 200
@@ -72,7 +72,9 @@ def test_octet_stream_matches_json(
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_base64_and_vllm_bytes_match_octet_stream(server: Serving, vectors: NDArray[np.float32], dtype: str) -> None:
+def test_base64_and_vllm_bytes_match_octet_stream(
+    server: ServerProcess, vectors: NDArray[np.float32], dtype: str
+) -> None:
     def ask(encoding: str, **more: str) -> httpx.Response:
         return server.client.post("/v1/embeddings", json={"input": TEXTS, "encoding_format": encoding, **more})
 
@@ -101,7 +103,7 @@ def test_base64_and_vllm_bytes_match_octet_stream(server: Serving, vectors: NDAr
     assert len(metadata["data"]) == len(TEXTS)
 
 
-def test_openai_client_reads_base64_and_octet_stream(server: Serving, vectors: NDArray[np.float32]) -> None:
+def test_openai_client_reads_base64_and_octet_stream(server: ServerProcess, vectors: NDArray[np.float32]) -> None:
     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0)
     assert np.array_equal([row.embedding for row in client.embeddings.create(input=TEXTS, model="m").data], vectors)
     raw = client.embeddings.with_raw_response.create(
@@ -123,7 +125,9 @@ def test_openai_client_reads_base64_and_octet_stream(server: Serving, vectors: N
     ],
 )
 @pytest.mark.parametrize(("route", "field"), ROUTES)
-def test_accept_header_selects_media_type(server: Serving, route: str, field: str, accept: str, kind: str) -> None:
+def test_accept_header_selects_media_type(
+    server: ServerProcess, route: str, field: str, accept: str, kind: str
+) -> None:
     answer = server.client.post(route, json={field: "a"}, headers={"accept": accept})
     assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
 
@@ -146,7 +150,7 @@ def test_accept_header_selects_media_type(server: Serving, route: str, field: st
     ids=str,
 )
 def test_errors_are_json_for_octet_stream_requests(
-    server: Serving, route: str, asked: dict[str, Any], message: str
+    server: ServerProcess, route: str, asked: dict[str, Any], message: str
 ) -> None:
     answer = server.client.post(route, json=asked, headers={"accept": RAW})
     assert (answer.status_code, answer.headers["content-type"]) == (422, "application/json")
@@ -155,13 +159,13 @@ def test_errors_are_json_for_octet_stream_requests(
 
 
 @pytest.mark.parametrize(("route", "field"), ROUTES)
-def test_embedding_dtype_needs_binary_format(server: Serving, route: str, field: str) -> None:
+def test_embedding_dtype_needs_binary_format(server: ServerProcess, route: str, field: str) -> None:
     answer = server.client.post(route, json={field: "a", "embedding_dtype": "int8"})
     assert answer.status_code == 422
     assert "numbers of JSON are float32; int8 comes as bytes" in answer.text
 
 
-def test_accept_encoding_gzip_only_when_preferred(server: Serving, vectors: NDArray[np.float32]) -> None:
+def test_accept_encoding_gzip_only_when_preferred(server: ServerProcess, vectors: NDArray[np.float32]) -> None:
     for accept in (RAW, "application/json"):
         headers = {"accept": accept, "accept-encoding": "gzip, deflate, br, zstd"}
         assert "content-encoding" not in server.client.post("/embed", json={"inputs": TEXTS}, headers=headers).headers
@@ -185,13 +189,13 @@ def floats(content: bytes) -> NDArray[np.float32]:
 
 
 @pytest.mark.parametrize("http2", [False, True])
-def test_streamed_rows_start_before_encoding_ends(numbers: Serving, http2: bool) -> None:
+def test_streamed_rows_start_before_encoding_ends(numbers: ServerProcess, http2: bool) -> None:
     texts = [f"slow {number}" for number in range(12)]
     times: list[float] = []
     content = b""
     with httpx.Client(base_url=numbers.url, http1=not http2, http2=http2, timeout=60) as client:
         began = time.monotonic()
-        with client.stream("POST", "/embed", json=asked(texts), headers={"accept": RAW}) as answer:
+        with client.stream("POST", "/embed", json=embed_body(texts), headers={"accept": RAW}) as answer:
             assert answer.http_version == ("HTTP/2" if http2 else "HTTP/1.1")
             assert answer.headers["x-embedding-shape"] == "12,12"
             assert answer.headers["content-length"] == str(12 * 12 * 4)
@@ -205,25 +209,27 @@ def test_streamed_rows_start_before_encoding_ends(numbers: Serving, http2: bool)
     assert times[0] < times[-1] / 2
 
 
-def test_streamed_rows_are_in_order(numbers: Serving) -> None:
+def test_streamed_rows_are_in_order(numbers: ServerProcess) -> None:
     texts = [f"x {number}" for number in range(3000)]
-    answer = numbers.client.post("/embed", json=asked(texts) | {"embedding_dtype": "float16"}, headers={"accept": RAW})
+    answer = numbers.client.post(
+        "/embed", json=embed_body(texts) | {"embedding_dtype": "float16"}, headers={"accept": RAW}
+    )
     values = np.frombuffer(answer.content, "<f2").reshape(-1, 12)
     assert np.array_equal(values, np.repeat(np.arange(3000.0), 12).reshape(-1, 12).astype("<f2"))
 
 
-def test_failure_before_first_row_is_json_error(numbers: Serving) -> None:
-    answer = numbers.client.post("/embed", json=asked(["fail 1", "x 2"]), headers={"accept": RAW})
+def test_failure_before_first_row_is_json_error(numbers: ServerProcess) -> None:
+    answer = numbers.client.post("/embed", json=embed_body(["fail 1", "x 2"]), headers={"accept": RAW})
     assert answer.status_code >= 500
     assert "cannot encode this" in answer.json()["error"]
 
 
 @pytest.mark.parametrize("http2", [False, True])
-def test_failure_after_headers_aborts_stream(numbers: Serving, http2: bool) -> None:
+def test_failure_after_headers_aborts_stream(numbers: ServerProcess, http2: bool) -> None:
     texts = [*(f"slow {number}" for number in range(6)), "fail 6", "x 7"]
     with (
         httpx.Client(base_url=numbers.url, http1=not http2, http2=http2, timeout=60) as client,
-        client.stream("POST", "/embed", json=asked(texts), headers={"accept": RAW}) as answer,
+        client.stream("POST", "/embed", json=embed_body(texts), headers={"accept": RAW}) as answer,
     ):
         assert answer.status_code == 200
         with pytest.raises(httpx.RemoteProtocolError):
@@ -232,12 +238,12 @@ def test_failure_after_headers_aborts_stream(numbers: Serving, http2: bool) -> N
     # Another thread writes the log.
     wait_for(lambda: bool(re.search("the answer broke off: .*cannot encode this", numbers.log)))
     # The others notice nothing.
-    assert numbers.client.post("/embed", json=asked(["x 5"])).json() == [[5.0] * 12]
+    assert numbers.client.post("/embed", json=embed_body(["x 5"])).json() == [[5.0] * 12]
 
 
-def test_hang_up_while_streaming_cancels_request(numbers: Serving) -> None:
+def test_hang_up_while_streaming_cancels_request(numbers: ServerProcess) -> None:
     texts = [f"slow {number}" for number in range(500)]
-    body = json.dumps(asked(texts)).encode()
+    body = json.dumps(embed_body(texts)).encode()
     head = f"POST /embed HTTP/1.1\r\nhost: localhost\r\naccept: {RAW}\r\ncontent-type: application/json\r\n"
     head += f"content-length: {len(body)}\r\n\r\n"
     with numbers.connect() as connection:
@@ -263,7 +269,7 @@ def unpacked(value: Any, dtype: str = "<f4") -> NDArray[Any]:
     return np.frombuffer(base64.b64decode(value), dtype)
 
 
-def test_return_vectors_match_embed(server: Serving) -> None:
+def test_return_vectors_match_embed(server: ServerProcess) -> None:
     answer = server.client.post("/highlights", json=QUESTION | {"return_vectors": True}).json()
     passages = [passage for page in answer["results"] for passage in page["highlights"]]
     assert len(passages) >= 2
@@ -285,7 +291,7 @@ def test_return_vectors_match_embed(server: Serving) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "binary"])
-def test_return_vectors_as_multipart_form(server: Serving, dtype: str) -> None:
+def test_return_vectors_as_multipart_form(server: ServerProcess, dtype: str) -> None:
     asked = QUESTION | {
         "query": ["How is bread made?", "Where is the moon?"],
         "pairing": "all",

@@ -8,12 +8,12 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from support.server_process import Serving, serving_letters
+from support.server_process import ServerProcess, letter_server
 
 TEXT = "Bread is baked from flour. The moon is white. 🍞"
 
 
-def test_put_get_and_delete_document(server: Serving) -> None:
+def test_put_get_and_delete_document(server: ServerProcess) -> None:
     address = "/documents/" + quote("https://example.com/a?b=1#c", safe="")
     put = server.client.put(address, json={"title": "Bread", "text": TEXT})
     assert (put.status_code, put.json()["id"]) == (201, "https://example.com/a?b=1#c")
@@ -26,7 +26,7 @@ def test_put_get_and_delete_document(server: Serving) -> None:
     assert (missing.status_code, missing.json()["error"]["kind"]) == (404, "not_found")
 
 
-def test_highlights_of_stored_document_ids(server: Serving) -> None:
+def test_highlights_of_stored_document_ids(server: ServerProcess) -> None:
     server.client.put("/documents/one", json={"text": TEXT})
     server.client.put("/documents/two", json={"title": "Cats", "text": "Cats sleep a lot."})
     sent = {"query": "bread", "documents": [{"id": "one", "text": TEXT}, {"id": "two", "text": "Cats sleep a lot."}]}
@@ -47,7 +47,7 @@ def test_highlights_of_stored_document_ids(server: Serving) -> None:
 @pytest.mark.parametrize("kind", ["memory", "file"])
 def test_store_documents_and_store_bytes_are_507(kind: str, tmp_path: Path) -> None:
     where = ["--store", str(tmp_path / "documents.db")] if kind == "file" else []
-    with serving_letters("--store-documents", "2", "--store-bytes", "100", *where) as server:
+    with letter_server("--store-documents", "2", "--store-bytes", "100", *where) as server:
 
         def put(name: str, text: str) -> httpx.Response:
             return server.client.put(f"/documents/{name}", json={"text": text})
@@ -74,7 +74,7 @@ def test_store_documents_and_store_bytes_are_507(kind: str, tmp_path: Path) -> N
     ],
     ids=str,
 )
-def test_invalid_document_is_422(server: Serving, name: str, body: dict[str, Any], status: int) -> None:
+def test_invalid_document_is_422(server: ServerProcess, name: str, body: dict[str, Any], status: int) -> None:
     assert server.client.put(f"/documents/{name}", json=body).status_code == status
 
 
@@ -82,7 +82,7 @@ def test_store_file_survives_kill(tmp_path: Path) -> None:
     """Once over HTTP; `rust/server/src/store/tests.rs` kills the store itself twenty times."""
     path = str(tmp_path / "documents.db")
     acknowledged: dict[str, str] = {}
-    with serving_letters("--store", path) as server:
+    with letter_server("--store", path) as server:
         enough = threading.Event()
 
         def write(writer: int) -> None:
@@ -104,7 +104,7 @@ def test_store_file_survives_kill(tmp_path: Path) -> None:
         server.process.kill()
         for writer in writers:
             writer.join()
-    with serving_letters("--store", path) as server:
+    with letter_server("--store", path) as server:
         assert len(acknowledged) > 30
         for name, text in acknowledged.items():
             assert server.client.get(f"/documents/{name}").json()["text"] == text

@@ -8,13 +8,13 @@ import openai
 import pytest
 
 from pullquote import Highlighter
-from support.server_process import Serving
+from support.server_process import ServerProcess
 
 TEXTS = ["Bread is baked from flour.", "The moon is white.", "漢字とかな 🎉"]
 
 
 @pytest.fixture
-def client(server: Serving) -> openai.OpenAI:
+def client(server: ServerProcess) -> openai.OpenAI:
     return openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0)
 
 
@@ -28,14 +28,14 @@ def test_openai_client_embeddings_match_library(client: openai.OpenAI, highlight
     assert answer.usage.prompt_tokens == answer.usage.total_tokens > 10
 
 
-def test_encoding_format_float_matches_base64(client: openai.OpenAI, server: Serving) -> None:
+def test_encoding_format_float_matches_base64(client: openai.OpenAI, server: ServerProcess) -> None:
     floats = client.embeddings.create(input="one", model="m", encoding_format="float").data[0].embedding
     packed = server.client.post("/v1/embeddings", json={"input": "one", "model": "m", "encoding_format": "base64"})
     data = base64.b64decode(packed.json()["data"][0]["embedding"])
     assert np.array_equal(np.frombuffer(data, "<f4"), np.array(floats, dtype=np.float32))
 
 
-def test_embeddings_of_token_ids_match_text(client: openai.OpenAI, server: Serving) -> None:
+def test_embeddings_of_token_ids_match_text(client: openai.OpenAI, server: ServerProcess) -> None:
     text = TEXTS[0]
     ids = [token["id"] for token in server.client.post("/tokenize", json={"inputs": text}).json()[0]]
     of_text, of_ids, of_bare_ids = (
@@ -81,7 +81,7 @@ def test_models_lists_one_model(client: openai.OpenAI) -> None:
         client.models.retrieve("gpt-9")
 
 
-def test_embed_matches_library(server: Serving, highlighter: Highlighter) -> None:
+def test_embed_matches_library(server: ServerProcess, highlighter: Highlighter) -> None:
     one = server.client.post("/embed", json={"inputs": TEXTS[0]}).json()
     many = server.client.post("/embed", json={"inputs": TEXTS, "normalize": True, "truncate": False}).json()
     assert np.abs(np.array(one, dtype=np.float32) - highlighter.embed(TEXTS[:1])).max() < 1e-5
@@ -98,14 +98,14 @@ def test_embed_matches_library(server: Serving, highlighter: Highlighter) -> Non
     ],
     ids=str,
 )
-def test_invalid_embed_request_is_tei_error(server: Serving, asked: dict[str, Any], message: str) -> None:
+def test_invalid_embed_request_is_tei_error(server: ServerProcess, asked: dict[str, Any], message: str) -> None:
     answer = server.client.post("/embed", json=asked)
     assert answer.status_code == 422
     assert answer.json()["error_type"] == "Validation"
     assert message in answer.json()["error"]
 
 
-def test_tokenize_lists_tokens_with_byte_offsets(server: Serving) -> None:
+def test_tokenize_lists_tokens_with_byte_offsets(server: ServerProcess) -> None:
     text = "Weiß 漢"
     (tokens,) = server.client.post("/tokenize", json={"inputs": text}).json()
     assert [tokens[0]["text"], tokens[-1]["text"]] == ["[CLS]", "[SEP]"]
@@ -116,7 +116,7 @@ def test_tokenize_lists_tokens_with_byte_offsets(server: Serving) -> None:
     assert bare == inner
 
 
-def test_info_describes_model(server: Serving) -> None:
+def test_info_describes_model(server: ServerProcess) -> None:
     info = server.client.get("/info").json()
     assert (info["model_id"], info["max_input_length"]) == ("all-MiniLM-L6-v2", 256)
     assert info["model_type"] == {"embedding": {"pooling": "mean"}}
@@ -126,7 +126,7 @@ DOCUMENTS = ["The moon is white.", "Bread is baked from flour.", "Ovens are hot.
 
 
 @pytest.mark.parametrize("path", ["/rerank", "/v1/rerank", "/v2/rerank"])
-def test_rerank_documents_by_cosine(server: Serving, highlighter: Highlighter, path: str) -> None:
+def test_rerank_documents_by_cosine(server: ServerProcess, highlighter: Highlighter, path: str) -> None:
     query = "How is bread made?"
     cosines = highlighter.embed(DOCUMENTS) @ highlighter.embed([query], role="query")[0]
     expected = np.argsort(-cosines)
@@ -138,7 +138,7 @@ def test_rerank_documents_by_cosine(server: Serving, highlighter: Highlighter, p
     assert answer["usage"]["total_tokens"] > 10
 
 
-def test_rerank_texts_as_tei(server: Serving) -> None:
+def test_rerank_texts_as_tei(server: ServerProcess) -> None:
     asked = {"query": "How is bread made?", "texts": DOCUMENTS, "return_text": True}
     ranks = server.client.post("/rerank", json=asked).json()
     assert ranks[0].keys() == {"index", "score", "text"}
@@ -156,7 +156,9 @@ def test_rerank_texts_as_tei(server: Serving) -> None:
     ],
     ids=str,
 )
-def test_invalid_rerank_request_is_error_for_each_client(server: Serving, asked: dict[str, Any], message: str) -> None:
+def test_invalid_rerank_request_is_error_for_each_client(
+    server: ServerProcess, asked: dict[str, Any], message: str
+) -> None:
     answer = server.client.post("/rerank", json=asked)
     assert answer.status_code == 422
     assert all(message in answer.json()[name] for name in ("error", "message", "detail"))

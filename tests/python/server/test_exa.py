@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from exa_py import AsyncExa, Exa, ExaWarning
 
-from support.server_process import Serving, serving, serving_letters
+from support.server_process import ServerProcess, letter_server, running_server
 
 BREAD = "Bread is baked from flour and water 🍞. The oven must be hot. Bakers get up early."
 MOON = "The moon is white. It goes around the earth in 27 days. Nobody lives there."
@@ -24,20 +24,20 @@ NODE_MODULES = Path(__file__).parents[3] / ".make" / "exa-js" / "node_modules"
 
 
 @pytest.fixture(scope="module")
-def library() -> Iterator[Serving]:
+def library() -> Iterator[ServerProcess]:
     """A server that has three documents stored."""
-    with serving("--dtype", "float32") as server:
+    with running_server("--dtype", "float32") as server:
         for name, title, text in (("bread", "Baking", BREAD), ("moon", "The Moon", MOON), ("cats", None, CATS)):
             put = server.client.put(f"/documents/https:%2F%2Fexample.com%2F{name}", json={"title": title, "text": text})
             assert put.status_code == 201
         yield server
 
 
-def sync_contents(server: Serving, urls: list[str], **asked: Any) -> Any:
+def sync_contents(server: ServerProcess, urls: list[str], **asked: Any) -> Any:
     return Exa("any-key", base_url=server.url).get_contents(urls, **asked)
 
 
-def async_contents(server: Serving, urls: list[str], **asked: Any) -> Any:
+def async_contents(server: ServerProcess, urls: list[str], **asked: Any) -> Any:
     async def ask() -> Any:
         async with AsyncExa("any-key", api_base=server.url) as exa:
             return await exa.get_contents(urls, **asked)
@@ -45,14 +45,14 @@ def async_contents(server: Serving, urls: list[str], **asked: Any) -> Any:
     return asyncio.run(ask())
 
 
-def ask(server: Serving, path: str = "/contents", **asked: Any) -> dict[str, Any]:
+def ask(server: ServerProcess, path: str = "/contents", **asked: Any) -> dict[str, Any]:
     answer = server.client.post(path, json=asked)
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
     return found
 
 
-def refusal(server: Serving, path: str, asked: dict[str, Any]) -> tuple[str, str]:
+def refusal(server: ServerProcess, path: str, asked: dict[str, Any]) -> tuple[str, str]:
     answer = server.client.post(path, json=asked)
     assert answer.status_code == 400, answer.text
     body = answer.json()
@@ -62,7 +62,7 @@ def refusal(server: Serving, path: str, asked: dict[str, Any]) -> tuple[str, str
 
 
 @pytest.mark.parametrize("contents", [sync_contents, async_contents])
-def test_exa_py_contents_highlights_are_exact_substrings(server: Serving, contents: Any) -> None:
+def test_exa_py_contents_highlights_are_exact_substrings(server: ServerProcess, contents: Any) -> None:
     asked = {"query": "How is bread made?", "max_characters": 50}
     found = contents(
         server,
@@ -91,7 +91,7 @@ def test_exa_py_contents_highlights_are_exact_substrings(server: Serving, conten
     ]
 
 
-def test_contents_status_of_missing_pages(library: Serving) -> None:
+def test_contents_status_of_missing_pages(library: ServerProcess) -> None:
     found = sync_contents(library, ["https://example.com/moon", "https://example.com/none", "gopher://x"], text=True)
     assert [(page.url, page.title, page.text) for page in found.results] == [
         ("https://example.com/moon", "The Moon", MOON)
@@ -106,7 +106,7 @@ def test_contents_status_of_missing_pages(library: Serving) -> None:
     assert by_id["results"] == []
 
 
-def test_exa_py_default_text_options(library: Serving) -> None:
+def test_exa_py_default_text_options(library: ServerProcess) -> None:
     """Whoever asks for highlights alone is sent at most 10,000 characters of text."""
     (page,) = sync_contents(library, ["https://example.com/moon"], highlights=True).results
     assert (page.text, page.highlights[0] in MOON) == (MOON, True)
@@ -114,7 +114,7 @@ def test_exa_py_default_text_options(library: Serving) -> None:
     assert (page.text, page.highlights, page.extras) == ("The moon", None, None)
 
 
-def test_highlights_without_query_use_title(server: Serving) -> None:
+def test_highlights_without_query_use_title(server: ServerProcess) -> None:
     text = "Cats sleep most of the day. Bread is baked from flour. The moon is white."
     titled = {"id": "a", "title": "Baking bread from flour", "text": text}
     bare = {"id": "b", "text": text}
@@ -132,7 +132,7 @@ def test_highlights_without_query_use_title(server: Serving) -> None:
     assert again["results"][0]["highlights"]
 
 
-def test_num_sentences_and_highlights_per_url(library: Serving) -> None:
+def test_num_sentences_and_highlights_per_url(library: ServerProcess) -> None:
     options = {"query": "What do cats do?", "num_sentences": 2, "highlights_per_url": 1}
     with pytest.warns(DeprecationWarning, match="max_characters"):
         found = sync_contents(library, ["https://example.com/cats"], highlights=options)
@@ -147,7 +147,7 @@ def test_num_sentences_and_highlights_per_url(library: Serving) -> None:
     assert sorted(found.results[0].highlights) == sorted(sentence + "." for sentence in CATS.rstrip(".").split(". "))
 
 
-def test_dynamic_max_characters_is_shared_by_relevance(server: Serving) -> None:
+def test_dynamic_max_characters_is_shared_by_relevance(server: ServerProcess) -> None:
     good = " ".join(f"Bread number {number} is baked from flour and water." for number in range(8))
     documents = [{"id": "good", "text": good}, {"id": "copy", "text": good}, {"id": "poor", "text": MOON}]
     highlights = {"query": "How is bread baked?", "maxCharacters": 150}
@@ -164,7 +164,7 @@ def test_dynamic_max_characters_is_shared_by_relevance(server: Serving) -> None:
     assert spent(shared)[1] < spent(shared)[0]
 
 
-def test_null_fields_are_ignored(library: Serving) -> None:
+def test_null_fields_are_ignored(library: ServerProcess) -> None:
     names = [
         "ids",
         "documents",
@@ -189,7 +189,7 @@ def test_null_fields_are_ignored(library: Serving) -> None:
     assert len(searched["results"]) == 3
 
 
-def test_unsupported_options_are_warnings(library: Serving) -> None:
+def test_unsupported_options_are_warnings(library: ServerProcess) -> None:
     url = "https://example.com/moon"
     quiet: dict[str, Any] = {
         "livecrawl": "always",
@@ -204,7 +204,7 @@ def test_unsupported_options_are_warnings(library: Serving) -> None:
         Exa("any-key", base_url=library.url).search("moon", include_domains=["example.com"])
 
 
-def test_search_ranks_stored_documents(library: Serving) -> None:
+def test_search_ranks_stored_documents(library: ServerProcess) -> None:
     exa = Exa("any-key", base_url=library.url)
     found = exa.search("What do bakers do with flour?", num_results=2, contents={"highlights": {"max_characters": 100}})
     first = found.results[0]
@@ -227,7 +227,7 @@ def test_search_ranks_stored_documents(library: Serving) -> None:
 
 
 def test_search_over_max_documents_is_refused(tmp_path: Path) -> None:
-    with serving_letters("--store", str(tmp_path / "documents.db"), "--max-documents", "2") as server:
+    with letter_server("--store", str(tmp_path / "documents.db"), "--max-documents", "2") as server:
         assert ask(server, "/search", query="bread")["results"] == []
         for name, text in (("a", MOON), ("b", BREAD)):
             server.client.put(f"/documents/{name}", json={"text": text})
@@ -282,25 +282,25 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("path", "asked", "message"), REFUSED, ids=[row[2][:40] for row in REFUSED])
 def test_invalid_exa_request_is_invalid_request_body(
-    server: Serving, path: str, asked: dict[str, Any], message: str
+    server: ServerProcess, path: str, asked: dict[str, Any], message: str
 ) -> None:
     tag, said = refusal(server, path, asked)
     assert (tag, message in said) == ("INVALID_REQUEST_BODY", True), said
 
 
-def test_failures_have_exa_tags(server: Serving) -> None:
+def test_failures_have_exa_tags(server: ServerProcess) -> None:
     for count in (0, 101):
         assert refusal(server, "/search", {"query": "a", "numResults": count})[0] == "INVALID_NUM_RESULTS"
     broken = server.client.post("/contents", content=b"{", headers={"content-type": "application/json"})
     assert (broken.status_code, broken.json()["tag"]) == (400, "INVALID_REQUEST_BODY")
     assert server.client.get("/search").json()["tag"] == "METHOD_NOT_ALLOWED"
-    with serving_letters("--api-key", "right-key") as guarded:
+    with letter_server("--api-key", "right-key") as guarded:
         with pytest.raises(ValueError, match=r"401.*INVALID_API_KEY"):
             Exa("wrong-key", base_url=guarded.url).search("a")
         assert Exa("right-key", base_url=guarded.url).search("a").results == []
 
 
-def test_base_url_with_trailing_slash(library: Serving) -> None:
+def test_base_url_with_trailing_slash(library: ServerProcess) -> None:
     exa = Exa("any-key", base_url=library.url + "/")
     assert exa.get_contents(["https://example.com/moon"], text=True).results[0].text == MOON
     assert exa.search("moon").results[0].url == "https://example.com/moon"
@@ -317,7 +317,7 @@ Promise.all(asked.map(one)).then((found) => console.log(JSON.stringify(found)));
 """
 
 
-def test_exa_js_matches_exa_py(library: Serving) -> None:
+def test_exa_js_matches_exa_py(library: ServerProcess) -> None:
     node = shutil.which("node")
     if node is None:
         pytest.skip("there is no node on PATH, so exa-js cannot run")

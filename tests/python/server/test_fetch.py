@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from support.fake_web import ARTICLE, Web, web
-from support.server_process import Serving, serving, serving_letters
+from support.fake_web import ARTICLE, FakeWeb, fake_web
+from support.server_process import ServerProcess, letter_server, running_server
 
 FETCHING = (
     "--fetch",
@@ -22,33 +22,33 @@ FETCHING = (
 
 
 @pytest.fixture(scope="module")
-def pages_there() -> Iterator[Web]:
-    with web() as made:
+def pages_there() -> Iterator[FakeWeb]:
+    with fake_web() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def fetching() -> Iterator[Serving]:
+def fetching() -> Iterator[ServerProcess]:
     """A server that may fetch from one private address, and from no other."""
-    with serving("--dtype", "float32", *FETCHING, "--fetch-allow", "127.0.0.1/32") as server:
+    with running_server("--dtype", "float32", *FETCHING, "--fetch-allow", "127.0.0.1/32") as server:
         yield server
 
 
-def contents(server: Serving, *urls: str, **asked: Any) -> dict[str, Any]:
+def contents(server: ServerProcess, *urls: str, **asked: Any) -> dict[str, Any]:
     answer = server.client.post("/contents", json={"urls": urls, "text": True, **asked})
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
     return found
 
 
-def text_of(server: Serving, url: str) -> str:
+def text_of(server: ServerProcess, url: str) -> str:
     found = contents(server, url)
     assert found["statuses"] == [{"id": url, "status": "success", "source": "crawled"}]
     (page,) = found["results"]
     return str(page["text"])
 
 
-def tag_of(server: Serving, url: str) -> tuple[str, int]:
+def tag_of(server: ServerProcess, url: str) -> tuple[str, int]:
     found = contents(server, url)
     assert found["results"] == []
     (status,) = found["statuses"]
@@ -56,7 +56,7 @@ def tag_of(server: Serving, url: str) -> tuple[str, int]:
     return status["error"]["tag"], status["error"]["httpStatusCode"]
 
 
-def test_fetched_html_becomes_text_and_highlights(fetching: Serving, pages_there: Web) -> None:
+def test_fetched_html_becomes_text_and_highlights(fetching: ServerProcess, pages_there: FakeWeb) -> None:
     url = pages_there.page("/article", ARTICLE)
     found = contents(
         fetching, url, highlights={"query": "How is bread baked?", "highlightsPerUrl": 1, "numSentences": 1}
@@ -67,11 +67,11 @@ def test_fetched_html_becomes_text_and_highlights(fetching: Serving, pages_there
     assert page["highlights"] == ["Bread is baked from flour & water 🍞."]
     (span,) = page["extras"]["highlightSpans"]
     assert page["text"][span["start"] : span["end"]] == page["highlights"][0]
-    (_, headers, _) = pages_there.asked[-1]
+    (_, headers, _) = pages_there.requests[-1]
     assert headers["user-agent"].startswith("pullquote/")
 
 
-def test_fetch_mixed_media_types(fetching: Serving, pages_there: Web) -> None:
+def test_fetch_mixed_media_types(fetching: ServerProcess, pages_there: FakeWeb) -> None:
     kinds = {"/m": ("# Bread\n\nIt is *baked*.", "text/markdown"), "/t": ("Bread <b>is</b> baked.", "text/plain")}
     urls = [pages_there.page(path, content, kind) for path, (content, kind) in kinds.items()]
     urls.insert(1, pages_there.page("/h", "<p>Bread <b>is</b> baked.</p>"))
@@ -94,24 +94,24 @@ def test_fetch_mixed_media_types(fetching: Serving, pages_there: Web) -> None:
         ("<p>Žluťoučký kůň</p>".encode(), None),
     ],
 )
-def test_fetch_decodes_charset(fetching: Serving, pages_there: Web, content: bytes, kind: str | None) -> None:
+def test_fetch_decodes_charset(fetching: ServerProcess, pages_there: FakeWeb, content: bytes, kind: str | None) -> None:
     assert text_of(fetching, pages_there.page("/charset", content, kind)).strip() == "Žluťoučký kůň"
 
 
-def test_fetch_redirects_limit(fetching: Serving, pages_there: Web) -> None:
+def test_fetch_redirects_limit(fetching: ServerProcess, pages_there: FakeWeb) -> None:
     end = pages_there.page("/end", "<p>The end.</p>")
     pages_there.redirect("/two", "/end", 308)
     assert text_of(fetching, pages_there.redirect("/one", pages_there.url + "/two")) == "The end."
     loop = pages_there.redirect("/loop", "/loop")
-    before = len(pages_there.asked)
+    before = len(pages_there.requests)
     assert tag_of(fetching, loop) == ("CRAWL_UNKNOWN_ERROR", 500)
-    assert len(pages_there.asked) == before + 4
+    assert len(pages_there.requests) == before + 4
     assert tag_of(fetching, pages_there.redirect("/file", "file:///etc/passwd")) == ("UNSUPPORTED_URL", 400)
     assert text_of(fetching, end) == "The end."
 
 
-def test_fetch_redirect_to_private_address_is_refused(fetching: Serving, pages_there: Web) -> None:
-    with web("127.0.0.2") as inside:
+def test_fetch_redirect_to_private_address_is_refused(fetching: ServerProcess, pages_there: FakeWeb) -> None:
+    with fake_web("127.0.0.2") as inside:
         secret = inside.page("/secret", "<p>The secret.</p>")
         port = secret.rsplit(":", 1)[1]
         assert tag_of(fetching, secret) == ("SOURCE_NOT_AVAILABLE", 403)
@@ -120,58 +120,60 @@ def test_fetch_redirect_to_private_address_is_refused(fetching: Serving, pages_t
         ):
             away = pages_there.redirect(f"/away{number}", address)
             assert tag_of(fetching, away) == ("SOURCE_NOT_AVAILABLE", 403), address
-        assert inside.asked == []
+        assert inside.requests == []
 
 
-def test_fetch_private_address_needs_fetch_allow(pages_there: Web) -> None:
+def test_fetch_private_address_needs_fetch_allow(pages_there: FakeWeb) -> None:
     url = pages_there.page("/article", ARTICLE)
     port = url.split(":")[2]
-    before = len(pages_there.asked)
-    with serving_letters("--fetch") as server:
+    before = len(pages_there.requests)
+    with letter_server("--fetch") as server:
         for host in ("127.0.0.1", "localhost", "0.0.0.0", "127.1", "[::1]", "[::ffff:127.0.0.1]", "0"):  # noqa: S104 - asked for
             assert tag_of(server, f"http://{host}:{port}") == ("SOURCE_NOT_AVAILABLE", 403), host
-    assert len(pages_there.asked) == before
+    assert len(pages_there.requests) == before
 
 
-def test_nothing_is_fetched_without_fetch_option(server: Serving, pages_there: Web) -> None:
-    before = len(pages_there.asked)
+def test_nothing_is_fetched_without_fetch_option(server: ServerProcess, pages_there: FakeWeb) -> None:
+    before = len(pages_there.requests)
     assert tag_of(server, pages_there.page("/article", ARTICLE)) == ("CRAWL_NOT_FOUND", 404)
-    assert len(pages_there.asked) == before
+    assert len(pages_there.requests) == before
 
 
-def test_fetch_ignores_proxy_environment(pages_there: Web, monkeypatch: pytest.MonkeyPatch) -> None:
-    with web() as proxy:
+def test_fetch_ignores_proxy_environment(pages_there: FakeWeb, monkeypatch: pytest.MonkeyPatch) -> None:
+    with fake_web() as proxy:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(name, proxy.url)
-        with serving_letters(*FETCHING, "--fetch-allow", "127.0.0.1/32") as server:
+        with letter_server(*FETCHING, "--fetch-allow", "127.0.0.1/32") as server:
             asked = {"urls": [pages_there.page("/article", ARTICLE)], "text": True}
             found = httpx.post(f"{server.url}/contents", json=asked, trust_env=False).json()
         assert "Bread" in found["results"][0]["text"]
-        assert proxy.asked == []
+        assert proxy.requests == []
 
 
 @pytest.mark.parametrize(
     ("status", "tag"),
     [(404, ("CRAWL_NOT_FOUND", 404)), (410, ("CRAWL_NOT_FOUND", 404)), (503, ("CRAWL_HTTP_503", 503))],
 )
-def test_fetch_http_status_becomes_tag(fetching: Serving, pages_there: Web, status: int, tag: tuple[str, int]) -> None:
+def test_fetch_http_status_becomes_tag(
+    fetching: ServerProcess, pages_there: FakeWeb, status: int, tag: tuple[str, int]
+) -> None:
     pages_there.pages["/status"] = (status, {"content-type": "text/html"}, b"<p>no</p>")
     assert tag_of(fetching, pages_there.url + "/status") == tag
 
 
 @pytest.mark.parametrize("kind", ["application/pdf", "image/png", "application/json", "text/css", "nonsense"])
-def test_fetch_non_text_is_unsupported(fetching: Serving, pages_there: Web, kind: str) -> None:
+def test_fetch_non_text_is_unsupported(fetching: ServerProcess, pages_there: FakeWeb, kind: str) -> None:
     assert tag_of(fetching, pages_there.page("/kind", b"%PDF", kind)) == ("UNSUPPORTED_URL", 415)
 
 
 @pytest.mark.parametrize(
     "url", ["ftp://example.com/x", "doc:1", "javascript:alert(1)", "http://", "https://a b/", "http://[::1"]
 )
-def test_fetch_invalid_url_is_unsupported(fetching: Serving, url: str) -> None:
+def test_fetch_invalid_url_is_unsupported(fetching: ServerProcess, url: str) -> None:
     assert tag_of(fetching, url) == ("UNSUPPORTED_URL", 400)
 
 
-def test_fetch_max_bytes(fetching: Serving, pages_there: Web) -> None:
+def test_fetch_max_bytes(fetching: ServerProcess, pages_there: FakeWeb) -> None:
     too_large = ("CRAWL_UNKNOWN_ERROR", 500)
     assert len(text_of(fetching, pages_there.page("/fits", "x" * 100_000, "text/plain"))) == 100_000
     assert tag_of(fetching, pages_there.page("/large", "x" * 100_001, "text/plain")) == too_large
@@ -185,7 +187,7 @@ def test_fetch_max_bytes(fetching: Serving, pages_there: Web) -> None:
     assert tag_of(fetching, small_bomb) == too_large
 
 
-def test_fetch_timeout_spares_other_pages(fetching: Serving, pages_there: Web) -> None:
+def test_fetch_timeout_spares_other_pages(fetching: ServerProcess, pages_there: FakeWeb) -> None:
     url, slow = pages_there.page("/article", ARTICLE), pages_there.url + "/slow"
     began = time.monotonic()
     found = contents(fetching, slow, url, slow)
@@ -198,8 +200,8 @@ def test_fetch_timeout_spares_other_pages(fetching: Serving, pages_there: Web) -
     ]
 
 
-def test_fetch_connection_refused_is_status(fetching: Serving) -> None:
-    with web() as gone:
+def test_fetch_connection_refused_is_status(fetching: ServerProcess) -> None:
+    with fake_web() as gone:
         url = gone.url
     assert tag_of(fetching, url) == ("CRAWL_UNKNOWN_ERROR", 500)
 
@@ -207,6 +209,6 @@ def test_fetch_connection_refused_is_status(fetching: Serving) -> None:
 def test_invalid_fetch_allow_stops_start() -> None:
     with (
         pytest.raises(AssertionError, match="invalid IP address syntax"),
-        serving_letters("--fetch-allow", "10.0.0.0/40"),
+        letter_server("--fetch-allow", "10.0.0.0/40"),
     ):
         pass

@@ -10,12 +10,12 @@ import httpx
 import pytest
 
 from pullquote.models import embedded_model
-from support.server_process import Serving, metric, resident_bytes, serving
+from support.server_process import ServerProcess, metric, resident_bytes, running_server
 
 ASKED = {"query": "bread", "documents": ["Bread is baked. The moon is white."]}
 
 
-def test_health_and_live_of_fresh_server(server: Serving) -> None:
+def test_health_and_live_of_fresh_server(server: ServerProcess) -> None:
     assert server.client.get("/health").json()["healthy"] is True
     assert server.client.get("/live").json() == {"live": True}
 
@@ -36,7 +36,7 @@ def poisoned(tmp_path: Path) -> Path:
 
 
 def test_health_of_model_with_nan_is_503(poisoned: Path) -> None:
-    with serving("--model", str(poisoned), "--dtype", "float32") as server:
+    with running_server("--model", str(poisoned), "--dtype", "float32") as server:
         assert server.started["model"] == "poisoned"
         answer = server.client.post("/highlights", json=ASKED)
         assert (answer.status_code, answer.json()["error"]["kind"]) == (500, "encoder")
@@ -47,7 +47,7 @@ def test_health_of_model_with_nan_is_503(poisoned: Path) -> None:
         assert server.client.get("/live").status_code == 200
 
 
-def test_health_of_busy_server(server: Serving, pages: dict[str, str]) -> None:
+def test_health_of_busy_server(server: ServerProcess, pages: dict[str, str]) -> None:
     asked = {"query": "Who?", "documents": list(pages.values())}
     found: list[httpx.Response] = []
     call = threading.Thread(target=lambda: found.append(server.client.post("/highlights", json=asked)))
@@ -58,7 +58,7 @@ def test_health_of_busy_server(server: Serving, pages: dict[str, str]) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux shows threads")
-def test_metrics_count_requests_failures_and_windows(server: Serving) -> None:
+def test_metrics_count_requests_failures_and_windows(server: ServerProcess) -> None:
     before = {name: metric(server, name) for name in COUNTED}
     assert server.client.post("/highlights", json=ASKED).status_code == 200
     assert server.client.post("/highlights", json={}).status_code == 422
@@ -84,7 +84,7 @@ COUNTED = [
 ]
 
 
-def test_metric_labels_have_no_client_values(server: Serving) -> None:
+def test_metric_labels_have_no_client_values(server: ServerProcess) -> None:
     for number in range(20):
         server.client.get(f"/made-up-{number}")
         server.client.request(f"MADEUP{number}", "/live")

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from pullquote import Highlighter, Highlights
-from support.server_process import Serving
+from support.server_process import ServerProcess
 
 TEXT = "Der Mond ist weiß 🌕. Brot wird aus Mehl gebacken 🍞. Öfen sind heiß."
 HTML = "<title>Caf&eacute;</title><h1>Caf&eacute;</h1><p>Bread &amp; butter 🍞 cost 3 €.</p><p>The moon is white.</p>"
 
 
-def ask(server: Serving, **asked: Any) -> dict[str, Any]:
+def ask(server: ServerProcess, **asked: Any) -> dict[str, Any]:
     answer = server.client.post("/highlights", json=asked)
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
@@ -44,7 +44,7 @@ OPTIONS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_highlights_match_library(
-    server: Serving, highlighter: Highlighter, pages: dict[str, str], options: dict[str, Any]
+    server: ServerProcess, highlighter: Highlighter, pages: dict[str, str], options: dict[str, Any]
 ) -> None:
     texts = list(pages.values())[:3]
     expected = highlighter.highlights("Who died?", texts, **options)
@@ -57,7 +57,7 @@ def test_highlights_match_library(
 
 @pytest.mark.parametrize("offsets", ["codepoint", "utf16", "byte"])
 @pytest.mark.parametrize("written", ["text", "html"])
-def test_offsets_unit_of_text_and_html(server: Serving, offsets: str, written: str) -> None:
+def test_offsets_unit_of_text_and_html(server: ServerProcess, offsets: str, written: str) -> None:
     source = HTML if written == "html" else TEXT
     found = ask(
         server,
@@ -96,7 +96,7 @@ def test_offsets_unit_of_text_and_html(server: Serving, offsets: str, written: s
         assert "<p>Bread &amp; butter" in cut(source, best["source_start"], best["source_end"])
 
 
-def test_pairing_and_fuse_over_http(server: Serving, highlighter: Highlighter, pages: dict[str, str]) -> None:
+def test_pairing_and_fuse_over_http(server: ServerProcess, highlighter: Highlighter, pages: dict[str, str]) -> None:
     texts, queries = list(pages.values())[:2], ["Who died?", "Why?"]
     each = ask(server, query=queries, documents=texts)
     assert [(page["query"], page["index"]) for page in each["results"]] == [(0, 0), (1, 1)]
@@ -110,7 +110,7 @@ def test_pairing_and_fuse_over_http(server: Serving, highlighter: Highlighter, p
     assert [h["query"] for h in joined["results"][0]["highlights"]] == [h.query for h in fused[0]]
 
 
-def test_ndjson_matches_json(server: Serving, pages: dict[str, str]) -> None:
+def test_ndjson_matches_json(server: ServerProcess, pages: dict[str, str]) -> None:
     asked = {"query": "Who died?", "documents": list(pages.values())[:4]}
     whole = ask(server, **asked)
     with server.client.stream("POST", "/highlights", json=asked, headers={"accept": "application/x-ndjson"}) as answer:
@@ -161,7 +161,7 @@ BAD_FIELDS: list[tuple[dict[str, Any], int, str, str]] = [
 @pytest.mark.parametrize(
     ("body", "status", "kind", "message"), BAD_BODIES, ids=[str(row[0])[:30] for row in BAD_BODIES]
 )
-def test_malformed_body_is_refused(server: Serving, body: bytes, status: int, kind: str, message: str) -> None:
+def test_malformed_body_is_refused(server: ServerProcess, body: bytes, status: int, kind: str, message: str) -> None:
     answer = server.client.post("/highlights", content=body, headers={"content-type": "application/json"})
     error = answer.json()["error"]
     assert (answer.status_code, error["kind"], message in error["message"]) == (status, kind, True), answer.text
@@ -170,20 +170,22 @@ def test_malformed_body_is_refused(server: Serving, body: bytes, status: int, ki
 @pytest.mark.parametrize(
     ("change", "status", "field", "message"), BAD_FIELDS, ids=[str(row[0])[:40] for row in BAD_FIELDS]
 )
-def test_invalid_field_is_named(server: Serving, change: dict[str, Any], status: int, field: str, message: str) -> None:
+def test_invalid_field_is_named(
+    server: ServerProcess, change: dict[str, Any], status: int, field: str, message: str
+) -> None:
     answer = server.client.post("/highlights", json=OK | change)
     error = answer.json()["error"]
     assert (answer.status_code, error.get("field", ""), message in error["message"]) == (status, field, True), error
 
 
 @pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
-def test_other_content_types_are_415(server: Serving, kind: str | None) -> None:
+def test_other_content_types_are_415(server: ServerProcess, kind: str | None) -> None:
     """What a page of another site may send without asking is refused."""
     headers = {} if kind is None else {"content-type": kind}
     answer = server.client.post("/highlights", content=json.dumps(OK).encode(), headers=headers)
     assert (answer.status_code, answer.json()["error"]["kind"]) == (415, "unsupported_media_type")
 
 
-def test_escaped_nul_in_text(server: Serving) -> None:
+def test_escaped_nul_in_text(server: ServerProcess) -> None:
     found = ask(server, query="bread", documents=["Bread\x00 is baked. The moon is white."], highlight_length=1)
     assert found["results"][0]["highlights"][0]["text"] == "Bread\x00 is baked."

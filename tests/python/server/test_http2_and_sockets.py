@@ -11,15 +11,15 @@ import httpx
 import pytest
 
 from support.fake_letter_encoder import DIMENSION
-from support.numbers_server import asked, serving_numbers
-from support.server_process import Serving, answers, metric, serving_letters, wait_for
+from support.numbers_server import embed_body, numbers_server
+from support.server_process import ServerProcess, letter_server, metric, read_until_closed, wait_for
 
 RAW = "application/octet-stream"
 
 
 @pytest.fixture(scope="module")
-def numbers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    with serving_numbers(tmp_path_factory.mktemp("encoder")) as server:
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with numbers_server(tmp_path_factory.mktemp("encoder")) as server:
         yield server
 
 
@@ -34,7 +34,7 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 SETTINGS = frame(4, 0, 0)
 
 
-def test_http2_prior_knowledge(server: Serving) -> None:
+def test_http2_prior_knowledge(server: ServerProcess) -> None:
     with httpx.Client(base_url=server.url, http1=False, http2=True, timeout=60) as client:
         for _ in range(3):
             answer = client.post("/embed", json={"inputs": "a"})
@@ -44,7 +44,7 @@ def test_http2_prior_knowledge(server: Serving) -> None:
     # What only begins like it is no request.
     with server.connect() as connection:
         connection.sendall(b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n")
-        assert not answers(connection).startswith(b"HTTP/1.1 2")
+        assert not read_until_closed(connection).startswith(b"HTTP/1.1 2")
     # In two parts.
     with server.connect() as connection:
         connection.sendall(preface()[:7])
@@ -54,22 +54,22 @@ def test_http2_prior_knowledge(server: Serving) -> None:
 
 
 @pytest.mark.parametrize("begin", [b"", b"GE", b"PRI * HT", preface(), preface(SETTINGS)])
-def test_header_timeout_closes_idle_connection(numbers: Serving, begin: bytes) -> None:
+def test_header_timeout_closes_idle_connection(numbers: ServerProcess, begin: bytes) -> None:
     began = time.monotonic()
     with numbers.connect() as connection:
         connection.settimeout(20)
         if begin:
             connection.sendall(begin)
-        answers(connection)
+        read_until_closed(connection)
     assert 1.5 < time.monotonic() - began < 15
 
 
 @pytest.mark.parametrize("http2", [False, True])
-def test_write_timeout_closes_http1_and_http2_streams(numbers: Serving, http2: bool) -> None:
+def test_write_timeout_closes_http1_and_http2_streams(numbers: ServerProcess, http2: bool) -> None:
     """Of HTTP/2 it says itself how much it takes: 65,535 bytes, and then nothing, so that no write ever stands still."""
     before = metric(numbers, 'pullquote_failures_total{cause="slow_reader"}')
     # More than the system takes, or of HTTP/2 than a client takes that has said nothing of it; its body needs no more either.
-    body = json.dumps(asked(["x 1"] * (8_000 if http2 else 100_000)), separators=(",", ":")).encode()
+    body = json.dumps(embed_body(["x 1"] * (8_000 if http2 else 100_000)), separators=(",", ":")).encode()
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         connection.connect(numbers.address)
@@ -93,7 +93,7 @@ def test_write_timeout_closes_http1_and_http2_streams(numbers: Serving, http2: b
         wait_for(lambda: metric(numbers, "pullquote_connections") == 1)
 
 
-def test_max_connections_counts_http2(numbers: Serving) -> None:
+def test_max_connections_counts_http2(numbers: ServerProcess) -> None:
     def refused() -> bool:
         with numbers.connect() as connection:
             connection.sendall(preface(SETTINGS))
@@ -112,10 +112,10 @@ def test_max_connections_counts_http2(numbers: Serving) -> None:
 
 def test_shutdown_drains_http2_stream(tmp_path: Path) -> None:
     with (
-        serving_numbers(tmp_path) as server,
+        numbers_server(tmp_path) as server,
         httpx.Client(base_url=server.url, http1=False, http2=True, timeout=60) as client,
     ):
-        with client.stream("POST", "/embed", json=asked(["slow 1"] * 9), headers={"accept": RAW}) as answer:
+        with client.stream("POST", "/embed", json=embed_body(["slow 1"] * 9), headers={"accept": RAW}) as answer:
             server.signal()
             assert len(answer.read()) == 9 * 12 * 4
         assert server.wait() == 0
@@ -123,7 +123,7 @@ def test_shutdown_drains_http2_stream(tmp_path: Path) -> None:
 
 def test_uds_mode_and_cleanup(tmp_path: Path) -> None:
     path = tmp_path / "pullquote.sock"
-    with serving_letters("--uds", str(path), "--uds-mode", "660") as server:
+    with letter_server("--uds", str(path), "--uds-mode", "660") as server:
         assert server.started["uds"] == str(path)
         assert path.stat().st_mode & 0o777 == 0o660
         for http2 in (False, True):
@@ -132,15 +132,15 @@ def test_uds_mode_and_cleanup(tmp_path: Path) -> None:
                 answer = client.post("/embed", json={"inputs": ["a", "b"]}, headers={"accept": RAW})
                 assert len(answer.content) == 2 * DIMENSION * 4
                 assert "curl" in client.get("/docs").text
-        with pytest.raises(AssertionError, match="another server answers there"), serving_letters("--uds", str(path)):
+        with pytest.raises(AssertionError, match="another server answers there"), letter_server("--uds", str(path)):
             pass
         server.signal()
         assert server.wait() == 0
         assert not path.exists()
     # Killed, it leaves its file behind; the next one takes it over.
-    with serving_letters("--uds", str(path)) as server:
+    with letter_server("--uds", str(path)) as server:
         server.process.kill()
         server.process.wait()
         assert path.is_socket()
-    with serving_letters("--uds", str(path)):
+    with letter_server("--uds", str(path)):
         assert path.stat().st_mode & 0o777 == 0o600

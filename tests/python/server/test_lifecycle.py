@@ -8,14 +8,21 @@ from pathlib import Path
 import httpx
 import pytest
 
-from support.gated_server import open_gate, serving_gated
-from support.server_process import Serving, answers, serving, serving_letters, wait_for, wait_for_running
+from support.gated_server import gated_server, open_gate
+from support.server_process import (
+    ServerProcess,
+    letter_server,
+    read_until_closed,
+    running_server,
+    wait_for,
+    wait_for_running,
+)
 
 MOON = "The moon is white. Bread is baked from flour."
 ASKED = {"query": "How is bread made?", "documents": [MOON], "highlight_length": 1, "top_k": 1}
 
 
-def test_serve_json_line_has_url_model_and_devices(server: Serving) -> None:
+def test_serve_json_line_has_url_model_and_devices(server: ServerProcess) -> None:
     assert server.started["model"] == "all-MiniLM-L6-v2"
     assert server.started["dtype"] == "float32"
     assert server.started["devices"] == ["cpu"]
@@ -23,7 +30,7 @@ def test_serve_json_line_has_url_model_and_devices(server: Serving) -> None:
     assert server.client.get("/live").json() == {"live": True}
 
 
-def test_answers_have_request_id_and_times(server: Serving) -> None:
+def test_answers_have_request_id_and_times(server: ServerProcess) -> None:
     answer = server.client.post("/highlights", json=ASKED)
     assert len(answer.headers["x-request-id"]) == 32
     times = [float(answer.headers[name]) for name in ("x-queue-time", "x-inference-time", "x-total-time")]
@@ -38,7 +45,7 @@ def test_answers_have_request_id_and_times(server: Serving) -> None:
     [("GET", "/nowhere", 404, "not_found"), ("GET", "/highlights", 405, "method_not_allowed")],
 )
 def test_unknown_route_and_method_are_json_errors(
-    server: Serving, method: str, path: str, status: int, kind: str
+    server: ServerProcess, method: str, path: str, status: int, kind: str
 ) -> None:
     answer = server.client.request(method, path)
     assert answer.status_code == status
@@ -46,7 +53,7 @@ def test_unknown_route_and_method_are_json_errors(
     assert answer.json()["request_id"] == answer.headers["x-request-id"]
 
 
-def test_log_has_request_ids_and_no_texts(server: Serving) -> None:
+def test_log_has_request_ids_and_no_texts(server: ServerProcess) -> None:
     word = "xylophonic"
     server.client.post("/highlights", json=ASKED | {"documents": [word]}, headers={"x-request-id": "seen-in-the-log"})
     server.client.post("/highlights", json={word: word}, headers={"x-request-id": "failed-in-the-log"})
@@ -57,7 +64,7 @@ def test_log_has_request_ids_and_no_texts(server: Serving) -> None:
 
 
 def test_log_format_json() -> None:
-    with serving_letters("--log-format", "json") as server:
+    with letter_server("--log-format", "json") as server:
         server.client.get("/live", headers={"x-request-id": "one"})
         wait_for(lambda: '"one"' in server.log)
         lines = [json.loads(line) for line in server.log.splitlines()]
@@ -68,7 +75,7 @@ def test_log_format_json() -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_first_signal_drains_accepted_requests(number: signal.Signals, tmp_path: Path) -> None:
     asked = {"query": "Who?", "documents": ["Bread is baked.", "blocker", "The moon is far."]}
-    with serving_gated(tmp_path) as server, server.connect() as waiting:
+    with gated_server(tmp_path) as server, server.connect() as waiting:
         waiting.sendall(b"GET /live HTTP/1.1\r\nhost: localhost\r\n")
         found: list[httpx.Response] = []
         caller = threading.Thread(target=lambda: found.append(server.client.post("/highlights", json=asked)))
@@ -77,7 +84,7 @@ def test_first_signal_drains_accepted_requests(number: signal.Signals, tmp_path:
         server.signal(number)
         wait_for(lambda: "stopping" in server.log)
         waiting.sendall(b"\r\n")
-        late = answers(waiting)
+        late = read_until_closed(waiting)
         assert late.startswith(b"HTTP/1.1 503 ")
         assert b'"kind":"shutting_down"' in late
         open_gate(tmp_path)
@@ -90,7 +97,7 @@ def test_first_signal_drains_accepted_requests(number: signal.Signals, tmp_path:
 
 
 def test_second_signal_stops_at_once(whole_pages: dict[str, str]) -> None:
-    with serving("--dtype", "float32") as server, server.connect() as connection:
+    with running_server("--dtype", "float32") as server, server.connect() as connection:
         body = json.dumps({"query": "Who?", "documents": list(whole_pages.values())}).encode()
         head = f"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n"
         connection.sendall(head.encode() + b"content-type: application/json\r\n\r\n" + body)
@@ -100,10 +107,10 @@ def test_second_signal_stops_at_once(whole_pages: dict[str, str]) -> None:
         server.signal()
         # The pages alone take half a minute.
         assert server.process.wait(20) == 130
-        assert answers(connection) == b""
+        assert read_until_closed(connection) == b""
 
 
-def test_port_in_use_is_error(server: Serving) -> None:
+def test_port_in_use_is_error(server: ServerProcess) -> None:
     port = server.url.rsplit(":", 1)[1]
-    with pytest.raises(AssertionError, match="cannot listen on 127"), serving_letters("--port", port):
+    with pytest.raises(AssertionError, match="cannot listen on 127"), letter_server("--port", port):
         pass

@@ -11,7 +11,15 @@ from typing import Any
 import httpx
 import pytest
 
-from support.server_process import Serving, answers, metric, serving, serving_letters, wait_for, wait_for_running
+from support.server_process import (
+    ServerProcess,
+    letter_server,
+    metric,
+    read_until_closed,
+    running_server,
+    wait_for,
+    wait_for_running,
+)
 
 JSON = {"content-type": "application/json"}
 LARGE = 16_000_000
@@ -25,7 +33,7 @@ def long(whole_pages: dict[str, str]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def narrow() -> Iterator[Serving]:
+def narrow() -> Iterator[ServerProcess]:
     """A server that takes little of everything."""
     options = {
         "dtype": "float32",
@@ -39,14 +47,14 @@ def narrow() -> Iterator[Serving]:
         "header-timeout": "1",
         "body-timeout": "1",
     }
-    with serving(*(part for name, value in options.items() for part in (f"--{name}", value))) as server:
+    with running_server(*(part for name, value in options.items() for part in (f"--{name}", value))) as server:
         yield server
 
 
 class Flight:
     """A request that takes a while, and what it must come to."""
 
-    def __init__(self, server: Serving, text: str) -> None:
+    def __init__(self, server: ServerProcess, text: str) -> None:
         self.server = server
         self.asked = {"query": "Who died?", "documents": [text]}
         self.expected = self.texts(server.client.post("/highlights", json=self.asked))
@@ -69,21 +77,21 @@ class Flight:
 
 
 @pytest.fixture(scope="module")
-def flight(narrow: Serving, whole_pages: dict[str, str]) -> Flight:
+def flight(narrow: ServerProcess, whole_pages: dict[str, str]) -> Flight:
     return Flight(narrow, next(iter(whole_pages.values()))[:10_000])
 
 
-def raw(server: Serving, request: bytes) -> bytes:
+def raw(server: ServerProcess, request: bytes) -> bytes:
     with server.connect() as connection:
         connection.sendall(request)
-        return answers(connection)
+        return read_until_closed(connection)
 
 
-def post(server: Serving, **changes: Any) -> httpx.Response:
+def post(server: ServerProcess, **changes: Any) -> httpx.Response:
     return httpx.post(f"{server.url}/highlights", json=SMALL | changes, timeout=60)
 
 
-def test_max_body_bytes_is_413(narrow: Serving, flight: Flight) -> None:
+def test_max_body_bytes_is_413(narrow: ServerProcess, flight: Flight) -> None:
     def act() -> None:
         for content in (b"x" * 200_001, iter([b"x" * 50_000] * 5)):  # the second comes in chunks, its size unsaid
             answer = httpx.post(f"{narrow.url}/highlights", content=content, headers=JSON, timeout=60)
@@ -93,14 +101,14 @@ def test_max_body_bytes_is_413(narrow: Serving, flight: Flight) -> None:
     flight.beside(act)
 
 
-def test_max_body_bytes_refuses_before_reading(narrow: Serving) -> None:
+def test_max_body_bytes_refuses_before_reading(narrow: ServerProcess) -> None:
     head = b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 99999999999\r\n\r\n"
     with narrow.connect() as connection:
         connection.sendall(head)
         assert connection.recv(12) == b"HTTP/1.1 413"
 
 
-def test_max_header_bytes_is_431(narrow: Serving, flight: Flight) -> None:
+def test_max_header_bytes_is_431(narrow: ServerProcess, flight: Flight) -> None:
     def act() -> None:
         answer = raw(narrow, b"GET /live HTTP/1.1\r\nhost: localhost\r\nx: " + b"y" * 20_000 + b"\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 431")
@@ -108,18 +116,18 @@ def test_max_header_bytes_is_431(narrow: Serving, flight: Flight) -> None:
     flight.beside(act)
 
 
-def test_header_timeout_closes_connection(narrow: Serving, flight: Flight) -> None:
+def test_header_timeout_closes_connection(narrow: ServerProcess, flight: Flight) -> None:
     def act() -> None:
         with narrow.connect() as connection:
             connection.sendall(b"GET /live HTTP/1.1\r\nhost: localhost\r\n")
             began = time.monotonic()
-            answers(connection)
+            read_until_closed(connection)
             assert time.monotonic() - began < 20
 
     flight.beside(act)
 
 
-def test_body_timeout_is_408(narrow: Serving, flight: Flight) -> None:
+def test_body_timeout_is_408(narrow: ServerProcess, flight: Flight) -> None:
     head = b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"
 
     def act() -> None:
@@ -130,7 +138,7 @@ def test_body_timeout_is_408(narrow: Serving, flight: Flight) -> None:
     flight.beside(act)
 
 
-def test_max_queue_is_429_before_body_is_read(narrow: Serving, long: dict[str, Any]) -> None:
+def test_max_queue_is_429_before_body_is_read(narrow: ServerProcess, long: dict[str, Any]) -> None:
     calls: list[httpx.Response] = []
 
     def call() -> None:
@@ -160,7 +168,7 @@ def test_max_queue_is_429_before_body_is_read(narrow: Serving, long: dict[str, A
 
 def test_max_queue_bytes_is_429() -> None:
     """One of the largest fits into the memory for bodies, and nothing beside it; here it is one that is not there yet."""
-    with serving_letters("--max-body-bytes", "1000000", "--max-queue-bytes", "1000000") as server:
+    with letter_server("--max-body-bytes", "1000000", "--max-queue-bytes", "1000000") as server:
         head = b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 999000\r\n\r\n"
         with server.connect() as waiting:
             waiting.sendall(head)
@@ -173,7 +181,7 @@ def test_max_queue_bytes_is_429() -> None:
 
 
 @pytest.mark.parametrize("how", ["header", "option"])
-def test_request_timeout_is_504(narrow: Serving, long: dict[str, Any], how: str) -> None:
+def test_request_timeout_is_504(narrow: ServerProcess, long: dict[str, Any], how: str) -> None:
     headers = {"request-timeout-ms": "150"} if how == "header" else {}
     asked = long if how == "header" else long | {"timeout": 0.15}
     answer = httpx.post(f"{narrow.url}/highlights", json=asked, headers=headers, timeout=60)
@@ -182,20 +190,20 @@ def test_request_timeout_is_504(narrow: Serving, long: dict[str, Any], how: str)
 
 
 def test_server_timeout_bounds_request_timeout(long: dict[str, Any]) -> None:
-    with serving("--timeout", "0.3", "--dtype", "float32") as server:
+    with running_server("--timeout", "0.3", "--dtype", "float32") as server:
         answer = httpx.post(f"{server.url}/highlights", json=long, headers={"request-timeout-ms": "60000"}, timeout=60)
         assert answer.status_code == 504
         assert post(server).status_code == 200
 
 
 @pytest.mark.parametrize("value", ["0", "-5", "soon", "1.5"])
-def test_invalid_request_timeout_header_is_400(narrow: Serving, value: str) -> None:
+def test_invalid_request_timeout_header_is_400(narrow: ServerProcess, value: str) -> None:
     answer = httpx.post(f"{narrow.url}/highlights", json=SMALL, headers={"request-timeout-ms": value})
     assert answer.status_code == 400
     assert "request-timeout-ms must be a whole number of milliseconds" in answer.json()["error"]["message"]
 
 
-def test_hang_up_cancels_request(narrow: Serving, long: dict[str, Any]) -> None:
+def test_hang_up_cancels_request(narrow: ServerProcess, long: dict[str, Any]) -> None:
     """Its request would take five times as long as another, which is timed."""
     (text,) = long["documents"]
     body = json.dumps(long | {"documents": [f"{text} {number}" for number in range(5)]}, ensure_ascii=False).encode()
@@ -213,14 +221,14 @@ def test_hang_up_cancels_request(narrow: Serving, long: dict[str, Any]) -> None:
 
 
 @pytest.fixture(scope="module")
-def impatient() -> Iterator[Serving]:
+def impatient() -> Iterator[ServerProcess]:
     """A server with a document that is more than sockets hold, and one second for a client that does not read it."""
-    with serving_letters("--write-timeout", "1", "--max-document-bytes", "32000000") as server:
+    with letter_server("--write-timeout", "1", "--max-document-bytes", "32000000") as server:
         assert server.client.put("/documents/large", json={"text": "x" * LARGE}).status_code == 201
         yield server
 
 
-def read_slowly(server: Serving, pause: float) -> int:
+def read_slowly(server: ServerProcess, pause: float) -> int:
     """Asks for the large document, reads a part, waits, and reads on; how many bytes came."""
     with socket.socket() as connection:
         # Before it connects, so that the other side is never told of more.
@@ -234,11 +242,11 @@ def read_slowly(server: Serving, pause: float) -> int:
                 while total < LARGE // 4 * (part + 1) and (read := connection.recv(65536)):
                     total += len(read)
                 time.sleep(pause)
-            total += len(answers(connection))
+            total += len(read_until_closed(connection))
         return total
 
 
-def test_write_timeout_closes_stalled_reader(impatient: Serving) -> None:
+def test_write_timeout_closes_stalled_reader(impatient: ServerProcess) -> None:
     failures = 'pullquote_failures_total{cause="slow_reader"}'
     before = metric(impatient, failures)
     with socket.socket() as connection:
@@ -249,16 +257,16 @@ def test_write_timeout_closes_stalled_reader(impatient: Serving) -> None:
         # Only the one that asks for the metrics is left.
         wait_for(lambda: metric(impatient, "pullquote_connections") == 1)
         connection.settimeout(60)
-        assert len(answers(connection)) < LARGE
+        assert len(read_until_closed(connection)) < LARGE
     assert len(impatient.client.get("/documents/large").json()["text"]) == LARGE
 
 
-def test_write_timeout_spares_slow_reader(impatient: Serving) -> None:
+def test_write_timeout_spares_slow_reader(impatient: ServerProcess) -> None:
     """It takes longer than the timeout, but never pauses as long."""
     assert read_slowly(impatient, 0.6) > LARGE
 
 
-def test_max_connections_is_503(narrow: Serving) -> None:
+def test_max_connections_is_503(narrow: ServerProcess) -> None:
     narrow.client.get("/live")
     idle: list[socket.socket] = []
     try:
@@ -271,10 +279,10 @@ def test_max_connections_is_503(narrow: Serving) -> None:
     assert metric(narrow, 'pullquote_failures_total{cause="too_many_connections"}') >= 1
 
 
-def refused(server: Serving) -> bool:
+def refused(server: ServerProcess) -> bool:
     with server.connect() as connection:
         connection.sendall(b"GET /live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
-        answer = answers(connection)
+        answer = read_until_closed(connection)
     if answer.startswith(b"HTTP/1.1 200"):
         return False
     assert answer.startswith(b"HTTP/1.1 503")
@@ -282,7 +290,7 @@ def refused(server: Serving) -> bool:
     return True
 
 
-def test_thousand_idle_connections_do_not_block_requests(server: Serving) -> None:
+def test_thousand_idle_connections_do_not_block_requests(server: ServerProcess) -> None:
     idle = [server.connect() for _ in range(1000)]
     try:
         assert post(server).status_code == 200
@@ -304,7 +312,7 @@ def test_thousand_idle_connections_do_not_block_requests(server: Serving) -> Non
         b"\x00" * 100 + b"\r\n\r\n",
     ],
 )
-def test_malformed_request_is_refused(narrow: Serving, flight: Flight, request_bytes: bytes) -> None:
+def test_malformed_request_is_refused(narrow: ServerProcess, flight: Flight, request_bytes: bytes) -> None:
     def act() -> None:
         answer = raw(narrow, request_bytes)
         assert answer.startswith(b"HTTP/1.1 4") or answer == b"", answer
@@ -313,7 +321,7 @@ def test_malformed_request_is_refused(narrow: Serving, flight: Flight, request_b
     flight.beside(act)
 
 
-def test_pipelined_requests_are_answered_in_order(server: Serving) -> None:
+def test_pipelined_requests_are_answered_in_order(server: ServerProcess) -> None:
     body = json.dumps(SMALL).encode()
     one = f"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
     last = b"GET /live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
@@ -333,5 +341,5 @@ def test_pipelined_requests_are_answered_in_order(server: Serving) -> None:
     ids=str,
 )
 def test_invalid_server_setting_stops_start(options: list[str], message: str) -> None:
-    with pytest.raises(AssertionError, match=message), serving_letters(*options):
+    with pytest.raises(AssertionError, match=message), letter_server(*options):
         pass

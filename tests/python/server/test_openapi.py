@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from support.server_process import Serving, serving_letters
+from support.server_process import ServerProcess, letter_server
 
 # What a field may hold where its schema does not say it in a word.
 SAMPLES: dict[str, list[Any]] = {
@@ -41,7 +41,7 @@ METHODS = ("get", "put", "post", "delete")
 
 
 @pytest.fixture(scope="module")
-def document(server: Serving) -> dict[str, Any]:
+def document(server: ServerProcess) -> dict[str, Any]:
     found: dict[str, Any] = server.client.get("/openapi.json").json()
     return found
 
@@ -106,7 +106,7 @@ def test_openapi_document_structure(document: dict[str, Any]) -> None:
         assert any(status.startswith("2") for status in operation["responses"])
 
 
-def test_documented_request_fields_are_read(server: Serving, document: dict[str, Any]) -> None:
+def test_documented_request_fields_are_read(server: ServerProcess, document: dict[str, Any]) -> None:
     asked = 0
     for method, path, schema, example in bodies(document):
         assert server.client.request(method, path, json=example).status_code in (200, 201), path
@@ -133,7 +133,7 @@ def test_documented_request_fields_are_read(server: Serving, document: dict[str,
     assert asked > 90
 
 
-def test_additional_properties_are_refused_as_documented(server: Serving, document: dict[str, Any]) -> None:
+def test_additional_properties_are_refused_as_documented(server: ServerProcess, document: dict[str, Any]) -> None:
     for method, path, schema, example in bodies(document):
         answer = server.client.request(method, path, json=example | {"made_up": 1})
         if schema.get("additionalProperties") is False:
@@ -143,7 +143,7 @@ def test_additional_properties_are_refused_as_documented(server: Serving, docume
             assert answer.status_code == 200
 
 
-def test_enum_values_are_documented(server: Serving, document: dict[str, Any]) -> None:
+def test_enum_values_are_documented(server: ServerProcess, document: dict[str, Any]) -> None:
     """A refusal lists those there are."""
     compared = 0
     for method, path, schema, example in bodies(document):
@@ -160,7 +160,7 @@ def test_enum_values_are_documented(server: Serving, document: dict[str, Any]) -
     assert compared >= 9
 
 
-def test_documented_answer_fields_are_returned(server: Serving, document: dict[str, Any]) -> None:
+def test_documented_answer_fields_are_returned(server: ServerProcess, document: dict[str, Any]) -> None:
     server.client.put("/documents/answered", json={"title": "t", "text": "Bread is baked."})
     page = "<p>Bread is baked.</p><p>The moon is white.</p>"
     everything = {"context": 1, "explain": True, "return_texts": True, "format": "html", "highlight_length": 1}
@@ -214,7 +214,7 @@ def documented(schema: Any) -> set[str]:
 
 
 def test_openapi_limits_are_server_settings() -> None:
-    with serving_letters(
+    with letter_server(
         "--max-documents", "7", "--max-queries", "3", "--max-inputs", "5", "--max-document-bytes", "99"
     ) as server:
         schemas = server.client.get("/openapi.json").json()["components"]["schemas"]
@@ -226,7 +226,7 @@ def test_openapi_limits_are_server_settings() -> None:
 
 @pytest.mark.parametrize("protect_all", [False, True])
 def test_protect_all_covers_openapi_and_docs(protect_all: bool) -> None:
-    with serving_letters("--api-key", "k", *(["--protect-all"] if protect_all else [])) as server:
+    with letter_server("--api-key", "k", *(["--protect-all"] if protect_all else [])) as server:
         for path in ("/openapi.json", "/docs"):
             assert server.client.get(path).status_code == (401 if protect_all else 200)
             assert server.client.get(path, headers={"x-api-key": "k"}).status_code == 200
@@ -238,7 +238,7 @@ def test_protect_all_covers_openapi_and_docs(protect_all: bool) -> None:
         assert "authorization: Bearer $PULLQUOTE_KEY" in commands(server.client.get("/docs", headers=headers).text)[0]
 
 
-def test_non_utf8_path_is_invalid_body(server: Serving) -> None:
+def test_non_utf8_path_is_invalid_body(server: ServerProcess) -> None:
     for method in ("GET", "PUT", "DELETE"):
         answer = server.client.request(method, "/documents/%ff", json={"text": "a"})
         assert (answer.status_code, answer.json()["error"]["kind"]) == (422, "invalid_body")
@@ -294,7 +294,7 @@ def commands(page: str) -> list[str]:
     return read(page).commands
 
 
-def test_docs_page_loads_nothing_and_links_work(server: Serving, document: dict[str, Any]) -> None:
+def test_docs_page_loads_nothing_and_links_work(server: ServerProcess, document: dict[str, Any]) -> None:
     answer = server.client.get("/docs")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     page = read(answer.text)
@@ -315,7 +315,7 @@ def test_docs_page_loads_nothing_and_links_work(server: Serving, document: dict[
     assert len(answer.content) < 150_000
 
 
-def test_docs_curl_examples_work(server: Serving) -> None:
+def test_docs_curl_examples_work(server: ServerProcess) -> None:
     """As somebody types them, from the first to the last."""
     kinds = set()
     for command in commands(server.client.get("/docs").text):
@@ -329,8 +329,8 @@ def test_docs_curl_examples_work(server: Serving) -> None:
     assert len(kinds) >= 3
 
 
-def test_docs_escape_host_header(server: Serving) -> None:
-    with serving_letters("--allowed-host", "*") as open_server:
+def test_docs_escape_host_header(server: ServerProcess) -> None:
+    with letter_server("--allowed-host", "*") as open_server:
         for host in ("<b>", 'a"b', "a b"):
             page = httpx.get(f"{open_server.url}/docs", headers={"host": host}).text
             assert f"curl -s {open_server.url}/live" in page

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.server_process import Serving, serving
+from support.server_process import ServerProcess, running_server
 
 # Small limits are reached, and the document names those of its own server.
 LIMITS = {
@@ -56,10 +56,10 @@ ASKED = {
 
 
 @pytest.fixture
-def small() -> Iterator[Serving]:
+def small() -> Iterator[ServerProcess]:
     """A server that must answer as ever when all is over."""
     options = [part for name, value in LIMITS.items() for part in (f"--{name}", value)]
-    with serving("--dtype", "float32", "--api-key", "k", *options) as server:
+    with running_server("--dtype", "float32", "--api-key", "k", *options) as server:
         server.client.headers["x-api-key"] = "k"
 
         def ask() -> list[str]:
@@ -73,7 +73,7 @@ def small() -> Iterator[Serving]:
         assert "panicked" not in server.log
 
 
-def test_generated_requests_get_documented_answers(small: Serving, tmp_path: Path) -> None:
+def test_generated_requests_get_documented_answers(small: ServerProcess, tmp_path: Path) -> None:
     config = tmp_path / "schemathesis.toml"
     config.write_text(CONFIG, encoding="utf-8")
     command = [

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from support.fake_web import Web, web
-from support.server_process import Serving, serving, serving_letters
+from support.fake_web import FakeWeb, fake_web
+from support.server_process import ServerProcess, letter_server, running_server
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 CALLER = "b7ad6b7169203331"
@@ -16,16 +16,16 @@ PRIVATE = "the oven's own secret"
 
 
 @pytest.fixture
-def collector() -> Iterator[Web]:
-    with web() as made:
+def collector() -> Iterator[FakeWeb]:
+    with fake_web() as made:
         made.pages["/v1/traces"] = (200, {"content-type": "application/x-protobuf"}, b"")
         yield made
 
 
-def spans(collector: Web) -> list[tuple[dict[str, str], Any]]:
+def spans(collector: FakeWeb) -> list[tuple[dict[str, str], Any]]:
     """Every span that has come, each with its resource's attributes."""
     found = []
-    for path, headers, body in collector.asked:
+    for path, headers, body in collector.requests:
         assert (path, headers["content-type"]) == ("/v1/traces", "application/x-protobuf")
         for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
             of = {attribute.key: attribute.value.string_value for attribute in resource.resource.attributes}
@@ -39,12 +39,12 @@ def attributes(span: Any) -> dict[str, Any]:
     }
 
 
-def ask(server: Serving, path: str, body: dict[str, Any], **headers: str) -> Any:
+def ask(server: ServerProcess, path: str, body: dict[str, Any], **headers: str) -> Any:
     return server.client.post(path, json=body, headers=headers)
 
 
-def test_otlp_spans_of_requests(collector: Web) -> None:
-    with serving("--otlp-endpoint", collector.url, "--dtype", "float32", "--upstream", collector.url) as server:
+def test_otlp_spans_of_requests(collector: FakeWeb) -> None:
+    with running_server("--otlp-endpoint", collector.url, "--dtype", "float32", "--upstream", collector.url) as server:
         asked = {"query": PRIVATE, "documents": [{"id": "a", "text": f"Bread is baked. {PRIVATE} is heat."}]}
         traceparent = f"00-{TRACE}-{CALLER}-01"
         answer = ask(server, "/highlights", asked, traceparent=traceparent, tracestate="them=1,others=2")
@@ -54,8 +54,8 @@ def test_otlp_spans_of_requests(collector: Web) -> None:
         unsampled = ask(server, "/embed", {"inputs": ["bread"]}, traceparent=f"00-{TRACE}-{CALLER}-00")
         collector.json("/search", {"results": []})
         ask(server, "/search", {"query": "bread"}, traceparent=traceparent, tracestate="them=1,others=2")
-        forwarded = next(headers for path, headers, _ in collector.asked if path == "/search")
-        collector.asked = [asked for asked in collector.asked if asked[0] != "/search"]
+        forwarded = next(headers for path, headers, _ in collector.requests if path == "/search")
+        collector.requests = [asked for asked in collector.requests if asked[0] != "/search"]
         server.client.get("/health")
         # The last spans come when the server stops.
         server.signal()
@@ -109,17 +109,17 @@ def test_otlp_spans_of_requests(collector: Web) -> None:
     assert PRIVATE not in "".join(str(span) for _, span in told) + log
 
 
-def test_otel_environment_variables(collector: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_otel_environment_variables(collector: FakeWeb, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_SERVICE_NAME", "passages")
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=ours")
-    with serving_letters("--otlp-endpoint", collector.url + "/") as server:
+    with letter_server("--otlp-endpoint", collector.url + "/") as server:
         assert ask(server, "/embed", {"inputs": "bread"}).status_code == 200
         server.signal()
         assert server.wait() == 0
     told = spans(collector)
     assert {(of["service.name"], of["deployment.environment.name"]) for of, _ in told} == {("passages", "test")}
-    assert {headers["x-tenant"] for _, headers, _ in collector.asked} == {"ours"}
+    assert {headers["x-tenant"] for _, headers, _ in collector.requests} == {"ours"}
 
 
 def test_unreachable_otlp_endpoint_does_not_delay_requests() -> None:
@@ -127,7 +127,7 @@ def test_unreachable_otlp_endpoint_does_not_delay_requests() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         for address in (f"http://127.0.0.1:{port}", "http://127.0.0.1:9"):
-            with serving_letters("--otlp-endpoint", address) as server:
+            with letter_server("--otlp-endpoint", address) as server:
                 for _ in range(50):
                     assert ask(server, "/embed", {"inputs": "bread"}).status_code == 200
                 server.signal()
@@ -137,5 +137,5 @@ def test_unreachable_otlp_endpoint_does_not_delay_requests() -> None:
 @pytest.mark.parametrize("address", ["localhost:4317", "nowhere", "", "ftp://localhost"])
 def test_invalid_otlp_endpoint_stops_start(address: str) -> None:
     said = "otlp_endpoint must be like http://localhost:4318"
-    with pytest.raises(AssertionError, match=said), serving_letters("--otlp-endpoint", address):
+    with pytest.raises(AssertionError, match=said), letter_server("--otlp-endpoint", address):
         pass

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from support.server_process import Serving, metric, resident_bytes, serving
+from support.server_process import ServerProcess, metric, resident_bytes, running_server
 
 TAKEN = 10  # requests at work and waiting
 CLIENTS = 20 * TAKEN
@@ -16,19 +16,21 @@ SLACK_BYTES = 40_000_000
 
 
 @pytest.fixture(scope="module")
-def small() -> Iterator[Serving]:
-    with serving("--dtype", "float32", "--max-concurrent", "2", "--max-queue", "8", "--cache-bytes", "0") as server:
+def small() -> Iterator[ServerProcess]:
+    with running_server(
+        "--dtype", "float32", "--max-concurrent", "2", "--max-queue", "8", "--cache-bytes", "0"
+    ) as server:
         yield server
 
 
-def ask(server: Serving, number: int) -> httpx.Response:
+def ask(server: ServerProcess, number: int) -> httpx.Response:
     """A question of a client's own, which only its own page answers."""
     page = f"{FILLER}Ship number {number} carries bread. {FILLER}"
     asked = {"query": f"What does ship number {number} carry?", "documents": [page], "highlight_length": 1, "top_k": 1}
     return httpx.post(f"{server.url}/highlights", json=asked, timeout=120)
 
 
-def wave(server: Serving) -> tuple[int, int]:
+def wave(server: ServerProcess) -> tuple[int, int]:
     """All clients at once, each until it is let in; how many answers there were, and how many refusals before them."""
 
     def client(number: int) -> int:
@@ -47,7 +49,7 @@ def wave(server: Serving) -> tuple[int, int]:
     return len(refusals), sum(refusals)
 
 
-def test_overload_gets_429_and_all_clients_succeed_on_retry(small: Serving) -> None:
+def test_overload_gets_429_and_all_clients_succeed_on_retry(small: ServerProcess) -> None:
     answered, refused = wave(small)
     assert answered == CLIENTS
     assert refused > CLIENTS - TAKEN

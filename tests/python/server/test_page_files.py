@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from support.server_process import Serving, serving_letters
+from support.server_process import ServerProcess, letter_server
 
 FILES = {
     "/": "text/html; charset=utf-8",
@@ -15,7 +15,7 @@ FILES = {
 
 
 @pytest.mark.parametrize(("path", "kind"), FILES.items())
-def test_page_files_have_csp_and_etag(server: Serving, path: str, kind: str) -> None:
+def test_page_files_have_csp_and_etag(server: ServerProcess, path: str, kind: str) -> None:
     answer = server.client.get(path)
     assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -32,7 +32,7 @@ def test_page_files_have_csp_and_etag(server: Serving, path: str, kind: str) -> 
     assert server.client.get(path, headers={"if-none-match": '"other"'}).content == answer.content
 
 
-def test_page_references_only_its_own_files(server: Serving) -> None:
+def test_page_references_only_its_own_files(server: ServerProcess) -> None:
     whole = {path: server.client.get(path).text for path in FILES}
     named = re.findall(r'(?:src|href)="([^"]*)"', whole["/"])
     assert sorted(set(named)) == ["page.css", "page.js", "page.svg"]
@@ -42,7 +42,7 @@ def test_page_references_only_its_own_files(server: Serving) -> None:
 
 
 def test_protect_all_covers_page() -> None:
-    with serving_letters("--api-key", "k") as server:
+    with letter_server("--api-key", "k") as server:
         assert [server.client.get(path).status_code for path in FILES] == [200] * len(FILES)
-    with serving_letters("--api-key", "k", "--protect-all") as server:
+    with letter_server("--api-key", "k", "--protect-all") as server:
         assert [server.client.get(path).status_code for path in FILES] == [401] * len(FILES)

@@ -5,13 +5,13 @@ import re
 
 import pytest
 
-from support.server_process import Serving, serving_letters, wait_for
+from support.server_process import ServerProcess, letter_server, wait_for
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
 
 
-def test_traceparent_keeps_trace_id_with_own_span_id(server: Serving) -> None:
+def test_traceparent_keeps_trace_id_with_own_span_id(server: ServerProcess) -> None:
     spans = set()
     for path in ("/live", "/nowhere", "/live"):
         header = server.client.get(path, headers={"traceparent": PARENT}).headers["traceparent"]
@@ -25,14 +25,14 @@ def test_traceparent_keeps_trace_id_with_own_span_id(server: Serving) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "x", PARENT + "-more", PARENT.upper(), PARENT.replace(TRACE, "0" * 32)], ids=str)
-def test_invalid_traceparent_is_ignored(server: Serving, value: str) -> None:
+def test_invalid_traceparent_is_ignored(server: ServerProcess, value: str) -> None:
     answer = server.client.get("/live", headers={"traceparent": value})
     assert answer.status_code == 200
     assert "traceparent" not in answer.headers
 
 
 def test_log_has_trace_id() -> None:
-    with serving_letters("--log-format", "json") as server:
+    with letter_server("--log-format", "json") as server:
         server.client.get("/live", headers={"traceparent": PARENT, "x-request-id": "traced"})
         server.client.get("/live", headers={"traceparent": "nonsense", "x-request-id": "plain"})
         wait_for(lambda: '"plain"' in server.log)

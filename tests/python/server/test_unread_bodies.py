@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from support.server_process import Serving
+from support.server_process import ServerProcess
 
 HEAD = "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n{more}\r\n"
 LIVE = b"GET /live HTTP/1.1\r\nhost: localhost\r\n\r\n"
@@ -34,7 +34,7 @@ def is_closed(connection: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("path", ["/nowhere", "/live", "/embed"], ids=["no route", "wrong method", "wrong"])
-def test_small_unread_body_is_drained(server: Serving, path: str) -> None:
+def test_small_unread_body_is_drained(server: ServerProcess, path: str) -> None:
     with server.connect() as connection:
         for _ in range(3):
             connection.sendall(head(path, 3) + b"xyz" + LIVE)
@@ -44,7 +44,7 @@ def test_small_unread_body_is_drained(server: Serving, path: str) -> None:
             assert answer(connection)[0] == 200
 
 
-def test_incomplete_unread_body_closes_connection(server: Serving) -> None:
+def test_incomplete_unread_body_closes_connection(server: ServerProcess) -> None:
     with server.connect() as connection:
         connection.sendall(head("/nowhere", 3) + b"x")
         status, headers = answer(connection)
@@ -52,21 +52,21 @@ def test_incomplete_unread_body_closes_connection(server: Serving) -> None:
         assert is_closed(connection)
 
 
-def test_large_unread_body_closes_connection(server: Serving) -> None:
+def test_large_unread_body_closes_connection(server: ServerProcess) -> None:
     with server.connect() as connection:
         connection.sendall(head("/nowhere", 10_000_000) + b"x" * 1000)
         status, headers = answer(connection)
         assert (status, headers["connection"]) == (404, "close")
 
 
-def test_expect_100_continue_is_refused_without_reading(server: Serving) -> None:
+def test_expect_100_continue_is_refused_without_reading(server: ServerProcess) -> None:
     with server.connect() as connection:
         connection.sendall(head("/nowhere", 3, "expect: 100-continue\r\n"))
         status, headers = answer(connection)
         assert (status, headers["connection"]) == (404, "close")
 
 
-def test_timeout_during_body_closes_connection(server: Serving) -> None:
+def test_timeout_during_body_closes_connection(server: ServerProcess) -> None:
     with server.connect() as connection:
         connection.sendall(head("/embed", 20, "request-timeout-ms: 50\r\n") + b'{"inputs"')
         status, headers = answer(connection)
@@ -74,7 +74,7 @@ def test_timeout_during_body_closes_connection(server: Serving) -> None:
         assert is_closed(connection)
 
 
-def test_chunked_unread_body_is_drained(server: Serving) -> None:
+def test_chunked_unread_body_is_drained(server: ServerProcess) -> None:
     start = b"POST /nowhere HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
     with server.connect() as connection:
         connection.sendall(start + b"3\r\nabc\r\n0\r\n\r\n" + LIVE)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from exa_py import Exa
 
-from support.fake_web import Web, web
-from support.server_process import Serving, serving, serving_letters
+from support.fake_web import FakeWeb, fake_web
+from support.server_process import ServerProcess, letter_server, running_server
 
 BREAD = "Bread is baked from flour and water 🍞. The oven must be hot. Bakers get up early."
 RESULTS = {
@@ -31,35 +31,35 @@ HIGHLIGHTS = {"query": "How is bread made?", "max_characters": 50}
 
 
 @pytest.fixture(scope="module")
-def there() -> Iterator[Web]:
-    with web() as made:
+def there() -> Iterator[FakeWeb]:
+    with fake_web() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def handing(there: Web) -> Iterator[Serving]:
+def handing(there: FakeWeb) -> Iterator[ServerProcess]:
     """A server that everybody may ask, and that has no key of its own for the upstream."""
-    with serving("--dtype", "float32", "--upstream", there.url + "/") as server:
+    with running_server("--dtype", "float32", "--upstream", there.url + "/") as server:
         yield server
 
 
 @pytest.fixture(autouse=True)
-def answer(there: Web) -> None:
+def answer(there: FakeWeb) -> None:
     there.json("/search", RESULTS)
 
 
-def client(server: Serving, key: str = "client-key") -> Any:
+def client(server: ServerProcess, key: str = "client-key") -> Any:
     return Exa(key, base_url=server.url)
 
 
-def asked(there: Web) -> tuple[dict[str, str], dict[str, Any]]:
-    path, headers, body = there.asked[-1]
+def asked(there: FakeWeb) -> tuple[dict[str, str], dict[str, Any]]:
+    path, headers, body = there.requests[-1]
     assert path == "/search"
     found: dict[str, Any] = json.loads(body)
     return headers, found
 
 
-def test_upstream_texts_get_highlights(handing: Serving, there: Web) -> None:
+def test_upstream_texts_get_highlights(handing: ServerProcess, there: FakeWeb) -> None:
     exa = client(handing)
     found = exa.search("bread", include_domains=["a.example"], contents={"highlights": HIGHLIGHTS, "max_age_hours": 1})
     headers, body = asked(there)
@@ -76,7 +76,7 @@ def test_upstream_texts_get_highlights(handing: Serving, there: Web) -> None:
     assert (found.resolved_search_type, found.cost_dollars.total) == ("neural", 0.5)
 
 
-def test_upstream_text_options_are_kept(handing: Serving, there: Web) -> None:
+def test_upstream_text_options_are_kept(handing: ServerProcess, there: FakeWeb) -> None:
     exa = client(handing)
     options: Any = {"highlights": HIGHLIGHTS, "text": {"max_characters": 5, "include_html_tags": True}}
     found = exa.search("bread", contents=options)
@@ -86,7 +86,7 @@ def test_upstream_text_options_are_kept(handing: Serving, there: Web) -> None:
     assert BREAD[span["start"] : span["end"]] == found.results[0].highlights[0]
 
 
-def test_search_without_highlights_is_forwarded_unchanged(handing: Serving, there: Web) -> None:
+def test_search_without_highlights_is_forwarded_unchanged(handing: ServerProcess, there: FakeWeb) -> None:
     sent = {
         "query": "bread",
         "numResults": 3,
@@ -98,7 +98,7 @@ def test_search_without_highlights_is_forwarded_unchanged(handing: Serving, ther
     assert found.json() == RESULTS
 
 
-def test_upstream_errors_are_forwarded(handing: Serving, there: Web) -> None:
+def test_upstream_errors_are_forwarded(handing: ServerProcess, there: FakeWeb) -> None:
     error = {"requestId": "theirs", "error": "no credits", "tag": "NO_MORE_CREDITS"}
     there.json("/search", error, 402)
     found = handing.client.post("/search", json={"query": "bread", "contents": {"highlights": True}})
@@ -106,31 +106,31 @@ def test_upstream_errors_are_forwarded(handing: Serving, there: Web) -> None:
 
 
 @pytest.mark.parametrize("strange", ["a text", {"results": "none"}, {"results": ["none"]}, {}])
-def test_malformed_upstream_answer_is_502(handing: Serving, there: Web, strange: object) -> None:
+def test_malformed_upstream_answer_is_502(handing: ServerProcess, there: FakeWeb, strange: object) -> None:
     there.json("/search", strange)
     found = handing.client.post("/search", json={"query": "bread", "contents": {"highlights": True}})
     assert (found.status_code, found.json()["tag"]) == (502, "UPSTREAM_FAILED")
 
 
 def test_unreachable_upstream_is_502() -> None:
-    with web() as gone:
+    with fake_web() as gone:
         url = gone.url
-    with serving_letters("--upstream", url) as server:
+    with letter_server("--upstream", url) as server:
         found = server.client.post("/search", json={"query": "bread"})
     assert (found.status_code, found.json()["tag"]) == (502, "UPSTREAM_FAILED")
 
 
-def test_upstream_redirect_is_502(handing: Serving, there: Web) -> None:
+def test_upstream_redirect_is_502(handing: ServerProcess, there: FakeWeb) -> None:
     there.redirect("/search", "/elsewhere")
     assert handing.client.post("/search", json={"query": "bread"}).status_code == 502
-    assert there.asked[-1][0] == "/search"
+    assert there.requests[-1][0] == "/search"
 
 
-def test_upstream_key_replaces_client_key(there: Web) -> None:
-    with serving_letters("--upstream", there.url, "--upstream-key", "its-key") as server:
+def test_upstream_key_replaces_client_key(there: FakeWeb) -> None:
+    with letter_server("--upstream", there.url, "--upstream-key", "its-key") as server:
         client(server, "client-key").search("bread")
         assert asked(there)[0]["x-api-key"] == "its-key"
-    with serving_letters("--upstream", there.url, "--api-key", "our-key") as server:
+    with letter_server("--upstream", there.url, "--api-key", "our-key") as server:
         client(server, "our-key").search("bread")
         assert "our-key" not in str(asked(there)[0])
 
@@ -138,6 +138,6 @@ def test_upstream_key_replaces_client_key(there: Web) -> None:
 def test_invalid_upstream_stops_start() -> None:
     with (
         pytest.raises(AssertionError, match=r"upstream must be like https://api\.exa\.ai"),
-        serving_letters("--upstream", "exa"),
+        letter_server("--upstream", "exa"),
     ):
         pass

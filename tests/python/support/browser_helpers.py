@@ -1,11 +1,11 @@
-"""A visitor of the server's page: what people do there, and what they see."""
+"""Actions on the server's page in a browser, and what it shows."""
 
 import shutil
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from support.server_process import Serving
+from support.server_process import ServerProcess
 
 CHROMIUM = shutil.which("chromium")
 
@@ -14,18 +14,18 @@ needs_browser = pytest.mark.skipif(
 )
 
 
-def visit(page: Page, server: Serving) -> None:
+def visit(page: Page, server: ServerProcess) -> None:
     page.goto(server.url)
     settle(page)
 
 
 def settle(page: Page) -> None:
-    """Wait until what was changed is answered."""
+    """Wait for the answer to the latest change."""
     expect(page.locator("#reader")).to_have_attribute("aria-busy", "false")
 
 
 def put(page: Page, text: str, question: str | None = None, written: str = "auto") -> None:
-    """Type a page, and perhaps a question."""
+    """Type a page, and optionally a question."""
     page.locator("#edit").click()
     page.locator("#source").fill(text)
     page.locator("#edit").click()
@@ -36,7 +36,7 @@ def put(page: Page, text: str, question: str | None = None, written: str = "auto
 
 
 def marks(page: Page) -> list[tuple[int, float, str]]:
-    """Rank, score and text of each mark, as they stand in the page."""
+    """Rank, score and text of each mark, in page order."""
     found = page.locator("#reader mark").evaluate_all("all => all.map(m => [m.dataset.score, m.textContent])")
     return [(int(label.split(" · ")[0]), float(label.split(" · ")[1]), text) for label, text in found]
 

@@ -1,7 +1,7 @@
-"""An encoder whose process or node comes to an end in the middle of a job, when a test has said so beforehand.
+"""The fake letter encoder, which kills its own process or waits for its node to be killed, once, when a test schedules that.
 
-What was said is a file in the directory of the environment variable `DOOM`, which is taken away by who acts on it: it happens
-once, and on no clock.
+A schedule is a file in the directory that the environment variable `FOLDER` names. The first process that acts on it renames
+it, so that each crash happens once and does not depend on time.
 """
 
 import os
@@ -14,51 +14,50 @@ from numpy.typing import NDArray
 
 from support.fake_letter_encoder import letters as plain_letters
 
-DOOM = "PULLQUOTE_TESTS_DOOM"
+FOLDER = "PULLQUOTE_TESTS_CRASH_FOLDER"
 
 
 def letters(texts: list[str]) -> NDArray[np.float32]:
-    """The vectors of `lettering`, if this process lives to give them."""
+    """Encode, unless a text contains "doom" and a crash is scheduled."""
     if any("doom" in text for text in texts):
-        if _is_meant("process"):
+        if _takes("process"):
             os.kill(os.getpid(), signal.SIGKILL)
-        if _is_meant("node"):
-            _tell("node", os.environ["RAY_RAYLET_PID"])
-            # The test ends this process with its node.
+        if _takes("node"):
+            _report_node(os.environ["RAY_RAYLET_PID"])
+            # The test kills this process with its node.
             time.sleep(600)
     return plain_letters(texts)
 
 
-def announce(what: str) -> None:
-    """Let the next process that encodes a page of doom be killed, or have it say on which node it is and wait for its end."""
-    (_place() / f"{what}.told").unlink(missing_ok=True)
-    (_place() / what).touch()
+def schedule_crash(kind: str) -> None:
+    """Make the next process that encodes "doom" kill itself (`process`), or report its node and wait (`node`)."""
+    (_folder() / f"{kind}.reported").unlink(missing_ok=True)
+    (_folder() / kind).touch()
 
 
-def is_announced(what: str) -> bool:
-    """Whether nobody has acted on it."""
-    return (_place() / what).exists()
+def is_crash_pending(kind: str) -> bool:
+    return (_folder() / kind).exists()
 
 
-def told() -> int | None:
-    """The node that waits for its end, by the process that keeps it."""
-    said = _place() / "node.told"
-    return int(said.read_text()) if said.exists() else None
+def node_to_kill() -> int | None:
+    """The raylet's process id of the node that waits to be killed."""
+    reported = _folder() / "node.reported"
+    return int(reported.read_text()) if reported.exists() else None
 
 
-def _is_meant(what: str) -> bool:
+def _takes(kind: str) -> bool:
     try:
-        (_place() / what).rename(_place() / f"{what}.{os.getpid()}")
+        (_folder() / kind).rename(_folder() / f"{kind}.{os.getpid()}")
     except FileNotFoundError:
         return False
     return True
 
 
-def _tell(what: str, said: str) -> None:
-    unfinished = _place() / f"{what}.unfinished"
-    unfinished.write_text(said)
-    unfinished.rename(_place() / f"{what}.told")
+def _report_node(raylet: str) -> None:
+    unfinished = _folder() / "node.unfinished"
+    unfinished.write_text(raylet)
+    unfinished.rename(_folder() / "node.reported")
 
 
-def _place() -> Path:
-    return Path(os.environ[DOOM])
+def _folder() -> Path:
+    return Path(os.environ[FOLDER])

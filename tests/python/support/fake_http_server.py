@@ -1,4 +1,4 @@
-"""A real HTTP server that answers as a test wants, in a thread of this process: raw vectors, lies, stalls, TLS."""
+"""An HTTP server in a thread of this process, which answers as a test wants: vectors, faults, stalls, TLS."""
 
 import asyncio
 import contextlib
@@ -18,8 +18,6 @@ DIMENSION = 16
 
 @dataclass
 class Request:
-    """What came."""
-
     path: str
     headers: dict[str, str]
     body: Any
@@ -32,7 +30,7 @@ class Request:
 
 @dataclass
 class Answer:
-    """What goes back; `stall` seconds pass before, and nothing at all goes back where it is infinite."""
+    """An answer, sent after `stall` seconds; never, if that is infinite."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
@@ -41,13 +39,13 @@ class Answer:
 
 
 def vectors(texts: list[str]) -> NDArray[np.float32]:
-    """Made up, and the same each time."""
+    """Random vectors, seeded by their text."""
     rows = [np.random.default_rng(abs(hash(text)) % 2**32).standard_normal(DIMENSION) for text in texts]
     return np.array(rows, dtype=np.float32)
 
 
-def raw(request: Request) -> Answer:
-    """The honest answer, in raw vectors."""
+def raw_vectors(request: Request) -> Answer:
+    """The correct answer, as float32 bytes."""
     texts = request.texts
     headers = {
         "content-type": "application/octet-stream",
@@ -58,8 +56,8 @@ def raw(request: Request) -> Answer:
     return Answer(headers=headers, body=vectors(texts).astype("<f4").tobytes())
 
 
-class Wire:
-    """A running server; `requests` are those that came, `open` counts connections, `busy` requests at the same time, at most."""
+class FakeServer:
+    """A running server; `open` counts connections, `busy` is the largest number of requests at the same time."""
 
     def __init__(self, answer: Callable[[Request], Answer], secured: ssl.SSLContext | None) -> None:
         self.answer = answer
@@ -101,14 +99,14 @@ class Wire:
                 self._now += 1
                 self.busy = max(self.busy, self._now)
                 answer = self.answer(request)
-                # Others may come before this one is answered.
+                # Let other requests arrive before this answer.
                 await asyncio.sleep(0)
                 if answer.stall:
-                    # Whoever hangs up meanwhile is noticed.
+                    # A client that hangs up ends the stall.
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(reader.read(1), None if np.isinf(answer.stall) else answer.stall)
                         return
-                lines = [f"HTTP/1.1 {answer.status} Said"]
+                lines = [f"HTTP/1.1 {answer.status} Status"]
                 length = {"content-length": str(len(answer.body))}
                 lines += [f"{name}: {value}" for name, value in (length | answer.headers).items()]
                 self._now -= 1
@@ -128,7 +126,7 @@ class Wire:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            # Transports close when the loop comes round.
+            # Transports close in a later iteration of the loop.
             await asyncio.sleep(0.02)
             self._loop.stop()
 
@@ -138,14 +136,16 @@ class Wire:
 
 
 @contextlib.contextmanager
-def wire(answer: Callable[[Request], Answer] = raw, secured: ssl.SSLContext | None = None) -> Iterator[Wire]:
-    running = Wire(answer, secured)
+def fake_server(
+    answer: Callable[[Request], Answer] = raw_vectors, secured: ssl.SSLContext | None = None
+) -> Iterator[FakeServer]:
+    running = FakeServer(answer, secured)
     try:
         yield running
     finally:
         running.close()
 
 
-def packed(values: NDArray[np.float32]) -> bytes:
-    """A vector's bytes, one value after the other."""
+def float_bytes(values: NDArray[np.float32]) -> bytes:
+    """A vector as little-endian float32."""
     return struct.pack(f"<{len(values)}f", *values)

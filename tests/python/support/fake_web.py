@@ -1,4 +1,4 @@
-"""A small web of pages that behave and pages that do not, on addresses of this machine alone."""
+"""A web server on a loopback address: sound, slow and endless pages, and redirects."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Answer = tuple[int, dict[str, str], bytes]
 HTML = {"content-type": "text/html; charset=utf-8"}
 
 
-class Web:
-    """Answers by path; `asked` is every request so far: its path, its headers by small names, its body."""
+class FakeWeb:
+    """Answers by path; `requests` has the path, the lower-case headers and the body of every request."""
 
     def __init__(self, host: str = "127.0.0.1") -> None:
         self.pages: dict[str, Answer] = {}
-        self.asked: list[tuple[str, dict[str, str], bytes]] = []
+        self.requests: list[tuple[str, dict[str, str], bytes]] = []
         self.stopping = threading.Event()
         web = self
 
@@ -39,14 +39,14 @@ class Web:
 
             def answer(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length", "0")))
-                web.asked.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
+                web.requests.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
                 with contextlib.suppress(OSError):
                     self.write()
                 self.close_connection = True
 
             def write(self) -> None:
                 if self.path == "/slow":
-                    # A byte now and then, for as long as anybody reads.
+                    # One byte every 50 ms, until the client closes.
                     self.send_response(200)
                     self.send_header("content-type", "text/plain")
                     self.end_headers()
@@ -77,14 +77,14 @@ class Web:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def page(self, path: str, content: str | bytes, kind: str | None = HTML["content-type"], **headers: str) -> str:
-        """Put a page there; returns its address."""
+        """Serve a page; returns its URL."""
         headers = {name.replace("_", "-"): value for name, value in headers.items()}
         content = content.encode() if isinstance(content, str) else content
         self.pages[path] = (200, headers if kind is None else headers | {"content-type": kind}, content)
         return self.url + path
 
     def packed(self, path: str, content: bytes) -> str:
-        """A page that comes packed."""
+        """Serve a gzipped page."""
         return self.page(path, gzip.compress(content), "text/plain", content_encoding="gzip")
 
     def redirect(self, path: str, to: str, status: int = 302) -> str:
@@ -101,8 +101,8 @@ class Web:
 
 
 @contextlib.contextmanager
-def web(host: str = "127.0.0.1") -> Iterator[Web]:
-    made = Web(host)
+def fake_web(host: str = "127.0.0.1") -> Iterator[FakeWeb]:
+    made = FakeWeb(host)
     try:
         yield made
     finally:

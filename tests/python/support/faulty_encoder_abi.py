@@ -1,4 +1,4 @@
-"""A real encoder behind a table of C functions of our own, which fails where a test says so."""
+"""A real encoder wrapped in a C table of the tests, which injects faults."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Fault = Callable[[int, int, int], str | None]
 _kept: list[object] = []
 
 
-class Injected:
+class FaultyEncoder:
     """The embedded model on devices, of which `fault` says (of a device, and the rows and tokens of its batch) how it fails.
 
     What it returns is a class of `pullquote.errors` and a message, with a colon between. `version` is that of the capsule.

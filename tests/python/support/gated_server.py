@@ -1,4 +1,4 @@
-"""A server whose encoder stops at the text "blocker" until its gate is opened, and keeps the order of what it was given."""
+"""A server whose encoder blocks on the text "blocker" until a test opens its gate, and logs the order of all texts."""
 
 import contextlib
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.server_process import Serving, serving
+from support.server_process import ServerProcess, running_server
 
 ENCODER = """
 import pathlib, time, numpy
@@ -22,11 +22,11 @@ def encode(texts):
 
 
 @contextlib.contextmanager
-def serving_gated(folder: Path, *options: str) -> Iterator[Serving]:
+def gated_server(folder: Path, *options: str) -> Iterator[ServerProcess]:
     (folder / "gated.py").write_text(ENCODER.format(folder=str(folder)), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(folder))
-        with serving("--encoder", "gated:encode", *options, device=None) as server:
+        with running_server("--encoder", "gated:encode", *options, device=None) as server:
             yield server
 
 
@@ -34,6 +34,6 @@ def open_gate(folder: Path) -> None:
     (folder / "gate").touch()
 
 
-def encoded(folder: Path) -> list[str]:
-    """What came to the encoder, in its order."""
+def encoded_texts(folder: Path) -> list[str]:
+    """All texts that the encoder got, in order."""
     return (folder / "log").read_text(encoding="utf-8").splitlines()

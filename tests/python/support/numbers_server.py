@@ -1,4 +1,4 @@
-"""A server whose vectors are the numbers in their texts, a batch each, so that its answers come in many parts."""
+"""A server whose vectors are the numbers in their texts, one text in a batch, so that answers have many parts."""
 
 import contextlib
 from collections.abc import Iterator
@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from support.server_process import Serving, serving
+from support.server_process import ServerProcess, running_server
 
-# Texts that end in a number are vectors of it, 12 values long; each batch takes as long as its first word says, and "fail" fails.
+# "word 7" becomes 12 values of 7. The word "slow" takes 0.2 seconds, and "fail" raises.
 ENCODER = """
 import time
 import numpy as np
@@ -28,17 +28,17 @@ def encode(texts):
 
 
 @contextlib.contextmanager
-def serving_numbers(folder: Path, *options: str) -> Iterator[Serving]:
-    """Serve `ENCODER`, a text a batch; who does not read is waited for a second, who does not ask for two."""
+def numbers_server(folder: Path, *options: str) -> Iterator[ServerProcess]:
+    """Serve `ENCODER` with a write timeout of one second and a header timeout of two."""
     (folder / "numbers_encoder.py").write_text(ENCODER, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         own = ["--encoder", "numbers_encoder:encode", "--max-batch-size", "1", "--write-timeout", "1"]
         limits = ["--max-inputs", "200000", "--max-connections", "8", "--header-timeout", "2"]
-        with serving(*own, *limits, *options, device=None) as server:
+        with running_server(*own, *limits, *options, device=None) as server:
             yield server
 
 
-def asked(texts: list[str]) -> dict[str, Any]:
-    """The body that asks for their numbers."""
+def embed_body(texts: list[str]) -> dict[str, Any]:
+    """The body of `POST /embed`."""
     return {"inputs": texts, "normalize": False}

@@ -1,4 +1,4 @@
-"""A running ``pullquote serve``, as its users have it: a process, an address, a log."""
+"""``pullquote serve`` as a process, with its address, a client and its log."""
 
 import contextlib
 import json
@@ -17,11 +17,11 @@ import httpx
 import pytest
 
 
-class Serving:
-    """A server's process; `log` is its standard error so far."""
+class ServerProcess:
+    """A running server; `log` is its standard error so far."""
 
     def __init__(self, *options: str, device: str | None = "cpu") -> None:
-        self._log = tempfile.NamedTemporaryFile(suffix=".log")  # noqa: SIM115 - lives as long as the server
+        self._log = tempfile.NamedTemporaryFile(suffix=".log")  # noqa: SIM115 - closed with the server
         on = [] if device is None else ["--device", device]
         command = [sys.executable, "-m", "pullquote", "serve", "--json", "--port", "0", *on, *options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log, text=True)
@@ -48,7 +48,6 @@ class Serving:
         return host, int(port)
 
     def connect(self) -> socket.socket:
-        """A bare connection."""
         return socket.create_connection(self.address, timeout=60)
 
     def signal(self, number: signal.Signals = signal.SIGTERM) -> None:
@@ -68,9 +67,9 @@ class Serving:
 
 
 @contextlib.contextmanager
-def serving(*options: str, device: str | None = "cpu") -> Iterator[Serving]:
-    """A server of its own, for a test that stops it or needs other settings."""
-    server = Serving(*options, device=device)
+def running_server(*options: str, device: str | None = "cpu") -> Iterator[ServerProcess]:
+    """Start a server for a test that stops it or needs its own settings; others share the fixture `server`."""
+    server = ServerProcess(*options, device=device)
     try:
         yield server
     finally:
@@ -78,16 +77,16 @@ def serving(*options: str, device: str | None = "cpu") -> Iterator[Serving]:
 
 
 @contextlib.contextmanager
-def serving_letters(*options: str) -> Iterator[Serving]:
-    """A server with the encoder of `lettering`, where no model is asked for: it starts in a tenth of the time, without torch."""
+def letter_server(*options: str) -> Iterator[ServerProcess]:
+    """Start a server with the fake letter encoder, in a tenth of the time that the real model takes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
-        with serving("--encoder", "support.fake_letter_encoder:letters", *options, device=None) as server:
+        with running_server("--encoder", "support.fake_letter_encoder:letters", *options, device=None) as server:
             yield server
 
 
-def answers(connection: socket.socket) -> bytes:
-    """Everything that comes until the server closes."""
+def read_until_closed(connection: socket.socket) -> bytes:
+    """All bytes until the server closes the connection."""
     parts = []
     with contextlib.suppress(ConnectionResetError):
         while part := connection.recv(65536):
@@ -101,21 +100,21 @@ def resident_bytes(process: int) -> int:
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Wait until something is so; fails where it never comes."""
+    """Poll a condition; fail after `seconds`."""
     until = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < until, "what the test waits for never came"
+        assert time.monotonic() < until, "the condition did not become true in time"
         time.sleep(0.005)
 
 
-def metric(server: Serving, name: str) -> float:
-    """The value of a metric, with its labels as they are printed; 0 where it was never counted."""
+def metric(server: ServerProcess, name: str) -> float:
+    """The value of a metric, named with its labels as `/metrics` prints them; 0 if it is absent."""
     for line in server.client.get("/metrics").text.splitlines():
         if line.startswith(name + " "):
             return float(line.rsplit(" ", 1)[1])
     return 0.0
 
 
-def wait_for_running(server: Serving, count: int = 1) -> None:
-    """Wait until so many requests are being worked on."""
+def wait_for_running(server: ServerProcess, count: int = 1) -> None:
+    """Wait until the server runs `count` requests."""
     wait_for(lambda: metric(server, "pullquote_requests_running") >= count)

@@ -1,4 +1,4 @@
-"""A browser that marks what a text fragment names, as the specification says it is found."""
+"""A browser's search for a text fragment, as its specification describes it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JOINERS = set(".,:;'’_״")
 
 
 @dataclass(frozen=True)
-class Browser:
+class FragmentBrowser:
     page: str
     gap: str = BLANK_LINE
     strict: bool = False

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import pullquote
 from pullquote.errors import ClosedError, DeadlineExceededError, EncoderError, InvalidArgumentError, InvalidTypeError
-from support.server_process import Serving, serving
+from support.server_process import ServerProcess, running_server
 
 WORDS = ["cat", "moon", "bread", "trial", "ship"]
 PAGE = "Cats sleep a lot. The moon is far away. Bread is baked. A trial was held. The ship sank — naïve 🦊 crew."
@@ -233,14 +233,14 @@ class deep:
 
 
 @pytest.fixture
-def own_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serving]:
+def own_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerProcess]:
     (tmp_path / "own_model.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)
-    with serving("--encoder", "own_model:deep.inner", device=None) as running:
+    with running_server("--encoder", "own_model:deep.inner", device=None) as running:
         yield running
 
 
-def test_serve_encoder_function(own_server: Serving) -> None:
+def test_serve_encoder_function(own_server: ServerProcess) -> None:
     assert own_server.started["model"] == "encode"
     answer = own_server.client.post("/embed", json={"inputs": ["banana", "x"], "normalize": False})
     assert answer.json() == [[6.0, 3.0, 1.0], [1.0, 0.0, 1.0]]

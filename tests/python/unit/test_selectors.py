@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pullquote import selectors
 from pullquote.errors import InvalidArgumentError, InvalidTextError
 from pullquote.selectors import text_fragment, text_position_selector, text_quote_selector
-from support.text_fragment_browser import ANY_LINE, BLANK_LINE, Browser, parsed
+from support.text_fragment_browser import ANY_LINE, BLANK_LINE, FragmentBrowser, parsed
 
 
 def span(page: str, passage: str, count: int = 0) -> tuple[int, int]:
@@ -135,7 +135,7 @@ def test_text_fragment_marks_passage(case: str, gap: str, strict: bool) -> None:
         assert parsed(fragment) == terms
     if case == "lines repeated" and gap == ANY_LINE:
         pytest.skip("a line with the same neighbours, each a block of its own: nothing tells them apart")
-    assert Browser(page, gap, strict).marks(fragment) == (start, end), fragment
+    assert FragmentBrowser(page, gap, strict).marks(fragment) == (start, end), fragment
 
 
 WORDS = [
@@ -212,7 +212,7 @@ def test_text_fragment_marks_random_passages(found: tuple[str, int, int], strict
     else:
         assume(alone(page, first, last))
     fragment = text_fragment(page, start, end)
-    assert Browser(page, gap, strict).marks(fragment) == (start, end), fragment
+    assert FragmentBrowser(page, gap, strict).marks(fragment) == (start, end), fragment
 
 
 @given(st.integers(0, 380), st.integers(301, 2000))
@@ -221,7 +221,7 @@ def test_text_fragment_of_long_passage_has_its_ends(first: int, length: int) -> 
     end = (LONG + " ").index(" ", min(start + length, len(LONG)))
     fragment = text_fragment(LONG, start, end)
     assert len(fragment) < 400
-    assert Browser(LONG, strict=True).marks(fragment) == (start, end), fragment
+    assert FragmentBrowser(LONG, strict=True).marks(fragment) == (start, end), fragment
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_text_fragment_of_repetitive_page_is_not_quadratic(page: str) -> None:
 def test_text_fragment_of_ambiguous_passage_marks_first() -> None:
     page = "yes\n\n" * 50
     start, end = span(page, "yes", 30)
-    assert Browser(page).marks(text_fragment(page, start, end)) == span(page, "yes")
+    assert FragmentBrowser(page).marks(text_fragment(page, start, end)) == span(page, "yes")
 
 
 @pytest.mark.parametrize(
