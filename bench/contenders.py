@@ -21,7 +21,6 @@ from sentence_transformers import SentenceTransformer
 from transformers.utils.logging import disable_progress_bar
 
 import pullquote
-from bench.effort import ALL_WINDOWS
 from bench.scores import Chosen, choose_on_each
 from bench.workload import HIGHLIGHT_LENGTH, STEP_SIZE, TOP_K, Page
 from pullquote import Highlight
@@ -48,7 +47,7 @@ class Run:
     work: dict[str, float]
 
 
-class Side(Protocol):
+class Contender(Protocol):
     """One way to do the work, loaded and waiting."""
 
     threads: str
@@ -83,7 +82,7 @@ class Pullquote:
             expand=False,
             dedupe="none",
             lexical_weight=0.0,
-            **ALL_WINDOWS,
+            effort="full",
         )
         found = list(result)
         seconds = time.perf_counter() - start
@@ -147,7 +146,7 @@ def load_sentence_transformer(setting: Setting) -> SentenceTransformer:
 class InProcess:
     """A side in a process of its own; it loads there, and later calls are sent to it."""
 
-    def __init__(self, kind: Callable[[Setting], Side], setting: Setting) -> None:
+    def __init__(self, kind: Callable[[Setting], Contender], setting: Setting) -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(kind, setting, theirs), daemon=True)
@@ -179,7 +178,7 @@ class InProcess:
         return self._connection.recv()
 
 
-def _serve(kind: Callable[[Setting], Side], setting: Setting, parent: Connection) -> None:
+def _serve(kind: Callable[[Setting], Contender], setting: Setting, parent: Connection) -> None:
     side = kind(setting)
     parent.send(side.threads)
     while (task := parent.recv()) is not None:

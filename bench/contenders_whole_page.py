@@ -1,7 +1,7 @@
 """Sides for whole pages: `highlights()` as it is when nothing is said, and scripts around OpenVINO, ONNX Runtime and fastembed.
 
 The scripts are what one would write by hand for this. OpenVINO and ONNX Runtime compute a batch on each core: with all cores on
-one batch the same pages take longer. Each side runs in a process of its own, by `sides.InProcess`.
+one batch the same pages take longer. Each side runs in a process of its own, by `contenders.InProcess`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 import pullquote
-from bench.cores import cores
-from bench.effort import ALL_WINDOWS
+from bench.contenders import Run, Setting, as_chosen
 from bench.encoders import export_float32, load_fastembed
+from bench.machine_noise import cores
 from bench.scores import choose_on_each
-from bench.sides import Run, Setting, as_chosen
 from bench.workload import Page, read_max_tokens
 
 DIMENSION = 384
@@ -31,7 +30,7 @@ DIMENSION = 384
 class Full:
     """All defaults, but every window is encoded and nothing is kept for later; the setting's model is all it takes."""
 
-    options: ClassVar[dict[str, Any]] = ALL_WINDOWS
+    options: ClassVar[dict[str, Any]] = {"effort": "full"}
 
     def __init__(self, setting: Setting) -> None:
         self._highlighter = pullquote.Highlighter(setting.model, cache_bytes=0)
