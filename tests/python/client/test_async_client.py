@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from client.test_client import TEXTS, same
 from pullquote import AsyncClient, Highlighter, errors
+from support.client_comparison import TEXTS, assert_same
 from support.fake_http_server import Answer, FakeServer, fake_server, raw_vectors, vectors
+from support.messages import raises
 from support.server_process import ServerProcess
 
 LOOPS = ["asyncio"] if sys.platform == "win32" else ["asyncio", "uvloop"]
@@ -114,18 +115,18 @@ def test_async_client_matches_highlighter(run: Any, server: ServerProcess, highl
                 client.health(),
             )
             assert np.abs(vectors - highlighter.embed(TEXTS)).max() < 1e-5
-            same(found, highlighter.highlights("How is bread made?", TEXTS, explain=True, context=1))
+            assert_same(found, highlighter.highlights("How is bread made?", TEXTS, explain=True, context=1))
             assert (ranks[0].index, list(health.values())) == (0, [None])
             await client.put_document("async", "text")
             assert (await client.get_document("async")).text == "text"
             await client.delete_document("async")
             with pytest.raises(errors.NotFoundError):
                 await client.delete_document("async")
-            with pytest.raises(errors.InvalidArgumentError, match="query 0 is empty"):
+            with raises(errors.InvalidArgumentError, "query", 0):
                 await client.highlights("", TEXTS)
             with pytest.raises(errors.DeadlineExceededError):
                 await client.embed(TEXTS, timeout=1e-9)
-            with pytest.raises(TypeError, match="unexpected keyword argument 'topk'"):
+            with raises(TypeError, "topk"):
                 await client.highlights("a", TEXTS, topk=3)  # type: ignore[call-arg]
 
     run(go())

@@ -9,16 +9,14 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from pullquote import AsyncClient, Client, Document, Highlighter, Highlights, TruncationWarning, errors
+from pullquote import AsyncClient, Client, Document, Highlighter, TruncationWarning, errors
+from support.bad_calls import BAD_CALL_IDS, BAD_CALLS
+from support.client_comparison import HTML, TEXTS, assert_same
 from support.fake_letter_encoder import DIMENSION
+from support.messages import pattern, raises
 from support.server_process import ServerProcess, letter_server, running_server, wait_for
-from unit.test_errors import BAD_CALLS
 
-TEXTS = ["Bread is baked from flour.", "The moon is white.", "漢字とかな 🎉", ""]
-HTML = "<h1>Bread</h1><p>Caf&eacute;s bake it from <b>flour</b>. Ovens are hot.</p><p>The moon is white.</p>"
 MARKDOWN = "# Bread\n\nIt is baked from *flour*. Ovens are hot.\n\n- The moon\n- is white\n"
-COLUMNS = ("spans", "contexts", "sources", "pages", "queries", "windows", "windows_scored")
-SCORES = ("scores", "cosines", "bm25_scores")
 
 
 @pytest.fixture(scope="module")
@@ -62,25 +60,6 @@ def test_client_embed_matches_highlighter(client: Client, highlighter: Highlight
         assert ours.flags.writeable
 
 
-def same(ours: Highlights, theirs: Highlights) -> None:
-    for name in COLUMNS:
-        assert getattr(ours, name).dtype == getattr(theirs, name).dtype
-        assert np.array_equal(getattr(ours, name), getattr(theirs, name)), name
-    for name in SCORES:
-        assert getattr(ours, name).dtype == getattr(theirs, name).dtype
-        assert np.allclose(getattr(ours, name), getattr(theirs, name), atol=2e-5), name
-    assert (ours.texts, ours.formats, len(ours)) == (theirs.texts, theirs.formats, len(theirs))
-    for our_list, their_list in zip(ours, theirs, strict=True):
-        for our, their in zip(our_list, their_list, strict=True):
-            assert (our.text, our.before, our.after, our.matches) == (
-                their.text,
-                their.before,
-                their.after,
-                their.matches,
-            )
-    assert (ours.work.windows, ours.work.truncated) == (theirs.work.windows, theirs.work.truncated)
-
-
 CALLS: list[dict[str, Any]] = [
     {"query": "How is bread made?", "texts": TEXTS},
     {"query": "How is bread made?", "texts": TEXTS, "explain": True, "context": 1, "order": "position"},
@@ -99,24 +78,22 @@ CALLS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: " ".join(call.keys() - {"query", "texts"}) or "plain")
 def test_client_highlights_match_highlighter(client: Client, highlighter: Highlighter, call: dict[str, Any]) -> None:
     texts = list(call["texts"])
-    same(client.highlights(**call | {"texts": texts}), highlighter.highlights(**call | {"texts": texts}))
+    assert_same(client.highlights(**call | {"texts": texts}), highlighter.highlights(**call | {"texts": texts}))
 
 
 def test_client_highlights_of_real_pages_match_highlighter(
     client: Client, highlighter: Highlighter, pages: dict[str, str]
 ) -> None:
     call: dict[str, Any] = {"query": "Who?", "texts": list(pages.values()), "explain": True}
-    same(client.highlights(**call), highlighter.highlights(**call))
+    assert_same(client.highlights(**call), highlighter.highlights(**call))
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "message"), BAD_CALLS, ids=[str(change)[:40] for change, _, _ in BAD_CALLS]
-)
+@pytest.mark.parametrize(("change", "error", "names"), BAD_CALLS, ids=BAD_CALL_IDS)
 def test_client_invalid_call_raises_highlighter_error(
-    client: Client, change: dict[str, Any], error: type[Exception], message: str
+    client: Client, change: dict[str, Any], error: type[Exception], names: list[object]
 ) -> None:
     arguments: dict[str, Any] = {"query": "Where?", "texts": ["Here it is. There it was."]} | change
-    with pytest.raises(error, match=message):
+    with raises(error, *names):
         client.highlights(**arguments)
 
 
@@ -145,7 +122,7 @@ def test_client_invalid_embed_raises_highlighter_error(client: Client, highlight
 def test_client_parse_pieces_is_local(client: Client, highlighter: Highlighter) -> None:
     text = "One. Two. Three."
     assert client.parse_pieces(text, 2).tolist() == highlighter.parse_pieces(text, 2).tolist()
-    with pytest.raises(errors.InvalidArgumentError, match="tokenizer"):
+    with raises(errors.InvalidArgumentError, "token"):
         client.parse_pieces(text, unit="token")
 
 
@@ -160,9 +137,9 @@ def test_client_rerank_documents_and_health(client: Client, highlighter: Highlig
         text_hash = client.put_document(id, TEXTS[2], title="字")
         assert client.get_document(id) == Document(id, TEXTS[2], "字", text_hash)
         client.delete_document(id)
-        with pytest.raises(errors.NotFoundError, match="no document is stored under"):
+        with raises(errors.NotFoundError, "document"):
             client.get_document(id)
-    with pytest.raises(errors.InvalidArgumentError, match="top_n"):
+    with raises(errors.InvalidArgumentError, "top_n"):
         client.rerank(query, TEXTS, top_n=0)
     assert client.health() == {client._names: None}
 
@@ -173,19 +150,19 @@ def test_server_errors_raise_their_class(tmp_path: Path) -> None:
     with letter_server("--api-keys-file", str(keys), "--store-documents", "1", "--max-inputs", "3") as own:
         with (
             Client(own.url, api_key="wrong") as stranger,
-            pytest.raises(errors.UnauthorizedError, match="a key is needed"),
+            pytest.raises(errors.UnauthorizedError),
         ):
             stranger.embed(["a"])
         with Client(own.url, api_key="right", headers={"x-request-id": "seen-by-the-server"}) as known:
             known.put_document("1", "a")
             with pytest.raises(errors.StoreFullError):
                 known.put_document("2", "b")
-            with pytest.raises(errors.InvalidArgumentError, match="there are 4, more than 3"):
+            with raises(errors.InvalidArgumentError, 4, 3):
                 known.embed(["a"] * 4)
             assert "right" not in repr(known)
             wait_for(lambda: "seen-by-the-server" in own.log)
             with (
-                pytest.raises(errors.UnavailableError, match="cannot be reached"),
+                raises(errors.UnavailableError, "http://127.0.0.1:1"),
                 Client("http://127.0.0.1:1") as nobody,
             ):
                 nobody.embed(["a"])
@@ -194,36 +171,36 @@ def test_server_errors_raise_their_class(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "settings", "error", "message"),
+    ("url", "settings", "error", "names"),
     [
-        ([], {}, errors.InvalidArgumentError, "empty list"),
-        ("127.0.0.1:8080", {}, errors.InvalidArgumentError, "127.0.0.1:8080"),
-        ("ftp://host", {}, errors.InvalidArgumentError, "url must be like"),
-        ("http://me:secret@host", {}, errors.InvalidArgumentError, "no name and no password"),
-        ("http://host?key=1", {}, errors.InvalidArgumentError, "url must be like"),
-        ("unix:run", {}, errors.InvalidArgumentError, "whole path"),
-        (3, {}, TypeError, "not iterable"),
-        ([3], {}, errors.InvalidTypeError, "url must be a string"),
-        ("http://host", {"timeout": 0}, errors.InvalidArgumentError, "timeout must be more than 0"),
-        ("http://host", {"timeout": "1"}, errors.InvalidTypeError, "timeout must be int or float, not str"),
-        ("http://host", {"retries": -1}, errors.InvalidArgumentError, "retries must not be negative"),
-        ("http://host", {"max_in_flight": 0}, errors.InvalidArgumentError, "max_in_flight must be at least 1"),
-        ("http://host", {"retry_budget": 2.0}, errors.InvalidArgumentError, "retry_budget must be from 0.0 to 1.0"),
-        ("http://host", {"wire_dtype": "int8"}, errors.InvalidArgumentError, "which become float32 again, not .int8."),
-        ("http://host", {"wire_dtype": "int4"}, errors.InvalidArgumentError, "unknown variant `int4`"),
-        ("http://host", {"api_key": "line\nend"}, errors.InvalidArgumentError, "api_key must be visible ASCII"),
-        ("http://host", {"headers": {"a b": "c"}}, errors.InvalidArgumentError, "'a b'|\"a b\""),
-        ("http://host", {"headers": {"a": 3}}, errors.InvalidTypeError, "strings"),
-        ("http://host", {"ca_certs": "/nowhere"}, errors.InvalidArgumentError, "/nowhere"),
-        ("http://host", {"ca_certs": __file__}, errors.InvalidArgumentError, "PEM|ascii"),
-        ("http://host", {"timeouts": 3}, TypeError, "unexpected keyword argument 'timeouts'"),
+        ([], {}, errors.InvalidArgumentError, ["url"]),
+        ("127.0.0.1:8080", {}, errors.InvalidArgumentError, ["127.0.0.1:8080"]),
+        ("ftp://host", {}, errors.InvalidArgumentError, ["url", "ftp://host"]),
+        ("http://me:secret@host", {}, errors.InvalidArgumentError, ["url"]),
+        ("http://host?key=1", {}, errors.InvalidArgumentError, ["url"]),
+        ("unix:run", {}, errors.InvalidArgumentError, ["run"]),
+        (3, {}, TypeError, ["int"]),
+        ([3], {}, errors.InvalidTypeError, ["url", "[3]"]),
+        ("http://host", {"timeout": 0}, errors.InvalidArgumentError, ["timeout", 0]),
+        ("http://host", {"timeout": "1"}, errors.InvalidTypeError, ["timeout", "str"]),
+        ("http://host", {"retries": -1}, errors.InvalidArgumentError, ["retries"]),
+        ("http://host", {"max_in_flight": 0}, errors.InvalidArgumentError, ["max_in_flight"]),
+        ("http://host", {"retry_budget": 2.0}, errors.InvalidArgumentError, ["retry_budget"]),
+        ("http://host", {"wire_dtype": "int8"}, errors.InvalidArgumentError, ["wire_dtype", "int8"]),
+        ("http://host", {"wire_dtype": "int4"}, errors.InvalidArgumentError, ["int4"]),
+        ("http://host", {"api_key": "line\nend"}, errors.InvalidArgumentError, ["api_key"]),
+        ("http://host", {"headers": {"a b": "c"}}, errors.InvalidArgumentError, ["a b"]),
+        ("http://host", {"headers": {"a": 3}}, errors.InvalidTypeError, ["headers"]),
+        ("http://host", {"ca_certs": "/nowhere"}, errors.InvalidArgumentError, ["/nowhere"]),
+        ("http://host", {"ca_certs": __file__}, errors.InvalidArgumentError, ["ca_certs"]),
+        ("http://host", {"timeouts": 3}, TypeError, ["timeouts"]),
     ],
     ids=str,
 )
 def test_invalid_client_setting_is_error(
-    url: Any, settings: dict[str, Any], error: type[Exception], message: str
+    url: Any, settings: dict[str, Any], error: type[Exception], names: list[object]
 ) -> None:
-    with pytest.raises(error, match=message) as caught:
+    with raises(error, *names) as caught:
         Client(url, **settings)
     assert "secret" not in str(caught.value)
     assert "line\nend" not in str(caught.value)
@@ -250,5 +227,5 @@ def test_client_embed_keeps_vector_lengths(tmp_path: Path, monkeypatch: pytest.M
 
 def test_client_warns_of_truncation_as_highlighter(client: Client, highlighter: Highlighter) -> None:
     for owner in (client, highlighter):
-        with pytest.warns(TruncationWarning, match="1 of 2 texts were cut at"):
+        with pytest.warns(TruncationWarning, match=pattern(1, 2)):
             owner.embed(["long " * 600, "short"])

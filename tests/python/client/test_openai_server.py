@@ -17,6 +17,7 @@ from fastapi.responses import JSONResponse
 
 from pullquote import AsyncClient, Client, errors
 from support.fake_http_server import vectors
+from support.messages import raises
 
 TEXTS = [f"text {number}" for number in range(100)]
 KEY = "sk-right"
@@ -100,18 +101,18 @@ def test_embed_from_openai_server(server: OpenAi, suffix: str) -> None:
 def test_openai_server_errors_keep_their_message(server: OpenAi) -> None:
     with (
         Client(server.url, api_key="wrong", model="m") as stranger,
-        pytest.raises(errors.UnauthorizedError, match="answered 401: Incorrect API key provided"),
+        raises(errors.UnauthorizedError, 401, "Incorrect API key provided"),
     ):
         stranger.embed(["a"])
     with Client(server.url + "/v1", api_key=KEY, model="m") as client:
-        with pytest.raises(errors.InvalidArgumentError, match='role="query" means nothing'):
+        with raises(errors.InvalidArgumentError, "role", "query"):
             client.embed(["a"], role="query")
         # It has neither the route nor such types.
-        with pytest.raises(errors.NotFoundError, match="answered 404: Not Found"):
+        with raises(errors.NotFoundError, 404, "Not Found"):
             client.highlights("a", ["b"])
-        with pytest.raises(errors.InvalidArgumentError, match="answered 422"):
+        with raises(errors.InvalidArgumentError, 422):
             client.embed(["a"], embedding_dtype="int8")
-    with Client(server.url, api_key=KEY) as nameless, pytest.raises(errors.InvalidArgumentError, match="422"):
+    with Client(server.url, api_key=KEY) as nameless, raises(errors.InvalidArgumentError, 422):
         nameless.embed(["a"])
 
 
@@ -120,5 +121,5 @@ def test_openai_server_429_and_503_are_retried(server: OpenAi) -> None:
         server.failures[:] = [429, 503]
         assert np.abs(client.embed(["a"]) - vectors(["a"])).max() < 1e-6
         server.failures[:] = [500]
-        with pytest.raises(errors.EncoderError, match="answered 500: later"):
+        with raises(errors.EncoderError, 500, "later"):
             client.embed(["a"])

@@ -34,6 +34,7 @@ from support.fake_http_server import (
     raw_vectors,
     vectors,
 )
+from support.messages import pattern, raises
 
 TEXTS = [f"text {number}" for number in range(500)]
 
@@ -126,7 +127,7 @@ def gone(server: FakeServer) -> None:
 
 def test_client_timeout_is_deadline_exceeded() -> None:
     with fake_server(stalled) as server, Client(server.url) as client:
-        with pytest.raises(errors.DeadlineExceededError, match="the call's timeout passed before the work was done"):
+        with raises(errors.DeadlineExceededError, "timeout"):
             client.embed(["a"], timeout=0.2)
         gone(server)
         asked = int(server.requests[0].headers["request-timeout-ms"])
@@ -143,7 +144,7 @@ def test_close_ends_client_calls_of_other_threads() -> None:
             time.sleep(0.005)
         client.close()
         for call in calls:
-            with pytest.raises(errors.ClosedError, match="make a new one"):
+            with pytest.raises(errors.ClosedError):
                 call.result(10)
 
 
@@ -154,7 +155,7 @@ def child(queue: Any) -> None:
     try:
         FORKED["client"].embed(["a"])
     except errors.ForkedError as error:
-        queue.put(str(error))
+        queue.put(type(error).__name__)
     FORKED.clear()
     with Client(FORKED_URL[0]) as fresh:
         queue.put(fresh.embed(["a"]).tolist())
@@ -173,7 +174,7 @@ def test_client_in_fork_raises_forked_error() -> None:
         queue = context.Queue()
         process = context.Process(target=child, args=(queue,))
         process.start()
-        assert "is a fork" in queue.get(timeout=60)
+        assert queue.get(timeout=60) == "ForkedError"
         assert queue.get(timeout=60) == vectors(["a"]).tolist()
         process.join(60)
         assert process.exitcode == 0
@@ -192,7 +193,7 @@ def test_ca_certs_are_the_only_trusted_authorities(tmp_path: Path) -> None:
             assert np.array_equal(client.embed(TEXTS), vectors(TEXTS))
         for others in (untrusted, None):
             client = Client(server.url, retries=0, ca_certs=others)
-            with client, pytest.raises(errors.UnavailableError, match="certificate"):
+            with client, raises(errors.UnavailableError, "certificate"):
                 client.embed(["a"])
 
 
@@ -321,13 +322,13 @@ def test_openai_route_as_fallback(row: Callable[[int, Any], Any], suffix: str) -
     with fake_server(openai(row)) as server, Client(server.url + suffix, model="m", rows_per_request=64) as client:
         assert np.array_equal(client.embed(TEXTS), vectors(TEXTS))
         assert {request.body.get("model") for request in server.requests if request.path == "/v1/embeddings"} == {"m"}
-        with pytest.raises(errors.InvalidArgumentError, match="role"):
+        with raises(errors.InvalidArgumentError, "role"):
             client.embed(["a"], role="query")
 
 
 def test_server_without_embedding_routes_is_not_found() -> None:
     with fake_server(lambda _: Answer(404, body=b"no")) as server, Client(server.url) as client:
-        with pytest.raises(errors.NotFoundError, match=f"{server.url} answered 404"):
+        with raises(errors.NotFoundError, server.url, 404):
             client.embed(["a"])
         assert [request.path for request in server.requests] == ["/embed", "/v1/embeddings"]
         # The address led nowhere; now there is a server, and its own route is the one that is asked.
@@ -377,7 +378,7 @@ def test_x_truncated_header_is_truncation_warning() -> None:
         answer = raw_vectors(request)
         return Answer(headers=answer.headers | {"x-truncated": "2"}, body=answer.body)
 
-    warned = pytest.warns(pullquote.TruncationWarning, match="4 of 500 texts were cut")
+    warned = pytest.warns(pullquote.TruncationWarning, match=pattern(4, 500))
     with fake_server(cut) as server, Client(server.url, rows_per_request=250) as client, warned:
         client.embed(TEXTS)
 

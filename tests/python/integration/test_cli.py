@@ -11,6 +11,7 @@ import pytest
 import pullquote
 from pullquote import _native, errors
 from support.fake_http_server import Answer, fake_server, raw_vectors
+from support.messages import names_all
 from support.server_process import ServerProcess, letter_server
 
 PAGE = "The moon is white.\n\nBread is baked from flour. Ovens are hot.\n\nCats sleep."
@@ -59,8 +60,8 @@ def test_unreadable_file_does_not_stop_others(page: Path, tmp_path: Path, letter
     latin.write_bytes("Brötchen sind rund.".encode("latin-1"))
     done = run("highlight", *letters, "--json", "-q", "bread", tmp_path / "nowhere.txt", latin, page)
     assert done.returncode == 66
-    assert b"nowhere.txt: No such file" in done.stderr
-    assert b"latin.txt: not utf-8 at byte 2; name its encoding, for instance --encoding latin-1" in done.stderr
+    assert b"nowhere.txt" in done.stderr
+    assert names_all(done.stderr.decode(), "latin.txt", "utf-8", 2, "--encoding")
     assert json.loads(done.stdout)["page"] == str(page)
     again = run("highlight", *letters, "--json", "--encoding", "latin-1", "-q", "bread", latin)
     assert json.loads(again.stdout)["highlights"][0]["text"] == "Brötchen sind rund."
@@ -69,37 +70,40 @@ def test_unreadable_file_does_not_stop_others(page: Path, tmp_path: Path, letter
 def test_embed_read_and_write_failures(server: ServerProcess, tmp_path: Path) -> None:
     texts, output = tmp_path / "texts", tmp_path / "vectors.npy"
     texts.write_text("a\nb\n")
-    wrong: list[tuple[list[str | Path], int, bytes]] = [
-        ([tmp_path / "nothing", "-o", output], 66, b"nothing: No such file or directory"),
-        ([texts, "-o", tmp_path / "no folder" / "x.npy"], 73, b"x.npy: No such file or directory"),
-        ([texts, "-o", tmp_path], 73, b"Is a directory"),
+    wrong: list[tuple[list[str | Path], int, Path]] = [
+        ([tmp_path / "nothing", "-o", output], 66, tmp_path / "nothing"),
+        ([texts, "-o", tmp_path / "no folder" / "x.npy"], 73, tmp_path / "no folder" / "x.npy"),
+        ([texts, "-o", tmp_path], 73, tmp_path),
     ]
-    for arguments, code, message in wrong:
+    for arguments, code, path in wrong:
         done = run("embed", "--server", server.url, *arguments)
         assert (done.returncode, done.stdout) == (code, b"")
-        assert message in done.stderr
+        assert names_all(done.stderr.decode(), path)
         assert b"Traceback" not in done.stderr
     # What a server says in the middle is no failure to write, though the system has an error of that class too.
     with fake_server(lambda request: raw_vectors(request) if len(request.texts) == 1 else Answer(401)) as refusing:
         done = run("embed", "--server", refusing.url, texts, "-o", output)
         assert (done.returncode, done.stdout) == (errors.UnauthorizedError.exit_code, b"")
-        assert b"answered 401" in done.stderr
+        assert b"401" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["texts"]
 
 
 @pytest.mark.parametrize(
-    ("own", "arguments", "code", "message"),
+    ("own", "arguments", "code", "names"),
     [
-        (True, ["--top-k", "0"], 2, b"top_k must be at least 1, not 0"),
-        (False, ["--device", "tpu"], 69, b"tpu"),
-        (False, ["--model", "/nowhere"], 66, b"/nowhere"),
-        (True, ["--encoding", "klingon"], 65, b"klingon"),
-        (False, ["--unit", "page"], 2, b"invalid choice"),
+        (True, ["--top-k", "0"], 2, ["top_k", 0]),
+        (False, ["--device", "tpu"], 69, ["tpu"]),
+        (False, ["--model", "/nowhere"], 66, ["/nowhere"]),
+        (True, ["--encoding", "klingon"], 65, ["klingon"]),
+        (False, ["--unit", "page"], 2, ["--unit", "page", "sentence", "word", "token"]),
     ],
 )
-def test_exit_codes(page: Path, letters: list[str], own: bool, arguments: list[str], code: int, message: bytes) -> None:
+def test_exit_codes(
+    page: Path, letters: list[str], own: bool, arguments: list[str], code: int, names: list[object]
+) -> None:
     done = run("highlight", "-q", "bread", *(letters if own else []), *arguments, page)
-    assert (done.returncode, message in done.stderr) == (code, True), done.stderr
+    assert done.returncode == code, done.stderr
+    assert names_all(done.stderr.decode(), *names), done.stderr
     assert b"Traceback" not in done.stderr
 
 
@@ -147,17 +151,18 @@ def test_server_option_matches_local(page: Path, tmp_path: Path, server: ServerP
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "message"),
+    ("arguments", "code", "names"),
     [
-        (["--server", "http://127.0.0.1:1"], 69, b"cannot be reached"),
-        (["--server", "nowhere"], 2, b"nowhere"),
-        (["--server", "http://127.0.0.1:1", "--device", "cpu"], 2, b"--device is the server's to know"),
-        (["--server", "http://127.0.0.1:1", "--ca-certs", "/nowhere"], 2, b"/nowhere"),
+        (["--server", "http://127.0.0.1:1"], 69, ["http://127.0.0.1:1"]),
+        (["--server", "nowhere"], 2, ["nowhere"]),
+        (["--server", "http://127.0.0.1:1", "--device", "cpu"], 2, ["--device"]),
+        (["--server", "http://127.0.0.1:1", "--ca-certs", "/nowhere"], 2, ["/nowhere"]),
     ],
 )
-def test_unusable_server_option_exit_codes(page: Path, arguments: list[str], code: int, message: bytes) -> None:
+def test_unusable_server_option_exit_codes(page: Path, arguments: list[str], code: int, names: list[object]) -> None:
     done = run("highlight", "-q", "bread", *arguments, page)
-    assert (done.returncode, message in done.stderr) == (code, True), done.stderr
+    assert done.returncode == code, done.stderr
+    assert names_all(done.stderr.decode(), *names), done.stderr
     assert b"Traceback" not in done.stderr
 
 

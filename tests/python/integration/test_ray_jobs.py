@@ -12,9 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from integration.test_jobs import Files, asked, lines, outputs, pages, records, run, write_input
 from pullquote import Highlighter, errors
 from support import crashing_encoder, fake_letter_encoder
+from support.job_files import Files, arguments, lines, outputs, pages, records, run, write_input
+from support.messages import names_all, raises
 from support.ray_cluster import RAY_WARNS, Nodes, ray
 
 pytestmark = RAY_WARNS
@@ -39,12 +40,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def local(folder: Path) -> Path:
     output = folder.parent / "local"
-    assert run(*asked(folder, output)) == 0
+    assert run(*arguments(folder, output)) == 0
     return output
 
 
 def run_on_ray(folder: Path, output: Path, *more: object) -> int:
-    return run(*asked(folder, output), "--engine", "ray", "--encoder", "support.crashing_encoder:letters", *more)
+    return run(*arguments(folder, output), "--engine", "ray", "--encoder", "support.crashing_encoder:letters", *more)
 
 
 def manifest(output: Path) -> Files:
@@ -80,7 +81,7 @@ def test_ray_job_resumes_local_job(folder: Path, local: Path, tmp_path: Path) ->
     kept = [path.read_bytes() for path in rest]
     for path in rest:
         path.unlink()
-    assert run(*asked(begun, output), "--encoder", "support.crashing_encoder:letters") == 0
+    assert run(*arguments(begun, output), "--encoder", "support.crashing_encoder:letters") == 0
     before = {path: path.stat().st_mtime_ns for path in output.rglob("*.parquet")}
     for path, content in zip(rest, kept, strict=True):
         path.write_bytes(content)
@@ -120,26 +121,26 @@ def test_ray_job_survives_killed_actor_and_node(nodes: Nodes, folder: Path, loca
 def test_actor_failure_ends_ray_job(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # Where outputs would be moved to is a file.
     tmp_path.joinpath("deep").write_text("in the way")
-    with pytest.raises(OSError, match="deep"):
+    with raises(OSError, "deep"):
         run_on_ray(folder, tmp_path)
     assert run_on_ray(folder, tmp_path / "other", "--actor-cpus", 2) == errors.InvalidArgumentError.exit_code
-    assert "no node of the cluster has 2 cores and 0 cards" in capsys.readouterr().err
+    assert names_all(capsys.readouterr().err, "2 cores")
     assert run_on_ray(folder, tmp_path / "other", "--actors", 0) == errors.InvalidArgumentError.exit_code
-    assert "actors must be at least 1, not 0" in capsys.readouterr().err
+    assert names_all(capsys.readouterr().err, "actors", 0)
 
 
 def test_options_of_other_engine_are_refused(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_on_ray(folder, tmp_path, "--threads", 2) == errors.InvalidArgumentError.exit_code
-    assert "--threads is for --engine local" in capsys.readouterr().err
-    assert run(*asked(folder, tmp_path), "--actors", 2) == errors.InvalidArgumentError.exit_code
-    assert "--actors is for --engine ray" in capsys.readouterr().err
+    assert names_all(capsys.readouterr().err, "--threads", "--engine local")
+    assert run(*arguments(folder, tmp_path), "--actors", 2) == errors.InvalidArgumentError.exit_code
+    assert names_all(capsys.readouterr().err, "--actors", "--engine ray")
 
 
 def test_actors_with_different_settings_are_refused() -> None:
     from pullquote.ray.jobs import _check_settings
 
     _check_settings({"version": "1", "dtype": "float32"}, {"dtype": "float32", "version": "1"})
-    with pytest.raises(errors.InvalidArgumentError, match=r"dtype is 'bfloat16' on node .*, and 'float32' where"):
+    with raises(errors.InvalidArgumentError, "dtype", "bfloat16", "float32"):
         _check_settings({"version": "1", "dtype": "float32"}, {"version": "1", "dtype": "bfloat16"})
 
 

@@ -16,6 +16,7 @@ import pytest
 from pullquote import Client, Highlighter, errors
 from support import crashing_encoder
 from support.fake_letter_encoder import letters
+from support.messages import names_all, raises
 from support.ray_cluster import RAY_WARNS, Nodes
 from support.server_process import wait_for
 
@@ -80,7 +81,7 @@ def test_ray_serve_has_server_routes(served: Served) -> None:
         assert len(raw.content) % 4 == 0
         stored = client.put("/documents/a", json={"text": "x"})
         assert (stored.status_code, stored.headers["x-error-kind"]) == (404, "not_found")
-        assert "max_replicas=1" in stored.json()["error"]["message"]
+        assert names_all(stored.json()["error"]["message"], "max_replicas=1")
         metrics = client.get("/metrics").text
         assert "pullquote_requests_running" in metrics
 
@@ -182,11 +183,11 @@ def test_ray_serve_loses_no_request_when_server_replica_and_node_die(served: Ser
 def test_invalid_build_options_are_errors() -> None:
     from pullquote.ray import build
 
-    for options, said in (
-        ({"port": 80}, "port is Ray's to say"),
-        ({"colour": "red"}, "unrecognized arguments: --colour=red"),
-        ({"max_body_bytes": "many"}, "invalid int value: 'many'"),
-        ({"min_replicas": 9}, "min_replicas must be at most max_replicas"),
+    for options, names in (
+        ({"port": 80}, ["port"]),
+        ({"colour": "red"}, ["--colour=red"]),
+        ({"max_body_bytes": "many"}, ["many"]),
+        ({"min_replicas": 9}, ["min_replicas", "max_replicas"]),
     ):
-        with pytest.raises(errors.InvalidArgumentError, match=said):
+        with raises(errors.InvalidArgumentError, *names):
             build(options)

@@ -8,6 +8,7 @@ import pytest
 from pullquote import Highlighter, errors
 from pullquote.vllm.bodies import Refused, answer, failure, kind_of, parse, read
 from pullquote.vllm.settings import Settings
+from support.messages import raises
 from support.server_process import ServerProcess
 
 SETTINGS = Settings()
@@ -145,5 +146,5 @@ def test_settings_from_additional_config() -> None:
         {"timeout": "1"},
         3,
     ):
-        with pytest.raises(errors.InvalidArgumentError, match="additional_config"):
+        with raises(errors.InvalidArgumentError, "additional_config"):
             Settings.of({"pullquote": wrong})

@@ -10,6 +10,7 @@ import pytest
 
 from pullquote import Highlighter
 from pullquote.errors import InvalidArgumentError
+from support.messages import raises
 
 DATA = Path(__file__).parents[2]
 SETS = json.loads((DATA / "golden" / "questions.json").read_text(encoding="utf-8"))
@@ -85,5 +86,5 @@ def test_effort_auto_scores_more_windows_for_misspelled_queries(
 
 
 def test_unknown_effort_is_error(cached: Highlighter) -> None:
-    with pytest.raises(InvalidArgumentError, match=r'effort must be "full", "fast" or "auto", not "max"'):
+    with raises(InvalidArgumentError, "effort", "max", "full", "fast", "auto"):
         cached.highlights("q", ["A page."], effort="max")  # type: ignore[arg-type]  # wrong on purpose

@@ -2,9 +2,8 @@
 
 import html.parser
 
-import pytest
-
 from pullquote import Highlighter, errors
+from support.messages import raises
 
 HTML = """<!doctype html>
 <html><head><title>The bakery &amp; its prices</title><style>p { color: red }</style></head>
@@ -107,6 +106,5 @@ def test_text_fragment_and_selectors_of_highlight(highlighter: Highlighter) -> N
 
 
 def test_unknown_format_is_error(highlighter: Highlighter) -> None:
-    with pytest.raises(errors.InvalidArgumentError) as raised:
+    with raises(errors.InvalidArgumentError, "format", "pdf", "text", "markdown", "html", "auto"):
         highlighter.highlights("bread", ["text"], format="pdf")  # type: ignore[arg-type]  # wrong on purpose
-    assert str(raised.value) == 'format must be "text", "markdown", "html" or "auto", not "pdf"'

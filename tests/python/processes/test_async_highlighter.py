@@ -203,7 +203,7 @@ def test_max_concurrent_queue_respects_timeout(slow: tuple[Slow, Highlighter]) -
     async def main() -> None:
         first = [asyncio.create_task(awaited.highlights("cat", [f"{MOON} {n}."])) for n in range(2)]
         await asyncio.sleep(0)
-        with pytest.raises(errors.DeadlineExceededError, match="before its turn"):
+        with pytest.raises(errors.DeadlineExceededError):
             await awaited.highlights("cat", [MOON], timeout=0.05)
         assert not any(task.done() for task in first)
         encoder.gate.set()

@@ -14,6 +14,7 @@ import pytest
 
 import pullquote
 from pullquote import Engine, Highlighter, RequestOutput, errors
+from support.messages import raises
 
 MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
 LONG = " ".join(f"Sentence {n} is here." for n in range(2000))
@@ -127,7 +128,7 @@ def test_abort_request_drops_output(engine: Engine) -> None:
 
 def test_add_request_validates_arguments(engine: Engine) -> None:
     engine.add_request("a", "cat", [MOON])
-    with pytest.raises(errors.InvalidArgumentError, match="not finished"):
+    with raises(errors.InvalidArgumentError, "a"):
         engine.add_request("a", "cat", [MOON])
     wrong: list[tuple[type[Exception], tuple[Any, ...]]] = [
         (errors.InvalidArgumentError, (" ", [MOON])),
@@ -319,7 +320,7 @@ def test_async_highlighter_refuses_threads_caller() -> None:
         awaited = pullquote.AsyncHighlighter.sharing(alone)
         import asyncio
 
-        with pytest.raises(errors.InvalidArgumentError, match="at least one"):
+        with raises(errors.InvalidArgumentError, "threads"):
             asyncio.run(awaited.highlights("cat", [MOON]))
 
 

@@ -12,6 +12,7 @@ import torch
 from pullquote import Engine, Highlighter, errors
 from pullquote.models import embedded_model
 from support.faulty_encoder_abi import FaultyEncoder
+from support.messages import raises
 
 TEXTS = [f"{'The moon is far. ' * (n % 9)}Sentence {n}." for n in range(60)]
 
@@ -114,7 +115,7 @@ def test_threads_caller_failures_fail_their_calls(kind: type[Exception], expecte
         def call(number: int) -> Any:
             if number % 2 == 0:
                 return highlighter.embed(short)
-            with pytest.raises(kind, match="scripted"):
+            with raises(kind, "scripted"):
                 highlighter.embed(["word " * 200])
             return expected[:3]
 

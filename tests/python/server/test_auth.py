@@ -83,7 +83,7 @@ def test_api_keys_file_is_reloaded(guarded: ServerProcess, keys_file: Path) -> N
     wait_for(lambda: ask(guarded, **{"x-api-key": "file-key-3"}) == 200)
     assert ask(guarded, **{"x-api-key": "file-key-1"}) == 401
     keys_file.unlink()
-    wait_for(lambda: "cannot be read; the keys it had go on" in guarded.log)
+    wait_for(lambda: "cannot be read" in guarded.log)
     assert ask(guarded, **{"x-api-key": "file-key-3"}) == 200
     keys_file.write_text("file-key-1\nfile-key-2\n", encoding="utf-8")
     wait_for(lambda: ask(guarded, **{"x-api-key": "file-key-1"}) == 200)

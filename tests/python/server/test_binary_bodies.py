@@ -3,7 +3,6 @@
 import base64
 import gzip
 import json
-import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +13,7 @@ import openai
 import pytest
 from numpy.typing import NDArray
 
+from support.messages import names_all
 from support.numbers_server import embed_body, numbers_server
 from support.server_process import ServerProcess, metric, wait_for, wait_for_running
 
@@ -133,28 +133,28 @@ def test_accept_header_selects_media_type(
 
 
 @pytest.mark.parametrize(
-    ("route", "asked", "message"),
+    ("route", "body", "names"),
     [
-        ("/embed", {"inputs": []}, "the list is empty"),
+        ("/embed", {"inputs": []}, ["inputs"]),
+        ("/embed", {"inputs": "a", "embedding_dtype": "fp8_e4m3"}, ["fp8_e4m3", *DTYPES]),
+        ("/embed", {"inputs": ["long " * 600], "truncate": False}, ["1 of 1", 256]),
+        ("/v1/embeddings", {"input": []}, ["input"]),
+        ("/v1/embeddings", {"input": "a", "endianness": "big"}, ["big", "native", "little"]),
         (
-            "/embed",
-            {"inputs": "a", "embedding_dtype": "fp8_e4m3"},
-            "unknown variant `fp8_e4m3`, expected one of `float32`",
+            "/v1/embeddings",
+            {"input": "a", "embedding_dtype": "int8", "embed_dtype": "binary"},
+            ["embedding_dtype", "embed_dtype"],
         ),
-        ("/embed", {"inputs": ["long " * 600], "truncate": False}, "1 of 1 texts are longer than 256 tokens"),
-        ("/v1/embeddings", {"input": []}, "the list is empty"),
-        ("/v1/embeddings", {"input": "a", "endianness": "big"}, "unknown variant `big`, expected `native` or `little`"),
-        ("/v1/embeddings", {"input": "a", "embedding_dtype": "int8", "embed_dtype": "binary"}, "leave one out"),
-        ("/v1/embeddings", {"input": ["a"] * 2000, "encoding_format": "bytes"}, "does not fit a header"),
+        ("/v1/embeddings", {"input": ["a"] * 2000, "encoding_format": "bytes"}, ["encoding_format"]),
     ],
     ids=str,
 )
 def test_errors_are_json_for_octet_stream_requests(
-    server: ServerProcess, route: str, asked: dict[str, Any], message: str
+    server: ServerProcess, route: str, body: dict[str, Any], names: list[object]
 ) -> None:
-    answer = server.client.post(route, json=asked, headers={"accept": RAW})
+    answer = server.client.post(route, json=body, headers={"accept": RAW})
     assert (answer.status_code, answer.headers["content-type"]) == (422, "application/json")
-    assert message in answer.text
+    assert names_all(answer.text, *names)
     assert not [name for name in answer.headers if name.startswith("x-embedding")]
 
 
@@ -162,7 +162,7 @@ def test_errors_are_json_for_octet_stream_requests(
 def test_embedding_dtype_needs_binary_format(server: ServerProcess, route: str, field: str) -> None:
     answer = server.client.post(route, json={field: "a", "embedding_dtype": "int8"})
     assert answer.status_code == 422
-    assert "numbers of JSON are float32; int8 comes as bytes" in answer.text
+    assert names_all(answer.text, "int8", "float32")
 
 
 def test_accept_encoding_gzip_only_when_preferred(server: ServerProcess, vectors: NDArray[np.float32]) -> None:
@@ -236,7 +236,7 @@ def test_failure_after_headers_aborts_stream(numbers: ServerProcess, http2: bool
             for _ in answer.iter_raw():
                 pass
     # Another thread writes the log.
-    wait_for(lambda: bool(re.search("the answer broke off: .*cannot encode this", numbers.log)))
+    wait_for(lambda: "cannot encode this" in numbers.log)
     # The others notice nothing.
     assert numbers.client.post("/embed", json=embed_body(["x 5"])).json() == [[5.0] * 12]
 

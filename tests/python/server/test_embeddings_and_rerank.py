@@ -8,6 +8,7 @@ import openai
 import pytest
 
 from pullquote import Highlighter
+from support.messages import names_all, raises
 from support.server_process import ServerProcess
 
 TEXTS = ["Bread is baked from flour.", "The moon is white.", "漢字とかな 🎉"]
@@ -46,27 +47,26 @@ def test_embeddings_of_token_ids_match_text(client: openai.OpenAI, server: Serve
 
 
 @pytest.mark.parametrize(
-    ("asked", "param", "message"),
+    ("body", "param", "names"),
     [
-        ({"input": []}, "input", "the list is empty"),
-        ({"input": [[]]}, "input[0]", "token ids is empty"),
-        ({"input": ["a"] * 2049}, "input", "there are 2049, more than 2048"),
-        ({"input": "a", "dimensions": 100}, "dimensions", "have 384 dimensions and cannot be cut to 100"),
+        ({"input": []}, "input", []),
+        ({"input": [[]]}, "input[0]", []),
+        ({"input": ["a"] * 2049}, "input", [2049, 2048]),
+        ({"input": "a", "dimensions": 100}, "dimensions", [384, 100]),
         # ##ing, which no text begins with.
-        ({"input": [[2075]]}, "input[0]", "no text has these token ids"),
-        ({"input": [[4000000000]]}, "input[0]", "no text has these token ids"),
-        ({"input": {"text": "a"}}, "input", "a text, a list of texts, a list of token ids"),
-        ({"input": "a", "encoding_format": "hex"}, "encoding_format", "unknown variant `hex`"),
+        ({"input": [[2075]]}, "input[0]", []),
+        ({"input": [[4000000000]]}, "input[0]", []),
+        ({"input": {"text": "a"}}, "input", ["token ids"]),
+        ({"input": "a", "encoding_format": "hex"}, "encoding_format", ["hex", "float", "base64"]),
     ],
     ids=str,
 )
 def test_invalid_embeddings_request_is_openai_error(
-    client: openai.OpenAI, asked: dict[str, Any], param: str, message: str
+    client: openai.OpenAI, body: dict[str, Any], param: str, names: list[object]
 ) -> None:
-    with pytest.raises(openai.UnprocessableEntityError) as caught:
-        client.embeddings.create(model="m", **({"encoding_format": "float"} | asked))
+    with raises(openai.UnprocessableEntityError, *names) as caught:
+        client.embeddings.create(model="m", **({"encoding_format": "float"} | body))
     assert caught.value.param == param
-    assert message in str(caught.value)
     assert caught.value.type == "invalid_request_error"
 
 
@@ -77,7 +77,7 @@ def test_dimensions_equal_to_model(client: openai.OpenAI) -> None:
 def test_models_lists_one_model(client: openai.OpenAI) -> None:
     assert [model.id for model in client.models.list()] == ["all-MiniLM-L6-v2"]
     assert client.models.retrieve("all-MiniLM-L6-v2").owned_by == "pullquote"
-    with pytest.raises(openai.NotFoundError, match="there is no model"):
+    with raises(openai.NotFoundError, "gpt-9"):
         client.models.retrieve("gpt-9")
 
 
@@ -89,20 +89,20 @@ def test_embed_matches_library(server: ServerProcess, highlighter: Highlighter) 
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("body", "names"),
     [
-        ({"inputs": []}, "inputs: the list is empty"),
-        ({"inputs": ["short", "long " * 600], "truncate": False}, "1 of 2 texts are longer than 256 tokens"),
-        ({"inputs": "a", "normalize": False}, "normalize: this model's own files"),
-        ({"inputs": "a", "truncation_direction": "Left"}, "truncation_direction: "),
+        ({"inputs": []}, ["inputs"]),
+        ({"inputs": ["short", "long " * 600], "truncate": False}, ["1 of 2", 256]),
+        ({"inputs": "a", "normalize": False}, ["normalize"]),
+        ({"inputs": "a", "truncation_direction": "Left"}, ["truncation_direction"]),
     ],
     ids=str,
 )
-def test_invalid_embed_request_is_tei_error(server: ServerProcess, asked: dict[str, Any], message: str) -> None:
-    answer = server.client.post("/embed", json=asked)
+def test_invalid_embed_request_is_tei_error(server: ServerProcess, body: dict[str, Any], names: list[object]) -> None:
+    answer = server.client.post("/embed", json=body)
     assert answer.status_code == 422
     assert answer.json()["error_type"] == "Validation"
-    assert message in answer.json()["error"]
+    assert names_all(answer.json()["error"], *names)
 
 
 def test_tokenize_lists_tokens_with_byte_offsets(server: ServerProcess) -> None:
@@ -147,18 +147,18 @@ def test_rerank_texts_as_tei(server: ServerProcess) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("body", "names"),
     [
-        ({"query": "a"}, "one of documents and texts must be there"),
-        ({"query": " ", "texts": ["a"]}, "the query is empty"),
-        ({"query": "a", "documents": []}, "documents: the list is empty"),
-        ({"query": "a", "documents": ["b"], "top_n": 0}, "top_n must be at least 1"),
+        ({"query": "a"}, ["documents", "texts"]),
+        ({"query": " ", "texts": ["a"]}, ["query"]),
+        ({"query": "a", "documents": []}, ["documents"]),
+        ({"query": "a", "documents": ["b"], "top_n": 0}, ["top_n"]),
     ],
     ids=str,
 )
 def test_invalid_rerank_request_is_error_for_each_client(
-    server: ServerProcess, asked: dict[str, Any], message: str
+    server: ServerProcess, body: dict[str, Any], names: list[object]
 ) -> None:
-    answer = server.client.post("/rerank", json=asked)
+    answer = server.client.post("/rerank", json=body)
     assert answer.status_code == 422
-    assert all(message in answer.json()[name] for name in ("error", "message", "detail"))
+    assert all(names_all(answer.json()[field], *names) for field in ("error", "message", "detail"))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from exa_py import AsyncExa, Exa, ExaWarning
 
+from support.messages import names_all, raises
 from support.server_process import ServerProcess, letter_server, running_server
 
 BREAD = "Bread is baked from flour and water 🍞. The oven must be hot. Bakers get up early."
@@ -235,57 +236,44 @@ def test_search_over_max_documents_is_refused(tmp_path: Path) -> None:
         assert [page["id"] for page in found["results"]] == ["b", "a"]
         server.client.put("/documents/c", json={"text": CATS})
         tag, message = refusal(server, "/search", {"query": "bread"})
-        assert (tag, "3 documents are stored, and a request may be about 2" in message) == (
-            "INVALID_REQUEST_BODY",
-            True,
-        )
+        assert tag == "INVALID_REQUEST_BODY"
+        assert names_all(message, 3, 2)
 
 
-REFUSED: list[tuple[str, dict[str, Any], str]] = [
-    ("/contents", {}, "urls: ids or urls must be there"),
-    ("/contents", {"ids": ["a"], "urls": ["b"]}, "ids: ids or urls may be there, and not both"),
-    ("/contents", {"urls": []}, "urls: the list is empty"),
-    ("/contents", {"urls": ["a"] * 101}, "urls: there are 101, more than 100"),
-    ("/contents", {"urls": ["a", " "]}, "urls[1]: it must have 1 to 2048 characters"),
-    ("/contents", {"urls": ["x" * 2049]}, "urls[0]: it must have 1 to 2048 characters"),
-    ("/contents", {"urls": "a"}, "urls: invalid type: string"),
-    ("/contents", {"urls": ["a"], "contents": {}}, "contents: only /search has options under contents"),
-    (
-        "/contents",
-        {"urls": ["a"], "highlights": 3},
-        "highlights: invalid type: integer `3`, expected true, false or an object",
-    ),
-    (
-        "/contents",
-        {"urls": ["a"], "highlights": {"numSentences": 0}},
-        "highlights.numSentences: it must be at least 1, not 0",
-    ),
-    ("/contents", {"urls": ["a"], "highlights": {"query": ""}}, "highlights.query: the query is empty"),
-    ("/contents", {"documents": [{"text": "a"}]}, "documents: a document needs an id or a url"),
-    ("/contents", {"documents": [{"id": "a"}]}, "missing field `text`"),
-    ("/contents", {"documents": [{"id": "a", "text": "b", "lang": "c"}]}, "unknown field `lang`"),
-    ("/search", {}, "missing field `query`"),
-    ("/search", {"query": " "}, "query: the query is empty"),
-    ("/search", {"query": "a", "highlights": True}, "highlights: only /contents has it here; put it under contents"),
+REFUSED: list[tuple[str, dict[str, Any], list[object]]] = [
+    ("/contents", {}, ["urls", "ids"]),
+    ("/contents", {"ids": ["a"], "urls": ["b"]}, ["ids", "urls"]),
+    ("/contents", {"urls": []}, ["urls"]),
+    ("/contents", {"urls": ["a"] * 101}, ["urls", 101, 100]),
+    ("/contents", {"urls": ["a", " "]}, ["urls[1]", 2048]),
+    ("/contents", {"urls": ["x" * 2049]}, ["urls[0]", 2048]),
+    ("/contents", {"urls": "a"}, ["urls", "string"]),
+    ("/contents", {"urls": ["a"], "contents": {}}, ["contents", "/search"]),
+    ("/contents", {"urls": ["a"], "highlights": 3}, ["highlights", 3]),
+    ("/contents", {"urls": ["a"], "highlights": {"numSentences": 0}}, ["highlights.numSentences", 0]),
+    ("/contents", {"urls": ["a"], "highlights": {"query": ""}}, ["highlights.query"]),
+    ("/contents", {"documents": [{"text": "a"}]}, ["documents", "id", "url"]),
+    ("/contents", {"documents": [{"id": "a"}]}, ["text"]),
+    ("/contents", {"documents": [{"id": "a", "text": "b", "lang": "c"}]}, ["lang"]),
+    ("/search", {}, ["query"]),
+    ("/search", {"query": " "}, ["query"]),
+    ("/search", {"query": "a", "highlights": True}, ["highlights", "contents"]),
     (
         "/search",
         {"query": "a", "contents": {"highlights": {"maxCharacters": 0}}},
-        "contents.highlights.maxCharacters: it must",
+        ["contents.highlights.maxCharacters"],
     ),
-    (
-        "/search",
-        {"query": "a", "contents": {"highlights": {"dynamic": 3}}},
-        "contents.highlights.dynamic: invalid type",
-    ),
+    ("/search", {"query": "a", "contents": {"highlights": {"dynamic": 3}}}, ["contents.highlights.dynamic"]),
 ]
 
 
-@pytest.mark.parametrize(("path", "asked", "message"), REFUSED, ids=[row[2][:40] for row in REFUSED])
+@pytest.mark.parametrize(("path", "body", "names"), REFUSED, ids=[f"{row[0]} {row[2]}" for row in REFUSED])
 def test_invalid_exa_request_is_invalid_request_body(
-    server: ServerProcess, path: str, asked: dict[str, Any], message: str
+    server: ServerProcess, path: str, body: dict[str, Any], names: list[object]
 ) -> None:
-    tag, said = refusal(server, path, asked)
-    assert (tag, message in said) == ("INVALID_REQUEST_BODY", True), said
+    tag, message = refusal(server, path, body)
+    assert tag == "INVALID_REQUEST_BODY"
+    assert names_all(message, *names), message
 
 
 def test_failures_have_exa_tags(server: ServerProcess) -> None:
@@ -295,7 +283,7 @@ def test_failures_have_exa_tags(server: ServerProcess) -> None:
     assert (broken.status_code, broken.json()["tag"]) == (400, "INVALID_REQUEST_BODY")
     assert server.client.get("/search").json()["tag"] == "METHOD_NOT_ALLOWED"
     with letter_server("--api-key", "right-key") as guarded:
-        with pytest.raises(ValueError, match=r"401.*INVALID_API_KEY"):
+        with raises(ValueError, 401, "INVALID_API_KEY"):
             Exa("wrong-key", base_url=guarded.url).search("a")
         assert Exa("right-key", base_url=guarded.url).search("a").results == []
 
@@ -346,4 +334,4 @@ def test_exa_js_matches_exa_py(library: ServerProcess) -> None:
     assert [status["status"] for status in stored["statuses"]] == ["success", "error"]
     assert [page["url"] for page in searched["results"]] == [url]
     assert searched["results"][0]["highlights"] == expected[0]["highlights"]
-    assert "highlights.maxCharacters: it must be at least 1, not 0" in refused["failed"]
+    assert names_all(refused["failed"], "highlights.maxCharacters", 0)

@@ -8,7 +8,8 @@ import httpx
 import pytest
 
 from support.fake_web import ARTICLE, FakeWeb, fake_web
-from support.server_process import ServerProcess, letter_server, running_server
+from support.messages import raises
+from support.server_process import ServerProcess, StartError, letter_server, running_server
 
 FETCHING = (
     "--fetch",
@@ -208,7 +209,7 @@ def test_fetch_connection_refused_is_status(fetching: ServerProcess) -> None:
 
 def test_invalid_fetch_allow_stops_start() -> None:
     with (
-        pytest.raises(AssertionError, match="invalid IP address syntax"),
+        raises(StartError, "fetch_allow"),
         letter_server("--fetch-allow", "10.0.0.0/40"),
     ):
         pass

@@ -43,7 +43,6 @@ def test_health_of_model_with_nan_is_503(poisoned: Path) -> None:
         for _ in range(2):  # the second is told what the first found
             health = server.client.get("/health")
             assert (health.status_code, health.json()["error"]["kind"]) == (503, "unhealthy")
-            assert "texts are not being encoded" in health.json()["error"]["message"]
         assert server.client.get("/live").status_code == 200
 
 

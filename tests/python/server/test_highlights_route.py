@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pullquote import Highlighter, Highlights
+from support.messages import names_all
 from support.server_process import ServerProcess
 
 TEXT = "Der Mond ist weiß 🌕. Brot wird aus Mehl gebacken 🍞. Öfen sind heiß."
@@ -124,58 +125,56 @@ def test_ndjson_matches_json(server: ServerProcess, pages: dict[str, str]) -> No
 
 OK = {"query": "bread", "documents": ["Bread is baked."]}
 
-BAD_BODIES: list[tuple[bytes, int, str, str]] = [
-    (b"", 400, "malformed_body", "the body is empty"),
-    (b"{", 400, "malformed_body", "EOF while parsing"),
-    (b'{"x": ' + b"[" * 200_000, 400, "malformed_body", "recursion limit"),
-    (b'{"query": "a", "documents": ["b"]} x', 400, "malformed_body", "behind the JSON"),
-    (b'{"query": "\xff"}', 400, "invalid_text", "not UTF-8 at byte 11"),
-    (b'{"query": "\\ud800", "documents": ["a"]}', 400, "malformed_body", "a lone surrogate is no character"),
-    (b'{"query": "a\x00b", "documents": ["a"]}', 400, "malformed_body", "control character"),
-    (b"[]", 422, "invalid_body", "expected an object with a query and documents"),
-    (b"null", 422, "invalid_body", "invalid type: null"),
+BAD_BODIES: list[tuple[bytes, int, str]] = [
+    (b"", 400, "malformed_body"),
+    (b"{", 400, "malformed_body"),
+    (b'{"x": ' + b"[" * 200_000, 400, "malformed_body"),
+    (b'{"query": "a", "documents": ["b"]} x', 400, "malformed_body"),
+    (b'{"query": "\xff"}', 400, "invalid_text"),
+    (b'{"query": "\\ud800", "documents": ["a"]}', 400, "malformed_body"),
+    (b'{"query": "a\x00b", "documents": ["a"]}', 400, "malformed_body"),
+    (b"[]", 422, "invalid_body"),
+    (b"null", 422, "invalid_body"),
 ]
 
-BAD_FIELDS: list[tuple[dict[str, Any], int, str, str]] = [
-    ({"query": ""}, 400, "", "query 0 is empty"),
-    ({"query": []}, 422, "query", "the list is empty"),
-    ({"query": 3}, 422, "query", "a text or a list of texts"),
-    ({"query": ["a"] * 65}, 422, "query", "there are 65, more than 64"),
-    ({"documents": []}, 422, "documents", "the list is empty"),
-    ({"documents": "page"}, 422, "documents", "invalid type: string"),
-    ({"documents": ["a"] * 1001}, 422, "documents", "there are 1001, more than 1000"),
-    ({"documents": ["a", {"text": 3}]}, 422, "documents[1].text", "invalid type: integer"),
-    ({"documents": [{"text": "a", "url": "b"}]}, 422, "documents[0].url", "unknown field `url`"),
-    ({"documents": ["a", "b" * (8 * 1024 * 1024 + 1)]}, 422, "documents[1]", "8388609 bytes is longer than 8388608"),
-    ({"topk": 3}, 422, "topk", "unknown field `topk`, expected one of `highlight_length`"),
-    ({"top_k": "3"}, 422, "top_k", "invalid type: string"),
-    ({"top_k": 0}, 400, "", "top_k must be at least 1, not 0"),
-    ({"lexical_weight": "some"}, 422, "lexical_weight", 'expected "auto" or a number'),
-    ({"unit": "page"}, 400, "", 'unit must be "sentence", "word" or "token"'),
-    ({"offsets": "chars"}, 422, "offsets", "unknown variant `chars`, expected one of `codepoint`"),
-    ({"timeout": 0}, 400, "", "timeout must be more than 0 seconds"),
-    ({"query": ["a", "b"], "documents": ["a", "b", "c"]}, 400, "", "2 queries do not go with 3 pages"),
+BAD_FIELDS: list[tuple[dict[str, Any], int, str, list[object]]] = [
+    ({"query": ""}, 400, "", ["query", 0]),
+    ({"query": []}, 422, "query", []),
+    ({"query": 3}, 422, "query", []),
+    ({"query": ["a"] * 65}, 422, "query", [65, 64]),
+    ({"documents": []}, 422, "documents", []),
+    ({"documents": "page"}, 422, "documents", ["string"]),
+    ({"documents": ["a"] * 1001}, 422, "documents", [1001, 1000]),
+    ({"documents": ["a", {"text": 3}]}, 422, "documents[1].text", ["integer"]),
+    ({"documents": [{"text": "a", "url": "b"}]}, 422, "documents[0].url", ["url"]),
+    ({"documents": ["a", "b" * (8 * 1024 * 1024 + 1)]}, 422, "documents[1]", [8388609, 8388608]),
+    ({"topk": 3}, 422, "topk", ["topk", "top_k", "highlight_length"]),
+    ({"top_k": "3"}, 422, "top_k", ["string"]),
+    ({"top_k": 0}, 400, "", ["top_k", 0]),
+    ({"lexical_weight": "some"}, 422, "lexical_weight", ["auto"]),
+    ({"unit": "page"}, 400, "", ["unit", "page", "sentence", "word", "token"]),
+    ({"offsets": "chars"}, 422, "offsets", ["chars", "codepoint", "utf16", "byte"]),
+    ({"timeout": 0}, 400, "", ["timeout", 0]),
+    ({"query": ["a", "b"], "documents": ["a", "b", "c"]}, 400, "", ["2 queries", "3 pages"]),
 ]
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "kind", "message"), BAD_BODIES, ids=[str(row[0])[:30] for row in BAD_BODIES]
-)
-def test_malformed_body_is_refused(server: ServerProcess, body: bytes, status: int, kind: str, message: str) -> None:
+@pytest.mark.parametrize(("body", "status", "kind"), BAD_BODIES, ids=[str(row[0])[:30] for row in BAD_BODIES])
+def test_malformed_body_is_refused(server: ServerProcess, body: bytes, status: int, kind: str) -> None:
     answer = server.client.post("/highlights", content=body, headers={"content-type": "application/json"})
-    error = answer.json()["error"]
-    assert (answer.status_code, error["kind"], message in error["message"]) == (status, kind, True), answer.text
+    assert (answer.status_code, answer.json()["error"]["kind"]) == (status, kind), answer.text
 
 
 @pytest.mark.parametrize(
-    ("change", "status", "field", "message"), BAD_FIELDS, ids=[str(row[0])[:40] for row in BAD_FIELDS]
+    ("change", "status", "field", "names"), BAD_FIELDS, ids=[str(row[0])[:40] for row in BAD_FIELDS]
 )
 def test_invalid_field_is_named(
-    server: ServerProcess, change: dict[str, Any], status: int, field: str, message: str
+    server: ServerProcess, change: dict[str, Any], status: int, field: str, names: list[object]
 ) -> None:
     answer = server.client.post("/highlights", json=OK | change)
     error = answer.json()["error"]
-    assert (answer.status_code, error.get("field", ""), message in error["message"]) == (status, field, True), error
+    assert (answer.status_code, error.get("field", "")) == (status, field), error
+    assert names_all(error["message"], *names), error
 
 
 @pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])

@@ -2,7 +2,8 @@
 
 import pytest
 
-from support.server_process import ServerProcess, letter_server, read_until_closed
+from support.messages import raises
+from support.server_process import ServerProcess, StartError, letter_server, read_until_closed
 
 ASKED = {"query": "bread", "documents": ["Bread is baked."]}
 
@@ -60,7 +61,7 @@ def test_any_host_is_allowed_with_keys_or_public_address(options: list[str]) -> 
 
 def test_invalid_allowed_host_stops_start() -> None:
     with (
-        pytest.raises(AssertionError, match="allowed_host must be"),
+        raises(StartError, "allowed_host", "https://example.com"),
         letter_server("--allowed-host", "https://example.com"),
     ):
         pass

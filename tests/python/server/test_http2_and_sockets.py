@@ -11,8 +11,9 @@ import httpx
 import pytest
 
 from support.fake_letter_encoder import DIMENSION
+from support.messages import raises
 from support.numbers_server import embed_body, numbers_server
-from support.server_process import ServerProcess, letter_server, metric, read_until_closed, wait_for
+from support.server_process import ServerProcess, StartError, letter_server, metric, read_until_closed, wait_for
 
 RAW = "application/octet-stream"
 
@@ -132,7 +133,7 @@ def test_uds_mode_and_cleanup(tmp_path: Path) -> None:
                 answer = client.post("/embed", json={"inputs": ["a", "b"]}, headers={"accept": RAW})
                 assert len(answer.content) == 2 * DIMENSION * 4
                 assert "curl" in client.get("/docs").text
-        with pytest.raises(AssertionError, match="another server answers there"), letter_server("--uds", str(path)):
+        with raises(StartError, path), letter_server("--uds", str(path)):
             pass
         server.signal()
         assert server.wait() == 0

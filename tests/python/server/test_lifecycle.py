@@ -9,8 +9,10 @@ import httpx
 import pytest
 
 from support.gated_server import gated_server, open_gate
+from support.messages import raises
 from support.server_process import (
     ServerProcess,
+    StartError,
     letter_server,
     read_until_closed,
     running_server,
@@ -112,5 +114,5 @@ def test_second_signal_stops_at_once(whole_pages: dict[str, str]) -> None:
 
 def test_port_in_use_is_error(server: ServerProcess) -> None:
     port = server.url.rsplit(":", 1)[1]
-    with pytest.raises(AssertionError, match="cannot listen on 127"), letter_server("--port", port):
+    with raises(StartError, f"127.0.0.1:{port}"), letter_server("--port", port):
         pass

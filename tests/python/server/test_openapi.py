@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from support.messages import names_all
 from support.server_process import ServerProcess, letter_server
 
 # What a field may hold where its schema does not say it in a word.
@@ -138,7 +139,7 @@ def test_additional_properties_are_refused_as_documented(server: ServerProcess, 
         answer = server.client.request(method, path, json=example | {"made_up": 1})
         if schema.get("additionalProperties") is False:
             assert answer.status_code == 422
-            assert "unknown field `made_up`" in answer.text
+            assert names_all(answer.text, "made_up")
         else:
             assert answer.status_code == 200
 

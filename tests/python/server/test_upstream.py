@@ -8,7 +8,8 @@ import pytest
 from exa_py import Exa
 
 from support.fake_web import FakeWeb, fake_web
-from support.server_process import ServerProcess, letter_server, running_server
+from support.messages import raises
+from support.server_process import ServerProcess, StartError, letter_server, running_server
 
 BREAD = "Bread is baked from flour and water 🍞. The oven must be hot. Bakers get up early."
 RESULTS = {
@@ -137,7 +138,7 @@ def test_upstream_key_replaces_client_key(there: FakeWeb) -> None:
 
 def test_invalid_upstream_stops_start() -> None:
     with (
-        pytest.raises(AssertionError, match=r"upstream must be like https://api\.exa\.ai"),
+        raises(StartError, "upstream", "exa"),
         letter_server("--upstream", "exa"),
     ):
         pass

@@ -17,6 +17,14 @@ import httpx
 import pytest
 
 
+class StartError(Exception):
+    """The server ended before it listened; the message is its log."""
+
+    def __init__(self, exit_code: int, log: str) -> None:
+        super().__init__(log)
+        self.exit_code = exit_code
+
+
 class ServerProcess:
     """A running server; `log` is its standard error so far."""
 
@@ -28,12 +36,10 @@ class ServerProcess:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            self.process.wait()
-            log = self.log
+            error = StartError(self.process.wait(), self.log)
             self.process.stdout.close()
             self._log.close()
-            message = f"the server did not start: {log}"
-            raise AssertionError(message)
+            raise error
         self.started: dict[str, Any] = json.loads(line)
         self.url: str = self.started["url"]
         self.client = httpx.Client(base_url=self.url, timeout=60)

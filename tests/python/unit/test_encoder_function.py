@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 import pullquote
 from pullquote.errors import ClosedError, DeadlineExceededError, EncoderError, InvalidArgumentError, InvalidTypeError
+from support.messages import names_all, raises
 from support.server_process import ServerProcess, running_server
 
 WORDS = ["cat", "moon", "bread", "trial", "ship"]
@@ -82,18 +83,19 @@ def test_sentence_transformer_as_encoder_matches_embedded_model(pages: dict[str,
 
 
 @pytest.mark.parametrize(
-    ("returned", "words"),
+    "returned",
     [
-        (lambda texts: count_words(texts)[1:], "returned shape"),
-        (lambda texts: count_words(texts)[:, :2], "returned shape"),
-        (lambda texts: count_words(texts)[0], "returned shape"),
-        (lambda _: "vectors", "no array of numbers"),
-        (lambda _: None, "no array of numbers|returned shape"),
-        (lambda texts: np.full((len(texts), len(WORDS)), np.nan, np.float32), "NaN"),
+        lambda texts: count_words(texts)[1:],
+        lambda texts: count_words(texts)[:, :2],
+        lambda texts: count_words(texts)[0],
+        lambda _: "vectors",
+        lambda _: None,
+        lambda texts: np.full((len(texts), len(WORDS)), np.nan, np.float32),
     ],
+    ids=["rows", "dimension", "one row", "words", "nothing", "NaN"],
 )
 def test_encoder_function_with_invalid_result_is_encoder_error(
-    returned: Callable[[list[str]], Any], words: str
+    returned: Callable[[list[str]], Any],
 ) -> None:
     wrong = threading.Event()
 
@@ -102,7 +104,7 @@ def test_encoder_function_with_invalid_result_is_encoder_error(
 
     with pullquote.Highlighter(encoder=encoder, cache_bytes=0) as highlighter:
         wrong.set()
-        with pytest.raises(EncoderError, match=words):
+        with raises(EncoderError, "encoder"):
             highlighter.highlights("moon", [PAGE])
         wrong.clear()
         assert highlighter.highlights("moon", [PAGE])[0]
@@ -123,14 +125,14 @@ def test_encoder_function_exception_fails_only_its_call() -> None:
         time.sleep(0.002)  # so that others share its batches
         return count_words(texts)
 
-    failed: list[str] = []
+    failed: list[int] = []
     right = list[bool]()
 
     def ask(number: int) -> None:
         if number % 5 == 0:
-            with pytest.raises(EncoderError) as raised:
+            with raises(EncoderError, "ValueError: this text is poison"):
                 highlighter.embed([f"poison {number}"])
-            failed.append(str(raised.value))
+            failed.append(number)
         else:
             vectors = highlighter.embed([f"cat moon {number}" * (number % 7)])
             right.append(np.array_equal(vectors, count_words([f"cat moon {number}" * (number % 7)])))
@@ -144,7 +146,6 @@ def test_encoder_function_exception_fails_only_its_call() -> None:
     assert len(failed) == 10
     assert len(right) == 40
     assert all(right)
-    assert all("raised ValueError: this text is poison" in message for message in failed)
 
 
 def test_max_batch_size_and_max_batch_tokens_bound_batches() -> None:
@@ -225,7 +226,7 @@ def encode(texts):
     if any("hang" in text for text in texts):
         time.sleep(3600)
     if any("raise" in text for text in texts):
-        raise RuntimeError("as it was told")
+        raise RuntimeError("on purpose")
     return np.array([[len(text), text.count("a"), 1.0] for text in texts], dtype=np.float64)
 class deep:
     inner = staticmethod(encode)
@@ -248,7 +249,7 @@ def test_serve_encoder_function(own_server: ServerProcess) -> None:
     assert (info["model_id"], info["max_batch_requests"], info["max_batch_tokens"]) == ("encode", 64, 65536)
     failed = own_server.client.post("/embed", json={"inputs": ["raise"]})
     assert failed.status_code == 500
-    assert "encode raised RuntimeError: as it was told" in failed.json()["error"]
+    assert names_all(failed.json()["error"], "encode", "RuntimeError: on purpose")
     with httpx.Client(base_url=own_server.url, timeout=1.0) as client, pytest.raises(httpx.TimeoutException):
         client.post("/embed", json={"inputs": ["hang"]})
     started = time.monotonic()
@@ -273,7 +274,7 @@ def test_serve_batch_timeout_over_health_probe_is_error(capsys: pytest.CaptureFi
     from pullquote.cli import main
 
     assert main(["serve", "--port", "0", "--batch-timeout", "2.5"]) == 2
-    assert "--batch-timeout must be at most 2.0 seconds, not 2.5" in capsys.readouterr().err
+    assert names_all(capsys.readouterr().err, "--batch-timeout", "2.5")
 
 
 def test_cli_highlight_with_encoder_function(

@@ -1,4 +1,4 @@
-"""Errors: one table, and the message that says what would work."""
+"""Errors: one table, and messages that name the argument, its value and what would work."""
 
 import builtins
 import inspect
@@ -15,6 +15,8 @@ import pytest
 import pullquote
 from pullquote import Highlighter, _native, errors
 from pullquote.models import embedded_model
+from support.bad_calls import BAD_CALL_IDS, BAD_CALLS
+from support.messages import raises
 
 
 def test_error_table_has_class_for_each_row() -> None:
@@ -41,46 +43,12 @@ def test_option_defaults_match_http() -> None:
     assert json.loads(_native.default_options()) == of_python
 
 
-BAD_CALLS: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"query": ""}, errors.InvalidArgumentError, "query 0 is empty"),
-    ({"query": " \n"}, errors.InvalidArgumentError, "query 0 is empty"),
-    ({"query": 3}, errors.InvalidTypeError, "query must be a list of strings, not int"),
-    ({"query": []}, errors.InvalidArgumentError, "empty list"),
-    ({"query": ["a", None]}, errors.InvalidTypeError, r"query\[1\] must be a string, not NoneType"),
-    ({"texts": []}, errors.InvalidArgumentError, "texts is empty"),
-    ({"texts": "page"}, errors.InvalidTypeError, r"not one str; pass \[texts\]"),
-    ({"texts": b"page"}, errors.InvalidTypeError, "not one bytes"),
-    ({"texts": None}, errors.InvalidTypeError, "not NoneType"),
-    ({"texts": ["page", b"page"]}, errors.InvalidTypeError, r"texts\[1\] must be a string, not bytes; decode it first"),
-    ({"texts": ["page", 3.5]}, errors.InvalidTypeError, r"texts\[1\] must be a string, not float"),
-    ({"texts": ["ok \ud800 not"]}, errors.InvalidTextError, r"texts\[0\] has a lone surrogate at character 3"),
-    ({"query": "\udfff"}, errors.InvalidTextError, "lone surrogate at character 0"),
-    ({"highlight_length": 0}, errors.InvalidArgumentError, "highlight_length must be at least 1, not 0"),
-    ({"highlight_length": -4}, errors.InvalidArgumentError, "not -4"),
-    ({"step_size": 0}, errors.InvalidArgumentError, "step_size must be at least 1, not 0"),
-    ({"step_size": 4}, errors.InvalidArgumentError, "step_size 4 is larger than highlight_length 3"),
-    ({"unit": "line"}, errors.InvalidArgumentError, '"line"'),
-    ({"top_k": 0}, errors.InvalidArgumentError, "top_k must be at least 1, not 0"),
-    ({"max_chars": 0}, errors.InvalidArgumentError, "max_chars must be at least 1, not 0"),
-    ({"min_score": float("nan")}, errors.InvalidArgumentError, "NaN"),
-    ({"lexical_weight": 1.5}, errors.InvalidArgumentError, "lexical_weight must be.*not 1.5"),
-    ({"lexical_weight": "some"}, errors.InvalidArgumentError, "not 'some'"),
-    ({"lexical_weight": float("nan")}, errors.InvalidArgumentError, "not NaN"),
-    ({"order": "random"}, errors.InvalidArgumentError, '"random"'),
-    ({"top_k": "3"}, errors.InvalidTypeError, "top_k: .*str"),
-    ({"timeout": 0}, errors.InvalidArgumentError, "timeout must be more than 0"),
-    ({"timeout": 1e-9}, errors.DeadlineExceededError, "timeout passed"),
-]
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "message"), BAD_CALLS, ids=[str(change)[:40] for change, _, _ in BAD_CALLS]
-)
+@pytest.mark.parametrize(("change", "error", "names"), BAD_CALLS, ids=BAD_CALL_IDS)
 def test_invalid_call_raises_and_next_call_works(
-    highlighter: Highlighter, change: dict[str, Any], error: type[Exception], message: str
+    highlighter: Highlighter, change: dict[str, Any], error: type[Exception], names: list[object]
 ) -> None:
     arguments: dict[str, Any] = {"query": "Where?", "texts": ["Here it is. There it was."]} | change
-    with pytest.raises(error, match=message):
+    with raises(error, *names):
         highlighter.highlights(**arguments)
     assert highlighter.highlights("Where?", ["Here it is."])[0][0].text == "Here it is."
 
@@ -96,7 +64,7 @@ def test_empty_page_has_no_highlights(highlighter: Highlighter) -> None:
 
 
 def test_parse_pieces_in_tokens_without_model_is_error() -> None:
-    with pytest.raises(errors.InvalidArgumentError, match=r"Highlighter\(...\).parse_pieces"):
+    with raises(errors.InvalidArgumentError, "token", "Highlighter"):
         pullquote.parse_pieces("text", 1, 1, "token")  # type: ignore[arg-type]  # wrong on purpose
 
 
@@ -142,53 +110,53 @@ def smaller_tokenizer(model: Path) -> None:
     (model / "tokenizer.json").write_text(json.dumps(tokenizer))
 
 
-BAD_MODELS: list[tuple[Callable[[Path], None], type[Exception], str]] = [
-    (remove("config.json"), errors.ModelNotFoundError, "config.json"),
-    (remove("tokenizer.json"), errors.ModelNotFoundError, "tokenizer.json"),
-    (remove("model.safetensors"), errors.ModelNotFoundError, "model.safetensors"),
-    (write("config.json", b"{"), errors.InvalidModelError, "config.json is damaged"),
-    (write("tokenizer.json", b"{}"), errors.InvalidModelError, "tokenizer.json is damaged"),
-    (write("model.safetensors", b"not weights"), errors.InvalidModelError, "model.safetensors"),
-    (truncate_weights, errors.InvalidModelError, "model.safetensors"),
-    (smaller_tokenizer, errors.InvalidModelError, "30523 tokens.*30522 rows"),
-    (edit("config.json", hidden_size=768), errors.InvalidModelError, "768"),
-    (edit("config.json", model_type="mamba"), errors.UnsupportedModelError, "mamba.*bert.*xlm-roberta"),
-    (edit("config.json", hidden_act="swish"), errors.UnsupportedModelError, "swish"),
-    (edit("1_Pooling/config.json", pooling_mode_cls_token=True), errors.UnsupportedModelError, "pooling"),
+BAD_MODELS: list[tuple[Callable[[Path], None], type[Exception], list[object]]] = [
+    (remove("config.json"), errors.ModelNotFoundError, ["config.json"]),
+    (remove("tokenizer.json"), errors.ModelNotFoundError, ["tokenizer.json"]),
+    (remove("model.safetensors"), errors.ModelNotFoundError, ["model.safetensors"]),
+    (write("config.json", b"{"), errors.InvalidModelError, ["config.json"]),
+    (write("tokenizer.json", b"{}"), errors.InvalidModelError, ["tokenizer.json"]),
+    (write("model.safetensors", b"not weights"), errors.InvalidModelError, ["model.safetensors"]),
+    (truncate_weights, errors.InvalidModelError, ["model.safetensors"]),
+    (smaller_tokenizer, errors.InvalidModelError, [30523, 30522]),
+    (edit("config.json", hidden_size=768), errors.InvalidModelError, [768]),
+    (edit("config.json", model_type="mamba"), errors.UnsupportedModelError, ["mamba", "bert", "xlm-roberta"]),
+    (edit("config.json", hidden_act="swish"), errors.UnsupportedModelError, ["swish"]),
+    (edit("1_Pooling/config.json", pooling_mode_cls_token=True), errors.UnsupportedModelError, ["pooling"]),
 ]
 
 
-@pytest.mark.parametrize(("spoil", "error", "message"), BAD_MODELS)
+@pytest.mark.parametrize(("spoil", "error", "names"), BAD_MODELS)
 def test_invalid_model_is_error(
-    model: Path, spoil: Callable[[Path], None], error: type[Exception], message: str
+    model: Path, spoil: Callable[[Path], None], error: type[Exception], names: list[object]
 ) -> None:
     spoil(model)
-    with pytest.raises(error, match=message):
+    with raises(error, *names):
         Highlighter(model, devices="cpu")
 
 
-BAD_DEVICES: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"devices": "tpu"}, errors.DeviceError, "tpu"),
-    ({"devices": ["cpu", "cpu"]}, errors.InvalidArgumentError, "cpu.*twice"),
-    ({"devices": "cpu:x"}, errors.DeviceError, "cpu:x"),
-    ({"devices": []}, errors.InvalidArgumentError, "device"),
-    ({"dtype": "float8"}, errors.InvalidArgumentError, "float8.*bfloat16"),
-    ({"threads": 0}, errors.InvalidArgumentError, "threads must be at least 1"),
-    ({"model": "/nowhere/at/all"}, errors.ModelNotFoundError, "/nowhere/at/all"),
-    ({"model": 3}, errors.InvalidTypeError, "not int"),
+BAD_DEVICES: list[tuple[dict[str, Any], type[Exception], list[object]]] = [
+    ({"devices": "tpu"}, errors.DeviceError, ["tpu"]),
+    ({"devices": ["cpu", "cpu"]}, errors.InvalidArgumentError, ["cpu"]),
+    ({"devices": "cpu:x"}, errors.DeviceError, ["cpu:x"]),
+    ({"devices": []}, errors.InvalidArgumentError, ["devices"]),
+    ({"dtype": "float8"}, errors.InvalidArgumentError, ["dtype", "float8", "bfloat16"]),
+    ({"threads": 0}, errors.InvalidArgumentError, ["threads", 0]),
+    ({"model": "/nowhere/at/all"}, errors.ModelNotFoundError, ["/nowhere/at/all"]),
+    ({"model": 3}, errors.InvalidTypeError, ["model", "int"]),
 ]
 
 
-@pytest.mark.parametrize(("arguments", "error", "message"), BAD_DEVICES)
+@pytest.mark.parametrize(("arguments", "error", "names"), BAD_DEVICES)
 def test_invalid_device_dtype_or_threads_is_error(
-    arguments: dict[str, Any], error: type[Exception], message: str
+    arguments: dict[str, Any], error: type[Exception], names: list[object]
 ) -> None:
-    with pytest.raises(error, match=message):
+    with raises(error, *names):
         Highlighter(**arguments)
 
 
 def test_missing_cuda_device_is_device_error() -> None:
-    with pytest.raises(errors.DeviceError, match="cuda:63"):
+    with raises(errors.DeviceError, "cuda:63"):
         Highlighter(devices="cuda:63")
 
 
@@ -226,7 +194,7 @@ def test_missing_torch_is_no_encoder_error(missing: str) -> None:
     for line in lines:
         assert line.startswith("NoEncoderError"), line
         assert missing in line, line
-        assert 'pip install "pullquote[torch]"' in line, line
+        assert "pullquote[torch]" in line, line
 
 
 def test_wrong_torch_is_torch_version_error() -> None:
@@ -243,15 +211,13 @@ def test_wrong_torch_is_torch_version_error() -> None:
 
 
 def test_unknown_encoder_name_is_error() -> None:
-    with pytest.raises(errors.InvalidArgumentError) as raised:
+    with raises(errors.InvalidArgumentError, "encoder", "touch", "torch"):
         Highlighter(encoder="touch")  # type: ignore[arg-type]
-    assert "'touch'" in str(raised.value)
-    assert '"torch"' in str(raised.value)
 
 
 def test_closed_highlighter_raises_closed_error() -> None:
     with Highlighter(devices="cpu") as closed:
         assert closed.highlights("cat", ["The cat."])[0]
     closed.close()
-    with pytest.raises(errors.ClosedError, match="make a new one"):
+    with pytest.raises(errors.ClosedError):
         closed.highlights("cat", ["The cat."])

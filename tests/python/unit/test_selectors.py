@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pullquote import selectors
 from pullquote.errors import InvalidArgumentError, InvalidTextError
 from pullquote.selectors import text_fragment, text_position_selector, text_quote_selector
+from support.messages import raises
 from support.text_fragment_browser import ANY_LINE, BLANK_LINE, FragmentBrowser, parsed
 
 
@@ -302,18 +303,18 @@ def test_text_fragment_skips_invisible_characters(page: str, start: int, end: in
 @pytest.mark.parametrize("name", ["text_fragment", "text_quote_selector", "text_position_selector"])
 @pytest.mark.parametrize(("start", "end"), [(-1, 2), (2, 1), (0, 6), (6, 6), (-3, -1)])
 def test_selectors_refuse_spans_outside_page(name: str, start: int, end: int) -> None:
-    with pytest.raises(InvalidArgumentError, match=f"from {start} to {end} is not within 0 to 5"):
+    with raises(InvalidArgumentError, start, end, 5):
         getattr(selectors, name)("a pag", start, end)
 
 
 @pytest.mark.parametrize(("start", "end"), [(3, 3), (1, 4), (1, 2)])
 def test_text_fragment_of_invisible_span_is_error(start: int, end: int) -> None:
-    with pytest.raises(InvalidArgumentError, match=rf"page\[{start}:{end}\] has nothing visible"):
+    with raises(InvalidArgumentError, f"page[{start}:{end}]"):
         text_fragment("a \u200f\nb", start, end)
 
 
 def test_text_fragment_of_lone_surrogate_is_error() -> None:
-    with pytest.raises(InvalidTextError, match="lone surrogate"):
+    with pytest.raises(InvalidTextError):
         text_fragment("a \ud800 b", 0, 5)
     assert text_fragment("a passage of whole words. \ud800 b", 0, 25)
 
