@@ -25,7 +25,7 @@ CORE_SOURCES := Cargo.toml Cargo.lock $(shell find rust/core -name '*.rs' -o -na
 NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/cpu rust/python rust/server rust/client python -name '*.rs' -o -name '*.css' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -path '*/page/*' -o -name '*.json')
 TORCH_SOURCES := $(CORE_SOURCES) $(shell find rust/torch -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi')
 
-.PHONY: help setup demo test gpu-test browser-test vllm-test fuzz stress sanitize lint format bench gpu-bench wheel audit clean
+.PHONY: help setup demo test test-fast gpu-test browser-test vllm-test fuzz stress sanitize lint format bench gpu-bench wheel audit clean
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -41,6 +41,10 @@ test: setup .make/pullquote-torch .make/exa-js .make/vllm-source ## Run every te
 	LD_LIBRARY_PATH="$(TORCH_LIB)" cargo test --release -p pullquote-torch --no-default-features
 	$(BIN)/python -m pytest
 
+test-fast: setup ## Run the quick tests in two minutes: no torch, no Ray, no browser
+	cargo test --release -p pullquote-core -p pullquote-cpu -p pullquote-server -p pullquote-client -p xtask
+	$(BIN)/python -m pytest -m "not slow" tests/python/{unit,options,client,server,processes}
+
 gpu-test: setup .make/pullquote-torch ## Run the tests that need a graphics card; without one they are skipped and say so
 	$(BIN)/python -m pytest -m gpu -rs
 
@@ -49,7 +53,7 @@ browser-test: setup .make/pullquote-torch ## Run the tests of the server's page;
 		root=$$( [ "$$(id -u)" = 0 ] || echo sudo ); \
 		{ command -v apt-get && command -v $${root:-sh}; } >/dev/null && $$root apt-get update && $$root apt-get install --yes chromium || \
 		{ echo "the page's tests need chromium on PATH, and it could not be installed (apt-get install chromium, as root)" >&2; exit 1; }; }
-	$(BIN)/python -m pytest tests/python/integration/test_page_*.py
+	$(BIN)/python -m pytest -m browser tests/python/integration
 
 vllm-test: setup .make/vllm ## Run vLLM's plugins in a real vLLM on this machine's CPU, and keep the record
 	$(BIN)/uv pip install --quiet --python .make/vllm/bin/python --no-deps --reinstall .make/wheels-pullquote/*.whl

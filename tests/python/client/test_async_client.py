@@ -1,4 +1,4 @@
-"""`AsyncClient`: a thousand calls and no thread for each; a task that is cancelled closes its stream."""
+"""`AsyncClient`: a thousand concurrent calls on few threads, cancellation, and closing."""
 
 import asyncio
 import gc
@@ -21,7 +21,6 @@ LOOPS = ["asyncio"] if sys.platform == "win32" else ["asyncio", "uvloop"]
 
 @pytest.fixture(params=LOOPS)
 def run(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Runs a coroutine in a loop of each kind."""
     if request.param == "uvloop":
         uvloop = pytest.importorskip("uvloop")
         factory = uvloop.new_event_loop
@@ -54,7 +53,7 @@ def test_thousand_async_calls_need_few_threads(run: Any) -> None:
                 most = max(most, threads())
             found = [call.result() for call in calls]
             assert np.array_equal(np.concatenate(found), vectors(texts))
-            # At most four that tell the loop, for all of them.
+            # Two tokio threads and two that wake the loop, for all calls.
             assert most - before <= 4
             assert 1 < server.busy <= 64
 
@@ -133,10 +132,10 @@ def test_async_client_matches_highlighter(run: Any, server: ServerProcess, highl
 
 
 def test_call_that_outlives_its_loop_ends_quietly(run: Any) -> None:
-    """The call ends when nobody is there any more, and nothing complains."""
+    """The call ends after its event loop has closed, without an error or a warning."""
 
     async def go(client: AsyncClient) -> None:
-        asyncio.ensure_future(client.embed(["a"]))  # noqa: RUF006 - left behind on purpose
+        asyncio.ensure_future(client.embed(["a"]))  # noqa: RUF006 - not awaited on purpose
         await asyncio.sleep(0.05)
 
     with fake_server(lambda request: raw_vectors(request) if request.texts == ["b"] else Answer(stall=0.2)) as server:

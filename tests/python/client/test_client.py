@@ -1,4 +1,4 @@
-"""`Client` beside `Highlighter`: one line differs, and nothing else."""
+"""`Client` has the calls, results and errors of `Highlighter`."""
 
 import inspect
 import pickle
@@ -163,9 +163,9 @@ def test_server_errors_raise_their_class(tmp_path: Path) -> None:
             wait_for(lambda: "seen-by-the-server" in own.log)
             with (
                 raises(errors.UnavailableError, "http://127.0.0.1:1"),
-                Client("http://127.0.0.1:1") as nobody,
+                Client("http://127.0.0.1:1") as unreachable,
             ):
-                nobody.embed(["a"])
+                unreachable.embed(["a"])
         with Client([own.url, "http://127.0.0.1:1"], api_key="right", rows_per_request=1) as several:
             assert several.embed(["a"] * 20).shape == (20, DIMENSION)
 
@@ -218,7 +218,7 @@ def encode(texts):
 
 
 def test_client_embed_keeps_vector_lengths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Text Embeddings Inference's route would bring them all to length one."""
+    """`/embed` normalizes by default, as Text Embeddings Inference does."""
     (tmp_path / "lengths.py").write_text(LENGTHS)
     monkeypatch.chdir(tmp_path)
     with running_server("--encoder", "lengths:encode", device=None) as own, Client(own.url) as client:

@@ -1,4 +1,4 @@
-"""`Client` and a server of OpenAI's kind that others have written: FastAPI, pydantic and uvicorn, as people have them."""
+"""`Client` with an OpenAI-compatible server of FastAPI, pydantic and uvicorn."""
 
 import asyncio
 import base64
@@ -24,7 +24,7 @@ KEY = "sk-right"
 
 
 class Asked(pydantic.BaseModel):
-    """As strict as OpenAI's own: a field that it does not know is refused."""
+    """Refuses unknown fields, as OpenAI's server does."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
     input: str | list[str]
@@ -33,7 +33,7 @@ class Asked(pydantic.BaseModel):
 
 
 class OpenAi:
-    """A server of OpenAI's embeddings; `failures` are statuses that it answers first."""
+    """An embeddings server; it answers with the statuses of `failures` first."""
 
     def __init__(self, base64_is_known: bool) -> None:
         self.asked: list[Asked] = []
@@ -107,7 +107,7 @@ def test_openai_server_errors_keep_their_message(server: OpenAi) -> None:
     with Client(server.url + "/v1", api_key=KEY, model="m") as client:
         with raises(errors.InvalidArgumentError, "role", "query"):
             client.embed(["a"], role="query")
-        # It has neither the route nor such types.
+        # The server has no such route and no such types.
         with raises(errors.NotFoundError, 404, "Not Found"):
             client.highlights("a", ["b"])
         with raises(errors.InvalidArgumentError, 422):

@@ -1,4 +1,4 @@
-"""What a client can do beyond a highlighter: other types of vectors, stored documents, the vectors of passages."""
+"""Features that only clients have: vector types, stored documents, vectors of passages."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -19,13 +19,12 @@ DTYPES: list[EmbeddingDtype] = ["float32", "float16", "bfloat16", "int8", "binar
 PAGES = ["Bread is baked from flour. The moon is white. Ovens are hot.", "The moon is far away. So is the sun."]
 QUERY = "How is bread made?"
 
-# A call of either client, by its name.
+# A call of either client, by method name.
 Call = Callable[..., Any]
 
 
 @pytest.fixture(params=["Client", "AsyncClient"])
 def call(request: pytest.FixtureRequest, server: ServerProcess) -> Iterator[Call]:
-    """Calls the server by each client."""
     if request.param == "Client":
         with Client(server.url, rows_per_request=3) as client:
             yield lambda name, *arguments, **options: getattr(client, name)(*arguments, **options)
@@ -39,7 +38,7 @@ def call(request: pytest.FixtureRequest, server: ServerProcess) -> Iterator[Call
 
 
 def expected(vectors: NDArray[np.float32], dtype: str) -> NDArray[Any]:
-    """By the book, in numpy."""
+    """The same conversion in numpy."""
     match dtype:
         case "float16":
             return vectors.astype(np.float16)
@@ -97,7 +96,7 @@ def test_return_vectors_match_embed(call: Call, highlighter: Highlighter, dtype:
         if dtype == "float32":
             assert np.abs(ours - theirs).max() < 1e-5
         else:
-            # Values at an edge may fall to its other side: the texts shared other batches.
+            # The texts shared other batches, so values near a rounding edge may differ.
             assert np.mean(ours != by_the_book) < 0.05
     assert found.work.encoded > plain.work.encoded
     assert plain.vectors is None
@@ -112,7 +111,6 @@ def test_return_vectors_without_passages_is_empty(call: Call) -> None:
 
 @pytest.fixture
 def stored(server: ServerProcess) -> Iterator[list[Stored]]:
-    """Documents of the server."""
     ids = ["bread/and moon", "漢字"]
     with Client(server.url) as client:
         for name, text in zip(ids, PAGES, strict=True):
@@ -167,7 +165,7 @@ def test_stored_html_document_is_parsed_by_server(call: Call, highlighter: Highl
     assert [one.text for one in ours[0]] == [one.text for one in theirs[0]]
     assert np.array_equal(ours.sources, theirs.sources)
     assert (ours.texts == theirs.texts) is returns_texts
-    # What is sent comes back with its text in any case.
+    # A page that was sent always comes back with its text.
     both = call("highlights", "bread", [Stored("page"), HTML], return_texts=returns_texts, **options)
     assert both.texts[1] == theirs.texts[0]
 
@@ -181,12 +179,11 @@ def test_missing_stored_document_is_not_found(call: Call, stored: list[Stored]) 
         call("embed", stored)
 
 
-# ---- servers that lie about it: the honest answer, changed
+# ---- servers with faulty answers: the correct answer, changed
 
 
 @pytest.fixture(scope="module")
 def honest(server: ServerProcess) -> Answer:
-    """The server's own answer, which a highlighter of another process would get."""
     asked = {"query": QUERY, "documents": PAGES, "return_vectors": True}
     answer = server.client.post("/highlights", json=asked, headers={"accept": "multipart/form-data"})
     return Answer(headers={"content-type": answer.headers["content-type"]}, body=answer.content)
@@ -244,7 +241,7 @@ def test_return_vectors_from_server_without_vectors_is_bad_answer(server: Server
     with fake_server(lambda _: answer) as liar, Client(liar.url, max_answer_bytes=100_000) as client:
         with raises(errors.BadAnswerError, "multipart/form-data"):
             client.highlights(QUERY, PAGES, return_vectors=True)
-        # Nor is a form read that has no end.
+        # A form that is too long is not read to its end.
         liar.answer = lambda _: Answer(headers={"content-type": "multipart/form-data; boundary=b"}, body=b" " * 100_001)
         with raises(errors.BadAnswerError, 100000):
             client.highlights(QUERY, PAGES, return_vectors=True)

@@ -1,4 +1,4 @@
-"""`Client` on the wire: one array, no lock, no secret told; TLS, proxies, sockets, other servers; signals and forks."""
+"""`Client` on the wire: splitting, TLS, proxies, Unix sockets, OpenAI's route, signals and forks."""
 
 import _thread
 import base64
@@ -91,7 +91,7 @@ def test_gil_is_released_while_client_waits() -> None:
 
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
-    """Python's own handler: whoever started the tests in the background made SIGINT ignored."""
+    """Python's handler, because a shell ignores SIGINT in background jobs."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -110,7 +110,7 @@ def test_ctrl_c_ends_call_and_closes_connection() -> None:
         timer.start()
         with pytest.raises(KeyboardInterrupt):
             client.embed(["a"])
-        # 50 ms on a quiet machine; the server never answers.
+        # It takes 50 ms on a quiet machine. The server never answers.
         assert time.perf_counter() - sent[0] < 30
         timer.join()
         gone(server)
@@ -198,7 +198,7 @@ def test_ca_certs_are_the_only_trusted_authorities(tmp_path: Path) -> None:
 
 
 class Proxy(BaseHTTPRequestHandler):
-    """A proxy that answers itself, and keeps what it was asked."""
+    """A proxy that answers itself."""
 
     asked: list[tuple[str, str | None]] = []  # noqa: RUF012 - shared on purpose
 
@@ -229,7 +229,7 @@ def test_proxy_with_credentials() -> None:
 
 
 class Tunnel(socketserver.StreamRequestHandler):
-    """A proxy that carries bytes it cannot read."""
+    """A proxy that forwards encrypted bytes."""
 
     asked: list[tuple[str, bool]] = []  # noqa: RUF012 - shared on purpose
 
@@ -240,11 +240,11 @@ class Tunnel(socketserver.StreamRequestHandler):
         method, place, _ = head.decode().split(" ", 2)
         self.asked.append((f"{method} {place}", b"Basic " + base64.b64encode(b"me:word") in head))
         host, port = place.split(":")
-        with socket.create_connection((host, int(port))) as behind:
+        with socket.create_connection((host, int(port))) as target:
             self.request.sendall(b"HTTP/1.1 200 Go on\r\n\r\n")
-            back = threading.Thread(target=carry, args=(behind, self.request))
+            back = threading.Thread(target=carry, args=(target, self.request))
             back.start()
-            carry(self.request, behind)
+            carry(self.request, target)
             back.join()
 
 
@@ -293,7 +293,7 @@ def test_unix_socket_url(tmp_path: Path) -> None:
 
 
 def openai(row: Callable[[int, Any], Any]) -> Callable[[Request], Answer]:
-    """A server that has OpenAI's route only."""
+    """A server with only OpenAI's route."""
 
     def answer(request: Request) -> Answer:
         if request.path != "/v1/embeddings":
@@ -331,7 +331,7 @@ def test_server_without_embedding_routes_is_not_found() -> None:
         with raises(errors.NotFoundError, server.url, 404):
             client.embed(["a"])
         assert [request.path for request in server.requests] == ["/embed", "/v1/embeddings"]
-        # The address led nowhere; now there is a server, and its own route is the one that is asked.
+        # After a 404 from both routes, the client tries /embed again.
         server.answer = raw_vectors
         assert np.array_equal(client.embed(["a"], role="query"), vectors(["a"]))
         assert server.requests[-1].path == "/embed"
@@ -342,7 +342,7 @@ def test_concurrent_calls_discover_openai_route() -> None:
     honest = openai(lambda _, values: base64.b64encode(float_bytes(values)).decode())
 
     def answer(request: Request) -> Answer:
-        # Nobody is told before all have asked.
+        # All callers get a 404 before one of them knows of the other route.
         return (
             Answer(404, {"content-type": "text/plain"}, b"no", stall=0.2)
             if request.path == "/embed"

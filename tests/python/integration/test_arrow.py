@@ -1,4 +1,4 @@
-"""Tables: each row is answered as a call of its own would be, however Arrow keeps it; a bad row is its own error."""
+"""`highlights_arrow`: each row gets the answer of its own call, in every layout of Arrow; a bad row has its own error."""
 
 import subprocess
 import sys
@@ -70,7 +70,7 @@ def test_highlights_arrow_rows_match_highlights(highlighter: Highlighter, string
 
 
 class OnlyStream:
-    """Nothing but the interface."""
+    """A table with only the C stream interface."""
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table
@@ -284,8 +284,9 @@ with Highlighter(encoder=letters) as highlighter:
 """
 
 
+@pytest.mark.slow
 def test_arrow_texts_are_not_copied() -> None:
-    """400 pages of a megabyte each, all read and looked at; what a page that is answered takes is in `bench/arrow.py`."""
+    """400 pages of one megabyte, all read, none encoded; `bench/arrow.py` measures pages that are encoded."""
     command = [sys.executable, "-c", MEMORY]
     done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, check=True, timeout=120)
     failed, size, grown = map(int, done.stdout.split())

@@ -1,4 +1,4 @@
-"""The command line, as a shell sees it."""
+"""The command line, in subprocesses."""
 
 import json
 import subprocess
@@ -24,7 +24,7 @@ def run(*arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProce
 
 @pytest.fixture
 def letters(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Options of an encoder that is there at once, where no model is asked for."""
+    """Options for the fake letter encoder."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
     return ["--encoder", "support.fake_letter_encoder:letters"]
 
@@ -80,7 +80,7 @@ def test_embed_read_and_write_failures(server: ServerProcess, tmp_path: Path) ->
         assert (done.returncode, done.stdout) == (code, b"")
         assert names_all(done.stderr.decode(), path)
         assert b"Traceback" not in done.stderr
-    # What a server says in the middle is no failure to write, though the system has an error of that class too.
+    # UnauthorizedError is a PermissionError too, but not a failure to write.
     with fake_server(lambda request: raw_vectors(request) if len(request.texts) == 1 else Answer(401)) as refusing:
         done = run("embed", "--server", refusing.url, texts, "-o", output)
         assert (done.returncode, done.stdout) == (errors.UnauthorizedError.exit_code, b"")

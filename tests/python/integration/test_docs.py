@@ -32,9 +32,9 @@ LINK = re.compile(r"(?<!`)\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
 NAMED_PATH = re.compile(r"(?:rust|python|tests|bench|demo|docs|packages|\.ci)/[\w./*-]+")
 SERVER = "http://127.0.0.1:8080"
-# What Ray warns of in itself is not ours to mend.
+# Ray warns of its own code.
 WARNINGS = {"ray.md": ["-W", "ignore::DeprecationWarning"]}
-# Words that hide the actor, or have a term of the field.
+# Words that hide the actor, or for which the field has a term.
 UNPLAIN = re.compile(
     r"\b(nobody|whoever|so many|so much|lets? go of|beside|is told|are told|is asked|is looked at)\b", re.IGNORECASE
 )
@@ -50,7 +50,7 @@ def prose(page: Path) -> str:
 
 
 def examples() -> Sequence[object]:
-    """Each program, what it prints, and whether it needs a server."""
+    """Each program, its output, and whether it needs a server."""
     found = []
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
@@ -62,6 +62,7 @@ def examples() -> Sequence[object]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("program", "printed", "needs_server", "warnings"), examples())
 def test_example_prints_its_output(
     program: str, printed: str, needs_server: bool, warnings: list[str], tmp_path: Path, request: pytest.FixtureRequest
@@ -73,7 +74,7 @@ def test_example_prints_its_output(
     script = tmp_path / "example.py"
     script.write_text(program, encoding="utf-8")
     command = [sys.executable, "-W", "error", *warnings, str(script)]
-    # An example begins a cluster of its own, whatever else runs on this machine.
+    # An example starts its own cluster, even if another one runs.
     environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_ADDRESS": "local"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
@@ -152,7 +153,7 @@ def test_architecture_lists_all_modules(folder: str) -> None:
 
 
 def first_cells(page: str, *, options: bool = False) -> set[str]:
-    """What the first cells of a page's tables name."""
+    """The code in the first cells of a page's tables."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     cells = [line.split("|")[1] for line in text.splitlines() if line.startswith("|")]
     return {code for cell in cells for code in CODE.findall(cell) if code.startswith("--") == options}

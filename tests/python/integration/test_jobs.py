@@ -1,4 +1,4 @@
-"""Jobs: every row is answered once, whatever happens to the process on the way, and finished work is not done again."""
+"""Jobs: every row is answered once, even after kills, and finished files are not done again."""
 
 import json
 import multiprocessing
@@ -37,7 +37,7 @@ from support.job_files import (
 from support.messages import names_all, raises
 
 KILLS = 20
-# Forks of a process that has imported everything, so that a job begins within a hundredth of a second.
+# Forks of a process that has imported everything start within 10 ms.
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["pullquote.jobs.command", "pytest.__main__"])
 
@@ -83,6 +83,7 @@ def test_job_answers_match_highlights(undisturbed: Path) -> None:
             assert row["windows"] == alone.work.windows
 
 
+@pytest.mark.slow
 def test_killed_job_resumes(tmp_path: Path) -> None:
     write_input(tmp_path / "input", 100)
     rng = random.Random(8)
@@ -97,7 +98,7 @@ def test_killed_job_resumes(tmp_path: Path) -> None:
         return output, process
 
     for number in (0, 1):
-        # The first one waits for what it is forked from.
+        # The first one also waits for the fork server.
         began = time.monotonic()
         _, process = begun(number)
         process.join(120)
@@ -115,7 +116,7 @@ def test_killed_job_resumes(tmp_path: Path) -> None:
             kills += process.exitcode == -signal.SIGKILL
         assert process.exitcode in {0, -signal.SIGKILL}
         now = finished(output)
-        # What is finished is not touched again.
+        # Finished files are not written again.
         assert {name: now[name] for name in done} == done
         assert all(content == expected[name] for name, content in outputs(output).items())
         done = now
@@ -133,7 +134,7 @@ def test_killed_job_resumes(tmp_path: Path) -> None:
 
 
 def finished(output: Path) -> dict[str, tuple[int, int]]:
-    """For each file that is done, what would be another if it were written again."""
+    """Inode and time of each finished output, which change if it is written again."""
     names = [json.loads(record)["output"] for record in records(output).values()]
     found = [(name, (output / name).stat()) for name in names]
     return {name: (status.st_ino, status.st_mtime_ns) for name, status in found}
@@ -144,7 +145,7 @@ def test_rerun_redoes_only_changed_files(tmp_path: Path, capsys: pytest.CaptureF
     job = arguments(tmp_path / "input", tmp_path / "output")
     assert run(*job) == 0
     before = finished(tmp_path / "output")
-    # Touched, but the same.
+    # A new time with the same content.
     os.utime(tmp_path / "input" / "d.ndjson.zst", (1, 1))
     (tmp_path / "input" / "deep" / "b.jsonl").write_bytes(lines(pages(2, 9)))
     (tmp_path / "input" / "new.jsonl").write_bytes(lines(pages(1, 10)))

@@ -1,4 +1,4 @@
-"""The page at `/` for everybody: by keyboard, by name, in the dark, on a phone."""
+"""The page at `/`: keyboard, accessible names, contrast, motion, and phones."""
 
 import re
 from typing import Any
@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 from support.browser_helpers import focused, needs_browser, put, settle, visit
 from support.server_process import ServerProcess
 
-pytestmark = needs_browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow, needs_browser]
 
 BREAD = "The moon is white 🌕. Bread is baked from flour 🍞 and water. Ovens are hot."
 
@@ -55,7 +55,7 @@ def test_tab_order_and_visible_focus(page: Page, server: ServerProcess) -> None:
         at = focused(page)
         if at == "body" or (reached and at == reached[0]):
             break
-        # The picker of files is not seen itself; its label is.
+        # The file input is hidden; its label has the focus ring.
         ring = page.evaluate(
             """() => {
                 const at = document.activeElement;

@@ -1,4 +1,4 @@
-"""The page at `/`, in a browser, asking a real server: what is asked, marked, opened, and what goes wrong."""
+"""The page at `/` in a browser with a real server: marks, settings, files, and failures."""
 
 import re
 from collections.abc import Iterator
@@ -9,9 +9,9 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from support.browser_helpers import drop, focused, marks, needs_browser, put, settle, visit
-from support.server_process import ServerProcess, metric, running_server, wait_for
+from support.server_process import ServerProcess, letter_server, metric, wait_for
 
-pytestmark = needs_browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow, needs_browser]
 
 BREAD = "The moon is white 🌕. Bread is baked from flour 🍞 and water. Ovens are hot.\n\nShips sail on the sea. Cats sleep all day."
 HTML = "<title>B</title><style>p{}</style><h1>Bread &amp; butter</h1><p>Bread is baked from flour 🍞.</p><p>The moon is white.</p>"
@@ -24,7 +24,7 @@ def slide(page: Page, setting: str, value: int) -> None:
 
 
 def is_marked(page: Page, answer: dict[str, Any]) -> bool:
-    """Whether the page shows exactly what the server has answered."""
+    """Whether the page shows exactly the server's answer."""
     (result,) = answer["results"]
     ranked = list(enumerate(result["highlights"], start=1))
     in_page = sorted(ranked, key=lambda row: row[1]["start"])
@@ -200,7 +200,7 @@ def test_content_security_policy_blocks_injection(browser: Browser, server: Serv
 
 
 def test_api_key_form(page: Page) -> None:
-    with running_server("--dtype", "float32", "--api-key", "sesame") as server:
+    with letter_server("--api-key", "sesame") as server:
         visit(page, server)
         expect(page.locator("#failure-words")).to_have_text("This server answers only those who have a key.")
         expect(page.get_by_label("API key")).to_be_focused()
@@ -219,7 +219,7 @@ def test_api_key_form(page: Page) -> None:
 
 
 def test_server_restart_keeps_input(page: Page) -> None:
-    with running_server("--dtype", "float32") as server:
+    with letter_server() as server:
         visit(page, server)
         put(page, BREAD, "How is bread made?")
         port = server.url.rsplit(":", 1)[1]
@@ -229,7 +229,7 @@ def test_server_restart_keeps_input(page: Page) -> None:
     assert page.locator("#source").input_value() == BREAD
     assert page.locator("#reader").text_content() == BREAD
     assert marks(page) == []
-    with running_server("--dtype", "float32", "--port", port):
+    with letter_server("--port", port):
         page.get_by_role("button", name="Try again").click()
         expect(page.locator("#reader mark").first).to_be_visible()
         expect(page.locator("#failure")).to_be_hidden()
@@ -238,7 +238,7 @@ def test_server_restart_keeps_input(page: Page) -> None:
 @pytest.fixture(scope="module")
 def narrow() -> Iterator[ServerProcess]:
     sizes = ("--max-body-bytes", "30000", "--max-queue-bytes", "30000", "--max-document-bytes", "10000")
-    with running_server("--dtype", "float32", *sizes, "--max-concurrent", "1", "--max-queue", "0") as server:
+    with letter_server(*sizes, "--max-concurrent", "1", "--max-queue", "0") as server:
         yield server
 
 
@@ -274,7 +274,7 @@ def test_overloaded_server_offers_retry(page: Page, narrow: ServerProcess) -> No
 
 
 def test_server_timeout_shows_failure(page: Page) -> None:
-    with running_server("--dtype", "float32", "--timeout", "0.0001") as server:
+    with letter_server("--timeout", "0.0001") as server:
         visit(page, server)
         expect(page.locator("#failure-words")).to_have_text("The answer took longer than the server allows.")
         assert page.locator("#reader").text_content() == page.locator("#source").input_value()

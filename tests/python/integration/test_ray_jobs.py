@@ -1,4 +1,4 @@
-"""Jobs and data sets on Ray: the same bytes as of one process, whatever dies on the way."""
+"""Jobs and data sets on Ray write the bytes of a local job, even when actors and nodes die."""
 
 import json
 import shutil
@@ -16,9 +16,9 @@ from pullquote import Highlighter, errors
 from support import crashing_encoder, fake_letter_encoder
 from support.job_files import Files, arguments, lines, outputs, pages, records, run, write_input
 from support.messages import names_all, raises
-from support.ray_cluster import RAY_WARNS, Nodes, ray
+from support.ray_cluster import RAY_MARKS, Nodes, ray
 
-pytestmark = RAY_WARNS
+pytestmark = RAY_MARKS
 
 DOOM = {"id": "doom", "text": "The doom of the moon. Bread is far.", "other": 0}
 
@@ -49,7 +49,7 @@ def run_on_ray(folder: Path, output: Path, *more: object) -> int:
 
 
 def manifest(output: Path) -> Files:
-    """What a job remembers, with the name of its encoder left out, which is another in these tests."""
+    """A job's records, without the encoder's name, which differs in these tests."""
     found = {name.removeprefix(str(output)): content for name, content in records(output).items()}
     settings = json.loads((output / "_pullquote" / "job.json").read_bytes())
     del settings["model"], settings["encoder"]
@@ -92,7 +92,7 @@ def test_ray_job_resumes_local_job(folder: Path, local: Path, tmp_path: Path) ->
 
 @pytest.mark.usefixtures("joined")
 def test_ray_job_survives_killed_actor_and_node(nodes: Nodes, folder: Path, local: Path, tmp_path: Path) -> None:
-    """Both while they do the same file. There is no room for the node's actor elsewhere until the other has done what is left."""
+    """Both die during the same file. The node's actor has no other core until the other actor is done."""
     crashing_encoder.schedule_crash("process")
     crashing_encoder.schedule_crash("node")
     killed: list[int] = []
@@ -119,7 +119,7 @@ def test_ray_job_survives_killed_actor_and_node(nodes: Nodes, folder: Path, loca
 
 @pytest.mark.usefixtures("nodes", "joined")
 def test_actor_failure_ends_ray_job(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    # Where outputs would be moved to is a file.
+    # A file is in the place of the output's folder.
     tmp_path.joinpath("deep").write_text("in the way")
     with raises(OSError, "deep"):
         run_on_ray(folder, tmp_path)
@@ -152,7 +152,7 @@ def test_page_highlighter_in_map_batches_matches_highlights_arrow() -> None:
 
     table = pa.Table.from_pylist([*pages(50, 8), {"id": "null", "text": None, "other": 0}])
     asked: dict[str, Any] = {"query": ["How far is the moon?", "bread"], "id": "id", "top_k": 2}
-    # Actors need not find this module.
+    # Actors cannot import this module.
     ray.cloudpickle.register_pickle_by_value(fake_letter_encoder)
     data = ray.data.from_arrow([table.slice(0, 30), table.slice(30)])
     found = data.map_batches(

@@ -1,4 +1,4 @@
-"""The server on Ray Serve: all of its routes, and right answers to every request, whatever dies under them."""
+"""The server on Ray Serve: all routes, and right answers even when servers, replicas and nodes die."""
 
 import itertools
 import os
@@ -17,10 +17,10 @@ from pullquote import Client, Highlighter, errors
 from support import crashing_encoder
 from support.fake_letter_encoder import letters
 from support.messages import names_all, raises
-from support.ray_cluster import RAY_WARNS, Nodes
+from support.ray_cluster import RAY_MARKS, Nodes
 from support.server_process import wait_for
 
-pytestmark = RAY_WARNS
+pytestmark = RAY_MARKS
 
 PORT = 28_123
 URL = f"http://127.0.0.1:{PORT}"
@@ -31,13 +31,13 @@ PATIENCE = 300
 
 
 class Served:
-    """The application, while it runs."""
+    """The running application."""
 
     def __init__(self, nodes: Nodes, handle: Any) -> None:
         self.nodes, self._handle = nodes, handle
 
     def replicas(self) -> dict[str, dict[str, Any]]:
-        """By their nodes: what processes the replicas are that answer now."""
+        """The processes of the replicas that answer now, by node."""
         found = [self._handle.processes.remote() for _ in range(8)]
         return {said["node"]: said for said in (one.result(timeout_s=PATIENCE) for one in found)}
 
@@ -46,7 +46,7 @@ class Served:
 def served(cluster: Nodes) -> Iterator[Served]:
     cluster.replace()
     with pytest.MonkeyPatch.context() as patch:
-        # Processes of a driver look for modules where it began.
+        # Workers import modules from the driver's working directory.
         patch.chdir(Path(__file__).parents[1])
         with cluster.joined():
             from ray import serve
@@ -97,9 +97,9 @@ def test_client_of_ray_serve_matches_highlighter() -> None:
 
 
 class Traffic:
-    """Clients that ask one question after the other until they are told that it is enough, each until it has the right answer.
+    """Clients that send requests until `enough` is set, each until it has the right answer.
 
-    They ask again where the connection broke, which Ray Serve tells by a 500 that is not of our form, and where nobody is there.
+    They retry when the connection broke, which Ray Serve reports as a 500 without our headers, and when no server is there.
     """
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ class Traffic:
     def _work(self) -> None:
         with httpx.Client(base_url=URL, timeout=PATIENCE) as client:
             while not self.enough.is_set():
-                # What was read of a page before is not encoded again.
+                # A new page each time, because cached pages are not encoded again.
                 number = next(self._numbers)
                 page = f"Number {number}. {DOOM if number % 5 == 0 else PAGES[number % len(PAGES)]}"
                 expected = [highlight.text for highlight in self._highlighter.highlights(QUERY, [page])[0]]
@@ -147,7 +147,7 @@ class Traffic:
         self.wait_for(lambda: self.answered >= wanted)
 
     def wait_for(self, condition: Callable[[], bool]) -> None:
-        """Wait until something is so; fails at once where an answer is wrong."""
+        """Poll a condition; fails at once if an answer was wrong."""
         wait_for(lambda: condition() or self._failure is not None, PATIENCE)
         if self._failure is not None:
             raise self._failure
@@ -166,7 +166,7 @@ def test_ray_serve_loses_no_request_when_server_replica_and_node_die(served: Ser
             assert again > 0
             killed = next(iter(served.replicas().values()))
             os.kill(killed["replica"], signal.SIGKILL)
-            # Its server ends with it.
+            # The replica's server ends with it.
             traffic.wait_for(lambda: not Path(f"/proc/{killed['server']}").exists())
             traffic.wait_for_more()
             crashing_encoder.schedule_crash("node")

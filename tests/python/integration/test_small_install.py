@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 WHEELS = Path(__file__).parents[3] / ".make"
 PAGE = "Bread is made of flour. The Moon is 384,400 km away from Earth. Cats sleep for most of the day."
 QUESTION = "How far is the moon?"
@@ -17,8 +19,6 @@ ANSWER = "The Moon is 384,400 km away from Earth."
 
 
 class Environment:
-    """A virtual environment, and what runs in it."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._uv("venv", "--python", sys.executable, str(folder))
@@ -35,7 +35,7 @@ class Environment:
         return [str(self.folder / "bin" / arguments[0]), *arguments[1:]]
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        # Nothing of this test's own environment is to be found from there.
+        # Without variables that lead to this test's environment.
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL"))}
         return subprocess.run(
             self.command(*arguments), capture_output=True, text=True, check=False, timeout=120, env=environment

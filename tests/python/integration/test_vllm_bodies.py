@@ -1,4 +1,4 @@
-"""The bodies of vLLM's plugins: those of ``POST /highlights`` of ``pullquote serve``, good and bad."""
+"""The bodies of vLLM's plugins match those of ``POST /highlights`` of ``pullquote serve``, valid and invalid."""
 
 import json
 from typing import Any
@@ -46,7 +46,7 @@ def test_answers_match_server(server: ServerProcess, highlighter: Highlighter, b
     ours = answer(asked, highlighter.highlights(asked.query, asked.texts, **asked.options), 0.0)
     theirs = server.client.post("/highlights", json=body)
     assert theirs.status_code == 200, theirs.text
-    # What was kept of earlier tests is not encoded again, and times are times.
+    # Cached pages and times differ between the two.
     for one in (expected := theirs.json()), ours:
         for unsteady in ("encoded", "tokens"):
             del one["usage"][unsteady]
@@ -107,7 +107,7 @@ def test_malformed_json_is_malformed_body(body: bytes) -> None:
 
 
 def test_failures_match_server(server: ServerProcess) -> None:
-    """The same bodies are refused in the same words' place: status, kind and field."""
+    """The same bodies are refused, with the same status, kind and field."""
     for body, field in WRONG:
         theirs = server.client.post("/highlights", json=body)
         if isinstance(body, dict) and (
@@ -119,7 +119,7 @@ def test_failures_match_server(server: ServerProcess) -> None:
         assert theirs.status_code == int(refused.value.status), (body, theirs.text)
         assert theirs.json()["error"]["kind"] == refused.value.kind
         if "field" in (told := theirs.json()["error"]):
-            # Of what is in a text or an object there, serde names only the place of the whole.
+            # serde names only the outer field of an untagged value.
             assert field is not None
             assert field.startswith(told["field"].split(".")[0].split("[")[0])
 

@@ -1,7 +1,7 @@
-"""The endpoint for vLLM, in a FastAPI application beside an engine that encodes as vLLM's client does.
+"""The endpoint for vLLM in a FastAPI application, with an engine that encodes as vLLM's client does.
 
-vLLM cannot be here, so the three names that the endpoint imports of it are stood in for; that they are vLLM's is the business of
-`integration/test_vllm_interfaces.py`, and `make vllm-test` has a real one.
+vLLM is not installed, because it pins another torch: the three names that the endpoint imports are stand-ins.
+`integration/test_vllm_interfaces.py` checks that vLLM has them, and `make vllm-test` runs a real one.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     import pullquote.vllm.endpoint as imported
 
     yield imported
-    # Nobody else is to see what was made beside stand-ins.
+    # Other tests must not import the module with the stand-ins.
     del sys.modules["pullquote.vllm.endpoint"]
 
 
@@ -124,7 +124,7 @@ def test_endpoint_matches_library(endpoint: Any, effort: Any) -> None:
 
 
 def test_async_client_with_endpoint(endpoint: Any) -> None:
-    """Over a socket, with every option that changes what the client sends."""
+    """Over a socket, with the options that change what the client sends."""
     pages = [LONG, f"<p>{MOON}</p>"]
     asked: list[Any] = [{}, {"explain": True, "titles": ["one", "two"]}, {"format": "html", "timeout": 60.0}]
     with Highlighter(embedded_model(), encoder=IdEncoder()) as highlighter:
@@ -219,7 +219,7 @@ def test_endpoint_limits(endpoint: Any) -> None:
 
 
 def test_engine_errors_are_vllm_errors(endpoint: Any) -> None:
-    """Its handlers know what to do about an engine that is dead."""
+    """vLLM's exception handlers deal with a dead engine."""
     engine = Engine()
 
     async def test(client: httpx.AsyncClient, _service: Any, _app: FastAPI) -> None:

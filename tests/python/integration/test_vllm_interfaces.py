@@ -1,7 +1,7 @@
-"""The plugins against vLLM's own interfaces: a type checker reads our code and vLLM's real sources together.
+"""The plugins type-check against vLLM's real sources.
 
-vLLM itself cannot be here, since it pins another torch; `make vllm-test` runs it. Its sources are enough to see whether a
-method is still called so, takes this and returns that.
+vLLM is not installed, because it pins another torch; `make vllm-test` runs it. Its sources have the names and types of its
+interfaces.
 """
 
 import re
@@ -28,13 +28,13 @@ cache_dir = {REPOSITORY / ".make" / "vllm-mypy"}
 ignore_errors = true
 follow_imports = silent
 follow_untyped_imports = true
-# What vLLM imports besides: none of it is in the signatures that we rely on.
+# vLLM's other imports, which are not in the signatures that we use.
 [mypy-torch.*,transformers.*,cachetools.*,zmq.*,huggingface_hub.*,openai.*,regex.*,PIL.*,tqdm.*]
 ignore_missing_imports = true
 follow_imports = skip
 """
 
-# What vLLM does with the plugins, and what they must not be.
+# How vLLM uses the plugins, and wrong ones.
 USES = """
 from vllm.config import VllmConfig
 from vllm.inputs import PromptType
@@ -82,15 +82,17 @@ def _sources() -> None:
         pytest.skip("vLLM's sources are not here: make .make/vllm-source could not have them from the registry")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_sources")
 def test_plugins_type_check_against_vllm(tmp_path: Path) -> None:
     checked = check(tmp_path, USES)
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_sources")
 def test_type_check_finds_wrong_plugins(tmp_path: Path) -> None:
-    """Else the test above could not fail."""
+    """The type check can fail."""
     told = check(tmp_path, WRONG).stdout
     assert 'Signature of "pre_process" incompatible with supertype' in told
     assert re.search(r'Unexpected keyword argument "urgency" for "encode"', told)
@@ -117,7 +119,7 @@ def pullquote_metadata() -> list[str]:
 
 
 def test_vllm_entry_points() -> None:
-    """By these groups and names; the first is asked for the place of its class, which must import no vLLM."""
+    """The first entry point returns its class's path, and must not import vLLM."""
     (processor,) = entry_points(group="vllm.io_processor_plugins", name="pullquote")
     assert processor.load()() == "pullquote.vllm.io_processor.HighlightsIOProcessor"
     (endpoint,) = entry_points(group="vllm.endpoint_plugins", name="pullquote")

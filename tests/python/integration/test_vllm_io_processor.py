@@ -1,6 +1,6 @@
-"""The IO processor for vLLM: what it keeps of requests, which vLLM does not say the end of.
+"""The IO processor for vLLM, and the state that it keeps of requests, whose end vLLM does not report.
 
-The names it imports of vLLM are stood in for, as in `integration/test_vllm_endpoint.py`.
+The names that it imports from vLLM are stand-ins, as in `integration/test_vllm_endpoint.py`.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         )
 
     yield made
-    # Nobody else is to see what was made beside stand-ins.
+    # Other tests must not import the module with the stand-ins.
     del sys.modules["pullquote.vllm.io_processor"]
 
 
@@ -105,7 +105,7 @@ def test_cancelled_task_frees_its_request(make: Any) -> None:
         left.cancel()
         await asyncio.gather(left, return_exceptions=True)
         assert len(processor.waiting) == 0
-        # Its name is free again, and what was answered leaves the next one of its name alone.
+        # The request id is free again.
         await asyncio.gather(asyncio.ensure_future(request(hangs=False)))
         assert len(processor.waiting) == 0
 
@@ -121,7 +121,7 @@ def test_finished_request_does_not_free_next_of_same_id(make: Any) -> None:
         async def first() -> None:
             prompts = processor.pre_process(prompt=processor.parse_data(BODY), request_id="pooling-1")
             processor.post_process(encoded(prompts), request_id="pooling-1")
-            # Before this task has ended, another request of the same name is there.
+            # Another request with the same id arrives before this task ends.
             later.append(asyncio.ensure_future(second()))
             await asyncio.sleep(0)
 

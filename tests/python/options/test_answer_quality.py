@@ -1,4 +1,4 @@
-"""Quality: a change that loses answers fails. `bench/quality.py` measures more; this is a sample of the same kind.
+"""Answers are found: a sample of what `bench/quality.py` measures.
 
 The questions are from SQuAD and XQuAD (CC BY-SA 4.0) and JaQuAD (CC BY-SA 3.0), on pages of the demo; those in other
 words, and misspelled ones, were written for this.
@@ -13,6 +13,8 @@ import pytest
 
 from pullquote import Highlighter
 
+pytestmark = pytest.mark.slow
+
 SETS = json.loads((Path(__file__).parents[2] / "golden" / "questions.json").read_text(encoding="utf-8"))
 
 
@@ -23,7 +25,7 @@ def fast() -> Iterator[Highlighter]:
 
 
 def hits(highlighter: Highlighter, page: str, questions: list[dict[str, Any]], **options: Any) -> int:
-    """How many questions have an answer that lies within one of the passages."""
+    """Count the questions with an answer within one of the passages."""
     result = highlighter.highlights([question["q"] for question in questions], [page], **options)
     return sum(
         any(h.start <= start and end <= h.end for h in found for start, end in question["answers"])
@@ -47,7 +49,6 @@ def test_top_three_passages_and_1000_chars_hold_answers(fast: Highlighter, whole
 
 
 def test_paraphrased_and_misspelled_questions_find_answers(fast: Highlighter, whole_pages: dict[str, str]) -> None:
-    """Questions that share words with the page only by chance, and those whose words are misspelled."""
     lines = (Path(__file__).parents[2] / "data" / "hard_questions.jsonl").read_text(encoding="utf-8").splitlines()
     found: dict[str, int] = {}
     count: dict[str, int] = {}

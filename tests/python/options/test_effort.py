@@ -1,4 +1,4 @@
-"""Effort: what is encoded, and that the answers are those of encoding everything, as far as is promised."""
+"""`effort`: which windows are scored, and that the answers match those of `effort="full"`."""
 
 import json
 from collections.abc import Iterator
@@ -28,11 +28,10 @@ def cached() -> Iterator[Highlighter]:
 
 
 def test_effort_auto_scores_part_of_long_page(cached: Highlighter, whole_pages: dict[str, str]) -> None:
-    names = ["apollo_program.en.txt", "martin_luther.en.txt"]
-    pages = [whole_pages[name] for name in names]
+    pages = [whole_pages["apollo_program.en.txt"]]
     found = cached.highlights("Who was the first person to fly in space?", pages)
     assert found.windows.dtype == np.int64
-    assert found.work.windows == found.windows.sum() > 600
+    assert found.work.windows == found.windows.sum() > 300
     assert found.work.windows_scored == found.windows_scored.sum()
     assert found.windows_scored[0] < 110
     assert "Yuri Gagarin" in found[0][0].text
@@ -53,7 +52,7 @@ def test_effort_auto_and_fast_match_effort_full(
             same += part.spans.tolist() == full.spans.tolist() and part.scores.tolist() == full.scores.tolist()
             compared, pieces = compared + part.work.windows_scored, pieces + part.work.windows
             count += 1
-    # Measured when this was written: a fifth of the windows, and the same answers, to the bit, all 60 times.
+    # Measured when this was written: a fifth of the windows, and 60 identical answers.
     assert count == 60
     assert same >= 58
     assert 4 * compared < pieces

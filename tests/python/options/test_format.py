@@ -1,4 +1,4 @@
-"""Pages in Markdown and HTML: read by their structure, with the way back to the source."""
+"""`format`: Markdown and HTML by structure, with offsets into the source."""
 
 import html.parser
 
@@ -51,7 +51,7 @@ def test_format_html_reads_visible_text_with_source_offsets(highlighter: Highlig
 
 
 def without_tags(source: str) -> str:
-    """What Python's own parser reads in a stretch of HTML, without white space."""
+    """The text of a part of HTML by Python's parser, without white space."""
     read = []
 
     class Reader(html.parser.HTMLParser):

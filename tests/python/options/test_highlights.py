@@ -1,17 +1,20 @@
-"""The invariants of highlights, through the door people use."""
+"""`highlights()` and `parse_pieces()`: invariants, ranking, and the columns of results."""
 
 import itertools
 import random
 import unicodedata
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 import pullquote
 from pullquote import Highlight, Highlighter, errors
+from support.fake_letter_encoder import letters
 from support.messages import pattern, raises
 
 ALPHABETS = [
@@ -35,11 +38,19 @@ def random_text(rng: random.Random) -> str:
     return "".join(character() for _ in range(rng.randrange(120)))
 
 
-def test_highlights_of_random_texts_are_exact_substrings(highlighter: Highlighter) -> None:
+@pytest.mark.parametrize(("encoder", "count"), [(letters, 1000), (None, 50)], ids=["letters", "model"])
+def test_highlights_of_random_texts_are_exact_substrings(
+    highlighter: Highlighter, encoder: Callable[[list[str]], NDArray[np.float32]] | None, count: int
+) -> None:
     rng = random.Random(7)
-    texts = [random_text(rng) for _ in range(1000)]
-    result = highlighter.highlights("What is written here?", texts)
-    assert len(result) == 1000
+    texts = [random_text(rng) for _ in range(count)]
+    query = "What is written here?"
+    if encoder is None:
+        result = highlighter.highlights(query, texts)
+    else:
+        with Highlighter(encoder=encoder) as fast:
+            result = fast.highlights(query, texts)
+    assert len(result) == count
     for text, found in zip(texts, result, strict=True):
         assert bool(found) == bool(text.strip())
         for highlight in found:
@@ -99,7 +110,7 @@ def test_answering_passage_ranks_first(highlighter: Highlighter, whole_pages: di
 
 
 def test_top_k_max_chars_min_score_and_order(highlighter: Highlighter, pages: dict[str, str]) -> None:
-    texts = list(pages.values())
+    texts = list(pages.values())[:4]
     ask = "When did it happen?"
     by_position = highlighter.highlights(ask, texts, top_k=5, order="position")
     by_score = highlighter.highlights(ask, texts, top_k=5)
@@ -152,7 +163,7 @@ def test_query_and_pages_pair_one_to_many_and_each(highlighter: Highlighter, pag
 
 
 def assert_close(found: list[Highlight], expected: list[Highlight]) -> None:
-    """Batches differ, and with them the last bits of a score."""
+    """Compare, except for a score's last bits, which depend on the batch."""
     assert [(h.start, h.end) for h in found] == [(h.start, h.end) for h in expected]
     assert np.allclose([h.score for h in found], [h.score for h in expected], atol=1e-5)
 

@@ -1,4 +1,4 @@
-"""Priorities: who is next on the devices, and who is next of the requests that a server lets wait."""
+"""`priority` in calls, and the header `request-priority` in a server's queue."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

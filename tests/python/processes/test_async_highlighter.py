@@ -1,4 +1,4 @@
-"""Calls of event loops: the answers of a `Highlighter`, no thread for a call, and work that stops when nobody waits for it."""
+"""`AsyncHighlighter`: the answers of a `Highlighter`, few threads, and cancellation that stops the work."""
 
 import asyncio
 import inspect
@@ -39,7 +39,7 @@ def run(request: pytest.FixtureRequest) -> Run[Any]:
 
 
 class Slow:
-    """An encoder that takes its time, and counts; where its gate is shut, until that is opened."""
+    """An encoder that sleeps, waits for its gate, and counts texts."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -64,7 +64,7 @@ def slow() -> Iterator[tuple[Slow, Highlighter]]:
 
 def test_async_highlighter_has_highlighter_signatures() -> None:
     for name, method in inspect.getmembers(Highlighter):
-        # A table is a job of minutes, which a loop hands to a thread.
+        # A table takes minutes; a loop runs it in a thread.
         if name.startswith("_") or name == "highlights_arrow":
             continue
         other = getattr(AsyncHighlighter, name)
@@ -142,7 +142,7 @@ def test_ten_thousand_tasks_need_few_threads(slow: tuple[Slow, Highlighter], run
     assert [one.texts[0] for one in found] == [f"{MOON} {n}." for n in range(10_000)]
     cores = len(os.sched_getaffinity(0))
     assert sum(name.startswith("pullquote-task") for name in during) <= cores
-    # Those, the scheduler, and the one that calls the function.
+    # Those, the scheduler's and the function's.
     assert len(during) <= cores + 2, during
 
 
@@ -167,12 +167,12 @@ def test_cancelled_task_stops_encoding(slow: tuple[Slow, Highlighter], run: Run[
     run(main())
 
 
-# Cut in no time; encoded by `slow` it takes a minute.
+# Encoded by `slow`, it takes a minute.
 ENDLESS = " ".join(f"Sentence {n} is here." for n in range(20_000))
 
 
 async def assert_nothing_is_left(awaited: AsyncHighlighter, encoder: Slow) -> None:
-    """Once another call is answered, so is what the devices had of an earlier one; from then on they have only new calls."""
+    """After another call is answered, the encoder gets no texts of an earlier one."""
     await awaited.embed(["one"])
     done = encoder.texts
     assert done < 10_000
@@ -225,7 +225,7 @@ def test_event_loop_runs_during_large_page(awaited: AsyncHighlighter, whole_page
         await task
         return turns
 
-    # Hundreds; a call that kept the lock would leave room for one or two.
+    # Hundreds; a call that kept the GIL would allow one or two.
     assert asyncio.run(main()) > 20
 
 
@@ -261,7 +261,7 @@ def test_close_ends_async_calls(run: Run[Any]) -> None:
 
 
 def test_await_in_notebook_cell(awaited: AsyncHighlighter) -> None:
-    """A notebook's loop runs already, and runs each cell in it."""
+    """A notebook runs each cell in a running loop."""
     from IPython.core.interactiveshell import InteractiveShell
 
     shell: Any = InteractiveShell()  # type: ignore[no-untyped-call]
@@ -297,7 +297,7 @@ time.sleep(0.5)
 
 
 def test_dropped_async_highlighter_ends_quietly() -> None:
-    # Its threads may want Python's lock once more, to ring a loop that is there no longer. Side by side they do it at any moment.
+    # Its threads may take the GIL to wake a loop that has closed. Four processes at once vary the moment.
     code = """
 import asyncio
 import numpy as np

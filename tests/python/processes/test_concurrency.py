@@ -1,4 +1,4 @@
-"""Many callers at once: each gets its own answer, Python goes on, memory stays flat, and a fork is told what it is."""
+"""Many callers at once: each gets its own answer, the GIL is released, memory is flat, and a fork gets ForkedError."""
 
 import _thread
 import multiprocessing
@@ -28,7 +28,7 @@ def resident_bytes() -> int:
 
 
 def requests(pages: dict[str, str], count: int) -> list[dict[str, Any]]:
-    """Mixed requests: one or several pages, all units, all orders, short and long."""
+    """Requests of one or several pages, with all units and orders, short and long."""
     rng = random.Random(11)
     texts = list(pages.values())
 
@@ -60,7 +60,7 @@ def test_mixed_requests_from_32_threads_match_sequential_answers(
     alone = [highlighter.highlights(**request) for request in asked]
     with ThreadPoolExecutor(32) as threads:
         together = list(threads.map(lambda request: highlighter.highlights(**request), asked))
-        # Each of 32 callers has its own memory to work in by now, which stays.
+        # Each of the 32 threads has its buffers now, and keeps them.
         before = resident_bytes()
         list(threads.map(lambda request: highlighter.highlights(**request), asked[:300]))
         assert resident_bytes() - before < 50_000_000
@@ -88,12 +88,11 @@ def test_gil_is_released_during_highlights(highlighter: Highlighter, pages: dict
     while not done.is_set():
         counted += 1
     caller.join()
-    # A caller that kept the lock would have left room for a handful of rounds.
+    # A call that kept the GIL would allow a handful of rounds.
     assert counted > 10_000
 
 
 def test_two_calls_overlap(pages: dict[str, str]) -> None:
-    """Both are in flight at once: each starts before the other ends."""
     texts = list(pages.values())
     times: dict[int, tuple[float, float]] = {}
     both = threading.Barrier(2)
@@ -118,7 +117,7 @@ def test_two_calls_overlap(pages: dict[str, str]) -> None:
 
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
-    """Python's own handler: whoever started the tests in the background made SIGINT ignored."""
+    """Python's handler, because a shell ignores SIGINT in background jobs."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -137,7 +136,7 @@ def test_ctrl_c_ends_call_and_highlighter_stays_usable(highlighter: Highlighter,
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         highlighter.highlights("Who?", [text])
-    # Within 200 ms on a quiet machine; the page itself takes minutes.
+    # It takes 200 ms on a quiet machine. The page itself takes minutes.
     assert time.perf_counter() - sent[0] < 30
     timer.join()
     assert highlighter.highlights("cat", ["The cat."])[0][0].text == "The cat."
@@ -161,7 +160,7 @@ def test_results_are_not_copied(highlighter: Highlighter, pages: dict[str, str])
 
 
 def test_peak_memory_of_large_embed() -> None:
-    """In a process of its own, whose peak is nobody else's."""
+    """In a subprocess, because the peak is of the whole process."""
     code = """
 import resource, sys
 import pullquote

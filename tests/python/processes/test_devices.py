@@ -1,6 +1,6 @@
-"""Devices that fail or lack memory: nobody loses an answer, and everybody can see it.
+"""Devices that fail or lack memory: callers get their answers, and `device_states` shows the failures.
 
-The devices are real ones of a CPU, behind a table of functions that fails where a test says so (`table.py`).
+The devices are CPUs with injected faults (`support/faulty_encoder_abi.py`).
 """
 
 import json
@@ -66,7 +66,7 @@ def test_failing_device_is_skipped_and_recovers(version: int, how: str, expected
 def test_device_timeout_moves_batches_to_other_devices(expected: Any) -> None:
     own = FaultyEncoder(TWO, lambda *_: None)
     own.hanging.add(0)
-    # Long enough that the other one finishes its batches on any machine.
+    # Long enough for the other device on a slow machine.
     with over(own, device_timeout=2) as highlighter:
         assert np.allclose(highlighter.embed(TEXTS), expected, atol=1e-5)
         state = states(highlighter)["cpu:0"]
@@ -131,7 +131,7 @@ def test_out_of_memory_of_one_text_fails_alone() -> None:
 
 def test_encoder_function_out_of_memory_shrinks_batches() -> None:
     class OutOfMemoryError(RuntimeError):
-        """As torch's is called."""
+        """The name of torch's class."""
 
     sizes: list[int] = []
 
@@ -145,7 +145,7 @@ def test_encoder_function_out_of_memory_shrinks_batches() -> None:
         vectors = highlighter.embed(TEXTS)
         assert vectors[:, 0].tolist() == [len(text) for text in TEXTS]
         assert highlighter.device_states[0].out_of_memory > 0
-        # It is remembered.
+        # The smaller size is kept.
         before = len([size for size in sizes if size > 4])
         highlighter.embed(TEXTS[:50])
         assert len([size for size in sizes if size > 4]) <= before + 3
@@ -174,7 +174,7 @@ def test_engine_skips_failing_device() -> None:
 
 
 def trace_of(path: Path) -> list[dict[str, Any]]:
-    """The events of a trace that Perfetto and Chrome read: checked as the format's document says."""
+    """The events of a trace, checked against Chrome's trace format."""
     trace = json.loads(path.read_text())
     events: list[dict[str, Any]] = trace["traceEvents"]
     names = {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["ph"] == "M"}
@@ -190,7 +190,7 @@ def trace_of(path: Path) -> list[dict[str, Any]]:
             assert (event["pid"], event["tid"]) in names
             lines.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["ts"] + event["dur"]))
     for spans in lines.values():
-        # What stands in a line lies one in the other or one behind the other: else it cannot be drawn.
+        # Spans of one track are nested or disjoint, or a viewer cannot draw them.
         ends: list[float] = []
         for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
             while ends and ends[-1] <= start + 1e-3:

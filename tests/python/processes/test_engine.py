@@ -1,4 +1,4 @@
-"""The step engine: the answers of a `Highlighter`, in rounds that a host drives, and no thread that it did not allow."""
+"""`Engine`: the answers of a `Highlighter` in steps that a host drives, on the threads that it allows."""
 
 import inspect
 import os
@@ -66,7 +66,7 @@ def test_engine_outputs_match_highlighter(highlighter: Highlighter, pages: dict[
 def test_step_of_idle_engine_returns_at_once(engine: Engine) -> None:
     began = time.perf_counter()
     assert all(engine.step() == [] for _ in range(1000))
-    # Steps that waited would take 50 ms each.
+    # Steps that wait would take 50 ms each.
     assert time.perf_counter() - began < 25.0
     assert not engine.has_unfinished_requests()
 
@@ -79,7 +79,7 @@ def test_step_cpu_time_is_bounded(engine: Engine) -> None:
         began = time.thread_time()
         engine.step()
         longest = max(longest, time.thread_time() - began)
-    # A round of text and a batch, on a core that others may use; all of it would take ten times as long.
+    # One round of text and one batch. All of the work takes ten times as long.
     assert longest < 0.5
     assert engine.get_num_unfinished_requests() > 0
 
@@ -237,7 +237,6 @@ print("ok")
 
 
 def test_small_calls_use_caller_threads_for_text() -> None:
-    """Without Python's lock: `processes/test_concurrency.py` looks at that."""
     code = """
 from concurrent.futures import ThreadPoolExecutor
 import pullquote, pullquote_torch
@@ -264,7 +263,7 @@ with pullquote.Highlighter(devices="cpu", threads={1 if limit == "threads" else 
     print([name for name in names() if name.startswith("pullquote")], len(names()) - before)
 """
     found = run_code(code, **({"OMP_NUM_THREADS": "1"} if limit == "OMP_NUM_THREADS" else {}))
-    # The scheduler and one worker; no pool for one thread, nothing of rayon's, OpenMP's or torch's.
+    # The scheduler and one worker; no threads of rayon, OpenMP or torch.
     assert found == "['pullquote-cpu.0', 'pullquote-sched'] 2\n"
 
 

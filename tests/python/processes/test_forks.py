@@ -1,4 +1,4 @@
-"""Processes and interpreters: forks, workers, the end. Right answers or the documented error, and never a hang."""
+"""Forks, worker processes and the interpreter's exit: right answers or ForkedError, and never a hang."""
 
 import os
 import subprocess
@@ -51,7 +51,7 @@ def in_child(work):
 
 
 def run(code: str, tmp_path: Path) -> list[str]:
-    """A script of its own, since spawn and forkserver import it again."""
+    """Run a script file, because spawn and forkserver import it again."""
     script = tmp_path / "script.py"
     script.write_text(HEAD + textwrap.dedent(code), encoding="utf-8")
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=600)
@@ -74,7 +74,7 @@ def test_multiprocessing_workers(method: str, tmp_path: Path) -> None:
 
 
 def test_preforked_workers_load_their_own_highlighter(tmp_path: Path) -> None:
-    """As gunicorn does: the parent imports, each worker makes its own."""
+    """As gunicorn does: the parent imports, and each worker loads."""
     code = """
     def worker():
         with pullquote.Highlighter(devices="cpu") as highlighter:
@@ -151,7 +151,6 @@ def test_highlighter_dropped_in_fork_leaves_parent_usable(tmp_path: Path) -> Non
 
 
 def test_torch_data_loader_workers(tmp_path: Path) -> None:
-    """PyTorch's workers are forks: each makes its own highlighter, or is told."""
     code = """
     import torch
     class Pages(torch.utils.data.Dataset):
@@ -196,7 +195,7 @@ print(len(os.listdir("/proc/self/task")) - threads, sorted(files() - before), op
 
 @pytest.mark.parametrize("kind", ["caller's thread", "asyncio", "step", "torch"])
 def test_interpreter_exits_during_calls(kind: str) -> None:
-    """Calls that would take minutes; `bench/processes.py` says how soon it ends."""
+    """The calls would take minutes; `bench/processes.py` measures the exit."""
     work = {
         "caller's thread": "made = pullquote.Highlighter(encoder=slower)\ncall = lambda: made.highlights('cat', [LONG])",
         "asyncio": (

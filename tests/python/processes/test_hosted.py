@@ -1,4 +1,4 @@
-"""Hosts that have a model of their own: the answers of a `Highlighter`, by vectors that came from elsewhere."""
+"""`Hosted` and `Planner`: the answers of a `Highlighter`, with vectors that a host computes."""
 
 import asyncio
 import threading
@@ -51,7 +51,7 @@ ASKED: dict[str, dict[str, Any]] = {
 def run(call: Call) -> Highlights:
     waiting = call.advance()
     while call.result is None:
-        # The last one first: the order is the host's.
+        # The last one first, because a host may choose the order.
         batch = waiting.pop()
         waiting += call.advance([(batch.ticket, [vector(ids) for ids in batch.split()])])
     return call.result
@@ -75,7 +75,7 @@ def test_planner_matches_highlighter(planner: Planner, asked: dict[str, Any]) ->
 
 
 def test_hosted_call_with_real_model_matches_highlighter(highlighter: Highlighter, pages: dict[str, str]) -> None:
-    """Rows by rows through the real model: equal up to how a batch rounds."""
+    """Equal except for rounding, which depends on the batch."""
     texts = list(pages.values())[:3]
     asked: dict[str, Any] = {"query": "Who died?", "texts": texts, "effort": "full"}
 
@@ -97,7 +97,7 @@ def test_hosted_call_with_real_model_matches_highlighter(highlighter: Highlighte
 
 
 class _Rows:
-    """sentence-transformers' model, asked in ids."""
+    """sentence-transformers' model with ids as input."""
 
     def __init__(self, model: Any) -> None:
         self._model = model

@@ -1,6 +1,6 @@
-"""Memory: what requests took is given back, whatever they asked for and however they ended.
+"""Requests leak no memory, whatever their options and outcome.
 
-`bench/memory.py` asks more, and of more kinds; here a process of its own asks small ones, so that little hides a leak.
+The requests are small, in a process of their own, so that a leak shows; `bench/memory.py` sends larger ones.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ from pullquote import Highlighter, errors
 from pullquote.highlighter import Options
 
 REQUESTS = 1000
-# Of leaked memory a request.
+# Leaked bytes for each request.
 MOST_BYTES = 3_000
 
 
@@ -30,7 +30,7 @@ def test_thousand_requests_leak_no_memory(pages: dict[str, str]) -> None:
 
 def child(queue: "Queue[list[int]]", texts: list[str]) -> None:
     rng = random.Random(3)
-    # One worker, whose kernels are all compiled before; and a cache that is full after a few requests.
+    # One worker, warmed up in all shapes, and a cache that is full after a few requests.
     with Highlighter(devices="cpu", threads=1, cache_bytes=100_000) as highlighter:
         for tokens in range(16, 513, 16):
             highlighter.embed(["cat " * (tokens // 2 - 2)] * 2)
@@ -43,7 +43,7 @@ def child(queue: "Queue[list[int]]", texts: list[str]) -> None:
 
 
 def ask(highlighter: Highlighter, rng: random.Random, texts: list[str]) -> None:
-    """Most requests are sound; of ten one is wrong and one has too little time."""
+    """Of ten requests, one is invalid and one times out."""
     source = rng.choice(texts)
     start = rng.randrange(len(source) - 300)
     page = source[start : start + rng.choice([50, 100, 300])]
@@ -69,7 +69,7 @@ def ask(highlighter: Highlighter, rng: random.Random, texts: list[str]) -> None:
 
 
 def resident_bytes() -> int:
-    """Resident memory that no file backs, without what is free but not yet returned to the system."""
+    """Anonymous resident memory, after the allocator returned its free pages."""
     ctypes.CDLL(None).malloc_trim(0)
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Anonymous:"))

@@ -1,4 +1,4 @@
-"""``threads="caller"`` with a real model: a host's threads compute at once, each on itself, and are as they were afterwards."""
+"""``threads="caller"`` with a real model: callers encode concurrently, and keep their own torch settings."""
 
 import threading
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def over(own: FaultyEncoder, **options: Any) -> Highlighter:
 
 
 def at_once(count: int, call: Callable[[int], Any]) -> list[Any]:
-    """What so many threads return that begin together."""
+    """The results of `count` threads that start together."""
     together = threading.Barrier(count)
 
     def begin(number: int) -> Any:
@@ -40,7 +40,7 @@ def expected() -> Any:
 
 
 def test_two_callers_encode_concurrently(expected: Any) -> None:
-    # Nobody gets past it alone: were they to take turns, the first would wait in it until its call fails.
+    # Both callers must be inside at once, or the barrier times out.
     both = threading.Barrier(2)
     seen: set[int] = set()
 
@@ -82,7 +82,7 @@ def test_threads_caller_restores_torch_settings() -> None:
     with Highlighter(devices="cpu", threads="caller", cache_bytes=0) as highlighter:
 
         def call(number: int) -> None:
-            # A host's thread may have what settings it likes.
+            # Three settings that a host's thread may have.
             modes: list[Any] = [torch.enable_grad(), torch.no_grad(), torch.inference_mode()]
             with modes[number % 3]:
                 torch.set_num_threads(2)
@@ -104,7 +104,7 @@ def test_threads_caller_restores_torch_settings() -> None:
 
 @pytest.mark.parametrize("kind", [errors.EncoderError, errors.DeviceError, errors.OutOfMemoryError])
 def test_threads_caller_failures_fail_their_calls(kind: type[Exception], expected: Any) -> None:
-    # Long rows fail: theirs is the error, and a batch of several finds no memory and is tried again row by row.
+    # Long rows fail. A batch of several runs out of memory, and is retried row by row.
     def fault(_: int, rows: int, tokens: int) -> str | None:
         return f"later:{kind.__name__}: scripted" if tokens > (120 if rows == 1 else 60) else None
 

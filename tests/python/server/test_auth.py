@@ -1,4 +1,4 @@
-"""Who may ask: keys of the command line and of a file, what is open without one, and pages of other sites."""
+"""API keys of the command line and of a file, open routes, and CORS."""
 
 from collections.abc import Iterator
 from pathlib import Path

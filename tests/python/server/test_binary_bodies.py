@@ -1,4 +1,4 @@
-"""Vectors as bytes: every type against the numbers of JSON, what the headers say, and what happens where something goes wrong."""
+"""Vectors as bytes: every dtype against JSON, headers, streaming, and failures."""
 
 import base64
 import gzip
@@ -25,7 +25,6 @@ DTYPES = ["float32", "float16", "bfloat16", "int8", "binary"]
 
 @pytest.fixture(scope="module")
 def vectors(server: ServerProcess) -> NDArray[np.float32]:
-    """The numbers of JSON."""
     return np.array(server.client.post("/embed", json={"inputs": TEXTS}).json(), np.float32)
 
 
@@ -40,7 +39,7 @@ def expected(vectors: NDArray[np.float32], dtype: str) -> bytes:
         return vectors.astype("<f2").tobytes()
     if dtype == "bfloat16":
         bits = vectors.view(np.uint32)
-        # To the nearest, halves to even.
+        # Round to nearest, ties to even.
         return bytes(((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("<u2").tobytes())
     if dtype == "int8":
         return bytes(np.clip(np.rint(vectors * np.float32(127)), -127, 127).astype(np.int8).tobytes())
@@ -67,7 +66,7 @@ def test_octet_stream_matches_json(
     tokens = server.client.post("/v1/embeddings", json={"input": TEXTS}).json()["usage"]["prompt_tokens"]
     assert int(answer.headers["x-prompt-tokens"]) == tokens
     assert int(answer.headers["content-length"]) == len(answer.content)
-    # A number may be rounded to the other side where JSON's shortest digits are those of its neighbour: they never are.
+    # JSON's shortest digits identify each float32, so rounding is equal.
     assert answer.content == expected(vectors, dtype)
 
 
@@ -181,7 +180,7 @@ def test_accept_encoding_gzip_only_when_preferred(server: ServerProcess, vectors
             assert np.array_equal(np.array(json.loads(content), np.float32), vectors)
 
 
-# ---- rows that are sent as they are finished
+# ---- streamed rows
 
 
 def floats(content: bytes) -> NDArray[np.float32]:
@@ -199,7 +198,7 @@ def test_streamed_rows_start_before_encoding_ends(numbers: ServerProcess, http2:
             assert answer.http_version == ("HTTP/2" if http2 else "HTTP/1.1")
             assert answer.headers["x-embedding-shape"] == "12,12"
             assert answer.headers["content-length"] == str(12 * 12 * 4)
-            # All texts have been tokenized by then.
+            # All texts are tokenized before the headers.
             assert int(answer.headers["x-prompt-tokens"]) == sum(len(text) + 1 for text in texts)
             for part in answer.iter_raw():
                 content += part
@@ -237,7 +236,7 @@ def test_failure_after_headers_aborts_stream(numbers: ServerProcess, http2: bool
                 pass
     # Another thread writes the log.
     wait_for(lambda: "cannot encode this" in numbers.log)
-    # The others notice nothing.
+    # Other requests are not affected.
     assert numbers.client.post("/embed", json=embed_body(["x 5"])).json() == [[5.0] * 12]
 
 
@@ -250,7 +249,7 @@ def test_hang_up_while_streaming_cancels_request(numbers: ServerProcess) -> None
         connection.sendall(head.encode() + body)
         assert connection.recv(4096).startswith(b"HTTP/1.1 200")
         wait_for_running(numbers)
-    # All of them would take a hundred seconds.
+    # All rows would take 100 seconds.
     wait_for(lambda: metric(numbers, "pullquote_requests_running") == 0)
 
 
@@ -323,7 +322,7 @@ def test_return_vectors_as_multipart_form(server: ServerProcess, dtype: str) -> 
         assert np.abs(np.frombuffer(content, "<f4").reshape(-1, 384) - of_texts).max() < 1e-5
     assert len(content) == len(expected(of_texts, dtype))
     assert found["queries"][0]["x-embedding-shape"] == "2,384"
-    # Without vectors there is nothing to put beside the JSON; with none found there is nothing in it.
+    # Without return_vectors there is only JSON; without passages the part is empty.
     assert (
         server.client.post("/highlights", json=QUESTION, headers=headers).headers["content-type"] == "application/json"
     )

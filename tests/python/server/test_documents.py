@@ -1,4 +1,4 @@
-"""Documents that are sent once and named later: in memory, and in a file that survives a kill at any moment."""
+"""Stored documents, in memory and in a file that survives kills."""
 
 import threading
 from pathlib import Path
@@ -80,7 +80,7 @@ def test_invalid_document_is_422(server: ServerProcess, name: str, body: dict[st
 
 
 def test_store_file_survives_kill(tmp_path: Path) -> None:
-    """Once over HTTP; `rust/server/src/store/tests.rs` kills the store itself twenty times."""
+    """One kill over HTTP; `rust/server/src/store/tests.rs` has twenty."""
     path = str(tmp_path / "documents.db")
     acknowledged: dict[str, str] = {}
     with letter_server("--store", path) as server:

@@ -1,4 +1,4 @@
-"""OpenAI's routes, those of Text Embeddings Inference, and the rerankers': through the official client where there is one."""
+"""The routes of OpenAI, Text Embeddings Inference and rerankers, with the official client if there is one."""
 
 import base64
 from typing import Any
@@ -20,7 +20,7 @@ def client(server: ServerProcess) -> openai.OpenAI:
 
 
 def test_openai_client_embeddings_match_library(client: openai.OpenAI, highlighter: Highlighter) -> None:
-    """It asks for base64 by itself."""
+    """The client requests base64."""
     answer = client.embeddings.create(input=TEXTS, model="text-embedding-3-small")
     vectors = np.array([row.embedding for row in answer.data], dtype=np.float32)
     assert np.abs(vectors - highlighter.embed(TEXTS)).max() < 1e-5
@@ -53,7 +53,7 @@ def test_embeddings_of_token_ids_match_text(client: openai.OpenAI, server: Serve
         ({"input": [[]]}, "input[0]", []),
         ({"input": ["a"] * 2049}, "input", [2049, 2048]),
         ({"input": "a", "dimensions": 100}, "dimensions", [384, 100]),
-        # ##ing, which no text begins with.
+        # The token ##ing, which cannot start a text.
         ({"input": [[2075]]}, "input[0]", []),
         ({"input": [[4000000000]]}, "input[0]", []),
         ({"input": {"text": "a"}}, "input", ["token ids"]),

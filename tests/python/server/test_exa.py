@@ -1,4 +1,4 @@
-"""`/contents` and `/search` as Exa's own clients ask them, unchanged: `exa-py`, sync and async, and `exa-js`."""
+"""`/contents` and `/search` with Exa's clients: `exa-py`, sync and async, and `exa-js`."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ NODE_MODULES = Path(__file__).parents[3] / ".make" / "exa-js" / "node_modules"
 
 @pytest.fixture(scope="module")
 def library() -> Iterator[ServerProcess]:
-    """A server that has three documents stored."""
+    """A server with three stored documents."""
     with running_server("--dtype", "float32") as server:
         for name, title, text in (("bread", "Baking", BREAD), ("moon", "The Moon", MOON), ("cats", None, CATS)):
             put = server.client.put(f"/documents/https:%2F%2Fexample.com%2F{name}", json={"title": title, "text": text})
@@ -108,7 +108,7 @@ def test_contents_status_of_missing_pages(library: ServerProcess) -> None:
 
 
 def test_exa_py_default_text_options(library: ServerProcess) -> None:
-    """Whoever asks for highlights alone is sent at most 10,000 characters of text."""
+    """With highlights alone, the client also requests 10,000 characters of text."""
     (page,) = sync_contents(library, ["https://example.com/moon"], highlights=True).results
     assert (page.text, page.highlights[0] in MOON) == (MOON, True)
     (page,) = sync_contents(library, ["https://example.com/moon"], text={"max_characters": 8}).results

@@ -1,4 +1,4 @@
-"""Pages that `/contents` fetches: what comes of each kind, what is never reached, and what costs nobody but its own page."""
+"""Pages that `/contents` fetches: media types, private addresses, limits, and failures of single pages."""
 
 import time
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 
 from support.fake_web import ARTICLE, FakeWeb, fake_web
 from support.messages import raises
-from support.server_process import ServerProcess, StartError, letter_server, running_server
+from support.server_process import ServerProcess, StartError, letter_server
 
 FETCHING = (
     "--fetch",
@@ -30,8 +30,8 @@ def pages_there() -> Iterator[FakeWeb]:
 
 @pytest.fixture(scope="module")
 def fetching() -> Iterator[ServerProcess]:
-    """A server that may fetch from one private address, and from no other."""
-    with running_server("--dtype", "float32", *FETCHING, "--fetch-allow", "127.0.0.1/32") as server:
+    """A server that may fetch from one private address."""
+    with letter_server(*FETCHING, "--fetch-allow", "127.0.0.1/32") as server:
         yield server
 
 

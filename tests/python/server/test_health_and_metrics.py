@@ -1,4 +1,4 @@
-"""`/live`, `/health` and `/metrics`: what is said of the server is so."""
+"""`/live`, `/health` and `/metrics`."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ def test_health_and_live_of_fresh_server(server: ServerProcess) -> None:
 
 @pytest.fixture
 def poisoned(tmp_path: Path) -> Path:
-    """A copy of the embedded model in which one layer gives NaN."""
+    """A copy of the embedded model with NaN in one layer."""
     copy = tmp_path / "poisoned"
     shutil.copytree(embedded_model(), copy)
     weights = copy / "model.safetensors"
@@ -40,7 +40,7 @@ def test_health_of_model_with_nan_is_503(poisoned: Path) -> None:
         assert server.started["model"] == "poisoned"
         answer = server.client.post("/highlights", json=ASKED)
         assert (answer.status_code, answer.json()["error"]["kind"]) == (500, "encoder")
-        for _ in range(2):  # the second is told what the first found
+        for _ in range(2):  # the second gets the cached result
             health = server.client.get("/health")
             assert (health.status_code, health.json()["error"]["kind"]) == (503, "unhealthy")
         assert server.client.get("/live").status_code == 200

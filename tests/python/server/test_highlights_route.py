@@ -1,4 +1,4 @@
-"""`POST /highlights`: the answers of the library, over HTTP."""
+"""`POST /highlights`: the library's answers over HTTP."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ def ask(server: ServerProcess, **asked: Any) -> dict[str, Any]:
 
 
 def same(page: dict[str, Any], expected: Highlights, index: int) -> bool:
-    """Whether a result has the library's highlights; scores differ in their last bits with the batch."""
+    """Whether a result has the library's highlights, except for a score's last bits, which depend on the batch."""
     got = [(h["text"], h["start"], h["end"]) for h in page["highlights"]]
     return got == [(h.text, h.start, h.end) for h in expected[index]] and np.allclose(
         [h["score"] for h in page["highlights"]], [h.score for h in expected[index]], atol=2e-5
@@ -47,10 +47,10 @@ OPTIONS: list[dict[str, Any]] = [
 def test_highlights_match_library(
     server: ServerProcess, highlighter: Highlighter, pages: dict[str, str], options: dict[str, Any]
 ) -> None:
-    texts = list(pages.values())[:3]
+    texts = list(pages.values())[:2]
     expected = highlighter.highlights("Who died?", texts, **options)
     found = ask(server, query="Who died?", documents=texts, **options)
-    assert [page["index"] for page in found["results"]] == [0, 1, 2]
+    assert [page["index"] for page in found["results"]] == [0, 1]
     assert all(same(page, expected, index) for index, page in enumerate(found["results"]))
     assert found["offsets"] == "codepoint"
     assert found["usage"]["windows"] == expected.work.windows
@@ -179,7 +179,7 @@ def test_invalid_field_is_named(
 
 @pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
 def test_other_content_types_are_415(server: ServerProcess, kind: str | None) -> None:
-    """What a page of another site may send without asking is refused."""
+    """Refuses the types that a page of another site may send without a preflight."""
     headers = {} if kind is None else {"content-type": kind}
     answer = server.client.post("/highlights", content=json.dumps(OK).encode(), headers=headers)
     assert (answer.status_code, answer.json()["error"]["kind"]) == (415, "unsupported_media_type")

@@ -1,4 +1,4 @@
-"""Which names a server answers to: a site that points its own name at this machine gets nothing to read."""
+"""`--allowed-host`: a site that resolves its name to this machine gets no answer."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""HTTP/2 and Unix sockets: the bounds of connections hold there too."""
+"""HTTP/2 and Unix sockets, and the limits of connections on them."""
 
 import json
 import socket
@@ -42,11 +42,11 @@ def test_http2_prior_knowledge(server: ServerProcess) -> None:
             assert (answer.status_code, answer.http_version) == (200, "HTTP/2")
         assert client.get("/live").json() == {"live": True}
         assert client.post("/embed", content=b"{", headers={"content-type": "application/json"}).status_code == 400
-    # What only begins like it is no request.
+    # A partial preface is no request.
     with server.connect() as connection:
         connection.sendall(b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n")
         assert not read_until_closed(connection).startswith(b"HTTP/1.1 2")
-    # In two parts.
+    # The preface in two parts.
     with server.connect() as connection:
         connection.sendall(preface()[:7])
         time.sleep(0.1)
@@ -67,9 +67,9 @@ def test_header_timeout_closes_idle_connection(numbers: ServerProcess, begin: by
 
 @pytest.mark.parametrize("http2", [False, True])
 def test_write_timeout_closes_http1_and_http2_streams(numbers: ServerProcess, http2: bool) -> None:
-    """Of HTTP/2 it says itself how much it takes: 65,535 bytes, and then nothing, so that no write ever stands still."""
+    """An HTTP/2 client's window stays at 65,535 bytes, so no socket write blocks."""
     before = metric(numbers, 'pullquote_failures_total{cause="slow_reader"}')
-    # More than the system takes, or of HTTP/2 than a client takes that has said nothing of it; its body needs no more either.
+    # More than socket buffers, or an HTTP/2 window, hold.
     body = json.dumps(embed_body(["x 1"] * (8_000 if http2 else 100_000)), separators=(",", ":")).encode()
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
@@ -138,7 +138,7 @@ def test_uds_mode_and_cleanup(tmp_path: Path) -> None:
         server.signal()
         assert server.wait() == 0
         assert not path.exists()
-    # Killed, it leaves its file behind; the next one takes it over.
+    # A killed server leaves its socket file, and the next one replaces it.
     with letter_server("--uds", str(path)) as server:
         server.process.kill()
         server.process.wait()

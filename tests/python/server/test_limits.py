@@ -1,4 +1,4 @@
-"""What a server does not take: each bound has its answer, and another request in flight gets the right one meanwhile."""
+"""Limits of a server: each has its status, and a concurrent request gets its right answer."""
 
 import contextlib
 import json
@@ -6,12 +6,14 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from pullquote import errors
+from support.gated_server import gated_server, open_gate
 from support.messages import names_all, raises
 from support.server_process import (
     ServerProcess,
@@ -31,13 +33,13 @@ SMALL = {"query": "bread", "documents": ["Bread is baked. The moon is white."], 
 
 @pytest.fixture(scope="module")
 def long(whole_pages: dict[str, str]) -> dict[str, Any]:
-    """A request that takes some seconds, and whose body is small enough for every server here."""
-    return {"query": "Who?", "documents": ["\n\n".join(whole_pages.values())[:30_000]], "effort": "full"}
+    """A request that takes a second or two, with a body below all limits."""
+    return {"query": "Who?", "documents": ["\n\n".join(whole_pages.values())[:15_000]], "effort": "full"}
 
 
 @pytest.fixture(scope="module")
 def narrow() -> Iterator[ServerProcess]:
-    """A server that takes little of everything."""
+    """A server with low limits."""
     options = {
         "dtype": "float32",
         "cache-bytes": "0",  # so that a page takes as long the second time
@@ -54,8 +56,8 @@ def narrow() -> Iterator[ServerProcess]:
         yield server
 
 
-class Flight:
-    """A request that takes a while, and what it must come to."""
+class RequestInFlight:
+    """A request and its expected answer."""
 
     def __init__(self, server: ServerProcess, text: str) -> None:
         self.server = server
@@ -67,8 +69,8 @@ class Flight:
         assert answer.status_code == 200, answer.text
         return [highlight["text"] for page in answer.json()["results"] for highlight in page["highlights"]]
 
-    def beside(self, act: Callable[[], None]) -> None:
-        """Act while the request is being worked on; it must come to the same as ever."""
+    def during(self, act: Callable[[], None]) -> None:
+        """Act while the request runs, and check its answer."""
         found: list[httpx.Response] = []
         thread = threading.Thread(
             target=lambda: found.append(httpx.post(f"{self.server.url}/highlights", json=self.asked, timeout=60))
@@ -80,8 +82,8 @@ class Flight:
 
 
 @pytest.fixture(scope="module")
-def flight(narrow: ServerProcess, whole_pages: dict[str, str]) -> Flight:
-    return Flight(narrow, next(iter(whole_pages.values()))[:10_000])
+def flight(narrow: ServerProcess, whole_pages: dict[str, str]) -> RequestInFlight:
+    return RequestInFlight(narrow, next(iter(whole_pages.values()))[:10_000])
 
 
 def raw(server: ServerProcess, request: bytes) -> bytes:
@@ -94,14 +96,14 @@ def post(server: ServerProcess, **changes: Any) -> httpx.Response:
     return httpx.post(f"{server.url}/highlights", json=SMALL | changes, timeout=60)
 
 
-def test_max_body_bytes_is_413(narrow: ServerProcess, flight: Flight) -> None:
+def test_max_body_bytes_is_413(narrow: ServerProcess, flight: RequestInFlight) -> None:
     def act() -> None:
         for content in (b"x" * 200_001, iter([b"x" * 50_000] * 5)):  # the second comes in chunks, its size unsaid
             answer = httpx.post(f"{narrow.url}/highlights", content=content, headers=JSON, timeout=60)
             assert (answer.status_code, answer.json()["error"]["kind"]) == (413, "body_too_large")
 
-    # Both take the queue's only place, one after the other.
-    flight.beside(act)
+    # Each takes the queue's only place.
+    flight.during(act)
 
 
 def test_max_body_bytes_refuses_before_reading(narrow: ServerProcess) -> None:
@@ -111,15 +113,15 @@ def test_max_body_bytes_refuses_before_reading(narrow: ServerProcess) -> None:
         assert connection.recv(12) == b"HTTP/1.1 413"
 
 
-def test_max_header_bytes_is_431(narrow: ServerProcess, flight: Flight) -> None:
+def test_max_header_bytes_is_431(narrow: ServerProcess, flight: RequestInFlight) -> None:
     def act() -> None:
         answer = raw(narrow, b"GET /live HTTP/1.1\r\nhost: localhost\r\nx: " + b"y" * 20_000 + b"\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 431")
 
-    flight.beside(act)
+    flight.during(act)
 
 
-def test_header_timeout_closes_connection(narrow: ServerProcess, flight: Flight) -> None:
+def test_header_timeout_closes_connection(narrow: ServerProcess, flight: RequestInFlight) -> None:
     def act() -> None:
         with narrow.connect() as connection:
             connection.sendall(b"GET /live HTTP/1.1\r\nhost: localhost\r\n")
@@ -127,10 +129,10 @@ def test_header_timeout_closes_connection(narrow: ServerProcess, flight: Flight)
             read_until_closed(connection)
             assert time.monotonic() - began < 20
 
-    flight.beside(act)
+    flight.during(act)
 
 
-def test_body_timeout_is_408(narrow: ServerProcess, flight: Flight) -> None:
+def test_body_timeout_is_408(narrow: ServerProcess, flight: RequestInFlight) -> None:
     head = b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"
 
     def act() -> None:
@@ -138,7 +140,7 @@ def test_body_timeout_is_408(narrow: ServerProcess, flight: Flight) -> None:
         assert answer.startswith(b"HTTP/1.1 408")
         assert b'"kind":"slow_sender"' in answer
 
-    flight.beside(act)
+    flight.during(act)
 
 
 def test_max_queue_is_429_before_body_is_read(narrow: ServerProcess, long: dict[str, Any]) -> None:
@@ -154,7 +156,7 @@ def test_max_queue_is_429_before_body_is_read(narrow: ServerProcess, long: dict[
     wait_for(lambda: metric(narrow, "pullquote_requests_waiting") == 1)
     for _ in range(20):
         with narrow.connect() as connection:
-            # Of the body nothing is sent.
+            # Nothing of the body is sent.
             connection.sendall(
                 b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n"
             )
@@ -166,11 +168,11 @@ def test_max_queue_is_429_before_body_is_read(narrow: ServerProcess, long: dict[
     for thread in threads:
         thread.join()
     assert [call.status_code for call in calls] == [200, 200]
-    assert Flight.texts(calls[0]) == Flight.texts(calls[1])
+    assert RequestInFlight.texts(calls[0]) == RequestInFlight.texts(calls[1])
 
 
 def test_max_queue_bytes_is_429() -> None:
-    """One of the largest fits into the memory for bodies, and nothing beside it; here it is one that is not there yet."""
+    """The memory for bodies fits one of the largest, which has been announced but not sent."""
     with letter_server("--max-body-bytes", "1000000", "--max-queue-bytes", "1000000") as server:
         head = b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 999000\r\n\r\n"
         with server.connect() as waiting:
@@ -188,13 +190,15 @@ def test_request_timeout_is_504(narrow: ServerProcess, long: dict[str, Any], how
     asked = long if how == "header" else long | {"timeout": 0.15}
     answer = httpx.post(f"{narrow.url}/highlights", json=asked, headers=headers, timeout=60)
     assert (answer.status_code, answer.json()["error"]["kind"]) == (504, "deadline_exceeded")
-    assert Flight.texts(post(narrow)) == ["Bread is baked."]
+    assert RequestInFlight.texts(post(narrow)) == ["Bread is baked."]
 
 
-def test_server_timeout_bounds_request_timeout(long: dict[str, Any]) -> None:
-    with running_server("--timeout", "0.3", "--dtype", "float32") as server:
-        answer = httpx.post(f"{server.url}/highlights", json=long, headers={"request-timeout-ms": "60000"}, timeout=60)
+def test_server_timeout_bounds_request_timeout(tmp_path: Path) -> None:
+    with gated_server(tmp_path, "--timeout", "0.3") as server:
+        body = SMALL | {"documents": ["blocker"]}
+        answer = httpx.post(f"{server.url}/highlights", json=body, headers={"request-timeout-ms": "60000"}, timeout=60)
         assert answer.status_code == 504
+        open_gate(tmp_path)
         assert post(server).status_code == 200
 
 
@@ -206,7 +210,7 @@ def test_invalid_request_timeout_header_is_400(narrow: ServerProcess, value: str
 
 
 def test_hang_up_cancels_request(narrow: ServerProcess, long: dict[str, Any]) -> None:
-    """Its request would take five times as long as another, which is timed."""
+    """The cancelled request would take five times as long as the timed one."""
     (text,) = long["documents"]
     body = json.dumps(long | {"documents": [f"{text} {number}" for number in range(5)]}, ensure_ascii=False).encode()
     head = f"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
@@ -224,16 +228,16 @@ def test_hang_up_cancels_request(narrow: ServerProcess, long: dict[str, Any]) ->
 
 @pytest.fixture(scope="module")
 def impatient() -> Iterator[ServerProcess]:
-    """A server with a document that is more than sockets hold, and one second for a client that does not read it."""
+    """A server with a document larger than socket buffers, and a write timeout of one second."""
     with letter_server("--write-timeout", "1", "--max-document-bytes", "32000000") as server:
         assert server.client.put("/documents/large", json={"text": "x" * LARGE}).status_code == 201
         yield server
 
 
 def read_slowly(server: ServerProcess, pause: float) -> int:
-    """Asks for the large document, reads a part, waits, and reads on; how many bytes came."""
+    """Read the large document with pauses; returns the number of bytes."""
     with socket.socket() as connection:
-        # Before it connects, so that the other side is never told of more.
+        # Set before connecting, because it limits the advertised window.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         connection.settimeout(60)
         connection.connect(server.address)
@@ -256,7 +260,7 @@ def test_write_timeout_closes_stalled_reader(impatient: ServerProcess) -> None:
         connection.connect(impatient.address)
         connection.sendall(b"GET /documents/large HTTP/1.1\r\nhost: localhost\r\n\r\n")
         wait_for(lambda: metric(impatient, failures) == before + 1)
-        # Only the one that asks for the metrics is left.
+        # Only the connection of this request is left.
         wait_for(lambda: metric(impatient, "pullquote_connections") == 1)
         connection.settimeout(60)
         assert len(read_until_closed(connection)) < LARGE
@@ -264,7 +268,7 @@ def test_write_timeout_closes_stalled_reader(impatient: ServerProcess) -> None:
 
 
 def test_write_timeout_spares_slow_reader(impatient: ServerProcess) -> None:
-    """It takes longer than the timeout, but never pauses as long."""
+    """The read takes longer than the timeout, but no pause does."""
     assert read_slowly(impatient, 0.6) > LARGE
 
 
@@ -314,13 +318,13 @@ def test_thousand_idle_connections_do_not_block_requests(server: ServerProcess) 
         b"\x00" * 100 + b"\r\n\r\n",
     ],
 )
-def test_malformed_request_is_refused(narrow: ServerProcess, flight: Flight, request_bytes: bytes) -> None:
+def test_malformed_request_is_refused(narrow: ServerProcess, flight: RequestInFlight, request_bytes: bytes) -> None:
     def act() -> None:
         answer = raw(narrow, request_bytes)
         assert answer.startswith(b"HTTP/1.1 4") or answer == b"", answer
         assert answer.count(b"HTTP/1.1 ") <= 1
 
-    flight.beside(act)
+    flight.during(act)
 
 
 def test_pipelined_requests_are_answered_in_order(server: ServerProcess) -> None:

@@ -1,4 +1,4 @@
-"""`/openapi.json` and `/docs`: what is documented is what a server takes and answers.
+"""`/openapi.json` and `/docs` match what a server accepts and answers.
 
 That every route, method and field of the code is documented is tested in `rust/server/src/openapi/tests.rs`.
 """
@@ -18,7 +18,7 @@ import pytest
 from support.messages import names_all
 from support.server_process import ServerProcess, letter_server
 
-# What a field may hold where its schema does not say it in a word.
+# Values of fields whose schema has no simple type.
 SAMPLES: dict[str, list[Any]] = {
     "documents": [["Bread is baked."], [{"id": "a", "title": None, "text": "Bread is baked."}]],
     "input": ["bread", ["bread", "moon"]],
@@ -28,7 +28,7 @@ SAMPLES: dict[str, list[Any]] = {
     "timeout": [60.0, None],
 }
 
-# The same where a route means something else by it.
+# Values of fields with another meaning in Exa's routes.
 SAMPLES_OF_EXA: dict[str, list[Any]] = {
     "contents": [{}, {"text": True, "highlights": {"query": "bread"}}],
     "documents": [[{"id": "a", "title": None, "text": "Bread is baked."}]],
@@ -56,7 +56,7 @@ def resolve(document: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
 
 
 def bodies(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
-    """Method, address, schema and example of each route that reads a body."""
+    """Method, path, schema and example of each route with a body."""
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             if "requestBody" in operation:
@@ -65,7 +65,7 @@ def bodies(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any],
 
 
 def samples(document: dict[str, Any], name: str, schema: dict[str, Any]) -> list[Any]:
-    """Values that a field takes; of an enumeration, all."""
+    """Values of a field; all values of an enumeration."""
     schema = resolve(document, schema)
     if name in SAMPLES:
         return SAMPLES[name]
@@ -87,7 +87,7 @@ def samples(document: dict[str, Any], name: str, schema: dict[str, Any]) -> list
 
 
 def with_field(example: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
-    """The example with another field; documents are there in one way only."""
+    """The example with one field changed, without its alternatives."""
     changed = example | {name: value}
     if name == "texts":
         del changed["documents"]
@@ -117,7 +117,7 @@ def test_documented_request_fields_are_read(server: ServerProcess, document: dic
             values = values or samples(document, name, of_field)
             assert values, name
             for value in values:
-                # Numbers of JSON have one type only.
+                # JSON has float32 only.
                 headers = (
                     {"accept": "application/octet-stream, multipart/form-data"}
                     if name in ("embedding_dtype", "embed_dtype")
@@ -125,7 +125,7 @@ def test_documented_request_fields_are_read(server: ServerProcess, document: dic
                 )
                 answer = server.client.request(method, path, json=with_field(example, name, value), headers=headers)
                 assert answer.status_code in (200, 201), (path, name, value, answer.text)
-            # What is not read cannot be wrong.
+            # A field that is not read is never wrong.
             nonsense = "made up" if is_of_exa else {"made": "up"}
             wrong = nonsense if name != "query" else 3
             refused = server.client.request(method, path, json=with_field(example, name, wrong))
@@ -145,7 +145,7 @@ def test_additional_properties_are_refused_as_documented(server: ServerProcess, 
 
 
 def test_enum_values_are_documented(server: ServerProcess, document: dict[str, Any]) -> None:
-    """A refusal lists those there are."""
+    """An error message lists the values of an enumeration."""
     compared = 0
     for method, path, schema, example in bodies(document):
         for name, of_field in schema["properties"].items():
@@ -154,7 +154,7 @@ def test_enum_values_are_documented(server: ServerProcess, document: dict[str, A
             answer = server.client.request(method, path, json=with_field(example, name, "made-up")).json()
             message = answer["error"]["message"] if isinstance(answer["error"], dict) else answer["error"]
             listed = {word for word in re.findall(r'["`]([\w-]+)["`]', message) if word not in (name, "made-up")}
-            # Left is read only to be refused.
+            # Left is accepted by the parser, and refused.
             assert listed - {"Left", "left"} <= {word for word in of_field["enum"] if word}, (path, name, message)
             assert len(listed) >= 2, message
             compared += 1
@@ -197,7 +197,6 @@ def test_documented_answer_fields_are_returned(server: ServerProcess, document: 
 
 
 def names(value: Any) -> Iterator[str]:
-    """The names of all fields in a value."""
     for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else []:
         yield from names(part)
     if isinstance(value, dict):
@@ -247,7 +246,7 @@ def test_non_utf8_path_is_invalid_body(server: ServerProcess) -> None:
 
 
 class Reader(HTMLParser):
-    """What a page is made of."""
+    """The parts of an HTML page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -317,7 +316,7 @@ def test_docs_page_loads_nothing_and_links_work(server: ServerProcess, document:
 
 
 def test_docs_curl_examples_work(server: ServerProcess) -> None:
-    """As somebody types them, from the first to the last."""
+    """In their order on the page."""
     kinds = set()
     for command in commands(server.client.get("/docs").text):
         assert command.startswith("curl -s ")

@@ -1,6 +1,6 @@
-"""Requests that are made up from the OpenAPI document: whatever comes, a server answers what the document says it does.
+"""Requests generated from the OpenAPI document get documented answers.
 
-Schemathesis is run as its users run it; its own plugin for pytest does not know pytest 9.2.
+Schemathesis runs as a command, because its pytest plugin does not support pytest 9.2.
 """
 
 import re
@@ -13,7 +13,7 @@ import pytest
 
 from support.server_process import ServerProcess, running_server
 
-# Small limits are reached, and the document names those of its own server.
+# Low limits, which generated requests reach; the document names them.
 LIMITS = {
     "max-documents": "4",
     "max-queries": "3",
@@ -29,7 +29,7 @@ CONFIG = """
 [checks]
 not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", 504]
 positive_data_acceptance.expected-statuses = ["2xx", 404, 504]
-# As it comes, and what is too large.
+# The default, and 413.
 negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 428, 429, "5xx"]
 
 [[operations]]
@@ -41,7 +41,7 @@ include-path = ["/embed", "/rerank", "/tokenize", "/v1/embeddings", "/v1/rerank"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 404, 422, 504]
 
 [generation]
-# No server refuses headers that it does not know.
+# Unknown headers are ignored.
 allow-extra-parameters = false
 deterministic = true
 max-examples = 20
@@ -57,7 +57,7 @@ ASKED = {
 
 @pytest.fixture
 def small() -> Iterator[ServerProcess]:
-    """A server that must answer as ever when all is over."""
+    """A server that is checked again after the test."""
     options = [part for name, value in LIMITS.items() for part in (f"--{name}", value)]
     with running_server("--dtype", "float32", "--api-key", "k", *options) as server:
         server.client.headers["x-api-key"] = "k"
@@ -73,6 +73,7 @@ def small() -> Iterator[ServerProcess]:
         assert "panicked" not in server.log
 
 
+@pytest.mark.slow
 def test_generated_requests_get_documented_answers(small: ServerProcess, tmp_path: Path) -> None:
     config = tmp_path / "schemathesis.toml"
     config.write_text(CONFIG, encoding="utf-8")
@@ -89,7 +90,7 @@ def test_generated_requests_get_documented_answers(small: ServerProcess, tmp_pat
     done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=300, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     operations = small.client.get("/openapi.json").json()["paths"].values()
-    # All but the one that gives the document.
+    # All but /openapi.json.
     count = sum(map(len, operations)) - 1
     assert f"Tested: {count}\n" in done.stdout
     generated = re.search(r"(\d+) generated", done.stdout)

@@ -1,4 +1,4 @@
-"""OpenTelemetry: what a collector gets of requests, and that none waits for a collector."""
+"""OpenTelemetry: the spans of requests, and collectors that do not answer."""
 
 import json
 import socket
@@ -10,7 +10,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from support.fake_web import FakeWeb, fake_web
 from support.messages import raises
-from support.server_process import ServerProcess, StartError, letter_server, running_server
+from support.server_process import ServerProcess, StartError, letter_server
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 CALLER = "b7ad6b7169203331"
@@ -25,7 +25,7 @@ def collector() -> Iterator[FakeWeb]:
 
 
 def spans(collector: FakeWeb) -> list[tuple[dict[str, str], Any]]:
-    """Every span that has come, each with its resource's attributes."""
+    """Every received span, with its resource's attributes."""
     found = []
     for path, headers, body in collector.requests:
         assert (path, headers["content-type"]) == ("/v1/traces", "application/x-protobuf")
@@ -46,7 +46,7 @@ def ask(server: ServerProcess, path: str, body: dict[str, Any], **headers: str) 
 
 
 def test_otlp_spans_of_requests(collector: FakeWeb) -> None:
-    with running_server("--otlp-endpoint", collector.url, "--dtype", "float32", "--upstream", collector.url) as server:
+    with letter_server("--otlp-endpoint", collector.url, "--upstream", collector.url) as server:
         asked = {"query": PRIVATE, "documents": [{"id": "a", "text": f"Bread is baked. {PRIVATE} is heat."}]}
         traceparent = f"00-{TRACE}-{CALLER}-01"
         answer = ask(server, "/highlights", asked, traceparent=traceparent, tracestate="them=1,others=2")
@@ -59,7 +59,7 @@ def test_otlp_spans_of_requests(collector: FakeWeb) -> None:
         forwarded = next(headers for path, headers, _ in collector.requests if path == "/search")
         collector.requests = [asked for asked in collector.requests if asked[0] != "/search"]
         server.client.get("/health")
-        # The last spans come when the server stops.
+        # The server sends the last spans when it stops.
         server.signal()
         assert server.wait() == 0
         log = server.log
@@ -90,11 +90,11 @@ def test_otlp_spans_of_requests(collector: FakeWeb) -> None:
     assert [part.name for part in parts] == ["queue", "inference"]
     for part in parts:
         assert part.trace_id == request.trace_id
-        # A beginning is the end less the time it took, and between the two readings a busy machine may do something else.
+        # A start is the end minus the duration, read from two clocks at two moments.
         assert request.start_time_unix_nano <= part.start_time_unix_nano + 5_000_000_000
         assert part.end_time_unix_nano <= request.end_time_unix_nano
 
-    # One that names no trace begins one; one whose caller keeps nothing is not told of.
+    # A request without traceparent starts a trace; an unsampled one has no span.
     embeds = {span.trace_id.hex(): span for span in by_name["POST /embed"]}
     assert len(embeds) == 2
     assert TRACE not in embeds
@@ -104,7 +104,7 @@ def test_otlp_spans_of_requests(collector: FakeWeb) -> None:
     assert attributes(refused)["error.type"] == "invalid_body"
     assert attributes(refused)["http.response.status_code"] == failed.status_code
 
-    # The upstream is asked as a part of the same trace, under this request's own span.
+    # The request to the upstream has this request's span as parent.
     (search,) = by_name["POST /search"]
     assert forwarded["traceparent"] == f"00-{TRACE}-{search.span_id.hex()}-01"
     assert forwarded["tracestate"] == "them=1,others=2"
@@ -124,8 +124,9 @@ def test_otel_environment_variables(collector: FakeWeb, monkeypatch: pytest.Monk
     assert {headers["x-tenant"] for _, headers, _ in collector.requests} == {"ours"}
 
 
+@pytest.mark.slow
 def test_unreachable_otlp_endpoint_does_not_delay_requests() -> None:
-    """One that is not there, and one that takes what it is sent and never answers."""
+    """One endpoint accepts and never answers; at the other nothing listens."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         for address in (f"http://127.0.0.1:{port}", "http://127.0.0.1:9"):

@@ -1,4 +1,4 @@
-"""Twenty times as many clients as a server takes: who is let in is answered right, who is not is told at once to come again."""
+"""Twenty times as many clients as a server admits: each gets its right answer, or 429 at once."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +11,7 @@ from support.server_process import ServerProcess, metric, resident_bytes, runnin
 TAKEN = 10  # requests at work and waiting
 CLIENTS = 20 * TAKEN
 FILLER = "Nothing is said here of it. " * 40
-# What malloc and the cache of connections may keep of a wave of clients.
+# What the allocator and connections may keep.
 SLACK_BYTES = 40_000_000
 
 
@@ -24,14 +24,14 @@ def small() -> Iterator[ServerProcess]:
 
 
 def ask(server: ServerProcess, number: int) -> httpx.Response:
-    """A question of a client's own, which only its own page answers."""
+    """A question that only this client's page answers."""
     page = f"{FILLER}Ship number {number} carries bread. {FILLER}"
     asked = {"query": f"What does ship number {number} carry?", "documents": [page], "highlight_length": 1, "top_k": 1}
     return httpx.post(f"{server.url}/highlights", json=asked, timeout=120)
 
 
 def wave(server: ServerProcess) -> tuple[int, int]:
-    """All clients at once, each until it is let in; how many answers there were, and how many refusals before them."""
+    """Run all clients until they are answered; returns the numbers of answers and refusals."""
 
     def client(number: int) -> int:
         refused = 0
@@ -49,6 +49,7 @@ def wave(server: ServerProcess) -> tuple[int, int]:
     return len(refusals), sum(refusals)
 
 
+@pytest.mark.slow
 def test_overload_gets_429_and_all_clients_succeed_on_retry(small: ServerProcess) -> None:
     answered, refused = wave(small)
     assert answered == CLIENTS

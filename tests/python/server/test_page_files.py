@@ -1,4 +1,4 @@
-"""`GET /`: the files of the page as they are sent. `integration/test_page_in_browser.py` has what they do in a browser."""
+"""`GET /`: the page's files and their headers. `integration/test_page_in_browser.py` runs them."""
 
 import re
 

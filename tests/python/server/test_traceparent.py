@@ -1,4 +1,4 @@
-"""W3C Trace Context: an answer belongs to its caller's trace, and so does its line of the log."""
+"""W3C Trace Context in answers and logs."""
 
 import json
 import re

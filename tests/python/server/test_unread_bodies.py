@@ -1,4 +1,4 @@
-"""A request that is answered before its body is read: the next one on its connection is answered too, or the answer says no."""
+"""Requests that are answered before their body is read: the connection stays usable, or the answer closes it."""
 
 import socket
 
@@ -11,7 +11,7 @@ LIVE = b"GET /live HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 
 def answer(connection: socket.socket) -> tuple[int, dict[str, str]]:
-    """The next answer's status and headers, by small names."""
+    """The next answer's status and headers, with lower-case names."""
     got = b""
     while b"\r\n\r\n" not in got:
         received = connection.recv(1)

@@ -1,4 +1,4 @@
-"""`/search` where another server searches: it is asked for texts, and the highlights are made here."""
+"""`/search` with `--upstream`: highlights of another server's texts."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from exa_py import Exa
 
 from support.fake_web import FakeWeb, fake_web
 from support.messages import raises
-from support.server_process import ServerProcess, StartError, letter_server, running_server
+from support.server_process import ServerProcess, StartError, letter_server
 
 BREAD = "Bread is baked from flour and water 🍞. The oven must be hot. Bakers get up early."
 RESULTS = {
@@ -39,8 +39,8 @@ def there() -> Iterator[FakeWeb]:
 
 @pytest.fixture(scope="module")
 def handing(there: FakeWeb) -> Iterator[ServerProcess]:
-    """A server that everybody may ask, and that has no key of its own for the upstream."""
-    with running_server("--dtype", "float32", "--upstream", there.url + "/") as server:
+    """A server without API keys and without a key for the upstream."""
+    with letter_server("--upstream", there.url + "/") as server:
         yield server
 
 

@@ -17,8 +17,12 @@ STORE = 80 * 1024 * 1024
 # Ray declares a node dead after five missed probes of half a second each, instead of after 15 seconds. A live but slow node
 # still has ten seconds for each answer.
 DEATH = {"health_check_period_ms": 500, "health_check_failure_threshold": 5}
-# Ray warns of its own code.
-RAY_WARNS = [pytest.mark.filterwarnings(f"ignore::{kind}") for kind in ("DeprecationWarning", "ResourceWarning")]
+# Marks of a module that uses Ray, which warns of its own code.
+RAY_MARKS = [
+    pytest.mark.ray,
+    pytest.mark.slow,
+    *(pytest.mark.filterwarnings(f"ignore::{kind}") for kind in ("DeprecationWarning", "ResourceWarning")),
+]
 
 
 class Nodes:

@@ -50,7 +50,7 @@ class FragmentBrowser:
                 return found[0], end
 
     def end(self, found: tuple[int, int], last: str, suffix: str) -> int | None:
-        """Where the passage ends that begins with `found`, if its other terms are there."""
+        """The end of the passage that starts at `found`, if its other terms match."""
         at = found[1]
         while True:
             match = self.find(last, at, opens=True, closes=not suffix) if last else found
@@ -65,7 +65,7 @@ class FragmentBrowser:
             at = match[0] + 1
 
     def find(self, term: str, at: int, *, opens: bool, closes: bool) -> tuple[int, int] | None:
-        """The first place of a term within a block."""
+        """The first match of a term within a block."""
         pattern = re.compile(r"[ \t\n]+".join(map(re.escape, plain(term).split(" "))))
         text = plain(self.page)
         for start, end in self.blocks():
@@ -101,7 +101,7 @@ def wordy(text: str) -> bool:
 
 
 def plain(text: str) -> str:
-    """Without case and marks, character by character."""
+    """Fold case and remove marks, character by character."""
 
     def base(character: str) -> str:
         folded = unicodedata.normalize("NFKD", character)[0].casefold()

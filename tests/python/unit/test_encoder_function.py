@@ -1,4 +1,4 @@
-"""Encoders that people bring: what they are given, what they may return, and what their failures cost."""
+"""`encoder=` with a function: its input, its results, its failures, and batching."""
 
 import itertools
 import json
@@ -23,13 +23,13 @@ PAGE = "Cats sleep a lot. The moon is far away. Bread is baked. A trial was held
 
 
 def count_words(texts: list[str]) -> NDArray[np.float32]:
-    """How often each of the five words is in a text, and a little of everything."""
+    """The counts of five words in each text, plus 0.1."""
     rows = [[text.lower().count(word) + 0.1 for word in WORDS] for text in texts]
     return np.array(rows, dtype=np.float32)
 
 
 class Encoder:
-    """Counts words, and remembers what it was asked."""
+    """Counts words, and keeps its batches."""
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
@@ -66,6 +66,7 @@ def test_encoder_function_gets_exact_windows() -> None:
     assert vectors.shape == (5, len(WORDS))
 
 
+@pytest.mark.slow
 def test_sentence_transformer_as_encoder_matches_embedded_model(pages: dict[str, str]) -> None:
     sentence_transformers = pytest.importorskip("sentence_transformers")
     from pullquote.models import embedded_model
@@ -156,7 +157,7 @@ def test_max_batch_size_and_max_batch_tokens_bound_batches() -> None:
     encoder = Encoder()
     with pullquote.Highlighter(encoder=encoder, max_batch_tokens=50, cache_bytes=0) as highlighter:
         highlighter.embed(["x" * 20] * 9 + ["y" * 70])
-    # A byte each, and one for the start of each text; what is longer goes alone.
+    # One token for each byte and text start; a longer text is alone in its batch.
     assert all(len(batch) == 1 or sum(len(text) + 1 for text in batch) <= 50 for batch in encoder.batches)
     assert max(map(len, encoder.batches)) == 2
 
@@ -164,7 +165,7 @@ def test_max_batch_size_and_max_batch_tokens_bound_batches() -> None:
 def test_batch_timeout_waits_for_full_batch() -> None:
     encoder = Encoder()
     with pullquote.Highlighter(encoder=encoder, max_batch_size=5, batch_timeout=600.0, cache_bytes=0) as highlighter:
-        # The fifth fills the batch; till then nothing leaves, and who leaves by himself does not count.
+        # The fifth text fills the batch; a call that times out does not count.
         threads = [threading.Thread(target=highlighter.embed, args=([f"cat {number}"],)) for number in range(5)]
         for thread in threads[:3]:
             thread.start()

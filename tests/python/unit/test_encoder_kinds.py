@@ -1,4 +1,4 @@
-"""The host brings the model: token ids, an awaited one, a table of functions; what goes wrong is its requests' error."""
+"""`encoder=` with token ids, a coroutine or a capsule; failures are errors of their requests."""
 
 import asyncio
 import threading
@@ -21,7 +21,7 @@ def vectors(texts: list[str]) -> Any:
 
 
 class Ids:
-    """Vectors out of the ids alone, which say what the engine made of a text."""
+    """Vectors of the ids alone, which it keeps."""
 
     def __init__(self) -> None:
         self.seen: list[list[int]] = []
@@ -58,7 +58,7 @@ def test_encode_ids_gets_model_tokenizer_ids(threads: Any) -> None:
     with Highlighter(embedded_model(), encoder=own, threads=threads) as highlighter:
         found = highlighter.embed(["The moon.", "Cats sleep a lot."])
         assert highlighter.highlights("moon", [MOON]).work.tokens > 0
-    # [CLS] the moon . [SEP], as Hugging Face's tokenizer of this model has them.
+    # [CLS] the moon . [SEP] by Hugging Face's tokenizer.
     assert [101, 1996, 4231, 1012, 102] in own.seen
     assert found[0].tolist() == [sum([101, 1996, 4231, 1012, 102]), 5, 102]
 
@@ -70,7 +70,7 @@ def ask_awaited(own: Awaited) -> None:
             assert awaited.highlights("moon", [MOON] * 3).spans.tolist() == expected.spans.tolist()
 
         async def main() -> Any:
-            # From a loop's thread too, which is not the one that awaits.
+            # From an event loop's thread too.
             return awaited.highlights("moon", [MOON] * 3)
 
         assert asyncio.run(main()).spans.tolist() == expected.spans.tolist()
@@ -80,7 +80,7 @@ def test_async_encode_matches_sync_and_stops_its_loop() -> None:
     own = Awaited()
     ask_awaited(own)
     assert len(own.loops) == 1
-    # Its loop goes with it.
+    # Its event loop ends with it.
     del own
     deadline = time.monotonic() + 60
     while any(thread.name == "pullquote-await" for thread in threading.enumerate()) and time.monotonic() < deadline:
@@ -90,8 +90,8 @@ def test_async_encode_matches_sync_and_stops_its_loop() -> None:
 
 @pytest.mark.parametrize("threads", [1, "caller"])
 def test_closed_highlighter_drops_its_encoder(threads: Any) -> None:
-    # Often, since who is faster is chance: the function's thread lets go of it by itself, and not at our next call.
-    for _ in range(50):
+    # Several times, because the order of threads varies: the function's thread drops it without another call of ours.
+    for _ in range(20):
         own = Ids()
         seen = weakref.ref(own)
         with Highlighter(embedded_model(), encoder=own, threads=threads) as highlighter:

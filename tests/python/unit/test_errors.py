@@ -70,7 +70,7 @@ def test_parse_pieces_in_tokens_without_model_is_error() -> None:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A copy of the embedded model whose files a test may spoil; the weights are a link."""
+    """A copy of the embedded model that a test may change; the weights are a link."""
     copy = tmp_path / "model"
     shutil.copytree(embedded_model(), copy, ignore=shutil.ignore_patterns("*.safetensors"))
     (copy / "model.safetensors").symlink_to(embedded_model() / "model.safetensors")
@@ -103,7 +103,7 @@ def truncate_weights(model: Path) -> None:
 
 
 def smaller_tokenizer(model: Path) -> None:
-    """One token more than the embedding table has rows."""
+    """Add one token more than the embedding table has rows."""
     tokenizer = json.loads((model / "tokenizer.json").read_text())
     vocabulary = tokenizer["model"]["vocab"]
     vocabulary["onetokentoomany"] = len(vocabulary)

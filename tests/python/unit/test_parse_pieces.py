@@ -1,4 +1,4 @@
-"""Golden pieces: the same files that Rust's tests check, through the door Python has."""
+"""`parse_pieces` against the golden files that Rust's tests check too."""
 
 import json
 from pathlib import Path

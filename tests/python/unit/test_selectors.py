@@ -1,4 +1,4 @@
-"""Selectors: what they say leads back to the passage, in a matcher that reads text fragments as the specification does."""
+"""Text fragments and selectors lead back to their passage, by a matcher that follows the specification."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.text_fragment_browser import ANY_LINE, BLANK_LINE, FragmentBrowser,
 
 
 def span(page: str, passage: str, count: int = 0) -> tuple[int, int]:
-    """The place of a passage, or of the one after `count` others like it."""
+    """The span of a passage, after `count` equal ones."""
     start = -1
     for _ in range(count + 1):
         start = page.index(passage, start + 1)
@@ -164,7 +164,7 @@ GAPS = [" "] * 8 + ["  ", "\n", "\n", "\n\n", " \n \n "]
 
 @st.composite
 def pages(draw: st.DrawFn) -> tuple[str, int, int]:
-    """A page of few different words, and a span of it that has whole ones."""
+    """A page of few different words, and a span of whole words."""
     words = draw(st.lists(st.sampled_from(WORDS), min_size=1, max_size=40))
     gaps = draw(st.lists(st.sampled_from(GAPS), min_size=len(words), max_size=len(words)))
     first = draw(st.integers(0, len(words) - 1))
@@ -183,18 +183,18 @@ def folded(text: str) -> str:
 
 
 def line_before(page: str, start: int) -> int:
-    """Where the line begins that has the last words before `start`."""
+    """The start of the line with the last words before `start`."""
     return page[:start].rstrip(" \n").rfind("\n") + 1
 
 
 def line_after(page: str, end: int) -> int:
-    """Where the line ends that has the first words after `end`."""
+    """The end of the line with the first words after `end`."""
     following = len(page) - len(page[end:].lstrip(" \n"))
     return following + len(page[following:].partition("\n")[0])
 
 
 def alone(page: str, start: int, end: int) -> bool:
-    """Whether nothing in the page reads like page[start:end]."""
+    """Whether page[start:end] is unique in the page."""
     text, whole = folded(page[start:end]), folded(page)
     return whole.find(text) == whole.rfind(text)
 
@@ -206,7 +206,7 @@ def test_text_fragment_marks_random_passages(found: tuple[str, int, int], strict
     page, start, end = found
     passage = page[start:end]
     first, last = line_before(page, start), line_after(page, end)
-    # Lines that are repeated with the lines around them cannot be told apart.
+    # Repeated lines with equal neighbours are ambiguous.
     if "\n" in passage:
         assume(alone(page, first, start + passage.index("\n")))
         assume(alone(page, start + passage.rindex("\n"), last))
