@@ -118,7 +118,8 @@ fn gifts_are_looked_at_like_rows() {
     let mut short = Giver::new(true, Poison::default());
     short.short_of = 1;
     let error = embed(&engine(short, 1_000_000), &texts(3)).unwrap_err();
-    assert_eq!((error.kind(), error.message()), (ErrorKind::Encoder, "the encoder gave 47 values for 3 rows of 16"));
+    assert_eq!(error.kind(), ErrorKind::Encoder);
+    assert!(["47 values", "3 rows of 16"].iter().all(|name| error.message().contains(name)), "{error}");
     // The second id of a row of "cat" is that of its first word or letter.
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
     let cat = Tokens::read(&model).unwrap().alone("cat", Role::Passage).unwrap().0[1];
@@ -126,5 +127,5 @@ fn gifts_are_looked_at_like_rows() {
     let given = embed(&engine(Giver::new(true, poison), 1_000_000), &texts(5)).unwrap_err();
     let plain = embed(&engine(FakeEncoder::new(2, true, poison), 1_000_000), &texts(5)).unwrap_err();
     assert_eq!((given.kind(), given.message()), (plain.kind(), plain.message()));
-    assert!(given.message().contains("NaN at dimension 3"), "{}", given.message());
+    assert!(["NaN", "dimension 3"].iter().all(|name| given.message().contains(name)), "{given}");
 }

@@ -1,4 +1,4 @@
-//! The laws of reading HTML, attacked with random sources.
+//! Properties of reading HTML, tested with random sources.
 
 use proptest::prelude::*;
 
