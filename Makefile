@@ -25,7 +25,7 @@ CORE_SOURCES := Cargo.toml Cargo.lock $(shell find rust/core -name '*.rs' -o -na
 NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/cpu rust/python rust/server rust/client python -name '*.rs' -o -name '*.css' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -path '*/page/*' -o -name '*.json')
 TORCH_SOURCES := $(CORE_SOURCES) $(shell find rust/torch -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi')
 
-.PHONY: help setup demo test test-fast gpu-test browser-test vllm-test fuzz stress sanitize lint format bench gpu-bench wheel audit clean
+.PHONY: help setup demo docs test test-fast gpu-test browser-test vllm-test fuzz stress sanitize lint format bench gpu-bench wheel audit clean
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -73,6 +73,11 @@ fuzz: ## Attack the client's parsers with a coverage-guided fuzzer, where the ni
 		echo "skipped: the fuzzer needs a nightly toolchain (rustup toolchain install nightly); with random input alone"; \
 		echo "the same parsers are attacked by: cargo test --release -p pullquote-client --test parsers"; \
 	fi
+docs: setup .make/docs ## Build the site into .make/site; broken links and examples that fail are errors
+	$(BIN)/sphinx-build -q -W --keep-going -c docs -d .make/doctrees . .make/site
+	$(BIN)/python -m pytest tests/python/integration/test_docs.py
+	@echo "open .make/site/docs/index.html"
+
 stress: setup ## Mix everything at once for ten minutes, with another seed each time
 	PULLQUOTE_STRESS_SECONDS=$${PULLQUOTE_STRESS_SECONDS:-600} PULLQUOTE_STRESS_SEED=$${PULLQUOTE_STRESS_SEED:-$$RANDOM} \
 		$(BIN)/python -m pytest tests/python/processes/test_stress.py
@@ -154,6 +159,10 @@ clean: ## Remove what was set up and built
 
 .make/torch: .make/venv
 	$(BIN)/uv pip install --quiet "torch==2.11.0"
+	@touch $@
+
+.make/docs: .make/dev
+	$(BIN)/uv pip install --quiet --group docs
 	@touch $@
 
 .make/bench: .make/dev

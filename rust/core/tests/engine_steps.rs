@@ -92,7 +92,7 @@ fn the_more_urgent_request_ends_first() {
 fn going_over_a_limit_ends_one_request_and_says_what_was_done() {
     let mut steps = steps(1, true);
     let within = |windows, tokens| Call::default().within(Allowance { windows, tokens });
-    add(&mut steps, "windows", 100, within(Some(50), None));
+    add(&mut steps, "many windows", 100, within(Some(50), None));
     add(&mut steps, "tokens", 100, within(None, Some(100)));
     add(&mut steps, "time", 100, Call::new(Some(Duration::from_nanos(1)), None));
     add(&mut steps, "enough", 100, within(Some(10_000), Some(1_000_000)));
