@@ -20,7 +20,9 @@ from support.faulty_encoder_abi import FaultyEncoder
 from support.messages import names_all, raises
 from support.server_process import metric, running_server
 
-TEXTS = [f"{'The moon is far. ' * (n % 9)}Sentence {n}." for n in range(160)]
+TEXTS = [f"{'The moon is far. ' * (n % 9)}Sentence {n}." for n in range(96)]
+pytestmark = pytest.mark.slow
+
 TWO = ["cpu:0", "cpu:1"]
 
 

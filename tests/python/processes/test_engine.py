@@ -41,9 +41,10 @@ def test_engine_has_highlighter_constructor() -> None:
     assert inspect.signature(Engine).parameters == inspect.signature(Highlighter).parameters
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [2, "caller"])
 def test_engine_outputs_match_highlighter(highlighter: Highlighter, pages: dict[str, str], threads: Any) -> None:
-    texts = list(pages.values())
+    texts = list(pages.values())[:2]
     asked: dict[str, dict[str, Any]] = {
         "all": {"query": "Who died?", "texts": texts},
         "fused": {"query": ["Who died?", "Warum?"], "texts": texts[:4], "fuse": True, "max_total_chars": 400},
@@ -215,10 +216,11 @@ def run_code(code: str, **environment: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_threads_caller_starts_no_threads() -> None:
     code = """
 import torch, pullquote, pullquote_torch
-page = "The moon is far away. Cats sleep. " * 20000
+page = "The moon is far away. Cats sleep. " * 4000
 torch.get_num_threads(); before = names(); own = torch.get_num_threads()
 with pullquote.Highlighter(devices="cpu", threads="caller") as h:
     h.highlights("moon", [page[:5000]]); h.embed(["a", "b"]); h.highlights("moon", [page], effort="fast")
@@ -236,6 +238,7 @@ print("ok")
     assert run_code(code) == "ok\n"
 
 
+@pytest.mark.slow
 def test_small_calls_use_caller_threads_for_text() -> None:
     code = """
 from concurrent.futures import ThreadPoolExecutor
@@ -249,6 +252,7 @@ with pullquote.Highlighter(devices="cpu", threads=2) as h, ThreadPoolExecutor(32
     assert run_code(code) == "['pullquote-cpu.0', 'pullquote-cpu.1', 'pullquote-sched']\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", ["OMP_NUM_THREADS", "affinity", "threads"])
 def test_thread_count_respects_limits(limit: str) -> None:
     code = f"""
@@ -256,7 +260,7 @@ import sys
 if {limit!r} == "affinity":
     os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])
 import torch, pullquote, pullquote_torch
-page = "The moon is far away. Cats sleep. " * 20000
+page = "The moon is far away. Cats sleep. " * 4000
 before = len(names())
 with pullquote.Highlighter(devices="cpu", threads={1 if limit == "threads" else None}) as h:
     h.highlights("moon", [page], effort="fast")
@@ -267,12 +271,13 @@ with pullquote.Highlighter(devices="cpu", threads={1 if limit == "threads" else 
     assert found == "['pullquote-cpu.0', 'pullquote-sched'] 2\n"
 
 
+@pytest.mark.slow
 def test_cores_option_sets_affinity_of_all_threads() -> None:
     core = max(os.sched_getaffinity(0))
     code = f"""
 import pullquote, pathlib, asyncio
 mine = os.sched_getaffinity(0)
-page = "The moon is far away. Cats sleep. " * 20000
+page = "The moon is far away. Cats sleep. " * 4000
 h = pullquote.Highlighter(devices="cpu", cores=[{core}], threads=2)
 h.highlights("moon", [page], effort="fast")
 asyncio.run(pullquote.AsyncHighlighter.sharing(h).highlights("moon", ["The moon."]))

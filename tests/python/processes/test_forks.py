@@ -78,7 +78,7 @@ def test_preforked_workers_load_their_own_highlighter(tmp_path: Path) -> None:
     code = """
     def worker():
         with pullquote.Highlighter(devices="cpu") as highlighter:
-            print(ask(highlighter), flush=True)
+            os.write(1, f"{ask(highlighter)}\\n".encode())  # one write, so that lines of processes do not mix
     children = [os.fork() or (worker(), os._exit(0)) for _ in range(3)]
     for child in children:
         assert os.waitpid(child, 0)[1] == 0
@@ -111,6 +111,7 @@ def test_forked_error_of_each_class(tmp_path: Path) -> None:
     assert run(code, tmp_path) == ["ForkedError"] * 6 + ["True", "The moon is 384,400 km away."]
 
 
+@pytest.mark.slow
 def test_fork_during_calls_does_not_hang(tmp_path: Path) -> None:
     code = """
     highlighter = pullquote.Highlighter(encoder=slow, max_batch_size=8)
@@ -150,6 +151,7 @@ def test_highlighter_dropped_in_fork_leaves_parent_usable(tmp_path: Path) -> Non
     assert run(code, tmp_path) == ["gone", "The moon is 384,400 km away."]
 
 
+@pytest.mark.slow
 def test_torch_data_loader_workers(tmp_path: Path) -> None:
     code = """
     import torch
@@ -193,6 +195,7 @@ print(len(os.listdir("/proc/self/task")) - threads, sorted(files() - before), op
     assert done.stdout.strip() == "0 [] [] False"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["caller's thread", "asyncio", "step", "torch"])
 def test_interpreter_exits_during_calls(kind: str) -> None:
     """The calls would take minutes; `bench/processes.py` measures the exit."""
@@ -229,6 +232,7 @@ time.sleep(1.0)
             assert "Fatal" not in done.stderr
 
 
+@pytest.mark.slow
 def test_thousand_instances_leak_no_threads_files_or_memory(tmp_path: Path) -> None:
     code = """
     import asyncio, resource

@@ -74,6 +74,7 @@ def test_planner_matches_highlighter(planner: Planner, asked: dict[str, Any]) ->
     same(plan.finish([vector(ids) for ids in plan.rows]), expected)
 
 
+@pytest.mark.slow
 def test_hosted_call_with_real_model_matches_highlighter(highlighter: Highlighter, pages: dict[str, str]) -> None:
     """Equal except for rounding, which depends on the batch."""
     texts = list(pages.values())[:3]

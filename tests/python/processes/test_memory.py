@@ -9,6 +9,8 @@ import random
 from multiprocessing.queues import Queue
 from pathlib import Path
 
+import pytest
+
 from pullquote import Highlighter, errors
 from pullquote.highlighter import Options
 
@@ -17,6 +19,7 @@ REQUESTS = 1000
 MOST_BYTES = 3_000
 
 
+@pytest.mark.slow
 def test_thousand_requests_leak_no_memory(pages: dict[str, str]) -> None:
     context = multiprocessing.get_context("spawn")
     queue: Queue[list[int]] = context.Queue()

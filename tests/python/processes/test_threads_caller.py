@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from pullquote import Engine, Highlighter, errors
 from pullquote.models import embedded_model
 from support.faulty_encoder_abi import FaultyEncoder
 from support.messages import raises
+
+pytestmark = pytest.mark.slow
 
 TEXTS = [f"{'The moon is far. ' * (n % 9)}Sentence {n}." for n in range(60)]
 
@@ -66,15 +67,17 @@ def test_threads_caller_matches_worker_threads(
 ) -> None:
     texts = [text[:6000] for text in pages.values()]
     with Highlighter(devices=devices, dtype="float32", threads="caller", cache_bytes=0) as alone:
-        for vectors in at_once(6, lambda _: alone.embed(TEXTS)):
+        for vectors in at_once(3, lambda _: alone.embed(TEXTS)):
             assert np.allclose(vectors, expected, atol=1e-5)
-        found = at_once(4, lambda number: alone.highlights("Who died?", texts[number : number + 2]))
+        found = at_once(3, lambda number: alone.highlights("Who died?", texts[number : number + 2]))
     for number, result in enumerate(found):
         theirs = highlighter.highlights("Who died?", texts[number : number + 2])
         assert [[h.text for h in page] for page in result] == [[h.text for h in page] for page in theirs]
 
 
 def test_threads_caller_restores_torch_settings() -> None:
+    import torch
+
     def settings() -> tuple[Any, ...]:
         kept = torch.ones(1, requires_grad=True) * 2
         return (torch.get_num_threads(), torch.is_grad_enabled(), torch.is_inference_mode_enabled(), kept.requires_grad)

@@ -103,6 +103,7 @@ def test_closed_highlighter_drops_its_encoder(threads: Any) -> None:
         assert seen() is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["offered", "capsule"])
 def test_encoder_capsule_with_model_tokenizer(kind: str, highlighter: Highlighter) -> None:
     own = Offers()

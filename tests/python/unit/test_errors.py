@@ -155,6 +155,7 @@ def test_invalid_device_dtype_or_threads_is_error(
         Highlighter(**arguments)
 
 
+@pytest.mark.slow
 def test_missing_cuda_device_is_device_error() -> None:
     with raises(errors.DeviceError, "cuda:63"):
         Highlighter(devices="cuda:63")
