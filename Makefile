@@ -24,7 +24,7 @@ CORE_SOURCES := Cargo.toml Cargo.lock $(shell find rust/core -name '*.rs' -o -na
 NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/cpu rust/python rust/server rust/client python -name '*.rs' -o -name '*.css' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -path '*/page/*' -o -name '*.json')
 TORCH_SOURCES := $(CORE_SOURCES) $(shell find rust/torch -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi')
 
-.PHONY: help setup demo docs test gpu-test browser-test vllm-test fuzz stress sanitize lint format bench gpu-bench wheel audit clean
+.PHONY: help setup demo docs test test-fast gpu-test browser-test vllm-test fuzz stress sanitize lint format bench gpu-bench wheel audit clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,6 +40,10 @@ test: setup .make/pullquote-torch .make/exa-js .make/vllm-source ## Run every te
 	LD_LIBRARY_PATH="$(TORCH_LIB)" cargo test --release -p pullquote-torch --no-default-features
 	$(BIN)/python -m pytest
 
+test-fast: setup ## Run the quick tests in two minutes: no torch, no Ray, no browser
+	cargo test --release -p pullquote-core -p pullquote-cpu -p pullquote-server -p pullquote-client -p xtask
+	$(BIN)/python -m pytest -m "not slow" tests/python/{unit,options,client,server,processes}
+
 gpu-test: setup .make/pullquote-torch ## Run the tests that need a GPU; without one they are skipped
 	$(BIN)/python -m pytest -m gpu -rs
 
@@ -48,7 +52,7 @@ browser-test: setup .make/pullquote-torch ## Test the server's page in Chromium;
 		root=$$( [ "$$(id -u)" = 0 ] || echo sudo ); \
 		{ command -v apt-get && command -v $${root:-sh}; } >/dev/null && $$root apt-get update && $$root apt-get install --yes chromium || \
 		{ echo "the page's tests need chromium on PATH, and it could not be installed (apt-get install chromium, as root)" >&2; exit 1; }; }
-	$(BIN)/python -m pytest tests/python/test_page*.py
+	$(BIN)/python -m pytest -m browser tests/python/integration
 
 vllm-test: setup .make/vllm ## Test the vLLM plugins in a real vLLM on the CPU, and write the record
 	$(BIN)/uv pip install --quiet --python .make/vllm/bin/python --no-deps --reinstall .make/wheels-pullquote/*.whl
@@ -70,12 +74,12 @@ fuzz: ## Fuzz the client's parsers; needs the nightly toolchain
 	fi
 docs: setup .make/docs ## Build the site into .make/site; broken links and examples that fail are errors
 	$(BIN)/sphinx-build -q -W --keep-going -c docs -d .make/doctrees . .make/site
-	$(BIN)/python -m pytest tests/python/test_docs.py
+	$(BIN)/python -m pytest tests/python/integration/test_docs.py
 	@echo "open .make/site/docs/index.html"
 
 stress: setup ## Run a random mix of calls for ten minutes, with a new seed each time
 	PULLQUOTE_STRESS_SECONDS=$${PULLQUOTE_STRESS_SECONDS:-600} PULLQUOTE_STRESS_SEED=$${PULLQUOTE_STRESS_SEED:-$$RANDOM} \
-		$(BIN)/python -m pytest tests/python/test_stress.py
+		$(BIN)/python -m pytest tests/python/processes/test_stress.py
 
 sanitize: ## Run the core's tests under AddressSanitizer, valgrind, Miri and ThreadSanitizer, if installed
 	@bash .ci/sanitize

@@ -28,8 +28,8 @@ from pydoc_data.topics import topics
 
 import pullquote
 from bench import record
-from bench.cores import CoreUse, Meter, quietness
 from bench.goals import Goal
+from bench.machine_noise import CoreUse, Meter, quietness
 from bench.options import add_no_record
 from bench.texts import entries, page_files
 from pullquote._options import Effort

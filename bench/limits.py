@@ -24,9 +24,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import record, small_model
-from bench.cores import Meter, quietness
-from bench.effort import ALL_WINDOWS
 from bench.goals import Goal
+from bench.machine_noise import Meter, quietness
 from bench.options import claim_parser
 from bench.record import spread
 from bench.texts import QUERY, different_pages
@@ -40,7 +39,7 @@ def ask(engine: Engine, pages: list[str], limits: dict[str, Any]) -> float:
     """Ask about all pages; returns the seconds of processor time."""
     began = time.process_time()
     for number, page in enumerate(pages):
-        engine.add_request(str(number), QUERY, [page], ALL_WINDOWS, **limits)
+        engine.add_request(str(number), QUERY, [page], {"effort": "full"}, **limits)
     while engine.has_unfinished_requests():
         for output in engine.step():
             assert output.error is None

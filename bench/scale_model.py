@@ -31,9 +31,9 @@ from pyarrow import parquet
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import record
-from bench.cores import CoreUse, Meter, cores, quietness
 from bench.goals import Goal
 from bench.large_pages import large_pages
+from bench.machine_noise import CoreUse, Meter, cores, quietness
 from bench.options import add_no_record
 from bench.simulation import Cluster, Outcome, simulate
 from bench.texts import prose_pages

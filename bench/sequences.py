@@ -41,9 +41,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pullquote.engine
 from bench import record
-from bench.cores import CoreUse, Meter, quietness
-from bench.effort import ALL_WINDOWS
 from bench.goals import Goal
+from bench.machine_noise import CoreUse, Meter, quietness
 from bench.options import claim_parser
 from bench.texts import QUERY, different_pages
 
@@ -109,7 +108,7 @@ def by_threads(highlighter: pullquote.Highlighter) -> Ask:
                 if page is None:
                     return
                 began = time.perf_counter()
-                found = highlighter.highlights(QUERY, [page], **ALL_WINDOWS)
+                found = highlighter.highlights(QUERY, [page], effort="full")
                 done.append((time.perf_counter() - began, found.work.tokens))
 
         threads = [threading.Thread(target=sequence) for _ in range(sequences)]
@@ -134,7 +133,7 @@ def by_steps(engine: pullquote.engine.Engine) -> Ask:
             if (page := next(left, None)) is not None:
                 name = next(names)
                 since[name] = time.perf_counter()
-                engine.add_request(name, QUERY, [page], ALL_WINDOWS)
+                engine.add_request(name, QUERY, [page], {"effort": "full"})
 
         for _ in range(sequences):
             add()

@@ -30,9 +30,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pullquote
 from bench import record, small_model
-from bench.cores import CoreUse, Meter, quietness
-from bench.effort import ALL_WINDOWS
 from bench.goals import Goal
+from bench.machine_noise import CoreUse, Meter, quietness
 from bench.options import claim_parser
 from bench.record import spread
 from bench.texts import QUERY, different_pages, prose
@@ -116,7 +115,7 @@ def measure(name: str, model: Path, part: int) -> Measured:
     with pullquote.Highlighter(model, cache_bytes=0) as highlighter:
 
         def ask(text: str) -> Used:
-            return used_by_thread(lambda: highlighter.highlights(QUERY, [text], **ALL_WINDOWS))
+            return used_by_thread(lambda: highlighter.highlights(QUERY, [text], effort="full"))
 
         def metered(what: str, work: Callable[[], Result]) -> Result:
             meter = Meter()

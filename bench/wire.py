@@ -34,8 +34,8 @@ from statistics import median
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import record
-from bench.cores import Meter, cores
 from bench.goals import Goal
+from bench.machine_noise import Meter, cores
 from bench.record import spread
 from bench.serving import Server, free_port, function
 

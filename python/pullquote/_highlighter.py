@@ -82,7 +82,7 @@ class Highlighter(EngineHandle):
         Its tokens are bytes of UTF-8. An ``async`` function runs in an event loop of its own.
       - with the `model` whose tokenizer it needs, an object with a method ``encode_ids(ids, lengths)``: int32 ids of all rows,
         concatenated without padding, and the length of each row; or an object whose ``__pullquote_encoder__()`` returns a
-        ``pullquote.encoder.v4`` capsule.
+        ``pullquote.encoder`` capsule.
     - `max_batch_tokens`, `max_batch_size`: maximum tokens and texts of a batch. `None` is the device's default, and 64 texts for
       a custom encoder. `batch_timeout`: seconds that texts wait for others when they do not fill a batch. With 0, the
       default, batches grow only while the devices are busy.

@@ -341,14 +341,14 @@ fn exact_bytes<S: Simd, E: Element>(simd: S, set: InstructionSet, inputs: usize,
 }
 
 #[test]
-fn linear_layers_are_exact_where_numbers_are_by_every_set() {
+fn linear_layers_are_exact_on_every_instruction_set() {
     for set in InstructionSet::available() {
         set.dispatch(OfLayers(set));
     }
 }
 
 #[test]
-fn a_set_is_chosen_by_its_name() {
+fn instruction_set_is_chosen_by_name() {
     let available = InstructionSet::available();
     assert_eq!(available.last().map(|set| set.name()), Some("portable"));
     for set in &available {

@@ -17,7 +17,7 @@ fn assert_names(error: &Error, kind: ErrorKind, words: &[&str]) {
 }
 
 #[test]
-fn models_of_other_kinds_are_named() {
+fn unsupported_models_are_named() {
     let cases = [
         ("model_type", json!("mpnet"), &["\"mpnet\"", "bert, roberta, xlm-roberta, camembert", "model.pt"][..]),
         ("hidden_act", json!("silu"), &["\"silu\"", "gelu_new", "relu"]),
@@ -32,7 +32,7 @@ fn models_of_other_kinds_are_named() {
 }
 
 #[test]
-fn weights_that_do_not_fit_are_named() {
+fn weights_of_wrong_shape_are_named() {
     type Damage = fn(&mut Draft);
     let cases: [(Damage, &[&str]); 5] = [
         (
@@ -67,7 +67,7 @@ fn weights_that_do_not_fit_are_named() {
 }
 
 #[test]
-fn the_table_says_how_large_the_vocabulary_is() {
+fn embedding_table_gives_vocabulary_size() {
     let mut draft = draft("bert");
     draft.config["vocab_size"] = json!(4);
     assert_eq!(load(&write(&draft), &["cpu"], Some(1)).spec().vocabulary, 50);
@@ -92,7 +92,7 @@ fn damaged_files_are_named() {
 }
 
 #[test]
-fn types_and_devices_are_named() {
+fn unknown_dtypes_and_devices_are_named() {
     let directory = write(&draft("bert"));
     let refused = |devices: &str, dtype: &str| {
         CpuEncoder::load(directory.path(), &[devices.to_owned()], dtype, Some(1)).expect_err("there is none")
@@ -104,7 +104,7 @@ fn types_and_devices_are_named() {
 }
 
 #[test]
-fn auto_takes_bytes_only_where_the_model_says_that_they_cost_nothing() {
+fn dtype_auto_is_int8_only_if_the_model_allows_it() {
     for set in InstructionSet::available() {
         let mut draft = draft("bert");
         let chosen = |draft: &Draft| {

@@ -151,7 +151,7 @@ mod plain {
 }
 
 #[test]
-fn float32_is_the_plain_formula_by_every_instruction_set() {
+fn float32_matches_reference_on_every_instruction_set() {
     for (family, pooling) in FAMILIES.into_iter().flat_map(|family| POOLINGS.map(|pooling| (family, pooling))) {
         for activation in ["gelu", "gelu_new", "relu"] {
             let mut draft = draft(family);
@@ -175,7 +175,7 @@ fn float32_is_the_plain_formula_by_every_instruction_set() {
 }
 
 #[test]
-fn sizes_of_every_kind_are_computed() {
+fn odd_sizes_match_reference() {
     for (hidden, intermediate, heads) in
         [(4, 6, 1), (16, 16, 4), (48, 100, 3), (64, 64, 1), (96, 33, 2), (160, 250, 2), (384, 96, 12)]
     {
@@ -193,7 +193,7 @@ fn sizes_of_every_kind_are_computed() {
 }
 
 #[test]
-fn narrow_types_keep_the_direction_by_every_instruction_set() {
+fn narrow_dtypes_keep_cosine_on_every_instruction_set() {
     let draft = draft_of("bert", EVEN);
     let directory = write(&draft);
     let batch = batch(2, &[12, 7, 300, 64, 1]);
@@ -209,7 +209,7 @@ fn narrow_types_keep_the_direction_by_every_instruction_set() {
 }
 
 #[test]
-fn a_row_is_the_same_to_the_bit_in_any_company() {
+fn row_is_bit_identical_in_any_batch() {
     let directory = write(&draft_of("bert", EVEN));
     let together = batch(5, &[9, 2, 20, 9, 1, 130, 63, 64, 65]);
     for set in InstructionSet::available() {
@@ -223,7 +223,7 @@ fn a_row_is_the_same_to_the_bit_in_any_company() {
 }
 
 #[test]
-fn weights_are_read_in_every_type_they_are_stored_in() {
+fn weights_are_read_in_every_stored_dtype() {
     for stored in [safetensors::Dtype::F32, safetensors::Dtype::F16, safetensors::Dtype::BF16] {
         let mut draft = draft("bert");
         draft.stored = stored;
@@ -246,7 +246,7 @@ fn weights_are_read_in_every_type_they_are_stored_in() {
 }
 
 #[test]
-fn weights_in_several_files_with_other_names_are_the_same_weights() {
+fn sharded_and_prefixed_weights_match_one_file() {
     let draft = draft("xlm-roberta");
     let whole = write(&draft);
     let parts = write_small_files(&draft);
@@ -270,7 +270,7 @@ fn weights_in_several_files_with_other_names_are_the_same_weights() {
 }
 
 #[test]
-fn memory_of_one_batch_says_nothing_in_the_next() {
+fn reused_memory_does_not_change_next_batch() {
     // Values that are no numbers must not stay in places that a later, smaller batch only fills up to.
     let mut draft = draft_of("bert", ODD);
     draft.tensors[0].1.values[7 * ODD.hidden] = f32::NAN;

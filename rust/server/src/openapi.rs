@@ -2,7 +2,7 @@
 //!
 //! Written by hand, with what the code knows filled in: this server's own limits, the defaults of options, the names of
 //! failures. `tests` compares it with the router's routes and with the fields that serde reads, so that neither has what the
-//! other has not; `tests/python/test_openapi.py` compares it with what a server answers. Each family of routes is a module.
+//! other has not; `tests/python/server/test_openapi.py` compares it with what a server answers. Each family of routes is a module.
 
 mod documents;
 mod failures;

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_urgent_are_next_and_who_has_hung_up_is_passed_over() {
+    fn urgent_requests_are_next_and_cancelled_ones_are_skipped() {
         run(async {
             let queue = ConcurrencyLimiter::new(1, 10);
             let running = queue.turn(0).await.unwrap();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_was_given_to_one_who_then_hangs_up_is_not_lost() {
+    fn permit_of_cancelled_request_is_passed_on() {
         run(async {
             let queue = ConcurrencyLimiter::new(1, 10);
             let running = queue.turn(0).await.unwrap();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_hang_up_while_nothing_ends_take_no_memory() {
+    fn cancelled_requests_leave_the_queue() {
         run(async {
             let queue = ConcurrencyLimiter::new(1, 4);
             let running = queue.turn(0).await.unwrap();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn never_more_run_than_may() {
+    fn concurrency_limit_is_never_exceeded() {
         let runtime = Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
         let queue = ConcurrencyLimiter::new(3, 200);
         let tasks = (0..200).map(|number| {

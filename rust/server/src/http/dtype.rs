@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_json_are_serde_jsons() {
+    fn json_numbers_match_serde_json() {
         let mut values: Vec<f32> = (0..=u16::MAX).map(|half| f32::from_bits(u32::from(half) << 16 | 0x1234)).collect();
         values.retain(|value| value.is_finite());
         values.extend(VALUES);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn smaller_types_are_what_their_names_say() {
+    fn narrow_dtypes_round_to_nearest() {
         let signed = |byte: &u8| i8::from_ne_bytes([*byte]);
         let bytes = Dtype::Int8.pack(VALUES.to_vec(), 5);
         assert_eq!(bytes.iter().map(signed).collect::<Vec<_>>(), [64, -32, 0, 127, -127, 127, -127, 1, 0, 0]);

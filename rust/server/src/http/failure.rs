@@ -228,7 +228,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn every_cause_has_a_status_of_failure_and_a_name_of_its_own() {
+    fn every_cause_has_an_error_status_and_a_unique_name() {
         let mut names = HashSet::new();
         for cause in Cause::all() {
             let row = cause.row();

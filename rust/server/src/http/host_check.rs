@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_localhost_and_what_was_told_are_answered_to() {
+    fn addresses_localhost_and_allowed_hosts_are_accepted() {
         for host in ["127.0.0.1", "127.0.0.1:8080", "[::1]:8080", "[::1]", "192.168.0.1", "localhost:80", "LocalHost."]
         {
             assert!(allow(&[], host), "{host}");
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn every_host_that_a_request_names_must_be_known() {
+    fn every_named_host_must_be_allowed() {
         let hosts = Hosts(Some(Vec::new()));
         let mut headers = HeaderMap::new();
         assert!(hosts.allow(&Uri::from_static("/live"), &headers));
@@ -98,9 +98,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_said() {
+    fn invalid_allowed_host_is_refused() {
         for told in ["", "example.com:80", "https://example.com", "a@b", "a b"] {
-            assert!(name(told).unwrap_err().message().starts_with("allowed_host must be * or a name"), "{told}");
+            let error = name(told).unwrap_err();
+            assert!(error.message().contains("allowed_host") && error.message().contains(told), "{error}");
         }
     }
 }

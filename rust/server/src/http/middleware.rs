@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_could_spoil_the_log_is_replaced() {
+    fn unsafe_request_id_is_replaced() {
         assert_eq!(id_of("a-1"), "a-1");
         for unfit in ["", "two words", "ünfit", &"x".repeat(LONGEST_ID + 1)] {
             assert_eq!(id_of(unfit).len(), 32, "{unfit:?}");

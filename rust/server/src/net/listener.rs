@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_of_a_socket_has_its_permissions_and_goes_with_its_server() {
+    fn unix_socket_file_has_mode_and_is_removed() {
         let folder = std::env::temp_dir().join(format!("pullquote-sockets-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("a.sock");
