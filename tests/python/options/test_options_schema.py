@@ -17,7 +17,7 @@ from pullquote._options import Options
 
 SCHEMA: dict[str, dict[str, Any]] = json.loads(_native.options_schema())["properties"]
 TYPES = {"integer": int, "number": float, "boolean": bool, "null": None}
-DOCS = Path(__file__).parents[2] / "docs" / "options.md"
+DOCS = Path(__file__).parents[3] / "docs" / "options.md"
 
 
 def python_type(option: dict[str, Any]) -> Any:
