@@ -223,13 +223,12 @@ class Connected:
         if not all(isinstance(each, str) for each in urls):
             message = f"url must be a string or a list of strings, not {url!r}"
             raise InvalidTypeError(message)
-        private = {"copying": settings.get("_copying", False)}
-        told = whole({name: value for name, value in settings.items() if name != "_copying"}, DEFAULTS, "Client")
+        told = whole(settings, DEFAULTS, "Client")
         _check(told)
         ca_certs = told["ca_certs"]
         told["ca_certs"] = None if ca_certs is None else _read_certificates(ca_certs)
         told["headers"] = dict(told["headers"] or {})
-        self._native = _native.Client(json.dumps({"urls": urls, **told, **private}))
+        self._native = _native.Client(json.dumps({"urls": urls, **told}))
         self._names = ", ".join(urls)
         _open.add(self)
 
@@ -272,7 +271,7 @@ class Client(Connected, Closing):
     - `max_answer_bytes`: of an answer of JSON, at most. Raw vectors are bounded by their shape.
     - `retries`: how often a request is tried again that met 429, 502, 503, 504, a connection that broke, or took longer than
       `timeout`: after a random time that grows, and not before the server's ``Retry-After``. `retry_budget`: the share of all
-      requests that may be retries, beyond a reserve of ten.
+      requests that may be retries, beyond ten in ten seconds.
     - `hedge_after`: seconds after which a request is sent once more, to another server where there are several; the first answer
       counts.
     - `proxy`: like ``"http://host:3128"``; the environment's is not used. `ca_certs`: a PEM file of the only authorities to trust,

@@ -6,7 +6,10 @@
 use std::sync::Arc;
 
 use numpy::PyArray2;
-use pullquote_client::{CallOptions, Dtype, Found, Page, Passage, Question, Settings, Stored, Vectors, Wanted};
+use pullquote_client::{
+    CallOptions, Dtype, HighlightsAnswer, HighlightsRequest, Page, Passage, ReturnOptions, Settings, StoredDocument,
+    Vectors,
+};
 use pullquote_core::engine::options::seconds;
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::tokens::Role;
@@ -55,14 +58,14 @@ fn read_dtype(options: &Bound<'_, PyDict>) -> PyResult<Dtype> {
 }
 
 /// What only a server is asked for.
-fn read_wanted(options: &Bound<'_, PyDict>) -> PyResult<Wanted> {
+fn read_return_options(options: &Bound<'_, PyDict>) -> PyResult<ReturnOptions> {
     let texts = get(options, "return_texts")?.unwrap_or(false);
     let (dtype, vectors) = (read_dtype(options)?, get(options, "return_vectors")?.unwrap_or(false));
     if !vectors && dtype != Dtype::Float32 {
         let message = "embedding_dtype is that of vectors; ask for them with return_vectors=True, or leave it out";
         return Err(raise(ErrorKind::InvalidArgument, message));
     }
-    Ok(Wanted { texts, vectors: vectors.then_some(dtype) })
+    Ok(ReturnOptions { texts, vectors: vectors.then_some(dtype) })
 }
 
 /// Bytes of vectors as an array of `uint8`, a row for each, in which `client.py` sees what they stand for.
@@ -156,11 +159,12 @@ impl Client {
         let page =
             |(index, text)| if is_stored.get(index) == Some(&true) { Page::Stored(text) } else { Page::Text(text) };
         let pages = pages.into_iter().enumerate().map(page).collect();
-        let (options, wanted, call) = (read_options(options)?, read_wanted(options)?, read_call_options(options)?);
+        let (options, returns, call) =
+            (read_options(options)?, read_return_options(options)?, read_call_options(options)?);
         let number = queries.len();
-        let question = Question { queries, listed, pages, titles, options, wanted };
-        self.run(py, done, self.client.highlights(question, call), move |py, found| {
-            let Found { answers, passages, vectors } = found;
+        let request = HighlightsRequest { queries, listed, pages, titles, options, returns };
+        self.run(py, done, self.client.highlights(request, call), move |py, answer| {
+            let HighlightsAnswer { answers, passages, vectors } = answer;
             let rows = answers.scores.len();
             let columns = columns(py, answers)?;
             if !passages.is_empty() {
@@ -168,7 +172,7 @@ impl Client {
                 let passages: Vec<_> = passages.into_iter().map(|passage| passage.map(texts)).collect();
                 columns.set_item("passages", passages)?;
             }
-            if let (Some([of_passages, of_queries]), Some(dtype)) = (vectors, wanted.vectors) {
+            if let (Some([of_passages, of_queries]), Some(dtype)) = (vectors, returns.vectors) {
                 columns.set_item("vectors", packed(py, rows, dtype, of_passages)?)?;
                 columns.set_item("query_vectors", packed(py, number, dtype, of_queries)?)?;
             }
@@ -216,7 +220,7 @@ impl Client {
     ) -> PyResult<Py<PyAny>> {
         let id = texts::one(document_id, "document_id")?;
         self.run(py, done, self.client.get_document(id, read_call_options(options)?), |py, stored| {
-            let Stored { title, text, text_hash } = stored;
+            let StoredDocument { title, text, text_hash } = stored;
             (title, text, text_hash).into_py_any(py)
         })
     }
