@@ -194,13 +194,12 @@ class BaseClient:
         if not all(isinstance(each, str) for each in urls):
             message = f"url must be a string or a list of strings, not {url!r}"
             raise InvalidTypeError(message)
-        private = {"copying": settings.pop("_copying", False)}  # type: ignore[typeddict-item]
         complete_settings = complete(settings, DEFAULTS, type(self).__name__)
         _check(complete_settings)
         if (ca_certs := complete_settings["ca_certs"]) is not None:
             complete_settings["ca_certs"] = _read_certificates(ca_certs)
         complete_settings["headers"] = dict(complete_settings["headers"] or {})
-        self._native = _native.Client(json.dumps({"urls": urls, **complete_settings, **private}))
+        self._native = _native.Client(json.dumps({"urls": urls, **complete_settings}))
         self._names = ", ".join(urls)
         _open.add(self)
 
@@ -239,7 +238,7 @@ class Client(BaseClient):
     - `max_answer_bytes`: maximum bytes of a JSON answer. The shape of vectors bounds binary answers.
     - `retries`: maximum retries of a request after 429, 502, 503, 504, a broken connection, or its `timeout`. Retries wait a
       random, growing time, and at least the server's ``Retry-After``. `retry_budget`: maximum share of retries among all
-      requests, after ten.
+      requests, beyond ten in ten seconds.
     - `hedge_after`: seconds after which a request is also sent to another server; the first answer wins.
     - `proxy`: for example ``"http://host:3128"``; environment variables are ignored. `ca_certs`: PEM file of the only trusted
       authorities, instead of the system's.

@@ -6,7 +6,10 @@
 use std::sync::Arc;
 
 use numpy::PyArray2;
-use pullquote_client::{CallOptions, Dtype, Found, Page, Passage, Question, Settings, Stored, Vectors, Wanted};
+use pullquote_client::{
+    CallOptions, Dtype, HighlightsAnswer, HighlightsRequest, Page, Passage, ReturnOptions, Settings, StoredDocument,
+    Vectors,
+};
 use pullquote_core::engine::options::seconds;
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::tokens::Role;
@@ -60,14 +63,14 @@ fn read_dtype(options: &Bound<'_, PyDict>) -> PyResult<Dtype> {
     })
 }
 
-fn read_wanted(options: &Bound<'_, PyDict>) -> PyResult<Wanted> {
+fn read_return_options(options: &Bound<'_, PyDict>) -> PyResult<ReturnOptions> {
     let texts = get(options, "return_texts")?.unwrap_or(false);
     let (dtype, vectors) = (read_dtype(options)?, get(options, "return_vectors")?.unwrap_or(false));
     if !vectors && dtype != Dtype::Float32 {
         let message = "embedding_dtype is that of vectors; ask for them with return_vectors=True, or leave it out";
         return Err(raise(ErrorKind::InvalidArgument, message));
     }
-    Ok(Wanted { texts, vectors: vectors.then_some(dtype) })
+    Ok(ReturnOptions { texts, vectors: vectors.then_some(dtype) })
 }
 
 /// Vectors as an array of bytes, a row for each; `client.py` views it as their type.
@@ -146,18 +149,12 @@ impl Client {
         let page =
             |(index, text)| if is_stored.get(index) == Some(&true) { Page::Stored(text) } else { Page::Text(text) };
         let pages = pages.into_iter().enumerate().map(page).collect();
-        let (wanted, call) = (read_wanted(&options)?, read_call_options(&options)?);
+        let (returns, call) = (read_return_options(&options)?, read_call_options(&options)?);
         let number = queries.len();
-        let question = Question {
-            queries,
-            listed: is_list,
-            pages,
-            titles,
-            options: read_options(&options, &SERVER_OPTIONS)?,
-            wanted,
-        };
-        self.run(py, reply_to, self.client.highlights(question, call), move |py, found| {
-            let Found { answers, passages, vectors } = found;
+        let options = read_options(&options, &SERVER_OPTIONS)?;
+        let request = HighlightsRequest { queries, listed: is_list, pages, titles, options, returns };
+        self.run(py, reply_to, self.client.highlights(request, call), move |py, answer| {
+            let HighlightsAnswer { answers, passages, vectors } = answer;
             let rows = answers.scores.len();
             let mut columns = HighlightColumns::new(py, answers)?;
             if !passages.is_empty() {
@@ -165,7 +162,7 @@ impl Client {
                 let passages = passages.into_iter().map(|passage| passage.map(texts));
                 columns.passages = Some(PyList::new(py, passages.collect::<Vec<_>>())?.unbind());
             }
-            if let (Some([of_passages, of_queries]), Some(dtype)) = (vectors, wanted.vectors) {
+            if let (Some([of_passages, of_queries]), Some(dtype)) = (vectors, returns.vectors) {
                 columns.vectors = Some(packed(py, rows, dtype, of_passages)?);
                 columns.query_vectors = Some(packed(py, number, dtype, of_queries)?);
             }
@@ -214,7 +211,7 @@ impl Client {
         let id = texts::one(document_id, "document_id")?;
         let known = id.to_string();
         self.run(py, reply_to, self.client.get_document(id, read_call_options(options)?), |py, stored| {
-            let Stored { title, text, text_hash } = stored;
+            let StoredDocument { title, text, text_hash } = stored;
             Document { id: known, text, title, text_hash }.into_py_any(py)
         })
     }

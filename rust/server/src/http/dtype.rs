@@ -1,6 +1,6 @@
-//! Numbers of vectors as they go over the wire: the types, and how float32 becomes each.
+//! The types of vectors on the wire, and the conversion of float32 into each.
 //!
-//! What is sent as float32 is the memory that the encoder's rows were written to; every other type is one pass over it.
+//! As float32, the server sends the memory that the encoder wrote. Every other type is one pass over it.
 
 use bytemuck::NoUninit;
 use bytes::Bytes;
@@ -11,10 +11,9 @@ use serde::Deserialize;
 #[cfg(not(target_endian = "little"))]
 compile_error!("vectors are sent as they lie in memory, and the wire is little-endian");
 
-/// What a value of 1 is in int8.
+/// A value of 1 in int8.
 const INT8_UNIT: f32 = 127.0;
 
-/// The type of a vector's numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Dtype {
@@ -31,7 +30,6 @@ pub(crate) enum Dtype {
 impl Dtype {
     pub(crate) const NAMES: [&str; 5] = ["float32", "float16", "bfloat16", "int8", "binary"];
 
-    /// As clients write it.
     pub(crate) const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
@@ -46,7 +44,7 @@ impl Dtype {
         }
     }
 
-    /// Vectors, one behind the other, as bytes. Those of float32 are the vectors' own memory.
+    /// The bytes of vectors; of float32, their own memory.
     pub(crate) fn pack(self, vectors: Vec<f32>, dimension: usize) -> Bytes {
         match self {
             Self::Float32 => owned(vectors),

@@ -1,4 +1,4 @@
-//! What each device of the engine does, as health and metrics tell it.
+//! Metrics of each device.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,7 +18,6 @@ struct DeviceLabel {
 type Counts = Family<DeviceLabel, Counter<u64, AtomicU64>>;
 type Levels = Family<DeviceLabel, Gauge>;
 
-/// One line of each for every device.
 #[derive(Default)]
 pub(crate) struct DeviceMetrics {
     working: Levels,
@@ -49,7 +48,6 @@ impl DeviceMetrics {
         );
     }
 
-    /// Writes down what is so now.
     pub(crate) fn set(&self, states: Vec<DeviceState>) {
         for state in states {
             let device = DeviceLabel { device: state.name };
@@ -71,9 +69,9 @@ impl DeviceMetrics {
     }
 }
 
-/// What health says of each device.
+/// The devices in the body of `/health`.
 pub(crate) fn health(states: Vec<DeviceState>) -> Value {
-    // Without the last error: anybody may ask, and what a function raised may say what somebody asked.
+    // Without the last error: the route is open, and an exception's message may contain a text.
     let line =
         |state: DeviceState| json!({"name": state.name, "working": state.is_working, "failures": state.failures});
     states.into_iter().map(line).collect()
