@@ -36,9 +36,9 @@ def cosine(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float32
 
 @pytest.fixture(scope="session")
 def pieces(whole_pages: dict[str, str]) -> list[str]:
-    """Five hundred windows, evenly from all pages."""
+    """250 windows, evenly from all pages."""
     cut = [text[start:end] for text in whole_pages.values() for start, end in pullquote.parse_pieces(text)]
-    return cut[:: len(cut) // 500][:500]
+    return cut[:: len(cut) // 250][:250]
 
 
 @pytest.fixture(scope="session")

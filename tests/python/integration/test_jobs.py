@@ -36,7 +36,7 @@ from support.job_files import (
 )
 from support.messages import names_all, raises
 
-KILLS = 20
+KILLS = 10
 # Forks of a process that has imported everything start within 10 ms.
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["pullquote.jobs._command", "pytest.__main__"])
