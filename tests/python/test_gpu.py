@@ -1,6 +1,6 @@
 """On a graphics card: right answers, nothing waited for, memory that stays and memory that is short. `make gpu-test`.
 
-Skipped where there is none. What a card does can be seen on a processor too, but for the card itself: `rust/torch/tests/cards.rs`.
+Skipped where there is none. What a card does can be seen on a processor too, but for the card itself: `rust/torch/tests/cuda.rs`.
 """
 
 import time

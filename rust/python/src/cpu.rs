@@ -19,7 +19,7 @@ pub(crate) struct CpuEncoder(Mutex<Option<encoder::CpuEncoder>>);
 impl CpuEncoder {
     /// Worker threads are started by the calling thread, and so run on its cores.
     #[new]
-    #[expect(clippy::needless_pass_by_value, reason = "what Python hands over is ours")]
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 passes owned arguments")]
     fn new(
         py: Python<'_>,
         model: PathBuf,
@@ -42,7 +42,7 @@ impl CpuEncoder {
 /// The instruction set that the CPU encoder uses on this machine.
 #[pyfunction]
 pub(crate) fn instruction_set() -> PyResult<&'static str> {
-    Ok(InstructionSet::chosen().map_err(Failure)?.name())
+    Ok(InstructionSet::selected().map_err(Failure)?.name())
 }
 
 /// The instruction sets that this processor has, the best first.

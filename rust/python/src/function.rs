@@ -1,8 +1,10 @@
-//! An encoder that is a Python function: texts in, vectors out.
+//! An encoder that is a Python function.
 //!
-//! A function of token ids takes the batch as it is, two arrays. One of texts is asked in texts, though the engine deals in ids: here a token is a byte of UTF-8 (`pullquote/text_model/tokenizer.json`), so a row of ids is
-//! its text, to the byte. One thread takes batches, one after the other, and holds Python's lock only while the function runs.
-//! Where there may be no thread, whoever collects a batch calls the function.
+//! A function of token ids gets the batch as two arrays. A function of texts gets texts, although the engine deals in ids: its
+//! tokens are the bytes of UTF-8 (`pullquote/text_model/tokenizer.json`), so a row of ids is its text, to the byte.
+//!
+//! One thread takes batches one after the other, and holds the GIL only while the function runs. Without that thread,
+//! `collect` calls the function.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,59 +22,57 @@ use pyo3::types::PyList;
 use crate::failures::raise;
 use crate::inside::Inside;
 
-/// Bytes of a batch, where nobody says how many: a function would rather have rows than wait for more of them.
+/// Bytes of a batch of texts: small, because a function should begin instead of waiting for more rows.
 const BATCH_BYTES: usize = 64 * 1024;
-/// One batch at a time: what waits meanwhile is the next one, larger than if a part of it had been taken already. With two, 40
-/// users of a large model had batches of 13 and 0.91 of its speed; with one, batches of 20 and all of it.
+/// Tokens of a batch of ids, as on a GPU.
+const BATCH_TOKENS: usize = 16_384;
+/// One batch at a time, so that the next one collects everything that waits meanwhile. With two, 40 users of a large model had batches
+/// of 13 and 0.91 of its speed; with one, batches of 20 and all of it.
 const DEPTH: usize = 1;
-/// The longest text in bytes, and the ids there are: those of bytes, and what stands before each row. As in `config.json`.
+/// The longest text in bytes, and the number of ids: the bytes and the one that begins each row. As in `config.json`.
 const MAX_BYTES: usize = 1 << 20;
 const VOCABULARY: usize = 257;
 
-/// Ids of a batch, where they are what the function takes: as a card's.
-const BATCH_TOKENS: usize = 16_384;
-
-/// What a function is asked for.
-enum Rows {
+/// The function's arguments.
+enum Input {
     Texts(Vec<String>),
     Ids(Batch),
 }
 
-/// What the function's thread is told.
 enum Message {
-    Batch(Ticket, Rows),
-    /// It is to let go of the function. For that it needs Python, so it is inside from now on: an interpreter that ends waits.
+    Batch(Ticket, Input),
+    /// Drop the function. That needs the GIL, so the thread counts as inside from now on, and an interpreter that ends waits for it.
     End {
         _inside: Inside,
     },
 }
 
-/// The function, its thread, and what came of its batches.
+/// The function on a thread of its own.
 pub(crate) struct FunctionEncoder {
     spec: EncoderSpec,
     /// The thread ends when this is dropped, after the batch that it has.
     batches: Sender<Message>,
     shared: Arc<Shared>,
-    next: u64,
+    last_ticket: u64,
     takes_ids: bool,
 }
 
 #[derive(Default)]
 struct Shared {
     finished: Mutex<HashMap<Ticket, Result<Vec<f32>>>>,
-    /// Signalled whenever a batch is finished.
+    /// Signalled when a batch is finished.
     changed: Condvar,
     waker: OnceLock<Waker>,
-    /// The encoder is gone: what waits is not wanted.
+    /// The encoder was dropped, so waiting batches are skipped.
     closed: AtomicBool,
 }
 
-/// The function, called by whoever collects.
-struct Inline {
+/// The function, called in `collect`.
+struct ThreadlessFunctionEncoder {
     spec: EncoderSpec,
     function: Py<PyAny>,
-    waiting: HashMap<Ticket, Rows>,
-    next: u64,
+    waiting: HashMap<Ticket, Input>,
+    last_ticket: u64,
     takes_ids: bool,
 }
 
@@ -99,22 +99,24 @@ impl FunctionEncoder {
             backend: "python".to_owned(),
         };
         if has_thread {
-            return Ok(Box::new(Self::new(encoder, spec, takes_ids)?));
+            return Ok(Box::new(Self::start(encoder, spec, takes_ids)?));
         }
-        Ok(Box::new(Inline { spec, function: encoder.clone().unbind(), waiting: HashMap::new(), next: 0, takes_ids }))
+        let function = encoder.clone().unbind();
+        let waiting = HashMap::new();
+        Ok(Box::new(ThreadlessFunctionEncoder { spec, function, waiting, last_ticket: 0, takes_ids }))
     }
 
-    fn new(encoder: &Bound<'_, PyAny>, spec: EncoderSpec, takes_ids: bool) -> PyResult<Self> {
+    fn start(encoder: &Bound<'_, PyAny>, spec: EncoderSpec, takes_ids: bool) -> PyResult<Self> {
         let dimension = spec.dimension;
         let shared = Arc::new(Shared::default());
-        let (batches, arrived) = channel();
+        let (batches, received) = channel();
         let (function, for_thread) = (encoder.clone().unbind(), Arc::clone(&shared));
-        // Nobody waits for it to end: a function that hangs must not hold up who lets go of it.
+        // Never joined: a function that hangs must not block the thread that drops this.
         std::thread::Builder::new()
             .name("pullquote-function".to_owned())
-            .spawn(move || run(function, &arrived, dimension, &for_thread))
+            .spawn(move || run(function, &received, dimension, &for_thread))
             .map_err(|error| raise(ErrorKind::Internal, &format!("no thread for the encoder: {error}")))?;
-        Ok(Self { spec, batches, shared, next: 0, takes_ids })
+        Ok(Self { spec, batches, shared, last_ticket: 0, takes_ids })
     }
 }
 
@@ -124,15 +126,15 @@ impl Encoder for FunctionEncoder {
     }
 
     fn set_waker(&mut self, waker: Waker) {
-        // It is called once.
+        // The trait calls this once.
         let _ = self.shared.waker.set(waker);
     }
 
     fn submit(&mut self, _: usize, batch: &Batch) -> Result<Ticket> {
-        self.next += 1;
-        let ticket = Ticket(self.next);
+        self.last_ticket += 1;
+        let ticket = Ticket(self.last_ticket);
         let ended = |_| Error::new(ErrorKind::Internal, "the thread of the encoder's function has ended");
-        self.batches.send(Message::Batch(ticket, rows(batch, self.takes_ids))).map_err(ended)?;
+        self.batches.send(Message::Batch(ticket, Input::of(batch, self.takes_ids))).map_err(ended)?;
         Ok(ticket)
     }
 
@@ -164,12 +166,12 @@ impl Encoder for FunctionEncoder {
 impl Drop for FunctionEncoder {
     fn drop(&mut self) {
         self.shared.closed.store(true, Ordering::Release);
-        // Where the thread is gone, nobody has to let go.
+        // Fails where the thread has ended, and has dropped the function already.
         let _ = self.batches.send(Message::End { _inside: Inside::enter() });
     }
 }
 
-impl Encoder for Inline {
+impl Encoder for ThreadlessFunctionEncoder {
     fn spec(&self) -> &EncoderSpec {
         &self.spec
     }
@@ -177,9 +179,9 @@ impl Encoder for Inline {
     fn set_waker(&mut self, _: Waker) {}
 
     fn submit(&mut self, _: usize, batch: &Batch) -> Result<Ticket> {
-        self.next += 1;
-        self.waiting.insert(Ticket(self.next), rows(batch, self.takes_ids));
-        Ok(Ticket(self.next))
+        self.last_ticket += 1;
+        self.waiting.insert(Ticket(self.last_ticket), Input::of(batch, self.takes_ids));
+        Ok(Ticket(self.last_ticket))
     }
 
     fn is_finished(&mut self, _: Ticket) -> bool {
@@ -198,28 +200,30 @@ impl Encoder for Inline {
 
     fn take(&mut self, ticket: Ticket) -> Result<Vec<f32>> {
         let unknown = || Error::new(ErrorKind::Internal, "a batch that was not submitted");
-        let rows = self.waiting.remove(&ticket).ok_or_else(unknown)?;
-        Python::attach(|py| call(self.function.bind(py), &rows, self.spec.dimension))
+        let input = self.waiting.remove(&ticket).ok_or_else(unknown)?;
+        Python::attach(|py| call(self.function.bind(py), &input, self.spec.dimension))
     }
 }
 
 impl Shared {
+    /// A panic cannot leave the map inconsistent, so a poisoned lock is fine.
     fn finished(&self) -> MutexGuard<'_, HashMap<Ticket, Result<Vec<f32>>>> {
-        // Nothing in there is ever left half done.
         self.finished.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn rows(batch: &Batch, are_ids: bool) -> Rows {
-    if are_ids { Rows::Ids(batch.clone()) } else { Rows::Texts(texts(batch)) }
+impl Input {
+    fn of(batch: &Batch, takes_ids: bool) -> Self {
+        if takes_ids { Self::Ids(batch.clone()) } else { Self::Texts(texts(batch)) }
+    }
 }
 
-/// The texts whose bytes a batch's ids are.
+/// Decodes ids that are bytes of UTF-8.
 fn texts(batch: &Batch) -> Vec<String> {
     let mut rest = batch.ids.as_slice();
-    let take = |length: &u32| {
-        let (row, behind) = rest.split_at(*length as usize);
-        rest = behind;
+    let next_text = |length: &u32| {
+        let (row, following) = rest.split_at(*length as usize);
+        rest = following;
         let bytes: Vec<u8> = row.iter().filter_map(|id| u8::try_from(*id).ok()).collect();
         // A text that was cut at the limit may end within a character.
         String::from_utf8(bytes).unwrap_or_else(|error| {
@@ -227,24 +231,24 @@ fn texts(batch: &Batch) -> Vec<String> {
             String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned()
         })
     };
-    batch.lengths.iter().map(take).collect()
+    batch.lengths.iter().map(next_text).collect()
 }
 
-fn run(function: Py<PyAny>, arrived: &Receiver<Message>, dimension: usize, shared: &Shared) {
-    while let Ok(message) = arrived.recv() {
-        let (ticket, rows) = match message {
+fn run(function: Py<PyAny>, received: &Receiver<Message>, dimension: usize, shared: &Shared) {
+    while let Ok(message) = received.recv() {
+        let (ticket, input) = match message {
             Message::Batch(..) if shared.closed.load(Ordering::Acquire) => continue,
-            Message::Batch(ticket, rows) => (ticket, rows),
+            Message::Batch(ticket, input) => (ticket, input),
             Message::End { _inside } => {
-                // Without Python's lock it would be let go of at our next call only, which may never come.
+                // Dropped without the GIL, the function would live until our next call into Python, which may never come.
                 let _ = Python::try_attach(|py| function.drop_ref(py));
                 return;
             }
         };
         let inside = Inside::enter();
-        let vectors = Python::try_attach(|py| call(function.bind(py), &rows, dimension));
+        let vectors = Python::try_attach(|py| call(function.bind(py), &input, dimension));
         drop(inside);
-        // There is nobody left to tell where the interpreter ends.
+        // The interpreter has ended, and with it all callers.
         let Some(vectors) = vectors else { return };
         shared.finished().insert(ticket, vectors);
         shared.changed.notify_all();
@@ -254,13 +258,13 @@ fn run(function: Py<PyAny>, arrived: &Receiver<Message>, dimension: usize, share
     }
 }
 
-/// Asks for vectors; what is raised is an error of the calls that shared the batch.
-fn call(function: &Bound<'_, PyAny>, asked: &Rows, dimension: usize) -> Result<Vec<f32>> {
+/// Calls the function and checks the shape of its vectors. An exception becomes the batch's error.
+fn call(function: &Bound<'_, PyAny>, input: &Input, dimension: usize) -> Result<Vec<f32>> {
     let py = function.py();
     let rows = || -> PyResult<Vec<f32>> {
-        let (returned, count) = match asked {
-            Rows::Texts(texts) => (function.call1((PyList::new(py, texts)?,))?, texts.len()),
-            Rows::Ids(Batch { ids, lengths, .. }) => {
+        let (returned, count) = match input {
+            Input::Texts(texts) => (function.call1((PyList::new(py, texts)?,))?, texts.len()),
+            Input::Ids(Batch { ids, lengths, .. }) => {
                 let arrays = (PyArray1::from_slice(py, ids), PyArray1::from_slice(py, lengths));
                 (function.call1(arrays)?, lengths.len())
             }
@@ -272,7 +276,7 @@ fn call(function: &Bound<'_, PyAny>, asked: &Rows, dimension: usize) -> Result<V
         Ok(rows.to_vec()?)
     };
     rows().map_err(|error| {
-        // `text_encoder.py` has seen what it was.
+        // `text_encoder.py` has turned memory errors of all libraries into `MemoryError`.
         let is_memory = error.is_instance_of::<PyMemoryError>(py);
         let kind = if is_memory { ErrorKind::OutOfMemory } else { ErrorKind::Encoder };
         Error::new(kind, error.value(py).to_string())
