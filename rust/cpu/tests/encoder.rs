@@ -1,4 +1,4 @@
-//! The encoder through its seam: order, devices, failures, and its end.
+//! The encoder through the trait: order, devices, failures, and its end.
 
 mod models;
 
@@ -71,9 +71,9 @@ fn invalid_batch_fails_alone() {
     let again = encoder.collect(ticket, &mut |_, _| {}).expect_err("it was collected");
     assert_eq!(again.kind(), ErrorKind::Internal);
     assert!(encoder.submit(7, &good).is_err());
-    let mut asking = good;
-    asking.queries = vec![0.0; ODD.hidden];
-    assert_eq!(encoder.submit(0, &asking).expect_err("it compares nothing").kind(), ErrorKind::Internal);
+    let mut scored = good;
+    scored.queries = vec![0.0; ODD.hidden];
+    assert_eq!(encoder.submit(0, &scored).expect_err("it compares nothing").kind(), ErrorKind::Internal);
 }
 
 #[test]
@@ -97,14 +97,14 @@ fn drop_with_batches_in_flight() {
             encoder.submit(0, &batch(seed, &[20; 16])).expect("the batch is sound");
         }
     }
-    assert!(started.elapsed() < Duration::from_secs(60), "waiting batches are thrown away");
+    assert!(started.elapsed() < Duration::from_secs(60), "waiting batches are dropped");
 }
 
 #[test]
 fn caller_threads_encode_concurrently() {
     let directory = write(&draft("bert"));
     let mut encoder = load(&directory, &["cpu"], Some(0));
-    assert!(load(&directory, &["cpu"], Some(1)).batch_runner().is_none(), "workers need no help");
+    assert!(load(&directory, &["cpu"], Some(1)).batch_runner().is_none(), "it has a worker");
     let batch_runner = encoder.batch_runner().expect("it has no workers");
     assert!(!batch_runner(), "nothing waits");
     let batches: Vec<Batch> = (0..40).map(|seed| batch(seed, &[5, 20])).collect();
@@ -121,5 +121,5 @@ fn caller_threads_encode_concurrently() {
         assert_eq!(collect(&mut encoder, ticket), encode(&mut other, batch));
     }
     drop(encoder);
-    assert!(!batch_runner(), "what is left is for nobody");
+    assert!(!batch_runner(), "waiting batches are gone with the encoder");
 }

@@ -42,7 +42,7 @@ impl CpuEncoder {
 /// The instruction set that the CPU encoder uses on this machine.
 #[pyfunction]
 pub(crate) fn instruction_set() -> PyResult<&'static str> {
-    Ok(InstructionSet::chosen().map_err(Failure)?.name())
+    Ok(InstructionSet::selected().map_err(Failure)?.name())
 }
 
 /// The instruction sets of this processor, the fastest first.

@@ -1,6 +1,6 @@
 """On a GPU: right answers, asynchronous submission, stable memory, and short memory (`make gpu-test`).
 
-Skipped without a GPU. `rust/torch/tests/cards.rs` tests the same code on a CPU.
+Skipped without a GPU. `rust/torch/tests/cuda.rs` tests the same code on a CPU.
 """
 
 import time

@@ -1,4 +1,4 @@
-//! The Python module: loads an encoder and hands its table of C functions over in a `PyCapsule`.
+//! The Python module: loads an encoder and returns its table of C functions in a `PyCapsule`.
 
 use pullquote_core::encoder::abi::{CAPSULE_NAME, EncoderTable};
 use pullquote_core::error::Error;
@@ -6,7 +6,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::capsule::encoder_table;
+use super::table::encoder_table;
 use crate::encoder::TorchEncoder;
 
 /// The Python module; `python/pullquote_torch/_native.pyi` documents it.
@@ -18,21 +18,19 @@ pub mod _native {
     use pyo3::types::PyCapsule;
 
     use super::{encoder_capsule, python_error};
-    use crate::encoder::{TorchEncoder, cuda_devices};
+    use crate::encoder::TorchEncoder;
 
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "what Python calls it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
-    /// How many CUDA devices torch finds.
     #[pyfunction]
     fn cuda_device_count() -> usize {
-        cuda_devices()
+        crate::encoder::cuda_device_count()
     }
 
-    /// Loads a model onto devices and hands out its encoder.
     #[pyfunction]
-    #[allow(clippy::needless_pass_by_value, reason = "what Python hands over is ours")]
+    #[allow(clippy::needless_pass_by_value, reason = "PyO3 passes owned arguments")]
     fn load(
         py: Python<'_>,
         model: PathBuf,
@@ -41,36 +39,31 @@ pub mod _native {
         threads: Option<usize>,
         free_memory: Py<PyAny>,
     ) -> PyResult<Bound<'_, PyCapsule>> {
-        // Asked only for cards, and only when the weights are there. What it raises means that nobody knows.
+        // Called only for GPUs, after the weights were loaded. An exception means that the free memory is not known.
         let free =
             |index: usize| Python::attach(|py| free_memory.call1(py, (index,)).and_then(|free| free.extract(py)).ok());
-        let encoder = py.detach(|| TorchEncoder::load_where(&model, &devices, &dtype, threads, &free));
+        let encoder = py.detach(|| TorchEncoder::load_with_free_memory(&model, &devices, &dtype, threads, &free));
         encoder_capsule(py, encoder.map_err(|error| python_error(py, &error))?)
     }
 }
 
-/// The table, as the capsule's content.
 #[repr(transparent)]
-struct Content(EncoderTable);
+struct CapsuleContent(EncoderTable);
 
 // SAFETY: `state` owns a `Handle`, which is `Send` (its encoder is, by the `Encoder` trait); `spec` points into it.
-unsafe impl Send for Content {}
+unsafe impl Send for CapsuleContent {}
 
-/// Puts an encoder into a capsule.
-///
-/// # Errors
-/// Where Python has no memory.
 fn encoder_capsule(py: Python<'_>, encoder: TorchEncoder) -> PyResult<Bound<'_, PyCapsule>> {
-    let content = Content(encoder_table(encoder).map_err(|error| python_error(py, &error))?);
+    let content = CapsuleContent(encoder_table(encoder).map_err(|error| python_error(py, &error))?);
     PyCapsule::new_with_value_and_destructor(py, content, CAPSULE_NAME, |content, _| {
         if !content.0.state.is_null() {
-            // SAFETY: `state` came from `encoder_table`, and nobody took it: whoever does sets it to null.
+            // SAFETY: `state` came from `encoder_table`, and was not taken: that would have set it to null.
             unsafe { (content.0.release)(content.0.state) };
         }
     })
 }
 
-/// An error as the class of `pullquote.errors` that it names, or as `RuntimeError` where that module is not there.
+/// An exception of the error's class in `pullquote.errors`, or a `RuntimeError` without that module.
 fn python_error(py: Python<'_>, error: &Error) -> PyErr {
     let class = py.import("pullquote.errors").and_then(|errors| errors.getattr(error.kind().row().python_class));
     let raised = class.and_then(|class| class.call1((error.message(),)));

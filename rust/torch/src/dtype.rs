@@ -1,15 +1,15 @@
-//! What torch calls the types that models compute in.
+//! Data types: pullquote's names and torch's.
 
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::places::Place;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use tch::Kind;
 
-/// The type of what goes from layer to layer.
+/// torch's name of a type.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`] for bytes: those are for pullquote's own encoder, on CPUs.
-pub fn kind_of(dtype: Dtype, place: &Place) -> Result<Kind> {
+/// [`ErrorKind::InvalidArgument`] for int8, which only pullquote's CPU encoder has.
+pub(crate) fn torch_kind(dtype: Dtype, place: &Place) -> Result<Kind> {
     match dtype {
         Dtype::Float32 => Ok(Kind::Float),
         Dtype::BFloat16 => Ok(Kind::BFloat16),
@@ -25,9 +25,8 @@ pub fn kind_of(dtype: Dtype, place: &Place) -> Result<Kind> {
     }
 }
 
-/// What a module that returns this type computes in.
-#[must_use]
-pub fn dtype_of(kind: Kind) -> Dtype {
+/// The type that a module computes in which returns this kind.
+pub(crate) fn dtype_of_module(kind: Kind) -> Dtype {
     match kind {
         Kind::BFloat16 => Dtype::BFloat16,
         Kind::Half => Dtype::Float16,
@@ -35,9 +34,8 @@ pub fn dtype_of(kind: Kind) -> Dtype {
     }
 }
 
-/// The fastest whose vectors are still good, on this device. On a CPU libtorch is the reference.
-#[must_use]
-pub fn automatic(place: &Place) -> Dtype {
+/// The fastest type that keeps the quality. On a CPU libtorch is the reference, so it computes in float32.
+pub(crate) fn default_dtype(place: &Place) -> Dtype {
     match place {
         Place::Cuda { .. } => Dtype::Float16,
         Place::Cpu { .. } => Dtype::Float32,

@@ -1,42 +1,40 @@
-//! Any model at all, as a `TorchScript` module.
+//! A model of any architecture, as a `TorchScript` module.
 //!
-//! `model.pt` takes ids and mask (both int64 `[rows, longest]`) and returns token vectors `[rows, longest, dimension]`,
-//! which are pooled, or vectors of rows `[rows, dimension]`, which are taken as they are; or a tuple that begins with one
-//! of these. What it returns is found out once, when it is loaded.
+//! `model.pt` takes ids and mask (both int64 `[rows, longest]`). It returns token vectors `[rows, longest, dimension]`, which are
+//! pooled, or row vectors `[rows, dimension]`, or a tuple that begins with one of these. Loading runs it once to find out which.
 
 use pullquote_core::encoder::model::Model;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use tch::{CModule, Device, IValue, Kind, TchError, Tensor};
 
-use crate::failure::{TorchResult, torch_failed};
-use crate::layout::Padded;
+use super::layout::Padded;
+use crate::error::{TorchResult, torch_error};
 
-/// The module's file.
-pub const FILE: &str = "model.pt";
+pub(crate) const SCRIPT_FILE: &str = "model.pt";
 
 /// A loaded module.
 #[derive(Debug)]
-pub struct Script {
+pub(super) struct Script {
     module: CModule,
     dimension: i64,
     kind: Kind,
 }
 
 impl Script {
-    /// Loads a module onto a device and looks at what it returns.
+    /// Loads a module onto a device and runs it.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidModel`] where it cannot be read or run, or returns something else.
-    pub fn load(model: &Model, device: Device) -> Result<Self> {
-        let path = model.file(FILE);
+    pub(super) fn load(model: &Model, device: Device) -> Result<Self> {
+        let path = model.file(SCRIPT_FILE);
         let invalid = |what: &str, error: &TchError| {
-            torch_failed(ErrorKind::InvalidModel, &format!("{}: {what}", path.display()), error)
+            torch_error(ErrorKind::InvalidModel, &format!("{}: {what}", path.display()), error)
         };
         let mut module =
             CModule::load_on_device(&path, device).map_err(|error| invalid("no TorchScript module", &error))?;
         module.f_set_eval().map_err(|error| invalid("it has no evaluation mode", &error))?;
         let mut script = Self { module, dimension: 0, kind: Kind::Float };
-        // Two shapes: a module that was traced carelessly knows only one.
+        // Two shapes: a module that was traced carelessly works for only one.
         for (rows, longest) in [(2, 4), (1, 3)] {
             let probe = || {
                 let ids = Tensor::f_zeros([rows, longest], (Kind::Int, device))?;
@@ -59,25 +57,22 @@ impl Script {
         Ok(script)
     }
 
-    /// Values in a vector.
-    #[must_use]
-    pub fn dimension(&self) -> i64 {
+    pub(super) fn dimension(&self) -> i64 {
         self.dimension
     }
 
-    /// The type it computes in, which is the one it was exported in: a module's code and its tables of positions break
-    /// when libtorch casts it, because integers are cast as well.
-    #[must_use]
-    pub fn kind(&self) -> Kind {
+    /// The type it was exported in, which is the one it computes in: libtorch's casts would break a module's code and its position
+    /// tables, because they cast integers too.
+    pub(super) fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Token vectors `[rows, longest, dimension]`, or vectors of rows `[rows, dimension]`.
+    /// Token vectors `[rows, longest, dimension]`, or row vectors `[rows, dimension]`.
     ///
     /// # Errors
     /// Where the module fails, or returns no tensor.
-    pub fn forward(&self, batch: &Padded) -> TorchResult<Tensor> {
-        // The optimizer compiles anew for shapes it has not seen, and rows have all shapes. The setting is the thread's.
+    pub(super) fn forward(&self, batch: &Padded) -> TorchResult<Tensor> {
+        // The optimizer would compile again for each new shape. The setting is the thread's.
         tch::jit::f_set_graph_executor_optimize(false)?;
         let ids = batch.ids.f_to_kind(Kind::Int64)?;
         let mask = batch.full_mask()?.f_to_kind(Kind::Int64)?;
