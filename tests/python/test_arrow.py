@@ -210,9 +210,9 @@ def test_options_are_those_of_highlights(quick: Highlighter) -> None:
         (
             {"text": "body"},
             errors.InvalidArgumentError,
-            'the table has no column "body" for text, but \\["text", "n"\\]',
+            '"body".*\\["text", "n"\\]',
         ),
-        ({}, errors.InvalidArgumentError, 'no column "query" for query.*pass a list of questions: query=\\["query"\\]'),
+        ({}, errors.InvalidArgumentError, '"query".*query=\\["query"\\]'),
         (
             {"text": "n", "query": ["?"]},
             errors.InvalidTypeError,
@@ -222,7 +222,7 @@ def test_options_are_those_of_highlights(quick: Highlighter) -> None:
         ({"query": ["a", " "]}, errors.InvalidArgumentError, "query\\[1\\] is empty"),
         ({"query": ["a", 5]}, errors.InvalidTypeError, "query\\[1\\] must be a string, not int"),
         ({"query": ["\ud800"]}, errors.InvalidTextError, "query\\[0\\] has a lone surrogate"),
-        ({"query": ["a"], "title": "n"}, errors.InvalidArgumentError, "title is what a row is asked"),
+        ({"query": ["a"], "title": "n"}, errors.InvalidArgumentError, "title.*queries"),
         ({"query": ["a"], "fuse": True}, errors.InvalidArgumentError, "fuse does not go with a table"),
         ({"query": ["a"], "titles": ["b"]}, errors.InvalidArgumentError, "titles does not go with a table"),
         ({"query": ["a"], "top_k": 0}, errors.InvalidArgumentError, "top_k"),

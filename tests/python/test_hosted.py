@@ -165,7 +165,7 @@ def test_what_is_wrong_is_told_at_once(hosted: Hosted, planner: Planner) -> None
         planner.plan("moon", [MOON], effort="auto")
     with pytest.raises(errors.LimitExceededError, match="10 windows"):
         planner.plan("moon", [LONG], limit_windows=10)
-    with pytest.raises(errors.EncoderError, match="the plan has"):
+    with pytest.raises(errors.EncoderError, match=r"\[2, dimension\], not \[1, 4\]"):
         planner.plan("moon", [MOON]).finish(np.ones((1, 4)))
     with pytest.raises(errors.EncoderError, match="NaN"):
         (plan := planner.plan("moon", [MOON])).finish(np.full((len(plan.rows), 4), np.nan))

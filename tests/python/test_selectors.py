@@ -306,7 +306,7 @@ def test_spans_outside_the_page_are_refused(name: str, start: int, end: int) -> 
 
 @pytest.mark.parametrize(("start", "end"), [(3, 3), (1, 4), (1, 2)])
 def test_nothing_visible_has_no_fragment(start: int, end: int) -> None:
-    with pytest.raises(InvalidArgumentError, match=rf"page\[{start}:{end}\] has nothing visible"):
+    with pytest.raises(InvalidArgumentError, match=rf"page\[{start}:{end}\] .*visible"):
         text_fragment("a \u200f\nb", start, end)
 
 

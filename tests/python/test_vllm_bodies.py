@@ -124,7 +124,11 @@ def test_failures_are_those_of_the_server(server: Serving) -> None:
 
 
 def test_kinds_are_those_of_the_wire(server: Serving) -> None:
-    names = {kind_of(getattr(errors, name)()) for name in errors.__all__ if name not in {"PullquoteError", "TruncationWarning"}}
+    names = {
+        kind_of(getattr(errors, name)())
+        for name in errors.__all__
+        if name not in {"PullquoteError", "TruncationWarning"}
+    }
     document = server.client.get("/openapi.json").json()
     kinds = set(document["components"]["schemas"]["Failure"]["properties"]["error"]["properties"]["kind"]["enum"])
     assert names <= kinds
