@@ -78,11 +78,11 @@ def check_request(query: str | Sequence[str], texts: Iterable[str], options: Map
     return Request(queries, pages, None if titles is None else to_list(titles, "titles"), native)
 
 
-def complete(options: Mapping[str, Any], defaults: Mapping[str, Any], owner: str) -> dict[str, Any]:
-    """`options`, and `defaults` for the missing ones. Raises `InvalidTypeError` for an unknown one."""
+def complete(options: Mapping[str, Any], defaults: Mapping[str, Any], function: str) -> dict[str, Any]:
+    """`options`, and `defaults` for the missing ones. Raises `TypeError` for an unknown one, as Python does."""
     if unknown := options.keys() - defaults.keys():
-        message = f"{owner} has no option {min(unknown)!r}"
-        raise InvalidTypeError(message)
+        message = f"{function}() got an unexpected keyword argument {min(unknown)!r}"
+        raise TypeError(message)
     return {**defaults, **options}
 
 

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 # Its tokens are bytes of UTF-8, so the ids of a row are its text.
-TEXT_MODEL = Path(__file__).parent / "text_model"
+TEXT_MODEL = Path(__file__).parent / "_text_model"
 PROBE = ["a text that shows the dimension"]
 
 

@@ -167,7 +167,7 @@ def test_invalid_hosted_arguments_are_errors(hosted: Hosted, planner: Planner) -
         planner.plan("moon", [MOON], effort="auto")
     with raises(errors.LimitExceededError, "10 windows"):
         planner.plan("moon", [LONG], limit_windows=10)
-    with raises(errors.EncoderError, "plan"):
+    with raises(errors.EncoderError, "[2, dimension]", "[1, 4]"):
         planner.plan("moon", [MOON]).finish(np.ones((1, 4)))
     with raises(errors.EncoderError, "NaN"):
         (plan := planner.plan("moon", [MOON])).finish(np.full((len(plan.rows), 4), np.nan))
