@@ -85,7 +85,7 @@ impl Client {
                     done = &mut work => return done.map_err(|error| self.explained(error)),
                     _ = &mut closed => return Err(Error::new(ErrorKind::Closed, CLOSED)),
                     // A caller can only be asked: neither Ctrl-C nor its deadline wakes anybody here.
-                    () = tokio::time::sleep(call.patience()) => call.check()?,
+                    () = tokio::time::sleep(call.poll_interval()) => call.check()?,
                 }
             }
         });

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pullquote_core::engine::{Finished, Steps};
-use pullquote_core::runtime::call::Allowance;
+use pullquote_core::runtime::call::WorkLimits;
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -50,15 +50,16 @@ impl Engine {
         let (query, texts, titles, options) = asked;
         let HighlightsCall { request, question, timeout, priority } =
             HighlightsCall::read(&query, &texts, &titles, &options)?;
-        let call =
-            call_later(timeout)?.with_priority(priority).within(Allowance { windows: limits.0, tokens: limits.1 });
+        let call = call_later(timeout)?
+            .with_priority(priority)
+            .with_limits(WorkLimits { windows: limits.0, tokens: limits.1 });
         let added = self.with(py, |steps| steps.add(request_id, request, question, call));
         Ok(added.map_err(Failure)?)
     }
 
     fn step<'py>(&self, py: Python<'py>) -> PyResult<Vec<Output<'py>>> {
         let finished = leave_python(py, None, |_| self.steps.lock().unwrap_or_else(PoisonError::into_inner).step())?;
-        let output = |Finished { id, answers, done }: Finished| {
+        let output = |Finished { id, answers, progress: done }: Finished| {
             let done = (done.windows, done.rows, done.tokens);
             match answers.map_err(Failure) {
                 Ok(answers) => Ok((id, Some(columns(py, answers)?), None, done)),

@@ -124,14 +124,14 @@ impl<'py> Loading<'py> {
         let timeout =
             if self.batch_timeout == 0.0 { Duration::ZERO } else { seconds(self.batch_timeout).map_err(Failure)? };
         let (max_tokens, max_rows, depth) = (self.max_batch_tokens, self.max_batch_size, self.depth);
-        let patience = self.device_timeout.map(seconds).transpose().map_err(Failure)?;
-        let batching = Batching { max_tokens, max_rows, depth, timeout, patience };
+        let device_timeout = self.device_timeout.map(seconds).transpose().map_err(Failure)?;
+        let batching = Batching { max_tokens, max_rows, depth, timeout, device_timeout };
         let (threads, cache_bytes, cores) = (self.threads, self.cache_bytes, self.cores);
         let (profile, has_trace) = (self.profile, self.trace.is_some());
         leave_python(py, None, |_| {
             let cores = cores.as_deref().map_or_else(|| Ok(CpuAffinity::default()), CpuAffinity::new)?;
             let engine = Engine::new(model, encoder, Some(threads), cache_bytes)?;
-            let engine = engine.with_batching(batching)?.on_cores(&cores).profiled(profile, has_trace);
+            let engine = engine.with_batching(batching)?.with_affinity(&cores).with_profiling(profile, has_trace);
             Ok(if threads == 0 { engine.driven_by_callers() } else { engine })
         })
     }
@@ -217,8 +217,9 @@ impl Highlighter {
             let role = if is_query { Role::Query } else { Role::Passage };
             self.engine.embed(&texts, role, &call.clone().with_priority(priority))
         })?;
+        let written_at = embedded.vectors.as_ptr() as usize;
         let vectors = matrix(py, texts.len(), self.engine.spec().dimension, embedded.vectors)?;
-        Ok((vectors, embedded.truncated, embedded.written_at))
+        Ok((vectors, embedded.truncated, written_at))
     }
 
     fn parse_pieces<'py>(
@@ -249,7 +250,7 @@ impl Highlighter {
         let HighlightsCall { request, question, timeout, priority } =
             HighlightsCall::read(query, texts, titles, options)?;
         let call = Arc::new(call_later(timeout)?.with_priority(priority));
-        let answers = Arc::clone(&self.engine).answer_later(request, question, Arc::clone(&call));
+        let answers = Arc::clone(&self.engine).answer_async(request, question, Arc::clone(&call));
         self.later(call, answer_to, async { Ok(Outcome::Answers(Box::new(answers.await?))) })
     }
 
@@ -266,7 +267,7 @@ impl Highlighter {
         let call = Arc::new(call_later(timeout)?.with_priority(priority));
         let sides = [texts.len(), self.engine.spec().dimension];
         let role = if is_query { Role::Query } else { Role::Passage };
-        let embedded = Arc::clone(&self.engine).embed_later(texts, role, Arc::clone(&call));
+        let embedded = Arc::clone(&self.engine).embed_async(texts, role, Arc::clone(&call));
         self.later(call, answer_to, async move { Ok(Outcome::Embedded(embedded.await?, sides)) })
     }
 

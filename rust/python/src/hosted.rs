@@ -7,7 +7,7 @@ use pullquote_core::encoder::model::Model;
 use pullquote_core::encoder::{Batch, Ticket};
 use pullquote_core::engine::{Engine as CoreEngine, HostEncoder, Hosted as CoreHosted};
 use pullquote_core::error::{Error, ErrorKind};
-use pullquote_core::runtime::call::{Allowance, Stop};
+use pullquote_core::runtime::call::{Stop, WorkLimits};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -40,7 +40,7 @@ impl Hosted {
     #[new]
     fn new(py: Python<'_>, loading: Loading<'_>) -> PyResult<PyClassInitializer<Self>> {
         let directory = loading.model();
-        let mut model = leave_python(py, None, |_| Model::read_of_host(directory))?;
+        let mut model = leave_python(py, None, |_| Model::read_for_host(directory))?;
         let host = loading.encoder();
         let longest: Option<usize> = host.getattr("max_tokens")?.extract()?;
         model.max_tokens = longest.map_or(model.max_tokens, |longest| longest.min(model.max_tokens));
@@ -62,8 +62,9 @@ impl Hosted {
         let (query, texts, titles, options) = asked;
         let HighlightsCall { request, question, timeout, priority } =
             HighlightsCall::read(&query, &texts, &titles, &options)?;
-        let call =
-            call_later(timeout)?.with_priority(priority).within(Allowance { windows: limits.0, tokens: limits.1 });
+        let call = call_later(timeout)?
+            .with_priority(priority)
+            .with_limits(WorkLimits { windows: limits.0, tokens: limits.1 });
         let stop = call.stop().clone();
         let call = CoreHosted::new(Arc::clone(&self.engine), request, question, call, depth).map_err(Failure)?;
         Ok(HostedCall { stop, call: Mutex::new(Some(call)) })
@@ -86,8 +87,8 @@ impl HostedCall {
             let mut call = self.call.lock().unwrap_or_else(PoisonError::into_inner);
             let stopped = || Error::new(ErrorKind::Cancelled, "the call was stopped by its host");
             let call = call.as_mut().ok_or_else(stopped)?;
-            given.into_iter().try_for_each(|(ticket, vectors)| call.give(ticket, vectors))?;
-            Ok((call.advance()?, call.take()))
+            given.into_iter().try_for_each(|(ticket, vectors)| call.return_vectors(ticket, vectors))?;
+            Ok((call.advance()?, call.take_batches()))
         })?;
         let out = out
             .into_iter()

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pullquote_core::engine::{Answers, Embedded};
+use pullquote_core::engine::{Answers, Embeddings};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::runtime::tasks::Task;
@@ -22,7 +22,7 @@ use crate::inside::Inside;
 pub(crate) enum Outcome {
     Answers(Box<Answers>),
     /// With how many texts, and how long a vector is.
-    Embedded(Embedded, [usize; 2]),
+    Embedded(Embeddings, [usize; 2]),
     Pieces(Vec<CharSpan>),
 }
 

@@ -80,7 +80,7 @@ impl Opened {
 
     /// For each stage its name, seconds, and how often it was gone through.
     fn stages(&self) -> Vec<(&'static str, f64, u64)> {
-        let totals = self.engine.stages().totals();
+        let totals = self.engine.profiler().totals();
         totals.iter().map(|total| (total.stage.name(), total.time.as_secs_f64(), total.count)).collect()
     }
 
@@ -88,7 +88,7 @@ impl Opened {
     fn write_trace(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let write = || {
             let mut file = BufWriter::new(File::create(path)?);
-            self.engine.stages().write_trace(&mut file)?;
+            self.engine.profiler().write_trace(&mut file)?;
             file.flush()
         };
         Ok(py.detach(write)?)

@@ -1,7 +1,7 @@
 //! What torch calls the types that models compute in.
 
+use pullquote_core::encoder::device_config::DeviceConfig;
 use pullquote_core::encoder::dtype::Dtype;
-use pullquote_core::encoder::places::Place;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use tch::Kind;
 
@@ -9,13 +9,13 @@ use tch::Kind;
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`] for bytes: those are for pullquote's own encoder, on CPUs.
-pub fn kind_of(dtype: Dtype, place: &Place) -> Result<Kind> {
+pub fn kind_of(dtype: Dtype, place: &DeviceConfig) -> Result<Kind> {
     match dtype {
         Dtype::Float32 => Ok(Kind::Float),
         Dtype::BFloat16 => Ok(Kind::BFloat16),
         Dtype::Float16 => Ok(Kind::Half),
         Dtype::Int8 => {
-            let (Place::Cpu { name, .. } | Place::Cuda { name, .. }) = place;
+            let (DeviceConfig::Cpu { name, .. } | DeviceConfig::Cuda { name, .. }) = place;
             let message = format!(
                 "dtype \"int8\" is for pullquote's own encoder, on CPUs; for device {name:?} with libtorch use \"float16\", \
                  \"bfloat16\" or \"auto\""
@@ -37,9 +37,9 @@ pub fn dtype_of(kind: Kind) -> Dtype {
 
 /// The fastest whose vectors are still good, on this device. On a CPU libtorch is the reference.
 #[must_use]
-pub fn automatic(place: &Place) -> Dtype {
+pub fn automatic(place: &DeviceConfig) -> Dtype {
     match place {
-        Place::Cuda { .. } => Dtype::Float16,
-        Place::Cpu { .. } => Dtype::Float32,
+        DeviceConfig::Cuda { .. } => Dtype::Float16,
+        DeviceConfig::Cpu { .. } => Dtype::Float32,
     }
 }

@@ -6,12 +6,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use pullquote_core::encoder::device_config::{DeviceConfig, parse_devices};
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::model::Model;
-use pullquote_core::encoder::places::{Place, parse_devices};
-use pullquote_core::encoder::workers::{CpuDevice, Helping, panic_message};
+use pullquote_core::encoder::workers::{CpuBatchRunner, CpuDevice, panic_message};
 use pullquote_core::encoder::{
-    Batch, BatchRunner, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker, hand_out,
+    Batch, BatchRunner, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker, for_each_row,
 };
 use pullquote_core::error::{Error, ErrorKind, Result};
 use tch::Device;
@@ -101,8 +101,8 @@ impl TorchEncoder {
     /// As [`Self::load`].
     pub fn load_as_cards(directory: &Path, count: usize, dtype: &str, varlen: Varlen) -> Result<Self> {
         Self::load_alone(|| {
-            let place = |index| Place::Cpu { name: format!("cpu:{index}"), workers: 0, depth: CUDA_DEPTH };
-            let places: Vec<Place> = (0..count).map(place).collect();
+            let place = |index| DeviceConfig::Cpu { name: format!("cpu:{index}"), workers: 0, depth: CUDA_DEPTH };
+            let places: Vec<DeviceConfig> = (0..count).map(place).collect();
             let way = Way { cards_on_cpu: true, varlen };
             Self::load_onto(&Model::read(directory)?, &places, Dtype::parse(dtype)?, way, &|_| None)
         })
@@ -126,7 +126,7 @@ impl TorchEncoder {
 
     fn load_onto(
         model: &Model,
-        places: &[Place],
+        places: &[DeviceConfig],
         asked: Option<Dtype>,
         way: Way,
         free: FreeMemory<'_>,
@@ -142,8 +142,8 @@ impl TorchEncoder {
         for place in places {
             let kind = kind_of(dtype, place)?;
             let device = match place {
-                Place::Cpu { .. } => Device::Cpu,
-                Place::Cuda { index, .. } => Device::Cuda(*index),
+                DeviceConfig::Cpu { .. } => Device::Cpu,
+                DeviceConfig::Cuda { index, .. } => Device::Cuda(*index),
             };
             let network = if let Some((_, network)) = networks.iter().find(|(known, _)| *known == device) {
                 Arc::clone(network)
@@ -187,23 +187,23 @@ impl TorchEncoder {
 }
 
 fn start(
-    place: &Place,
+    place: &DeviceConfig,
     network: Arc<Network>,
     longest: usize,
     way: Way,
     free: FreeMemory<'_>,
 ) -> Result<(Computer, DeviceSpec)> {
     match place {
-        Place::Cpu { name, .. } if way.cards_on_cpu => {
+        DeviceConfig::Cpu { name, .. } if way.cards_on_cpu => {
             let spec = DeviceSpec { name: name.clone(), depth: CUDA_DEPTH, batch_tokens: CPU_BATCH_TOKENS };
             Ok((Computer::Cuda(Box::new(CudaDevice::new(network, longest))), spec))
         }
-        Place::Cpu { name, workers, depth } => {
+        DeviceConfig::Cpu { name, workers, depth } => {
             let device = CpuDevice::start(name, *workers, network)?;
             let spec = DeviceSpec { name: name.clone(), depth: *depth, batch_tokens: CPU_BATCH_TOKENS };
             Ok((Computer::Cpu(device), spec))
         }
-        Place::Cuda { name, index } => {
+        DeviceConfig::Cuda { name, index } => {
             let batch_tokens = card_batch_tokens(network.bytes_per_token(longest), free(*index), longest);
             let spec = DeviceSpec { name: name.clone(), depth: CUDA_DEPTH, batch_tokens };
             Ok((Computer::Cuda(Box::new(CudaDevice::new(network, longest))), spec))
@@ -274,7 +274,7 @@ impl Encoder for TorchEncoder {
             return Err(Error::new(ErrorKind::Internal, format!("batch {} is not in flight", ticket.0)));
         };
         let InFlight { device, width, .. } = self.in_flight.swap_remove(place);
-        let take = |rows: &[f32]| hand_out(rows, width, row);
+        let take = |rows: &[f32]| for_each_row(rows, width, row);
         let times = match &mut self.devices[device] {
             Computer::Cpu(cpu) => cpu.collect(ticket.0, take),
             Computer::Cuda(cuda) => cuda.collect(ticket.0, take),
@@ -296,11 +296,11 @@ impl Encoder for TorchEncoder {
 
     fn batch_runner(&self) -> Option<BatchRunner> {
         let helping = |device: &Computer| match device {
-            Computer::Cpu(cpu) => cpu.helping(),
+            Computer::Cpu(cpu) => cpu.batch_runner(),
             Computer::Cuda(_) => None,
         };
-        let helping: Vec<Helping<Network>> = self.devices.iter().filter_map(helping).collect();
-        (!helping.is_empty()).then(|| Arc::new(move || helping.iter().any(Helping::run_one)) as BatchRunner)
+        let helping: Vec<CpuBatchRunner<Network>> = self.devices.iter().filter_map(helping).collect();
+        (!helping.is_empty()).then(|| Arc::new(move || helping.iter().any(CpuBatchRunner::run_one)) as BatchRunner)
     }
 }
 

@@ -64,7 +64,7 @@ impl ConcurrencyLimiter {
     /// Who is next; where nobody waits, a turn is free.
     fn next(&self) -> Option<oneshot::Sender<Permit>> {
         let mut state = self.lock();
-        state.waiting.begin();
+        state.waiting.begin_turn();
         let next = state.waiting.pop();
         state.free += usize::from(next.is_none());
         next
