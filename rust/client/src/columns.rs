@@ -243,7 +243,8 @@ impl ColumnBuilder<'_> {
             return Err(bad(format!("it read page {index} once so and once otherwise")));
         }
         let text_length = described.1.as_ref().map(|text| text.chars().count());
-        (answers.formats[index], answers.texts[index], answers.windows[index], answers.windows_scored[index]) = described;
+        (answers.formats[index], answers.texts[index], answers.windows[index], answers.windows_scored[index]) =
+            described;
         self.is_known[index] = true;
         let is_source = !is_here && format != Format::Html;
         Ok((text_length.or(of_source), if is_source { text_length } else { of_source }))

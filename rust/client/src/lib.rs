@@ -85,7 +85,7 @@ impl Client {
                     done = &mut work => return done.map_err(|error| self.explained(error)),
                     _ = &mut closed => return Err(Error::new(ErrorKind::Closed, CLOSED)),
                     // Neither Ctrl-C nor the caller's deadline wakes this task.
-                    () = tokio::time::sleep(call.patience()) => call.check()?,
+                    () = tokio::time::sleep(call.poll_interval()) => call.check()?,
                 }
             }
         });

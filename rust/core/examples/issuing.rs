@@ -1,15 +1,15 @@
-//! What the thread that owns the devices costs for each batch: for `bench/gpu_scaling.py`.
+//! Measures the scheduler thread's time for each batch; used by `bench/gpu_scaling.py`.
 //!
-//! The devices compute nothing: each says after so many milliseconds that a batch is done, one behind the other, and hands
-//! out rows of fixed values. Nobody is woken, as with graphics cards. All the rest is real: callers tokenize, batches
-//! are formed, rows are checked and written into the callers' memory.
+//! The devices compute nothing. Each finishes one batch after another, after the given number of milliseconds, and
+//! returns constant rows. The scheduler polls them, as it polls GPUs. Everything else is real: callers tokenize, the
+//! scheduler forms batches, checks rows and writes them into the callers' memory.
 //!
 //!     cargo run --release -p pullquote-core --example issuing -- MODEL DEVICES MILLISECONDS SECONDS WANTED
 //!
-//! WANTED is `vectors`, `passages` (of devices that send vectors) or `scores` (passages, of devices that send scores).
-//! Prints one JSON object.
+//! WANTED is `vectors`, `passages` (devices return vectors) or `scores` (passages, and devices return cosines). Prints
+//! one JSON object.
 
-#![allow(clippy::print_stdout, reason = "what it prints is its result")]
+#![allow(clippy::print_stdout, reason = "the output is the result")]
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -28,43 +28,42 @@ use pullquote_core::text::pieces::Unit;
 use pullquote_core::tokens::Role;
 use serde_json::json;
 
-/// As a card's batches are.
+/// As a GPU's.
 const BATCH_TOKENS: usize = 16_384;
 const DIMENSION: usize = 384;
-/// A row has 64 ids: two special ones and these words.
+/// A row has 64 ids: two special tokens and these words.
 const WORDS: usize = 62;
 const ROWS: usize = 512;
 
-/// What the devices saw.
 #[derive(Default)]
-struct Seen {
+struct Counters {
     batches: AtomicU64,
     rows: AtomicU64,
-    /// Nanoseconds in which a device had nothing, though it had had something before.
+    /// Nanoseconds without a batch, after a device's first one.
     idle: AtomicU64,
-    /// Nanoseconds that the encoder itself slept in `collect`.
+    /// Nanoseconds of sleep in `collect`.
     slept: AtomicU64,
 }
 
-/// How many rows a batch has, and how many values come back of each.
+/// Rows of a batch, and values returned for each.
 #[derive(Clone, Copy)]
-struct Batched {
+struct BatchShape {
     rows: usize,
     width: usize,
 }
 
-struct Sleeping {
+struct SleepingEncoder {
     spec: EncoderSpec,
-    takes: Duration,
-    running: Vec<VecDeque<(u64, Instant, Batched)>>,
-    /// When each device was done with its last batch.
+    batch_time: Duration,
+    running: Vec<VecDeque<(u64, Instant, BatchShape)>>,
+    /// When each device finishes its last batch.
     ends: Vec<Option<Instant>>,
     row: Vec<f32>,
     next: u64,
-    seen: Arc<Seen>,
+    counters: Arc<Counters>,
 }
 
-impl Encoder for Sleeping {
+impl Encoder for SleepingEncoder {
     fn spec(&self) -> &EncoderSpec {
         &self.spec
     }
@@ -76,13 +75,13 @@ impl Encoder for Sleeping {
         let begins = self.ends[device].map_or(now, |end| end.max(now));
         if let Some(end) = self.ends[device] {
             let idle = begins.saturating_duration_since(end);
-            self.seen.idle.fetch_add(BatchTimes::of(idle), Ordering::Relaxed);
+            self.counters.idle.fetch_add(BatchTimes::of(idle), Ordering::Relaxed);
         }
-        let end = begins + self.takes;
+        let end = begins + self.batch_time;
         self.ends[device] = Some(end);
         self.next += 1;
         let width = if batch.queries.is_empty() { DIMENSION } else { batch.queries.len() / DIMENSION };
-        self.running[device].push_back((self.next, end, Batched { rows: batch.lengths.len(), width }));
+        self.running[device].push_back((self.next, end, BatchShape { rows: batch.lengths.len(), width }));
         Ok(Ticket(self.next))
     }
 
@@ -93,37 +92,37 @@ impl Encoder for Sleeping {
 
     fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
         for batches in &mut self.running {
-            let Some(place) = batches.iter().position(|(number, ..)| *number == ticket.0) else { continue };
-            let Some((_, end, Batched { rows, width })) = batches.remove(place) else { continue };
-            let left = end.saturating_duration_since(Instant::now());
-            std::thread::sleep(left);
-            self.seen.slept.fetch_add(BatchTimes::of(left), Ordering::Relaxed);
+            let Some(index) = batches.iter().position(|(number, ..)| *number == ticket.0) else { continue };
+            let Some((_, end, BatchShape { rows, width })) = batches.remove(index) else { continue };
+            let remaining = end.saturating_duration_since(Instant::now());
+            std::thread::sleep(remaining);
+            self.counters.slept.fetch_add(BatchTimes::of(remaining), Ordering::Relaxed);
             (0..rows).for_each(|index| row(index, &self.row[..width]));
-            self.seen.batches.fetch_add(1, Ordering::Relaxed);
-            self.seen.rows.fetch_add(rows as u64, Ordering::Relaxed);
+            self.counters.batches.fetch_add(1, Ordering::Relaxed);
+            self.counters.rows.fetch_add(rows as u64, Ordering::Relaxed);
         }
         Ok(())
     }
 }
 
-/// Words of which none is another's; the model's tokenizer makes one token of each.
+/// Distinct texts of words that the model's tokenizer has as single tokens.
 fn text(number: usize) -> String {
     (0..WORDS).map(|bit| if bit < 16 && number >> bit & 1 == 1 { "sun " } else { "moon " }).collect()
 }
 
-/// Passages of a row each, all of them encoded.
+/// One passage for each row, all of them encoded.
 fn question() -> Result<Question> {
     let options =
         Options { highlight_length: 62, step_size: 62, unit: Unit::Word, effort: Effort::Full, ..Options::default() };
     options.question()
 }
 
-/// Nanoseconds that the scheduler's thread has computed, as Linux counts them.
+/// CPU time of the scheduler's thread, from Linux.
 fn scheduler_nanoseconds() -> Option<u64> {
     for task in std::fs::read_dir("/proc/self/task").ok()?.flatten() {
         let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-        // A name has 15 letters at most.
-        if name.trim() == "pullquote-condu" {
+        // Linux truncates names of threads to 15 bytes.
+        if name.trim() == "pullquote-sched" {
             let counts = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
             return counts.split_whitespace().next()?.parse().ok();
         }
@@ -138,7 +137,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     };
     let (devices, milliseconds): (usize, u64) = (devices.parse()?, milliseconds.parse()?);
     let seconds = Duration::from_secs_f64(seconds.parse()?);
-    let seen = Arc::new(Seen::default());
+    let counters = Arc::new(Counters::default());
     let model = Model::read(model)?;
     let device = |index| DeviceSpec { name: format!("sleeping:{index}"), depth: 2, batch_tokens: BATCH_TOKENS };
     let spec = EncoderSpec {
@@ -152,14 +151,14 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
         scores: wanted == "scores",
         backend: "test".to_owned(),
     };
-    let encoder = Sleeping {
+    let encoder = SleepingEncoder {
         spec,
-        takes: Duration::from_millis(milliseconds),
+        batch_time: Duration::from_millis(milliseconds),
         running: vec![VecDeque::new(); devices],
         ends: vec![None; devices],
         row: vec![0.05; DIMENSION],
         next: 0,
-        seen: Arc::clone(&seen),
+        counters: Arc::clone(&counters),
     };
     let engine = Engine::new(&model, Box::new(encoder), None, 0)?;
     let texts: Vec<String> = (0..ROWS).map(text).collect();
@@ -176,7 +175,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     };
     let (stop, waiting) = (AtomicBool::new(false), AtomicUsize::new(0));
     let result = std::thread::scope(|scope| {
-        // Enough jobs that every device has its two batches and as many wait.
+        // Enough jobs for two batches on every device and as many waiting.
         for _ in 0..devices * 4 {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
@@ -187,9 +186,12 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
                 }
             });
         }
-        // Until all devices have had some batches.
+        // Until every device has finished some batches.
         std::thread::sleep(Duration::from_millis(milliseconds * 4));
-        let read = || [&seen.batches, &seen.rows, &seen.idle, &seen.slept].map(|count| count.load(Ordering::Relaxed));
+        let read = || {
+            [&counters.batches, &counters.rows, &counters.idle, &counters.slept]
+                .map(|count| count.load(Ordering::Relaxed))
+        };
         let (before, computed, began) = (read(), scheduler_nanoseconds(), Instant::now());
         std::thread::sleep(seconds);
         let (after, elapsed) = (read(), began.elapsed().as_secs_f64());

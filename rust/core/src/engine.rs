@@ -1,24 +1,24 @@
-//! The engine: from queries and pages to highlights, for many callers at once.
+//! The engine: from queries and pages to highlights, for many callers at the same time.
 //!
-//! A caller's thread cuts pages and reads their words (large texts on the engine's own pool), tokenizes the windows that
-//! these point at (see `effort`) and hands them to the scheduler, part after part (see `rows`), and chooses when their
-//! vectors are back. What a score means depends on all pages of a call, so all are read before any is judged.
+//! The caller's thread cuts pages and indexes their words (large texts on the engine's pool). It tokenizes the
+//! candidate windows and submits them to the scheduler in jobs (see `comparison`). Once the vectors are back, it
+//! chooses passages. A score depends on all pages of a call, so every page is indexed before any is ranked.
 
 mod answers;
 mod cache;
 mod comparison;
 mod context;
+mod driven_call;
 mod hosted;
 pub mod option_values;
 pub mod options;
 mod owned;
 mod pairs;
-mod parts;
 mod prepared;
 mod request;
-
 mod run;
 mod steps;
+mod streamed_embed;
 
 use std::process;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -32,7 +32,7 @@ use crate::runtime::affinity::CpuAffinity;
 use crate::runtime::call::{self, Call, ShutdownToken};
 use crate::runtime::profiling::{Profiler, Stage};
 use crate::runtime::tasks::Tasks;
-use crate::runtime::text_pool::Pool;
+use crate::runtime::text_pool::TextPool;
 use crate::scheduler::batches::RowSource;
 pub use crate::scheduler::device_stats::DeviceState;
 use crate::scheduler::device_stats::DeviceStats;
@@ -40,7 +40,7 @@ use crate::scheduler::{Scheduler, Telemetry, block_on};
 use crate::text::formats::{Document, Format};
 use crate::text::page::{CharSpan, Page};
 use crate::text::pieces::{self, Unit, Units, Windows};
-use crate::tokens::{GoOn, Role, TokenPage, Tokens};
+use crate::tokens::{Check, Role, TokenPage, Tokens};
 pub use answers::{Answers, Matches};
 use cache::Cache;
 pub use cache::CacheState;
@@ -48,36 +48,33 @@ use context::CallContext;
 pub use hosted::{HostEncoder, Hosted};
 pub use owned::OwnedRequest;
 pub use pairs::Pair;
-pub use parts::Parts;
 use request::check_length;
 pub use request::{MAX_TEXT_BYTES, Pairing, Question, Request, Work};
 pub use steps::{Finished, Steps};
+pub use streamed_embed::StreamedEmbedding;
 
-/// A model, its devices, and the thread that owns them.
+/// A model, its devices, and the scheduler that owns them.
 pub struct Engine {
     tokens: Tokens,
     spec: EncoderSpec,
-    pool: Pool,
+    pool: TextPool,
     tasks: Tasks,
     cache: Cache,
     batching: Batching,
-    /// What is known of the devices.
-    board: Arc<DeviceStats>,
-    /// Where time goes.
-    stages: Arc<Profiler>,
-    /// Where its threads run.
+    device_stats: Arc<DeviceStats>,
+    profiler: Arc<Profiler>,
     cores: CpuAffinity,
-    /// Whether those who wait for vectors do the scheduler's work, instead of a thread.
-    is_driven: bool,
+    /// Whether waiting callers run the scheduler, instead of a thread.
+    is_driven_by_callers: bool,
     scheduler: RwLock<SchedulerState>,
-    /// What tells calls that they end with the engine, wherever they are.
-    end: ShutdownToken,
-    /// The process the engine was made in: its threads do not exist in a fork of it.
+    /// Triggered by `close`; ends every call, wherever it waits.
+    shutdown: ShutdownToken,
+    /// The process that made the engine. Its threads do not exist in a fork.
     process: u32,
 }
 
 enum SchedulerState {
-    /// No call has come yet; the encoder waits for its thread.
+    /// Before the first call; the encoder moves to the scheduler then.
     Idle(Mutex<Option<Box<dyn Encoder>>>),
     Running(Arc<Scheduler>),
     Closed,
@@ -85,52 +82,50 @@ enum SchedulerState {
 
 /// The vectors of texts.
 #[derive(Clone, Debug)]
-pub struct Embedded {
-    /// One vector behind the other.
+pub struct Embeddings {
+    /// Concatenated in the order of the texts.
     pub vectors: Vec<f32>,
-    /// Token ids encoded, special ones and prompts included.
+    /// Token ids encoded, special tokens and prompts included.
     pub tokens: usize,
-    /// How many texts were longer than the model allows.
+    /// The number of texts longer than the model's limit.
     pub truncated: usize,
-    /// Where in memory the collect pass wrote them: the address of `vectors`, as long as nobody copies it.
-    pub written_at: usize,
 }
 
 impl Engine {
-    /// An engine for a model and the encoder that has its weights, which keeps what it read of pages in at most so many bytes.
-    /// Starts no thread.
+    /// Joins a model's tokenizer with the encoder that has its weights. Parsed pages and their vectors are cached in at
+    /// most `cache_bytes`. Starts no thread.
     ///
     /// # Errors
-    /// As [`Tokens::read`], and where the tokenizer and the encoder belong to different models.
+    /// As [`Tokens::read`]; [`ErrorKind::InvalidModel`] if tokenizer and encoder belong to different models.
     pub fn new(model: &Model, encoder: Box<dyn Encoder>, threads: Option<usize>, cache_bytes: usize) -> Result<Self> {
         let spec = encoder.spec().clone();
         let tokens = Tokens::read(model)?;
         tokens.check_vocabulary(spec.vocabulary)?;
         let scheduler = RwLock::new(SchedulerState::Idle(Mutex::new(Some(encoder))));
-        let (pool, cache) = (Pool::new(threads), Cache::new(cache_bytes));
+        let (pool, cache) = (TextPool::new(threads), Cache::new(cache_bytes));
         let tasks = Tasks::new(pool.threads(), CpuAffinity::default());
         let (batching, cores) = (Batching::default(), CpuAffinity::default());
         Ok(Self {
             tokens,
-            board: Arc::new(DeviceStats::new(&spec)),
-            stages: Arc::default(),
+            device_stats: Arc::new(DeviceStats::new(&spec)),
+            profiler: Arc::default(),
             spec,
             pool,
             tasks,
             cache,
             batching,
             cores,
-            is_driven: false,
+            is_driven_by_callers: false,
             scheduler,
-            end: ShutdownToken::default(),
+            shutdown: ShutdownToken::default(),
             process: process::id(),
         })
     }
 
-    /// The same engine with batches as a host wants them.
+    /// Replaces the devices' own settings for batches.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] where a batch could hold nothing.
+    /// [`ErrorKind::InvalidArgument`] for a limit of 0.
     pub fn with_batching(mut self, batching: Batching) -> Result<Self> {
         let Batching { max_tokens, max_rows, depth, .. } = batching;
         for (name, value) in [("max_batch_tokens", max_tokens), ("max_batch_size", max_rows), ("depth", depth)] {
@@ -142,52 +137,52 @@ impl Engine {
         Ok(self)
     }
 
-    /// The same engine, whose devices wait at the end of each stage (see [`Profiler`]), or which remembers what it does.
+    /// Records a trace, or times each stage of a batch separately (see [`Profiler::new`]).
     #[must_use]
-    pub fn profiled(mut self, synchronizes: bool, has_trace: bool) -> Self {
+    pub fn with_profiling(mut self, synchronizes: bool, has_trace: bool) -> Self {
         let names = || self.spec.devices.iter().map(|device| device.name.clone()).collect();
-        self.stages = Arc::new(Profiler::new(synchronizes, has_trace.then(names)));
+        self.profiler = Arc::new(Profiler::new(synchronizes, has_trace.then(names)));
         self
     }
 
-    /// The same engine with its threads on certain cores.
+    /// Runs the engine's threads on these cores.
     #[must_use]
-    pub fn on_cores(mut self, cores: &CpuAffinity) -> Self {
-        self.pool.keep_on(cores.clone());
+    pub fn with_affinity(mut self, cores: &CpuAffinity) -> Self {
+        self.pool.set_affinity(cores.clone());
         self.tasks = Tasks::new(self.pool.threads(), cores.clone());
         self.cores = cores.clone();
         self
     }
 
-    /// The same engine without a thread of its own for the devices: those who wait for vectors do what it would do.
+    /// Starts no scheduler thread: callers that wait for vectors run the scheduler (`threads="caller"`).
     #[must_use]
     pub fn driven_by_callers(mut self) -> Self {
-        self.is_driven = true;
+        self.is_driven_by_callers = true;
         self
     }
 
-    /// What the encoder is.
+    /// The encoder's properties.
     #[must_use]
     pub const fn spec(&self) -> &EncoderSpec {
         &self.spec
     }
 
-    /// What the host said about batches.
+    /// As set by [`Self::with_batching`].
     #[must_use]
     pub const fn batching(&self) -> Batching {
         self.batching
     }
 
-    /// What each device does, and whether it works.
+    /// The state of each device, in the order of [`EncoderSpec::devices`].
     #[must_use]
     pub fn devices(&self) -> Vec<DeviceState> {
-        self.board.states()
+        self.device_stats.states()
     }
 
-    /// Where time goes.
+    /// Times of all stages since the engine was made.
     #[must_use]
-    pub fn stages(&self) -> &Profiler {
-        &self.stages
+    pub fn profiler(&self) -> &Profiler {
+        &self.profiler
     }
 
     /// The model's tokenizer.
@@ -202,21 +197,21 @@ impl Engine {
         self.tokens.max_tokens()
     }
 
-    /// How full the cache of pages is, and how often it helped.
+    /// Contents and hit counts of the page cache.
     #[must_use]
     pub fn cache(&self) -> CacheState {
         self.cache.state()
     }
 
-    /// Lets go of all pages that are kept.
+    /// Evicts all pages; the hit counts stay.
     pub fn clear_cache(&self) {
         self.cache.clear();
     }
 
-    /// Stops the devices and ends every call in flight with [`ErrorKind::Closed`].
+    /// Ends every call in flight with [`ErrorKind::Closed`] and stops the devices. A forked process closes nothing.
     pub fn close(&self) {
         if self.process == process::id() {
-            self.end.end();
+            self.shutdown.trigger();
             let state = std::mem::replace(
                 &mut *self.scheduler.write().unwrap_or_else(PoisonError::into_inner),
                 SchedulerState::Closed,
@@ -224,58 +219,56 @@ impl Engine {
             self.cache.clear();
             self.tasks.close();
             if let SchedulerState::Running(scheduler) = state {
-                // Calls in flight hold the scheduler too; the last of them waits for the batches that run.
+                // Calls in flight hold the scheduler too. The last one drops it and waits for running batches.
                 scheduler.close();
             }
         }
     }
 
-    /// The windows of a text, in characters.
+    /// Cuts a text into windows, in character offsets.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidText`] for a text that is too long.
+    /// [`ErrorKind::InvalidText`] for a text over [`MAX_TEXT_BYTES`]; errors of [`Call::check`].
     pub fn parse_pieces(&self, text: &str, unit: Unit, windows: Windows, call: &Call) -> Result<Vec<CharSpan>> {
         self.check_process()?;
         check_length(text)?;
-        let call = &call.inside(&self.end);
+        let call = &call.with_shutdown(&self.shutdown);
         let (stop, deadline) = (call.stop().clone(), call.deadline());
         self.pool.run(call, text.len(), || {
             let page = Page::new(text);
-            let pieces = windows
-                .over(&self.units(&Document::read(text, Format::Text), unit, &|| call::check(&stop, deadline))?.spans);
-            Ok(pieces.into_iter().map(|piece| page.chars(piece)).collect())
+            let units = self.units(&Document::read(text, Format::Text), unit, &|| call::check(&stop, deadline))?;
+            Ok(windows.over(&units.spans).into_iter().map(|window| page.chars(window)).collect())
         })
     }
 
-    /// The vectors of texts.
+    /// Encodes texts.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidText`] for a text that is too long; what the encoder says; what ends the call.
-    pub fn embed(&self, texts: &[&str], role: Role, call: &Call) -> Result<Embedded> {
+    /// [`ErrorKind::InvalidText`] for a text over [`MAX_TEXT_BYTES`]; errors of the encoder and of [`Call::check`].
+    pub fn embed(&self, texts: &[&str], role: Role, call: &Call) -> Result<Embeddings> {
         let scheduler = self.scheduler()?;
-        block_on(self.embedded(texts, role, call), &scheduler, call)
+        block_on(self.embeddings(texts, role, call), &scheduler, call)
     }
 
-    async fn embedded(&self, texts: &[&str], role: Role, call: &Call<'_>) -> Result<Embedded> {
+    async fn embeddings(&self, texts: &[&str], role: Role, call: &Call<'_>) -> Result<Embeddings> {
         let scheduler = self.scheduler()?;
-        let call = &call.inside(&self.end);
-        let (lane, began) = (self.stages.lane(), Instant::now());
+        let call = &call.with_shutdown(&self.shutdown);
+        let (track, began) = (self.profiler.call_track(), Instant::now());
         let (rows, truncated) = self.rows_of_texts(texts, role, call)?;
-        self.stages.call(Stage::Tokenize, &lane, began);
+        self.profiler.record_call(Stage::Tokenize, &track, began);
         let tokens = token_count(&rows);
-        call.allow_tokens(tokens)?;
+        call.check_tokens(tokens)?;
         let began = Instant::now();
-        let mut pending = scheduler.submit(rows, call)?;
-        let vectors = (&mut pending).await?;
-        self.stages.call(Stage::Wait, &lane, began);
-        Ok(Embedded { vectors, tokens, truncated, written_at: pending.address() })
+        let vectors = scheduler.submit(rows, call)?.await?;
+        self.profiler.record_call(Stage::Wait, &track, began);
+        Ok(Embeddings { vectors, tokens, truncated })
     }
 
-    /// The best passages of pages.
+    /// Chooses the best passages of pages.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidText`] for a text that is too long, [`ErrorKind::InvalidArgument`] where queries, pages and titles do not
-    /// go together; what the encoder says; what ends the call.
+    /// [`ErrorKind::InvalidText`] for a text over [`MAX_TEXT_BYTES`]; [`ErrorKind::InvalidArgument`] if the numbers of
+    /// queries, pages, formats and titles do not match; errors of the encoder and of [`Call::check`].
     pub fn highlights(&self, request: &Request, question: &Question, call: &Call) -> Result<Answers> {
         let scheduler = self.scheduler()?;
         block_on(self.answers(request, question, call), &scheduler, call)
@@ -287,7 +280,7 @@ impl Engine {
         self.answers_through(scheduler, request, question, call).await
     }
 
-    /// The answers to a request that was checked, with vectors by this scheduler.
+    /// Answers a checked request, with vectors from this scheduler.
     async fn answers_through(
         &self,
         scheduler: Arc<Scheduler>,
@@ -295,17 +288,17 @@ impl Engine {
         question: &Question,
         call: &Call<'_>,
     ) -> Result<Answers> {
-        let (lane, call) = (self.stages.lane(), &call.inside(&self.end));
+        let (track, call) = (self.profiler.call_track(), &call.with_shutdown(&self.shutdown));
         let work = Work::default();
-        run::answer(CallContext { engine: self, scheduler, request, question, call, lane, work }).await
+        run::answer(CallContext { engine: self, scheduler, request, question, call, track, work }).await
     }
 
-    fn units(&self, document: &Document, unit: Unit, go_on: &GoOn) -> Result<Units> {
+    fn units(&self, document: &Document, unit: Unit, check: &Check) -> Result<Units> {
         let text = document.text();
         match unit {
             Unit::Sentence => Ok(Units::sentences(text, document.blocks(), document.links())),
-            Unit::Word => Ok(Units::apart(pieces::words(text))),
-            Unit::Token => Ok(Units::apart(self.tokens.units(text, go_on)?)),
+            Unit::Word => Ok(Units::independent(pieces::words(text))),
+            Unit::Token => Ok(Units::independent(self.tokens.units(text, check)?)),
         }
     }
 
@@ -335,11 +328,12 @@ impl Engine {
             SchedulerState::Closed => Err(closed()),
             SchedulerState::Idle(encoder) => {
                 let encoder = encoder.get_mut().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(closed)?;
-                let watched = Telemetry { board: Arc::clone(&self.board), stages: Arc::clone(&self.stages) };
-                let scheduler = Arc::new(if self.is_driven {
-                    Scheduler::driven(encoder, self.batching, watched)
+                let telemetry =
+                    Telemetry { device_stats: Arc::clone(&self.device_stats), profiler: Arc::clone(&self.profiler) };
+                let scheduler = Arc::new(if self.is_driven_by_callers {
+                    Scheduler::by_callers(encoder, self.batching, telemetry)
                 } else {
-                    Scheduler::start(encoder, self.batching, watched, self.cores.clone())?
+                    Scheduler::start(encoder, self.batching, telemetry, self.cores.clone())?
                 });
                 *state = SchedulerState::Running(Arc::clone(&scheduler));
                 Ok(scheduler)
@@ -351,13 +345,13 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         if self.process != process::id() {
-            // The thread to be joined is in the parent; freeing what it owns could touch locks it holds.
+            // The scheduler's thread runs in the parent, and dropping what it owns may need locks that it holds.
             let state = std::mem::replace(
                 self.scheduler.get_mut().unwrap_or_else(PoisonError::into_inner),
                 SchedulerState::Closed,
             );
             std::mem::forget(state);
-            std::mem::forget(std::mem::replace(&mut self.pool, Pool::new(Some(1))));
+            std::mem::forget(std::mem::replace(&mut self.pool, TextPool::new(Some(1))));
             std::mem::forget(std::mem::replace(&mut self.tasks, Tasks::new(1, CpuAffinity::default())));
         }
     }
@@ -371,7 +365,7 @@ fn token_count(rows: &[RowSource]) -> usize {
     rows.iter().map(|row| row.page.row_len(row.window)).sum()
 }
 
-/// A count or an index, as numpy's default integer.
+/// Converts a count or an index to numpy's default integer.
 fn column(value: usize) -> i64 {
     i64::try_from(value).expect("nothing in memory has 2^63 parts")
 }

@@ -170,7 +170,7 @@ impl ErrorKind {
                 413,
                 65,
                 false,
-                "The call needs more pieces or tokens than it may have.",
+                "The call needs more windows or tokens than it may have.",
             ),
             Self::Overloaded => ("OverloadedError", "RuntimeError", 429, 75, true, "Too much work is waiting."),
             Self::Closed => ("ClosedError", "RuntimeError", 503, 69, false, "The highlighter was closed."),

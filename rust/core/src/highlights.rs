@@ -1,11 +1,11 @@
-//! Highlights: the best passages of pages that do not overlap, within the caller's bounds.
+//! Highlights: the best passages of pages, without overlaps, within the caller's limits.
 
 mod bounds;
+mod dedupe;
 mod passages;
-mod repeats;
 
 pub use bounds::{Bounds, Budget, DEFAULT_TOP_K, Dedupe, DedupeOption, Limits, Order};
-pub use passages::{Passage, RankedPage, Seeds, choose_passages, keep_tokens};
+pub use passages::{Passage, RankedPage, Seeds, choose_passages, enforce_token_limits};
 
 #[cfg(test)]
 mod tests;

@@ -1,18 +1,19 @@
 //! From pages to highlights.
 //!
-//! One folder for each stage, in the order of the flow. Each imports only those before it, and `cargo xtask check` enforces that:
+//! One folder for each stage, in the order of the flow. Each imports only the ones before it; `cargo xtask check`
+//! enforces this.
 //!
 //! | folder | does |
 //! |---|---|
 //! | [`error`] | the one table of errors |
-//! | [`runtime`] | what all stages run on: deadlines and cancellation, CPU affinity, the thread pool for text, profiling |
-//! | [`encoder`] | the seam to what computes vectors: the trait, the same as a C table, models' small files, CPU workers |
-//! | [`text`] | pages, their formats, and the pieces that windows are cut from |
+//! | [`runtime`] | deadlines and cancellation, CPU affinity, the text pool, task threads, profiling |
+//! | [`encoder`] | the encoder trait and the same interface as a C table, model descriptions, CPU workers |
+//! | [`text`] | pages, their formats, and the sentences, blocks and words that windows are cut from |
 //! | [`tokens`] | token ids of pages and windows |
 //! | [`scheduler`] | batches over all waiting requests, devices, completion |
-//! | [`ranking`] | words and meaning: BM25, coverage, relevance |
+//! | [`ranking`] | BM25, cosine, coverage, and the relevance that joins them |
 //! | [`highlights`] | passages within a budget |
-//! | [`engine`] | requests from start to end: options, runs, cache, steps, hosted encoders |
+//! | [`engine`] | requests from start to end: options, cache, steps, hosted encoders |
 
 pub mod encoder;
 pub mod engine;

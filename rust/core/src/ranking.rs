@@ -1,14 +1,15 @@
-//! Which units of a page answer a query: by words ([`terms`]) and by meaning, joined on one scale ([`relevance`]).
+//! Ranking: which units of a page answer a query, by words ([`terms`]) and by cosine, joined on one scale
+//! ([`relevance`]).
 //!
-//! `reading` is what is known of a page whatever is asked; `evidence` is what speaks for one query on it; `candidates` says which
-//! windows are worth encoding; `titles` compares pages.
+//! `parsed_page` holds what is independent of the query, `evidence` the scores of one query on a page. `candidates`
+//! selects the windows to encode; `titles` scores pages against each other.
 
 pub(crate) mod candidates;
 pub(crate) mod evidence;
-pub(crate) mod reading;
+pub(crate) mod parsed_page;
 pub mod relevance;
+pub(crate) mod selection;
 pub mod terms;
 pub(crate) mod titles;
-pub(crate) mod views;
 
 pub use candidates::Effort;

@@ -1,4 +1,4 @@
-//! What all stages run on: deadlines and cancellation, the cores that may be used, threads, and where time goes.
+//! Shared by all stages: deadlines and cancellation, CPU affinity, threads and profiling.
 
 pub mod affinity;
 pub mod call;

@@ -1,12 +1,11 @@
-//! Vectors: the scheduler, the one thread that owns every device.
+//! The scheduler: one thread owns every device and forms batches over all waiting jobs.
 //!
-//! Where a host lends no thread for it, those who wait for vectors take turns at being it (see `callers`).
+//! It submits batches to all devices first, then collects finished ones and writes each row into the array that the
+//! caller will own. Without work it sleeps; new jobs, finished batches and `close` wake it. With `threads="caller"` the
+//! callers that wait for vectors run its rounds instead (see `callers`).
 //!
-//! It walks the devices serially and submits, then collects in a second pass, writing each row straight into the memory
-//! that the caller's array will own. It sleeps when nothing is to be done: jobs, finished batches and the end wake it.
-//!
-//! From batch to batch it allocates nothing (`tests/allocations.rs`): what it writes batches and targets into is kept. Only
-//! jobs are allocated for, when they come.
+//! From batch to batch it allocates nothing (`tests/allocations.rs`): batches and their row targets reuse their
+//! buffers. Only a new job allocates.
 
 pub(crate) mod batches;
 mod callers;
@@ -29,78 +28,76 @@ use crate::runtime::call::Call;
 use crate::runtime::profiling::Profiler;
 use crate::runtime::sync::thread::{self, JoinHandle};
 use crate::runtime::sync::{Condvar, Mutex, MutexGuard};
-use crate::scheduler::batches::{Job, Queries, RowSource, Written};
+use crate::scheduler::batches::{Job, Queries, RowSource};
 use crate::scheduler::device_stats::DeviceStats;
 use callers::{Callers, ParkingSlot};
 use pending::Reply;
 pub(crate) use pending::{Pending, block_on};
 use round::Round;
 
-/// Jobs that may wait for the scheduler; callers wait for a place beyond it, until their deadline.
+/// Jobs queued at the scheduler. Further callers wait for space until their deadline.
 const MAX_WAITING_JOBS: usize = if cfg!(feature = "loom") { 1 } else { 4096 };
 
-/// Handle on the scheduler; dropping it ends every unfinished job with [`ErrorKind::Closed`], and the thread where it has one.
+/// Dropping it ends every unfinished job with [`ErrorKind::Closed`], and joins the thread if there is one.
 pub(crate) struct Scheduler {
     inbox: Arc<Inbox>,
     drive: Drive,
 }
 
-/// Where others see what the scheduler does.
+/// What the scheduler reports to other threads.
 pub(crate) struct Telemetry {
-    pub(crate) board: Arc<DeviceStats>,
-    pub(crate) stages: Arc<Profiler>,
+    pub(crate) device_stats: Arc<DeviceStats>,
+    pub(crate) profiler: Arc<Profiler>,
 }
 
-/// Who runs the scheduler's rounds.
+/// Which threads run the scheduler's rounds.
 enum Drive {
-    /// A thread of its own.
     Thread(Option<JoinHandle<()>>),
-    /// Those who wait for vectors.
+    /// The callers that wait for vectors.
     Callers(Callers),
 }
 
-/// What callers and encoders tell the scheduler.
+/// Messages from callers and encoders to the scheduler.
 #[derive(Default)]
 struct Inbox {
     state: Mutex<InboxState>,
-    /// Signalled whenever `state` changes: to the scheduler's thread, where it has one, and to who waits for a place.
+    /// Notified at every change of `state`: wakes the scheduler's thread, and callers that wait for space in the queue.
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct InboxState {
     arrived: VecDeque<Job<Reply>>,
-    /// Jobs taken in and not ended, those in `arrived` included.
+    /// Jobs accepted and not finished, including those in `arrived`.
     unfinished: usize,
-    /// A batch was finished, or a call stopped, since the scheduler last looked.
+    /// Set by a finished batch or a dropped call; cleared when a round starts.
     woken: bool,
     closed: bool,
-    // What follows is of no meaning where the scheduler has a thread.
-    /// Somebody runs a round.
-    driven: bool,
-    /// Batches that wait for a thread to be computed on, and that nobody has taken.
-    offered: usize,
-    look: NextPoll,
-    /// How many wait for vectors, whatever they do meanwhile.
-    attending: usize,
-    /// Where those of them sleep who do, the last one last. Who is woken is taken out.
-    asleep: Vec<ParkingSlot>,
+    // The fields below are used only where callers run the rounds.
+    /// A caller runs a round.
+    round_running: bool,
+    /// Submitted batches that no caller has started to compute.
+    unclaimed_batches: usize,
+    next_poll: NextPoll,
+    /// Callers that wait for vectors, parked or not.
+    waiting_callers: usize,
+    /// The parked ones, in the order in which they parked. A caller that is woken is removed first.
+    parked: Vec<ParkingSlot>,
 }
 
-/// The next round that is due though nothing happens.
+/// When a round is due even if no event arrives.
 #[derive(Default)]
 struct NextPoll {
-    /// When it is.
-    by: Option<Instant>,
-    /// Whether somebody sleeps no longer than until then.
+    deadline: Option<Instant>,
+    /// Whether a parked caller wakes at `deadline`.
     has_waiter: bool,
 }
 
 impl Scheduler {
-    /// A scheduler that those who wait for vectors drive.
-    pub(crate) fn driven(encoder: Box<dyn Encoder>, batching: Batching, watched: Telemetry) -> Self {
+    /// A scheduler without a thread: callers that wait for vectors run its rounds.
+    pub(crate) fn by_callers(encoder: Box<dyn Encoder>, batching: Batching, telemetry: Telemetry) -> Self {
         let (encoder, inbox) = with_waker(encoder);
-        let round = Round::new(encoder, batching, watched, Arc::clone(&inbox));
+        let round = Round::new(encoder, batching, telemetry, Arc::clone(&inbox));
         Self { inbox, drive: Drive::Callers(Callers::new(round)) }
     }
 
@@ -108,7 +105,7 @@ impl Scheduler {
     pub(crate) fn start(
         encoder: Box<dyn Encoder>,
         batching: Batching,
-        watched: Telemetry,
+        telemetry: Telemetry,
         cores: CpuAffinity,
     ) -> Result<Self> {
         let (encoder, inbox) = with_waker(encoder);
@@ -116,20 +113,20 @@ impl Scheduler {
         let thread = thread::Builder::new()
             .name("pullquote-scheduler".to_owned())
             .spawn(move || {
-                // They were tried when the engine was made.
+                // `CpuAffinity::new` checked these cores.
                 let _ = cores.apply();
-                Round::new(encoder, batching, watched, for_thread).run();
+                Round::new(encoder, batching, telemetry, for_thread).run();
             })
             .map_err(|error| Error::new(ErrorKind::Internal, format!("no thread for the scheduler: {error}")))?;
         Ok(Self { inbox, drive: Drive::Thread(Some(thread)) })
     }
 
-    /// Hands in rows; their vectors come one behind the other in one allocation.
+    /// Queues rows. Their vectors come in one allocation, in the order of `rows`.
     pub(crate) fn submit(&self, rows: Vec<RowSource>, call: &Call) -> Result<Pending> {
         self.submit_with_queries(rows, None, call)
     }
 
-    /// The same, with queries: the scores of each row, one for each query, come in the place of its vector.
+    /// As [`Self::submit`]. With queries, each row returns its cosine with every query instead of its vector.
     pub(crate) fn submit_with_queries(
         &self,
         rows: Vec<RowSource>,
@@ -140,17 +137,18 @@ impl Scheduler {
         let job = Job {
             rows,
             queries,
-            vectors: Written::default(),
+            vectors: Vec::new(),
             stop: call.stop().clone(),
             deadline: call.deadline(),
             priority: call.priority(),
-            progress: call.progress().clone(),
-            done: reply.clone(),
+            progress: call.counters().clone(),
+            reply: reply.clone(),
         };
         let mut state = self.inbox.lock();
-        // Who drives cannot wait for itself; a host's step knows how many requests it has taken in.
-        while state.unfinished >= MAX_WAITING_JOBS && !state.closed && !self.is_driven() {
-            state = wait(&self.inbox.changed, state, call.patience());
+        // With callers as the scheduler, waiting here would block the rounds that make space. Hosts limit their
+        // requests instead.
+        while state.unfinished >= MAX_WAITING_JOBS && !state.closed && !self.is_driven_by_callers() {
+            state = wait(&self.inbox.changed, state, call.poll_interval());
             call.check()?;
         }
         if state.closed {
@@ -158,22 +156,22 @@ impl Scheduler {
         }
         state.unfinished += 1;
         state.arrived.push_back(job);
-        state.pass_on();
+        state.wake_for_work();
         drop(state);
         self.inbox.changed.notify_all();
         Ok(Pending::new(reply, Arc::clone(&self.inbox)))
     }
 
-    /// Whether those who wait for vectors have to [drive](callers::Attendant::drive).
-    pub(crate) const fn is_driven(&self) -> bool {
+    /// Whether callers must call [`WaitingCaller::drive`](callers::WaitingCaller::drive) to make progress.
+    pub(crate) const fn is_driven_by_callers(&self) -> bool {
         matches!(self.drive, Drive::Callers(_))
     }
 
-    fn driven_inbox(&self) -> Option<Arc<Inbox>> {
-        self.is_driven().then(|| Arc::clone(&self.inbox))
+    fn inbox_for_callers(&self) -> Option<Arc<Inbox>> {
+        self.is_driven_by_callers().then(|| Arc::clone(&self.inbox))
     }
 
-    /// Ends every unfinished job, and the thread as soon as it can.
+    /// Ends every unfinished job and, after its current round, the thread.
     pub(crate) fn close(&self) {
         self.inbox.close();
         if let Drive::Callers(callers) = &self.drive {
@@ -189,13 +187,13 @@ impl Drop for Scheduler {
             && let Some(thread) = thread.take()
             && thread.thread().id() != thread::current().id()
         {
-            // A panic of the scheduler has been told to its callers already.
+            // If the scheduler panicked, its callers already received the error.
             let _ = thread.join();
         }
     }
 }
 
-/// The encoder, which wakes whoever looks into the inbox.
+/// Connects the encoder's waker to a new inbox.
 fn with_waker(mut encoder: Box<dyn Encoder>) -> (Box<dyn Encoder>, Arc<Inbox>) {
     let inbox = Arc::new(Inbox::default());
     let for_waker = Arc::clone(&inbox);
@@ -211,12 +209,12 @@ impl Inbox {
     fn wake(&self) {
         let mut state = self.lock();
         state.woken = true;
-        state.pass_on();
+        state.wake_for_work();
         drop(state);
         self.changed.notify_all();
     }
 
-    /// Takes nothing in any more, and tells everybody.
+    /// Rejects new jobs and wakes all callers.
     fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -231,10 +229,10 @@ fn closed() -> Error {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What the mutexes here guard is never left half-changed, so a panic elsewhere does not spoil it.
+    // No holder of these mutexes panics halfway through a change.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn wait<'guard, T>(changed: &Condvar, guard: MutexGuard<'guard, T>, longest: Duration) -> MutexGuard<'guard, T> {
-    changed.wait_timeout(guard, longest).unwrap_or_else(PoisonError::into_inner).0
+fn wait<'guard, T>(changed: &Condvar, guard: MutexGuard<'guard, T>, timeout: Duration) -> MutexGuard<'guard, T> {
+    changed.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner).0
 }

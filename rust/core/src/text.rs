@@ -1,4 +1,4 @@
-//! From a source to the pieces of a page: offsets, formats, units and windows. Nothing here knows of tokens.
+//! From a source to the units of a page and windows over them: offsets and formats. Independent of tokens.
 
 pub mod formats;
 pub mod page;

@@ -1,13 +1,13 @@
 //! Tokens: each page is tokenized once, and a window's ids are a slice of the page's.
 //!
-//! [`Tokens::page`] promises that the ids of every window equal those of [`Tokens::alone`], the plain way: tokenize the
-//! window's text by itself. Where a window's edge is not a safe place to cut (see `boundaries`), the edge is
-//! tokenized alone; where nothing is safe, the whole window is.
+//! [`Tokens::page`] promises that the ids of every window equal those of [`Tokens::text`], which tokenizes the window's
+//! text by itself. If a window's edge is not a safe place to cut (see `boundaries`), the edge is tokenized alone;
+//! without any safe place, the whole window is.
 
 mod boundaries;
+mod byte_table;
 mod counts;
-mod listing;
-mod plain;
+mod decode;
 
 use std::fs;
 use std::ops::Range;
@@ -20,109 +20,107 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::text_pool;
 use crate::text::page::ByteSpan;
 use boundaries::Family;
+use byte_table::ByteTable;
 use counts::unknown_id;
-pub use listing::Token;
-use plain::PlainBytes;
+pub use decode::Token;
 
-/// Bytes of a page that are tokenized at once: enough to keep the cost of a call low, small enough for all cores to have work
-/// and for a cancelled call to stop soon.
+/// Bytes of a page that are tokenized at once: enough to amortize the call, few enough to occupy all cores and to
+/// notice a cancelled call soon.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// A byte-level vocabulary of so many is one of bytes alone.
-const BYTES: usize = 256;
+/// A byte-level vocabulary of this size or less has no token longer than a byte.
+const BYTE_VOCABULARY: usize = 256;
 
-/// Segments of a page that are tokenized between two looks at whether the call is still wanted.
+/// Segments that are tokenized between two calls of [`Check`].
 const SEGMENTS_AT_ONCE: usize = 128;
 
-/// A model's tokenizer.
+/// A model's tokenizer, with its prompts and its limit.
 #[derive(Debug)]
 pub struct Tokens {
     tokenizer: Tokenizer,
     family: Family,
-    /// The special ids before and behind every row.
+    /// The special ids before and after every row.
     prefix: Vec<i32>,
     suffix: Vec<i32>,
-    /// The id of what the tokenizer does not know, where it has one.
     unknown: Option<i32>,
-    /// Whether tokens are bytes, which say nothing of what a model has learned.
-    bytes: bool,
-    /// The way around the tokenizer, where tokens are bytes and nothing else.
-    plain: Option<PlainBytes>,
-    /// Special tokens that may be written out in a text.
+    /// Whether every token is one byte, which says nothing about the scripts that a model knows.
+    has_only_bytes: bool,
+    /// Replaces the tokenizer if tokens are bytes.
+    byte_table: Option<ByteTable>,
+    /// Special tokens that a text may contain literally.
     added: Vec<String>,
-    /// Those that are looked for after normalization, which may have changed the case.
-    added_in_lower_case: Vec<String>,
+    /// Those that the tokenizer finds after normalization, which may change the case.
+    added_lowercase: Vec<String>,
     /// The longest row, special ids included.
-    longest: usize,
+    limit: usize,
     prompts: Prompts,
 }
 
-/// Asked now and then whether the work is still wanted; an error ends it.
-pub type GoOn<'call> = dyn Fn() -> Result<()> + Sync + 'call;
+/// Called between chunks of work, from any thread. An error ends the work, as of a cancelled call.
+pub type Check<'call> = dyn Fn() -> Result<()> + Sync + 'call;
 
-/// What a text is for: it decides the prompt before it.
+/// Which prompt precedes a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// A question.
+    /// The query's own prompt, as of asymmetric models.
     Query,
-    /// A text to be found.
+    /// A text to search.
     Passage,
 }
 
 /// The ids of a page's windows.
 #[derive(Clone, Debug, Default)]
 pub struct TokenPage {
-    /// The page's ids, then those of the windows' edges.
+    /// The page's ids, then those of edges that were tokenized alone.
     ids: Vec<i32>,
-    rows: Vec<Row>,
-    /// Which windows were longer than the model allows and were cut at the limit.
-    pub cut: Vec<usize>,
+    rows: Vec<RowParts>,
+    /// Rows longer than the model's limit, whose ids end there.
+    pub truncated: Vec<usize>,
 }
 
-/// A window's ids: special ids, an edge, a slice of the page, another edge, special ids. All are ranges of `TokenPage::ids`.
+/// Special ids, an edge, a slice of the page, another edge, special ids: ranges of `TokenPage::ids`.
 #[derive(Clone, Debug)]
-struct Row {
+struct RowParts {
     parts: [Range<u32>; 5],
 }
 
 impl TokenPage {
-    /// Of each window the ids, and whether it was cut.
+    /// From pairs of a row's ids and whether they were truncated.
     pub(crate) fn of_rows(rows: Vec<(Vec<i32>, bool)>) -> Self {
         let mut page = Self::default();
-        for (row, (ids, cut)) in rows.into_iter().enumerate() {
+        for (row, (ids, is_truncated)) in rows.into_iter().enumerate() {
             let whole = append(&mut page.ids, &ids);
-            page.rows.push(Row { parts: [whole, 0..0, 0..0, 0..0, 0..0] });
-            page.cut.extend(cut.then_some(row));
+            page.rows.push(RowParts { parts: [whole, 0..0, 0..0, 0..0, 0..0] });
+            page.truncated.extend(is_truncated.then_some(row));
         }
         page
     }
 
-    /// How many windows.
+    /// The number of windows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there is no window.
+    /// As `len() == 0`.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// How many ids a window has, special ones included.
+    /// The number of a window's ids, special ids included.
     #[must_use]
     pub fn row_len(&self, row: usize) -> usize {
         self.rows[row].parts.iter().map(ExactSizeIterator::len).sum()
     }
 
-    /// Appends a window's ids.
-    pub fn write_row(&self, row: usize, ids: &mut Vec<i32>) {
+    pub(crate) fn write_row(&self, row: usize, ids: &mut Vec<i32>) {
         for part in &self.rows[row].parts {
             ids.extend_from_slice(&self.ids[part.start as usize..part.end as usize]);
         }
     }
 
-    /// A window's ids.
+    /// A copy of a window's ids.
     #[must_use]
     pub fn row(&self, row: usize) -> Vec<i32> {
         let mut ids = Vec::with_capacity(self.row_len(row));
@@ -132,10 +130,10 @@ impl TokenPage {
 }
 
 impl Tokens {
-    /// Reads `tokenizer.json` of a model's directory.
+    /// Reads `tokenizer.json` in the model's directory.
     ///
     /// # Errors
-    /// [`ErrorKind::ModelNotFound`] where it is not there, [`ErrorKind::InvalidModel`] where it is damaged.
+    /// [`ErrorKind::ModelNotFound`] without that file, [`ErrorKind::InvalidModel`] if it is damaged.
     pub fn read(model: &Model) -> Result<Self> {
         let path = model.file("tokenizer.json");
         let damaged =
@@ -145,7 +143,7 @@ impl Tokens {
         })?;
         let json: Value = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
         let mut tokenizer = Tokenizer::from_bytes(&bytes).map_err(|error| damaged(error.to_string()))?;
-        // Limits and padding are ours: the file's would cut pages silently (MiniLM's says 128).
+        // We truncate and pad ourselves. The file's limit would cut pages silently (MiniLM's is 128).
         tokenizer.with_truncation(None).map_err(|error| damaged(error.to_string()))?;
         tokenizer.with_padding(None);
         let special = tokenizer.encode("", true).map_err(|error| damaged(error.to_string()))?;
@@ -163,24 +161,25 @@ impl Tokens {
             )));
         }
         Ok(Self {
-            family: Family::of(&json),
+            family: Family::new(&json),
             unknown: unknown_id(&json, &tokenizer),
-            bytes: Family::of(&json) == Family::ByteLevel && tokenizer.get_vocab_size(false) <= BYTES,
-            plain: PlainBytes::of(&tokenizer, &json),
+            has_only_bytes: Family::new(&json) == Family::ByteLevel
+                && tokenizer.get_vocab_size(false) <= BYTE_VOCABULARY,
+            byte_table: ByteTable::new(&tokenizer, &json),
             prefix: prefix.to_vec(),
             suffix: suffix.to_vec(),
             added: added.into_iter().map(|token| token.content).collect(),
-            added_in_lower_case: normalized.into_iter().map(|token| token.content.to_lowercase()).collect(),
-            longest: model.max_tokens,
+            added_lowercase: normalized.into_iter().map(|token| token.content.to_lowercase()).collect(),
+            limit: model.max_tokens,
             prompts: model.prompts.clone(),
             tokenizer,
         })
     }
 
-    /// Checks that every id of the tokenizer has its row in the encoder's embedding table.
+    /// Checks that the embedding table has a row for every id of the tokenizer.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidModel`] naming both sizes.
+    /// [`ErrorKind::InvalidModel`] with both sizes.
     pub fn check_vocabulary(&self, rows: usize) -> Result<()> {
         let size = self.tokenizer.get_vocab_size(true);
         if size <= rows {
@@ -194,101 +193,106 @@ impl Tokens {
         ))
     }
 
-    /// The ids of a text by itself, with its prompt and the special ids, cut at the model's limit; and whether it was cut.
+    /// The ids of a text by itself, with its prompt and the special ids, and whether they were truncated at the model's
+    /// limit.
     ///
-    /// This is the plain way, and what [`Tokens::page`] is tested against.
+    /// [`Tokens::page`] is tested against this.
     ///
     /// # Errors
-    /// [`ErrorKind::Internal`] where the tokenizer fails.
-    pub fn alone(&self, text: &str, role: Role) -> Result<(Vec<i32>, bool)> {
+    /// [`ErrorKind::Internal`] if the tokenizer fails.
+    pub fn text(&self, text: &str, role: Role) -> Result<(Vec<i32>, bool)> {
         let mut ids = self.ids(&format!("{}{text}", self.prompt(role)))?;
-        let room = self.room();
-        let cut = ids.len() > room;
-        ids.truncate(room);
-        Ok(([self.prefix.as_slice(), &ids, &self.suffix].concat(), cut))
+        let max = self.max_text_tokens();
+        let is_truncated = ids.len() > max;
+        ids.truncate(max);
+        Ok(([self.prefix.as_slice(), &ids, &self.suffix].concat(), is_truncated))
     }
 
-    /// The ids of each text by itself, as a page whose windows are the texts; `go_on` as in [`Tokens::page`].
+    /// As [`Tokens::text`] for each text, as a page with one window for each.
     ///
     /// # Errors
-    /// [`ErrorKind::Internal`] where the tokenizer fails; what `go_on` says.
-    pub fn texts(&self, texts: &[&str], role: Role, go_on: &GoOn) -> Result<TokenPage> {
+    /// [`ErrorKind::Internal`] if the tokenizer fails; errors of `check`.
+    pub fn texts(&self, texts: &[&str], role: Role, check: &Check) -> Result<TokenPage> {
         let rows: Vec<(Vec<i32>, bool)> = text_pool::map(texts, |text| {
-            go_on()?;
-            self.alone(text, role)
+            check()?;
+            self.text(text, role)
         })?;
         Ok(TokenPage::of_rows(rows))
     }
 
-    /// The ids of a page's windows; the page is tokenized once. `go_on` is asked between chunks, from any thread.
+    /// The ids of a page's windows.
     ///
     /// # Errors
-    /// [`ErrorKind::Internal`] where the tokenizer fails; what `go_on` says.
-    pub fn page(&self, text: &str, pieces: &[ByteSpan], go_on: &GoOn) -> Result<TokenPage> {
-        if self.family == Family::Unknown || self.holds_added_token(text) {
-            let texts: Vec<&str> = pieces.iter().map(|piece| piece.of(text)).collect();
-            return self.texts(&texts, Role::Passage, go_on);
+    /// [`ErrorKind::Internal`] if the tokenizer fails; errors of `check`.
+    pub fn page(&self, text: &str, windows: &[ByteSpan], check: &Check) -> Result<TokenPage> {
+        if self.family == Family::Unknown || self.contains_added_token(text) {
+            let texts: Vec<&str> = windows.iter().map(|window| window.of(text)).collect();
+            return self.texts(&texts, Role::Passage, check);
         }
         let prompt = self.prompt(Role::Passage);
-        // A prompt that ends in a space keeps its ids whatever comes behind it; byte-level words take the space along.
-        let prompt_alone = prompt.ends_with(' ') && self.family != Family::ByteLevel;
-        let bodies = pieces.iter().map(|piece| self.body(text, *piece, prompt.is_empty() || prompt_alone)).collect();
+        // A prompt that ends in a space keeps its ids whatever follows; byte-level words absorb that space.
+        let is_separate = prompt.ends_with(' ') && self.family != Family::ByteLevel;
+        let starts_safely = prompt.is_empty() || is_separate;
+        let bodies = windows.iter().map(|window| self.body(text, *window, starts_safely)).collect();
         let segments = Segments::between(bodies);
         let groups: Vec<&[ByteSpan]> = segments.spans.chunks(SEGMENTS_AT_ONCE).collect();
         let encoded = text_pool::map(&groups, |group| {
-            go_on()?;
+            check()?;
             let encode = |span: &ByteSpan| self.ids(self.segment(text, *span));
             group.iter().map(encode).collect::<Result<Vec<_>>>()
         })?;
-        let mut page = TokenPage { rows: Vec::with_capacity(pieces.len()), ..TokenPage::default() };
+        let mut page = TokenPage { rows: Vec::with_capacity(windows.len()), ..TokenPage::default() };
         let starts: Vec<u32> =
             std::iter::once(0).chain(encoded.iter().flatten().map(|ids| append(&mut page.ids, ids).end)).collect();
         let prefix = append(&mut page.ids, &self.prefix);
         let suffix = append(&mut page.ids, &self.suffix);
-        let prompt_ids = self.ids(if prompt_alone { self.without_last_space(prompt) } else { "" })?;
+        let prompt_ids = self.ids(if is_separate { self.without_last_space(prompt) } else { "" })?;
         let prompt_ids = append(&mut page.ids, &prompt_ids);
-        for (number, (piece, body)) in pieces.iter().zip(&segments.bodies).enumerate() {
+        for (number, (window, body)) in windows.iter().zip(&segments.bodies).enumerate() {
             if number % SEGMENTS_AT_ONCE == 0 {
-                go_on()?;
+                check()?;
             }
-            let head = if body.start == piece.start {
+            let head = if body.start == window.start {
                 prompt_ids.clone()
             } else {
-                self.append_edge(&mut page.ids, &format!("{prompt}{}", &text[piece.start..body.start]))?
+                self.append_edge(&mut page.ids, &format!("{prompt}{}", &text[window.start..body.start]))?
             };
-            let tail =
-                if body.end == piece.end { 0..0 } else { self.append_edge(&mut page.ids, &text[body.end..piece.end])? };
-            let middle = starts[segments.first_at(body.start)]..starts[segments.first_at(body.end)];
+            let tail = if body.end == window.end {
+                0..0
+            } else {
+                self.append_edge(&mut page.ids, &text[body.end..window.end])?
+            };
+            let middle = starts[segments.first_from(body.start)]..starts[segments.first_from(body.end)];
             let middle = if body.is_empty() { 0..0 } else { middle };
             let mut parts = [prefix.clone(), head, middle, tail, suffix.clone()];
-            page.cut.extend(cut_at(&mut parts[1..4], self.room()).then_some(number));
-            page.rows.push(Row { parts });
+            page.truncated.extend(truncate(&mut parts[1..4], self.max_text_tokens()).then_some(number));
+            page.rows.push(RowParts { parts });
         }
         Ok(page)
     }
 
-    /// The part of a window between its first and its last safe boundary; empty, at the window's end, where there is none.
-    fn body(&self, text: &str, piece: ByteSpan, may_start_at_once: bool) -> ByteSpan {
-        // A prompt that does not end in a space grows together with the first word.
-        let first_char = if may_start_at_once { 0 } else { piece.of(text).chars().next().map_or(0, char::len_utf8) };
-        let start = self.family.next_safe(text, piece.start + first_char, piece.end).unwrap_or(piece.end);
-        let end = self.family.last_safe(text, start, piece.end).unwrap_or(start);
+    /// A window between its first and last safe boundary; empty, at the window's end, without any.
+    fn body(&self, text: &str, window: ByteSpan, starts_safely: bool) -> ByteSpan {
+        // A prompt that does not end in a space merges with the first word.
+        let first_char = if starts_safely { 0 } else { window.of(text).chars().next().map_or(0, char::len_utf8) };
+        let start = self.family.next_safe(text, window.start + first_char, window.end).unwrap_or(window.end);
+        let end = self.family.last_safe(text, start, window.end).unwrap_or(start);
         ByteSpan { start, end }
     }
 
-    /// The spans of a text's tokens: ordered, disjoint, on character boundaries; with the white space between them they are
-    /// the whole text. Tokens that share a character (bytes of one) count as one. `go_on` as in [`Tokens::page`].
+    /// The spans of a text's tokens: sorted, disjoint, on character boundaries. Together with white space they cover
+    /// the text. Tokens that share a character (bytes of one) are one span.
     ///
     /// # Errors
-    /// [`ErrorKind::Internal`] where the tokenizer fails.
-    pub fn units(&self, text: &str, go_on: &GoOn) -> Result<Vec<ByteSpan>> {
+    /// [`ErrorKind::Internal`] if the tokenizer fails; errors of `check`.
+    pub fn units(&self, text: &str, check: &Check) -> Result<Vec<ByteSpan>> {
         let chunks: Vec<Vec<usize>> = text_pool::map(&self.chunks(text), |chunk| {
-            go_on()?;
+            check()?;
             let encoding = self.encode(chunk.of(text))?;
             let tokens = encoding.get_offsets().iter().filter(|(start, end)| start < end);
             Ok(tokens.map(|(start, _)| chunk.start + start).collect())
         })?;
-        // What no token covers (a removed control character) goes with the token before it.
+        // Text that no token covers (a removed control character) joins the token before it.
         let mut starts: Vec<usize> = chunks.into_iter().flatten().collect();
         starts.retain(|start| text.is_char_boundary(*start));
         starts.dedup();
@@ -304,11 +308,11 @@ impl Tokens {
     /// The longest row, special ids included.
     #[must_use]
     pub const fn max_tokens(&self) -> usize {
-        self.longest
+        self.limit
     }
 
-    fn room(&self) -> usize {
-        self.longest - self.prefix.len() - self.suffix.len()
+    fn max_text_tokens(&self) -> usize {
+        self.limit - self.prefix.len() - self.suffix.len()
     }
 
     fn prompt(&self, role: Role) -> &str {
@@ -319,7 +323,10 @@ impl Tokens {
     }
 
     fn ids(&self, text: &str) -> Result<Vec<i32>> {
-        self.plain.as_ref().map_or_else(|| Ok(signed(self.encode(text)?.get_ids())), |plain| Ok(plain.ids(text)))
+        match &self.byte_table {
+            Some(table) => Ok(table.ids(text)),
+            None => Ok(signed(self.encode(text)?.get_ids())),
+        }
     }
 
     fn encode(&self, text: &str) -> Result<Encoding> {
@@ -328,12 +335,14 @@ impl Tokens {
         })
     }
 
-    /// The space before a word becomes part of that word, its mark of a word's start, so it is no part of what comes before.
+    /// Except in byte-level families, a word's start mark absorbs the space before it, so that space adds no token to
+    /// the text before.
     fn without_last_space<'text>(&self, text: &'text str) -> &'text str {
         if self.family == Family::ByteLevel { text } else { text.strip_suffix(' ').unwrap_or(text) }
     }
 
-    /// A segment's text. Where the next one starts with a space itself, this one keeps its own.
+    /// The text of a segment without the space that the next one absorbs. If the next one starts with its own space,
+    /// this one's stays.
     fn segment<'text>(&self, text: &'text str, segment: ByteSpan) -> &'text str {
         let body = segment.of(text);
         if text[segment.end..].starts_with(' ') { body } else { self.without_last_space(body) }
@@ -344,16 +353,16 @@ impl Tokens {
         Ok(append(ids, &edge))
     }
 
-    /// Whether a special token is written out in the text: such a token is found before words are, anywhere in them.
-    fn holds_added_token(&self, text: &str) -> bool {
+    /// Whether the text contains a special token literally. The tokenizer finds those before words, even inside one.
+    fn contains_added_token(&self, text: &str) -> bool {
         self.added.iter().any(|token| text.contains(token.as_str()))
-            || (!self.added_in_lower_case.is_empty() && {
+            || (!self.added_lowercase.is_empty() && {
                 let lower = text.to_lowercase();
-                self.added_in_lower_case.iter().any(|token| lower.contains(token.as_str()))
+                self.added_lowercase.iter().any(|token| lower.contains(token.as_str()))
             })
     }
 
-    /// The text in parts that can be tokenized each by itself.
+    /// Splits the text into parts that are tokenized separately.
     fn chunks(&self, text: &str) -> Vec<ByteSpan> {
         let mut chunks = Vec::new();
         let mut start = 0;
@@ -362,8 +371,8 @@ impl Tokens {
             while !text.is_char_boundary(end) {
                 end += 1;
             }
-            // Only where a space ends and a word starts (or, for byte-level, the other way round): the one kind of boundary
-            // at which nothing is lost whatever the chunk's other end holds.
+            // Only between a space and a word (for byte-level, between a word and a space). It is the only boundary
+            // that is safe whatever the other end of the chunk is.
             while end < text.len() && !self.is_chunk_end(text, end) {
                 end += text[end..].chars().next().map_or(1, char::len_utf8);
             }
@@ -377,24 +386,24 @@ impl Tokens {
         match self.family {
             Family::Unknown => false,
             Family::ByteLevel => self.family.is_safe(text, byte),
-            Family::Bert { .. } | Family::Spaced | Family::Metaspace => {
+            Family::Bert { .. } | Family::WhitespaceSplit | Family::Metaspace => {
                 text.as_bytes()[byte - 1] == b' ' && !text[byte..].starts_with(char::is_whitespace)
             }
         }
     }
 }
 
-/// The page between the safe boundaries that windows need: each segment is tokenized once, by itself.
+/// The page between the safe boundaries that windows need. Each segment is tokenized once.
 struct Segments {
-    /// For each window what of it is made of whole segments.
+    /// For each window, the part made of whole segments.
     bodies: Vec<ByteSpan>,
-    /// In order, disjoint, none empty; text that no window needs is in none.
+    /// Sorted, disjoint and not empty. Text that no window needs is in none.
     spans: Vec<ByteSpan>,
 }
 
 impl Segments {
     fn between(bodies: Vec<ByteSpan>) -> Self {
-        // At each boundary, how many bodies start less how many end there.
+        // At each boundary, the number of bodies that start there minus those that end.
         let mut changes: Vec<(usize, i64)> =
             bodies.iter().filter(|body| !body.is_empty()).flat_map(|body| [(body.start, 1), (body.end, -1)]).collect();
         changes.sort_unstable();
@@ -409,25 +418,25 @@ impl Segments {
         Self { bodies, spans }
     }
 
-    /// The first segment that starts at or behind a boundary.
-    fn first_at(&self, boundary: usize) -> usize {
+    /// The index of the first segment that starts at or after a boundary.
+    fn first_from(&self, boundary: usize) -> usize {
         self.spans.partition_point(|span| span.start < boundary)
     }
 }
 
-/// Cuts the parts, in order, so that they have at most `room` ids together; says whether anything was lost.
-fn cut_at(parts: &mut [Range<u32>], room: usize) -> bool {
-    let mut left = index(room);
-    let mut cut = false;
+/// Shortens parts, in order, to `max` ids in total. Returns whether any ids were dropped.
+fn truncate(parts: &mut [Range<u32>], max: usize) -> bool {
+    let mut remaining = index(max);
+    let mut is_truncated = false;
     for part in parts {
         let length = part.end - part.start;
-        if length > left {
-            part.end = part.start + left;
-            cut = true;
+        if length > remaining {
+            part.end = part.start + remaining;
+            is_truncated = true;
         }
-        left -= part.end - part.start;
+        remaining -= part.end - part.start;
     }
-    cut
+    is_truncated
 }
 
 fn append(ids: &mut Vec<i32>, more: &[i32]) -> Range<u32> {

@@ -1,16 +1,16 @@
-//! Pages that were made to hurt, each of about a megabyte: units keep their promises on them, and every test here must
-//! simply finish. What takes time in the square of a page would take hours.
+//! Hostile pages of about a megabyte: units keep their promises on them, and every test here must finish. An algorithm
+//! that is quadratic in the page would take hours.
 
 use icu_segmenter::GraphemeClusterSegmenter;
 use pullquote_core::ranking::terms::{Language, PageTerms, guess_language, query_terms};
 use pullquote_core::text::page::ByteSpan;
 use pullquote_core::text::pieces::{sentences, words};
 
-/// The bytes of a page, about.
+/// Approximate bytes of a page.
 const SIZE: usize = 1 << 20;
 
-/// Reads a page in every way there is, and checks what is promised of its units.
-fn survives(name: &str, text: &str) {
+/// Cuts a page into units and terms, and checks the promises of units.
+fn assert_survives(name: &str, text: &str) {
     let mut clusters = vec![false; text.len() + 1];
     GraphemeClusterSegmenter::new().segment_str(text).for_each(|end| clusters[end] = true);
     let units = sentences(text);
@@ -26,36 +26,36 @@ fn survives(name: &str, text: &str) {
     assert_eq!(page.find(&query).bm25(std::slice::from_ref(&(0..units.len()))).len(), 1);
 }
 
-/// Units are ordered, disjoint, trimmed, not empty, cover what is not white space, and end at grapheme clusters.
+/// Units are sorted, disjoint, trimmed, not empty, cover all that is not white space, and end at grapheme clusters.
 fn check(name: &str, text: &str, units: &[ByteSpan], clusters: &[bool]) {
     let mut covered = 0;
     for unit in units {
-        assert!(unit.start >= covered && unit.end > unit.start, "{name}: {unit:?} behind {covered}");
+        assert!(unit.start >= covered && unit.end > unit.start, "{name}: {unit:?} overlaps {covered}");
         assert_eq!(unit.of(text).trim(), unit.of(text), "{name}: not trimmed");
-        assert!(text[covered..unit.start].trim().is_empty(), "{name}: text is left out before {unit:?}");
+        assert!(text[covered..unit.start].trim().is_empty(), "{name}: text is missing before {unit:?}");
         for at in [unit.start, unit.end] {
-            let spaced = text[..at].ends_with(char::is_whitespace) || text[at..].starts_with(char::is_whitespace);
-            assert!(spaced || clusters[at], "{name}: {at} is inside a grapheme cluster");
+            let at_space = text[..at].ends_with(char::is_whitespace) || text[at..].starts_with(char::is_whitespace);
+            assert!(at_space || clusters[at], "{name}: {at} is inside a grapheme cluster");
         }
         covered = unit.end;
     }
-    assert!(text[covered..].trim().is_empty(), "{name}: text is left out at the end");
+    assert!(text[covered..].trim().is_empty(), "{name}: text is missing at the end");
 }
 
-/// Each of these, again and again, is a page.
+/// One page for each case, which it repeats.
 fn repeated(cases: &[&str]) {
     for case in cases {
-        survives(case, &case.repeat(SIZE / case.len()));
+        assert_survives(case, &case.repeat(SIZE / case.len()));
     }
 }
 
 #[test]
-fn one_thing_again_and_again() {
+fn one_character_repeated() {
     repeated(&["x", "0", "-", ".", "!", "…", "\"", "_", "e\u{301}", "漢", "한", "あ", "ア", "ท", "က", "क्ष", "🎉"]);
 }
 
 #[test]
-fn marks_of_markdown_that_open_and_never_close() {
+fn markdown_marks_that_are_never_closed() {
     repeated(&[
         "[", "]", "](", "[](", "[a](b", "[a](b \"", "![", "`", "`` ` ", "<", "*", "**a", "|", "~", "#", "\\", "(", ")",
     ]);
@@ -77,7 +77,7 @@ fn marks_of_markdown_that_open_and_never_close() {
 }
 
 #[test]
-fn sentences_that_hardly_are_any() {
+fn sentences_of_few_characters() {
     repeated(&[
         "a. ",
         "A. ",
@@ -145,31 +145,31 @@ fn lines_of_every_shape() {
 }
 
 #[test]
-fn nesting_without_end() {
+fn deep_nesting() {
     let lines = |count: usize, line: &dyn Fn(usize) -> String| (0..count).map(line).collect::<Vec<_>>().concat();
-    survives("nested items", &lines(1400, &|depth| " ".repeat(depth) + "- a\n"));
-    survives("nested numbers", &lines(1400, &|depth| " ".repeat(depth) + "1. a\n"));
-    survives("nested quotes", &lines(1000, &|depth| "> ".repeat(depth) + "a\n"));
-    survives("many headings", &lines(100_000, &|i| format!("# {i}\n")));
-    survives("many items", &lines(100_000, &|i| " ".repeat(i % 9) + "- a\n"));
+    assert_survives("nested items", &lines(1400, &|depth| " ".repeat(depth) + "- a\n"));
+    assert_survives("nested numbers", &lines(1400, &|depth| " ".repeat(depth) + "1. a\n"));
+    assert_survives("nested quotes", &lines(1000, &|depth| "> ".repeat(depth) + "a\n"));
+    assert_survives("many headings", &lines(100_000, &|i| format!("# {i}\n")));
+    assert_survives("many items", &lines(100_000, &|i| " ".repeat(i % 9) + "- a\n"));
     let brackets = "[".repeat(SIZE / 4) + &"](b)".repeat(SIZE / 8);
-    survives("brackets that close", &brackets);
+    assert_survives("brackets that close", &brackets);
 }
 
-/// What is looked for to the left of every end must not be the start of the page each time.
+/// A search to the left of every end must not reach the start of the page each time.
 #[test]
-fn long_beginnings_before_many_ends() {
+fn many_ends_after_a_long_beginning() {
     for beginning in [" ", "(", "[", "“", ".", "\u{301}", "`"] {
         for ends in ["Mr. X ", "?” he ", "a.1 b ", "[a.](b) c "] {
             let half = SIZE / 4;
             let text = beginning.repeat(half / beginning.len()) + &ends.repeat(half / ends.len());
-            survives(&format!("{beginning:?} and {ends:?}"), &text);
+            assert_survives(&format!("{beginning:?} and {ends:?}"), &text);
         }
     }
 }
 
 #[test]
-fn marks_that_combine_and_characters_that_cannot_be_seen() {
+fn combining_marks_and_invisible_characters() {
     repeated(&[
         "\u{301}",
         "\u{200d}",
@@ -190,9 +190,9 @@ fn marks_that_combine_and_characters_that_cannot_be_seen() {
         "\u{202b}abc\u{202c} אבג. ",
         "\u{e0001}",
     ]);
-    survives("a lone mark", &format!("\u{301}{}", "a. B ".repeat(1000)));
-    survives("a long cluster", &format!("a{}b {}", "\u{301}".repeat(SIZE / 2), "e\u{301}".repeat(1000)));
-    survives("many long clusters", &format!("x{}", "\u{301}".repeat(3000)).repeat(100));
+    assert_survives("a lone mark", &format!("\u{301}{}", "a. B ".repeat(1000)));
+    assert_survives("a long cluster", &format!("a{}b {}", "\u{301}".repeat(SIZE / 2), "e\u{301}".repeat(1000)));
+    assert_survives("many long clusters", &format!("x{}", "\u{301}".repeat(3000)).repeat(100));
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn emoji_and_flags() {
 }
 
 #[test]
-fn scripts_and_directions_that_mix() {
+fn mixed_scripts_and_directions() {
     repeated(&[
         "abc אבג ",
         "عربي abc. ",
@@ -227,14 +227,14 @@ fn scripts_and_directions_that_mix() {
 }
 
 #[test]
-fn control_characters_and_every_white_space() {
+fn control_characters_and_all_white_space() {
     repeated(&["\0", "\u{1}\u{7f}", "a\0b. C", "\u{fffd}", "\u{ffff}", "\u{10ffff}", "\u{1b}[0m"]);
     let spaces: Vec<char> = ('\0'..='\u{ffff}').filter(|c| c.is_whitespace()).collect();
     assert_eq!(spaces.len(), 25);
     for space in &spaces {
-        survives(&format!("{space:?}"), &format!("a.{space}B{space}").repeat(5000));
+        assert_survives(&format!("{space:?}"), &format!("a.{space}B{space}").repeat(5000));
     }
     let all: String = spaces.iter().flat_map(|space| [*space, 'a', '.']).collect();
     repeated(&[&all]);
-    survives("white space alone", &spaces.iter().collect::<String>().repeat(SIZE / 64));
+    assert_survives("only white space", &spaces.iter().collect::<String>().repeat(SIZE / 64));
 }

@@ -1,7 +1,7 @@
-//! From batch to batch the scheduler allocates nothing: everything that is allocated in this process is counted while it
+//! The scheduler allocates nothing for each batch: dhat counts all allocations of this process while the scheduler
 //! forms, submits and collects batches of several large jobs.
 //!
-//! Where this fails, take `.testing()` away: `dhat-heap.json` then says where in the code it was.
+//! If this fails, remove `.testing()`: `dhat-heap.json` then names the code that allocates.
 
 mod common;
 
@@ -20,13 +20,13 @@ static COUNTED: dhat::Alloc = dhat::Alloc;
 
 const CALLERS: usize = 3;
 const ROWS: usize = 1500;
-/// Tokens of a device's batch.
+/// Token budget of a batch.
 const BUDGET: usize = 64;
-/// By then the scheduler has taken all jobs in.
+/// The scheduler has accepted all jobs by this batch.
 const FIRST_COUNTED: u64 = 20;
 
-/// What callers, the encoder and the test tell each other. The encoder waits with the first batch until all callers wait, so
-/// that nobody tokenizes while it counts.
+/// Shared by callers, the encoder and the test. The encoder holds the first batch until all callers wait, so that no
+/// caller tokenizes during the count.
 #[derive(Default)]
 struct Watch {
     state: Mutex<State>,
@@ -35,13 +35,13 @@ struct Watch {
 
 #[derive(Default)]
 struct State {
-    /// Callers that wait for their vectors.
+    /// Callers that wait for vectors.
     waiting: usize,
-    /// Whether allocations are counted this time, or it is only warmed up.
+    /// False while buffers grow in the first run.
     counts: bool,
     profiler: Option<dhat::Profiler>,
     batches: u64,
-    /// Batches that were submitted, and allocations, while it was counted.
+    /// Batches and allocations during the count.
     counted: Option<(u64, u64)>,
 }
 
@@ -50,8 +50,8 @@ impl Watch {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Called by the encoder for each batch; `last` is where counting ends.
-    fn see_batch(&self, last: u64) {
+    /// The encoder calls this for each batch; the count ends with batch `last`.
+    fn on_batch(&self, last: u64) {
         let mut state = self.lock();
         while state.waiting < CALLERS {
             state = self.changed.wait(state).unwrap();
@@ -67,19 +67,19 @@ impl Watch {
     }
 }
 
-/// Returns the same vector for every row, and allocates nothing itself.
-struct StillEncoder {
+/// Returns the same vector for every row without allocating.
+struct ConstantEncoder {
     spec: EncoderSpec,
     waker: Option<Waker>,
-    /// The rows of the last batches, by ticket.
+    /// The rows of recent batches, by ticket.
     rows: [usize; 16],
     next: u64,
     watch: Arc<Watch>,
 }
 
-impl StillEncoder {
+impl ConstantEncoder {
     fn new(notifies: bool, needs_polling: bool, watch: Arc<Watch>) -> Self {
-        let device = |index| DeviceSpec { name: format!("still:{index}"), depth: 2, batch_tokens: BUDGET };
+        let device = |index| DeviceSpec { name: format!("constant:{index}"), depth: 2, batch_tokens: BUDGET };
         let devices = (0..3).map(device).collect();
         let (dtype, backend, scores) = ("float32".to_owned(), "test".to_owned(), false);
         let spec = EncoderSpec {
@@ -97,11 +97,11 @@ impl StillEncoder {
     }
 }
 
-fn place(ticket: u64) -> usize {
+fn slot(ticket: u64) -> usize {
     usize::try_from(ticket % 16).unwrap()
 }
 
-impl Encoder for StillEncoder {
+impl Encoder for ConstantEncoder {
     fn spec(&self) -> &EncoderSpec {
         &self.spec
     }
@@ -111,11 +111,11 @@ impl Encoder for StillEncoder {
     }
 
     fn submit(&mut self, _: usize, batch: &Batch) -> Result<Ticket> {
-        // Three quarters of the batches of all jobs, at least: none of them is done by then.
+        // At least three quarters of all batches: no job is complete by then.
         let tokens: usize = CALLERS * (0..ROWS).map(|row| 3 + row % 13).sum::<usize>();
-        self.watch.see_batch((tokens / BUDGET * 3 / 4) as u64);
+        self.watch.on_batch((tokens / BUDGET * 3 / 4) as u64);
         self.next += 1;
-        self.rows[place(self.next)] = batch.lengths.len();
+        self.rows[slot(self.next)] = batch.lengths.len();
         if let Some(waker) = &self.waker {
             waker();
         }
@@ -127,12 +127,12 @@ impl Encoder for StillEncoder {
     }
 
     fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
-        (0..self.rows[place(ticket.0)]).for_each(|index| row(index, &[0.5; DIMENSION]));
+        (0..self.rows[slot(ticket.0)]).for_each(|index| row(index, &[0.5; DIMENSION]));
         Ok(())
     }
 }
 
-/// All callers hand in their rows at the same time, which differ in length.
+/// All callers submit rows of different lengths at the same time.
 fn embed_everything(engine: &Engine, watch: &Watch, counts: bool) {
     *watch.lock() = State { counts, ..State::default() };
     std::thread::scope(|scope| {
@@ -140,10 +140,10 @@ fn embed_everything(engine: &Engine, watch: &Watch, counts: bool) {
             scope.spawn(|| {
                 let texts: Vec<String> = (0..ROWS).map(|row| "cat ".repeat(1 + row % 13)).collect();
                 let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-                let asked = AtomicUsize::new(0);
-                // Asked once before the texts are tokenized, and every 50 ms while the caller waits for their vectors.
+                let polls = AtomicUsize::new(0);
+                // Polled once before tokenizing, then every 50 ms while the caller waits for vectors.
                 let interrupted = || {
-                    if asked.fetch_add(1, Ordering::Relaxed) == 1 {
+                    if polls.fetch_add(1, Ordering::Relaxed) == 1 {
                         watch.lock().waiting += 1;
                         watch.changed.notify_all();
                     }
@@ -162,11 +162,11 @@ fn batches_are_formed_and_collected_without_allocating() {
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
     for (notifies, needs_polling) in [(true, false), (false, true), (false, false)] {
         let watch = Arc::new(Watch::default());
-        let encoder = StillEncoder::new(notifies, needs_polling, Arc::clone(&watch));
+        let encoder = ConstantEncoder::new(notifies, needs_polling, Arc::clone(&watch));
         let engine = Engine::new(&model, Box::new(encoder), Some(1), 0).unwrap();
         embed_everything(&engine, &watch, false);
         embed_everything(&engine, &watch, true);
-        let (batches, allocations) = watch.lock().counted.expect("there were that many batches");
+        let (batches, allocations) = watch.lock().counted.expect("the encoder saw the last counted batch");
         assert!(batches > 400, "{batches} batches");
         assert_eq!(allocations, 0, "in {batches} batches, notifies: {notifies}, needs_polling: {needs_polling}");
     }

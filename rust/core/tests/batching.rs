@@ -1,4 +1,4 @@
-//! Batches as a host wants them: how large they may be, and whether rows wait for others.
+//! A host's settings for batches: their size, and how long rows wait for more.
 
 mod common;
 
@@ -12,17 +12,17 @@ use pullquote_core::error::ErrorKind;
 use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::Role;
 
-fn with(encoder: FakeEncoder, batching: Batching) -> pullquote_core::error::Result<Engine> {
+fn engine(encoder: FakeEncoder, batching: Batching) -> pullquote_core::error::Result<Engine> {
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
     Engine::new(&model, Box::new(encoder), Some(2), 0)?.with_batching(batching)
 }
 
 #[test]
-fn batches_are_as_the_host_wants_them() {
+fn max_tokens_and_max_rows_limit_batches() {
     let encoder = FakeEncoder::new(2, true, Poison::default());
     let log = Arc::clone(&encoder.log);
     let batching = Batching { max_tokens: Some(20), max_rows: Some(3), ..Batching::default() };
-    let engine = with(encoder, batching).unwrap();
+    let engine = engine(encoder, batching).unwrap();
     let texts: Vec<String> = (0..40).map(|n| "cat ".repeat(n % 9)).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     engine.embed(&texts, Role::Passage, &Call::default()).unwrap();
@@ -31,22 +31,22 @@ fn batches_are_as_the_host_wants_them() {
     assert!(lengths.iter().all(|batch| batch.len() <= 3 && (batch.len() == 1 || batch.iter().sum::<u32>() <= 20)));
     assert_eq!(lengths.iter().map(Vec::len).max(), Some(3));
     for empty in [Batching { max_rows: Some(0), ..batching }, Batching { max_tokens: Some(0), ..batching }] {
-        let refused = with(FakeEncoder::new(1, true, Poison::default()), empty);
-        assert_eq!(refused.err().map(|error| error.kind()), Some(ErrorKind::InvalidArgument));
+        let rejected = crate::engine(FakeEncoder::new(1, true, Poison::default()), empty);
+        assert_eq!(rejected.err().map(|error| error.kind()), Some(ErrorKind::InvalidArgument));
     }
 }
 
 #[test]
-fn rows_wait_for_others_where_the_host_says_so() {
+fn rows_wait_for_a_full_batch_until_the_timeout() {
     for notifies in [true, false] {
         let encoder = FakeEncoder::new(1, notifies, Poison::default());
         let log = Arc::clone(&encoder.log);
         let hour = Batching { max_rows: Some(4), timeout: Duration::from_secs(3600), ..Batching::default() };
-        let engine = with(encoder, hour).unwrap();
+        let engine = engine(encoder, hour).unwrap();
         let embed = |text: &str, call: &Call| engine.embed(&[text], Role::Passage, call).map(|_| ());
         std::thread::scope(|scope| {
             let waiting: Vec<_> = (0..2).map(|_| scope.spawn(|| embed("the cat", &Call::default()))).collect();
-            // Who does not wait any longer takes his rows along.
+            // A call that misses its deadline takes its rows along.
             let late = embed("the moon", &Call::new(Some(Duration::from_millis(50)), None));
             assert_eq!(late.unwrap_err().kind(), ErrorKind::DeadlineExceeded);
             assert!(log.lock().unwrap().is_empty());
@@ -55,10 +55,10 @@ fn rows_wait_for_others_where_the_host_says_so() {
         });
         let lengths: Vec<usize> = log.lock().unwrap().iter().map(|(_, lengths)| lengths.len()).collect();
         assert_eq!(lengths, [4]);
-        // And nobody waits for ever.
+        // The timeout ends the wait.
         let encoder = FakeEncoder::new(1, notifies, Poison::default());
         let soon = Batching { timeout: Duration::from_millis(20), ..Batching::default() };
-        let engine = with(encoder, soon).unwrap();
+        let engine = crate::engine(encoder, soon).unwrap();
         engine.embed(&["alone"], Role::Passage, &Call::default()).unwrap();
     }
 }

@@ -1,4 +1,5 @@
-//! Devices that compare rows with queries: the answers are those of vectors, and vectors come only where somebody wants them.
+//! Devices that compute cosines: answers equal those from vectors, and vectors return only where a job or the cache
+//! needs them.
 
 mod common;
 
@@ -11,20 +12,20 @@ use pullquote_core::runtime::call::Call;
 use pullquote_core::text::formats::Format;
 use pullquote_core::tokens::{Role, Tokens};
 
-/// How many queries each batch had.
-type Asked = Arc<Mutex<Vec<usize>>>;
+/// The number of queries of each batch.
+type QueryCounts = Arc<Mutex<Vec<usize>>>;
 
-fn engine(encoder: FakeEncoder, cache_bytes: usize) -> (Engine, Asked) {
+fn engine(encoder: FakeEncoder, cache_bytes: usize) -> (Engine, QueryCounts) {
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
-    let asked = Arc::clone(&encoder.scored);
-    (Engine::new(&model, Box::new(encoder), Some(2), cache_bytes).unwrap(), asked)
+    let counts = Arc::clone(&encoder.query_counts);
+    (Engine::new(&model, Box::new(encoder), Some(2), cache_bytes).unwrap(), counts)
 }
 
-fn scoring(cache_bytes: usize) -> (Engine, Asked) {
-    engine(FakeEncoder::new(3, true, Poison::default()).scoring(), cache_bytes)
+fn engine_with_scores(cache_bytes: usize) -> (Engine, QueryCounts) {
+    engine(FakeEncoder::new(3, true, Poison::default()).with_scores(), cache_bytes)
 }
 
-fn full() -> Question {
+fn full_effort() -> Question {
     Question { effort: Effort::Full, ..question() }
 }
 
@@ -33,23 +34,23 @@ fn pages(count: usize) -> Vec<String> {
     (0..count).map(|page| (0..=page % 9).map(|n| sentence(page, n)).collect()).collect()
 }
 
-fn ask(engine: &Engine, queries: &[&str], pages: &[String], pairing: Pairing) -> Result<Answers> {
+fn highlight(engine: &Engine, queries: &[&str], pages: &[String], pairing: Pairing) -> Result<Answers> {
     let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
     let request = Request { queries, pages: &pages, formats: &[Format::Text], titles: &[], pairing };
-    engine.highlights(&request, &full(), &Call::default())
+    engine.highlights(&request, &full_effort(), &Call::default())
 }
 
-fn assert_same(found: &Answers, expected: &Answers) {
+fn assert_same(actual: &Answers, expected: &Answers) {
     assert!(!expected.scores.is_empty());
-    assert_eq!((&found.spans, &found.pages, &found.queries), (&expected.spans, &expected.pages, &expected.queries));
-    let pairs = found.scores.iter().zip(&expected.scores).chain(found.cosines.iter().zip(&expected.cosines));
-    for (found, expected) in pairs {
-        assert!((found - expected).abs() < 1e-5, "{found} {expected}");
+    assert_eq!((&actual.spans, &actual.pages, &actual.queries), (&expected.spans, &expected.pages, &expected.queries));
+    let pairs = actual.scores.iter().zip(&expected.scores).chain(actual.cosines.iter().zip(&expected.cosines));
+    for (actual, expected) in pairs {
+        assert!((actual - expected).abs() < 1e-5, "{actual} {expected}");
     }
 }
 
 #[test]
-fn scores_are_those_of_vectors() {
+fn cosines_of_devices_give_the_answers_of_vectors() {
     let (plain, _) = engine(FakeEncoder::new(1, true, Poison::default()), 0);
     for (queries, pairing) in [
         (vec!["Where is the cat?"], Pairing::All),
@@ -57,35 +58,35 @@ fn scores_are_those_of_vectors() {
         (vec!["the moon", "bread"], Pairing::Each),
     ] {
         let pages = pages(if pairing == Pairing::Each { 2 } else { 40 });
-        let (engine, asked) = scoring(0);
-        let found = ask(&engine, &queries, &pages, pairing).unwrap();
-        assert_same(&found, &ask(&plain, &queries, &pages, pairing).unwrap());
-        let asked = asked.lock().unwrap();
-        // Those of the queries themselves are the only ones that come as vectors.
-        assert!(asked.iter().filter(|count| **count == 0).count() <= queries.len(), "{asked:?}");
-        assert!(asked.iter().any(|count| *count >= queries.len()), "{asked:?}");
+        let (engine, counts) = engine_with_scores(0);
+        let actual = highlight(&engine, &queries, &pages, pairing).unwrap();
+        assert_same(&actual, &highlight(&plain, &queries, &pages, pairing).unwrap());
+        let counts = counts.lock().unwrap();
+        // Only the queries themselves return as vectors.
+        assert!(counts.iter().filter(|count| **count == 0).count() <= queries.len(), "{counts:?}");
+        assert!(counts.iter().any(|count| *count >= queries.len()), "{counts:?}");
     }
 }
 
 #[test]
-fn vectors_come_where_they_are_kept_or_where_scores_would_be_more() {
+fn vectors_return_for_the_cache_and_with_many_queries() {
     let all = pages(20);
-    let (keeping, asked) = scoring(1 << 24);
-    ask(&keeping, &["Where is the cat?"], &all, Pairing::All).unwrap();
-    assert_eq!(asked.lock().unwrap().iter().sum::<usize>(), 0, "they are to be kept");
-    // A cache of which one page may fill a quarter: what it has no room for is compared on the devices.
-    let (narrow, asked) = scoring(1000);
-    ask(&narrow, &["Where is the cat?"], &all, Pairing::All).unwrap();
-    assert!(asked.lock().unwrap().iter().any(|count| *count > 0));
-    let (many, asked) = scoring(0);
-    ask(&many, &["cat", "moon", "bread"], &all, Pairing::All).unwrap();
-    assert_eq!(asked.lock().unwrap().iter().sum::<usize>(), 0, "three of 16 values are too many");
+    let (cached, counts) = engine_with_scores(1 << 24);
+    highlight(&cached, &["Where is the cat?"], &all, Pairing::All).unwrap();
+    assert_eq!(counts.lock().unwrap().iter().sum::<usize>(), 0, "the cache needs vectors");
+    // One page may fill a quarter of the cache. Devices compute the cosines of pages that are larger.
+    let (small, counts) = engine_with_scores(1000);
+    highlight(&small, &["Where is the cat?"], &all, Pairing::All).unwrap();
+    assert!(counts.lock().unwrap().iter().any(|count| *count > 0));
+    let (many, counts) = engine_with_scores(0);
+    highlight(&many, &["cat", "moon", "bread"], &all, Pairing::All).unwrap();
+    assert_eq!(counts.lock().unwrap().iter().sum::<usize>(), 0, "three queries are too many for 16 dimensions");
 }
 
 #[test]
-fn callers_of_both_kinds_share_batches() {
+fn jobs_with_and_without_queries_share_batches() {
     let (plain, _) = engine(FakeEncoder::new(1, true, Poison::default()), 0);
-    let (engine, asked) = scoring(0);
+    let (engine, counts) = engine_with_scores(0);
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
     let tokens = Tokens::read(&model).unwrap();
     std::thread::scope(|scope| {
@@ -96,34 +97,33 @@ fn callers_of_both_kinds_share_batches() {
                 for _ in 0..10 {
                     if n % 3 == 0 {
                         let embedded = engine.embed(&["the cat", &query], Role::Passage, &Call::default()).unwrap();
-                        let expected = fake_vector(&tokens.alone(&query, Role::Passage).unwrap().0);
+                        let expected = fake_vector(&tokens.text(&query, Role::Passage).unwrap().0);
                         assert_eq!(embedded.vectors[DIMENSION..], expected);
                     } else {
                         let pages = pages(2 + n);
-                        let found = ask(engine, &[&query], &pages, Pairing::All).unwrap();
-                        assert_same(&found, &ask(plain, &[&query], &pages, Pairing::All).unwrap());
+                        let actual = highlight(engine, &[&query], &pages, Pairing::All).unwrap();
+                        assert_same(&actual, &highlight(plain, &[&query], &pages, Pairing::All).unwrap());
                     }
                 }
             });
         }
     });
-    let asked = asked.lock().unwrap();
-    let has = |is: fn(&usize) -> bool| asked.iter().any(is);
-    assert!(has(|count| *count == 0) && has(|count| *count == 1), "{asked:?}");
+    let counts = counts.lock().unwrap();
+    assert!(counts.contains(&0) && counts.contains(&1), "{counts:?}");
 }
 
 #[test]
-fn a_score_that_is_no_number_fails_its_caller_alone() {
+fn a_nan_cosine_fails_its_caller_alone() {
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
-    let percent = Tokens::read(&model).unwrap().alone("%", Role::Query).unwrap().0[1];
+    let percent = Tokens::read(&model).unwrap().text("%", Role::Query).unwrap().0[1];
     let poison = Poison { nan: Some(percent), ..Poison::default() };
-    let (engine, _) = engine(FakeEncoder::new(2, true, poison).scoring(), 0);
+    let (engine, _) = engine(FakeEncoder::new(2, true, poison).with_scores(), 0);
     std::thread::scope(|scope| {
         for n in 0..20 {
             let engine = &engine;
             scope.spawn(move || {
                 let page = if n % 4 == 0 { "The % is red. Bread is good." } else { "The cat is red. Bread is good." };
-                let answer = ask(engine, &["cat"], &[page.to_owned()], Pairing::All);
+                let answer = highlight(engine, &["cat"], &[page.to_owned()], Pairing::All);
                 assert_eq!(answer.err().map(|error| error.kind()), (n % 4 == 0).then_some(ErrorKind::Encoder));
             });
         }

@@ -1,4 +1,5 @@
-//! Devices that are slow, that fail and that are short of memory: nobody loses an answer, and everybody can see it.
+//! Devices that are slow, fail, stall or run out of memory: every caller gets its answer, and the states show the
+//! fault.
 
 mod common;
 
@@ -7,9 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{DIMENSION, fake_vector, model, word_piece};
+use common::{DIMENSION, fake_vector, fake_vectors, model, word_piece};
 use proptest::prelude::*;
-use pullquote_core::encoder::{Batch, Batching, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
+use pullquote_core::encoder::{Batch, Batching, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker, for_each_row};
 use pullquote_core::engine::{DeviceState, Engine};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
@@ -17,45 +18,45 @@ use pullquote_core::tokens::{Role, Tokens};
 
 const BATCH_TOKENS: usize = 64;
 
-/// Says of a device's batch whether it fails, and how.
+/// The error, if any, of a device's batch.
 type Fault = Arc<dyn Fn(usize, &Batch) -> Option<ErrorKind> + Send + Sync>;
 
-/// What a test tells the encoder, and the other way round.
+/// The faults of a [`ScriptedEncoder`], and what it records.
 #[derive(Clone)]
 struct Script {
-    /// How often each device is asked before a batch of its is finished; one device for each.
+    /// For each device, the number of polls before its first batch is finished.
     delays: Vec<usize>,
     fault: Fault,
-    /// Whether failures are told by `submit` or by `collect`.
+    /// Whether `submit` returns the fault instead of `collect`.
     fails_early: bool,
-    /// Which devices finish nothing, for now.
-    hanging: Arc<Mutex<Vec<usize>>>,
+    /// Devices that finish nothing for now.
+    stalled: Arc<Mutex<Vec<usize>>>,
     notifies: bool,
     needs_polling: bool,
-    /// Device and tokens of every batch that came.
+    /// Device and tokens of every submitted batch.
     log: Arc<Mutex<Vec<(usize, usize)>>>,
-    /// The most batches that were in flight on a device.
-    deepest: Arc<AtomicUsize>,
+    /// The most batches in flight on a device.
+    max_in_flight: Arc<AtomicUsize>,
 }
 
 impl Script {
     fn new(delays: &[usize], fault: impl Fn(usize, &Batch) -> Option<ErrorKind> + Send + Sync + 'static) -> Self {
-        let (hanging, log, deepest) = (Arc::default(), Arc::default(), Arc::default());
+        let (stalled, log, max_in_flight) = (Arc::default(), Arc::default(), Arc::default());
         let (delays, fault) = (delays.to_vec(), Arc::new(fault));
-        Self { delays, fault, fails_early: false, hanging, notifies: true, needs_polling: false, log, deepest }
+        Self { delays, fault, fails_early: false, stalled, notifies: true, needs_polling: false, log, max_in_flight }
     }
 }
 
-struct Scripted {
+struct ScriptedEncoder {
     spec: EncoderSpec,
     script: Script,
-    /// For each device its batches, and how often it was asked for the first one.
+    /// For each device its batches, and the number of polls of the first one.
     running: Vec<(VecDeque<(Ticket, Batch)>, usize)>,
     waker: Option<Waker>,
     next: u64,
 }
 
-impl Scripted {
+impl ScriptedEncoder {
     fn new(script: &Script) -> Self {
         let device = |index| DeviceSpec { name: format!("fake:{index}"), depth: 2, batch_tokens: BATCH_TOKENS };
         let count = script.delays.len();
@@ -78,7 +79,7 @@ impl Scripted {
         Error::new(kind, format!("scripted: {kind:?}"))
     }
 
-    /// Nobody is woken by devices that are looked at.
+    /// Devices that need polling never call the waker.
     fn wake(&self) {
         if let Some(waker) = self.waker.as_ref().filter(|_| !self.script.needs_polling) {
             waker();
@@ -86,7 +87,7 @@ impl Scripted {
     }
 }
 
-impl Encoder for Scripted {
+impl Encoder for ScriptedEncoder {
     fn spec(&self) -> &EncoderSpec {
         &self.spec
     }
@@ -104,16 +105,16 @@ impl Encoder for Scripted {
         }
         self.next += 1;
         self.running[device].0.push_back((Ticket(self.next), batch.clone()));
-        self.script.deepest.fetch_max(self.running[device].0.len(), Ordering::Relaxed);
+        self.script.max_in_flight.fetch_max(self.running[device].0.len(), Ordering::Relaxed);
         self.wake();
         Ok(Ticket(self.next))
     }
 
     fn is_finished(&mut self, ticket: Ticket) -> bool {
-        let of = |(batches, _): &(VecDeque<(Ticket, Batch)>, usize)| batches.front().is_some_and(|one| one.0 == ticket);
-        // The first one of its device, or not yet.
-        let Some(device) = self.running.iter().position(of) else { return false };
-        if self.script.hanging.lock().unwrap().contains(&device) {
+        let is_first =
+            |(batches, _): &(VecDeque<(Ticket, Batch)>, usize)| batches.front().is_some_and(|one| one.0 == ticket);
+        let Some(device) = self.running.iter().position(is_first) else { return false };
+        if self.script.stalled.lock().unwrap().contains(&device) {
             return false;
         }
         self.running[device].1 += 1;
@@ -122,26 +123,22 @@ impl Encoder for Scripted {
     }
 
     fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
-        let of = |(batches, _): &(VecDeque<(Ticket, Batch)>, usize)| batches.iter().any(|one| one.0 == ticket);
-        let device = self.running.iter().position(of).unwrap();
-        let place = self.running[device].0.iter().position(|one| one.0 == ticket).unwrap();
-        let (_, batch) = self.running[device].0.remove(place).unwrap();
+        let has = |(batches, _): &(VecDeque<(Ticket, Batch)>, usize)| batches.iter().any(|one| one.0 == ticket);
+        let device = self.running.iter().position(has).unwrap();
+        let index = self.running[device].0.iter().position(|one| one.0 == ticket).unwrap();
+        let (_, batch) = self.running[device].0.remove(index).unwrap();
         self.running[device].1 = 0;
         if !self.script.fails_early
             && let Some(kind) = (self.script.fault)(device, &batch)
         {
             return Err(Self::fail(kind));
         }
-        let mut start = 0;
-        for (index, length) in batch.lengths.iter().enumerate() {
-            row(index, &fake_vector(&batch.ids[start..start + *length as usize]));
-            start += *length as usize;
-        }
+        for_each_row(&fake_vectors(&batch), DIMENSION, row);
         Ok(())
     }
 }
 
-/// An engine over such devices, and what every text's vector must be.
+/// An engine over such devices, and the tokenizer that the expected vectors need.
 struct Bench {
     engine: Engine,
     tokens: Tokens,
@@ -150,11 +147,11 @@ struct Bench {
 impl Bench {
     fn new(script: &Script, batching: Batching) -> Self {
         let (_folder, model) = model(&word_piece(), 64, ("", ""));
-        let engine = Engine::new(&model, Box::new(Scripted::new(script)), Some(2), 0).unwrap();
+        let engine = Engine::new(&model, Box::new(ScriptedEncoder::new(script)), Some(2), 0).unwrap();
         Self { engine: engine.with_batching(batching).unwrap(), tokens: Tokens::read(&model).unwrap() }
     }
 
-    /// Encodes texts of all lengths, and compares every vector.
+    /// Embeds texts of different lengths and checks every vector.
     fn embed(&self, count: usize) -> Result<()> {
         let texts: Vec<String> = (0..count).map(|n| format!("cat {n} ").repeat(n % 12)).collect();
         self.embed_these(&texts)
@@ -168,7 +165,7 @@ impl Bench {
         let borrowed: Vec<&str> = texts.iter().map(String::as_str).collect();
         let embedded = self.engine.embed(&borrowed, Role::Passage, call)?;
         for (text, vector) in texts.iter().zip(embedded.vectors.chunks_exact(DIMENSION)) {
-            assert_eq!(vector, fake_vector(&self.tokens.alone(text, Role::Passage).unwrap().0), "{text:?}");
+            assert_eq!(vector, fake_vector(&self.tokens.text(text, Role::Passage).unwrap().0), "{text:?}");
         }
         Ok(())
     }
@@ -179,7 +176,7 @@ impl Bench {
 }
 
 #[test]
-fn a_slow_device_gets_less() {
+fn a_slow_device_gets_fewer_batches() {
     let script = Script::new(&[0, 0, 20], |_, _| None);
     let bench = Bench::new(&script, Batching::default());
     bench.embed(600).unwrap();
@@ -192,23 +189,23 @@ fn a_slow_device_gets_less() {
 }
 
 #[test]
-fn the_host_says_how_many_batches_a_device_has_at_once() {
+fn depth_sets_the_batches_in_flight_of_each_device() {
     for depth in [1, 2, 5] {
         let script = Script::new(&[1, 1], |_, _| None);
         let bench = Bench::new(&script, Batching { depth: Some(depth), ..Batching::default() });
         bench.embed(300).unwrap();
-        assert_eq!(script.deepest.load(Ordering::Relaxed), depth);
+        assert_eq!(script.max_in_flight.load(Ordering::Relaxed), depth);
         assert!(bench.states().iter().all(|state| state.depth == depth));
     }
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
-    let encoder = Scripted::new(&Script::new(&[0], |_, _| None));
+    let encoder = ScriptedEncoder::new(&Script::new(&[0], |_, _| None));
     let engine = Engine::new(&model, Box::new(encoder), None, 0).unwrap();
-    let refused = engine.with_batching(Batching { depth: Some(0), ..Batching::default() });
-    assert_eq!(refused.err().map(|error| error.kind()), Some(ErrorKind::InvalidArgument));
+    let rejected = engine.with_batching(Batching { depth: Some(0), ..Batching::default() });
+    assert_eq!(rejected.err().map(|error| error.kind()), Some(ErrorKind::InvalidArgument));
 }
 
 #[test]
-fn a_device_that_fails_is_left_out_and_comes_back() {
+fn a_failing_device_backs_off_and_recovers() {
     for (kind, fails_early, notifies) in
         [(ErrorKind::Encoder, false, true), (ErrorKind::Device, true, true), (ErrorKind::Device, false, false)]
     {
@@ -222,12 +219,12 @@ fn a_device_that_fails_is_left_out_and_comes_back() {
         assert!(!state.is_working && state.failures > 0 && state.batches == 0, "{state:?}");
         assert_eq!(state.last_error, Some(format!("scripted: {kind:?}")));
         assert!(bench.states()[0].is_working && bench.states()[2].is_working);
-        // Until its rest is over it is left alone: of these batches it gets none or few, and none fails for good.
+        // During the backoff the device gets few batches or none, and none of them fails a call.
         bench.embed(500).unwrap();
         is_broken.store(false, Ordering::Relaxed);
         let deadline = Instant::now() + Duration::from_secs(60);
         while !bench.states()[1].is_working {
-            assert!(Instant::now() < deadline, "it never came back");
+            assert!(Instant::now() < deadline, "it never recovered");
             bench.embed(20).unwrap();
         }
         bench.embed(500).unwrap();
@@ -235,21 +232,21 @@ fn a_device_that_fails_is_left_out_and_comes_back() {
     }
 }
 
-/// Much more than the scheduler needs for a round, and little to wait for.
-const IMPATIENT: Batching = Batching {
+/// Far longer than a round of the scheduler, and short enough for a test.
+const SHORT_TIMEOUT: Batching = Batching {
     max_tokens: None,
     max_rows: None,
     depth: None,
     timeout: Duration::ZERO,
-    patience: Some(Duration::from_millis(20)),
+    device_timeout: Some(Duration::from_millis(20)),
 };
 
-/// Those that wake and those that are looked at, with the scheduler on a thread of its own and with callers for it.
-fn hanging_benches(devices: usize) -> impl Iterator<Item = (Script, Bench)> {
-    [(true, false), (true, true), (false, false), (false, true)].into_iter().map(move |(notifies, is_driven)| {
+/// Devices that notify and devices that need polling, with a scheduler thread and with callers.
+fn benches_for_stalls(devices: usize) -> impl Iterator<Item = (Script, Bench)> {
+    [(true, false), (true, true), (false, false), (false, true)].into_iter().map(move |(notifies, by_callers)| {
         let script = Script { notifies, needs_polling: !notifies, ..Script::new(&vec![0; devices], |_, _| None) };
-        let mut bench = Bench::new(&script, IMPATIENT);
-        if is_driven {
+        let mut bench = Bench::new(&script, SHORT_TIMEOUT);
+        if by_callers {
             bench.engine = bench.engine.driven_by_callers();
         }
         (script, bench)
@@ -257,54 +254,54 @@ fn hanging_benches(devices: usize) -> impl Iterator<Item = (Script, Bench)> {
 }
 
 #[test]
-fn a_device_that_hangs_is_left_out_and_comes_back() {
-    for (script, bench) in hanging_benches(3) {
-        script.hanging.lock().unwrap().push(1);
+fn a_stalled_device_is_taken_out_and_recovers() {
+    for (script, bench) in benches_for_stalls(3) {
+        script.stalled.lock().unwrap().push(1);
         bench.embed(500).unwrap();
         let state = &bench.states()[1];
         assert!(!state.is_working && state.outstanding_tokens > 0 && state.batches == 0, "{state:?}");
         let error = state.last_error.as_deref().unwrap();
         assert_eq!(error, "fake:1 has finished nothing for 20ms; what it had is computed by others");
-        // What it has it keeps, and gets nothing more.
-        let had = || script.log.lock().unwrap().iter().filter(|(device, _)| *device == 1).count();
-        let before = had();
+        // It keeps its batches and gets no new ones.
+        let submitted = || script.log.lock().unwrap().iter().filter(|(device, _)| *device == 1).count();
+        let before = submitted();
         bench.embed(500).unwrap();
-        assert_eq!((had(), bench.states()[1].is_working), (before, false));
+        assert_eq!((submitted(), bench.states()[1].is_working), (before, false));
         assert!(bench.states()[0].is_working && bench.states()[2].is_working);
-        script.hanging.lock().unwrap().clear();
+        script.stalled.lock().unwrap().clear();
         let deadline = Instant::now() + Duration::from_secs(60);
         while !bench.states()[1].is_working {
-            assert!(Instant::now() < deadline, "it never came back");
+            assert!(Instant::now() < deadline, "it never recovered");
             bench.embed(20).unwrap();
         }
         bench.embed(500).unwrap();
         let state = &bench.states()[1];
-        assert!(had() > before && state.batches > 0 && state.outstanding_tokens == 0, "{state:?}");
+        assert!(submitted() > before && state.batches > 0 && state.outstanding_tokens == 0, "{state:?}");
     }
 }
 
 #[test]
-fn where_nobody_else_works_a_device_that_hangs_is_waited_for() {
-    for (script, bench) in hanging_benches(1) {
-        script.hanging.lock().unwrap().push(0);
+fn without_another_healthy_device_calls_wait_for_a_stalled_one() {
+    for (script, bench) in benches_for_stalls(1) {
+        script.stalled.lock().unwrap().push(0);
         let texts = vec!["the cat".to_owned(); 50];
         let call = Call::new(Some(Duration::from_millis(100)), None);
         assert_eq!(bench.embed_for(&texts, &call).unwrap_err().kind(), ErrorKind::DeadlineExceeded);
         assert!(bench.states()[0].is_working);
-        script.hanging.lock().unwrap().clear();
+        script.stalled.lock().unwrap().clear();
         bench.embed_these(&texts).unwrap();
     }
-    for (script, bench) in hanging_benches(2) {
-        script.hanging.lock().unwrap().extend([0, 1]);
+    for (script, bench) in benches_for_stalls(2) {
+        script.stalled.lock().unwrap().extend([0, 1]);
         std::thread::scope(|scope| {
             let call = scope.spawn(|| bench.embed(100));
             let deadline = Instant::now() + Duration::from_secs(60);
             while bench.states().iter().all(|state| state.is_working) {
-                assert!(Instant::now() < deadline, "nobody was given up");
+                assert!(Instant::now() < deadline, "no batch was abandoned");
                 std::thread::yield_now();
             }
             assert!(!call.is_finished());
-            script.hanging.lock().unwrap().clear();
+            script.stalled.lock().unwrap().clear();
             call.join().unwrap().unwrap();
         });
         bench.embed(100).unwrap();
@@ -312,7 +309,7 @@ fn where_nobody_else_works_a_device_that_hangs_is_waited_for() {
 }
 
 #[test]
-fn where_all_devices_fail_callers_are_told_at_once_and_served_as_soon_as_one_works() {
+fn with_all_devices_failing_calls_fail_at_once_and_recover_with_the_first_device() {
     for kind in [ErrorKind::Device, ErrorKind::Encoder] {
         let is_broken = Arc::new(AtomicBool::new(true));
         let broken = Arc::clone(&is_broken);
@@ -331,9 +328,9 @@ fn where_all_devices_fail_callers_are_told_at_once_and_served_as_soon_as_one_wor
 }
 
 #[test]
-fn rows_that_fail_everywhere_are_to_blame_and_not_the_devices() {
+fn rows_that_fail_on_every_device_fail_alone_and_devices_stay_healthy() {
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
-    let percent = Tokens::read(&model).unwrap().alone("%", Role::Query).unwrap().0[1];
+    let percent = Tokens::read(&model).unwrap().text("%", Role::Query).unwrap().0[1];
     let script = Script::new(&[0, 0, 0], move |_, batch| batch.ids.contains(&percent).then_some(ErrorKind::Encoder));
     let bench = Bench::new(&script, Batching::default());
     std::thread::scope(|scope| {
@@ -347,19 +344,17 @@ fn rows_that_fail_everywhere_are_to_blame_and_not_the_devices() {
         }
     });
     assert!(bench.states().iter().all(|state| state.is_working), "{:?}", bench.states());
-    // Twice with others, twice alone: a poisoned text keeps no device from its work for long.
+    // Twice with others, twice alone: a poisoned text costs its devices few batches.
     assert!(bench.states().iter().map(|state| state.failures).sum::<u64>() <= 12 * 4);
 }
 
 #[test]
-fn short_memory_costs_a_batch_a_retry_and_nobody_an_answer() {
+fn out_of_memory_halves_the_budget_and_every_text_is_encoded() {
     for (fails_early, notifies) in [(true, true), (false, true), (false, false)] {
         let memory = Arc::new(AtomicUsize::new(20));
-        let has = Arc::clone(&memory);
-        let fault = move |_, batch: &Batch| {
-            // What a device pads, the longest row has for all.
-            (batch.ids.len() > has.load(Ordering::Relaxed)).then_some(ErrorKind::OutOfMemory)
-        };
+        let limit = Arc::clone(&memory);
+        let fault =
+            move |_, batch: &Batch| (batch.ids.len() > limit.load(Ordering::Relaxed)).then_some(ErrorKind::OutOfMemory);
         let script = Script { fails_early, notifies, ..Script::new(&[0, 0], fault) };
         let bench = Bench::new(&script, Batching::default());
         let texts: Vec<String> = (0..400).map(|n| "cat ".repeat(n % 15)).collect();
@@ -367,12 +362,12 @@ fn short_memory_costs_a_batch_a_retry_and_nobody_an_answer() {
         let states = bench.states();
         assert!(states.iter().all(|state| state.is_working && state.batch_tokens <= 20), "{states:?}");
         assert!(states.iter().all(|state| (1..20).contains(&state.out_of_memory)), "{states:?}");
-        // It is remembered: what comes next fits, but for the trial of more.
+        // The lower budget stays: later batches fit, except for attempts to raise it.
         let failures = || bench.states().iter().map(|state| state.out_of_memory).sum::<u64>();
         let before = failures();
         bench.embed_these(&texts[..60]).unwrap();
         assert!(failures() <= before + 2);
-        // And what is there again is used again.
+        // With more memory the budget grows again.
         memory.store(BATCH_TOKENS, Ordering::Relaxed);
         for _ in 0..200 {
             bench.embed_these(&texts).unwrap();
@@ -382,16 +377,16 @@ fn short_memory_costs_a_batch_a_retry_and_nobody_an_answer() {
 }
 
 #[test]
-fn a_text_that_fits_no_memory_goes_to_whom_it_fits_or_fails_alone() {
-    let has = |memory: [usize; 2]| {
+fn a_text_too_large_for_one_device_goes_to_another_or_fails_alone() {
+    let fault = |memory: [usize; 2]| {
         move |device: usize, batch: &Batch| (batch.ids.len() > memory[device]).then_some(ErrorKind::OutOfMemory)
     };
     let long = || vec!["cat ".repeat(40), "cat".to_owned()];
-    let bench = Bench::new(&Script::new(&[0, 0], has([10, 64])), Batching::default());
+    let bench = Bench::new(&Script::new(&[0, 0], fault([10, 64])), Batching::default());
     bench.embed_these(&long()).unwrap();
     bench.embed(100).unwrap();
     assert!(bench.states()[1].batch_tokens >= 32, "{:?}", bench.states());
-    let bench = Bench::new(&Script::new(&[0, 0], has([10, 12])), Batching::default());
+    let bench = Bench::new(&Script::new(&[0, 0], fault([10, 12])), Batching::default());
     std::thread::scope(|scope| {
         let short = scope.spawn(|| bench.embed_these(&["cat".to_owned(), "the moon".to_owned()]));
         assert_eq!(bench.embed_these(&long()).unwrap_err().kind(), ErrorKind::OutOfMemory);
@@ -403,15 +398,15 @@ fn a_text_that_fits_no_memory_goes_to_whom_it_fits_or_fails_alone() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// Device 0 has its memory and never fails; the others do as they like.
+    /// Device 0 never fails; the others fail at random.
     #[test]
-    fn as_long_as_one_device_works_everybody_has_the_right_answer(
+    fn with_one_healthy_device_every_caller_gets_its_vectors(
         seed in any::<u64>(),
         delays in prop::collection::vec(0_usize..4, 2..5),
         fails_early in any::<bool>(),
         notifies in any::<bool>(),
         needs_polling in any::<bool>(),
-        hangs in any::<bool>(),
+        has_stall in any::<bool>(),
         depth in 1_usize..4,
     ) {
         let count = AtomicUsize::new(0);
@@ -426,10 +421,10 @@ proptest! {
             }
         };
         let script = Script { fails_early, notifies, needs_polling, ..Script::new(&delays, fault) };
-        // One that computes when it is collected cannot be seen to hang.
-        let hanging = if hangs && (notifies || needs_polling) { vec![1] } else { Vec::new() };
-        script.hanging.lock().unwrap().clone_from(&hanging);
-        let bench = Bench::new(&script, Batching { depth: Some(depth), ..IMPATIENT });
+        // A device that computes in `collect` cannot be seen to stall.
+        let stalled = if has_stall && (notifies || needs_polling) { vec![1] } else { Vec::new() };
+        script.stalled.lock().unwrap().clone_from(&stalled);
+        let bench = Bench::new(&script, Batching { depth: Some(depth), ..SHORT_TIMEOUT });
         std::thread::scope(|scope| {
             let calls: Vec<_> = (0..4).map(|n| scope.spawn({ let bench = &bench; move || bench.embed(40 + n) })).collect();
             for call in calls {
@@ -437,7 +432,7 @@ proptest! {
             }
         });
         let states = bench.states();
-        let others = states.iter().enumerate().filter(|(device, _)| !hanging.contains(device));
+        let others = states.iter().enumerate().filter(|(device, _)| !stalled.contains(device));
         prop_assert!(others.into_iter().all(|(_, state)| state.outstanding_tokens == 0));
     }
 }

@@ -1,4 +1,4 @@
-//! Effort: what is encoded follows from the pages and the query alone, and what cannot win is left out.
+//! Effort: the windows encoded depend on the pages and the query only, and windows that cannot win are skipped.
 
 mod common;
 
@@ -10,7 +10,7 @@ use pullquote_core::runtime::call::Call;
 use pullquote_core::text::formats::Format;
 use pullquote_core::text::pieces::{Unit, Windows};
 
-/// What the page of `long_page` says once.
+/// A sentence that `long_page` has once.
 const ANSWER: &str = "The bread of Paris is in the moon.";
 const QUERY: &str = "Where is the bread of Paris?";
 
@@ -32,12 +32,12 @@ fn question(effort: Effort, limits: Limits) -> Question {
     }
 }
 
-fn ask(engine: &Engine, queries: &[&str], pages: &[&str], pairing: Pairing, effort: Effort) -> Answers {
+fn highlight(engine: &Engine, queries: &[&str], pages: &[&str], pairing: Pairing, effort: Effort) -> Answers {
     let request = Request { queries, pages, formats: &[Format::Text], titles: &[], pairing };
     engine.highlights(&request, &question(effort, Limits::default()), &Call::default()).unwrap()
 }
 
-/// So many sentences, no two the same, with the answer at a third of them.
+/// Distinct sentences, with the answer after a third of them.
 fn long_page(sentences: usize, seed: usize) -> String {
     let sentence = |n: usize| match n {
         n if n == sentences / 3 => format!("{ANSWER} "),
@@ -46,18 +46,18 @@ fn long_page(sentences: usize, seed: usize) -> String {
     (0..sentences).map(sentence).collect()
 }
 
-/// Spans and scores, comparable to the bit.
+/// Scores as bits, because equal answers are equal to the bit.
 fn columns(answers: &Answers) -> (&[i64], Vec<u32>, &[i64]) {
     (&answers.spans, answers.scores.iter().map(|score| score.to_bits()).collect(), &answers.windows_scored)
 }
 
 fn best<'page>(page: &'page str, answers: &Answers) -> &'page str {
-    let place = |column: usize| usize::try_from(answers.spans[column]).unwrap();
-    &page[place(0)..place(1)]
+    let offset = |column: usize| usize::try_from(answers.spans[column]).unwrap();
+    &page[offset(0)..offset(1)]
 }
 
 #[test]
-fn words_find_the_answer_and_the_rest_of_a_long_page_is_left_out() {
+fn words_find_the_answer_and_most_of_a_long_page_is_skipped() {
     let page = long_page(3000, 0);
     let engine = engine(0);
     let pages = [page.as_str()];
@@ -80,109 +80,110 @@ fn words_find_the_answer_and_the_rest_of_a_long_page_is_left_out() {
 fn a_short_page_is_encoded_whole() {
     let page = long_page(36, 0);
     let engine = engine(0);
-    let full = ask(&engine, &[QUERY], &[&page], Pairing::All, Effort::Full);
+    let full = highlight(&engine, &[QUERY], &[&page], Pairing::All, Effort::Full);
     for effort in [Effort::Auto, Effort::Fast] {
-        assert_eq!(columns(&ask(&engine, &[QUERY], &[&page], Pairing::All, effort)), columns(&full));
+        assert_eq!(columns(&highlight(&engine, &[QUERY], &[&page], Pairing::All, effort)), columns(&full));
     }
 }
 
 #[test]
-fn where_words_are_of_no_use_the_page_is_encoded_whole() {
+fn without_matching_words_the_page_is_encoded_whole() {
     let page = long_page(400, 0);
     let engine = engine(0);
-    let full = ask(&engine, &["Ou est le pain?"], &[&page], Pairing::All, Effort::Full);
+    let full = highlight(&engine, &["Ou est le pain?"], &[&page], Pairing::All, Effort::Full);
     for effort in [Effort::Auto, Effort::Fast] {
-        let same = ask(&engine, &["Ou est le pain?"], &[&page], Pairing::All, effort);
+        let same = highlight(&engine, &["Ou est le pain?"], &[&page], Pairing::All, effort);
         assert_eq!(columns(&same), columns(&full), "{effort:?}");
     }
-    // Words that count for nothing point at nothing.
+    // With a lexical weight of 0, words select no windows.
     let request =
         Request { queries: &[QUERY], pages: &[&page], formats: &[Format::Text], titles: &[], pairing: Pairing::All };
-    let meaning = Question {
+    let cosine_only = Question {
         lexical_weight: LexicalWeight::new(Some(0.0)).unwrap(),
         ..question(Effort::Auto, Limits::default())
     };
-    let answers = engine.highlights(&request, &meaning, &Call::default()).unwrap();
+    let answers = engine.highlights(&request, &cosine_only, &Call::default()).unwrap();
     assert_eq!(answers.work.windows_scored, answers.work.windows);
 }
 
 #[test]
-fn a_page_without_the_words_costs_little_where_effort_is_bounded_and_another_has_them() {
-    let (has, has_not) = (long_page(600, 0), long_page(600, 1).replace(ANSWER, "Nothing."));
+fn effort_fast_skips_pages_without_the_words_if_another_has_them() {
+    let (with, without) = (long_page(600, 0), long_page(600, 1).replace(ANSWER, "Nothing."));
     let engine = engine(0);
-    let answers = ask(&engine, &["bread Paris"], &[&has, &has_not], Pairing::All, Effort::Fast);
-    assert!(answers.windows_scored.iter().all(|compared| *compared <= 24 + 24 + 64), "{:?}", answers.windows_scored);
+    let answers = highlight(&engine, &["bread Paris"], &[&with, &without], Pairing::All, Effort::Fast);
+    assert!(answers.windows_scored.iter().all(|scored| *scored <= 24 + 24 + 64), "{:?}", answers.windows_scored);
 }
 
 #[test]
-fn what_is_kept_of_a_page_changes_what_it_costs_and_not_the_answer() {
+fn the_cache_changes_the_cost_and_not_the_answer() {
     let page = long_page(900, 0);
-    let (kept, plain) = (engine(1 << 26), engine(0));
+    let (cached, plain) = (engine(1 << 26), engine(0));
     let queries = [QUERY, "What is in Haus 4?", "the cat 12", QUERY];
     let mut encoded = Vec::new();
     for query in queries {
-        let [with, without] = [&kept, &plain].map(|engine| ask(engine, &[query], &[&page], Pairing::All, Effort::Auto));
+        let [with, without] =
+            [&cached, &plain].map(|engine| highlight(engine, &[query], &[&page], Pairing::All, Effort::Auto));
         assert_eq!(columns(&with), columns(&without), "{query}");
         assert_eq!(with.work.truncated, without.work.truncated);
         encoded.push((with.work.encoded, without.work.encoded));
     }
     assert_eq!(encoded[0].0, encoded[0].1);
-    assert!(encoded[1].0 < encoded[1].1, "the sample is known: {encoded:?}");
+    assert!(encoded[1].0 < encoded[1].1, "the sample is cached: {encoded:?}");
     assert_eq!(encoded[3].0, 0, "{encoded:?}");
-    let full = ask(&kept, &[QUERY], &[&page], Pairing::All, Effort::Full);
+    let full = highlight(&cached, &[QUERY], &[&page], Pairing::All, Effort::Full);
     assert!(full.work.encoded < full.work.windows, "{:?}", full.work);
-    assert_eq!(columns(&full), columns(&ask(&plain, &[QUERY], &[&page], Pairing::All, Effort::Full)));
+    assert_eq!(columns(&full), columns(&highlight(&plain, &[QUERY], &[&page], Pairing::All, Effort::Full)));
 }
 
 #[test]
-fn a_query_is_answered_as_it_is_alone_whatever_is_asked_beside_it() {
+fn other_queries_of_a_call_change_no_answer() {
     let pages = [long_page(500, 0), long_page(300, 1), long_page(20, 2), long_page(500, 0)];
     let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
     let queries = [QUERY, "What is in Haus 4?", "der cat 12"];
     let engine = engine(0);
     for effort in [Effort::Auto, Effort::Fast] {
-        let together = ask(&engine, &queries, &pages, Pairing::All, effort);
-        let alone = queries.map(|query| ask(&engine, &[query], &pages, Pairing::All, effort));
+        let together = highlight(&engine, &queries, &pages, Pairing::All, effort);
+        let alone = queries.map(|query| highlight(&engine, &[query], &pages, Pairing::All, effort));
         let spans: Vec<i64> = alone.iter().flat_map(|answers| answers.spans.clone()).collect();
         let scores: Vec<f32> = alone.iter().flat_map(|answers| answers.scores.clone()).collect();
         assert_eq!((together.spans, together.scores), (spans, scores));
         for answers in &alone {
-            assert_eq!(answers.windows_scored[0], answers.windows_scored[3], "the same page is the same twice");
+            assert_eq!(answers.windows_scored[0], answers.windows_scored[3], "these pages are equal");
         }
     }
 }
 
 #[test]
-fn each_page_is_a_call_of_its_own_where_it_has_its_own_query() {
+fn pairing_each_scores_each_page_as_a_call_of_its_own() {
     let pages = [long_page(500, 0), long_page(400, 1), long_page(500, 0)];
     let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
     let queries = [QUERY, "What is in Haus 4?", "der cat 12"];
     let engine = engine(0);
-    let together = ask(&engine, &queries, &pages, Pairing::Each, Effort::Auto);
+    let together = highlight(&engine, &queries, &pages, Pairing::Each, Effort::Auto);
     let alone: Vec<Answers> = queries
         .iter()
         .zip(&pages)
-        .map(|(query, page)| ask(&engine, &[query], &[page], Pairing::All, Effort::Auto))
+        .map(|(query, page)| highlight(&engine, &[query], &[page], Pairing::All, Effort::Auto))
         .collect();
     let scores: Vec<f32> = alone.iter().flat_map(|answers| answers.scores.clone()).collect();
     assert_eq!(together.scores, scores);
 }
 
 #[test]
-fn a_budget_and_a_count_decide_how_much_is_looked_at() {
+fn top_k_and_budgets_set_the_number_of_scored_windows() {
     let page = long_page(3000, 0);
     let engine = engine(0);
-    let compared = |limits: Limits| {
+    let windows_scored = |limits: Limits| {
         let pages = [page.as_str()];
         let request =
             Request { queries: &[QUERY], pages: &pages, formats: &[Format::Text], titles: &[], pairing: Pairing::All };
         engine.highlights(&request, &question(Effort::Fast, limits), &Call::default()).unwrap().work.windows_scored
     };
-    let few = compared(Limits { top_k: Some(1), ..Limits::default() });
-    let many = compared(Limits { top_k: Some(60), ..Limits::default() });
-    let large = compared(Limits { max_chars: Some(20_000), ..Limits::default() });
-    let tokens = compared(Limits { max_tokens: Some(8_000), ..Limits::default() });
+    let few = windows_scored(Limits { top_k: Some(1), ..Limits::default() });
+    let many = windows_scored(Limits { top_k: Some(60), ..Limits::default() });
+    let large = windows_scored(Limits { max_chars: Some(20_000), ..Limits::default() });
+    let tokens = windows_scored(Limits { max_tokens: Some(8_000), ..Limits::default() });
     assert!(few < 150 && many > 480 && large > 480 && tokens > 480, "{few} {many} {large} {tokens}");
-    let all = compared(Limits { top_k: Some(1000), ..Limits::default() });
+    let all = windows_scored(Limits { top_k: Some(1000), ..Limits::default() });
     assert_eq!(all, 2998);
 }

@@ -1,11 +1,11 @@
-//! The engine with an encoder that needs no weights: every answer is its own, whatever else is in flight or failing.
+//! The engine with a fake encoder: each answer depends on its own request only, whatever else runs or fails.
 
 mod common;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{DIMENSION, FakeEncoder, Poison, fake_vector, model, word_piece};
+use common::{DIMENSION, FakeEncoder, Log, Poison, fake_vector, model, word_piece};
 use pullquote_core::encoder::model::Model;
 use pullquote_core::engine::{Answers, Effort, Engine, Pairing, Question, Request};
 use pullquote_core::error::ErrorKind;
@@ -42,7 +42,7 @@ fn request<'text>(queries: &'text [&'text str], pages: &'text [&'text str], pair
     Request { queries, pages, formats: &[Format::Text], titles: &[], pairing }
 }
 
-/// Pages of different lengths, some empty, some with nothing but white space.
+/// Pages of different lengths; some are empty or white space.
 fn pages(count: usize) -> Vec<String> {
     let sentence = |page: usize, n: usize| format!("The cat {n} of {page} is in the moon. ").repeat(1 + n % 5);
     (0..count)
@@ -54,12 +54,12 @@ fn pages(count: usize) -> Vec<String> {
         .collect()
 }
 
-fn ask(engine: &Engine, query: &str, pages: &[String]) -> Answers {
+fn highlight(engine: &Engine, query: &str, pages: &[String]) -> Answers {
     let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
     engine.highlights(&request(&[query], &pages, Pairing::All), &question(), &Call::default()).unwrap()
 }
 
-/// The columns, comparable to the bit.
+/// Scores as bits, because equal answers are equal to the bit.
 fn columns(answers: &Answers) -> (Vec<i64>, Vec<i64>, Vec<u32>, Vec<i64>) {
     let scores = answers.scores.iter().map(|score| score.to_bits()).collect();
     (answers.ends.clone(), answers.spans.clone(), scores, answers.pages.clone())
@@ -68,30 +68,29 @@ fn columns(answers: &Answers) -> (Vec<i64>, Vec<i64>, Vec<u32>, Vec<i64>) {
 #[test]
 fn any_number_of_devices_gives_the_same_answers() {
     let pages = pages(60);
-    let alone = ask(&engine(FakeEncoder::new(1, true, Poison::default())), "Where is the cat?", &pages);
+    let alone = highlight(&engine(FakeEncoder::new(1, true, Poison::default())), "Where is the cat?", &pages);
     assert_eq!(alone.ends.len(), 60);
     assert!(alone.scores.len() > 60);
     for (devices, notifies) in [(1, false), (2, true), (3, false), (5, true)] {
         let encoder = FakeEncoder::new(devices, notifies, Poison::default());
         let log = Arc::clone(&encoder.log);
-        let several = ask(&engine(encoder), "Where is the cat?", &pages);
+        let several = highlight(&engine(encoder), "Where is the cat?", &pages);
         assert_eq!(columns(&several), columns(&alone), "{devices} devices");
         let used: std::collections::HashSet<usize> = log.lock().unwrap().iter().map(|(device, _)| *device).collect();
-        assert_eq!(used.len(), devices, "a big request is split over all devices");
+        assert_eq!(used.len(), devices, "a large request uses all devices");
     }
 }
 
 #[test]
-fn a_vector_is_that_of_its_own_text_in_the_memory_that_was_set_aside() {
+fn each_vector_is_that_of_its_own_text() {
     let (_folder, model) = small_model();
     let tokens = Tokens::read(&model).unwrap();
     let engine = Engine::new(&model, Box::new(FakeEncoder::new(2, true, Poison::default())), None, 0).unwrap();
     let texts: Vec<String> = (0..500).map(|n| format!("cat {n} ").repeat(n % 30)).collect();
     let borrowed: Vec<&str> = texts.iter().map(String::as_str).collect();
     let embedded = engine.embed(&borrowed, Role::Passage, &Call::default()).unwrap();
-    assert_eq!(embedded.vectors.as_ptr() as usize, embedded.written_at);
     for (text, vector) in texts.iter().zip(embedded.vectors.chunks_exact(DIMENSION)) {
-        assert_eq!(vector, fake_vector(&tokens.alone(text, Role::Passage).unwrap().0));
+        assert_eq!(vector, fake_vector(&tokens.text(text, Role::Passage).unwrap().0));
     }
 }
 
@@ -112,7 +111,7 @@ fn small_requests_of_different_callers_share_batches() {
 }
 
 #[test]
-fn batches_keep_to_the_budget_and_hold_neighbouring_lengths() {
+fn batches_keep_the_token_budget_and_hold_rows_of_similar_length() {
     let encoder = FakeEncoder::new(1, true, Poison::default());
     let log = Arc::clone(&encoder.log);
     let texts: Vec<String> = (0..200).map(|n| "cat ".repeat(n % 40)).collect();
@@ -128,10 +127,10 @@ fn batches_keep_to_the_budget_and_hold_neighbouring_lengths() {
 #[test]
 fn a_poisoned_request_fails_alone() {
     let (_folder, model) = small_model();
-    let percent = Tokens::read(&model).unwrap().alone("%", Role::Query).unwrap().0[1];
-    for poison in [Poison { refuse: Some(percent), nan: None }, Poison { refuse: None, nan: Some(percent) }] {
+    let percent = Tokens::read(&model).unwrap().text("%", Role::Query).unwrap().0[1];
+    for poison in [Poison { reject: Some(percent), nan: None }, Poison { reject: None, nan: Some(percent) }] {
         let engine = engine(FakeEncoder::new(2, true, poison));
-        let expected = fake_vector(&Tokens::read(&model).unwrap().alone("the cat", Role::Query).unwrap().0);
+        let expected = fake_vector(&Tokens::read(&model).unwrap().text("the cat", Role::Query).unwrap().0);
         std::thread::scope(|scope| {
             for n in 0..200 {
                 let (engine, expected) = (&engine, &expected);
@@ -140,7 +139,7 @@ fn a_poisoned_request_fails_alone() {
                     let embedded = engine.embed(&[text, "bread"], Role::Query, &Call::default());
                     match embedded {
                         Ok(embedded) => {
-                            assert_ne!(n % 5, 0, "a poisoned text was answered");
+                            assert_ne!(n % 5, 0, "a poisoned text has an answer");
                             assert_eq!(&embedded.vectors[..DIMENSION], expected);
                         }
                         Err(error) => {
@@ -159,19 +158,19 @@ fn many_mixed_requests_at_once_get_the_answers_they_would_get_alone() {
     let pages = pages(40);
     let engine = engine(FakeEncoder::new(3, true, Poison::default()));
     let queries: Vec<String> = (0..16).map(|n| format!("moon {n}")).collect();
-    let alone: Vec<_> = queries.iter().map(|query| columns(&ask(&engine, query, &pages))).collect();
+    let alone: Vec<_> = queries.iter().map(|query| columns(&highlight(&engine, query, &pages))).collect();
     std::thread::scope(|scope| {
         for round in 0..4 {
             for (query, expected) in queries.iter().zip(&alone) {
                 let (engine, pages) = (&engine, &pages);
-                scope.spawn(move || assert_eq!(&columns(&ask(engine, query, pages)), expected, "round {round}"));
+                scope.spawn(move || assert_eq!(&columns(&highlight(engine, query, pages)), expected, "round {round}"));
             }
         }
     });
 }
 
 #[test]
-fn queries_and_pages_go_together_in_every_way() {
+fn pairing_each_and_all_match_single_calls() {
     let engine = engine(FakeEncoder::new(2, true, Poison::default()));
     let pages = pages(9);
     let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
@@ -201,24 +200,24 @@ fn queries_and_pages_go_together_in_every_way() {
 }
 
 #[test]
-fn a_stopped_call_and_a_late_one_end_soon_and_leave_the_engine_usable() {
+fn an_interrupt_and_a_timeout_end_a_call_soon_and_leave_the_engine_usable() {
     let engine = engine(FakeEncoder::new(1, true, Poison::default()));
     let page = "The cat is in the moon. ".repeat(100_000);
-    let stopped = || true;
-    let call = Call::new(None, Some(&stopped));
+    let interrupted = || true;
+    let call = Call::new(None, Some(&interrupted));
     let began = Instant::now();
     let error = engine.highlights(&request(&["cat"], &[&page], Pairing::All), &question(), &call).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled);
     let call = Call::new(Some(Duration::from_millis(1)), None);
     let error = engine.highlights(&request(&["cat"], &[&page], Pairing::All), &question(), &call).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
-    // Generous: doing the page takes much longer than giving it up.
+    // Generous: cutting the page takes much longer than cancelling the call.
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
-    assert_eq!(ask(&engine, "cat", &["The cat.".to_owned()]).scores.len(), 1);
+    assert_eq!(highlight(&engine, "cat", &["The cat.".to_owned()]).scores.len(), 1);
 }
 
 #[test]
-fn closing_ends_later_calls_with_an_error() {
+fn calls_after_close_are_closed_errors() {
     let engine = engine(FakeEncoder::new(2, true, Poison::default()));
     engine.embed(&["the cat"], Role::Query, &Call::default()).unwrap();
     engine.close();
@@ -226,9 +225,9 @@ fn closing_ends_later_calls_with_an_error() {
     assert_eq!(engine.embed(&["the cat"], Role::Query, &Call::default()).unwrap_err().kind(), ErrorKind::Closed);
 }
 
-/// Not only where it waits for vectors: reading this text takes longer than closing may.
+/// Close ends calls in every stage: tokenizing this text takes longer than close may.
 #[test]
-fn closing_ends_a_call_that_reads_its_text() {
+fn close_ends_a_call_while_it_tokenizes() {
     let engine = engine(FakeEncoder::new(1, true, Poison::default()));
     let texts = vec!["cat moon bread"; 1 << 19];
     let closes = || {
@@ -240,43 +239,44 @@ fn closing_ends_a_call_that_reads_its_text() {
 }
 
 #[test]
-fn an_empty_query_is_refused_and_an_empty_page_has_no_highlights() {
+fn an_empty_query_is_an_error_and_an_empty_page_has_no_highlights() {
     let engine = engine(FakeEncoder::new(1, true, Poison::default()));
-    let ask = |query, page| engine.highlights(&request(&[query], &[page], Pairing::All), &question(), &Call::default());
-    assert_eq!(ask(" \n", "The cat.").unwrap_err().kind(), ErrorKind::InvalidArgument);
-    assert_eq!(ask("cat", "").unwrap().ends, [0]);
+    let call =
+        |query, page| engine.highlights(&request(&[query], &[page], Pairing::All), &question(), &Call::default());
+    assert_eq!(call(" \n", "The cat.").unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(call("cat", "").unwrap().ends, [0]);
 }
 
 #[test]
-fn windows_over_the_limit_are_counted() {
+fn windows_over_the_models_limit_count_as_truncated() {
     let engine = engine(FakeEncoder::new(1, true, Poison::default()));
     let page = format!("{}moon. The bread.", "cat ".repeat(80));
-    let answers = ask(&engine, "cat", &[page]);
+    let answers = highlight(&engine, "cat", &[page]);
     assert_eq!((answers.work.windows, answers.work.truncated), (1, 1));
 }
 
 #[test]
-fn fused_queries_give_each_page_one_answer_with_the_query_that_a_passage_answers_best() {
+fn fuse_gives_each_page_one_answer_with_the_best_query_of_each_passage() {
     let engine = engine(FakeEncoder::new(1, true, Poison::default()));
-    let page = "The cat sleeps all day long. Nobody knows why it rains here. The moon is made of bread.";
+    let page = "The cat sleeps all day long. It often rains here in spring. The moon is made of bread.";
     let question = Question { lexical_weight: LexicalWeight::new(Some(1.0)).unwrap(), ..question() };
     let queries = ["Where is the cat?", "Is bread in the moon?"];
     let answers = engine.highlights(&request(&queries, &[page], Pairing::Fused), &question, &Call::default()).unwrap();
     assert_eq!(answers.ends.len(), 1);
-    let found: Vec<(i64, &str)> = (0..answers.scores.len())
+    let highlights: Vec<(i64, &str)> = (0..answers.scores.len())
         .map(|row| {
-            let place = |column: usize| usize::try_from(answers.spans[2 * row + column]).unwrap();
-            (answers.queries[row], &page[place(0)..place(1)])
+            let offset = |column: usize| usize::try_from(answers.spans[2 * row + column]).unwrap();
+            (answers.queries[row], &page[offset(0)..offset(1)])
         })
         .collect();
-    assert!(found.iter().any(|(query, text)| *query == 0 && text.contains("cat")), "{found:?}");
-    assert!(found.iter().any(|(query, text)| *query == 1 && text.contains("moon")), "{found:?}");
+    assert!(highlights.iter().any(|(query, text)| *query == 0 && text.contains("cat")), "{highlights:?}");
+    assert!(highlights.iter().any(|(query, text)| *query == 1 && text.contains("moon")), "{highlights:?}");
 }
 
 #[test]
-fn the_words_that_matched_and_what_stands_around_are_told() {
+fn explain_and_context_report_matched_words_and_neighbouring_units() {
     let engine = engine(FakeEncoder::new(1, true, Poison::default()));
-    let page = "Nobody knows. It was so. The cats sleep in bread-boxes. Or so they say. Really.";
+    let page = "It rains. It was so. The cats sleep in bread-boxes. Or so they say. Really.";
     let bounds = Bounds::new(&Limits { top_k: Some(1), ..Limits::default() }, Order::Score, Dedupe::Page).unwrap();
     let windows = Windows::new(1, 1, false).unwrap();
     let question = Question {
@@ -291,94 +291,90 @@ fn the_words_that_matched_and_what_stands_around_are_told() {
     let request = request(&["Which cat is in a bread-box?"], &pages, Pairing::All);
     let answers = engine.highlights(&request, &question, &Call::default()).unwrap();
     let text = |spans: &[i64], row: usize| {
-        let place = |column: usize| usize::try_from(spans[2 * row + column]).unwrap();
-        page[place(0)..place(1)].to_owned()
+        let offset = |column: usize| usize::try_from(spans[2 * row + column]).unwrap();
+        page[offset(0)..offset(1)].to_owned()
     };
     assert_eq!(text(&answers.spans, 0), "The cats sleep in bread-boxes.");
     assert_eq!(text(&answers.contexts, 0), "It was so. The cats sleep in bread-boxes. Or so they say.");
     let matches = &answers.matches;
-    let found: Vec<(String, &str)> = (0..matches.words.len())
+    let words: Vec<(String, &str)> = (0..matches.words.len())
         .map(|row| {
             let word = usize::try_from(matches.words[row]).unwrap();
             (text(&matches.spans, row), matches.query_words[word].as_str())
         })
         .collect();
-    assert_eq!(found[0], ("cats".to_owned(), "cat"));
-    assert_eq!(found[1], ("bread-boxes".to_owned(), "bread-box"));
-    assert_eq!((found.len(), matches.ends.as_slice()), (2, [2].as_slice()));
+    assert_eq!(words[0], ("cats".to_owned(), "cat"));
+    assert_eq!(words[1], ("bread-boxes".to_owned(), "bread-box"));
+    assert_eq!((words.len(), matches.ends.as_slice()), (2, [2].as_slice()));
 }
 
 #[test]
-fn a_title_speaks_for_its_page_and_changes_nothing_within_it() {
+fn titles_raise_the_scores_of_their_page_and_keep_its_passages() {
     let engine = engine(FakeEncoder::new(1, true, Poison::default()));
     let page = "The cat is in the moon. Bread is good. The moon is out.";
     let pages = [page, page];
-    let ask = |titles: &[Option<&str>]| {
+    let call = |titles: &[Option<&str>]| {
         let request = Request { titles, ..request(&["Where in Paris is the cat?"], &pages, Pairing::All) };
         let question = Question { lexical_weight: LexicalWeight::new(Some(1.0)).unwrap(), ..question() };
         engine.highlights(&request, &question, &Call::default())
     };
-    let (plain, titled) = (ask(&[]).unwrap(), ask(&[Some("Haus"), Some("Paris")]).unwrap());
+    let (plain, titled) = (call(&[]).unwrap(), call(&[Some("Haus"), Some("Paris")]).unwrap());
     let half = plain.scores.len() / 2;
     assert_eq!(plain.scores[..half], plain.scores[half..]);
     assert_eq!(plain.spans, titled.spans);
     assert!(titled.scores[half] > titled.scores[0], "{:?}", titled.scores);
-    let wrong = ask(&[None]).unwrap_err();
+    let wrong = call(&[None]).unwrap_err();
     assert!(["1 titles", "2 pages"].iter().all(|name| wrong.message().contains(name)), "{wrong}");
 }
 
 #[test]
 fn pages_of_different_formats_share_a_call() {
     let engine = engine(FakeEncoder::new(1, true, Poison::default()));
-    let ask = |formats: &[Format]| {
+    let call = |formats: &[Format]| {
         let pages = ["<p>The cat is in the moon.</p>"; 2];
         let request = Request { formats, ..request(&["Where is the cat?"], &pages, Pairing::All) };
         engine.highlights(&request, &question(), &Call::default())
     };
-    let answers = ask(&[Format::Html, Format::Text]).unwrap();
+    let answers = call(&[Format::Html, Format::Text]).unwrap();
     assert_eq!(answers.formats, [Format::Html, Format::Text]);
     assert_eq!(answers.texts, [Some("The cat is in the moon.".to_owned()), None]);
-    let wrong = ask(&[Format::Text; 3]).unwrap_err();
+    let wrong = call(&[Format::Text; 3]).unwrap_err();
     assert!(["3 formats", "2 pages"].iter().all(|name| wrong.message().contains(name)), "{wrong}");
 }
 
 #[test]
-fn a_budget_in_tokens_holds_for_every_tokenizer() {
+fn max_tokens_holds_for_every_tokenizer() {
     for tokenizer in [word_piece(), common::sentence_piece(false), common::byte_level()] {
         let (_folder, model) = model(&tokenizer, 64, ("", ""));
         let tokens = Tokens::read(&model).unwrap();
         let engine = Engine::new(&model, Box::new(FakeEncoder::new(1, true, Poison::default())), Some(2), 0).unwrap();
         let pages = pages(12);
         let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
-        for most in [1, 7, 20, 60] {
-            let limits = Limits { max_tokens: Some(most), max_total_tokens: Some(3 * most), ..Limits::default() };
+        for max in [1, 7, 20, 60] {
+            let limits = Limits { max_tokens: Some(max), max_total_tokens: Some(3 * max), ..Limits::default() };
             let bounds = Bounds::new(&limits, Order::Score, Dedupe::None).unwrap();
             let question = Question { bounds, ..question() };
             let request = request(&["Where is the cat?"], &pages, Pairing::All);
             let answers = engine.highlights(&request, &question, &Call::default()).unwrap();
             let mut used = vec![0; pages.len()];
             for row in 0..answers.scores.len() {
-                let place = |column: usize| usize::try_from(answers.spans[2 * row + column]).unwrap();
+                let offset = |column: usize| usize::try_from(answers.spans[2 * row + column]).unwrap();
                 let page = usize::try_from(answers.pages[row]).unwrap();
-                used[page] += tokens.count(&pages[page][place(0)..place(1)]).unwrap();
+                used[page] += tokens.count(&pages[page][offset(0)..offset(1)]).unwrap();
             }
-            let most = usize::try_from(most).unwrap();
-            assert!(used.iter().all(|used| *used <= most), "{used:?} {most}");
+            let max = usize::try_from(max).unwrap();
+            assert!(used.iter().all(|used| *used <= max), "{used:?} {max}");
             let all = used.iter().sum::<usize>();
-            assert!(all <= 3 * most && (most < 60 || 4 * all > 3 * most), "{all} of {}", 3 * most);
+            assert!(all <= 3 * max && (max < 60 || 4 * all > 3 * max), "{all} of {}", 3 * max);
         }
     }
 }
 
-/// The batches of an engine's devices: which device, and how long each row was.
-type Log = std::sync::Mutex<Vec<(usize, Vec<u32>)>>;
-
-/// Rows that an engine's devices have seen.
-fn rows_of(log: &Log) -> usize {
+fn rows_encoded(log: &Log) -> usize {
     log.lock().unwrap().iter().map(|(_, lengths)| lengths.len()).sum()
 }
 
-fn caching(cache_bytes: usize) -> (Engine, Arc<Log>) {
+fn with_cache(cache_bytes: usize) -> (Engine, Log) {
     let encoder = FakeEncoder::new(1, true, Poison::default());
     let log = Arc::clone(&encoder.log);
     let (_folder, model) = small_model();
@@ -386,64 +382,64 @@ fn caching(cache_bytes: usize) -> (Engine, Arc<Log>) {
 }
 
 #[test]
-fn a_page_is_encoded_once_for_all_queries_that_come() {
+fn cached_pages_are_not_encoded_again_for_other_queries() {
     let pages = pages(20);
-    let (plain, _) = caching(0);
-    let (engine, log) = caching(1 << 20);
-    let first = ask(&engine, "Where is the cat?", &pages);
-    let encoded = rows_of(&log);
+    let (plain, _) = with_cache(0);
+    let (engine, log) = with_cache(1 << 20);
+    let first = highlight(&engine, "Where is the cat?", &pages);
+    let encoded = rows_encoded(&log);
     assert_eq!(first.work.encoded + 1, encoded);
     for query in ["Where is the cat?", "moon", "bread in Paris"] {
-        let before = rows_of(&log);
-        let again = ask(&engine, query, &pages);
-        assert_eq!(columns(&again), columns(&ask(&plain, query, &pages)), "{query}");
-        assert_eq!((again.work.encoded, rows_of(&log) - before), (0, 1), "only the query");
+        let before = rows_encoded(&log);
+        let again = highlight(&engine, query, &pages);
+        assert_eq!(columns(&again), columns(&highlight(&plain, query, &pages)), "{query}");
+        assert_eq!((again.work.encoded, rows_encoded(&log) - before), (0, 1), "only the query");
         assert_eq!(again.work.windows, first.work.windows);
     }
     let state = engine.cache();
     assert!(state.bytes <= 1 << 20 && state.hits > state.misses, "{state:?}");
-    // Cut in another way it is another page, and what was let go of is not there.
+    // Other windows are another entry, and a cleared cache has none.
     let other = Question { windows: Windows::new(1, 1, false).unwrap(), ..question() };
     let borrowed: Vec<&str> = pages.iter().map(String::as_str).collect();
     let request = request(&["cat"], &borrowed, Pairing::All);
     assert!(engine.highlights(&request, &other, &Call::default()).unwrap().work.encoded > 0);
     engine.clear_cache();
-    assert_eq!(ask(&engine, "cat", &pages).work.encoded, first.work.encoded);
+    assert_eq!(highlight(&engine, "cat", &pages).work.encoded, first.work.encoded);
 }
 
 #[test]
-fn equal_pieces_are_encoded_once() {
+fn equal_windows_are_encoded_once() {
     let footer = "All rights are reserved. Do not copy the moon. Bread is not for sale.";
     let pages: Vec<String> = (0..50).map(|n| format!("The cat {n} is in.\n\n{footer}")).collect();
-    let (engine, log) = caching(0);
-    let answers = ask(&engine, "Where is the cat?", &pages);
+    let (engine, log) = with_cache(0);
+    let answers = highlight(&engine, "Where is the cat?", &pages);
     assert_eq!(answers.work.windows, 50 * 3);
     assert_eq!(answers.work.encoded, 50 + 2, "of three windows, two are the same on every page");
-    assert_eq!(rows_of(&log), 1 + 52);
-    let alone = ask(&engine, "Where is the cat?", &pages[7..8]);
+    assert_eq!(rows_encoded(&log), 1 + 52);
+    let alone = highlight(&engine, "Where is the cat?", &pages[7..8]);
     let same = |column: &[f32], row: usize| column[row].to_bits();
     let first = usize::try_from(answers.ends[6]).unwrap();
     assert_eq!(same(&answers.cosines, first), same(&alone.cosines, 0));
 }
 
 #[test]
-fn the_same_page_with_its_own_query_each_is_encoded_once() {
+fn equal_pages_with_different_queries_are_encoded_once() {
     let pages = pages(30);
     let page = pages[10].as_str();
     for cache_bytes in [0, 1 << 20] {
-        let (engine, log) = caching(cache_bytes);
+        let (engine, log) = with_cache(cache_bytes);
         let queries: Vec<String> = (0..600).map(|n| format!("cat moon {}", n % 7)).collect();
         let queries: Vec<&str> = queries.iter().map(String::as_str).collect();
         let same = vec![page; queries.len()];
         let each = engine.highlights(&request(&queries, &same, Pairing::Each), &question(), &Call::default()).unwrap();
         // Seven of the queries differ.
-        let encoded = rows_of(&log) - 7;
+        let encoded = rows_encoded(&log) - 7;
         assert!(encoded <= pages[10].matches('.').count(), "{encoded} rows");
         for number in [0, 6, 7, 599] {
-            let alone = ask(&engine, queries[number], &pages[10..11]);
+            let alone = highlight(&engine, queries[number], &pages[10..11]);
             let end = usize::try_from(each.ends[number]).unwrap();
-            let found = &each.spans[2 * (end - alone.scores.len())..2 * end];
-            assert_eq!(found, alone.spans, "query {number}");
+            let spans = &each.spans[2 * (end - alone.scores.len())..2 * end];
+            assert_eq!(spans, alone.spans, "query {number}");
         }
     }
 }

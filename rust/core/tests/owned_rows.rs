@@ -1,4 +1,4 @@
-//! An encoder that gives away the memory its rows lie in: the vectors are those of the plain way, and nobody copies them.
+//! Encoders that return owned rows: the vectors equal those of `collect`, without a copy.
 
 mod common;
 
@@ -7,26 +7,26 @@ use std::sync::{Arc, Mutex};
 use common::{FakeEncoder, Poison, fake_vector, model, word_piece};
 use proptest::prelude::*;
 use pullquote_core::encoder::{Batch, Batching, Encoder, EncoderSpec, Ticket, Waker};
-use pullquote_core::engine::{Embedded, Engine};
+use pullquote_core::engine::{Embeddings, Engine};
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::{Role, Tokens};
 
-/// The fake encoder, which gives its vectors away, some values too few where it is asked to.
-struct Giver {
+/// The fake encoder, returning owned rows, with some values missing if a test says so.
+struct OwningEncoder {
     inner: FakeEncoder,
-    /// Where in memory each gift lay.
-    given: Arc<Mutex<Vec<usize>>>,
-    short_of: usize,
+    /// The address of each returned allocation.
+    addresses: Arc<Mutex<Vec<usize>>>,
+    missing_values: usize,
 }
 
-impl Giver {
+impl OwningEncoder {
     fn new(notifies: bool, poison: Poison) -> Self {
-        Self { inner: FakeEncoder::new(2, notifies, poison), given: Arc::default(), short_of: 0 }
+        Self { inner: FakeEncoder::new(2, notifies, poison), addresses: Arc::default(), missing_values: 0 }
     }
 }
 
-impl Encoder for Giver {
+impl Encoder for OwningEncoder {
     fn spec(&self) -> &EncoderSpec {
         self.inner.spec()
     }
@@ -47,31 +47,31 @@ impl Encoder for Giver {
         self.inner.collect(ticket, row)
     }
 
-    fn gives(&self) -> bool {
+    fn returns_owned_rows(&self) -> bool {
         true
     }
 
-    fn take(&mut self, ticket: Ticket) -> Result<Vec<f32>> {
-        let mut vectors = self.inner.take(ticket)?;
-        vectors.truncate(vectors.len() - self.short_of);
-        self.given.lock().unwrap().push(vectors.as_ptr() as usize);
+    fn collect_owned(&mut self, ticket: Ticket) -> Result<Vec<f32>> {
+        let mut vectors = self.inner.collect_owned(ticket)?;
+        vectors.truncate(vectors.len() - self.missing_values);
+        self.addresses.lock().unwrap().push(vectors.as_ptr() as usize);
         Ok(vectors)
     }
 }
 
-/// An engine whose batches have at most so many tokens.
+/// `tokens` is the token budget of a batch.
 fn engine(encoder: impl Encoder + 'static, tokens: usize) -> Engine {
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
     let batching = Batching { max_tokens: Some(tokens), ..Batching::default() };
     Engine::new(&model, Box::new(encoder), Some(2), 0).unwrap().with_batching(batching).unwrap()
 }
 
-fn embed(engine: &Engine, texts: &[String]) -> Result<Embedded> {
+fn embed(engine: &Engine, texts: &[String]) -> Result<Embeddings> {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     engine.embed(&texts, Role::Passage, &Call::default())
 }
 
-/// Texts of all lengths, in no order of these.
+/// Texts of different lengths, not sorted by them.
 fn texts(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("cat {n} ").repeat(n * 7 % 11)).collect()
 }
@@ -80,52 +80,49 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn vectors_are_those_of_the_plain_way(
+    fn vectors_equal_those_of_collect(
         calls in prop::collection::vec(1_usize..40, 1..6),
         tokens in 20_usize..2000,
         notifies: bool,
     ) {
-        let giving = engine(Giver::new(notifies, Poison::default()), tokens);
+        let owning = engine(OwningEncoder::new(notifies, Poison::default()), tokens);
         let plain = engine(FakeEncoder::new(2, notifies, Poison::default()), tokens);
         std::thread::scope(|scope| {
-            let asked: Vec<_> = calls.iter().map(|rows| scope.spawn(|| embed(&giving, &texts(*rows)).unwrap())).collect();
-            for (rows, thread) in calls.iter().zip(asked) {
-                let embedded = thread.join().unwrap();
-                assert_eq!(embedded.vectors, embed(&plain, &texts(*rows)).unwrap().vectors);
-                assert_eq!(embedded.vectors.as_ptr() as usize, embedded.written_at);
+            let threads: Vec<_> = calls.iter().map(|rows| scope.spawn(|| embed(&owning, &texts(*rows)).unwrap())).collect();
+            for (rows, thread) in calls.iter().zip(threads) {
+                assert_eq!(thread.join().unwrap().vectors, embed(&plain, &texts(*rows)).unwrap().vectors);
             }
         });
     }
 }
 
 #[test]
-fn a_job_that_fills_a_batch_alone_has_the_encoders_own_memory() {
-    let encoder = Giver::new(true, Poison::default());
-    let given = Arc::clone(&encoder.given);
+fn a_job_that_fills_a_batch_alone_keeps_the_encoders_allocation() {
+    let encoder = OwningEncoder::new(true, Poison::default());
+    let addresses = Arc::clone(&encoder.addresses);
     let engine = engine(encoder, 1_000_000);
     let embedded = embed(&engine, &texts(300)).unwrap();
-    assert_eq!(*given.lock().unwrap(), [embedded.written_at]);
-    assert_eq!(embedded.vectors.as_ptr() as usize, embedded.written_at);
+    assert_eq!(*addresses.lock().unwrap(), [embedded.vectors.as_ptr() as usize]);
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
     let tokens = Tokens::read(&model).unwrap();
     for (text, vector) in texts(300).iter().zip(embedded.vectors.chunks_exact(common::DIMENSION)) {
-        assert_eq!(vector, fake_vector(&tokens.alone(text, Role::Passage).unwrap().0));
+        assert_eq!(vector, fake_vector(&tokens.text(text, Role::Passage).unwrap().0));
     }
 }
 
 #[test]
-fn gifts_are_looked_at_like_rows() {
-    let mut short = Giver::new(true, Poison::default());
-    short.short_of = 1;
+fn owned_rows_are_checked_like_others() {
+    let mut short = OwningEncoder::new(true, Poison::default());
+    short.missing_values = 1;
     let error = embed(&engine(short, 1_000_000), &texts(3)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Encoder);
     assert!(["47 values", "3 rows of 16"].iter().all(|name| error.message().contains(name)), "{error}");
     // The second id of a row of "cat" is that of its first word or letter.
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
-    let cat = Tokens::read(&model).unwrap().alone("cat", Role::Passage).unwrap().0[1];
+    let cat = Tokens::read(&model).unwrap().text("cat", Role::Passage).unwrap().0[1];
     let poison = Poison { nan: Some(cat), ..Poison::default() };
-    let given = embed(&engine(Giver::new(true, poison), 1_000_000), &texts(5)).unwrap_err();
+    let owned = embed(&engine(OwningEncoder::new(true, poison), 1_000_000), &texts(5)).unwrap_err();
     let plain = embed(&engine(FakeEncoder::new(2, true, poison), 1_000_000), &texts(5)).unwrap_err();
-    assert_eq!((given.kind(), given.message()), (plain.kind(), plain.message()));
-    assert!(["NaN", "dimension 3"].iter().all(|name| given.message().contains(name)), "{given}");
+    assert_eq!((owned.kind(), owned.message()), (plain.kind(), plain.message()));
+    assert!(["NaN", "dimension 3"].iter().all(|name| owned.message().contains(name)), "{owned}");
 }

@@ -1,4 +1,4 @@
-//! Terms keep their promises: what is one word is one term, every span lies in the text, and BM25 is BM25.
+//! Terms: forms of one word share a term, spans lie in the text, and scores follow the formula of BM25.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -8,17 +8,17 @@ use pullquote_core::ranking::terms::{Language, PageTerms, QueryTerm, Term, guess
 use pullquote_core::text::page::ByteSpan;
 use pullquote_core::text::pieces::sentences;
 
-/// What was read, as it is written in the text.
-fn read(text: &str, language: Language) -> Vec<&str> {
-    terms(text, language).iter().map(|found| found.span.of(text)).collect()
+/// The words of the terms, as written in the text.
+fn words_of(text: &str, language: Language) -> Vec<&str> {
+    terms(text, language).iter().map(|word| word.span.of(text)).collect()
 }
 
 fn ids(text: &str, language: Language) -> Vec<Term> {
-    terms(text, language).iter().map(|found| found.term).collect()
+    terms(text, language).iter().map(|word| word.term).collect()
 }
 
 #[test]
-fn words_numbers_and_compounds_are_read_whole_and_in_parts() {
+fn words_numbers_and_compounds_have_terms_for_the_whole_and_the_parts() {
     let cases: &[(&str, &[&str])] = &[
         ("The cat, sat!", &["The", "cat", "sat"]),
         ("max_batch_tokens=8", &["max_batch_tokens", "max", "batch", "tokens", "8"]),
@@ -54,7 +54,7 @@ fn words_numbers_and_compounds_are_read_whole_and_in_parts() {
         ("— … !?", &[]),
     ];
     for (text, expected) in cases {
-        assert_eq!(read(text, Language::None), *expected, "{text:?}");
+        assert_eq!(words_of(text, Language::None), *expected, "{text:?}");
     }
 }
 
@@ -105,12 +105,12 @@ fn spellings_of_one_word_share_a_term() {
             assert_eq!(ids(spelling, *language)[0], first, "{} and {spelling}", spellings[0]);
         }
     }
-    // In Vietnamese accents tell words apart; only a query without any meets all of them.
-    let meets = |query: &str, page: &str| {
+    // In Vietnamese accents distinguish words. Only a query without any accents matches all of them.
+    let matches = |query: &str, page: &str| {
         let page = ids(page, Language::Vietnamese);
         query_terms(query, Language::Vietnamese).iter().all(|term| page.contains(&term.term))
     };
-    assert!(meets("Đà Nẵng", "đà nẵng") && meets("da nang", "Đà Nẵng") && !meets("má", "mã"));
+    assert!(matches("Đà Nẵng", "đà nẵng") && matches("da nang", "Đà Nẵng") && !matches("má", "mã"));
     assert!(ids("v2.11.0", Language::None).contains(&ids("2.11", Language::None)[0]));
     assert!(ids("10.000", Language::None).contains(&ids("10000", Language::None)[0]));
     for (one, other) in [("1.5", "15"), ("C++", "C"), ("cat", "car"), ("日本", "本日")] {
@@ -118,9 +118,9 @@ fn spellings_of_one_word_share_a_term() {
     }
 }
 
-/// Where words change at their ends, or stand side by side without a space.
+/// In languages with suffixes, or without spaces between words.
 #[test]
-fn a_query_meets_the_forms_that_a_page_has() {
+fn a_query_matches_the_forms_on_a_page() {
     let cases = [
         (Language::None, "서울", "서울에서 만났다"),
         (Language::None, "서울에서", "그는 서울로 갔다"),
@@ -140,9 +140,9 @@ fn a_query_meets_the_forms_that_a_page_has() {
         (Language::None, "ירושלים", "העיר ירושלים."),
     ];
     for (language, query, page) in cases {
-        let held = ids(page, language);
-        let met = query_terms(query, language).iter().filter(|term| held.contains(&term.term)).count();
-        assert!(met > 0, "{query} in {page}");
+        let page_terms = ids(page, language);
+        let is_match = query_terms(query, language).iter().any(|term| page_terms.contains(&term.term));
+        assert!(is_match, "{query} in {page}");
     }
 }
 
@@ -167,7 +167,7 @@ fn the_language_is_guessed_from_stop_words() {
 }
 
 #[test]
-fn stop_words_are_left_out_of_a_query_unless_nothing_else_is_left() {
+fn query_terms_skip_stop_words_unless_there_is_nothing_else() {
     let words = |query, language| -> Vec<(String, f32)> {
         query_terms(query, language).into_iter().map(|term| (term.text, term.weight)).collect()
     };
@@ -182,23 +182,22 @@ fn stop_words_are_left_out_of_a_query_unless_nothing_else_is_left() {
 }
 
 #[test]
-fn coverage_is_the_share_of_the_query_that_is_there() {
+fn coverage_is_the_share_of_the_query_in_a_range() {
     let text = "The cat sat. A dog ran. Cats and dogs.";
     let page = PageTerms::new(text, &sentences(text), Language::English);
-    let covered =
+    let coverage =
         |query: &str, ranges: &[Range<usize>]| page.find(&query_terms(query, Language::English)).coverage(ranges);
-    assert_eq!(page.units(), 3);
-    assert_eq!(covered("cat or dogs", &[0..1, 1..2, 2..3, 0..3, 1..1]), [0.5, 0.5, 1.0, 1.0, 0.0]);
-    // What the page does not have is rarest of all, and missing.
+    assert_eq!(coverage("cat or dogs", &[0..1, 1..2, 2..3, 0..3, 1..1]), [0.5, 0.5, 1.0, 1.0, 0.0]);
+    // A term that is missing on the page is the rarest of all.
     let rarity = |with: f64| (1.0 + (3.5 - with) / (with + 0.5)).ln();
     let expected = rarity(2.0) / (rarity(2.0) + rarity(0.0));
-    assert!((f64::from(covered("cats or mice", &[0..1, 0..0])[0]) - expected).abs() < 1e-6);
-    assert_eq!(covered("mice", &[0..3, 0..0]), [0.0, 0.0]);
-    assert_eq!(covered("", &[0..3, 0..0]), [0.0, 0.0]);
+    assert!((f64::from(coverage("cats or mice", &[0..1, 0..0])[0]) - expected).abs() < 1e-6);
+    assert_eq!(coverage("mice", &[0..3, 0..0]), [0.0, 0.0]);
+    assert_eq!(coverage("", &[0..3, 0..0]), [0.0, 0.0]);
 }
 
 #[test]
-fn a_page_without_units_and_a_query_without_terms_are_no_trouble() {
+fn pages_without_units_and_queries_without_terms_score_zero() {
     let query = query_terms("cat", Language::None);
     assert!(PageTerms::new("", &[], Language::None).find(&query).bm25(&[]).is_empty());
     let page = PageTerms::new("a cat", &[ByteSpan { start: 0, end: 5 }], Language::None);
@@ -206,7 +205,7 @@ fn a_page_without_units_and_a_query_without_terms_are_no_trouble() {
     assert!(page.find(&query).bm25(&[0..1, 0..0])[0] > 0.0);
 }
 
-/// BM25 as the books have it, over words in strings.
+/// The textbook formula of BM25, over strings.
 fn plain_bm25(documents: &[Vec<&str>], query: &[&str]) -> Vec<f64> {
     let size = |n: usize| f64::from(u32::try_from(n).expect("a small number"));
     let average = (size(documents.iter().map(Vec::len).sum()) / size(documents.len())).max(1.0);
@@ -236,7 +235,7 @@ fn plain_bm25(documents: &[Vec<&str>], query: &[&str]) -> Vec<f64> {
 
 const WORDS: [&str; 8] = ["ox", "cat", "dog", "emu", "newt", "yak", "boar", "seal"];
 
-/// Those whose words take other ways than the rest: a script or a stemmer of its own, or no stemmer.
+/// Languages with a script, a stemmer or rules of their own.
 const LANGUAGES: [Language; 16] = [
     Language::None,
     Language::Arabic,
@@ -263,8 +262,8 @@ proptest! {
     ) {
         for language in LANGUAGES {
             let mut last = 0;
-            for found in terms(&text, language) {
-                let span = found.span;
+            for word in terms(&text, language) {
+                let span = word.span;
                 prop_assert!(last <= span.start && span.start < span.end && span.end <= text.len());
                 prop_assert!(text.is_char_boundary(span.start) && text.is_char_boundary(span.end));
                 last = span.start;
@@ -275,10 +274,10 @@ proptest! {
     }
 
     #[test]
-    fn scores_are_those_of_the_plain_formula(
+    fn bm25_equals_the_textbook_formula(
         sentences in prop::collection::vec(prop::collection::vec(0..WORDS.len(), 1..7), 1..12),
         ends in prop::collection::vec((0..12_usize, 0..12_usize), 1..9),
-        asked in prop::collection::btree_set(0..WORDS.len(), 0..5),
+        query in prop::collection::btree_set(0..WORDS.len(), 0..5),
     ) {
         let sentences: Vec<Vec<&str>> =
             sentences.iter().map(|words| words.iter().map(|&word| WORDS[word]).collect()).collect();
@@ -293,12 +292,12 @@ proptest! {
             .iter()
             .map(|&(a, b)| a.min(b).min(units.len())..a.max(b).min(units.len()))
             .collect();
-        let asked: Vec<&str> = asked.into_iter().map(|word| WORDS[word]).collect();
-        let query: Vec<QueryTerm> = query_terms(&asked.join(" "), Language::None);
+        let words: Vec<&str> = query.into_iter().map(|word| WORDS[word]).collect();
+        let query: Vec<QueryTerm> = query_terms(&words.join(" "), Language::None);
         let documents: Vec<Vec<&str>> = ranges.iter().map(|range| sentences[range.clone()].concat()).collect();
-        let found = PageTerms::new(&text, &units, Language::None).find(&query).bm25(&ranges);
-        for (found, expected) in found.iter().zip(plain_bm25(&documents, &asked)) {
-            prop_assert!((f64::from(*found) - expected).abs() < 1e-4, "{found} is not {expected}");
+        let scores = PageTerms::new(&text, &units, Language::None).find(&query).bm25(&ranges);
+        for (score, expected) in scores.iter().zip(plain_bm25(&documents, &words)) {
+            prop_assert!((f64::from(*score) - expected).abs() < 1e-4, "{score} is not {expected}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The law of tokens: the ids of a window equal those of its text tokenized alone, whatever the tokenizer and the text.
+//! The law of tokens: the ids of a window equal those of its text tokenized alone, for every tokenizer and text.
 
 mod common;
 
@@ -10,13 +10,13 @@ use pullquote_core::text::pieces::{self, Unit, Windows};
 use pullquote_core::tokens::{Role, Tokens};
 use serde_json::{Value, json};
 
-/// A text, and windows of it at any character boundary besides those that cutting makes.
+/// A text, and windows between any two of its character boundaries.
 fn text_and_windows() -> impl Strategy<Value = (String, Vec<ByteSpan>)> {
     let words = "[ \\n\\t]{0,2}(the|The cat|moon\\.|is!|漢字。|日本|e\\.|Paris,|\u{e9}\u{301}|à la|[a-e]{1,4}|\\PC{0,6}|\u{a0}|\u{3000}|\u{85}|=\u{338}|don't|<s>|\\[SEP\\])";
     proptest::collection::vec(words, 0..40).prop_map(|words| words.concat()).prop_flat_map(|text| {
-        let boundaries: Vec<usize> = text.char_indices().map(|(place, _)| place).chain([text.len()]).collect();
-        let place = proptest::sample::select(boundaries);
-        let windows = proptest::collection::vec((place.clone(), place), 0..12);
+        let boundaries: Vec<usize> = text.char_indices().map(|(offset, _)| offset).chain([text.len()]).collect();
+        let boundary = proptest::sample::select(boundaries);
+        let windows = proptest::collection::vec((boundary.clone(), boundary), 0..12);
         (Just(text), windows).prop_map(|(text, windows)| {
             let span = |(a, b): (usize, usize)| ByteSpan { start: a.min(b), end: a.max(b) }.trimmed(&text);
             let windows = windows.into_iter().map(span).filter(|span| !span.is_empty()).collect();
@@ -28,14 +28,14 @@ fn text_and_windows() -> impl Strategy<Value = (String, Vec<ByteSpan>)> {
 fn check(tokens: &Tokens, text: &str, windows: &[ByteSpan]) -> Result<(), TestCaseError> {
     let page = tokens.page(text, windows, &|| Ok(())).unwrap();
     prop_assert_eq!(page.len(), windows.len());
-    let mut cut_windows = 0;
+    let mut truncated = 0;
     for (index, window) in windows.iter().enumerate() {
-        let (alone, cut) = tokens.alone(window.of(text), Role::Passage).unwrap();
+        let (alone, is_truncated) = tokens.text(window.of(text), Role::Passage).unwrap();
         prop_assert_eq!(page.row(index), alone, "window {:?} of {:?}", window.of(text), text);
         prop_assert_eq!(page.row_len(index), page.row(index).len());
-        cut_windows += usize::from(cut);
+        truncated += usize::from(is_truncated);
     }
-    prop_assert_eq!(page.cut.len(), cut_windows);
+    prop_assert_eq!(page.truncated.len(), truncated);
     Ok(())
 }
 
@@ -62,9 +62,9 @@ fn word_piece_windows_are_slices() {
 }
 
 #[test]
-fn word_piece_windows_are_slices_behind_prompts_and_under_a_limit() {
+fn word_piece_windows_are_slices_with_prompts_and_under_a_limit() {
     law(&word_piece(), "passage: ", 512);
-    law(&word_piece(), "no space behind:", 9);
+    law(&word_piece(), "no space after:", 9);
 }
 
 #[test]
@@ -75,8 +75,8 @@ fn sentence_piece_windows_are_slices() {
     law(&sentence_piece(false), "passage: ", 512);
 }
 
-/// A tokenizer that sentencepiece trained and transformers converted, with the normalizer table that XLM-RoBERTa's has; as
-/// converted today, and with the white space split first as in the file that was published.
+/// A tokenizer trained by sentencepiece and converted by transformers, with XLM-RoBERTa's normalizer table: as
+/// converted today, and with white space split first as in the published file.
 #[test]
 fn real_sentence_piece_windows_are_slices() {
     let mut tokenizer: Value = serde_json::from_str(include_str!("data/sentence_piece.json")).unwrap();
@@ -109,40 +109,40 @@ fn a_long_page_is_tokenized_in_chunks_with_the_same_ids() {
         let windows = pieces::parse_pieces(&text, Unit::Sentence, Windows::new(2, 1, false).unwrap()).unwrap();
         let page = tokens.page(&text, &windows, &|| Ok(())).unwrap();
         for (index, window) in windows.iter().enumerate() {
-            assert_eq!(page.row(index), tokens.alone(window.of(&text), Role::Passage).unwrap().0, "window {index}");
+            assert_eq!(page.row(index), tokens.text(window.of(&text), Role::Passage).unwrap().0, "window {index}");
         }
         assert!(windows.len() > 1000, "{} windows", windows.len());
     }
 }
 
 #[test]
-fn a_limit_of_the_tokenizer_file_does_not_count() {
+fn the_tokenizer_files_own_limit_is_ignored() {
     let (_folder, model) = model(&word_piece(), 512, ("", ""));
-    let ids = Tokens::read(&model).unwrap().alone(&"the cat ".repeat(50), Role::Query).unwrap().0;
+    let ids = Tokens::read(&model).unwrap().text(&"the cat ".repeat(50), Role::Query).unwrap().0;
     assert_eq!(ids.len(), 102);
     assert_eq!((ids[0], ids[101]), (2, 3));
 }
 
 #[test]
-fn sizes_that_disagree_are_an_error_that_names_both() {
+fn a_vocabulary_larger_than_the_embedding_table_is_an_error_with_both_sizes() {
     let (_folder, model): (_, Model) = model(&word_piece(), 512, ("", ""));
     let error = Tokens::read(&model).unwrap().check_vocabulary(100).unwrap_err();
     assert!(error.message().contains("100 rows"), "{error}");
 }
 
 #[test]
-fn a_token_stands_for_little_where_the_script_is_not_known() {
-    let known = |tokenizer: &serde_json::Value, text: &str| {
+fn characters_per_token_are_few_in_unknown_scripts() {
+    let characters_per_token = |tokenizer: &serde_json::Value, text: &str| {
         let (_folder, model) = model(tokenizer, 512, ("", ""));
         let windows = pieces::parse_pieces(text, Unit::Sentence, Windows::new(1, 1, false).unwrap()).unwrap();
         let tokens = Tokens::read(&model).unwrap();
         tokens.characters_per_token(windows.len(), 1, |window| windows[window].of(text)).unwrap()
     };
     let english = "The cat is the bread in the moon. ".repeat(20);
-    assert!(known(&word_piece(), &english) > 2.5);
-    // Whole words are unknown: long, and nothing.
-    assert!(known(&word_piece(), &"ภาษาไทย เป็นภาษา. ".repeat(20)) < 1.0);
-    // No place is safe to cut at, so that every window is tokenized alone.
-    let chinese = known(&sentence_piece(true), &"漢字日本語漢字日本語".repeat(20));
+    assert!(characters_per_token(&word_piece(), &english) > 2.5);
+    // Whole words become one unknown token, which counts no characters.
+    assert!(characters_per_token(&word_piece(), &"ภาษาไทย เป็นภาษา. ".repeat(20)) < 1.0);
+    // Without any safe boundary, every window is tokenized alone.
+    let chinese = characters_per_token(&sentence_piece(true), &"漢字日本語漢字日本語".repeat(20));
     assert!((0.5..1.5).contains(&chinese), "{chinese}");
 }

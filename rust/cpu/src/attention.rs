@@ -105,7 +105,7 @@ impl<E: Element> Head<'_, E> {
 
     /// The row from a token's query (`part` 0), key (1) or value (2) on.
     #[inline(always)]
-    fn from_part(&self, token: usize, part: usize) -> &[E] {
+    fn row_part(&self, token: usize, part: usize) -> &[E] {
         &self.qkv[token * self.stride() + part * self.heads * self.width + self.offset..]
     }
 
@@ -114,7 +114,7 @@ impl<E: Element> Head<'_, E> {
     fn pack_keys(&self, keys: &mut [u32]) {
         keys.chunks_exact_mut(self.padded).for_each(|row| row[self.length..].fill(0));
         for token in 0..self.length {
-            let words: &[u32] = bytemuck::cast_slice(&self.from_part(token, 1)[..self.width]);
+            let words: &[u32] = bytemuck::cast_slice(&self.row_part(token, 1)[..self.width]);
             for (word, row) in words.iter().zip(keys.chunks_exact_mut(self.padded)) {
                 row[token] = *word;
             }
@@ -126,7 +126,7 @@ impl<E: Element> Head<'_, E> {
     fn pack_values(&self, values: &mut [u32]) {
         for (row, first) in values.chunks_exact_mut(self.width).zip((0..self.padded).step_by(2)) {
             let values_of = |token: usize| -> &[u16] {
-                if token < self.length { bytemuck::cast_slice(&self.from_part(token, 2)[..self.width]) } else { &[] }
+                if token < self.length { bytemuck::cast_slice(&self.row_part(token, 2)[..self.width]) } else { &[] }
             };
             match (values_of(first), values_of(first + 1)) {
                 ([], _) => row.fill(0),
@@ -192,7 +192,7 @@ fn score<S: Simd, E: Element, const ROWS: usize, const REGISTERS: usize>(
     buffers: &mut HeadBuffers<'_, E>,
 ) {
     let queries =
-        WordMatrix { words: bytemuck::cast_slice(head.from_part(query, 0)), stride: head.stride() / E::PER_WORD };
+        WordMatrix { words: bytemuck::cast_slice(head.row_part(query, 0)), stride: head.stride() / E::PER_WORD };
     let keys = WordMatrix { words: &buffers.keys[key..], stride: head.padded };
     let sums = product::<S, E::Product, ROWS, REGISTERS>(simd, queries, keys, head.width / E::PER_WORD);
     for (row, sums) in sums.into_iter().enumerate() {
@@ -242,7 +242,7 @@ fn sum_values<S: Simd, E: Element, const ROWS: usize, const REGISTERS: usize>(
     let values = if words > 1 {
         WordMatrix { words: &buffers.values[start..], stride: head.width }
     } else {
-        WordMatrix { words: bytemuck::cast_slice(&head.from_part(0, 2)[start..]), stride: head.stride() }
+        WordMatrix { words: bytemuck::cast_slice(&head.row_part(0, 2)[start..]), stride: head.stride() }
     };
     let sums = product::<S, E::Product, ROWS, REGISTERS>(simd, weights, values, head.length.div_ceil(words));
     for (row, (sums, inverse_sum)) in sums.into_iter().zip(inverse_sums).enumerate() {

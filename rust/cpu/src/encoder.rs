@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use pullquote_core::encoder::device_config::{DeviceConfig, parse_devices};
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::model::Model;
-use pullquote_core::encoder::places::{Place, parse_devices};
-use pullquote_core::encoder::workers::{CpuDevice, Helping};
+use pullquote_core::encoder::workers::{CpuBatchRunner, CpuDevice};
 use pullquote_core::encoder::{
-    Batch, BatchRunner, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker, hand_out,
+    Batch, BatchRunner, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker, for_each_row,
 };
 use pullquote_core::error::{Error, ErrorKind, Result};
 
@@ -57,7 +57,7 @@ impl CpuEncoder {
         let mut started = Vec::with_capacity(places.len());
         let mut specs = Vec::with_capacity(places.len());
         for place in places {
-            let Place::Cpu { name, workers, depth } = place else {
+            let DeviceConfig::Cpu { name, workers, depth } = place else {
                 return Err(Error::new(ErrorKind::Internal, "this encoder has no GPUs"));
             };
             started.push(CpuDevice::start(&name, workers, Arc::clone(&network))?);
@@ -130,7 +130,7 @@ impl Encoder for CpuEncoder {
             return Err(Error::new(ErrorKind::Internal, format!("batch {} is not in flight", ticket.0)));
         };
         let (_, device) = self.in_flight.swap_remove(position);
-        let times = self.devices[device].collect(ticket.0, |rows| hand_out(rows, self.spec.dimension, row))?;
+        let times = self.devices[device].collect(ticket.0, |rows| for_each_row(rows, self.spec.dimension, row))?;
         self.times = Some(times);
         Ok(())
     }
@@ -140,7 +140,7 @@ impl Encoder for CpuEncoder {
     }
 
     fn batch_runner(&self) -> Option<BatchRunner> {
-        let helping: Vec<Helping<Network>> = self.devices.iter().filter_map(CpuDevice::helping).collect();
-        (!helping.is_empty()).then(|| Arc::new(move || helping.iter().any(Helping::run_one)) as BatchRunner)
+        let runners: Vec<CpuBatchRunner<Network>> = self.devices.iter().filter_map(CpuDevice::batch_runner).collect();
+        (!runners.is_empty()).then(|| Arc::new(move || runners.iter().any(CpuBatchRunner::run_one)) as BatchRunner)
     }
 }

@@ -58,14 +58,14 @@ impl EngineConfig<'_> {
             max_rows: self.max_batch_size,
             depth: self.depth,
             timeout,
-            patience: self.device_timeout.map(seconds).transpose().map_err(Failure)?,
+            device_timeout: self.device_timeout.map(seconds).transpose().map_err(Failure)?,
         };
         let (threads, cache_bytes, cores) = (self.threads, self.cache_bytes, self.cores);
         let (profile, has_trace) = (self.profile, self.trace.is_some());
         leave_python(py, None, |_| {
             let cores = cores.as_deref().map_or_else(|| Ok(CpuAffinity::default()), CpuAffinity::new)?;
             let engine = Engine::new(model, encoder, Some(threads), cache_bytes)?;
-            let engine = engine.with_batching(batching)?.on_cores(&cores).profiled(profile, has_trace);
+            let engine = engine.with_batching(batching)?.with_affinity(&cores).with_profiling(profile, has_trace);
             Ok(if threads == 0 { engine.driven_by_callers() } else { engine })
         })
     }

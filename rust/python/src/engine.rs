@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pullquote_core::engine::{Finished, Steps};
-use pullquote_core::runtime::call::Allowance;
+use pullquote_core::runtime::call::WorkLimits;
 use pyo3::prelude::*;
 
 use crate::config::EngineConfig;
@@ -45,19 +45,19 @@ impl Engine {
         limit_tokens: Option<usize>,
     ) -> PyResult<()> {
         let (request, question, call) = HighlightsCall::read(request)?.detach()?;
-        let call = call.within(Allowance { windows: limit_windows, tokens: limit_tokens });
+        let call = call.with_limits(WorkLimits { windows: limit_windows, tokens: limit_tokens });
         let added = self.with_steps(py, |steps| steps.add(request_id, request, question, call));
         Ok(added.map_err(Failure)?)
     }
 
     fn step(&self, py: Python<'_>) -> PyResult<Vec<FinishedRequest>> {
         let finished = leave_python(py, None, |_| self.steps.lock().unwrap_or_else(PoisonError::into_inner).step())?;
-        let output = |Finished { id, answers, done }: Finished| {
+        let output = |Finished { id, answers, progress }: Finished| {
             let (columns, error) = match answers {
                 Ok(answers) => (Some(Py::new(py, HighlightColumns::new(py, answers)?)?), None),
                 Err(error) => (None, Some(PyErr::from(Failure(error)).into_value(py))),
             };
-            Ok(FinishedRequest { request_id: id, columns, error, progress: done.into() })
+            Ok(FinishedRequest { request_id: id, columns, error, progress: progress.into() })
         };
         finished.into_iter().map(output).collect()
     }

@@ -72,7 +72,7 @@ impl EngineHandle {
 
     #[getter]
     fn stages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let totals = self.engine.stages().totals();
+        let totals = self.engine.profiler().totals();
         let times = totals
             .iter()
             .map(|total| (total.stage.name(), StageTime { seconds: total.time.as_secs_f64(), count: total.count }));
@@ -82,7 +82,7 @@ impl EngineHandle {
     fn write_trace(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let write = || {
             let mut file = BufWriter::new(File::create(path)?);
-            self.engine.stages().write_trace(&mut file)?;
+            self.engine.profiler().write_trace(&mut file)?;
             file.flush()
         };
         Ok(py.detach(write)?)

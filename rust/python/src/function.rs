@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pullquote_core::encoder::model::Model;
-use pullquote_core::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker, hand_out};
+use pullquote_core::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker, for_each_row};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
@@ -151,16 +151,16 @@ impl Encoder for FunctionEncoder {
     }
 
     fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
-        let vectors = self.take(ticket)?;
-        hand_out(&vectors, self.spec.dimension, row);
+        let vectors = self.collect_owned(ticket)?;
+        for_each_row(&vectors, self.spec.dimension, row);
         Ok(())
     }
 
-    fn gives(&self) -> bool {
+    fn returns_owned_rows(&self) -> bool {
         true
     }
 
-    fn take(&mut self, ticket: Ticket) -> Result<Vec<f32>> {
+    fn collect_owned(&mut self, ticket: Ticket) -> Result<Vec<f32>> {
         let mut finished = self.shared.finished();
         loop {
             match finished.remove(&ticket) {
@@ -197,16 +197,16 @@ impl Encoder for InlineFunction {
     }
 
     fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
-        let vectors = self.take(ticket)?;
-        hand_out(&vectors, self.spec.dimension, row);
+        let vectors = self.collect_owned(ticket)?;
+        for_each_row(&vectors, self.spec.dimension, row);
         Ok(())
     }
 
-    fn gives(&self) -> bool {
+    fn returns_owned_rows(&self) -> bool {
         true
     }
 
-    fn take(&mut self, ticket: Ticket) -> Result<Vec<f32>> {
+    fn collect_owned(&mut self, ticket: Ticket) -> Result<Vec<f32>> {
         let unknown = || Error::new(ErrorKind::Internal, "a batch that was not submitted");
         let inputs = self.queued.remove(&ticket).ok_or_else(unknown)?;
         Python::attach(|py| call(self.function.bind(py), &inputs, self.spec.dimension))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use numpy::PyArray2;
 use pullquote_core::engine::options::{Options, seconds};
-use pullquote_core::engine::{Embedded, Engine, OwnedRequest, Question};
+use pullquote_core::engine::{self, Engine, OwnedRequest, Question};
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::text::pieces::Windows;
@@ -138,7 +138,7 @@ impl Highlighter {
     fn start_highlights(&self, request: &Bound<'_, PyAny>, reply_to: ReplyTo<'_>) -> PyResult<PendingCall> {
         let (request, question, call) = HighlightsCall::read(request)?.detach()?;
         let call = Arc::new(call);
-        let answers = Arc::clone(&self.engine).answer_later(request, question, Arc::clone(&call));
+        let answers = Arc::clone(&self.engine).answer_async(request, question, Arc::clone(&call));
         self.start(call, reply_to, answers, |py, answers| HighlightColumns::new(py, answers)?.into_py_any(py))
     }
 
@@ -154,7 +154,7 @@ impl Highlighter {
         let texts = texts::many(texts, "texts")?;
         let call = detached_call(argument(timeout, "timeout")?)?.with_priority(argument(priority, "priority")?);
         let (call, rows, dimension) = (Arc::new(call), texts.len(), self.engine.spec().dimension);
-        let embedded = Arc::clone(&self.engine).embed_later(texts, role(is_query), Arc::clone(&call));
+        let embedded = Arc::clone(&self.engine).embed_async(texts, role(is_query), Arc::clone(&call));
         self.start(call, reply_to, embedded, move |py, embedded| {
             embeddings(py, embedded, rows, dimension)?.into_py_any(py)
         })
@@ -210,7 +210,7 @@ impl Drop for Highlighter {
     }
 }
 
-fn embeddings(py: Python<'_>, embedded: Embedded, rows: usize, dimension: usize) -> PyResult<Embeddings> {
+fn embeddings(py: Python<'_>, embedded: engine::Embeddings, rows: usize, dimension: usize) -> PyResult<Embeddings> {
     let vectors = matrix(py, rows, dimension, embedded.vectors)?.into_any();
     Ok(Embeddings { vectors, truncated: embedded.truncated })
 }

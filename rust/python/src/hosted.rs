@@ -7,7 +7,7 @@ use pullquote_core::encoder::model::Model;
 use pullquote_core::encoder::{Batch as CoreBatch, Ticket};
 use pullquote_core::engine::{Engine as CoreEngine, HostEncoder, Hosted as CoreHosted};
 use pullquote_core::error::{Error, ErrorKind};
-use pullquote_core::runtime::call::{Allowance, Stop};
+use pullquote_core::runtime::call::{Stop, WorkLimits};
 use pyo3::prelude::*;
 
 use crate::config::EngineConfig;
@@ -37,7 +37,7 @@ pub(crate) struct HostedCall {
 impl Hosted {
     #[new]
     fn new(py: Python<'_>, config: EngineConfig<'_>) -> PyResult<PyClassInitializer<Self>> {
-        let mut model = leave_python(py, None, |_| Model::read_of_host(&config.model))?;
+        let mut model = leave_python(py, None, |_| Model::read_for_host(&config.model))?;
         let host = &config.encoder;
         let longest: Option<usize> = host.getattr("max_tokens")?.extract()?;
         model.max_tokens = longest.map_or(model.max_tokens, |longest| longest.min(model.max_tokens));
@@ -57,7 +57,7 @@ impl Hosted {
         depth: usize,
     ) -> PyResult<HostedCall> {
         let (request, question, call) = HighlightsCall::read(request)?.detach()?;
-        let call = call.within(Allowance { windows: limit_windows, tokens: limit_tokens });
+        let call = call.with_limits(WorkLimits { windows: limit_windows, tokens: limit_tokens });
         let stop = call.stop().clone();
         let call = CoreHosted::new(Arc::clone(&self.engine), request, question, call, depth).map_err(Failure)?;
         Ok(HostedCall { stop, call: Mutex::new(Some(call)) })
@@ -80,8 +80,8 @@ impl HostedCall {
             let mut call = self.call.lock().unwrap_or_else(PoisonError::into_inner);
             let stopped = || Error::new(ErrorKind::Cancelled, "the call was stopped by its host");
             let call = call.as_mut().ok_or_else(stopped)?;
-            vectors.into_iter().try_for_each(|(ticket, rows)| call.give(ticket, rows))?;
-            Ok((call.advance()?, call.take()))
+            vectors.into_iter().try_for_each(|(ticket, rows)| call.return_vectors(ticket, rows))?;
+            Ok((call.advance()?, call.take_batches()))
         })?;
         let batch = |(Ticket(ticket), CoreBatch { ids, lengths, .. })| Batch {
             ticket,

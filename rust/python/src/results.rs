@@ -4,7 +4,7 @@ use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pullquote_core::engine::{self, Answers, CacheState as CoreCacheState, DeviceState as CoreDeviceState};
 use pullquote_core::error::ErrorKind;
-use pullquote_core::runtime::call::Done;
+use pullquote_core::runtime::call::CallProgress;
 use pullquote_core::text::page::CharSpan;
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
@@ -186,8 +186,8 @@ impl From<CoreDeviceState> for DeviceState {
     }
 }
 
-impl From<Done> for Progress {
-    fn from(Done { windows, rows, tokens }: Done) -> Self {
+impl From<CallProgress> for Progress {
+    fn from(CallProgress { windows, rows, tokens }: CallProgress) -> Self {
         Self { windows, rows, tokens }
     }
 }

@@ -6,12 +6,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use pullquote_core::encoder::device_config::{DeviceConfig, parse_devices};
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::model::Model;
-use pullquote_core::encoder::places::{Place, parse_devices};
-use pullquote_core::encoder::workers::{CpuDevice, Helping, panic_message};
+use pullquote_core::encoder::workers::{CpuBatchRunner, CpuDevice, panic_message};
 use pullquote_core::encoder::{
-    Batch, BatchRunner, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker, hand_out,
+    Batch, BatchRunner, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker, for_each_row,
 };
 use pullquote_core::error::{Error, ErrorKind, Result};
 use tch::Device;
@@ -99,8 +99,8 @@ impl TorchEncoder {
     /// As [`Self::load`].
     pub fn load_cuda_path_on_cpu(directory: &Path, count: usize, dtype: &str, varlen: Varlen) -> Result<Self> {
         Self::on_loading_thread(|| {
-            let device = |index| Place::Cpu { name: format!("cpu:{index}"), workers: 0, depth: CUDA_DEPTH };
-            let places: Vec<Place> = (0..count).map(device).collect();
+            let device = |index| DeviceConfig::Cpu { name: format!("cpu:{index}"), workers: 0, depth: CUDA_DEPTH };
+            let places: Vec<DeviceConfig> = (0..count).map(device).collect();
             let options = LoadOptions { cuda_path_on_cpu: true, varlen };
             Self::load_onto(&Model::read(directory)?, &places, Dtype::parse(dtype)?, options, &|_| None)
         })
@@ -124,7 +124,7 @@ impl TorchEncoder {
 
     fn load_onto(
         model: &Model,
-        places: &[Place],
+        places: &[DeviceConfig],
         requested: Option<Dtype>,
         options: LoadOptions,
         free: FreeMemory<'_>,
@@ -140,8 +140,8 @@ impl TorchEncoder {
         for place in places {
             let kind = torch_kind(dtype, place)?;
             let device = match place {
-                Place::Cpu { .. } => Device::Cpu,
-                Place::Cuda { index, .. } => Device::Cuda(*index),
+                DeviceConfig::Cpu { .. } => Device::Cpu,
+                DeviceConfig::Cuda { index, .. } => Device::Cuda(*index),
             };
             let network = if let Some((_, network)) = networks.iter().find(|(known, _)| *known == device) {
                 Arc::clone(network)
@@ -185,23 +185,23 @@ impl TorchEncoder {
 }
 
 fn start_device(
-    place: &Place,
+    place: &DeviceConfig,
     network: Arc<Network>,
     max_tokens: usize,
     options: LoadOptions,
     free: FreeMemory<'_>,
 ) -> Result<(ComputeDevice, DeviceSpec)> {
     match place {
-        Place::Cpu { name, .. } if options.cuda_path_on_cpu => {
+        DeviceConfig::Cpu { name, .. } if options.cuda_path_on_cpu => {
             let spec = DeviceSpec { name: name.clone(), depth: CUDA_DEPTH, batch_tokens: CPU_BATCH_TOKENS };
             Ok((ComputeDevice::Cuda(Box::new(CudaDevice::new(network, max_tokens))), spec))
         }
-        Place::Cpu { name, workers, depth } => {
+        DeviceConfig::Cpu { name, workers, depth } => {
             let device = CpuDevice::start(name, *workers, network)?;
             let spec = DeviceSpec { name: name.clone(), depth: *depth, batch_tokens: CPU_BATCH_TOKENS };
             Ok((ComputeDevice::Cpu(device), spec))
         }
-        Place::Cuda { name, index } => {
+        DeviceConfig::Cuda { name, index } => {
             let batch_tokens = gpu_batch_tokens(network.bytes_per_token(max_tokens), free(*index), max_tokens);
             let spec = DeviceSpec { name: name.clone(), depth: CUDA_DEPTH, batch_tokens };
             Ok((ComputeDevice::Cuda(Box::new(CudaDevice::new(network, max_tokens))), spec))
@@ -272,7 +272,7 @@ impl Encoder for TorchEncoder {
             return Err(Error::new(ErrorKind::Internal, format!("batch {} is not in flight", ticket.0)));
         };
         let InFlight { device, width, .. } = self.in_flight.swap_remove(position);
-        let receive = |rows: &[f32]| hand_out(rows, width, row);
+        let receive = |rows: &[f32]| for_each_row(rows, width, row);
         let times = match &mut self.devices[device] {
             ComputeDevice::Cpu(cpu) => cpu.collect(ticket.0, receive),
             ComputeDevice::Cuda(cuda) => cuda.collect(ticket.0, receive),
@@ -294,11 +294,11 @@ impl Encoder for TorchEncoder {
 
     fn batch_runner(&self) -> Option<BatchRunner> {
         let helping = |device: &ComputeDevice| match device {
-            ComputeDevice::Cpu(cpu) => cpu.helping(),
+            ComputeDevice::Cpu(cpu) => cpu.batch_runner(),
             ComputeDevice::Cuda(_) => None,
         };
-        let helping: Vec<Helping<Network>> = self.devices.iter().filter_map(helping).collect();
-        (!helping.is_empty()).then(|| Arc::new(move || helping.iter().any(Helping::run_one)) as BatchRunner)
+        let helping: Vec<CpuBatchRunner<Network>> = self.devices.iter().filter_map(helping).collect();
+        (!helping.is_empty()).then(|| Arc::new(move || helping.iter().any(CpuBatchRunner::run_one)) as BatchRunner)
     }
 }
 

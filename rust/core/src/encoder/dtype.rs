@@ -1,25 +1,25 @@
-//! The types that models compute in, by the names that people write.
+//! The values of the option `dtype`.
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// What a model computes in.
+/// The type of a model's computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dtype {
-    /// What all others are measured by.
+    /// The reference that the others are compared with.
     Float32,
-    /// Half the bits of float32, and all of its range.
+    /// The range of float32 in half its bits.
     BFloat16,
-    /// Half the bits of float32, and more digits than bfloat16.
+    /// More precise than bfloat16, with a smaller range.
     Float16,
-    /// Linear layers in bytes; on CPUs only.
+    /// Linear layers in int8, the rest in float32; CPUs only.
     Int8,
 }
 
 impl Dtype {
-    /// All of them.
+    /// In the order in which errors list them.
     pub const ALL: [Self; 4] = [Self::Float32, Self::BFloat16, Self::Float16, Self::Int8];
 
-    /// The one with this name; none for `auto`.
+    /// `auto` gives `None`: the encoder chooses.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for any other name.
@@ -33,7 +33,7 @@ impl Dtype {
         })
     }
 
-    /// What people write.
+    /// As in the option `dtype`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

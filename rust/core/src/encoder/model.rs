@@ -1,7 +1,7 @@
 //! A model's directory, as Hugging Face and sentence-transformers lay it out.
 //!
-//! This reads the small files: which architecture, how rows are pooled, how long they may be, which prompts go before
-//! queries and passages. The tokenizer is read by [`crate::tokens`], the weights by the encoder.
+//! This reads the small files: architecture, pooling, the longest input, and the prompts before queries and passages.
+//! [`crate::tokens`] reads the tokenizer, the encoder reads the weights.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,46 +14,46 @@ pub mod transformer;
 
 pub use transformer::{Activation, Transformer};
 
-/// How the vectors of a row's tokens become one.
+/// How the token vectors of a row become one vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooling {
-    /// The mean over all tokens.
+    /// The mean over all tokens, special tokens included.
     Mean,
-    /// The first token.
+    /// The vector of the first token.
     Cls,
-    /// The largest value of each dimension.
+    /// The maximum in each dimension.
     Max,
-    /// The last token.
+    /// The vector of the last token.
     Last,
 }
 
-/// What goes before a text, by what the text is for.
+/// Text prepended to queries and passages, as asymmetric models need it. Often empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prompts {
-    /// Before a query; often empty.
+    /// For queries.
     pub query: String,
-    /// Before a passage; often empty.
+    /// For passages.
     pub passage: String,
 }
 
-/// What the small files of a model's directory say.
+/// A model's description, without its weights.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// The directory.
+    /// Absolute, or relative to the working directory.
     pub directory: PathBuf,
-    /// `config.json`, whole: the encoder reads the architecture's numbers from it.
+    /// The whole `config.json`, from which encoders read the architecture.
     pub config: Value,
-    /// `model_type` of `config.json`; empty where it has none.
+    /// `model_type` of `config.json`; empty if it has none.
     pub model_type: String,
-    /// Rows of the embedding table, where `config.json` says it.
+    /// Rows of the embedding table; `None` if `config.json` does not say.
     pub vocabulary: Option<usize>,
-    /// The longest row in token ids, special ones included.
+    /// The longest row in token ids, special tokens included.
     pub max_tokens: usize,
-    /// How token vectors become one.
+    /// From the module `Pooling`; the mean without `modules.json`.
     pub pooling: Pooling,
-    /// Whether vectors are brought to length one.
+    /// Whether to scale vectors to unit length.
     pub normalize: bool,
-    /// What goes before texts.
+    /// From `config_sentence_transformers.json`.
     pub prompts: Prompts,
 }
 
@@ -61,22 +61,22 @@ impl Model {
     /// Reads the small files of a directory.
     ///
     /// # Errors
-    /// [`ErrorKind::ModelNotFound`] where the directory or its `config.json` is not there, [`ErrorKind::InvalidModel`] where
-    /// a file is damaged, [`ErrorKind::UnsupportedModel`] where it asks for something that would change the vectors and that
-    /// pullquote does not do.
+    /// [`ErrorKind::ModelNotFound`] without the directory or its `config.json`, [`ErrorKind::InvalidModel`] for a
+    /// damaged file, [`ErrorKind::UnsupportedModel`] for a setting that changes vectors and that pullquote does not
+    /// implement.
     pub fn read(directory: impl Into<PathBuf>) -> Result<Self> {
-        Self::read_as(directory.into(), Modules::read)
+        Self::read_with(directory.into(), Modules::read)
     }
 
-    /// Reads what is needed to tokenize for a host that has the model itself: how it pools is its own business.
+    /// As [`Self::read`], without modules and pooling, for hosts that encode with a model of their own.
     ///
     /// # Errors
-    /// As [`Model::read`], but for modules and pooling that pullquote does not do.
-    pub fn read_of_host(directory: impl Into<PathBuf>) -> Result<Self> {
-        Self::read_as(directory.into(), |_| Ok(Modules::PLAIN))
+    /// As [`Model::read`], except for unsupported modules and pooling.
+    pub fn read_for_host(directory: impl Into<PathBuf>) -> Result<Self> {
+        Self::read_with(directory.into(), |_| Ok(Modules::PLAIN))
     }
 
-    fn read_as(directory: PathBuf, modules: impl FnOnce(&Path) -> Result<Modules>) -> Result<Self> {
+    fn read_with(directory: PathBuf, modules: impl FnOnce(&Path) -> Result<Modules>) -> Result<Self> {
         if !directory.is_dir() {
             return Err(Error::new(
                 ErrorKind::ModelNotFound,
@@ -108,14 +108,14 @@ impl Model {
         })
     }
 
-    /// A file of the directory.
+    /// The path of a file in the directory.
     #[must_use]
     pub fn file(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 }
 
-/// What `modules.json` and the files it names say.
+/// The content of `modules.json` and the files it names.
 struct Modules {
     pooling: Pooling,
     normalize: bool,
@@ -123,7 +123,7 @@ struct Modules {
 }
 
 impl Modules {
-    /// A directory without `modules.json` is a plain transformer: sentence-transformers takes the mean then, and so do we.
+    /// Without `modules.json`, sentence-transformers takes the mean.
     const PLAIN: Self = Self { pooling: Pooling::Mean, normalize: false, include_prompt: true };
 
     fn read(directory: &Path) -> Result<Self> {
@@ -163,7 +163,7 @@ fn pooling(path: &Path, config: &Value) -> Result<Pooling> {
         ("pooling_mode_max_tokens", "max", Pooling::Max),
         ("pooling_mode_lasttoken", "lasttoken", Pooling::Last),
     ];
-    // sentence-transformers wrote one flag for each mode; newer versions write one name.
+    // Older versions of sentence-transformers write one flag for each mode, newer ones a name.
     if let Some(name) = text(config, "pooling_mode") {
         return MODES.iter().find(|mode| mode.1 == name).map(|mode| mode.2).ok_or_else(|| {
             unsupported(path, &format!("pooling_mode {name:?}; known are mean, cls, max and lasttoken"))
@@ -182,11 +182,11 @@ fn pooling(path: &Path, config: &Value) -> Result<Pooling> {
     .ok_or_else(|| unsupported(path, &format!("pooling by {set:?}; known is one of mean, cls, max and last token")))
 }
 
-/// The least of what sentence-transformers, the tokenizer and the position table allow.
+/// The smallest limit of sentence-transformers, the tokenizer and the position table.
 fn max_tokens(directory: &Path, config: &Value, model_type: &str, transformer: &Value) -> Result<usize> {
     let tokenizer = optional(&directory.join("tokenizer_config.json"))?.unwrap_or(Value::Null);
     let positions = number(config, "max_position_embeddings").map(|positions| {
-        // RoBERTa's positions start behind the padding id.
+        // RoBERTa's positions start after the padding id.
         let offset = if is_roberta(model_type) { number(config, "pad_token_id").unwrap_or(1) + 1 } else { 0 };
         positions.saturating_sub(offset)
     });
@@ -198,7 +198,7 @@ fn max_tokens(directory: &Path, config: &Value, model_type: &str, transformer: &
     .into_iter()
     .flatten()
     .min();
-    // With sentence-transformers' own limit the tokenizer's does not count: that is how it reads the files.
+    // sentence-transformers ignores the tokenizer's limit if it has one of its own.
     let limit = match number(transformer, "max_seq_length") {
         Some(own) => Some(positions.map_or(own, |positions| own.min(positions))),
         None => limit,
@@ -210,9 +210,8 @@ fn max_tokens(directory: &Path, config: &Value, model_type: &str, transformer: &
     }
 }
 
-/// Whether positions start behind the padding id, as in `RoBERTa` and its relatives.
-#[must_use]
-pub fn is_roberta(model_type: &str) -> bool {
+/// Whether positions start after the padding id, as in `RoBERTa`.
+fn is_roberta(model_type: &str) -> bool {
     matches!(model_type, "roberta" | "xlm-roberta" | "camembert")
 }
 
@@ -221,7 +220,7 @@ fn prompts(directory: &Path, include_prompt: bool) -> Result<Prompts> {
     let Some(config) = optional(&path)? else { return Ok(Prompts::default()) };
     let named = |name: &str| config.get("prompts").and_then(|prompts| text(prompts, name));
     let default = text(&config, "default_prompt_name").and_then(named).unwrap_or_default();
-    // The names sentence-transformers looks for, in its order.
+    // The names that sentence-transformers tries, in its order.
     let query = named("query").unwrap_or(default).to_owned();
     let passage = ["document", "passage", "corpus"].into_iter().find_map(named).unwrap_or(default).to_owned();
     if !(include_prompt || query.is_empty() && passage.is_empty()) {
@@ -247,7 +246,7 @@ fn text<'value>(value: &'value Value, key: &str) -> Option<&'value str> {
 }
 
 fn number(value: &Value, key: &str) -> Option<usize> {
-    // `model_max_length` is written as 1e30 where there is no limit: no usize, and so no limit.
+    // Files write `model_max_length` as 1e30 for "no limit"; it is no u64, and so becomes `None`.
     value.get(key).and_then(Value::as_u64).and_then(|number| usize::try_from(number).ok())
 }
 

@@ -1,11 +1,11 @@
 //! A CPU as a device: worker threads that each compute whole batches.
 //!
-//! One worker for each core, one computing thread each: two such workers are faster than one with two threads. Submitting
-//! puts a batch into a queue and returns; workers sleep while it is empty. The device owns its threads: dropping it
-//! lets running batches end, throws waiting ones away, and joins. Without workers, threads that [help](Helping) compute batches,
-//! each on its own, several at once; so does a thread that collects a batch that no other has begun.
+//! There is one worker for each core, with one computing thread each: two such workers are faster than one with two
+//! threads. `submit` queues a batch and returns. Dropping the device lets running batches finish, discards waiting
+//! ones, and joins the workers. Without workers, threads that call [`CpuBatchRunner::run_one`] compute batches, several
+//! at the same time; `collect` computes a batch that none of them has started.
 //!
-//! A batch travels in a [`Slot`], which is used again when it is collected: from batch to batch nothing is allocated.
+//! A batch travels in a [`Slot`], which is reused after `collect`, so nothing is allocated for each batch.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -17,21 +17,21 @@ use std::time::Instant;
 use super::{Batch, BatchTimes, Waker};
 use crate::error::{Error, ErrorKind, Result};
 
-/// A model that computes a batch on the calling thread.
+/// A model that computes batches on the calling thread.
 pub trait Compute: Send + Sync + 'static {
-    /// Memory that a thread keeps from batch to batch. What a batch that failed left there is written over before it is read.
+    /// Memory that a thread reuses between batches. After a failed batch it is overwritten before it is read.
     type Workspace: Default + Send;
 
     /// Called once on each worker thread, before its first batch.
     fn prepare_worker(&self) {}
 
-    /// Computes a checked batch: its rows, float32 `[rows, dimension]`, take the place of what `rows` held.
+    /// Computes a checked batch and replaces `rows` by its vectors: float32 `[rows, dimension]`.
     ///
     /// # Errors
-    /// [`ErrorKind::Encoder`] or [`ErrorKind::OutOfMemory`] where the batch cannot be computed.
+    /// [`ErrorKind::Encoder`] or [`ErrorKind::OutOfMemory`] if the batch cannot be computed.
     fn compute(&self, batch: &Batch, workspace: &mut Self::Workspace, rows: &mut Vec<f32>) -> Result<()>;
 
-    /// The same on a thread of a caller's, whose settings are as before when it returns.
+    /// As [`Self::compute`], on a caller's thread. Restores the thread's settings.
     ///
     /// # Errors
     /// As [`Compute::compute`].
@@ -45,23 +45,23 @@ pub trait Compute: Send + Sync + 'static {
 pub struct CpuDevice<C: Compute> {
     shared: Arc<Shared<C>>,
     workers: Vec<JoinHandle<()>>,
-    /// The process that has the workers: one forked from it has only their names.
+    /// The process that started the workers. After a fork the child has no workers.
     process: u32,
 }
 
-/// A CPU device to which threads can be lent, also after its owner dropped it.
+/// Computes a device's batches on other threads. It stays usable after the device was dropped.
 #[derive(Debug)]
-pub struct Helping<C: Compute>(Arc<Shared<C>>);
+pub struct CpuBatchRunner<C: Compute>(Arc<Shared<C>>);
 
-/// What the workers, the owner and helping threads share.
+/// Shared by the workers, the device and its runners.
 struct Shared<C: Compute> {
     model: Arc<C>,
-    state: Mutex<State<C::Workspace>>,
-    /// Notified when a batch waits, or all shall stop.
+    state: Mutex<BatchQueue<C::Workspace>>,
+    /// Notified when a batch is queued, and when the workers must stop.
     work: Condvar,
     /// Notified when a batch is finished.
     finished: Condvar,
-    /// Called when a batch is finished; set once, before the first is submitted.
+    /// Set once, before the first `submit`.
     waker: OnceLock<Waker>,
 }
 
@@ -71,41 +71,40 @@ impl<C: Compute> std::fmt::Debug for Shared<C> {
     }
 }
 
-struct State<Workspace> {
-    /// Submitted and not begun. The seam bounds it: the caller keeps no more in flight than the device's depth.
+struct BatchQueue<Workspace> {
+    /// Submitted and not started; at most the device's depth, which the scheduler enforces.
     waiting: VecDeque<Slot>,
-    /// Finished and not collected, in no order: few enough to look through.
+    /// Finished and not collected, in any order; few enough for a linear search.
     finished: Vec<Slot>,
-    /// Collected, to be used again.
+    /// Collected and ready for reuse.
     spare: Vec<Slot>,
-    /// For threads that help: as many as ever did at once.
+    /// Workspaces of runners: as many as ever computed at the same time.
     workspaces: Vec<Workspace>,
     stopping: bool,
 }
 
 /// A batch on its way to a worker, and its rows on their way back.
 ///
-/// There are as many slots as batches were ever in flight at once, the device's depth. Each grows to the largest batch it
-/// carried: ids and lengths are 4 KB for 512 tokens, rows `rows · dimension · 4` bytes.
+/// There are as many slots as there ever were batches in flight, at most the device's depth. Each grows to its largest
+/// batch: 4 KB of ids and lengths for 512 tokens, and `rows · dimension · 4` bytes of rows.
 #[derive(Default)]
 struct Slot {
     ticket: u64,
     batch: Batch,
     rows: Vec<f32>,
-    /// Why the batch failed.
     failure: Option<Error>,
-    /// When it was queued; none before.
+    /// When the batch was queued.
     queued: Option<Instant>,
     times: BatchTimes,
 }
 
 impl<C: Compute> CpuDevice<C> {
-    /// Starts the workers; `name` is the device's.
+    /// Starts the workers; `name` appears in thread names and errors.
     ///
     /// # Errors
-    /// [`ErrorKind::Device`] where the system has no more threads.
+    /// [`ErrorKind::Device`] if the system cannot start a thread.
     pub fn start(name: &str, workers: usize, model: Arc<C>) -> Result<Self> {
-        let state = State {
+        let state = BatchQueue {
             waiting: VecDeque::new(),
             finished: Vec::new(),
             spare: Vec::new(),
@@ -134,25 +133,25 @@ impl<C: Compute> CpuDevice<C> {
         Ok(device)
     }
 
-    /// Whether batches are computed without a thread of the caller's.
+    /// False if batches need a thread of a caller.
     #[must_use]
     pub fn has_workers(&self) -> bool {
         !self.workers.is_empty()
     }
 
-    /// Where the device has no workers: the handle by which other threads compute its batches.
+    /// Lets other threads compute batches; `None` if the device has workers.
     #[must_use]
-    pub fn helping(&self) -> Option<Helping<C>> {
-        (!self.has_workers()).then(|| Helping(Arc::clone(&self.shared)))
+    pub fn batch_runner(&self) -> Option<CpuBatchRunner<C>> {
+        (!self.has_workers()).then(|| CpuBatchRunner(Arc::clone(&self.shared)))
     }
 
-    /// Sets what is called when a worker has finished a batch.
+    /// Sets the function that workers call after each batch.
     pub fn set_waker(&self, waker: Waker) {
-        // The seam says once; a second one would be the caller's fault, and the first stays.
+        // The encoder trait promises one call. A second waker would be ignored.
         let _ = self.shared.waker.set(waker);
     }
 
-    /// Queues a copy of a batch, which must have been checked.
+    /// Queues a copy of a checked batch.
     pub fn submit(&self, ticket: u64, batch: &Batch) {
         let began = Instant::now();
         let mut slot = self.shared.lock().spare.pop().unwrap_or_default();
@@ -165,24 +164,24 @@ impl<C: Compute> CpuDevice<C> {
         self.shared.work.notify_one();
     }
 
-    /// Whether a batch is finished.
+    /// True between the end of the computation and `collect`.
     #[must_use]
     pub fn is_finished(&self, ticket: u64) -> bool {
         self.shared.lock().finished.iter().any(|slot| slot.ticket == ticket)
     }
 
-    /// Waits for a batch that was submitted here and not collected yet, and passes on its rows. Returns what it took.
+    /// Waits for a submitted batch and passes its concatenated rows to `read`. Returns its times.
     ///
     /// # Errors
-    /// [`ErrorKind::Encoder`] where it failed.
-    pub fn collect(&self, ticket: u64, take: impl FnOnce(&[f32])) -> Result<BatchTimes> {
-        // A batch that no thread has begun would never be finished.
+    /// The error of the batch.
+    pub fn collect(&self, ticket: u64, read: impl FnOnce(&[f32])) -> Result<BatchTimes> {
+        // Without workers, a batch that no thread has started would never finish.
         while !self.has_workers() && !self.is_finished(ticket) && self.shared.run_one() {}
         let mut slot = self.shared.wait_for(ticket);
         let (failure, mut times) = (slot.failure.take(), slot.times);
         if failure.is_none() {
             let began = Instant::now();
-            take(&slot.rows);
+            read(&slot.rows);
             times.copied_out += BatchTimes::since(began);
         }
         self.shared.lock().spare.push(slot);
@@ -190,14 +189,15 @@ impl<C: Compute> CpuDevice<C> {
     }
 }
 
-impl<C: Compute> Clone for Helping<C> {
+impl<C: Compute> Clone for CpuBatchRunner<C> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<C: Compute> Helping<C> {
-    /// Computes one waiting batch on the calling thread, whose settings are as before when it returns; false where none waits.
+impl<C: Compute> CpuBatchRunner<C> {
+    /// Computes one waiting batch on the calling thread and restores the thread's settings. Returns false if none
+    /// waits.
     #[must_use]
     pub fn run_one(&self) -> bool {
         self.0.run_one()
@@ -207,7 +207,7 @@ impl<C: Compute> Helping<C> {
 impl<C: Compute> Drop for CpuDevice<C> {
     fn drop(&mut self) {
         if std::process::id() != self.process {
-            // In a forked process the workers do not exist, and one may have held the lock.
+            // The workers do not exist in a forked process, and one may have held the lock.
             self.workers.drain(..).for_each(std::mem::forget);
             return;
         }
@@ -217,19 +217,19 @@ impl<C: Compute> Drop for CpuDevice<C> {
         drop(state);
         self.shared.work.notify_all();
         for worker in self.workers.drain(..) {
-            // A worker that panicked has ended as well.
+            // A worker that panicked has ended too.
             let _ = worker.join();
         }
     }
 }
 
 impl<C: Compute> Shared<C> {
-    /// Nothing that holds the lock can leave the state half changed, so a panic under it does no harm.
-    fn lock(&self) -> MutexGuard<'_, State<C::Workspace>> {
+    /// No holder of the lock panics halfway through a change.
+    fn lock(&self) -> MutexGuard<'_, BatchQueue<C::Workspace>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A worker's whole life.
+    /// The main loop of a worker.
     fn work(&self) {
         self.model.prepare_worker();
         let mut workspace = C::Workspace::default();
@@ -256,7 +256,7 @@ impl<C: Compute> Shared<C> {
         }
     }
 
-    /// Computes what has waited longest on this thread; false where nothing waits.
+    /// Computes the batch that has waited longest, on the calling thread. Returns false if none waits.
     fn run_one(&self) -> bool {
         let mut state = self.lock();
         let Some(mut slot) = state.waiting.pop_front() else { return false };
@@ -274,16 +274,16 @@ impl<C: Compute> Shared<C> {
     fn wait_for(&self, ticket: u64) -> Slot {
         let mut state = self.lock();
         loop {
-            if let Some(place) = state.finished.iter().position(|slot| slot.ticket == ticket) {
-                return state.finished.swap_remove(place);
+            if let Some(index) = state.finished.iter().position(|slot| slot.ticket == ticket) {
+                return state.finished.swap_remove(index);
             }
-            // Without a deadline: whichever thread begins a batch ends it, panics included.
+            // No deadline: the thread that started the batch finishes it, panics included.
             state = self.finished.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
 
-/// What a panic leaves in the slot and the workspace is written over before it is read.
+/// After a panic, the slot and the workspace are overwritten before they are read.
 fn run(slot: &mut Slot, compute: impl FnOnce(&Batch, &mut Vec<f32>) -> Result<()>) -> Result<()> {
     let Slot { batch, rows, queued, times, .. } = slot;
     times.waited = queued.map_or(0, BatchTimes::since);
@@ -296,17 +296,17 @@ fn run(slot: &mut Slot, compute: impl FnOnce(&Batch, &mut Vec<f32>) -> Result<()
     })
 }
 
-/// What a panic said.
+/// The message of a caught panic.
 #[must_use]
 pub fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message").to_owned()
 }
 
-/// Checks rows: a type that is too narrow for a model shows as infinities.
+/// Rejects values that are not finite, which show a type too narrow for the model.
 ///
 /// # Errors
-/// [`ErrorKind::Encoder`] where values are NaN or infinite.
+/// [`ErrorKind::Encoder`] if a value is NaN or infinite.
 pub fn check_rows(values: &[f32]) -> Result<()> {
     if values.iter().all(|value| value.is_finite()) {
         return Ok(());
@@ -388,7 +388,7 @@ mod tests {
     fn threads_that_help_compute_what_no_worker_does() {
         let model = Arc::new(Ids::default());
         let device = CpuDevice::start("cpu", 0, Arc::clone(&model)).unwrap();
-        let helping = device.helping().expect("it has no workers");
+        let helping = device.batch_runner().expect("it has no workers");
         assert!(!helping.run_one(), "nothing waits");
         device.submit(0, &Batch::new(vec![1], vec![1]));
         device.submit(1, &Batch::new(vec![2], vec![1]));
@@ -397,7 +397,7 @@ mod tests {
         assert_eq!(rows(&device, 1).unwrap(), [2.0], "who collects computes");
         assert_eq!(rows(&device, 0).unwrap(), [1.0]);
         assert_eq!(model.lent.load(Ordering::SeqCst), 2);
-        assert!(CpuDevice::start("cpu", 1, model).unwrap().helping().is_none());
+        assert!(CpuDevice::start("cpu", 1, model).unwrap().batch_runner().is_none());
     }
 
     #[test]

@@ -1,85 +1,85 @@
-//! Answers: from the cosines and the words of all pages to the columns that Python gets.
+//! Builds the columns of answers from the evidence for all pages.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::prepared::Prepared;
+use super::prepared::PreparedPage;
 use super::{Pairing, Question, Request, Work, column};
 use crate::error::Result;
-use crate::highlights::{Passage, RankedPage, Seeds, choose_passages, keep_tokens};
+use crate::highlights::{Passage, RankedPage, Seeds, choose_passages, enforce_token_limits};
 use crate::ranking::evidence::{PageEvidence, QueryEvidence};
 use crate::ranking::relevance::score;
 use crate::ranking::terms::terms;
 use crate::text::formats::Format;
 use crate::tokens::Tokens;
 
-/// All answers of a call, as columns, and what it took.
+/// All answers of a call as columns, which Python takes over as arrays.
 ///
-/// Answer `i` is rows `ends[i - 1]..ends[i]` of the columns. Where every query goes with every page, the answers of the first
-/// query's pages come first, then the second's; else answer `i` is page `i`'s.
+/// Answer `i` is rows `ends[i - 1]..ends[i]` of the columns. If every query is paired with every page, the answers for
+/// the first query come first, one for each page, then those for the second. Otherwise answer `i` belongs to page `i`.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
-    /// For each answer the row behind its last one.
+    /// For each answer, the end of its rows.
     pub ends: Vec<i64>,
-    /// For each highlight its start and its end in characters, one behind the other.
+    /// For each highlight, its start and end in characters of the page's text.
     pub spans: Vec<i64>,
-    /// The same in bytes of UTF-8; empty where the answers came from a server.
+    /// As `spans`, in bytes of UTF-8. Empty for answers from a server.
     pub byte_spans: Vec<i64>,
-    /// For each highlight the start and the end of it and the units around it.
+    /// As `spans`, widened by [`Question::context`] units on both sides.
     pub contexts: Vec<i64>,
-    /// For each highlight the start and the end of what it was read from, in characters of the source.
+    /// As `spans`, in characters of the source.
     pub sources: Vec<i64>,
-    /// For each page its text, where that is not the source.
+    /// For each page, the extracted text; `None` if the source is the text.
     pub texts: Vec<Option<String>>,
-    /// For each page what it was read as.
+    /// For each page, its format; detected ones are resolved.
     pub formats: Vec<Format>,
-    /// For each page how many windows it has, and units where these are encoded too.
+    /// For each page, the number of windows, plus units if they are encoded too.
     pub windows: Vec<i64>,
-    /// For each page how many of them were compared with a query.
+    /// For each page, how many of them were scored against a query.
     pub windows_scored: Vec<i64>,
-    /// For each highlight its score, from 0 to 1 (see [`crate::ranking::relevance`]).
+    /// For each highlight, its score from 0 to 1 (see [`crate::ranking::relevance`]).
     pub scores: Vec<f32>,
-    /// For each highlight the best cosine of the windows in it.
+    /// For each highlight, the best cosine of the windows around its seed.
     pub cosines: Vec<f32>,
-    /// For each highlight the best BM25 of the windows in it; 0 where words did not count.
+    /// For each highlight, the best BM25 score of those windows; 0 with a lexical weight of 0.
     pub bm25_scores: Vec<f32>,
-    /// For each highlight the index of its page.
+    /// For each highlight, the index of its page.
     pub pages: Vec<i64>,
-    /// For each highlight the index of its query.
+    /// For each highlight, the index of its query.
     pub queries: Vec<i64>,
-    /// The words that matched, where they were asked for.
+    /// The matched words, with [`Question::explain`].
     pub matches: Matches,
-    /// What was done.
+    /// Work and times of the call.
     pub work: Work,
 }
 
-/// Words of pages that matched words of queries.
+/// Words of highlights that match words of their queries.
 #[derive(Clone, Debug, Default)]
 pub struct Matches {
-    /// For each highlight the match behind its last one; empty where nobody asked.
+    /// For each highlight, the end of its matches. Empty without [`Question::explain`].
     pub ends: Vec<i64>,
-    /// For each match its start and its end in characters.
+    /// For each match, its start and end in characters of the page's text.
     pub spans: Vec<i64>,
-    /// For each match which of `words` it matched.
+    /// For each match, the index of the query's word in `query_words`.
     pub words: Vec<i64>,
-    /// The words of all queries, as these have them.
+    /// Words as written in the queries, repeated for each highlight.
     pub query_words: Vec<String>,
 }
 
-/// A page, and the evidence for each query that it answers at once.
-struct PageQueries<'query_evidence, 'page, 'text> {
-    /// Each with its query.
-    evidence: Vec<(usize, &'query_evidence PageEvidence<'page, 'text>)>,
-    /// The best relevance of each seed.
-    relevance: Cow<'query_evidence, [f32]>,
-    /// The best of what the page's title adds.
+/// A page with the evidence of all queries that share one answer for it.
+struct PageQueries<'evidence, 'page, 'text> {
+    /// Pairs of a query's index and its evidence.
+    evidence: Vec<(usize, &'evidence PageEvidence<'page, 'text>)>,
+    /// The best relevance of each seed over the queries.
+    relevance: Cow<'evidence, [f32]>,
+    /// The best title relevance over the queries.
     title: f32,
 }
 
-/// Chooses on all pages, query after query.
+/// Chooses passages on all pages, for one query after another, or for all queries together with [`Pairing::Fused`].
 pub(super) fn choose_answers(
     all_evidence: &[QueryEvidence],
-    pages: &[Prepared],
+    pages: &[PreparedPage],
     request: &Request,
     question: &Question,
     tokens: &Tokens,
@@ -87,27 +87,27 @@ pub(super) fn choose_answers(
     let mut answers = Answers::default();
     if request.pairing == Pairing::Fused {
         let mut fused = PageQueries::pages(&all_evidence[0]);
-        for query_evidence in &all_evidence[1..] {
+        for query in &all_evidence[1..] {
             fused
                 .iter_mut()
-                .zip(&query_evidence.evidence)
-                .for_each(|(asked, evidence)| asked.add(query_evidence.query, evidence));
+                .zip(&query.pages)
+                .for_each(|(page_queries, evidence)| page_queries.add(query.query, evidence));
         }
         answers.choose(&fused, pages, question, tokens)?;
     } else {
-        for query_evidence in all_evidence {
-            answers.choose(&PageQueries::pages(query_evidence), pages, question, tokens)?;
+        for query in all_evidence {
+            answers.choose(&PageQueries::pages(query), pages, question, tokens)?;
         }
     }
     Ok(answers)
 }
 
-/// The best passages of a page by itself, of what was looked at.
-pub(super) fn passages_of(evidence: &PageEvidence, page: &Prepared, question: &Question) -> Vec<Passage> {
-    let is_seen = evidence.is_seen();
+/// The best passages of one page among the windows scored so far.
+pub(super) fn scored_passages(evidence: &PageEvidence, page: &PreparedPage, question: &Question) -> Vec<Passage> {
+    let is_scored = evidence.is_scored();
     let seeds = evidence.relevance.iter().enumerate();
     let relevance: Vec<f32> =
-        seeds.map(|(seed, relevance)| if is_seen(seed) { *relevance } else { f32::NEG_INFINITY }).collect();
+        seeds.map(|(seed, relevance)| if is_scored(seed) { *relevance } else { f32::NEG_INFINITY }).collect();
     let ranked = ranked(page, &relevance, 0.0, question);
     let mut chosen = choose_passages(&[ranked], &question.bounds).pop().unwrap_or_default();
     chosen.retain(|passage| passage.relevance.is_finite());
@@ -115,29 +115,30 @@ pub(super) fn passages_of(evidence: &PageEvidence, page: &Prepared, question: &Q
 }
 
 fn ranked<'ranked>(
-    prepared: &'ranked Prepared,
+    prepared: &'ranked PreparedPage,
     relevance: &'ranked [f32],
     title: f32,
     question: &Question,
 ) -> RankedPage<'ranked> {
-    let Prepared { page, reading, tokens_before, .. } = prepared;
-    let seeds = if question.grows() { Seeds::Units(question.longest()) } else { Seeds::Windows(&reading.ranges) };
-    RankedPage { page, units: &reading.units, seeds, relevance, title, tokens_before, language: reading.language }
+    let PreparedPage { page, parsed, tokens_before, .. } = prepared;
+    let seeds =
+        if question.expands() { Seeds::Units(question.max_passage_units()) } else { Seeds::Windows(&parsed.windows) };
+    RankedPage { page, units: &parsed.units, seeds, relevance, title, tokens_before, language: parsed.language }
 }
 
-impl<'query_evidence, 'page, 'text> PageQueries<'query_evidence, 'page, 'text> {
-    /// Each page of an inquiry.
-    fn pages(query_evidence: &'query_evidence QueryEvidence<'page, 'text>) -> Vec<Self> {
-        let by = |evidence: &'query_evidence PageEvidence<'page, 'text>| Self {
+impl<'evidence, 'page, 'text> PageQueries<'evidence, 'page, 'text> {
+    /// One for each page of the query.
+    fn pages(query: &'evidence QueryEvidence<'page, 'text>) -> Vec<Self> {
+        let single = |evidence: &'evidence PageEvidence<'page, 'text>| Self {
             title: evidence.title,
-            evidence: vec![(query_evidence.query, evidence)],
+            evidence: vec![(query.query, evidence)],
             relevance: Cow::Borrowed(evidence.relevance.as_slice()),
         };
-        query_evidence.evidence.iter().map(by).collect()
+        query.pages.iter().map(single).collect()
     }
 
-    /// One more query; a seed is worth what it is to the query that it answers best.
-    fn add(&mut self, query: usize, evidence: &'query_evidence PageEvidence<'page, 'text>) {
+    /// Adds a query. A seed's relevance becomes that for the query it answers best.
+    fn add(&mut self, query: usize, evidence: &'evidence PageEvidence<'page, 'text>) {
         for (best, relevance) in self.relevance.to_mut().iter_mut().zip(&evidence.relevance) {
             *best = best.max(*relevance);
         }
@@ -145,8 +146,8 @@ impl<'query_evidence, 'page, 'text> PageQueries<'query_evidence, 'page, 'text> {
         self.evidence.push((query, evidence));
     }
 
-    /// What speaks for the query that a seed answers best.
-    fn best(&self, seed: usize) -> (usize, &'query_evidence PageEvidence<'page, 'text>) {
+    /// The query that a seed answers best, and its evidence.
+    fn best(&self, seed: usize) -> (usize, &'evidence PageEvidence<'page, 'text>) {
         let is_best =
             |(_, evidence): &&(usize, &PageEvidence)| evidence.relevance.get(seed) == self.relevance.get(seed);
         *self.evidence.iter().find(is_best).unwrap_or(&self.evidence[0])
@@ -154,41 +155,41 @@ impl<'query_evidence, 'page, 'text> PageQueries<'query_evidence, 'page, 'text> {
 }
 
 impl Answers {
-    /// Chooses on pages that share bounds, and appends an answer for each.
+    /// Chooses passages on pages that share bounds, and appends one answer for each page.
     fn choose(
         &mut self,
-        asked: &[PageQueries],
-        pages: &[Prepared],
+        queries: &[PageQueries],
+        pages: &[PreparedPage],
         question: &Question,
         tokens: &Tokens,
     ) -> Result<()> {
-        let page_of = |asked: &PageQueries| &pages[asked.evidence[0].1.index];
-        let each = asked.iter().map(|asked| ranked(page_of(asked), &asked.relevance, asked.title, question));
+        let page_of = |queries: &PageQueries| &pages[queries.evidence[0].1.index];
+        let each = queries.iter().map(|queries| ranked(page_of(queries), &queries.relevance, queries.title, question));
         let mut chosen = choose_passages(&each.collect::<Vec<RankedPage>>(), &question.bounds);
         if question.bounds.counts_tokens() {
             let count = |page: usize, run: &Range<usize>| {
-                let prepared = page_of(&asked[page]);
-                tokens.count(prepared.reading.units.span(run).of(prepared.page.text()))
+                let prepared = page_of(&queries[page]);
+                tokens.count(prepared.parsed.units.span(run).of(prepared.page.text()))
             };
-            keep_tokens(&question.bounds, &mut chosen, count)?;
+            enforce_token_limits(&question.bounds, &mut chosen, count)?;
         }
-        for (asked, passages) in asked.iter().zip(chosen) {
+        for (queries, passages) in queries.iter().zip(chosen) {
             for passage in passages {
-                self.write(asked.best(passage.seed), page_of(asked), &passage, question);
+                self.push(queries.best(passage.seed), page_of(queries), &passage, question);
             }
             self.ends.push(column(self.scores.len()));
         }
         Ok(())
     }
 
-    fn write(
+    fn push(
         &mut self,
         (query, evidence): (usize, &PageEvidence),
-        prepared: &Prepared,
+        prepared: &PreparedPage,
         passage: &Passage,
         question: &Question,
     ) {
-        let (units, run) = (&prepared.reading.units, &passage.units);
+        let (units, run) = (&prepared.parsed.units, &passage.units);
         let push = |columns: &mut Vec<i64>, run: &Range<usize>| {
             let span = prepared.page.chars(units.span(run));
             columns.extend([column(span.start), column(span.end)]);
@@ -213,22 +214,22 @@ impl Answers {
         }
     }
 
-    /// Finds the words of a passage that the query has too; of a compound and its parts the longest that does.
-    fn explain(&mut self, evidence: &PageEvidence, prepared: &Prepared, run: &Range<usize>) {
-        let span = prepared.reading.units.span(run);
+    /// Finds the passage's words that are in the query too. Of a compound and its parts, only the longest match counts.
+    fn explain(&mut self, evidence: &PageEvidence, prepared: &PreparedPage, run: &Range<usize>) {
+        let span = prepared.parsed.units.span(run);
         let first_word = self.matches.query_words.len();
         self.matches.query_words.extend(evidence.terms.iter().map(|term| term.text.clone()));
-        let mut read_to = 0;
-        for found in terms(span.of(prepared.page.text()), prepared.reading.language) {
-            let Some(word) = evidence.terms.iter().position(|term| term.term == found.term) else { continue };
-            if found.span.start < read_to {
+        let mut matched_to = 0;
+        for word in terms(span.of(prepared.page.text()), prepared.parsed.language) {
+            let Some(index) = evidence.terms.iter().position(|term| term.term == word.term) else { continue };
+            if word.span.start < matched_to {
                 continue;
             }
-            read_to = found.span.end;
-            let start = span.start + found.span.start;
-            let chars = prepared.page.chars(crate::text::page::ByteSpan { start, end: span.start + found.span.end });
+            matched_to = word.span.end;
+            let start = span.start + word.span.start;
+            let chars = prepared.page.chars(crate::text::page::ByteSpan { start, end: span.start + word.span.end });
             self.matches.spans.extend([column(chars.start), column(chars.end)]);
-            self.matches.words.push(column(first_word + word));
+            self.matches.words.push(column(first_word + index));
         }
         self.matches.ends.push(column(self.matches.words.len()));
     }

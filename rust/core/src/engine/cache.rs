@@ -1,88 +1,86 @@
-//! The cache: what was read of pages, with the vectors of their windows, so that a second query costs only itself.
+//! The page cache: parsed pages and the vectors of their windows, so that a second query on a page encodes only the
+//! query.
 //!
-//! A reading is kept under the hash of all that it depends on: the page's text and layout, and how it was cut. The hash is
-//! a cryptographic one, so that no page can be made to stand for another. The model and its type are the engine's own.
-//! What was used longest ago goes first when the bytes do not suffice.
+//! The key is a hash of all that the entry depends on: the page's text and layout, and how it is cut. The hash is
+//! cryptographic, so that no page can be crafted to collide with another. Each engine has its own cache, for its model
+//! and dtype. The least recently used pages are evicted first.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 
 use super::Question;
-use crate::ranking::reading::PageReading;
+use crate::ranking::parsed_page::ParsedPage;
 use crate::text::formats::Document;
 
-/// How much of the cache one page may fill: a single large page must not drive out all others.
-const LARGEST_SHARE: usize = 4;
+/// One page may fill at most a quarter of the cache, so that a large one does not evict all others.
+const PAGE_FRACTION: usize = 4;
 
-/// What a reading depends on, hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key([u8; 32]);
+pub(super) struct PageKey([u8; 32]);
 
-/// What was read of pages.
 #[derive(Debug)]
 pub(super) struct Cache {
-    kept: Mutex<State>,
-    /// The most bytes; 0 keeps nothing.
-    most: usize,
+    entries: Mutex<Entries>,
+    /// 0 disables the cache.
+    max_bytes: usize,
 }
 
 #[derive(Debug)]
-struct State {
-    pages: LruCache<Key, Arc<Kept>>,
+struct Entries {
+    pages: LruCache<PageKey, Arc<CachedPage>>,
     state: CacheState,
 }
 
-/// What is kept of a page.
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
-    pub(super) reading: Arc<PageReading>,
-    pub(super) vectors: Vectors,
+pub(super) struct CachedPage {
+    pub(super) parsed: Arc<ParsedPage>,
+    pub(super) vectors: RowVectors,
 }
 
 /// Vectors of some of a page's rows.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Vectors {
-    /// Which rows; in order, once they are kept.
+pub(super) struct RowVectors {
+    /// The rows' indexes; sorted once they are cached.
     pub(super) rows: Vec<usize>,
-    /// A vector for each, one behind the other.
+    /// Concatenated vectors, in the order of `rows`.
     pub(super) values: Vec<f32>,
-    /// Those of the rows that are longer than the model allows.
-    pub(super) cut: Vec<usize>,
+    /// The rows longer than the model's limit; sorted once they are cached.
+    pub(super) truncated: Vec<usize>,
 }
 
-/// How full a cache is, and how often it helped.
+/// Contents and hit counts of an engine's page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheState {
-    /// Pages that are kept.
+    /// Cached pages.
     pub pages: usize,
-    /// What they take.
+    /// Their approximate size in memory.
     pub bytes: usize,
-    /// Pages that were asked for and there.
+    /// Lookups that found their page.
     pub hits: u64,
-    /// Pages that were asked for and not there.
+    /// Lookups that did not.
     pub misses: u64,
 }
 
-impl Key {
-    /// The key of a page that is cut in this way.
-    pub(super) fn of(document: &Document, question: &Question) -> Self {
+impl PageKey {
+    /// The key of a document cut as the question says.
+    pub(super) fn new(document: &Document, question: &Question) -> Self {
         let mut hasher = blake3::Hasher::new();
         let windows = [question.windows.highlight_length(), question.windows.step_size()];
         for number in [
             question.unit as usize,
             usize::from(question.encodes_units()),
-            usize::from(question.lexical_weight.may_count()),
+            usize::from(question.lexical_weight.uses_terms()),
         ]
         .into_iter()
         .chain(windows)
         {
             hasher.update(&(number as u64).to_le_bytes());
         }
-        // The same text is cut in other ways where its source lays it out in others.
+        // The same text is cut differently if its source lays it out differently.
         hasher.update(&[document.format() as u8]);
         for block in document.blocks().unwrap_or_default() {
-            hasher.update(&[block.kind as u8, u8::from(block.goes_on)]);
+            hasher.update(&[block.kind as u8, u8::from(block.continues)]);
             hasher.update(&(block.span.start as u64).to_le_bytes()).update(&(block.span.end as u64).to_le_bytes());
         }
         for link in document.links() {
@@ -93,113 +91,111 @@ impl Key {
     }
 }
 
-impl Kept {
-    /// What it takes in memory, nearly.
+impl CachedPage {
     fn bytes(&self) -> usize {
-        self.reading.bytes() + self.vectors.bytes()
+        self.parsed.bytes() + self.vectors.bytes()
     }
 }
 
-impl Vectors {
-    /// What so many of them take in memory.
+impl RowVectors {
+    /// The size in memory of this number of rows.
     pub(super) const fn bytes_of(rows: usize, dimension: usize) -> usize {
         rows * (size_of::<usize>() + dimension * size_of::<f32>())
     }
 
-    /// What they take in memory.
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(self.rows.as_slice()) + size_of_val(self.values.as_slice()) + size_of_val(self.cut.as_slice())
+        size_of_val(self.rows.as_slice()) + size_of_val(self.values.as_slice()) + size_of_val(self.truncated.as_slice())
     }
 
-    /// Which of the vectors is a row's.
-    pub(super) fn place(&self, row: usize) -> Option<usize> {
+    /// The index of a row's vector.
+    pub(super) fn position(&self, row: usize) -> Option<usize> {
         self.rows.binary_search(&row).ok()
     }
 
-    /// Whether a row is longer than the model allows.
-    pub(super) fn is_cut(&self, row: usize) -> bool {
-        self.cut.binary_search(&row).is_ok()
+    pub(super) fn is_truncated(&self, row: usize) -> bool {
+        self.truncated.binary_search(&row).is_ok()
     }
 
-    /// These and others, in the order of the rows.
-    fn with(self, more: Self) -> Self {
+    /// Joins two sets of rows and sorts them.
+    fn merge(self, more: Self) -> Self {
         let rows = [self.rows, more.rows].concat();
         let values = [self.values, more.values].concat();
-        let mut cut = [self.cut, more.cut].concat();
-        cut.sort_unstable();
+        let mut truncated = [self.truncated, more.truncated].concat();
+        truncated.sort_unstable();
         let mut order: Vec<usize> = (0..rows.len()).collect();
-        order.sort_unstable_by_key(|place| rows[*place]);
+        order.sort_unstable_by_key(|index| rows[*index]);
         let dimension = values.len() / rows.len().max(1);
-        let vector = |place: &usize| values[place * dimension..(place + 1) * dimension].iter().copied();
-        let ordered = order.iter().flat_map(vector).collect();
-        Self { values: ordered, rows: order.into_iter().map(|place| rows[place]).collect(), cut }
+        let vector = |index: &usize| values[index * dimension..(index + 1) * dimension].iter().copied();
+        let values = order.iter().flat_map(vector).collect();
+        Self { values, rows: order.into_iter().map(|index| rows[index]).collect(), truncated }
     }
 }
 
 impl Cache {
-    /// A cache of at most so many bytes.
-    pub(super) fn new(most: usize) -> Self {
-        Self { kept: Mutex::new(State { pages: LruCache::unbounded(), state: CacheState::default() }), most }
+    pub(super) fn new(max_bytes: usize) -> Self {
+        let entries = Entries { pages: LruCache::unbounded(), state: CacheState::default() };
+        Self { entries: Mutex::new(entries), max_bytes }
     }
 
-    /// Whether anything is kept at all.
-    pub(super) const fn keeps(&self) -> bool {
-        self.most > 0
+    pub(super) const fn is_enabled(&self) -> bool {
+        self.max_bytes > 0
     }
 
-    /// Whether a page of so many bytes would be kept.
-    pub(super) const fn has_room_for(&self, bytes: usize) -> bool {
-        bytes <= self.most / LARGEST_SHARE
+    /// Whether a page of this size may be cached.
+    pub(super) const fn admits(&self, bytes: usize) -> bool {
+        bytes <= self.max_bytes / PAGE_FRACTION
     }
 
-    pub(super) fn get(&self, key: &Key) -> Option<Arc<Kept>> {
-        if !self.keeps() {
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn get(&self, key: &PageKey) -> Option<Arc<CachedPage>> {
+        if !self.is_enabled() {
             return None;
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = kept.pages.get(key).cloned();
-        let state = &mut kept.state;
-        let count = if found.is_some() { &mut state.hits } else { &mut state.misses };
+        let mut entries = self.lock();
+        let page = entries.pages.get(key).cloned();
+        let state = &mut entries.state;
+        let count = if page.is_some() { &mut state.hits } else { &mut state.misses };
         *count += 1;
-        found
+        page
     }
 
-    /// Keeps vectors of a page beside those that were known, and lets go of pages that were used longest ago where there is
-    /// no room.
-    pub(super) fn add(&self, key: Key, known: Option<&Kept>, reading: &Arc<PageReading>, fresh: Vectors) {
-        let vectors = known.map(|kept| kept.vectors.clone()).unwrap_or_default().with(fresh);
-        let page = Arc::new(Kept { reading: Arc::clone(reading), vectors });
-        if !self.has_room_for(page.bytes()) {
+    /// Caches a page with its known and new vectors, if it is admitted, and evicts the least recently used pages.
+    pub(super) fn insert(&self, key: PageKey, known: Option<&CachedPage>, parsed: &Arc<ParsedPage>, new: RowVectors) {
+        let vectors = known.map(|page| page.vectors.clone()).unwrap_or_default().merge(new);
+        let page = Arc::new(CachedPage { parsed: Arc::clone(parsed), vectors });
+        if !self.admits(page.bytes()) {
             return;
         }
-        let mut gone = Vec::new();
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.state.bytes += page.bytes();
-        gone.extend(kept.pages.push(key, page));
-        if let Some((_, replaced)) = gone.first() {
-            kept.state.bytes -= replaced.bytes();
+        let mut evicted = Vec::new();
+        let mut entries = self.lock();
+        entries.state.bytes += page.bytes();
+        evicted.extend(entries.pages.push(key, page));
+        if let Some((_, replaced)) = evicted.first() {
+            entries.state.bytes -= replaced.bytes();
         }
-        while kept.state.bytes > self.most {
-            let Some((key, oldest)) = kept.pages.pop_lru() else { break };
-            kept.state.bytes -= oldest.bytes();
-            gone.push((key, oldest));
+        while entries.state.bytes > self.max_bytes {
+            let Some((key, oldest)) = entries.pages.pop_lru() else { break };
+            entries.state.bytes -= oldest.bytes();
+            evicted.push((key, oldest));
         }
-        kept.state.pages = kept.pages.len();
-        drop(kept);
-        // Freed here, where nobody waits for the lock.
-        drop(gone);
+        entries.state.pages = entries.pages.len();
+        drop(entries);
+        // Large pages are freed without the lock.
+        drop(evicted);
     }
 
     pub(super) fn state(&self) -> CacheState {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).state
+        self.lock().state
     }
 
-    /// Lets go of everything.
     pub(super) fn clear(&self) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let pages = std::mem::replace(&mut kept.pages, LruCache::unbounded());
-        kept.state = CacheState { pages: 0, bytes: 0, ..kept.state };
-        drop(kept);
+        let mut entries = self.lock();
+        let pages = std::mem::replace(&mut entries.pages, LruCache::unbounded());
+        entries.state = CacheState { pages: 0, bytes: 0, ..entries.state };
+        drop(entries);
         drop(pages);
     }
 }
@@ -208,44 +204,45 @@ impl Cache {
 mod tests {
     use super::*;
 
-    fn key(number: u8) -> Key {
-        Key([number; 32])
+    fn key(number: u8) -> PageKey {
+        PageKey([number; 32])
     }
 
     #[test]
-    fn what_was_used_longest_ago_goes_first_and_the_bytes_are_kept() {
-        let vectors = |rows: usize| Vectors { rows: (0..rows).collect(), values: vec![0.0; rows], cut: Vec::new() };
-        let reading = Arc::new(PageReading::default());
-        let bytes = reading.bytes() + vectors(1000).bytes();
+    fn the_least_recently_used_page_is_evicted_and_bytes_are_counted() {
+        let vectors =
+            |rows: usize| RowVectors { rows: (0..rows).collect(), values: vec![0.0; rows], truncated: Vec::new() };
+        let parsed = Arc::new(ParsedPage::default());
+        let bytes = parsed.bytes() + vectors(1000).bytes();
         let cache = Cache::new(4 * bytes);
         for number in 0..4 {
-            cache.add(key(number), None, &reading, vectors(1000));
+            cache.insert(key(number), None, &parsed, vectors(1000));
         }
         assert!(cache.get(&key(0)).is_some());
-        cache.add(key(4), None, &reading, vectors(1000));
-        assert!(cache.get(&key(1)).is_none(), "it was used longest ago");
+        cache.insert(key(4), None, &parsed, vectors(1000));
+        assert!(cache.get(&key(1)).is_none(), "it was the least recently used");
         assert!(cache.get(&key(0)).is_some());
         assert_eq!(cache.state(), CacheState { pages: 4, bytes: 4 * bytes, hits: 2, misses: 1 });
-        cache.add(key(4), None, &reading, vectors(1000));
-        assert_eq!(cache.state().bytes, 4 * bytes, "the same page again takes nothing more");
-        cache.add(key(5), None, &reading, vectors(1100));
-        assert!(cache.get(&key(5)).is_none(), "it is more than one page may take");
+        cache.insert(key(4), None, &parsed, vectors(1000));
+        assert_eq!(cache.state().bytes, 4 * bytes, "a replaced page counts once");
+        cache.insert(key(5), None, &parsed, vectors(1100));
+        assert!(cache.get(&key(5)).is_none(), "it is larger than a page may be");
         cache.clear();
         assert_eq!((cache.state().pages, cache.state().bytes), (0, 0));
-        let none = Cache::new(0);
-        none.add(key(0), None, &reading, vectors(1));
-        assert!(none.get(&key(0)).is_none());
-        assert_eq!(none.state(), CacheState::default());
+        let disabled = Cache::new(0);
+        disabled.insert(key(0), None, &parsed, vectors(1));
+        assert!(disabled.get(&key(0)).is_none());
+        assert_eq!(disabled.state(), CacheState::default());
     }
 
     #[test]
-    fn vectors_that_come_later_take_their_place_among_those_that_are_known() {
-        let known = Vectors { rows: vec![1, 4], values: vec![1.0, 1.5, 4.0, 4.5], cut: vec![4] };
-        let more = Vectors { rows: vec![5, 2, 0], values: vec![5.0, 5.5, 2.0, 2.5, 0.0, 0.5], cut: vec![2] };
-        let all = known.with(more);
+    fn merged_vectors_are_sorted_by_row() {
+        let known = RowVectors { rows: vec![1, 4], values: vec![1.0, 1.5, 4.0, 4.5], truncated: vec![4] };
+        let more = RowVectors { rows: vec![5, 2, 0], values: vec![5.0, 5.5, 2.0, 2.5, 0.0, 0.5], truncated: vec![2] };
+        let all = known.merge(more);
         assert_eq!(all.rows, [0, 1, 2, 4, 5]);
         assert_eq!(all.values, [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 4.0, 4.5, 5.0, 5.5]);
-        assert_eq!((all.place(4), all.place(3)), (Some(3), None));
-        assert!(all.is_cut(2) && all.is_cut(4) && !all.is_cut(5));
+        assert_eq!((all.position(4), all.position(3)), (Some(3), None));
+        assert!(all.is_truncated(2) && all.is_truncated(4) && !all.is_truncated(5));
     }
 }

@@ -1,7 +1,7 @@
-//! Rows: the windows that are looked at, tokenized, handed to the devices, and compared with the queries when they are back.
+//! Tokenizes candidate windows, submits them in jobs, and scores them against the queries when their vectors are back.
 //!
-//! They go through in parts, so that devices are busy while the next part is being tokenized, and memory is bounded by
-//! the parts in flight and not by the pages.
+//! Jobs are pipelined: devices encode one while the caller tokenizes the next. So memory is bounded by the jobs in
+//! flight, not by the pages.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use rustc_hash::FxHashMap;
 
-use super::cache::Vectors;
+use super::cache::RowVectors;
 use super::context::CallContext;
-use super::prepared::{DuplicatePages, Prepared};
+use super::prepared::{DuplicatePages, PreparedPage};
 use super::token_count;
 use crate::encoder::EncoderSpec;
 use crate::encoder::cosine::cosines;
@@ -26,316 +26,325 @@ use crate::scheduler::batches::{Queries, RowSource};
 use crate::text::page::ByteSpan;
 use crate::tokens::TokenPage;
 
-/// Bytes of windows that are tokenized before they are handed in.
-const PART_BYTES: usize = 512 * 1024;
+/// Bytes of windows that are tokenized together, and then submitted.
+const TOKENIZE_BYTES: usize = 512 * 1024;
 
-/// Rows of one job, and of a page that are tokenized together: their vectors are held until they are compared.
+/// Rows of one job, and of one page in it. Their vectors are held until they are scored.
 const JOB_ROWS: usize = 4096;
 
-/// Queries, for each value of a vector, that devices compare rows with: with more there is more to send than vectors have.
-const QUERIES_A_VALUE: usize = 8;
+/// Devices compute cosines only if the queries are at most one for each of this number of dimensions. Beyond that, the
+/// queries that go with every batch are larger than the vectors they save.
+const DIMENSIONS_PER_QUERY: usize = 8;
 
-/// Jobs of one call that may be unfinished, one that is encoded and one so that it never waits; beyond it the caller waits
-/// before it tokenizes more. Jobs take turns on the devices, so what comes behind a large call waits for a batch of each of these.
+/// Unfinished jobs of one call: one that is encoded, and one that is ready when it ends. With more the caller waits before
+/// it tokenizes on. Jobs take turns on the devices, so a later call waits for one batch of each of these.
 pub(super) const JOBS_IN_FLIGHT: usize = 2;
 
-/// Pages, and the queries that they are compared with.
+/// The scores of a call's pages against its queries.
 pub(super) struct Comparison<'page, 'text> {
-    pub(super) pages: &'page [Prepared<'text>],
+    pub(super) pages: &'page [PreparedPage<'text>],
     duplicates: &'page DuplicatePages,
     queries: &'page [Vec<f32>],
     pub(super) all_evidence: Vec<QueryEvidence<'page, 'text>>,
-    /// For each page who asks it, or one that is the same: a query, and which of its pages that is.
-    askers: Vec<Vec<(usize, usize)>>,
-    /// For each page what was seen of it; of pages that are the same, the first one.
-    seen: Vec<ScoredRows>,
-    /// The queries, where devices are asked to compare rows with them.
-    asking: Option<Arc<Queries>>,
+    /// For each page, the evidence that needs its scores or those of a duplicate: indexes of a query and of its page.
+    evidence_of: Vec<Vec<(usize, usize)>>,
+    /// For each page. Duplicates share the first one's entry.
+    scored: Vec<ScoredRows>,
+    /// The queries, if devices compute the cosines.
+    device_queries: Option<Arc<Queries>>,
 }
 
-/// Rows that the scheduler has.
 struct InFlightJob {
-    shares: Vec<PageRows>,
-    /// Whether their scores will come, and not their vectors.
-    scored: bool,
+    pages: Vec<PageRows>,
+    /// Whether it returns cosines instead of vectors.
+    returns_cosines: bool,
     pending: Pending,
 }
 
-/// What a call has seen of a page.
+/// The rows of a page that were scored.
 struct ScoredRows {
-    /// Which of its rows were compared with the queries.
-    rows: Vec<bool>,
-    /// How many of these are longer than the model allows.
-    cut: usize,
-    /// The vectors that were encoded for it, where they will be kept.
-    fresh: Option<Vectors>,
+    is_scored: Vec<bool>,
+    /// The number of them longer than the model's limit.
+    truncated: usize,
+    /// The vectors encoded for this call, if they are to be cached.
+    new_vectors: Option<RowVectors>,
 }
 
 /// Rows of a page that are tokenized together.
-struct Part {
+struct RowChunk {
     page: usize,
     rows: Vec<usize>,
 }
 
-/// Rows of a page, and which rows of a job have their vectors.
+/// Rows of a page within a job.
 struct PageRows {
     page: usize,
-    /// Pairs of both, in order.
+    /// Pairs of the page's row and the job's row, in order. Equal rows share a row of the job.
     rows: Vec<(usize, usize)>,
 }
 
 impl<'page, 'text> Comparison<'page, 'text> {
-    /// Nothing was compared yet.
     pub(super) fn new(
-        pages: &'page [Prepared<'text>],
+        pages: &'page [PreparedPage<'text>],
         duplicates: &'page DuplicatePages,
         queries: &'page [Vec<f32>],
         all_evidence: Vec<QueryEvidence<'page, 'text>>,
         spec: &EncoderSpec,
     ) -> Self {
-        let mut askers = vec![Vec::new(); pages.len()];
-        for (number, query_evidence) in all_evidence.iter().enumerate() {
-            for (place, evidence) in query_evidence.evidence.iter().enumerate() {
-                askers[duplicates.first[evidence.index]].push((number, place));
+        let mut evidence_of = vec![Vec::new(); pages.len()];
+        for (query, query_evidence) in all_evidence.iter().enumerate() {
+            for (page, evidence) in query_evidence.pages.iter().enumerate() {
+                evidence_of[duplicates.first[evidence.index]].push((query, page));
             }
         }
-        let nothing = |page: &Prepared| ScoredRows { rows: vec![false; page.reading.rows], cut: 0, fresh: None };
-        let asks = spec.scores && queries.len() * QUERIES_A_VALUE <= spec.dimension;
-        let asking = asks.then(|| Arc::new(Queries::new(queries)));
-        Self { pages, duplicates, queries, askers, seen: pages.iter().map(nothing).collect(), all_evidence, asking }
+        let unscored = |page: &PreparedPage| ScoredRows {
+            is_scored: vec![false; page.parsed.rows],
+            truncated: 0,
+            new_vectors: None,
+        };
+        let device_computes = spec.scores && queries.len() * DIMENSIONS_PER_QUERY <= spec.dimension;
+        let device_queries = device_computes.then(|| Arc::new(Queries::new(queries)));
+        let scored = pages.iter().map(unscored).collect();
+        Self { pages, duplicates, queries, all_evidence, evidence_of, scored, device_queries }
     }
 
-    /// For each page how many of its rows were compared with a query.
-    pub(super) fn compared(&self) -> Vec<usize> {
-        let count = |first: &usize| self.seen[*first].rows.iter().filter(|seen| **seen).count();
+    /// For each page, the number of rows scored against a query.
+    pub(super) fn rows_scored(&self) -> Vec<usize> {
+        let count = |first: &usize| self.scored[*first].is_scored.iter().filter(|is_scored| **is_scored).count();
         self.duplicates.first.iter().map(count).collect()
     }
 
-    /// How many of them are longer than the model allows.
+    /// The number of them longer than the model's limit, over all pages.
     pub(super) fn truncated(&self) -> usize {
-        self.duplicates.first.iter().map(|first| self.seen[*first].cut).sum()
+        self.duplicates.first.iter().map(|first| self.scored[*first].truncated).sum()
     }
 
-    /// For each page the rows that queries are to be compared with and were not, which now count as seen.
-    fn wanted(&mut self) -> Vec<Vec<usize>> {
-        let mut wanted = vec![Vec::new(); self.pages.len()];
-        for evidence in self.all_evidence.iter().flat_map(|query_evidence| &query_evidence.evidence) {
+    /// For each page, the selected rows without a score, sorted. They count as scored from now on.
+    fn take_unscored(&mut self) -> Vec<Vec<usize>> {
+        let mut unscored = vec![Vec::new(); self.pages.len()];
+        for evidence in self.all_evidence.iter().flat_map(|query| &query.pages) {
             let page = self.duplicates.first[evidence.index];
-            for row in evidence.view.rows(self.pages[page].reading.rows) {
-                if !std::mem::replace(&mut self.seen[page].rows[row], true) {
-                    wanted[page].push(row);
+            for row in evidence.selection.rows(self.pages[page].parsed.rows) {
+                if !std::mem::replace(&mut self.scored[page].is_scored[row], true) {
+                    unscored[page].push(row);
                 }
             }
         }
-        for rows in &mut wanted {
+        for rows in &mut unscored {
             rows.sort_unstable();
         }
-        wanted
+        unscored
     }
 
-    /// Compares those rows of a page whose vectors are kept, and returns the others.
-    fn compare_kept(&mut self, page: usize, rows: Vec<usize>) -> Vec<usize> {
-        let Some(kept) = &self.pages[page].kept else { return rows };
-        let (mut known, mut left) = (Vec::new(), Vec::new());
+    /// Scores the rows of a page whose vectors are cached, and returns the others.
+    fn score_cached(&mut self, page: usize, rows: Vec<usize>) -> Vec<usize> {
+        let Some(cached) = &self.pages[page].cached else { return rows };
+        let (mut hits, mut misses) = (Vec::new(), Vec::new());
         for row in rows {
-            match kept.vectors.place(row) {
-                Some(place) => known.push((row, place)),
-                None => left.push(row),
+            match cached.vectors.position(row) {
+                Some(position) => hits.push((row, position)),
+                None => misses.push(row),
             }
         }
-        self.seen[page].cut += known.iter().filter(|(row, _)| kept.vectors.is_cut(*row)).count();
-        self.compare(page, &known, &kept.vectors.values);
-        left
+        self.scored[page].truncated += hits.iter().filter(|(row, _)| cached.vectors.is_truncated(*row)).count();
+        self.score(page, &hits, &cached.vectors.values);
+        misses
     }
 
-    /// The queries for a job, if nobody wants to keep its vectors.
-    fn asking(&self, shares: &[PageRows]) -> Option<Arc<Queries>> {
-        let is_kept = |share: &PageRows| self.seen[share.page].fresh.is_some();
-        self.asking.clone().filter(|_| !shares.iter().any(is_kept))
+    /// The queries for a job that may return cosines: none of its vectors is to be cached.
+    fn device_queries(&self, pages: &[PageRows]) -> Option<Arc<Queries>> {
+        let is_cached = |rows: &PageRows| self.scored[rows.page].new_vectors.is_some();
+        self.device_queries.clone().filter(|_| !pages.iter().any(is_cached))
     }
 
-    /// Takes over how rows of a page, whose scores lie at these places, compare with the queries that it has to answer.
-    fn take_scores(&mut self, page: usize, rows: &[(usize, usize)], scores: &[f32]) {
+    /// Stores cosines that a device computed. `rows` pairs rows of the page with rows of the job.
+    fn set_cosines(&mut self, page: usize, rows: &[(usize, usize)], cosines: &[f32]) {
         let count = self.queries.len();
-        for (query_evidence, place) in &self.askers[page] {
-            let QueryEvidence { query, evidence } = &mut self.all_evidence[*query_evidence];
-            for (row, at) in rows {
-                evidence[*place].cosine[*row] = scores[at * count + *query];
+        for (query, page) in &self.evidence_of[page] {
+            let QueryEvidence { query, pages } = &mut self.all_evidence[*query];
+            for (row, job_row) in rows {
+                pages[*page].cosine[*row] = cosines[job_row * count + *query];
             }
         }
     }
 
-    /// Compares rows of a page, whose vectors lie at these places, with all queries that it has to answer.
-    fn compare(&mut self, page: usize, rows: &[(usize, usize)], vectors: &[f32]) {
+    /// Scores vectors of a page. `rows` pairs rows of the page with positions in `vectors`.
+    fn score(&mut self, page: usize, rows: &[(usize, usize)], vectors: &[f32]) {
         let runs = || rows.chunk_by(|one, next| (one.0 + 1, one.1 + 1) == *next);
-        for (query_evidence, place) in &self.askers[page] {
-            let QueryEvidence { query, evidence } = &mut self.all_evidence[*query_evidence];
-            let (query, cosine) = (&self.queries[*query], &mut evidence[*place].cosine);
+        for (query, page) in &self.evidence_of[page] {
+            let QueryEvidence { query, pages } = &mut self.all_evidence[*query];
+            let (query, cosine) = (&self.queries[*query], &mut pages[*page].cosine);
             for run in runs() {
-                let (row, place) = run[0];
-                let values = &vectors[place * query.len()..(place + run.len()) * query.len()];
+                let (row, position) = run[0];
+                let values = &vectors[position * query.len()..(position + run.len()) * query.len()];
                 cosine[row..row + run.len()].copy_from_slice(&cosines(query, values));
             }
         }
     }
 }
 
-/// Compares the queries with all windows that they are to be compared with, as far as it was not done before.
+/// Scores all selected windows that have no score yet.
 pub(super) async fn score_candidates(
     context: &mut CallContext<'_, '_>,
     comparison: &mut Comparison<'_, '_>,
 ) -> Result<()> {
     let began = Instant::now();
-    let mut parts = Vec::new();
-    for (page, rows) in comparison.wanted().into_iter().enumerate() {
-        let rows = comparison.compare_kept(page, rows);
-        plan_to_keep(context, &comparison.pages[page], rows.len(), &mut comparison.seen[page].fresh);
-        parts.extend(rows.chunks(JOB_ROWS).map(|rows| Part { page, rows: rows.to_vec() }));
+    let mut chunks = Vec::new();
+    for (page, rows) in comparison.take_unscored().into_iter().enumerate() {
+        let rows = comparison.score_cached(page, rows);
+        let new_vectors = &mut comparison.scored[page].new_vectors;
+        plan_caching(context, &comparison.pages[page], rows.len(), new_vectors);
+        chunks.extend(rows.chunks(JOB_ROWS).map(|rows| RowChunk { page, rows: rows.to_vec() }));
     }
-    context.spend(Stage::Choose, began);
+    context.record(Stage::Choose, began);
     let mut jobs: VecDeque<InFlightJob> = VecDeque::new();
-    let mut parts = parts.as_slice();
-    while !parts.is_empty() {
-        let (parts_within_byte_budget, later) = parts.split_at(parts_within_byte_budget(parts, comparison.pages));
-        parts = later;
-        let tokens = tokenize(context, parts_within_byte_budget, comparison.pages)?;
+    let mut waiting = chunks.as_slice();
+    while !waiting.is_empty() {
+        let (chunks, later) = waiting.split_at(chunks_within_byte_budget(waiting, comparison.pages));
+        waiting = later;
+        let tokens = tokenize(context, chunks, comparison.pages)?;
         yield_now().await;
-        for (part, tokens) in parts_within_byte_budget.iter().zip(&tokens) {
-            let seen = &mut comparison.seen[part.page];
-            seen.cut += tokens.cut.len();
-            if let Some(fresh) = &mut seen.fresh {
-                fresh.cut.extend(tokens.cut.iter().map(|row| part.rows[*row]));
+        for (chunk, tokens) in chunks.iter().zip(&tokens) {
+            let scored = &mut comparison.scored[chunk.page];
+            scored.truncated += tokens.truncated.len();
+            if let Some(new) = &mut scored.new_vectors {
+                new.truncated.extend(tokens.truncated.iter().map(|row| chunk.rows[*row]));
             }
         }
-        for (shares, rows) in jobs_of(parts_within_byte_budget, &tokens) {
+        for (pages, rows) in build_jobs(chunks, &tokens) {
             while jobs.len() >= JOBS_IN_FLIGHT {
-                take_back(context, &mut jobs, comparison).await?;
+                finish_oldest(context, &mut jobs, comparison).await?;
             }
             context.work.encoded += rows.len();
             context.work.tokens += token_count(&rows);
-            context.call.allow_tokens(context.work.tokens)?;
-            let asking = comparison.asking(&shares);
-            let scored = asking.is_some();
-            let pending = context.scheduler.submit_with_queries(rows, asking, context.call)?;
-            jobs.push_back(InFlightJob { shares, scored, pending });
+            context.call.check_tokens(context.work.tokens)?;
+            let queries = comparison.device_queries(&pages);
+            let returns_cosines = queries.is_some();
+            let pending = context.scheduler.submit_with_queries(rows, queries, context.call)?;
+            jobs.push_back(InFlightJob { pages, returns_cosines, pending });
         }
     }
     while !jobs.is_empty() {
-        take_back(context, &mut jobs, comparison).await?;
+        finish_oldest(context, &mut jobs, comparison).await?;
     }
     Ok(())
 }
 
-/// Makes room for vectors that are to be kept, where the cache has room for them.
-fn plan_to_keep(context: &CallContext<'_, '_>, page: &Prepared, rows: usize, fresh: &mut Option<Vectors>) {
-    let known = page.kept.as_ref().map_or(0, |kept| kept.vectors.bytes()) + fresh.as_ref().map_or(0, Vectors::bytes);
-    let bytes = page.reading.bytes() + known + Vectors::bytes_of(rows, context.engine.spec.dimension);
+/// Collects this call's vectors of a page for the cache, if the cache would admit them.
+fn plan_caching(context: &CallContext<'_, '_>, page: &PreparedPage, rows: usize, new: &mut Option<RowVectors>) {
+    let known =
+        page.cached.as_ref().map_or(0, |cached| cached.vectors.bytes()) + new.as_ref().map_or(0, RowVectors::bytes);
+    let bytes = page.parsed.bytes() + known + RowVectors::bytes_of(rows, context.engine.spec.dimension);
     let cache = &context.engine.cache;
-    if !cache.keeps() || !cache.has_room_for(bytes) {
-        *fresh = None;
+    if !cache.is_enabled() || !cache.admits(bytes) {
+        *new = None;
     } else if rows > 0 {
-        fresh.get_or_insert_default();
+        new.get_or_insert_default();
     }
 }
 
-fn tokenize(context: &mut CallContext<'_, '_>, parts: &[Part], pages: &[Prepared]) -> Result<Vec<Arc<TokenPage>>> {
+fn tokenize(
+    context: &mut CallContext<'_, '_>,
+    chunks: &[RowChunk],
+    pages: &[PreparedPage],
+) -> Result<Vec<Arc<TokenPage>>> {
     let began = Instant::now();
     let (stop, deadline) = (context.call.stop().clone(), context.call.deadline());
-    let bytes = parts.iter().map(|part| part.bytes(pages)).sum();
+    let bytes = chunks.iter().map(|chunk| chunk.bytes(pages)).sum();
     let tokens = &context.engine.tokens;
     let tokenized = context.engine.pool.run(context.call, bytes, || {
-        text_pool::map(parts, |part| {
-            let page = &pages[part.page];
-            let spans: Vec<ByteSpan> = part.rows.iter().map(|row| page.reading.row(*row)).collect();
-            // The ids of a window are those of its text alone, so what lies around all of them need not be looked at.
+        text_pool::map(chunks, |chunk| {
+            let page = &pages[chunk.page];
+            let spans: Vec<ByteSpan> = chunk.rows.iter().map(|row| page.parsed.row(*row)).collect();
+            // A window's ids depend on its own text only, so tokenizing skips the text around all of them.
             let start = spans.iter().map(|span| span.start).min().unwrap_or(0);
             let end = spans.iter().map(|span| span.end).max().unwrap_or(0);
-            let inside = |span: &ByteSpan| ByteSpan { start: span.start - start, end: span.end - start };
-            let spans: Vec<ByteSpan> = spans.iter().map(inside).collect();
+            let shift = |span: &ByteSpan| ByteSpan { start: span.start - start, end: span.end - start };
+            let spans: Vec<ByteSpan> = spans.iter().map(shift).collect();
             let text = &page.page.text()[start..end];
             Ok(Arc::new(tokens.page(text, &spans, &|| call::check(&stop, deadline))?))
         })
     });
-    context.spend(Stage::Tokenize, began);
+    context.record(Stage::Tokenize, began);
     tokenized
 }
 
-/// Waits for the oldest job and compares its rows, where that was not done for us.
-async fn take_back(
+/// Waits for the oldest job, and scores its rows unless the devices did.
+async fn finish_oldest(
     context: &mut CallContext<'_, '_>,
     jobs: &mut VecDeque<InFlightJob>,
     comparison: &mut Comparison<'_, '_>,
 ) -> Result<()> {
-    let Some(InFlightJob { shares, scored, pending }) = jobs.pop_front() else { return Ok(()) };
+    let Some(InFlightJob { pages, returns_cosines, pending }) = jobs.pop_front() else { return Ok(()) };
     let began = Instant::now();
-    let vectors = pending.await?;
-    context.spend(Stage::Wait, began);
+    let values = pending.await?;
+    context.record(Stage::Wait, began);
     let began = Instant::now();
     let dimension = context.engine.spec.dimension;
-    for PageRows { page, rows } in shares {
-        if scored {
-            comparison.take_scores(page, &rows, &vectors);
+    for PageRows { page, rows } in pages {
+        if returns_cosines {
+            comparison.set_cosines(page, &rows, &values);
             continue;
         }
-        comparison.compare(page, &rows, &vectors);
-        if let Some(fresh) = &mut comparison.seen[page].fresh {
-            for (row, place) in rows {
-                fresh.rows.push(row);
-                fresh.values.extend(&vectors[place * dimension..(place + 1) * dimension]);
+        comparison.score(page, &rows, &values);
+        if let Some(new) = &mut comparison.scored[page].new_vectors {
+            for (row, job_row) in rows {
+                new.rows.push(row);
+                new.values.extend(&values[job_row * dimension..(job_row + 1) * dimension]);
             }
         }
     }
-    context.spend(Stage::Choose, began);
+    context.record(Stage::Choose, began);
     Ok(())
 }
 
-/// Keeps what was read and encoded of the pages.
-pub(super) fn keep(context: &CallContext<'_, '_>, comparison: Comparison) {
-    let Comparison { pages, duplicates, seen, .. } = comparison;
-    for ((page, key), seen) in pages.iter().zip(&duplicates.keys).zip(seen) {
-        if let (Some(key), Some(fresh)) = (key, seen.fresh) {
-            context.engine.cache.add(*key, page.kept.as_deref(), &page.reading, fresh);
+/// Caches the pages and the vectors of this call.
+pub(super) fn cache_vectors(context: &CallContext<'_, '_>, comparison: Comparison) {
+    let Comparison { pages, duplicates, scored, .. } = comparison;
+    for ((page, key), scored) in pages.iter().zip(&duplicates.keys).zip(scored) {
+        if let (Some(key), Some(new)) = (key, scored.new_vectors) {
+            context.engine.cache.insert(*key, page.cached.as_deref(), &page.parsed, new);
         }
     }
 }
 
-impl Part {
-    fn bytes(&self, pages: &[Prepared]) -> usize {
-        self.rows.iter().map(|row| pages[self.page].reading.row(*row).len()).sum()
+impl RowChunk {
+    fn bytes(&self, pages: &[PreparedPage]) -> usize {
+        self.rows.iter().map(|row| pages[self.page].parsed.row(*row).len()).sum()
     }
 }
 
-/// How many of the next parts are tokenized together: about [`PART_BYTES`].
-fn parts_within_byte_budget(parts: &[Part], pages: &[Prepared]) -> usize {
+/// The number of chunks to tokenize next: about [`TOKENIZE_BYTES`].
+fn chunks_within_byte_budget(chunks: &[RowChunk], pages: &[PreparedPage]) -> usize {
     let mut bytes = 0;
-    let many = parts.iter().take_while(|part| {
-        let fits = bytes < PART_BYTES;
-        bytes += part.bytes(pages);
+    let within = chunks.iter().take_while(|chunk| {
+        let fits = bytes < TOKENIZE_BYTES;
+        bytes += chunk.bytes(pages);
         fits
     });
-    many.count()
+    within.count()
 }
 
-/// The rows of parts in jobs of at most [`JOB_ROWS`]; rows of a job that are equal are encoded once.
-fn jobs_of(parts: &[Part], tokens: &[Arc<TokenPage>]) -> Vec<(Vec<PageRows>, Vec<RowSource>)> {
+/// Distributes rows over jobs of at most [`JOB_ROWS`]. Equal rows of a job are encoded once.
+fn build_jobs(chunks: &[RowChunk], tokens: &[Arc<TokenPage>]) -> Vec<(Vec<PageRows>, Vec<RowSource>)> {
     let mut jobs: Vec<(Vec<PageRows>, Vec<RowSource>)> = Vec::new();
-    let mut known: FxHashMap<Vec<i32>, usize> = FxHashMap::default();
-    for (part, tokens) in parts.iter().zip(tokens) {
+    let mut job_row_of: FxHashMap<Vec<i32>, usize> = FxHashMap::default();
+    for (chunk, tokens) in chunks.iter().zip(tokens) {
         let mut is_new = true;
-        for (window, row) in part.rows.iter().enumerate() {
+        for (window, row) in chunk.rows.iter().enumerate() {
             if jobs.last().is_none_or(|(_, rows)| rows.len() == JOB_ROWS) {
                 jobs.push((Vec::new(), Vec::new()));
-                known.clear();
+                job_row_of.clear();
                 is_new = true;
             }
-            let Some((shares, rows)) = jobs.last_mut() else { continue };
-            let place = *known.entry(tokens.row(window)).or_insert_with(|| {
+            let Some((pages, rows)) = jobs.last_mut() else { continue };
+            let job_row = *job_row_of.entry(tokens.row(window)).or_insert_with(|| {
                 rows.push(RowSource { page: Arc::clone(tokens), window });
                 rows.len() - 1
             });
-            match shares.last_mut() {
-                Some(share) if !is_new => share.rows.push((*row, place)),
-                _ => shares.push(PageRows { page: part.page, rows: vec![(*row, place)] }),
+            match pages.last_mut() {
+                Some(page) if !is_new => page.rows.push((*row, job_row)),
+                _ => pages.push(PageRows { page: chunk.page, rows: vec![(*row, job_row)] }),
             }
             is_new = false;
         }

@@ -1,98 +1,82 @@
-//! Hosted calls: rows out, vectors in. For a host that has a model and a scheduler of its own, as vLLM has.
+//! Hosted calls: batches out, vectors in, for a host with a model and a scheduler of its own, such as vLLM.
 //!
-//! A call says which rows it needs; the host encodes them in whatever order and company it likes, and gives their vectors
-//! back, until the answers are there. Each call has a scheduler of its own, which the host drives by asking: so its rows are
-//! nobody else's, and letting go of a call lets go of nothing but it.
+//! The host takes batches from a call, encodes them in any order and together with other work, and returns their
+//! vectors until the call is answered. Each call has its own scheduler, which the host drives. So its batches never mix
+//! with another call's, and dropping a call affects no other.
 
 use std::collections::HashMap;
-use std::future::Future;
 use std::ops::Deref;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use super::driven_call::DrivenCall;
 use super::{Answers, Engine, OwnedRequest, Question};
-use crate::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker as EncoderWaker, hand_out};
+use crate::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker, for_each_row};
 use crate::error::{Error, ErrorKind, Result};
-use crate::runtime::call::{Call, Done};
+use crate::runtime::call::{Call, CallProgress};
 use crate::scheduler::device_stats::DeviceStats;
 use crate::scheduler::{Scheduler, Telemetry};
 
-/// Tokens of a batch that goes out. A host batches again by its own rules, so this only says how often it is spoken to.
+/// Tokens of a batch for the host. The host forms batches of its own, so this only sets how often it is called.
 const BATCH_TOKENS: usize = 4096;
 
 /// A call whose rows its host encodes.
 pub struct Hosted {
-    /// None once it has ended.
-    future: Option<Pin<Box<dyn Future<Output = Result<Answers>> + Send>>>,
+    /// `None` once the call has ended.
+    driven: Option<DrivenCall>,
     engine: Arc<Engine>,
     call: Arc<Call<'static>>,
     scheduler: Arc<Scheduler>,
-    desk: Arc<Desk>,
-    is_woken: Arc<Woken>,
+    queue: Arc<HostQueue>,
     dimension: usize,
 }
 
-/// What an engine has for an encoder where the host encodes: its numbers, and nothing that could compute.
+/// Stands in for an encoder in an engine whose host encodes: it has a spec and cannot compute.
 #[derive(Debug)]
 pub struct HostEncoder(EncoderSpec);
 
-/// Where batches lie on their way to the host, and vectors on their way back.
+/// Batches on their way to the host, and vectors on their way back.
 #[derive(Debug, Default)]
-struct Desk(Mutex<Lying>);
+struct HostQueue(Mutex<HostQueueState>);
 
 #[derive(Debug, Default)]
-struct Lying {
+struct HostQueueState {
     /// Batches that the host has not taken.
-    out: Vec<(Ticket, Batch)>,
-    /// Of each batch whose vectors are not back: how many rows it has.
-    rows: HashMap<Ticket, usize>,
-    /// Vectors that the scheduler has not taken.
-    back: HashMap<Ticket, Vec<f32>>,
+    submitted: Vec<(Ticket, Batch)>,
+    /// The number of rows of each batch without vectors.
+    row_counts: HashMap<Ticket, usize>,
+    /// Vectors that the scheduler has not collected.
+    finished: HashMap<Ticket, Vec<f32>>,
 }
 
-/// The encoder of one call: what is submitted lies on the desk.
-struct Outbox {
+/// The encoder of one call: it queues batches for the host.
+struct QueueEncoder {
     spec: EncoderSpec,
-    desk: Arc<Desk>,
+    queue: Arc<HostQueue>,
     next: u64,
 }
 
-/// Whether the call can be taken further.
-struct Woken(AtomicBool);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::Release);
-    }
-}
-
-impl Desk {
-    fn lock(&self) -> MutexGuard<'_, Lying> {
-        // Nothing in there is ever left half done.
+impl HostQueue {
+    fn lock(&self) -> MutexGuard<'_, HostQueueState> {
+        // No holder panics halfway through a change.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl HostEncoder {
-    /// Of a host whose vectors have so many values, whose rows may have so many ids, and whose table so many.
+    /// `max_tokens` and `vocabulary` are the limits of the host's model.
     #[must_use]
     pub fn new(name: String, dimension: usize, max_tokens: usize, vocabulary: usize) -> Self {
-        let device = DeviceSpec { name, depth: 1, batch_tokens: BATCH_TOKENS };
-        let dtype = "float32".to_owned();
-        let (devices, notifies, needs_polling, scores, backend) = (vec![device], true, false, false, "host".to_owned());
         Self(EncoderSpec {
             dimension,
             max_tokens,
             vocabulary,
-            dtype,
-            devices,
-            notifies,
-            needs_polling,
-            scores,
-            backend,
+            dtype: "float32".to_owned(),
+            devices: vec![DeviceSpec { name, depth: 1, batch_tokens: BATCH_TOKENS }],
+            notifies: true,
+            needs_polling: false,
+            scores: false,
+            backend: "host".to_owned(),
         })
     }
 }
@@ -102,7 +86,7 @@ impl Encoder for HostEncoder {
         &self.0
     }
 
-    fn set_waker(&mut self, _: EncoderWaker) {}
+    fn set_waker(&mut self, _: Waker) {}
 
     fn submit(&mut self, _: usize, _: &Batch) -> Result<Ticket> {
         Err(Error::new(ErrorKind::Internal, "this engine's rows are encoded by its host"))
@@ -117,111 +101,110 @@ impl Encoder for HostEncoder {
     }
 }
 
-impl Encoder for Outbox {
+impl Encoder for QueueEncoder {
     fn spec(&self) -> &EncoderSpec {
         &self.spec
     }
 
-    // Vectors come back while the scheduler stands still: whoever brings them drives it.
-    fn set_waker(&mut self, _: EncoderWaker) {}
+    // No scheduler sleeps that a waker could wake: the host drives it after it has returned vectors.
+    fn set_waker(&mut self, _: Waker) {}
 
     fn submit(&mut self, _: usize, batch: &Batch) -> Result<Ticket> {
         self.next += 1;
         let ticket = Ticket(self.next);
-        let mut lying = self.desk.lock();
-        lying.rows.insert(ticket, batch.lengths.len());
-        lying.out.push((ticket, batch.clone()));
+        let mut state = self.queue.lock();
+        state.row_counts.insert(ticket, batch.lengths.len());
+        state.submitted.push((ticket, batch.clone()));
         Ok(ticket)
     }
 
     fn is_finished(&mut self, ticket: Ticket) -> bool {
-        self.desk.lock().back.contains_key(&ticket)
+        self.queue.lock().finished.contains_key(&ticket)
     }
 
     fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
         let missing = || Error::new(ErrorKind::Internal, "a batch whose vectors are not back");
-        let vectors = self.desk.lock().back.remove(&ticket).ok_or_else(missing)?;
-        hand_out(&vectors, self.spec.dimension, row);
+        let vectors = self.queue.lock().finished.remove(&ticket).ok_or_else(missing)?;
+        for_each_row(&vectors, self.spec.dimension, row);
         Ok(())
     }
 }
 
 impl Hosted {
-    /// A call of an engine that was made with a [`HostEncoder`]; has at most so many batches out at once. Nothing is done
-    /// before the first [`Hosted::advance`].
+    /// A call of an engine that was made with a [`HostEncoder`], with at most `depth` batches at the host. The call starts
+    /// with the first [`Hosted::advance`].
     ///
     /// # Errors
-    /// As [`Engine::highlights`] for what can be seen at once; [`ErrorKind::InvalidArgument`] where no batch may be out.
+    /// As [`Engine::highlights`] for invalid requests; [`ErrorKind::InvalidArgument`] for a depth of 0.
     pub fn new<Text: Deref<Target = str> + Send + Sync + 'static>(
         engine: Arc<Engine>,
-        asked: OwnedRequest<Text>,
+        request: OwnedRequest<Text>,
         question: Question,
         call: Call<'static>,
         depth: usize,
     ) -> Result<Self> {
-        // Whether it was closed, and whether this is its process.
+        // Fails in a closed engine or a forked process.
         engine.scheduler()?;
-        asked.check()?;
+        request.check()?;
         if depth == 0 {
             return Err(Error::new(ErrorKind::InvalidArgument, "depth must be at least 1, not 0"));
         }
         let mut spec = engine.spec.clone();
         spec.devices.iter_mut().for_each(|device| device.depth = depth);
-        let (desk, dimension) = (Arc::new(Desk::default()), spec.dimension);
-        let watched = Telemetry { board: Arc::new(DeviceStats::new(&spec)), stages: Arc::clone(&engine.stages) };
-        let outbox = Outbox { spec, desk: Arc::clone(&desk), next: 0 };
-        let scheduler = Arc::new(Scheduler::driven(Box::new(outbox), engine.batching, watched));
+        let (queue, dimension) = (Arc::new(HostQueue::default()), spec.dimension);
+        let device_stats = Arc::new(DeviceStats::new(&spec));
+        let telemetry = Telemetry { device_stats, profiler: Arc::clone(&engine.profiler) };
+        let encoder = QueueEncoder { spec, queue: Arc::clone(&queue), next: 0 };
+        let scheduler = Arc::new(Scheduler::by_callers(Box::new(encoder), engine.batching, telemetry));
         let call = Arc::new(call);
-        let (for_call, driven) = (Arc::clone(&call), Arc::clone(&scheduler));
-        let future = Box::pin(answer(Arc::clone(&engine), driven, asked, question, for_call));
-        let is_woken = Arc::new(Woken(AtomicBool::new(true)));
-        Ok(Self { future: Some(future), engine, call, scheduler, desk, is_woken, dimension })
+        let future = answer(Arc::clone(&engine), Arc::clone(&scheduler), request, question, Arc::clone(&call));
+        let driven = Some(DrivenCall::new(Arc::clone(&call), future));
+        Ok(Self { driven, engine, call, scheduler, queue, dimension })
     }
 
-    /// Takes the call as far as it goes without more vectors. None: it waits for those of batches that are out.
+    /// Runs the call until it ends or needs more vectors; returns `None` while it waits for the host.
     ///
     /// # Errors
-    /// As [`Engine::highlights`], after which the call has ended; [`ErrorKind::InvalidArgument`] where it had before.
+    /// As [`Engine::highlights`], and the call has ended then; [`ErrorKind::InvalidArgument`] if it had ended before.
     pub fn advance(&mut self) -> Result<Option<Answers>> {
-        let Some(mut future) = self.future.take() else {
+        let Some(mut driven) = self.driven.take() else {
             return Err(Error::new(ErrorKind::InvalidArgument, "this call has ended"));
         };
-        let waker = Waker::from(Arc::clone(&self.is_woken));
         self.engine.scheduler()?;
         loop {
             self.call.check()?;
-            if self.is_woken.0.swap(false, Ordering::AcqRel) {
-                if let Poll::Ready(answers) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            if driven.is_woken() {
+                if let Some(answers) = driven.poll() {
                     return answers.map(Some);
                 }
                 continue;
             }
-            // What came back makes room for what goes out next, which is the second round's.
-            let attendant = self.scheduler.attend();
+            // The first round collects, which makes room on the device; the second one submits.
+            let caller = self.scheduler.register_caller();
             for _ in 0..2 {
-                attendant.drive(&|| false, Duration::ZERO);
+                caller.drive(&|| false, Duration::ZERO);
             }
-            drop(attendant);
-            if !self.is_woken.0.load(Ordering::Acquire) {
-                self.future = Some(future);
+            drop(caller);
+            if !driven.is_woken() {
+                self.driven = Some(driven);
                 return Ok(None);
             }
         }
     }
 
-    /// The batches that came to be wanted since they were last taken.
-    pub fn take(&mut self) -> Vec<(Ticket, Batch)> {
-        std::mem::take(&mut self.desk.lock().out)
+    /// Takes the batches that were submitted since the last call of this.
+    pub fn take_batches(&mut self) -> Vec<(Ticket, Batch)> {
+        std::mem::take(&mut self.queue.lock().submitted)
     }
 
-    /// Brings the vectors of a batch, one behind the other; in whatever order of batches.
+    /// Returns the concatenated vectors of a batch. Batches may come back in any order.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a batch that is not out, [`ErrorKind::Encoder`] for another number of values; then
-    /// the batch is still wanted.
-    pub fn give(&mut self, ticket: Ticket, vectors: Vec<f32>) -> Result<()> {
-        let mut lying = self.desk.lock();
-        let Some(rows) = lying.rows.get(&ticket).copied() else {
+    /// [`ErrorKind::InvalidArgument`] for a batch without missing vectors, [`ErrorKind::Encoder`] for a wrong number of
+    /// values, after which the batch still needs its vectors.
+    pub fn return_vectors(&mut self, ticket: Ticket, vectors: Vec<f32>) -> Result<()> {
+        let mut state = self.queue.lock();
+        let Some(rows) = state.row_counts.get(&ticket).copied() else {
             let message = format!("batch {} is not out: its vectors were brought, or never asked for", ticket.0);
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         };
@@ -234,30 +217,24 @@ impl Hosted {
             );
             return Err(Error::new(ErrorKind::Encoder, message));
         }
-        lying.rows.remove(&ticket);
-        lying.back.insert(ticket, vectors);
+        state.row_counts.remove(&ticket);
+        state.finished.insert(ticket, vectors);
         Ok(())
     }
 
-    /// How much of the call was done so far.
+    /// Work done so far, also after an error.
     #[must_use]
-    pub fn done(&self) -> Done {
-        self.call.done()
+    pub fn progress(&self) -> CallProgress {
+        self.call.progress()
     }
 }
 
 async fn answer<Text: Deref<Target = str>>(
     engine: Arc<Engine>,
     scheduler: Arc<Scheduler>,
-    asked: OwnedRequest<Text>,
+    request: OwnedRequest<Text>,
     question: Question,
     call: Arc<Call<'static>>,
 ) -> Result<Answers> {
-    engine.answers_through(scheduler, &asked.texts().request(), &question, &call).await
-}
-
-impl Drop for Hosted {
-    fn drop(&mut self) {
-        self.call.stop().stop();
-    }
+    engine.answers_through(scheduler, &request.texts().request(), &question, &call).await
 }

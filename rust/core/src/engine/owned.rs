@@ -1,17 +1,17 @@
-//! Requests that own their texts, for whoever does not wait for an answer on the spot.
+//! Requests that own their texts, for calls that outlive the caller's stack frame: futures and tasks.
 
 use std::future::Future;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::{Answers, Embedded, Engine, Pairing, Question, Request};
+use super::{Answers, Embeddings, Engine, Pairing, Question, Request};
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::call::Call;
 use crate::runtime::tasks::Task;
 use crate::text::formats::Format;
 use crate::tokens::Role;
 
-/// Queries and pages of a call that outlives the moment in which it is asked; see [`Request`].
+/// An owning [`Request`].
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "as in `Request`")]
 pub struct OwnedRequest<Text> {
@@ -23,7 +23,6 @@ pub struct OwnedRequest<Text> {
 }
 
 impl<Text: Deref<Target = str>> OwnedRequest<Text> {
-    /// Whether all of it goes together.
     pub(super) fn check(&self) -> Result<()> {
         self.texts().request().check()
     }
@@ -39,7 +38,7 @@ impl<Text: Deref<Target = str>> OwnedRequest<Text> {
     }
 }
 
-/// The texts of an owned request, each as a `&str`.
+/// Borrows the texts of an owned request.
 pub(super) struct Texts<'text> {
     queries: Vec<&'text str>,
     pages: Vec<&'text str>,
@@ -56,58 +55,58 @@ impl Texts<'_> {
 }
 
 impl Engine {
-    /// As [`Engine::highlights`] of a request that is owned.
+    /// As [`Engine::highlights`].
     ///
     /// # Errors
     /// As [`Engine::highlights`].
     pub fn answer<Text: Deref<Target = str>>(
         &self,
-        asked: &OwnedRequest<Text>,
+        request: &OwnedRequest<Text>,
         question: &Question,
         call: &Call,
     ) -> Result<Answers> {
-        self.highlights(&asked.texts().request(), question, call)
+        self.highlights(&request.texts().request(), question, call)
     }
 
-    /// As [`Engine::highlights`]. Whoever drops the future stops its call first, so that devices do not work in vain. Where no
-    /// thread drives the devices (see [`Engine::driven_by_callers`]), whoever polls it has to.
+    /// As [`Engine::highlights`]. Stop the call before dropping the future, or devices encode its rows for nothing.
+    /// With [`Engine::driven_by_callers`], the code that polls the future must also drive the scheduler.
     ///
     /// # Errors
     /// As [`Engine::highlights`].
-    pub async fn answer_later<Text: Deref<Target = str>>(
+    pub async fn answer_async<Text: Deref<Target = str>>(
         self: Arc<Self>,
-        asked: OwnedRequest<Text>,
+        request: OwnedRequest<Text>,
         question: Question,
         call: Arc<Call<'static>>,
     ) -> Result<Answers> {
-        let texts = asked.texts();
+        let texts = request.texts();
         self.answers(&texts.request(), &question, &call).await
     }
 
-    /// Runs a call on the engine's own few threads; it ends when its task is dropped, or with the engine.
+    /// Runs a future on the engine's task threads. It ends when the [`Task`] is dropped or the engine closes.
     ///
     /// # Errors
-    /// [`ErrorKind::Closed`], [`ErrorKind::Forked`]; [`ErrorKind::InvalidArgument`] where the engine may have no threads.
-    pub fn spawn(&self, call: impl Future<Output = ()> + Send + 'static) -> Result<Task<()>> {
+    /// [`ErrorKind::Closed`], [`ErrorKind::Forked`]; [`ErrorKind::InvalidArgument`] with [`Engine::driven_by_callers`].
+    pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Result<Task<()>> {
         self.check_process()?;
-        if self.is_driven {
+        if self.is_driven_by_callers {
             let message = "with threads=\"caller\" there is no thread beside the caller's; allow at least one";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
-        self.tasks.spawn(call)
+        self.tasks.spawn(future)
     }
 
-    /// As [`Engine::embed`], and as [`Engine::answer_later`].
+    /// As [`Engine::embed`], under the conditions of [`Engine::answer_async`].
     ///
     /// # Errors
     /// As [`Engine::embed`].
-    pub async fn embed_later<Text: Deref<Target = str>>(
+    pub async fn embed_async<Text: Deref<Target = str>>(
         self: Arc<Self>,
         texts: Vec<Text>,
         role: Role,
         call: Arc<Call<'static>>,
-    ) -> Result<Embedded> {
+    ) -> Result<Embeddings> {
         let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
-        self.embedded(&texts, role, &call).await
+        self.embeddings(&texts, role, &call).await
     }
 }

@@ -1,8 +1,8 @@
-//! Pairs: the rows of a table, each a query and the page it is asked of.
+//! Pairs of a query and a page, as the rows of a table.
 //!
-//! A pair is answered as a call of its own would be: no other has a part in its scores. Neighbours go through the stages
-//! together, in groups (see [`Pairing::Each`]), so that batches are full; while one group waits for vectors the next is cut
-//! and tokenized. A pair that cannot be answered is only its own error.
+//! Each pair gets the answer of a call of its own: other pairs do not affect its scores. Neighbouring pairs go through
+//! the stages in groups (see [`Pairing::Each`]), which fills batches. While one group waits for vectors, the next is
+//! cut and tokenized. An invalid pair fails alone.
 
 use std::ops::{AddAssign, Range};
 
@@ -14,43 +14,43 @@ use crate::runtime::call::Call;
 use crate::scheduler::block_on;
 use crate::text::formats::Format;
 
-/// Text of a group: some seconds of a core's work, which hide what it takes to begin and to end a group.
+/// Text of a group: some seconds of one core's work, which hide the cost of starting and ending a group.
 const GROUP_BYTES: usize = 512 * 1024;
 
-/// Pairs of a group, at most: of very short texts it is these that cost.
+/// Bounds groups of very short texts, where the cost is in the pairs.
 const GROUP_PAIRS: usize = 2048;
 
-/// Groups in progress: one whose vectors are computed, and one whose text is read meanwhile.
+/// One group whose vectors are computed, and one whose pages are cut meanwhile.
 const GROUPS_IN_FLIGHT: usize = 2;
 
-/// A query, and the page that it is asked of.
+/// A query and the page to search.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair<'text> {
-    /// What is asked.
+    /// Must not be blank.
     pub query: &'text str,
-    /// The source of the page.
+    /// Plain text, Markdown or HTML, as the call's format says.
     pub page: &'text str,
 }
 
-/// Neighbours that are answered together, or one that cannot be.
+/// Neighbouring pairs that are answered together, or one that is invalid.
 enum Group {
-    Together(Range<usize>),
-    Wrong(usize, Error),
+    Valid(Range<usize>),
+    Invalid(usize, Error),
 }
 
 impl Engine {
-    /// Answers each pair as [`Engine::highlights`] of it alone would, and tells of all pairs once, in their order: of
-    /// neighbours the answers (of which the first is that of the first pair), or of one pair why it has none.
+    /// Answers each pair as [`Engine::highlights`] of it alone would. Calls `emit` with ranges of pairs in order, until all
+    /// pairs are covered: each with the answers of all pairs in the range, or with the error of a single pair.
     ///
     /// # Errors
-    /// What ends the call; what is wrong with a pair is told.
+    /// Errors of `emit` and of [`Call::check`], and errors that end the whole call. Errors of a pair go to `emit`.
     pub fn answer_pairs(
         &self,
         pairs: &[Pair<'_>],
         format: Format,
         question: &Question,
         call: &Call,
-        told: &mut dyn FnMut(Range<usize>, Result<Answers>) -> Result<()>,
+        emit: &mut dyn FnMut(Range<usize>, Result<Answers>) -> Result<()>,
     ) -> Result<()> {
         let scheduler = self.scheduler()?;
         let answering = async {
@@ -58,7 +58,7 @@ impl Engine {
             let mut answered = iter(groups(pairs)).map(answer).buffered(GROUPS_IN_FLIGHT);
             while let Some(answered) = answered.next().await {
                 for (range, answers) in answered? {
-                    told(range, answers)?;
+                    emit(range, answers)?;
                 }
             }
             Ok(())
@@ -66,7 +66,6 @@ impl Engine {
         block_on(answering, &scheduler, call)
     }
 
-    /// What is to be told of a group.
     async fn answer_group(
         &self,
         group: Group,
@@ -76,19 +75,19 @@ impl Engine {
         call: &Call<'_>,
     ) -> Result<Vec<(Range<usize>, Result<Answers>)>> {
         let range = match group {
-            Group::Together(range) => range,
-            Group::Wrong(pair, error) => return Ok(vec![(pair..pair + 1, Err(error))]),
+            Group::Valid(range) => range,
+            Group::Invalid(pair, error) => return Ok(vec![(pair..pair + 1, Err(error))]),
         };
         match self.answer_together(&pairs[range.clone()], format, question, call).await {
-            Err(error) if ends_all(&error) => return Err(error),
+            Err(error) if ends_call(&error) => return Err(error),
             Err(_) if range.len() > 1 => {}
             answers => return Ok(vec![(range, answers)]),
         }
-        // Whose fault it was is found by asking one after the other.
+        // One pair made the group fail. Answering each alone finds it.
         let mut alone = Vec::with_capacity(range.len());
         for pair in range {
             match self.answer_together(&pairs[pair..=pair], format, question, call).await {
-                Err(error) if ends_all(&error) => return Err(error),
+                Err(error) if ends_call(&error) => return Err(error),
                 answers => alone.push((pair..pair + 1, answers)),
             }
         }
@@ -109,8 +108,8 @@ impl Engine {
     }
 }
 
-/// Whether an error is that of the whole call, and not of one of its pairs.
-const fn ends_all(error: &Error) -> bool {
+/// Whether an error belongs to the whole call instead of one pair.
+const fn ends_call(error: &Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::Cancelled
@@ -121,7 +120,7 @@ const fn ends_all(error: &Error) -> bool {
     )
 }
 
-/// Neighbours in groups; what can be seen to be wrong stands alone.
+/// Groups neighbouring pairs. An invalid pair is a group of its own.
 fn groups(pairs: &[Pair<'_>]) -> impl Iterator<Item = Group> {
     let mut next = 0;
     std::iter::from_fn(move || {
@@ -136,14 +135,14 @@ fn groups(pairs: &[Pair<'_>]) -> impl Iterator<Item = Group> {
                     break;
                 }
                 next += 1;
-                return Some(Group::Wrong(start, error));
+                return Some(Group::Invalid(start, error));
             }
-            // What is asked again of the same page is read once.
-            let is_same = next > start && std::ptr::eq(pairs[next - 1].page, pair.page);
-            bytes += if is_same { 0 } else { pair.page.len() };
+            // A page repeated for the next query is parsed once.
+            let is_repeated = next > start && std::ptr::eq(pairs[next - 1].page, pair.page);
+            bytes += if is_repeated { 0 } else { pair.page.len() };
             next += 1;
         }
-        (next > start).then_some(Group::Together(start..next))
+        (next > start).then_some(Group::Valid(start..next))
     })
 }
 

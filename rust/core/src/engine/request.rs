@@ -1,5 +1,4 @@
-//! What a request must be before anything is done for it, and which of its parts belong together; needs no model, so that who
-//! sends it to another engine can ask too.
+//! Requests and the parameters of a call, checked before any work. Needs no model, so that a client can check too.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -12,105 +11,104 @@ use crate::ranking::relevance::LexicalWeight;
 use crate::text::formats::{Document, Format};
 use crate::text::pieces::{Unit, Windows};
 
-/// The longest text: positions of tokens are counted in 32 bits.
+/// Token positions are counted in 32 bits.
 pub const MAX_TEXT_BYTES: usize = 1 << 30;
 
-/// Which query goes with which page.
+/// Which queries are asked about which pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pairing {
-    /// Every query with every page; each query has its own answers.
+    /// Every query with every page, and one answer for each pair.
     All,
-    /// Every query with every page; a unit is worth what it is to the query that it answers best.
+    /// Every query with every page, and one answer for each page. A unit counts with the query that it answers best.
     Fused,
     /// Query `i` with page `i`.
     Each,
 }
 
-/// Queries and pages of a call.
+/// The texts of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'text> {
-    /// What is asked.
+    /// None may be blank.
     pub queries: &'text [&'text str],
-    /// The sources of the pages.
+    /// The sources: text, Markdown or HTML.
     pub pages: &'text [&'text str],
-    /// What these are written in: one for all of them, or one for each.
+    /// One for all pages, or one for each.
     pub formats: &'text [Format],
-    /// A title for each page, where there is one; or empty.
+    /// One for each page, or empty. A page without one uses the title in its source.
     pub titles: &'text [Option<&'text str>],
-    /// Which query goes with which page.
+    /// Which queries are asked about which pages.
     pub pairing: Pairing,
 }
 
-/// What is asked about the pages.
+/// The checked parameters of a call. [`options::Options`](super::options::Options) documents each.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
-    /// What windows count in.
+    /// What windows are made of.
     pub unit: Unit,
-    /// How long windows are and how far apart.
+    /// Length and step of windows, in units.
     pub windows: Windows,
-    /// Whether sentences are ranked and passages grown from them, or windows are returned as they are. Only sentences grow.
+    /// Whether passages grow from the best sentences. Otherwise passages are windows. Ignored for words and tokens.
     pub expand: bool,
-    /// How much words count against meaning.
+    /// The weight of BM25 and coverage against the cosine.
     pub lexical_weight: LexicalWeight,
-    /// How much of the pages is encoded.
+    /// How many windows are encoded.
     pub effort: Effort,
-    /// How many units on each side of a highlight are reported beside it.
+    /// Units on each side of a highlight for [`Answers::contexts`](super::Answers::contexts).
     pub context: usize,
-    /// Whether the words that matched are reported.
+    /// Whether to fill [`Answers::matches`](super::Answers::matches).
     pub explain: bool,
-    /// What highlights are bound by.
+    /// Limits, order and deduplication of highlights.
     pub bounds: Bounds,
 }
 
-/// What a call took.
+/// The work and times of a call.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Work {
-    /// Windows of the pages, and sentences where these are encoded too.
+    /// Windows of the pages, plus units if they are encoded too.
     pub windows: usize,
-    /// How many of them queries were compared with (see [`Effort`]).
+    /// How many of them were scored against a query (see [`Effort`]).
     pub windows_scored: usize,
-    /// How many of these were encoded: not those that are kept, nor those that are equal to others.
+    /// How many of those were encoded. Cached windows and equal rows of a job are not.
     pub encoded: usize,
-    /// Token ids encoded, special ones and the queries' included.
+    /// Token ids encoded, for windows, queries and titles, special tokens included.
     pub tokens: usize,
-    /// Windows that were compared and are longer than the model allows: no vector saw their end.
+    /// Scored windows longer than the model's limit; their end is not encoded.
     pub truncated: usize,
-    /// Time the caller spent cutting pages.
+    /// The caller's time for reading, hashing and parsing pages.
     pub cutting: Duration,
-    /// Time the caller spent tokenizing.
+    /// The caller's time for tokenizing.
     pub tokenizing: Duration,
-    /// Time the caller spent waiting for vectors; devices also worked while it cut and tokenized.
+    /// The caller's wait for vectors. Devices also work while the caller cuts and tokenizes.
     pub waiting: Duration,
-    /// Time the caller spent scoring and choosing.
+    /// The caller's time for scoring and choosing.
     pub ranking: Duration,
 }
 
 impl Question {
-    /// Whether passages grow from sentences, instead of windows being returned as they are. Who skips text means the windows.
-    pub(super) fn grows(&self) -> bool {
+    /// Whether passages grow from sentences. Windows with gaps between them are always returned as they are.
+    pub(super) fn expands(&self) -> bool {
         self.expand && self.unit == Unit::Sentence && self.windows.step_size() <= self.windows.highlight_length()
     }
 
-    /// Whether units are encoded beside the windows. Where words count, these tell the units of a window apart as well, for
-    /// nothing; where windows are the units, once is enough.
+    /// Whether units are encoded in addition to windows. With a lexical weight, BM25 and coverage already tell the
+    /// units of a window apart at no cost. Windows of one sentence each are the units.
     pub(super) fn encodes_units(&self) -> bool {
-        self.grows()
-            && !self.lexical_weight.may_count()
+        self.expands()
+            && !self.lexical_weight.uses_terms()
             && (self.windows.highlight_length(), self.windows.step_size()) != (1, 1)
     }
 
-    /// The units of the longest passage: as far as the windows around one unit reach.
-    pub(super) fn longest(&self) -> usize {
+    /// The longest passage: all units of the windows around one unit.
+    pub(super) fn max_passage_units(&self) -> usize {
         self.windows.highlight_length().saturating_mul(2) - 1
     }
 
-    /// What decides which windows are candidates.
     pub(super) fn candidate_limits(&self) -> CandidateLimits {
-        let budget = self.bounds.most();
+        let budget = self.bounds.page_budget();
         CandidateLimits {
             effort: self.effort,
-            grows: self.grows(),
-            passages: self.bounds.passages(),
+            expands: self.expands(),
+            passages: self.bounds.max_passages(),
             chars: budget.chars,
             tokens: budget.tokens,
             min_relevance: self.bounds.min_relevance(),
@@ -119,10 +117,10 @@ impl Question {
 }
 
 impl Request<'_> {
-    /// Checks what goes together.
+    /// Checks lengths of texts and numbers of queries, pages, formats and titles.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] and [`ErrorKind::InvalidText`], saying what does not go together.
+    /// [`ErrorKind::InvalidArgument`] and [`ErrorKind::InvalidText`].
     pub fn check(&self) -> Result<()> {
         let Self { queries, pages, formats, titles, pairing } = self;
         let invalid = |message| Err(Error::new(ErrorKind::InvalidArgument, message));
@@ -156,30 +154,28 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// What a page is written in.
     pub(super) fn format(&self, page: usize) -> Format {
-        // One stands for all; how many there are was checked.
+        // [`Self::check`] ensures one format for all, or one for each.
         self.formats.get(page).or(self.formats.first()).copied().unwrap_or_default()
     }
 
-    /// The pages that a query is asked of together.
+    /// The pages to which a query's scores are compared.
     pub(super) fn pages_of(&self, query: usize) -> Range<usize> {
         if self.pairing == Pairing::Each { query..query + 1 } else { 0..self.pages.len() }
     }
 }
 
 impl<'text> Request<'text> {
-    /// The pages that have a title, and their titles: the caller's, or else what a page calls itself.
-    pub(super) fn titled<'document>(&self, documents: &'document [Document]) -> Vec<(usize, &'document str)>
+    /// Pages with a title, and their titles: the request's, or else the document's own.
+    pub(super) fn titled_pages<'document>(&self, documents: &'document [Document]) -> Vec<(usize, &'document str)>
     where
         'text: 'document,
     {
-        let given = |page: usize| self.titles.get(page).copied().flatten();
-        let titles =
-            documents.iter().enumerate().map(|(page, document)| (page, given(page).or_else(|| document.title())));
-        titles
-            .filter_map(|(page, title)| title.filter(|title| !title.trim().is_empty()).map(|title| (page, title)))
-            .collect()
+        let title = |(page, document): (usize, &'document Document)| {
+            let title = self.titles.get(page).copied().flatten().or_else(|| document.title());
+            title.filter(|title| !title.trim().is_empty()).map(|title| (page, title))
+        };
+        documents.iter().enumerate().filter_map(title).collect()
     }
 }
 

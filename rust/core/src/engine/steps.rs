@@ -1,78 +1,63 @@
-//! Steps: a host that drives the engine itself, a round at a time, on its own thread.
+//! Steps: a host drives the engine on its own thread, one round at a time, as vLLM's engine.
 //!
-//! A request is a call that waits between rounds. A step takes new requests in and those further whose vectors are back, lets
-//! the scheduler do one round, and returns what is finished. Nothing here starts a thread or waits longer than [`WAIT`]. An
-//! encoder that has no threads has the host's for two batches at most.
+//! A request is a future that waits between rounds. A step polls new requests and those whose vectors are back, runs
+//! one round of the scheduler, and returns finished requests. Nothing here starts a thread or waits longer than
+//! [`MAX_WAIT`]. An encoder without threads computes at most two batches in a step, on the host's thread.
 
-use std::future::Future;
 use std::ops::Deref;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use super::driven_call::DrivenCall;
 use super::{Answers, Engine, OwnedRequest, Question};
 use crate::error::{Error, ErrorKind, Result};
-use crate::runtime::call::{Call, Done};
-use crate::runtime::sync::{AtomicBool, Ordering};
+use crate::runtime::call::{Call, CallProgress};
 
-/// How long a step waits for a device that has work. What takes longer is looked for by the next step.
-const WAIT: Duration = Duration::from_millis(50);
+/// How long a step waits for a busy device. A later step collects what takes longer.
+const MAX_WAIT: Duration = Duration::from_millis(50);
 
-/// How long a step takes requests further before it lets the devices have what there is; it ends behind the stage it is in.
-const TEXT: Duration = Duration::from_millis(20);
+/// How long a step polls requests before it runs the scheduler. The stage in progress ends first.
+const POLL_TIME: Duration = Duration::from_millis(20);
 
-/// An engine, and the requests that its host has not heard the end of.
+/// An engine and its unfinished requests.
 pub struct Steps {
     engine: Arc<Engine>,
-    /// In the order in which they are taken further: by priority, then as they came.
-    requests: Vec<Active>,
+    /// In the order of polling: by priority, then by arrival.
+    requests: Vec<ActiveRequest>,
 }
 
-/// A request that has not ended.
-struct Active {
+struct ActiveRequest {
     id: String,
-    call: Arc<Call<'static>>,
-    is_woken: Arc<Woken>,
-    future: Pin<Box<dyn Future<Output = Result<Answers>> + Send>>,
+    driven: DrivenCall,
 }
 
-/// Whether a request can be taken further.
-struct Woken(AtomicBool);
-
-/// How a request ended.
+/// A finished request.
 #[derive(Debug)]
 pub struct Finished {
-    /// The caller's name for it.
+    /// As passed to [`Steps::add`].
     pub id: String,
-    /// What was found, or why nothing was.
+    /// The request's error, unless the engine's process was forked.
     pub answers: Result<Answers>,
-    /// How much of it was done, whatever came of it.
-    pub done: Done,
-}
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::Release);
-    }
+    /// Work done, also for a failed request.
+    pub progress: CallProgress,
 }
 
 impl Steps {
-    /// Steps of an engine that is [driven by its callers](Engine::driven_by_callers).
+    /// The engine must be [`Engine::driven_by_callers`].
     #[must_use]
     pub fn new(engine: Arc<Engine>) -> Self {
         Self { engine, requests: Vec::new() }
     }
 
-    /// Takes a request in; a call of a lower priority goes first. Nothing is done for it before the next step.
+    /// Adds a request. Requests of a lower priority run first. Work on it starts with the next step.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] where a request of this name is unfinished; as [`Engine::highlights`] for what can be
-    /// seen at once.
+    /// [`ErrorKind::InvalidArgument`] if an unfinished request has this id; as [`Engine::highlights`] for an invalid
+    /// request.
     pub fn add<Text: Deref<Target = str> + Send + Sync + 'static>(
         &mut self,
         id: String,
-        asked: OwnedRequest<Text>,
+        request: OwnedRequest<Text>,
         question: Question,
         call: Call<'static>,
     ) -> Result<()> {
@@ -81,97 +66,80 @@ impl Steps {
             let message = format!("request {id:?} is not finished; give each unfinished request a name of its own");
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
-        asked.check()?;
+        request.check()?;
         let call = Arc::new(call);
-        let future = Box::pin(Arc::clone(&self.engine).answer_later(asked, question, Arc::clone(&call)));
-        let is_woken = Arc::new(Woken(AtomicBool::new(true)));
-        let place = self.requests.partition_point(|request| request.call.priority() <= call.priority());
-        self.requests.insert(place, Active { id, call, is_woken, future });
+        let future = Arc::clone(&self.engine).answer_async(request, question, Arc::clone(&call));
+        let index = self.requests.partition_point(|request| request.driven.priority() <= call.priority());
+        self.requests.insert(index, ActiveRequest { id, driven: DrivenCall::new(call, future) });
         Ok(())
     }
 
-    /// Lets go of requests, whatever of them is done; nothing is heard of them again. Names that are not there are nothing.
+    /// Cancels and removes requests; no step returns them. Unknown ids are ignored.
     pub fn abort(&mut self, ids: &[String]) {
-        self.requests.retain(|request| {
-            let is_unwanted = ids.contains(&request.id);
-            if is_unwanted {
-                request.call.stop().stop();
-            }
-            !is_unwanted
-        });
+        self.requests.retain(|request| !ids.contains(&request.id));
     }
 
-    /// How many requests are unfinished.
+    /// The number of requests that no step has returned.
     #[must_use]
     pub fn unfinished(&self) -> usize {
         self.requests.len()
     }
 
-    /// One round. Returns at once where there is nothing to do; else when a batch is back, or after [`WAIT`].
+    /// Runs one round. Returns at once if no request can continue and no device is busy, else after a batch or [`MAX_WAIT`].
     ///
     /// # Errors
-    /// [`ErrorKind::Forked`]; what fails a request is in its [`Finished`].
+    /// [`ErrorKind::Forked`]. A request's own error is in its [`Finished`].
     pub fn step(&mut self) -> Result<Vec<Finished>> {
         self.engine.check_process()?;
         let mut finished = Vec::new();
         if self.requests.is_empty() {
             return Ok(finished);
         }
-        self.advance(&mut finished);
-        // The devices get what there is; where nothing else can be done, a batch is waited for.
+        self.poll_requests(&mut finished);
+        // One round submits and collects. If no request can continue then, wait for a batch.
         if let Ok(scheduler) = self.engine.scheduler()
             && !self.requests.is_empty()
         {
-            let attendant = scheduler.attend();
-            attendant.drive(&|| false, Duration::ZERO);
-            if finished.is_empty() && !self.can_go_on() {
-                attendant.drive(&|| self.can_go_on(), WAIT);
+            let caller = scheduler.register_caller();
+            caller.drive(&|| false, Duration::ZERO);
+            if finished.is_empty() && !self.is_any_woken() {
+                caller.drive(&|| self.is_any_woken(), MAX_WAIT);
             }
         }
-        self.advance(&mut finished);
+        self.poll_requests(&mut finished);
         Ok(finished)
     }
 
-    fn can_go_on(&self) -> bool {
-        self.requests.iter().any(|request| request.is_woken.0.load(Ordering::Acquire))
+    fn is_any_woken(&self) -> bool {
+        self.requests.iter().any(|request| request.driven.is_woken())
     }
 
-    /// Takes requests further, in their order, as far as they can go and for about as long as [`TEXT`].
-    fn advance(&mut self, finished: &mut Vec<Finished>) {
+    /// Polls woken requests in their order, for about [`POLL_TIME`].
+    fn poll_requests(&mut self, finished: &mut Vec<Finished>) {
         let began = Instant::now();
-        let mut place = 0;
-        while place < self.requests.len() {
-            let ended = self.requests[place].advance(began);
-            match ended {
+        let mut index = 0;
+        while index < self.requests.len() {
+            match self.requests[index].poll(began) {
                 Some(answers) => {
-                    let request = self.requests.remove(place);
-                    // What a device still has of it is thrown away.
-                    request.call.stop().stop();
-                    finished.push(Finished { done: request.call.done(), id: request.id, answers });
+                    let ActiveRequest { id, driven } = self.requests.remove(index);
+                    finished.push(Finished { id, answers, progress: driven.progress() });
                 }
-                None => place += 1,
+                None => index += 1,
             }
         }
     }
 }
 
-impl Active {
-    fn advance(&mut self, began: Instant) -> Option<Result<Answers>> {
-        if let Err(error) = self.call.check() {
+impl ActiveRequest {
+    fn poll(&mut self, began: Instant) -> Option<Result<Answers>> {
+        if let Err(error) = self.driven.check() {
             return Some(Err(error));
         }
-        let waker = Waker::from(Arc::clone(&self.is_woken));
-        while began.elapsed() < TEXT && self.is_woken.0.swap(false, Ordering::AcqRel) {
-            if let Poll::Ready(answers) = self.future.as_mut().poll(&mut Context::from_waker(&waker)) {
+        while began.elapsed() < POLL_TIME && self.driven.is_woken() {
+            if let Some(answers) = self.driven.poll() {
                 return Some(answers);
             }
         }
         None
-    }
-}
-
-impl Drop for Steps {
-    fn drop(&mut self) {
-        self.requests.iter().for_each(|request| request.call.stop().stop());
     }
 }

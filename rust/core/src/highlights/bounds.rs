@@ -1,4 +1,4 @@
-//! Bounds: what a caller asks for at most and at least, checked once.
+//! Limits, order and deduplication of highlights, checked once.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ranking::relevance::relevance;
 
-/// How many highlights of a page are returned where the caller says neither a count nor a budget.
+/// Highlights of a page if the caller sets neither `top_k` nor a budget.
 pub const DEFAULT_TOP_K: usize = 3;
 
-/// How a page's highlights are ordered.
+/// The order of a page's highlights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -17,18 +17,18 @@ pub enum Order {
     /// The best first.
     #[default]
     Score,
-    /// As they stand in the page.
+    /// As in the page.
     Position,
 }
 
-/// Where a passage that says what a better one said is left out.
+/// Where a passage is dropped that nearly repeats a better one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dedupe {
     /// Nowhere.
     None,
-    /// Where the better one is of the same page.
+    /// If the better one is on the same page.
     Page,
-    /// Wherever the better one stands.
+    /// If the better one is anywhere in the answer.
     Answer,
 }
 
@@ -45,33 +45,33 @@ pub enum DedupeOption {
     None,
 }
 
-/// What passages may take up; `usize::MAX` is no bound.
+/// Upper bounds on the length of passages; `usize::MAX` is unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// In characters.
+    /// Characters, from a passage's start to its end.
     pub chars: usize,
-    /// In tokens of the model, special ones not counted.
+    /// Tokens of the model, without special tokens.
     pub tokens: usize,
 }
 
-/// The bounds as a caller says them; none is no bound.
+/// Unchecked limits; `None` is unlimited.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
     /// Highlights of a page.
     pub top_k: Option<i64>,
-    /// Characters of a page's highlights.
+    /// Characters of a page's highlights together.
     pub max_chars: Option<i64>,
-    /// Tokens of a page's highlights.
+    /// Tokens of a page's highlights together.
     pub max_tokens: Option<i64>,
     /// Characters of all highlights of an answer.
     pub max_total_chars: Option<i64>,
     /// Tokens of all highlights of an answer.
     pub max_total_tokens: Option<i64>,
-    /// The least score.
+    /// The lowest score of a highlight.
     pub min_score: Option<f64>,
 }
 
-/// What highlights are bound by.
+/// Checked limits, with order and deduplication.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     pub(super) top_k: usize,
@@ -96,34 +96,32 @@ impl DedupeOption {
 }
 
 impl Budget {
-    /// No bound.
+    /// Unlimited.
     pub const NONE: Self = Self { chars: usize::MAX, tokens: usize::MAX };
 
-    /// Whether so much fits in.
-    pub(super) const fn holds(self, cost: Self) -> bool {
-        cost.chars <= self.chars && cost.tokens <= self.tokens
+    /// Whether passages of this length fit in.
+    pub(super) const fn fits(self, length: Self) -> bool {
+        length.chars <= self.chars && length.tokens <= self.tokens
     }
 
-    /// What is left when so much is spent.
-    pub(super) fn spend(&mut self, cost: Self) {
-        for (left, cost) in [(&mut self.chars, cost.chars), (&mut self.tokens, cost.tokens)] {
-            if *left != usize::MAX {
-                *left -= cost;
+    pub(super) fn spend(&mut self, length: Self) {
+        for (remaining, length) in [(&mut self.chars, length.chars), (&mut self.tokens, length.tokens)] {
+            if *remaining != usize::MAX {
+                *remaining -= length;
             }
         }
     }
 
-    /// What more one costs than another that it holds.
-    pub(super) const fn beyond(self, other: Self) -> Self {
+    pub(super) const fn minus(self, other: Self) -> Self {
         Self { chars: self.chars - other.chars, tokens: self.tokens - other.tokens }
     }
 }
 
 impl Bounds {
-    /// Checks the bounds. Without a count, a budget decides alone; without both, [`DEFAULT_TOP_K`] does.
+    /// Checks limits. [`DEFAULT_TOP_K`] applies only without `top_k` and without any budget.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] naming the value.
+    /// [`ErrorKind::InvalidArgument`] naming the option and its value.
     pub fn new(limits: &Limits, order: Order, dedupe: Dedupe) -> Result<Self> {
         let at_least_one = |name: &str, value: Option<i64>| match value.map(|value| (value, usize::try_from(value))) {
             None => Ok(usize::MAX),
@@ -154,25 +152,25 @@ impl Bounds {
         })
     }
 
-    /// How many passages of a page are wanted; none where a budget alone decides.
+    /// Passages of a page; `None` if only a budget limits them.
     #[must_use]
-    pub fn passages(&self) -> Option<usize> {
+    pub fn max_passages(&self) -> Option<usize> {
         Some(self.top_k).filter(|count| *count != usize::MAX)
     }
 
-    /// The most that the passages of one page can take up.
+    /// The budget of one page's passages: the page's own or the answer's, whichever is smaller.
     #[must_use]
-    pub fn most(&self) -> Budget {
+    pub fn page_budget(&self) -> Budget {
         Budget { chars: self.page.chars.min(self.answer.chars), tokens: self.page.tokens.min(self.answer.tokens) }
     }
 
-    /// Whether the tokens of passages have to be counted.
+    /// Whether there is a limit in tokens.
     #[must_use]
     pub const fn counts_tokens(&self) -> bool {
         self.page.tokens != usize::MAX || self.answer.tokens != usize::MAX
     }
 
-    /// What `min_score` asks of a piece's relevance.
+    /// `min_score` as relevance; infinite for scores that all or none reach.
     #[must_use]
     pub fn min_relevance(&self) -> f32 {
         match self.min_score {
@@ -192,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_count_a_budget_decides_alone() {
+    fn top_k_has_a_default_only_without_a_budget() {
         let bounds = |limits: Limits| Bounds::new(&limits, Order::Score, Dedupe::None).unwrap();
         assert_eq!(bounds(Limits::default()).top_k, DEFAULT_TOP_K);
         assert_eq!(bounds(Limits { max_chars: Some(7), ..Limits::default() }).top_k, usize::MAX);
@@ -201,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_an_error_that_names_it() {
+    fn invalid_limits_name_the_option_and_its_value() {
         let message =
             |limits: Limits| Bounds::new(&limits, Order::Score, Dedupe::None).unwrap_err().message().to_owned();
         let none = Limits::default();
@@ -212,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn repeats_are_dropped_over_all_pages_where_they_share_a_budget() {
+    fn dedupe_auto_spans_the_answer_if_its_pages_share_a_budget() {
         let shared = Limits { max_total_chars: Some(100), ..Limits::default() };
         assert_eq!(DedupeOption::Auto.resolve(&shared), Dedupe::Answer);
         assert_eq!(DedupeOption::Auto.resolve(&Limits::default()), Dedupe::Page);

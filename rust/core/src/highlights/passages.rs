@@ -1,102 +1,103 @@
-//! Passages: runs of units that are as short as they can be and as long as they must be, over all pages of an answer.
+//! Chooses passages: runs of units over all pages of an answer.
 //!
-//! All units of all pages are walked once, the most relevant first: so a budget that pages share goes where the relevance
-//! is. With a count, a passage is the run around its seed that has most relevance above a bar; with a budget alone, the best
-//! that fits is taken and neighbours join. Windows are taken as they are. What stays together is taken whole, and what
-//! repeats a better passage is left out.
+//! All units of all pages are visited once, the most relevant first. So a budget shared by pages goes to the most
+//! relevant ones. With `top_k`, a passage is the run around its seed with the most relevance above a threshold. With
+//! only a budget, the best units that fit are taken, and neighbours join. Windows are taken as they are. Units of a
+//! group (a table row, a list item with its introduction) stay together, and near-duplicates of better passages are
+//! dropped.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::bounds::{Bounds, Budget, Dedupe, Order};
-use super::repeats::Read;
+use super::dedupe::SeenShingles;
 use crate::error::Result;
 use crate::ranking::terms::Language;
 use crate::text::page::Page;
 use crate::text::pieces::Units;
 
-/// How relevant the ends of a passage are at least, as a part of its best unit's relevance. It trades length for hits: here
+/// The ends of a passage have at least this share of its best unit's relevance. It trades length for hits: at 0.7,
 /// passages are as long as windows of three sentences.
-const BAR: f32 = 0.7;
+const MIN_SHARE_OF_SEED: f32 = 0.7;
 
-/// What passages are made of.
+/// What passages grow from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seeds<'page> {
-    /// Windows as they were cut: each is a passage, and no two overlap.
+    /// Each window is a passage; no two overlap.
     Windows(&'page [Range<usize>]),
-    /// Units, from which passages grow to at most so many where nothing longer stays together.
+    /// Passages grow from units to at most this number of units, unless a group is longer.
     Units(usize),
 }
 
-/// A page of which every seed was judged.
+/// A page with the relevance of each seed.
 #[derive(Clone, Copy, Debug)]
 pub struct RankedPage<'page> {
-    /// Its text.
+    /// The text that units are spans of.
     pub page: &'page Page<'page>,
-    /// Its units.
+    /// Ranges below are ranges of these.
     pub units: &'page Units,
-    /// What passages are made of.
+    /// What passages grow from.
     pub seeds: Seeds<'page>,
-    /// How relevant each seed is.
+    /// For each seed.
     pub relevance: &'page [f32],
-    /// What the page as a whole adds to that.
+    /// Added to every seed's relevance.
     pub title: f32,
-    /// Tokens before each unit, and in the whole page; empty where tokens are not bounded.
+    /// Tokens before each unit, and in the whole page; empty without a token limit.
     pub tokens_before: &'page [usize],
-    /// Whose words they are.
+    /// For the words that find duplicates.
     pub language: Language,
 }
 
-/// A run of units, and the relevance of its best one.
+/// A run of units of a page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Passage {
-    /// Which units of the page.
+    /// First to last.
     pub units: Range<usize>,
-    /// Which of the page's seeds it is there for: the best one.
+    /// Its most relevant seed.
     pub seed: usize,
-    /// How relevant that one is.
+    /// The seed's relevance, with the title's.
     pub relevance: f32,
 }
 
-/// The best passages of each page, in the order that the bounds ask for; ties go to what stands first.
+/// Chooses the best passages of each page, in the order that the bounds say. Ties go to the earlier page and seed.
 #[must_use]
 pub fn choose_passages(pages: &[RankedPage], bounds: &Bounds) -> Vec<Vec<Passage>> {
-    let least = bounds.min_relevance();
+    let min_relevance = bounds.min_relevance();
     let mut order: Vec<(f32, usize, usize)> = Vec::new();
     for (number, page) in pages.iter().enumerate() {
         let seeds = page.relevance.iter().enumerate().map(|(seed, relevance)| (relevance + page.title, number, seed));
-        order.extend(seeds.filter(|(relevance, ..)| *relevance >= least));
+        order.extend(seeds.filter(|(relevance, ..)| *relevance >= min_relevance));
     }
     order.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
-    let mut left = bounds.answer;
-    let mut read = Read::default();
-    let mut taken: Vec<PageSelection> = pages.iter().map(|judged| PageSelection::new(*judged, bounds)).collect();
+    let mut remaining = bounds.answer;
+    let mut seen = SeenShingles::default();
+    let mut selections: Vec<PageSelection> = pages.iter().map(|page| PageSelection::new(*page, bounds)).collect();
     for (_, page, seed) in order {
-        if left.chars == 0 || left.tokens == 0 {
+        if remaining.chars == 0 || remaining.tokens == 0 {
             break;
         }
-        let read = if bounds.dedupe == Dedupe::Answer { Some(&mut read) } else { None };
-        taken[page].take(seed, bounds, &mut left, read);
+        let seen = if bounds.dedupe == Dedupe::Answer { Some(&mut seen) } else { None };
+        selections[page].select(seed, bounds, &mut remaining, seen);
     }
-    taken.into_iter().map(|taken| taken.passages(bounds.order)).collect()
+    selections.into_iter().map(|selection| selection.passages(bounds.order)).collect()
 }
 
-/// A run that grows to one side.
+/// A run while it grows to one side.
 #[derive(Clone)]
-struct Side {
-    run: Range<usize>,
-    /// The relevance above the bar of all that was added.
+struct GrowingRun {
+    units: Range<usize>,
+    /// The sum of the added units' relevance above the threshold.
     gain: f32,
-    /// Whether what was added last reaches the bar.
-    reaches: bool,
+    /// Whether the group added last has a unit at the threshold.
+    reaches_threshold: bool,
 }
 
-/// Leaves out the least relevant passages until exactly counted tokens are within the bounds: runs of units may have a few
-/// more than was reckoned with.
+/// Drops the least relevant passages until exactly counted tokens are within the limits. The counts so far were sums
+/// over units, and a run may have a few tokens more than its units.
 ///
 /// # Errors
-/// What `count` says.
-pub fn keep_tokens(
+/// Errors of `count`.
+pub fn enforce_token_limits(
     bounds: &Bounds,
     pages: &mut [Vec<Passage>],
     count: impl Fn(usize, &Range<usize>) -> Result<usize>,
@@ -107,75 +108,77 @@ pub fn keep_tokens(
             all.push((passage.relevance, page, passage.units.start, count(page, &passage.units)?));
         }
     }
-    // The best first: what does not fit behind those goes.
+    // The best first, so that the limits drop the others.
     all.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
-    let mut left = vec![bounds.page.tokens; pages.len()];
-    let mut left_of_all = bounds.answer.tokens;
+    let mut page_tokens = vec![bounds.page.tokens; pages.len()];
+    let mut answer_tokens = bounds.answer.tokens;
     for (_, page, start, tokens) in all {
-        if tokens > left[page] || tokens > left_of_all {
+        if tokens > page_tokens[page] || tokens > answer_tokens {
             pages[page].retain(|passage| passage.units.start != start);
             continue;
         }
-        left[page] -= tokens;
-        left_of_all -= tokens;
+        page_tokens[page] -= tokens;
+        answer_tokens -= tokens;
     }
     Ok(())
 }
 
-/// What a page has given so far.
+/// The passages selected on a page so far.
 struct PageSelection<'page> {
-    judged: RankedPage<'page>,
-    /// For each unit, which group it is in; empty where windows are taken as they are.
+    ranked: RankedPage<'page>,
+    /// The group of each unit; empty for [`Seeds::Windows`].
     group_of: Vec<u32>,
-    /// Each run's first unit, the one behind its last, and its best seed.
+    /// By a run's first unit: its end and its best seed.
     runs: BTreeMap<usize, (usize, usize)>,
-    left: Budget,
-    read: Read,
+    remaining: Budget,
+    seen: SeenShingles,
 }
 
 impl<'page> PageSelection<'page> {
-    fn new(judged: RankedPage<'page>, bounds: &Bounds) -> Self {
+    fn new(ranked: RankedPage<'page>, bounds: &Bounds) -> Self {
         let mut group_of = Vec::new();
-        if matches!(judged.seeds, Seeds::Units(_)) {
-            for (number, group) in (0_u32..).zip(&judged.units.groups) {
+        if matches!(ranked.seeds, Seeds::Units(_)) {
+            for (number, group) in (0_u32..).zip(&ranked.units.groups) {
                 group_of.resize(group.end, number);
             }
         }
-        Self { judged, group_of, runs: BTreeMap::new(), left: bounds.page, read: Read::default() }
+        Self { ranked, group_of, runs: BTreeMap::new(), remaining: bounds.page, seen: SeenShingles::default() }
     }
 
-    /// Takes the passage of a seed, where it is free, fits and is new.
-    fn take(&mut self, seed: usize, bounds: &Bounds, shared: &mut Budget, read: Option<&mut Read>) {
-        if self.runs.len() >= bounds.top_k || self.left.chars == 0 {
+    /// Selects a seed's passage if it overlaps no other, fits, and repeats none.
+    fn select(&mut self, seed: usize, bounds: &Bounds, shared: &mut Budget, shingles: Option<&mut SeenShingles>) {
+        if self.runs.len() >= bounds.top_k || self.remaining.chars == 0 {
             return;
         }
-        let left = Budget { chars: self.left.chars.min(shared.chars), tokens: self.left.tokens.min(shared.tokens) };
-        let most = bounds.most();
-        let joins = bounds.top_k == usize::MAX && matches!(self.judged.seeds, Seeds::Units(_));
-        let run = match self.judged.seeds {
+        let remaining =
+            Budget { chars: self.remaining.chars.min(shared.chars), tokens: self.remaining.tokens.min(shared.tokens) };
+        let max_group = bounds.page_budget();
+        let joins = bounds.top_k == usize::MAX && matches!(self.ranked.seeds, Seeds::Units(_));
+        let run = match self.ranked.seeds {
             Seeds::Windows(windows) => windows[seed].clone(),
-            Seeds::Units(_) if joins => self.whole(seed, most),
-            Seeds::Units(longest) => self.grown(seed, longest, left, most),
+            Seeds::Units(_) if joins => self.group(seed, max_group),
+            Seeds::Units(max_units) => self.expand(seed, max_units, remaining, max_group),
         };
-        if run.clone().any(|unit| self.has(unit)) {
+        if run.clone().any(|unit| self.contains(unit)) {
             return;
         }
-        let (joined, had) = if joins { self.joined(&run) } else { (run.clone(), Budget { chars: 0, tokens: 0 }) };
-        let cost = self.cost(&joined).beyond(had);
-        if !left.holds(cost) {
+        let nothing = Budget { chars: 0, tokens: 0 };
+        let (joined, spent) = if joins { self.with_neighbours(&run) } else { (run.clone(), nothing) };
+        let added = self.length(&joined).minus(spent);
+        if !remaining.fits(added) {
             return;
         }
         if bounds.dedupe != Dedupe::None {
-            let text = self.judged.units.span(&run).of(self.judged.page.text());
-            if read.unwrap_or(&mut self.read).repeats(text, self.judged.language) {
+            let text = self.ranked.units.span(&run).of(self.ranked.page.text());
+            if shingles.unwrap_or(&mut self.seen).is_duplicate(text, self.ranked.language) {
                 return;
             }
         }
-        self.left.spend(cost);
-        shared.spend(cost);
+        self.remaining.spend(added);
+        shared.spend(added);
         let mut best = seed;
         while let Some((&start, &(end, other))) = self.runs.range(joined.clone()).next() {
-            debug_assert!(end <= joined.end, "what is joined holds what it joins");
+            debug_assert!(end <= joined.end, "a joined run contains its neighbours");
             best = if self.is_better(other, best) { other } else { best };
             self.runs.remove(&start);
         }
@@ -183,84 +186,93 @@ impl<'page> PageSelection<'page> {
     }
 
     fn is_better(&self, seed: usize, other: usize) -> bool {
-        let relevance = |seed: usize| self.judged.relevance[seed];
+        let relevance = |seed: usize| self.ranked.relevance[seed];
         relevance(seed).total_cmp(&relevance(other)).then(other.cmp(&seed)).is_gt()
     }
 
-    fn has(&self, unit: usize) -> bool {
+    fn contains(&self, unit: usize) -> bool {
         self.runs.range(..=unit).next_back().is_some_and(|(_, (end, _))| *end > unit)
     }
 
     /// From the first unit's start to the last one's end.
-    fn cost(&self, run: &Range<usize>) -> Budget {
-        let before = |unit: usize| self.judged.tokens_before.get(unit).copied().unwrap_or(0);
+    fn length(&self, run: &Range<usize>) -> Budget {
+        let before = |unit: usize| self.ranked.tokens_before.get(unit).copied().unwrap_or(0);
         Budget {
-            chars: self.judged.page.chars(self.judged.units.span(run)).len(),
+            chars: self.ranked.page.chars(self.ranked.units.span(run)).len(),
             tokens: before(run.end) - before(run.start),
         }
     }
 
-    /// What stays together with a unit; the unit alone where that is more than any passage may be.
-    fn whole(&self, unit: usize, most: Budget) -> Range<usize> {
-        let group = &self.judged.units.groups[self.group_of[unit] as usize];
-        if most.holds(self.cost(group)) { group.clone() } else { unit..unit + 1 }
+    /// The unit's group; the unit alone if the group is longer than `max`.
+    fn group(&self, unit: usize, max: Budget) -> Range<usize> {
+        let group = &self.ranked.units.groups[self.group_of[unit] as usize];
+        if max.fits(self.length(group)) { group.clone() } else { unit..unit + 1 }
     }
 
-    /// The run around a seed whose other units have most relevance above the bar, and whose ends reach it; the seed alone, or
-    /// what stays together with it, where no run gains anything. At most so many units, but for what stays together.
-    fn grown(&self, seed: usize, longest: usize, left: Budget, most: Budget) -> Range<usize> {
-        let whole = self.whole(seed, most);
-        let bar = BAR * self.judged.relevance[seed];
-        let mut best = (0.0, whole.clone());
-        if bar <= 0.0 {
-            return whole;
+    /// The run around a seed whose other units have the most relevance above the threshold, and whose ends reach it. The seed's
+    /// group alone if no run gains anything. At most `max_units`, except for a longer group.
+    fn expand(&self, seed: usize, max_units: usize, remaining: Budget, max_group: Budget) -> Range<usize> {
+        let group = self.group(seed, max_group);
+        let threshold = MIN_SHARE_OF_SEED * self.ranked.relevance[seed];
+        let mut best = (0.0, group.clone());
+        if threshold <= 0.0 {
+            return group;
         }
-        let mut before = Side { run: whole.clone(), gain: 0.0, reaches: true };
+        let mut left = GrowingRun { units: group, gain: 0.0, reaches_threshold: true };
         loop {
-            let mut both = Some(before.clone()).filter(|before| before.reaches);
-            while let Some(side) = both {
-                if side.reaches && side.gain > best.0 {
-                    best = (side.gain, side.run.clone());
+            let mut both = Some(left.clone()).filter(|left| left.reaches_threshold);
+            while let Some(run) = both {
+                if run.reaches_threshold && run.gain > best.0 {
+                    best = (run.gain, run.units.clone());
                 }
-                both = self.wider(&side, side.run.end, bar, longest, left, most);
+                both = self.extend(&run, run.units.end, threshold, max_units, remaining, max_group);
             }
-            let next = before.run.start.checked_sub(1);
-            let Some(wider) = next.and_then(|unit| self.wider(&before, unit, bar, longest, left, most)) else { break };
-            before = wider;
+            let Some(unit) = left.units.start.checked_sub(1) else { break };
+            let Some(longer) = self.extend(&left, unit, threshold, max_units, remaining, max_group) else { break };
+            left = longer;
         }
         best.1
     }
 
-    /// A run with what stays together with a unit beside it; none where that is taken, or would be too much.
-    fn wider(&self, side: &Side, unit: usize, bar: f32, longest: usize, left: Budget, most: Budget) -> Option<Side> {
+    /// Adds the group of an adjacent unit; `None` if that is already selected, or would exceed a limit.
+    fn extend(
+        &self,
+        run: &GrowingRun,
+        unit: usize,
+        threshold: f32,
+        max_units: usize,
+        remaining: Budget,
+        max_group: Budget,
+    ) -> Option<GrowingRun> {
         if unit >= self.group_of.len() {
             return None;
         }
-        let more = self.whole(unit, most);
-        let run = side.run.start.min(more.start)..side.run.end.max(more.end);
-        if run.len() > longest || more.clone().any(|unit| self.has(unit)) || !left.holds(self.cost(&run)) {
+        let added = self.group(unit, max_group);
+        let units = run.units.start.min(added.start)..run.units.end.max(added.end);
+        let is_selected = added.clone().any(|unit| self.contains(unit));
+        if units.len() > max_units || is_selected || !remaining.fits(self.length(&units)) {
             return None;
         }
-        let relevance = &self.judged.relevance[more];
-        let gain = side.gain + relevance.iter().map(|relevance| relevance - bar).sum::<f32>();
-        Some(Side { run, gain, reaches: relevance.iter().any(|relevance| *relevance >= bar) })
+        let relevance = &self.ranked.relevance[added];
+        let gain = run.gain + relevance.iter().map(|relevance| relevance - threshold).sum::<f32>();
+        Some(GrowingRun { units, gain, reaches_threshold: relevance.iter().any(|relevance| *relevance >= threshold) })
     }
 
-    /// A run with the neighbours that it touches, and what those had cost.
-    fn joined(&self, run: &Range<usize>) -> (Range<usize>, Budget) {
+    /// Joins a run with the selected runs that it touches. Returns it with the length of those.
+    fn with_neighbours(&self, run: &Range<usize>) -> (Range<usize>, Budget) {
         let before = self.runs.range(..run.start).next_back().map(|(start, (end, _))| *start..*end);
         let before = before.filter(|before| before.end == run.start);
-        let behind = self.runs.get(&run.end).map(|(end, _)| run.end..*end);
-        let mut had = Budget { chars: 0, tokens: 0 };
-        for neighbour in before.iter().chain(&behind) {
-            let cost = self.cost(neighbour);
-            had = Budget { chars: had.chars + cost.chars, tokens: had.tokens + cost.tokens };
+        let after = self.runs.get(&run.end).map(|(end, _)| run.end..*end);
+        let mut spent = Budget { chars: 0, tokens: 0 };
+        for neighbour in before.iter().chain(&after) {
+            let length = self.length(neighbour);
+            spent = Budget { chars: spent.chars + length.chars, tokens: spent.tokens + length.tokens };
         }
-        (before.map_or(run.start, |before| before.start)..behind.map_or(run.end, |behind| behind.end), had)
+        (before.map_or(run.start, |before| before.start)..after.map_or(run.end, |after| after.end), spent)
     }
 
     fn passages(self, order: Order) -> Vec<Passage> {
-        let relevance = |seed: usize| self.judged.relevance[seed] + self.judged.title;
+        let relevance = |seed: usize| self.ranked.relevance[seed] + self.ranked.title;
         let passage = |(start, (end, seed)): (usize, (usize, usize))| Passage {
             units: start..end,
             seed,

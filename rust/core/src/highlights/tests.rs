@@ -5,17 +5,17 @@ use crate::ranking::terms::Language;
 use crate::text::page::{ByteSpan, Page};
 use crate::text::pieces::{Units, Windows};
 
-/// Sentences of ten characters with a space between; no two alike.
+/// Sentences of ten characters, separated by a space; all differ.
 fn sentences(count: usize) -> (String, Units) {
     let text = (0..count).map(|n| format!("{n:09}. ")).collect::<Vec<_>>().concat();
-    (text, Units::apart((0..count).map(|unit| ByteSpan { start: 11 * unit, end: 11 * unit + 10 }).collect()))
+    (text, Units::independent((0..count).map(|unit| ByteSpan { start: 11 * unit, end: 11 * unit + 10 }).collect()))
 }
 
 fn bounds(top_k: Option<i64>, max_chars: Option<i64>) -> Bounds {
     Bounds::new(&Limits { top_k, max_chars, ..Limits::default() }, Order::Score, Dedupe::Page).unwrap()
 }
 
-fn judged<'page>(
+fn ranked<'page>(
     page: &'page Page<'page>,
     units: &'page Units,
     seeds: Seeds<'page>,
@@ -28,115 +28,115 @@ fn runs(passages: Vec<Passage>) -> Vec<(usize, usize)> {
     passages.into_iter().map(|passage| (passage.units.start, passage.units.end)).collect()
 }
 
-fn chosen(relevance: &[f32], longest: usize, top_k: Option<i64>, max_chars: Option<i64>) -> Vec<(usize, usize)> {
+fn choose(relevance: &[f32], max_units: usize, top_k: Option<i64>, max_chars: Option<i64>) -> Vec<(usize, usize)> {
     let (text, units) = sentences(relevance.len());
     let page = Page::new(&text);
-    let judged = judged(&page, &units, Seeds::Units(longest), relevance);
-    runs(choose_passages(&[judged], &bounds(top_k, max_chars)).remove(0))
+    let ranked = ranked(&page, &units, Seeds::Units(max_units), relevance);
+    runs(choose_passages(&[ranked], &bounds(top_k, max_chars)).remove(0))
 }
 
 #[test]
-fn a_passage_is_the_run_with_most_relevance_above_the_bar() {
-    assert_eq!(chosen(&[0.1, 3.0, 2.3, 2.2, 0.0], 3, Some(1), None), [(1, 4)]);
-    assert_eq!(chosen(&[0.1, 3.0, 2.3, 2.2, 0.0], 2, Some(1), None), [(1, 3)]);
-    assert_eq!(chosen(&[1.0, 3.0, 1.0], 3, Some(3), None), [(1, 2), (0, 1), (2, 3)]);
-    assert_eq!(chosen(&[2.0, 3.0, 2.5, 2.4], 3, Some(2), None), [(1, 4), (0, 1)]);
-    // A poor one between is taken along where what lies behind it makes up for it, and an end never is.
-    assert_eq!(chosen(&[3.0, 1.9, 2.5, 1.9, 0.0], 5, Some(1), None), [(0, 3)]);
-    assert_eq!(chosen(&[3.0, 1.0, 2.5], 5, Some(1), None), [(0, 1)]);
-    assert_eq!(chosen(&[2.5, 3.0, 2.9], 5, Some(1), None), [(0, 3)]);
+fn a_passage_is_the_run_with_most_relevance_above_the_threshold() {
+    assert_eq!(choose(&[0.1, 3.0, 2.3, 2.2, 0.0], 3, Some(1), None), [(1, 4)]);
+    assert_eq!(choose(&[0.1, 3.0, 2.3, 2.2, 0.0], 2, Some(1), None), [(1, 3)]);
+    assert_eq!(choose(&[1.0, 3.0, 1.0], 3, Some(3), None), [(1, 2), (0, 1), (2, 3)]);
+    assert_eq!(choose(&[2.0, 3.0, 2.5, 2.4], 3, Some(2), None), [(1, 4), (0, 1)]);
+    // A unit below the threshold is included if the next one makes up for it, but never as the end.
+    assert_eq!(choose(&[3.0, 1.9, 2.5, 1.9, 0.0], 5, Some(1), None), [(0, 3)]);
+    assert_eq!(choose(&[3.0, 1.0, 2.5], 5, Some(1), None), [(0, 1)]);
+    assert_eq!(choose(&[2.5, 3.0, 2.9], 5, Some(1), None), [(0, 3)]);
 }
 
 #[test]
 fn a_budget_takes_the_best_that_fit_and_joins_neighbours() {
-    assert_eq!(chosen(&[1.0, 3.0, 2.0, 0.5], 1, None, Some(21)), [(1, 3)]);
-    // Ten characters each, and one between neighbours.
-    assert_eq!(chosen(&[1.0, 3.0, 2.0, 0.5], 1, None, Some(20)), [(1, 2), (3, 4)]);
-    assert_eq!(chosen(&[1.0, 3.0], 3, None, Some(9)), []);
-    assert_eq!(chosen(&[1.0, 3.0, 2.9, 2.8], 3, Some(1), Some(25)), [(1, 3)]);
-    assert_eq!(chosen(&[1.0, 3.0, 2.0, 2.5], 1, None, Some(1000)), [(0, 4)]);
+    assert_eq!(choose(&[1.0, 3.0, 2.0, 0.5], 1, None, Some(21)), [(1, 3)]);
+    // Ten characters each, and a space between neighbours.
+    assert_eq!(choose(&[1.0, 3.0, 2.0, 0.5], 1, None, Some(20)), [(1, 2), (3, 4)]);
+    assert_eq!(choose(&[1.0, 3.0], 3, None, Some(9)), []);
+    assert_eq!(choose(&[1.0, 3.0, 2.9, 2.8], 3, Some(1), Some(25)), [(1, 3)]);
+    assert_eq!(choose(&[1.0, 3.0, 2.0, 2.5], 1, None, Some(1000)), [(0, 4)]);
 }
 
 #[test]
-fn what_stays_together_is_taken_whole_unless_it_is_more_than_the_budget() {
+fn groups_stay_together_unless_they_exceed_the_budget() {
     let (text, mut units) = sentences(5);
     units.groups = vec![0..1, 1..4, 4..5];
     let page = Page::new(&text);
     let relevance = [0.0, 1.0, 3.0, 1.0, 2.0];
-    let found = |top_k, max_chars| {
-        let judged = judged(&page, &units, Seeds::Units(3), &relevance);
-        runs(choose_passages(&[judged], &bounds(top_k, max_chars)).remove(0))
+    let choose = |top_k, max_chars| {
+        let ranked = ranked(&page, &units, Seeds::Units(3), &relevance);
+        runs(choose_passages(&[ranked], &bounds(top_k, max_chars)).remove(0))
     };
-    assert_eq!(found(Some(1), None), [(1, 4)]);
-    assert_eq!(found(None, Some(43)), [(1, 5)]);
-    assert_eq!(found(None, Some(42)), [(1, 4)]);
-    assert_eq!(found(None, Some(20)), [(2, 3), (4, 5)]);
-    assert_eq!(found(Some(1), Some(20)), [(2, 3)]);
+    assert_eq!(choose(Some(1), None), [(1, 4)]);
+    assert_eq!(choose(None, Some(43)), [(1, 5)]);
+    assert_eq!(choose(None, Some(42)), [(1, 4)]);
+    assert_eq!(choose(None, Some(20)), [(2, 3), (4, 5)]);
+    assert_eq!(choose(Some(1), Some(20)), [(2, 3)]);
 }
 
 #[test]
-fn a_shared_budget_goes_where_the_relevance_is() {
+fn max_total_chars_goes_to_the_most_relevant_passages() {
     let (text, units) = sentences(3);
     let page = Page::new(&text);
     let (poor, good) = ([1.0, 0.5, 0.2], [3.0, 2.0, 0.9]);
-    let pages = [&poor, &good].map(|relevance| judged(&page, &units, Seeds::Units(1), relevance));
+    let pages = [&poor, &good].map(|relevance| ranked(&page, &units, Seeds::Units(1), relevance));
     let limits = Limits { max_total_chars: Some(31), ..Limits::default() };
-    let found = |limits: &Limits, repeats| {
-        choose_passages(&pages, &Bounds::new(limits, Order::Score, repeats).unwrap())
+    let choose = |limits: &Limits, dedupe| {
+        choose_passages(&pages, &Bounds::new(limits, Order::Score, dedupe).unwrap())
             .into_iter()
             .map(runs)
             .collect::<Vec<_>>()
     };
-    assert_eq!(found(&limits, Dedupe::None), [vec![(0, 1)], vec![(0, 2)]]);
-    assert_eq!(found(&limits, Dedupe::Answer), [vec![(2, 3)], vec![(0, 2)]], "two of the first page say nothing new");
+    assert_eq!(choose(&limits, Dedupe::None), [vec![(0, 1)], vec![(0, 2)]]);
+    assert_eq!(choose(&limits, Dedupe::Answer), [vec![(2, 3)], vec![(0, 2)]], "two of the first page are duplicates");
     let both = Limits { max_chars: Some(10), ..limits };
-    assert_eq!(found(&both, Dedupe::None), [vec![(0, 1)], vec![(0, 1)]]);
+    assert_eq!(choose(&both, Dedupe::None), [vec![(0, 1)], vec![(0, 1)]]);
 }
 
 #[test]
-fn tokens_are_bounded_too() {
+fn max_tokens_and_max_total_tokens_limit_passages() {
     let (text, units) = sentences(3);
     let page = Page::new(&text);
-    let judged =
-        RankedPage { tokens_before: &[0, 5, 6, 8], ..judged(&page, &units, Seeds::Units(1), &[3.0, 2.0, 1.0]) };
-    let found = |limits: Limits| {
+    let ranked =
+        RankedPage { tokens_before: &[0, 5, 6, 8], ..ranked(&page, &units, Seeds::Units(1), &[3.0, 2.0, 1.0]) };
+    let choose = |limits: Limits| {
         let bounds = Bounds::new(&limits, Order::Score, Dedupe::None).unwrap();
-        runs(choose_passages(&[judged], &bounds).remove(0))
+        runs(choose_passages(&[ranked], &bounds).remove(0))
     };
-    assert_eq!(found(Limits { max_tokens: Some(7), ..Limits::default() }), [(0, 2)]);
-    assert_eq!(found(Limits { max_tokens: Some(4), ..Limits::default() }), [(1, 3)]);
-    assert_eq!(found(Limits { max_total_tokens: Some(2), top_k: Some(2), ..Limits::default() }), [(1, 2)]);
+    assert_eq!(choose(Limits { max_tokens: Some(7), ..Limits::default() }), [(0, 2)]);
+    assert_eq!(choose(Limits { max_tokens: Some(4), ..Limits::default() }), [(1, 3)]);
+    assert_eq!(choose(Limits { max_total_tokens: Some(2), top_k: Some(2), ..Limits::default() }), [(1, 2)]);
 }
 
 #[test]
-fn what_repeats_is_left_out() {
+fn dedupe_page_drops_repeated_passages() {
     let text = "The cat sat on the mat. Dogs bark at the moon. The cat sat on the mat!";
     let units = Units::sentences(text, None, &[]);
     let page = Page::new(text);
-    let found = |repeats| {
-        let judged = judged(&page, &units, Seeds::Units(1), &[3.0, 1.0, 3.0]);
-        let bounds = Bounds::new(&Limits { top_k: Some(2), ..Limits::default() }, Order::Score, repeats).unwrap();
-        runs(choose_passages(&[judged], &bounds).remove(0))
+    let choose = |dedupe| {
+        let ranked = ranked(&page, &units, Seeds::Units(1), &[3.0, 1.0, 3.0]);
+        let bounds = Bounds::new(&Limits { top_k: Some(2), ..Limits::default() }, Order::Score, dedupe).unwrap();
+        runs(choose_passages(&[ranked], &bounds).remove(0))
     };
-    assert_eq!(found(Dedupe::None), [(0, 1), (2, 3)]);
-    assert_eq!(found(Dedupe::Page), [(0, 1), (1, 2)]);
+    assert_eq!(choose(Dedupe::None), [(0, 1), (2, 3)]);
+    assert_eq!(choose(Dedupe::Page), [(0, 1), (1, 2)]);
 }
 
 proptest! {
     #[test]
-    fn passages_keep_their_bounds(
-        relevance in proptest::collection::vec(-2.0..4.0_f32, 0..40), longest in 1..5_usize,
+    fn passages_do_not_overlap_and_stay_within_their_limits(
+        relevance in proptest::collection::vec(-2.0..4.0_f32, 0..40), max_units in 1..5_usize,
         top_k in proptest::option::of(1..6_i64), max_chars in proptest::option::of(1..200_i64)
     ) {
-        let found = chosen(&relevance, longest, top_k, max_chars);
-        let mut sorted = found.clone();
+        let passages = choose(&relevance, max_units, top_k, max_chars);
+        let mut sorted = passages.clone();
         sorted.sort_unstable();
         prop_assert!(sorted.windows(2).all(|pair| pair[0].1 <= pair[1].0));
-        let chars: usize = found.iter().map(|(start, end)| 11 * (end - start) - 1).sum();
+        let chars: usize = passages.iter().map(|(start, end)| 11 * (end - start) - 1).sum();
         prop_assert!(max_chars.is_none_or(|most| chars <= usize::try_from(most).unwrap()));
         if top_k.is_some() || max_chars.is_none() {
-            prop_assert!(found.len() <= usize::try_from(top_k.unwrap_or(3)).unwrap());
-            prop_assert!(found.iter().all(|(start, end)| end - start <= longest));
+            prop_assert!(passages.len() <= usize::try_from(top_k.unwrap_or(3)).unwrap());
+            prop_assert!(passages.iter().all(|(start, end)| end - start <= max_units));
         }
     }
 
@@ -148,23 +148,23 @@ proptest! {
         let (text, units) = sentences(scores.len());
         let windows: Vec<_> = Windows::new(length, 1, true).unwrap().ranges(scores.len()).collect();
         let page = Page::new(&text);
-        let judged = judged(&page, &units, Seeds::Windows(&windows), &scores[..windows.len()]);
-        let found = runs(choose_passages(&[judged], &bounds(Some(top_k), Some(max_chars))).remove(0));
+        let ranked = ranked(&page, &units, Seeds::Windows(&windows), &scores[..windows.len()]);
+        let passages = runs(choose_passages(&[ranked], &bounds(Some(top_k), Some(max_chars))).remove(0));
 
-        // The plain way: look at every pair.
+        // The reference compares every pair.
         let mut order: Vec<usize> = (0..windows.len()).collect();
         order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b)));
         let mut expected: Vec<(usize, usize)> = Vec::new();
         let chars = |run: &(usize, usize)| 11 * (run.1 - run.0) - 1;
         for window in order {
             let run = (windows[window].start, windows[window].end);
-            let free = expected.iter().all(|taken| taken.1 <= run.0 || run.1 <= taken.0);
+            let is_free = expected.iter().all(|other| other.1 <= run.0 || run.1 <= other.0);
             let used: usize = expected.iter().map(chars).sum();
-            let room = used + chars(&run) <= usize::try_from(max_chars).unwrap();
-            if free && room && expected.len() < usize::try_from(top_k).unwrap() {
+            let fits = used + chars(&run) <= usize::try_from(max_chars).unwrap();
+            if is_free && fits && expected.len() < usize::try_from(top_k).unwrap() {
                 expected.push(run);
             }
         }
-        prop_assert_eq!(found, expected);
+        prop_assert_eq!(passages, expected);
     }
 }

@@ -1,239 +1,235 @@
-//! Evidence for a query on a page: its words at once, the cosines of its windows as they come, and relevance from both.
+//! Evidence for a query on a page: lexical scores at once, cosines as windows are scored, and the relevance that joins
+//! both.
 //!
-//! Scales are those of all pages that are asked together, so that scores can be compared between them.
+//! Scales span all pages of a query, so that scores are comparable between its pages.
 
 use std::ops::Range;
 
-use super::reading::PageReading;
-use super::relevance::{self, BM25, COSINE, LexicalWeight, Scale, best_around, join, of_units};
+use super::parsed_page::ParsedPage;
+use super::relevance::{self, BM25, COSINE, LexicalWeight, Scale, best_around, join, scale_units};
+use super::selection::{CosineSample, WindowSelection};
 use super::terms::{QueryTerm, query_terms};
-use super::views::{Sample, View};
 use crate::text::page::Page;
 
-/// A query, and the pages it is asked of together.
+/// A query and the evidence for it on each of its pages.
 pub(crate) struct QueryEvidence<'page, 'text> {
-    /// Which query.
+    /// The query's index in the request.
     pub(crate) query: usize,
-    pub(crate) evidence: Vec<PageEvidence<'page, 'text>>,
+    pub(crate) pages: Vec<PageEvidence<'page, 'text>>,
 }
 
-/// The evidence for a query on a page.
 pub(crate) struct PageEvidence<'page, 'text> {
-    /// Which page of the request it is.
+    /// The page's index in the request.
     pub(crate) index: usize,
     pub(crate) page: &'page Page<'text>,
-    pub(crate) reading: &'page PageReading,
+    pub(crate) parsed: &'page ParsedPage,
     pub(crate) terms: Vec<QueryTerm>,
-    /// BM25 of each window; empty where words do not count.
+    /// For each window; empty with a lexical weight of 0.
     pub(crate) bm25: Vec<f32>,
-    covered: Option<Covered>,
-    /// What words say of each seed, on their scale; empty where they do not count.
-    pub(crate) words: Vec<f32>,
-    /// How much that counts against meaning.
-    pub(crate) weight: f32,
-    /// What the page's title adds to all of them.
+    coverage: Option<UnitCoverage>,
+    /// The lexical score of each seed, as a z-score; empty with a lexical weight of 0.
+    pub(crate) lexical: Vec<f32>,
+    pub(crate) lexical_weight: f32,
+    /// The title's relevance, which is added to that of every passage.
     pub(crate) title: f32,
-    /// The windows that tell how cosines lie on the page; all of them where there are none.
-    pub(crate) sample: Option<Sample>,
-    /// The windows that the query is compared with: those and, as far as effort goes, others.
-    pub(crate) view: View,
-    /// Of each row; what was not looked at is 0, and nobody reads it.
+    /// The windows that estimate the page's cosines; `None` for all scored ones.
+    pub(crate) sample: Option<CosineSample>,
+    /// The windows to score.
+    pub(crate) selection: WindowSelection,
+    /// For each row: windows, then units if they are encoded. 0 where a row has no score, which no code may use.
     pub(crate) cosine: Vec<f32>,
-    /// Of each seed of passages.
+    /// For each seed of passages.
     pub(crate) relevance: Vec<f32>,
-    grows: bool,
+    /// Whether seeds are units, from which passages grow. Otherwise seeds are windows.
+    expands: bool,
 }
 
-/// How much of the query each unit holds, and the paragraph that it stands in.
-struct Covered {
-    /// Whether the page has any of the query's words.
-    any: bool,
+/// The share of the query in each unit, and in the paragraph around it.
+struct UnitCoverage {
+    /// Whether the page has any of the query's terms.
+    has_terms: bool,
     units: Vec<f32>,
     paragraphs: Vec<f32>,
 }
 
 impl<'page, 'text> QueryEvidence<'page, 'text> {
-    /// A query and what each page says of it in words; looks at everything until it is told otherwise.
-    pub(crate) fn new(
-        query: usize,
-        mut evidence: Vec<PageEvidence<'page, 'text>>,
-        lexical_weight: LexicalWeight,
-    ) -> Self {
-        let scale = Scale::of(evidence.iter().flat_map(|evidence| &evidence.bm25), BM25);
-        let covered = evidence.iter().filter_map(|evidence| evidence.covered.as_ref());
-        let found = covered.flat_map(|covered| &covered.units).copied().reduce(f32::max).unwrap_or(1.0);
-        for evidence in &mut evidence {
-            evidence.weight = lexical_weight.weight(evidence.reading.characters_per_token, found);
-            evidence.put_words(&scale.all(&evidence.bm25));
+    /// Computes the lexical scores of all pages on one scale. Selects all windows.
+    pub(crate) fn new(query: usize, mut pages: Vec<PageEvidence<'page, 'text>>, lexical_weight: LexicalWeight) -> Self {
+        let scale = Scale::of(pages.iter().flat_map(|evidence| &evidence.bm25), BM25);
+        let coverage = pages.iter().filter_map(|evidence| evidence.coverage.as_ref());
+        let best = coverage.flat_map(|coverage| &coverage.units).copied().reduce(f32::max).unwrap_or(1.0);
+        for evidence in &mut pages {
+            evidence.lexical_weight = lexical_weight.weight(evidence.parsed.characters_per_token, best);
+            evidence.set_lexical(&scale.all(&evidence.bm25));
         }
-        Self { query, evidence }
+        Self { query, pages }
     }
 
-    /// The scale of the pages' cosines.
+    /// The scale of all pages' cosines.
     pub(crate) fn cosine_scale(&self) -> Scale {
-        let cosines: Vec<(f32, f64)> = self.evidence.iter().flat_map(PageEvidence::weighted_cosines).collect();
+        let cosines: Vec<(f32, f64)> = self.pages.iter().flat_map(PageEvidence::weighted_cosines).collect();
         Scale::weighted(cosines.into_iter(), COSINE)
     }
 
-    /// Sets the relevance of every seed, by what was looked at.
+    /// Sets the relevance of every seed from the cosines so far.
     pub(crate) fn rank(&mut self) {
         let scale = self.cosine_scale();
-        let own_scale = Scale::of(self.evidence.iter().flat_map(PageEvidence::own_cosine), COSINE);
-        for evidence in &mut self.evidence {
-            evidence.rank(scale, own_scale);
+        let unit_scale = Scale::of(self.pages.iter().flat_map(PageEvidence::unit_cosines), COSINE);
+        for evidence in &mut self.pages {
+            evidence.rank(scale, unit_scale);
         }
     }
 }
 
 impl<'page, 'text> PageEvidence<'page, 'text> {
-    /// Reads the page's words, where they count.
+    /// Finds the query's terms on the page, unless words do not count.
     pub(crate) fn new(
         index: usize,
-        (page, reading): (&'page Page<'text>, &'page PageReading),
+        (page, parsed): (&'page Page<'text>, &'page ParsedPage),
         query: &str,
-        grows: bool,
+        expands: bool,
         title: f32,
     ) -> Self {
-        let terms = query_terms(query, reading.language);
-        let (mut bm25, mut covered) = (Vec::new(), None);
-        if let Some(of_page) = &reading.terms {
-            let found = of_page.find(&terms);
-            bm25 = found.bm25(&reading.ranges);
-            covered = grows.then(|| {
-                let units: Vec<Range<usize>> = (0..reading.units.spans.len()).map(|unit| unit..unit + 1).collect();
-                let paragraphs = &reading.units.paragraphs;
-                let each = paragraphs.iter().zip(found.coverage(paragraphs));
-                let of_paragraphs = each.flat_map(|(run, covered)| std::iter::repeat_n(covered, run.len())).collect();
-                Covered { any: found.any(), units: found.coverage(&units), paragraphs: of_paragraphs }
+        let terms = query_terms(query, parsed.language);
+        let (mut bm25, mut coverage) = (Vec::new(), None);
+        if let Some(page_terms) = &parsed.terms {
+            let postings = page_terms.find(&terms);
+            bm25 = postings.bm25(&parsed.windows);
+            coverage = expands.then(|| {
+                let units: Vec<Range<usize>> = (0..parsed.units.spans.len()).map(|unit| unit..unit + 1).collect();
+                let paragraphs = &parsed.units.paragraphs;
+                let of_paragraphs = paragraphs.iter().zip(postings.coverage(paragraphs));
+                let of_units = of_paragraphs.flat_map(|(run, coverage)| std::iter::repeat_n(coverage, run.len()));
+                let paragraphs = of_units.collect();
+                UnitCoverage { has_terms: postings.any(), units: postings.coverage(&units), paragraphs }
             });
         }
         Self {
             index,
             page,
-            reading,
+            parsed,
             terms,
             bm25,
-            covered,
-            words: Vec::new(),
-            weight: 0.0,
+            coverage,
+            lexical: Vec::new(),
+            lexical_weight: 0.0,
             title,
             sample: None,
-            view: View::Whole,
-            cosine: vec![0.0; reading.rows],
+            selection: WindowSelection::All,
+            cosine: vec![0.0; parsed.rows],
             relevance: Vec::new(),
-            grows,
+            expands,
         }
     }
 
-    fn put_words(&mut self, bm25: &[f32]) {
-        self.words = match &self.covered {
-            Some(Covered { units, paragraphs, .. }) => {
-                let ranges = &self.reading.ranges;
-                relevance::words(&best_around(units.len(), ranges, bm25, 0.0), units, paragraphs)
+    fn set_lexical(&mut self, bm25: &[f32]) {
+        self.lexical = match &self.coverage {
+            Some(UnitCoverage { units, paragraphs, .. }) => {
+                relevance::lexical(&best_around(units.len(), &self.parsed.windows, bm25, 0.0), units, paragraphs)
             }
             None => bm25.to_vec(),
         };
     }
 
-    /// Whether the page has any of the query's words, and they count.
-    pub(crate) fn has_words(&self) -> bool {
-        self.covered.as_ref().map_or_else(|| self.bm25.iter().any(|score| *score > 0.0), |covered| covered.any)
+    /// Whether the page has any of the query's terms. False with a lexical weight of 0.
+    pub(crate) fn has_query_terms(&self) -> bool {
+        let has_bm25 = || self.bm25.iter().any(|score| *score > 0.0);
+        self.coverage.as_ref().map_or_else(has_bm25, |coverage| coverage.has_terms)
     }
 
-    /// The seeds that may become passages for their words, the most telling first; ties go to what stands first.
-    pub(crate) fn by_words(&self) -> Vec<usize> {
-        let quiet = if self.grows { self.reading.units.quiet.as_slice() } else { &[] };
-        let mut seeds: Vec<usize> = (0..self.words.len()).filter(|seed| quiet.binary_search(seed).is_err()).collect();
-        seeds.sort_by(|a, b| self.words[*b].total_cmp(&self.words[*a]));
+    /// Seeds that may become passages, by descending lexical score; ties go to the earlier one.
+    pub(crate) fn seeds_by_lexical(&self) -> Vec<usize> {
+        let never = if self.expands { self.parsed.units.boilerplate.as_slice() } else { &[] };
+        let mut seeds: Vec<usize> = (0..self.lexical.len()).filter(|seed| never.binary_search(seed).is_err()).collect();
+        seeds.sort_by(|a, b| self.lexical[*b].total_cmp(&self.lexical[*a]));
         seeds
     }
 
-    /// The windows around a seed; it itself, where windows are the seeds.
-    pub(crate) fn around(&self, seed: usize) -> Range<usize> {
-        if !self.grows {
+    /// The windows that contain a seed; the seed itself if it is a window.
+    pub(crate) fn windows_around(&self, seed: usize) -> Range<usize> {
+        if !self.expands {
             return seed..seed + 1;
         }
-        let ranges = &self.reading.ranges;
-        let first = ranges.partition_point(|window| window.end <= seed);
-        first..first + ranges[first..].partition_point(|window| window.start <= seed)
+        let windows = &self.parsed.windows;
+        let first = windows.partition_point(|window| window.end <= seed);
+        first..first + windows[first..].partition_point(|window| window.start <= seed)
     }
 
-    /// Of each unit, where they are encoded.
-    fn own_cosine(&self) -> &[f32] {
-        &self.cosine[self.reading.ranges.len()..]
+    /// For each unit; empty unless units are encoded.
+    fn unit_cosines(&self) -> &[f32] {
+        &self.cosine[self.parsed.windows.len()..]
     }
 
-    /// The cosines that tell how all of the page lie, and how many of its windows each stands for.
+    /// The cosines that estimate those of the whole page, each with the number of windows that it stands for.
     pub(crate) fn weighted_cosines(&self) -> Vec<(f32, f64)> {
-        let all = self.reading.ranges.len();
+        let all = self.parsed.windows.len();
         let each = |windows: &[usize], weight: f64| -> Vec<(f32, f64)> {
             windows.iter().map(|window| (self.cosine[*window], weight)).collect()
         };
         #[expect(clippy::cast_precision_loss, reason = "numbers of windows")]
-        let stands_for = |all: usize, some: usize| all as f64 / some.max(1) as f64;
-        match (&self.sample, &self.view) {
-            (Some(Sample { chosen, others }), _) => {
-                [each(chosen, 1.0), each(others, stands_for(all - chosen.len(), others.len()))].concat()
+        let ratio = |all: usize, sampled: usize| all as f64 / sampled.max(1) as f64;
+        match (&self.sample, &self.selection) {
+            (Some(CosineSample { lexical, others }), _) => {
+                [each(lexical, 1.0), each(others, ratio(all - lexical.len(), others.len()))].concat()
             }
-            (None, View::Whole) => self.cosine[..all].iter().map(|cosine| (*cosine, 1.0)).collect(),
-            // Words point at nothing here, so what was looked at is as good as a sample.
-            (None, View::Part(windows)) => each(windows, stands_for(all, windows.len())),
+            (None, WindowSelection::All) => self.cosine[..all].iter().map(|cosine| (*cosine, 1.0)).collect(),
+            // Words selected none of these, so they are as good as a random sample.
+            (None, WindowSelection::Only(windows)) => each(windows, ratio(all, windows.len())),
         }
     }
 
-    fn rank(&mut self, scale: Scale, own_scale: Scale) {
-        let Self { reading, words, view, cosine, .. } = self;
-        let (units, ranges) = (&reading.units, &reading.ranges);
-        let is_whole = *view == View::Whole;
-        let windows = view.rows(ranges.len());
-        let cosines: Vec<f32> = windows.iter().map(|window| scale.z(f64::from(cosine[*window]))).collect();
-        // What nobody looked at is like the mean; so is a unit in no window (a step over the length).
-        let meaning = if self.grows {
-            let seen: Vec<Range<usize>> = windows.iter().map(|window| ranges[*window].clone()).collect();
-            let around = best_around(units.spans.len(), &seen, &cosines, 0.0);
-            relevance::meaning(&around, &own_scale.all(&cosine[ranges.len()..]))
-        } else if is_whole {
+    fn rank(&mut self, scale: Scale, unit_scale: Scale) {
+        let Self { parsed, lexical, selection, cosine, .. } = self;
+        let (units, windows) = (&parsed.units, &parsed.windows);
+        let scored = selection.rows(windows.len());
+        let cosines: Vec<f32> = scored.iter().map(|window| scale.z(f64::from(cosine[*window]))).collect();
+        // A window without a score counts as the mean, z = 0; so does a unit in no window (a step longer than the window).
+        let semantic = if self.expands {
+            let scored: Vec<Range<usize>> = scored.iter().map(|window| windows[*window].clone()).collect();
+            let around = best_around(units.spans.len(), &scored, &cosines, 0.0);
+            relevance::semantic(&around, &unit_scale.all(&cosine[windows.len()..]))
+        } else if *selection == WindowSelection::All {
             cosines
         } else {
-            let mut all = vec![0.0; ranges.len()];
-            windows.iter().zip(cosines).for_each(|(window, cosine)| all[*window] = cosine);
+            let mut all = vec![0.0; windows.len()];
+            scored.iter().zip(cosines).for_each(|(window, cosine)| all[*window] = cosine);
             all
         };
-        let joined = if words.is_empty() { meaning } else { join(&meaning, words, self.weight) };
-        self.relevance = if self.grows { of_units(&joined) } else { joined };
-        if self.grows {
-            for unit in &units.quiet {
+        let joined = if lexical.is_empty() { semantic } else { join(&semantic, lexical, self.lexical_weight) };
+        self.relevance = if self.expands { scale_units(&joined) } else { joined };
+        if self.expands {
+            for unit in &units.boilerplate {
                 self.relevance[*unit] = self.relevance[*unit].min(0.0);
             }
         }
     }
 
-    /// Whether any window around a seed was looked at.
-    pub(crate) fn is_seen(&self) -> impl Fn(usize) -> bool {
-        let all = self.reading.ranges.len();
-        let mut seen = vec![0_usize; all + 1];
-        for window in self.view.rows(all) {
-            seen[window + 1] = 1;
+    /// Whether any window around a seed has a score.
+    pub(crate) fn is_scored(&self) -> impl Fn(usize) -> bool {
+        let all = self.parsed.windows.len();
+        let mut scored_before = vec![0_usize; all + 1];
+        for window in self.selection.rows(all) {
+            scored_before[window + 1] = 1;
         }
         for window in 0..all {
-            seen[window + 1] += seen[window];
+            scored_before[window + 1] += scored_before[window];
         }
         move |seed| {
-            let around = self.around(seed);
-            seen[around.end] > seen[around.start]
+            let around = self.windows_around(seed);
+            scored_before[around.end] > scored_before[around.start]
         }
     }
 
-    /// The best cosine and the best BM25 of the windows around a seed; and of the unit, where it was encoded.
+    /// The best cosine and the best BM25 of the windows around a seed. The cosine includes the unit's own, if it is encoded.
     pub(crate) fn best_scores(&self, seed: usize) -> (f32, f32) {
-        let around = self.around(seed);
+        let around = self.windows_around(seed);
         let best = |values: &mut dyn Iterator<Item = f32>| values.reduce(f32::max);
-        let looked_at = |window: &usize| match &self.view {
-            View::Whole => true,
-            View::Part(windows) => windows.binary_search(window).is_ok(),
+        let is_scored = |window: &usize| match &self.selection {
+            WindowSelection::All => true,
+            WindowSelection::Only(windows) => windows.binary_search(window).is_ok(),
         };
-        let cosine = best(&mut around.clone().filter(looked_at).map(|window| self.cosine[window]));
-        let own = if self.grows { self.own_cosine().get(seed).copied() } else { None };
+        let cosine = best(&mut around.clone().filter(is_scored).map(|window| self.cosine[window]));
+        let own = if self.expands { self.unit_cosines().get(seed).copied() } else { None };
         let bm25 = best(&mut self.bm25.get(around).unwrap_or_default().iter().copied());
         (cosine.into_iter().chain(own).reduce(f32::max).unwrap_or(0.0), bm25.unwrap_or(0.0))
     }

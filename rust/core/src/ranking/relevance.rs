@@ -1,86 +1,87 @@
-//! Relevance: meaning and words in one number.
+//! Relevance: the cosine and the words of a unit in one number.
 //!
-//! Cosines and BM25 have different scales, which differ again from model to model and from query to query. Both are put on
-//! one by the mean and the spread over all windows of the request: `z = (value - mean) / spread`. A window's relevance is
-//! `(1 - lexical_weight) * z(cosine) + lexical_weight * z(BM25)`. A sentence's is the same of the best windows around it, and words say more:
+//! Cosines and BM25 scores have different scales, which vary with the model and the query. Both become z-scores over
+//! all windows of the request: `z = (value - mean) / deviation`. A window's relevance is `(1 - lexical_weight) *
+//! z(cosine) + lexical_weight * z(BM25)`. A sentence's takes the best windows around it, and adds coverage:
 //!
 //! ```text
-//! meaning   = best z(cosine) of the windows around it
-//! words     = 2/3 of the best z(BM25) of them + 8 coverage(sentence) + 2 coverage(paragraph)
-//! relevance = ((1 - lexical_weight) * meaning + lexical_weight * words) / 1.4
+//! semantic  = best z(cosine) of the windows around it
+//! lexical   = 2/3 of their best z(BM25) + 8 coverage(sentence) + 2 coverage(paragraph)
+//! relevance = ((1 - lexical_weight) * semantic + lexical_weight * lexical) / 1.4
 //! ```
 //!
-//! where coverage is the share of the query that is found there (see [`crate::ranking::terms::Found::coverage`]). A score is relevance
-//! brought between 0 and 1: `1 / (1 + exp(2 - relevance))`. docs/decisions/0001-passages-and-relevance.md has the trials behind the numbers.
+//! Coverage is the share of the query in a range (see [`crate::ranking::terms::QueryPostings::coverage`]). A score is
+//! the relevance mapped to 0 to 1: `1 / (1 + exp(2 - relevance))`. docs/decisions/0001-passages-and-relevance.md has
+//! the trials behind the constants.
 
 use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// How much words count against meaning.
+/// The weight of words against the cosine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LexicalWeight {
-    /// By the page and the query: half, more the less the model's tokenizer knows the page's script, and less where hardly a
-    /// word of the query is on any page.
+    /// One half, raised for scripts that the model's tokenizer does not know, and lowered if hardly any word of the
+    /// query is on any page.
     Auto,
-    /// From 0, the cosine alone, to 1, the words alone.
+    /// From 0, the cosine alone, to 1, words alone.
     Weight(f32),
 }
 
-/// The mean and the spread of a kind of value over the pieces of a request.
+/// Mean and standard deviation of a kind of score over the windows of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
     mean: f64,
     spread: f64,
 }
 
-/// What is assumed before a value was seen, as if so many pieces had had it: a page of one sentence has no spread of its own.
+/// Assumed values, weighted as [`PRIOR_WINDOWS`] windows: a page of one sentence has no deviation of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Prior {
     mean: f64,
     spread: f64,
 }
 
-const PRIOR_PIECES: f64 = 4.0;
+const PRIOR_WINDOWS: f64 = 4.0;
 
-/// Cosines of sentences with questions, as small English models have them.
+/// Typical cosines of small English models between questions and sentences.
 pub const COSINE: Prior = Prior { mean: 0.15, spread: 0.15 };
-/// BM25 of pieces that mostly share no word with the query.
+/// Most windows share no word with the query.
 pub const BM25: Prior = Prior { mean: 0.0, spread: 1.0 };
 
 impl Scale {
-    /// The scale of these values.
+    /// Estimates mean and deviation.
     #[must_use]
     pub fn of<'values>(values: impl Iterator<Item = &'values f32> + Clone, prior: Prior) -> Self {
         Self::weighted(values.map(|value| (*value, 1.0)), prior)
     }
 
-    /// The scale of values of which each stands for so many.
+    /// Estimates them from pairs of a value and its weight.
     #[must_use]
     pub fn weighted(values: impl Iterator<Item = (f32, f64)> + Clone, prior: Prior) -> Self {
         let (count, sum) = values
             .clone()
             .fold((0.0, 0.0), |(count, sum), (value, weight)| (count + weight, sum + weight * f64::from(value)));
-        let pieces = count + PRIOR_PIECES;
-        let mean = (sum + PRIOR_PIECES * prior.mean) / pieces;
+        let windows = count + PRIOR_WINDOWS;
+        let mean = (sum + PRIOR_WINDOWS * prior.mean) / windows;
         let squares: f64 = values.map(|(value, weight)| weight * (f64::from(value) - mean).powi(2)).sum();
-        let prior_squares = PRIOR_PIECES * (prior.spread.powi(2) + (prior.mean - mean).powi(2));
-        Self { mean, spread: ((squares + prior_squares) / pieces).sqrt() }
+        let prior_squares = PRIOR_WINDOWS * (prior.spread.powi(2) + (prior.mean - mean).powi(2));
+        Self { mean, spread: ((squares + prior_squares) / windows).sqrt() }
     }
 
-    /// The value that lies so many spreads above the mean.
+    /// The value with this z-score.
     #[must_use]
-    pub fn at(self, spreads: f64) -> f64 {
-        self.mean + spreads * self.spread
+    pub fn at(self, z: f64) -> f64 {
+        self.mean + z * self.spread
     }
 
-    /// Values on the scale: how many spreads each lies above the mean.
+    /// The z-score of each value.
     #[must_use]
     pub fn all(self, values: &[f32]) -> Vec<f32> {
         values.iter().map(|value| self.z(f64::from(*value))).collect()
     }
 
-    /// How many spreads a value lies above the mean.
+    /// The z-score of a value.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "values are single precision to begin with")]
     pub fn z(self, value: f64) -> f32 {
@@ -88,20 +89,20 @@ impl Scale {
     }
 }
 
-/// What windows around a unit say in words, against what it says itself: it is too small for BM25.
-const AROUND: f32 = 2.0 / 3.0;
-/// What a sentence is worth that holds all of the query, in spreads: half of it is as rare as four spreads are.
-const SENTENCE: f32 = 8.0;
-/// What its paragraph is worth: the subject is named once, and the answer follows.
-const PARAGRAPH: f32 = 2.0;
-/// How much wider the relevance of the best sentences spreads than that of the best windows.
-pub const SPREAD: f32 = 1.4;
-/// How much of a query the best sentence covers at least where its words are to be trusted.
-const FOUND: f32 = 0.3;
-/// The part of its meaning that a unit says itself where units were encoded too.
-const OWN: f32 = 1.0 / 3.0;
+/// Weight of BM25 in a sentence's lexical score: a sentence is too short for BM25, so this is its windows'.
+const BM25_WEIGHT: f32 = 2.0 / 3.0;
+/// Weight of a sentence's coverage, in deviations: half of the query in one sentence is as rare as z = 4.
+const SENTENCE_WEIGHT: f32 = 8.0;
+/// Weight of its paragraph's coverage. A paragraph names its subject once, and the answer follows.
+const PARAGRAPH_WEIGHT: f32 = 2.0;
+/// The relevance of the best sentences spreads wider than that of the best windows, by this factor.
+pub const UNIT_SPREAD: f32 = 1.4;
+/// From this coverage of the best sentence on, words get their full weight.
+const TRUSTED_COVERAGE: f32 = 0.3;
+/// Weight of a unit's own cosine, if units are encoded.
+const UNIT_COSINE_WEIGHT: f32 = 1.0 / 3.0;
 
-/// For each unit the largest value of the windows around it; `none` where there is no window.
+/// For each unit the largest value of the windows around it; `none` for a unit in no window.
 #[must_use]
 pub fn best_around(units: usize, windows: &[Range<usize>], values: &[f32], none: f32) -> Vec<f32> {
     let mut best = vec![f32::NEG_INFINITY; units];
@@ -114,57 +115,55 @@ pub fn best_around(units: usize, windows: &[Range<usize>], values: &[f32], none:
     best
 }
 
-/// What units mean to a query: what the best windows around them do, and in part what they do themselves where that is known.
+/// The semantic score of units: the best of the windows around each, joined with its own if units are encoded.
 #[must_use]
-pub fn meaning(around: &[f32], own: &[f32]) -> Vec<f32> {
+pub fn semantic(around: &[f32], own: &[f32]) -> Vec<f32> {
     if own.is_empty() {
         return around.to_vec();
     }
-    around.iter().zip(own).map(|(around, own)| around + OWN * (own - around)).collect()
+    around.iter().zip(own).map(|(around, own)| around + UNIT_COSINE_WEIGHT * (own - around)).collect()
 }
 
-/// What units say in words: BM25 of the windows around them, on its scale, and how much of the query they and their paragraphs
-/// cover.
+/// The lexical score of units, from z-scores of BM25 and coverages.
 #[must_use]
-pub fn words(around: &[f32], sentence: &[f32], paragraph: &[f32]) -> Vec<f32> {
-    let covered = sentence.iter().zip(paragraph);
-    let each = around.iter().zip(covered);
-    each.map(|(around, (sentence, paragraph))| AROUND * around + SENTENCE * sentence + PARAGRAPH * paragraph).collect()
+pub fn lexical(bm25: &[f32], sentence: &[f32], paragraph: &[f32]) -> Vec<f32> {
+    let coverage = sentence.iter().zip(paragraph);
+    let score = |(bm25, (sentence, paragraph)): (&f32, (&f32, &f32))| {
+        BM25_WEIGHT * bm25 + SENTENCE_WEIGHT * sentence + PARAGRAPH_WEIGHT * paragraph
+    };
+    bm25.iter().zip(coverage).map(score).collect()
 }
 
-/// The relevance of units, on the scale of that of windows.
+/// Brings the relevance of units to the scale of windows.
 #[must_use]
-pub fn of_units(joined: &[f32]) -> Vec<f32> {
-    joined.iter().map(|relevance| relevance / SPREAD).collect()
+pub fn scale_units(joined: &[f32]) -> Vec<f32> {
+    joined.iter().map(|relevance| relevance / UNIT_SPREAD).collect()
 }
 
-/// Joins the two kinds, each on its scale.
+/// The weighted sum of semantic and lexical scores.
 #[must_use]
-pub fn join(meaning: &[f32], words: &[f32], lexical_weight: f32) -> Vec<f32> {
-    meaning
-        .iter()
-        .zip(words)
-        .map(|(meaning, words)| (1.0 - lexical_weight) * meaning + lexical_weight * words)
-        .collect()
+pub fn join(semantic: &[f32], lexical: &[f32], lexical_weight: f32) -> Vec<f32> {
+    let pairs = semantic.iter().zip(lexical);
+    pairs.map(|(semantic, lexical)| (1.0 - lexical_weight) * semantic + lexical_weight * lexical).collect()
 }
 
-/// Relevance as a score from 0 to 1.
+/// Maps relevance to a score from 0 to 1.
 #[must_use]
 pub fn score(relevance: f32) -> f32 {
     1.0 / (1.0 + (2.0 - relevance).exp())
 }
 
-/// The relevance of a score: the inverse of [`score`]; infinite at 0 and 1.
+/// The inverse of [`score`]; infinite at 0 and 1.
 #[must_use]
 pub fn relevance(score: f32) -> f32 {
     2.0 - (1.0 / score - 1.0).ln()
 }
 
 impl LexicalWeight {
-    /// Checks a weight; none is [`LexicalWeight::Auto`].
+    /// Checks a weight; `None` is [`LexicalWeight::Auto`].
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for one outside 0 to 1.
+    /// [`ErrorKind::InvalidArgument`] for a weight outside 0 to 1.
     pub fn new(weight: Option<f64>) -> Result<Self> {
         match weight {
             None => Ok(Self::Auto),
@@ -179,31 +178,32 @@ impl LexicalWeight {
         }
     }
 
-    /// The weight for titles: most are names, which a model knows as well or as badly in any script.
+    /// The weight for titles. Most are names, which a model knows equally well in any script.
     #[must_use]
-    pub fn weight_of_names(self) -> f32 {
+    pub fn title_weight(self) -> f32 {
         self.weight(f32::INFINITY, 1.0)
     }
 
-    /// Whether the words of a page have to be read.
-    pub(crate) fn may_count(self) -> bool {
+    /// Whether pages need an index of their terms.
+    pub(crate) fn uses_terms(self) -> bool {
         self != Self::Weight(0.0)
     }
 
-    /// The weight for a page of which the tokenizer made tokens of so many characters, and for a query of which the best
-    /// sentence of all pages covers so much.
+    /// The weight for a page with this number of characters per token, and a query of which the best sentence of all
+    /// pages has this coverage.
     ///
-    /// Where the tokenizer knows the script a token has three to five characters; where it does not, nearly every letter is its
-    /// own token (or unknown), and the vectors say little. Where it does, and hardly a word of the query is on any page (a
-    /// paraphrase, another language, typos), the words that are there say little.
+    /// A tokenizer that knows a script makes tokens of three to five characters. In other scripts it makes one token
+    /// for nearly each letter (or unknown ones), and the cosine is worth little. If the script is known, and hardly any
+    /// word of the query is on any page (a paraphrase, another language, typos), then the words that match are worth
+    /// little.
     #[must_use]
-    pub fn weight(self, characters_per_token: f32, covered: f32) -> f32 {
+    pub fn weight(self, characters_per_token: f32, coverage: f32) -> f32 {
         match self {
             Self::Weight(weight) => weight,
             Self::Auto => {
                 let unknown = ((2.2 - characters_per_token) / 0.8).clamp(0.0, 1.0);
-                let found = (covered / FOUND).clamp(0.5, 1.0);
-                (0.5 + 0.3 * unknown) * (1.0 - (1.0 - found) * (1.0 - unknown))
+                let trusted = (coverage / TRUSTED_COVERAGE).clamp(0.5, 1.0);
+                (0.5 + 0.3 * unknown) * (1.0 - (1.0 - trusted) * (1.0 - unknown))
             }
         }
     }
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_score_and_its_relevance_are_each_others_inverse() {
+    fn score_and_relevance_are_inverse() {
         for value in [-3.0_f32, 0.0, 2.0, 4.5] {
             assert!((relevance(score(value)) - value).abs() < 1e-4);
         }
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_has_mean_zero_and_spread_one_where_there_are_many_values() {
+    fn z_scores_of_many_values_have_mean_zero_and_deviation_one() {
         let values: Vec<f32> = (0_u16..1000).map(|value| f32::from(value) / 10.0).collect();
         let scale = Scale::of(values.iter(), COSINE);
         let z = scale.all(&values);
@@ -232,16 +232,16 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_is_worth_what_the_best_window_around_it_is() {
+    fn a_unit_scores_as_the_best_window_around_it() {
         assert_eq!(best_around(4, &[0..2, 1..3], &[1.0, 4.0], -1.0), [1.0, 4.0, 4.0, -1.0]);
-        assert_eq!(meaning(&[3.0, 0.0], &[]), [3.0, 0.0]);
-        assert_eq!(meaning(&[3.0, 0.0], &[0.0, 3.0]), [2.0, 1.0]);
-        assert_eq!(words(&[3.0], &[0.5], &[1.0]), [8.0]);
-        assert_eq!(of_units(&join(&[2.0], &[5.0], 0.5)), [2.5]);
+        assert_eq!(semantic(&[3.0, 0.0], &[]), [3.0, 0.0]);
+        assert_eq!(semantic(&[3.0, 0.0], &[0.0, 3.0]), [2.0, 1.0]);
+        assert_eq!(lexical(&[3.0], &[0.5], &[1.0]), [8.0]);
+        assert_eq!(scale_units(&join(&[2.0], &[5.0], 0.5)), [2.5]);
     }
 
     #[test]
-    fn words_count_more_where_the_script_is_not_known_and_less_where_they_are_not_there() {
+    fn lexical_weight_rises_in_unknown_scripts_and_falls_without_matches() {
         assert!((LexicalWeight::Auto.weight(4.0, 1.0) - 0.5).abs() < 1e-6);
         assert!((LexicalWeight::Auto.weight(1.1, 1.0) - 0.8).abs() < 1e-6);
         assert!((LexicalWeight::Auto.weight(1.1, 0.0) - 0.8).abs() < 1e-6);

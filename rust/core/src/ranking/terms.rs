@@ -1,109 +1,109 @@
-//! Terms: the words of a text in a form in which those of a query meet those of a page, and BM25 over a page's units.
+//! Terms: words in a normal form in which those of a query match those of a page, and BM25 over a page's units.
 //!
-//! A *term* is the hash of a word in its normal form: small letters, without accents, brought to its stem where the
-//! page's language is known. What counts as a word: runs of letters; numbers; compounds, as a whole and in parts (the
-//! table is in `compounds`); every two characters side by side of Chinese, Japanese and Korean; what a dictionary finds
-//! in Thai, Lao, Khmer and Burmese. Everything here takes time linear in the text, and a page is read once.
+//! A *term* is the hash of a word's normal form: lower case, without accents, stemmed if the page's language is known.
+//! Words are runs of letters; numbers; compounds, as a whole and in parts (`compounds` has the table); each two
+//! adjacent characters of Chinese, Japanese and Korean; dictionary words of Thai, Lao, Khmer and Burmese. All of this
+//! takes time linear in the text, and each page is scanned once.
 
 mod bm25;
 mod characters;
 mod compounds;
-mod endings;
 mod language;
-mod normal;
+mod normalizer;
 mod scan;
 mod stop_words;
+mod suffixes;
 
-pub use bm25::{Found, PageTerms};
+pub use bm25::{PageTerms, QueryPostings};
 pub use language::{Language, guess_language};
 
 use crate::text::page::ByteSpan;
 use language::is_stop_word;
 use scan::scan;
 
-/// What a term is to the text around it.
+/// How a term relates to the word that it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    /// A word, a number, a whole compound, or a pair of characters where words have no spaces.
+enum TermRole {
+    /// A word, a number, a whole compound, or a pair of characters in scripts without spaces.
     Whole,
     /// A part of a compound whose whole is a term too.
     Part,
-    /// A word without the accents that it has in the text: a query typed without them meets it.
+    /// The word without its accents, for queries typed without them.
     Unaccented,
-    /// A pair of Japanese syllables that mostly hold grammar.
+    /// A pair of Hiragana, which are mostly grammar.
     Grammar,
 }
 
-/// A word in its normal form, as a hash: pages are indexed without strings.
+/// The hash of a word's normal form, so that pages are indexed without strings.
 ///
-/// Two words share a term by chance once in 2^64. A term means nothing to another build of this library.
+/// Two words collide with a chance of 1 in 2^64. A term has no meaning in another build of this library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Term(u64);
 
-/// A term, and where in a text it was read.
+/// A term and its position in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Occurrence {
-    /// The term.
+    /// The normal form's hash.
     pub term: Term,
-    /// What it was read from.
+    /// The word, in bytes of the text.
     pub span: ByteSpan,
 }
 
-/// The terms of a text, in order of where they start; a compound before its parts.
+/// The terms of a text, in the order of their starts; a compound comes before its parts.
 ///
 /// ```
 /// # use pullquote_core::ranking::terms::{Language, terms};
 /// let text = "Set max_batch_tokens.";
-/// let read: Vec<&str> = terms(text, Language::English).iter().map(|found| found.span.of(text)).collect();
-/// assert_eq!(read, ["Set", "max_batch_tokens", "max", "batch", "tokens"]);
+/// let words: Vec<&str> = terms(text, Language::English).iter().map(|word| word.span.of(text)).collect();
+/// assert_eq!(words, ["Set", "max_batch_tokens", "max", "batch", "tokens"]);
 /// ```
 #[must_use]
 pub fn terms(text: &str, language: Language) -> Vec<Occurrence> {
-    let mut found = Vec::new();
-    scan(text, language, &mut |term, span, _| found.push(Occurrence { term, span }));
-    found
+    let mut occurrences = Vec::new();
+    scan(text, language, &mut |term, span, _| occurrences.push(Occurrence { term, span }));
+    occurrences
 }
 
 /// A term of a query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueryTerm {
-    /// The term.
+    /// The normal form's hash.
     pub term: Term,
-    /// How much it counts, from 0 to 1.
+    /// From 0 to 1: compounds count more than their parts.
     pub weight: f32,
-    /// The query's words that it was read from.
+    /// As written in the query.
     pub text: String,
 }
 
 /// The terms of a query, each once, in the order of the query.
 ///
-/// Stop words are left out, unless nothing else is asked. A word counts 1, the part of a compound ½ (a query for
-/// `max_batch_tokens` wants the whole more than any `batch`), and two Japanese syllables that mostly hold grammar ¼.
+/// Stop words are left out unless the query has nothing else. A word has weight 1, a part of a compound ½ (a query for
+/// `max_batch_tokens` wants the whole more than any `batch`), and a pair of Hiragana ¼.
 #[must_use]
 pub fn query_terms(query: &str, language: Language) -> Vec<QueryTerm> {
     let mut all = Vec::new();
     scan(query, language, &mut |term, span, role| all.push((term, span, role)));
     let stops = |span: ByteSpan| is_stop_word(span.of(query), language);
-    let content = all.iter().any(|&(_, span, _)| !stops(span));
-    let mut found: Vec<QueryTerm> = Vec::new();
-    let mut places = std::collections::HashMap::new();
+    let has_content = all.iter().any(|&(_, span, _)| !stops(span));
+    let mut terms: Vec<QueryTerm> = Vec::new();
+    let mut index_of = std::collections::HashMap::new();
     for (term, span, role) in all {
-        if content && stops(span) {
+        if has_content && stops(span) {
             continue;
         }
         let weight = match role {
-            Role::Whole => 1.0,
-            Role::Part => 0.5,
-            Role::Grammar => 0.25,
-            // The page has it for queries without accents; this query has them.
-            Role::Unaccented => continue,
+            TermRole::Whole => 1.0,
+            TermRole::Part => 0.5,
+            TermRole::Grammar => 0.25,
+            // Only pages need it: this query has the accents.
+            TermRole::Unaccented => continue,
         };
-        let place = *places.entry(term).or_insert(found.len());
-        if let Some(known) = found.get_mut(place) {
+        let index = *index_of.entry(term).or_insert(terms.len());
+        if let Some(known) = terms.get_mut(index) {
             known.weight = known.weight.max(weight);
         } else {
-            found.push(QueryTerm { term, weight, text: span.of(query).to_owned() });
+            terms.push(QueryTerm { term, weight, text: span.of(query).to_owned() });
         }
     }
-    found
+    terms
 }

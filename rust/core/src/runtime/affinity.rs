@@ -1,32 +1,33 @@
-//! Cores: how many threads this process may have, and on which cores an engine's threads run.
+//! CPU affinity: the number of threads for this process, and the cores that an engine's threads run on.
 
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// How many threads the system and the user allow: the cores that this process may run on (its affinity, and what its
-/// control groups leave it), and no more than `OMP_NUM_THREADS`, by which schedulers say how many a process has.
+/// The number of threads to use: the cores in this process's affinity mask and cgroup quota, capped by
+/// `OMP_NUM_THREADS`, which Slurm and other job schedulers set.
 #[must_use]
 pub fn available_threads() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let said = std::env::var("OMP_NUM_THREADS").ok();
-    cores.min(said.as_deref().and_then(first_number).unwrap_or(usize::MAX))
+    let limit = std::env::var("OMP_NUM_THREADS").ok();
+    cores.min(limit.as_deref().and_then(outermost_level).unwrap_or(usize::MAX))
 }
 
-/// The number of threads on the outermost level, which is the one that is ours.
-fn first_number(list: &str) -> Option<usize> {
+/// `OMP_NUM_THREADS` may list one count for each nesting level, as in `4,2`. Our threads are the outermost level.
+fn outermost_level(list: &str) -> Option<usize> {
     list.split(',').next()?.trim().parse().ok().filter(|threads| *threads > 0)
 }
 
-/// The cores that threads of an engine run on; those of whoever starts them where there are none.
+/// The cores for an engine's threads. The default leaves each thread with the affinity it inherits.
 #[derive(Clone, Debug, Default)]
 pub struct CpuAffinity(Option<Arc<[usize]>>);
 
 impl CpuAffinity {
-    /// These cores.
+    /// Checks that threads of this process can run on `cores`, by setting the affinity of a short-lived thread.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] where this process cannot run on them, or where this system does not let one choose.
+    /// [`ErrorKind::InvalidArgument`] where the process cannot run on these cores, or the platform has no call to set
+    /// affinity.
     pub fn new(cores: &[usize]) -> Result<Self> {
         let cores = Self(Some(cores.into()));
         let to_try = cores.clone();
@@ -35,7 +36,7 @@ impl CpuAffinity {
         Ok(cores)
     }
 
-    /// Keeps the calling thread on these cores from now on.
+    /// Sets the affinity of the calling thread.
     ///
     /// # Errors
     /// As [`CpuAffinity::new`].
@@ -70,15 +71,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_outermost_number_of_threads_is_ours() {
-        assert_eq!(first_number("4"), Some(4));
-        assert_eq!(first_number(" 3, 2"), Some(3));
-        assert_eq!(first_number("0"), None);
-        assert_eq!(first_number("many"), None);
+    fn omp_num_threads_counts_the_outermost_level() {
+        assert_eq!(outermost_level("4"), Some(4));
+        assert_eq!(outermost_level(" 3, 2"), Some(3));
+        assert_eq!(outermost_level("0"), None);
+        assert_eq!(outermost_level("many"), None);
     }
 
     #[test]
-    fn cores_that_are_not_there_are_refused() {
+    fn unknown_cores_are_invalid_arguments() {
         assert_eq!(CpuAffinity::new(&[100_000]).unwrap_err().kind(), ErrorKind::InvalidArgument);
         assert_eq!(CpuAffinity::new(&[]).unwrap_err().kind(), ErrorKind::InvalidArgument);
     }

@@ -1,4 +1,4 @@
-//! A call: how long it may take, and whether its caller still wants it.
+//! A call's deadline, cancellation, priority and limits.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -7,37 +7,38 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::sync::{AtomicBool, Ordering};
 
-/// How often a waiting caller looks whether it was interrupted: a Ctrl-C is felt within this time.
-const LOOK_AROUND: Duration = Duration::from_millis(50);
+/// How often a waiting caller polls for an interrupt. Ctrl-C takes effect within this time.
+const INTERRUPT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// One caller's wish, from the edge of the library to the devices.
+/// What travels with one call from the edge of the library to the devices.
 #[derive(Clone)]
 pub struct Call<'caller> {
     deadline: Option<Instant>,
-    /// Asked on the caller's own thread, every 50 ms: has the caller been told to stop?
+    /// Polled every [`INTERRUPT_INTERVAL`], on the caller's own thread only.
     interrupted: Option<Interrupted<'caller>>,
     stop: Stop,
-    /// Lower is more urgent.
+    /// Lower is more urgent, as in vLLM.
     priority: i32,
-    allowance: Allowance,
-    progress: Progress,
+    limits: WorkLimits,
+    progress: ProgressCounters,
 }
 
-/// Whether a caller has been told to stop. `Sync`, because what waits for a call's vectors may go from thread to thread.
+/// Returns true once the caller was interrupted. `Sync`, because the future that waits for vectors may move between
+/// threads.
 pub type Interrupted<'caller> = &'caller (dyn Fn() -> bool + Sync);
 
-/// How much a call may do.
+/// Upper bounds on a call's work; `None` is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Allowance {
-    /// Pieces of its pages, in all.
+pub struct WorkLimits {
+    /// Windows of all pages together.
     pub windows: Option<usize>,
-    /// Token ids encoded, special ones and the queries' included.
+    /// Token ids to encode, including special tokens and the queries' ids.
     pub tokens: Option<usize>,
 }
 
-/// How much of a call was done: counted while it is, for who hears only that it failed.
+/// Counts a call's work while it runs, so that a call that fails can still report it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Progress(Arc<Counts>);
+pub(crate) struct ProgressCounters(Arc<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -46,45 +47,44 @@ struct Counts {
     tokens: AtomicUsize,
 }
 
-/// How much of a call was done.
+/// A call's work so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Done {
-    /// Pieces that its pages were cut into.
+pub struct CallProgress {
+    /// Windows that the call's pages were cut into.
     pub windows: usize,
-    /// Rows that came back from the devices: windows, queries and titles.
+    /// Rows that devices have encoded: windows, queries and titles.
     pub rows: usize,
-    /// Their token ids.
+    /// Token ids of those rows.
     pub tokens: usize,
 }
 
-/// Says, from any thread, that a call is not wanted any more.
+/// Cancels a call, from any thread.
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
-    unwanted: Arc<AtomicBool>,
-    /// The end of the engine that the call is in.
-    end: Option<ShutdownToken>,
+    stopped: Arc<AtomicBool>,
+    shutdown: Option<ShutdownToken>,
 }
 
-/// The end of an engine, which all its calls feel at their next look.
+/// Set when an engine closes. Its calls end at their next check.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ShutdownToken(Arc<AtomicBool>);
 
 impl Stop {
-    /// Stops the call: what waits is dropped, what runs on a device is thrown away when it ends.
+    /// Cancels the call. Its waiting rows are dropped; rows on a device are discarded when their batch ends.
     pub fn stop(&self) {
-        self.unwanted.store(true, Ordering::Relaxed);
+        self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the call was stopped.
+    /// False after a deadline or a closed engine, unless a check has called [`Self::stop`] since.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.unwanted.load(Ordering::Relaxed)
+        self.stopped.load(Ordering::Relaxed)
     }
 }
 
 impl ShutdownToken {
-    /// Ends every call that is [inside](Call::inside).
-    pub(crate) fn end(&self) {
+    /// Ends every call made with [`Call::with_shutdown`].
+    pub(crate) fn trigger(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
@@ -96,105 +96,105 @@ impl Default for Call<'_> {
 }
 
 impl<'caller> Call<'caller> {
-    /// A call that may take so long, and that asks `interrupted` while it waits.
+    /// A call with a timeout that polls `interrupted` while it waits.
     #[must_use]
     pub fn new(timeout: Option<Duration>, interrupted: Option<Interrupted<'caller>>) -> Self {
-        // A timeout too long to be added to the clock is none.
+        // A timeout too long for the clock means none.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let (allowance, progress) = (Allowance::default(), Progress::default());
-        Self { deadline, interrupted, stop: Stop::default(), priority: 0, allowance, progress }
+        let (limits, progress) = (WorkLimits::default(), ProgressCounters::default());
+        Self { deadline, interrupted, stop: Stop::default(), priority: 0, limits, progress }
     }
 
-    /// The same call, which may do so much and no more.
+    /// Work beyond `limits` fails with [`ErrorKind::LimitExceeded`].
     #[must_use]
-    pub fn within(self, allowance: Allowance) -> Self {
-        Self { allowance, ..self }
+    pub fn with_limits(self, limits: WorkLimits) -> Self {
+        Self { limits, ..self }
     }
 
-    /// The same call, stopped by a handle that is known before the call begins.
+    /// Replaces the stop handle by one that the caller already holds.
     #[must_use]
     pub fn stopped_by(self, stop: Stop) -> Self {
         Self { stop, ..self }
     }
 
-    /// The same call inside an engine, with which it ends.
+    /// A copy that also ends when `shutdown` is triggered.
     #[must_use]
-    pub(crate) fn inside(&self, end: &ShutdownToken) -> Self {
-        let mut inside = self.clone();
-        inside.stop.end = Some(end.clone());
-        inside
+    pub(crate) fn with_shutdown(&self, shutdown: &ShutdownToken) -> Self {
+        let mut call = self.clone();
+        call.stop.shutdown = Some(shutdown.clone());
+        call
     }
 
-    /// The same call, before all calls of a higher priority; 0 is what calls have of themselves.
+    /// Lower is more urgent; the default is 0.
     #[must_use]
     pub fn with_priority(self, priority: i32) -> Self {
         Self { priority, ..self }
     }
 
-    /// How urgent the call is: the lower, the more.
     #[must_use]
-    pub const fn priority(&self) -> i32 {
+    pub(crate) const fn priority(&self) -> i32 {
         self.priority
     }
 
-    /// When the call must be done.
     #[must_use]
-    pub const fn deadline(&self) -> Option<Instant> {
+    pub(crate) const fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// The handle that stops this call.
+    /// The handle that stops this call from any thread.
     #[must_use]
     pub const fn stop(&self) -> &Stop {
         &self.stop
     }
 
-    /// How much of it was done so far.
+    /// Work done so far, also after the call failed.
     #[must_use]
-    pub fn done(&self) -> Done {
-        self.progress.done()
+    pub fn progress(&self) -> CallProgress {
+        self.progress.read()
     }
 
-    pub(crate) const fn progress(&self) -> &Progress {
+    pub(crate) const fn counters(&self) -> &ProgressCounters {
         &self.progress
     }
 
-    /// Whether the call may have so many windows in all.
+    /// Checks the call's total of windows.
     ///
     /// # Errors
     /// [`ErrorKind::LimitExceeded`].
-    pub(crate) fn allow_windows(&self, windows: usize) -> Result<()> {
-        self.allow("windows", self.allowance.windows, windows)
+    pub(crate) fn check_windows(&self, windows: usize) -> Result<()> {
+        self.check_limit("windows", self.limits.windows, windows)
     }
 
-    /// Whether so many tokens may be encoded in all.
+    /// Checks the call's total of token ids.
     ///
     /// # Errors
     /// [`ErrorKind::LimitExceeded`].
-    pub(crate) fn allow_tokens(&self, tokens: usize) -> Result<()> {
-        self.allow("tokens", self.allowance.tokens, tokens)
+    pub(crate) fn check_tokens(&self, tokens: usize) -> Result<()> {
+        self.check_limit("tokens", self.limits.tokens, tokens)
     }
 
-    fn allow(&self, what: &str, allowed: Option<usize>, needed: usize) -> Result<()> {
-        let Some(allowed) = allowed.filter(|allowed| needed > *allowed) else { return Ok(()) };
-        let Done { windows, tokens, .. } = self.done();
+    fn check_limit(&self, what: &str, limit: Option<usize>, needed: usize) -> Result<()> {
+        let Some(allowed) = limit.filter(|limit| needed > *limit) else { return Ok(()) };
+        let CallProgress { windows, tokens, .. } = self.progress();
         let message = format!(
             "the call may have {allowed} {what} and needs {needed}; {windows} windows were cut and {tokens} tokens encoded so far"
         );
         Err(Error::new(ErrorKind::LimitExceeded, message))
     }
 
-    /// How long the caller may sleep before it looks around again.
+    /// The longest that the caller may sleep before the next [`Call::check`].
     #[must_use]
-    pub fn patience(&self) -> Duration {
-        let longest = if self.interrupted.is_some() { LOOK_AROUND } else { Duration::from_secs(1) };
+    pub fn poll_interval(&self) -> Duration {
+        let longest = if self.interrupted.is_some() { INTERRUPT_INTERVAL } else { Duration::from_secs(1) };
         self.deadline.map_or(longest, |deadline| deadline.saturating_duration_since(Instant::now()).min(longest))
     }
 
-    /// Looks around, on the caller's thread; an error stops the work in flight as well.
+    /// Polls for an interrupt, cancellation and the deadline. Call it on the caller's thread. An error also stops the
+    /// work in flight.
     ///
     /// # Errors
-    /// [`ErrorKind::Cancelled`], [`ErrorKind::DeadlineExceeded`], or [`ErrorKind::Closed`] inside an engine that was closed.
+    /// [`ErrorKind::Cancelled`], [`ErrorKind::DeadlineExceeded`], or [`ErrorKind::Closed`] if the engine was closed
+    /// meanwhile.
     pub fn check(&self) -> Result<()> {
         if self.interrupted.is_some_and(|interrupted| interrupted()) {
             self.stop.stop();
@@ -207,27 +207,26 @@ impl<'caller> Call<'caller> {
     }
 }
 
-impl Progress {
+impl ProgressCounters {
     pub(crate) fn add_windows(&self, windows: usize) {
         self.0.windows.fetch_add(windows, Ordering::Relaxed);
     }
 
-    /// So many more rows are back, which had so many ids in all.
-    pub(crate) fn add(&self, rows: usize, tokens: usize) {
+    pub(crate) fn add_rows(&self, rows: usize, tokens: usize) {
         self.0.rows.fetch_add(rows, Ordering::Relaxed);
         self.0.tokens.fetch_add(tokens, Ordering::Relaxed);
     }
 
-    fn done(&self) -> Done {
+    fn read(&self) -> CallProgress {
         let read = |count: &AtomicUsize| count.load(Ordering::Relaxed);
         let Counts { windows, rows, tokens } = &*self.0;
-        Done { windows: read(windows), rows: read(rows), tokens: read(tokens) }
+        CallProgress { windows: read(windows), rows: read(rows), tokens: read(tokens) }
     }
 }
 
-/// Whether work for a call may go on; for threads that are not the caller's.
+/// [`Call::check`] for other threads than the caller's.
 pub(crate) fn check(stop: &Stop, deadline: Option<Instant>) -> Result<()> {
-    if stop.end.as_ref().is_some_and(|end| end.0.load(Ordering::Relaxed)) {
+    if stop.shutdown.as_ref().is_some_and(|shutdown| shutdown.0.load(Ordering::Relaxed)) {
         return Err(Error::new(ErrorKind::Closed, "the highlighter was closed while the call ran"));
     }
     if stop.is_stopped() {

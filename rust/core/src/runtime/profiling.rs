@@ -1,8 +1,8 @@
-//! Stages: where the time of calls and of batches goes, as totals and, where somebody wants one, as a trace.
+//! Profiling: totals of the time that calls and batches spend in each stage, and an optional trace.
 //!
-//! Totals are always kept: a few additions for each batch and each part of a call. A trace remembers every stage with its
-//! beginning and its end, and is written in the format of Chrome's tracing, which Perfetto (<https://ui.perfetto.dev>)
-//! opens: <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>.
+//! Totals are always kept; they cost a few additions for each batch and each part of a call. A trace records the start
+//! and end of every stage. It is written in Chrome's trace format, which Perfetto (<https://ui.perfetto.dev>) opens:
+//! <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,57 +12,57 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde_json::json;
 
-/// What a batch took on its device, in nanoseconds, one after the other from `submit` on.
+/// Nanoseconds that a batch spent in each stage on its device. The stages follow each other from `submit` on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct BatchTimes {
-    /// Until its ids were on their way to the device.
+    /// Copying the ids to the device.
     pub copied_in: u64,
-    /// Until the device began with it.
+    /// In the device's queue.
     pub waited: u64,
-    /// Until its rows were there.
+    /// Computing.
     pub computed: u64,
-    /// Until they were in the memory of the host.
+    /// Copying the rows to host memory.
     pub copied_out: u64,
 }
 
 impl BatchTimes {
-    /// What has passed since then, as times count it.
+    /// Nanoseconds since `then`.
     #[must_use]
     pub fn since(then: Instant) -> u64 {
         Self::of(then.elapsed())
     }
 
-    /// A time as times count it.
+    /// A duration in nanoseconds.
     #[must_use]
     pub fn of(time: Duration) -> u64 {
         u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
     }
 }
 
-/// Stages that a trace remembers at most, some 30 MB; later ones are only counted.
-const MOST_SPANS: usize = 500_000;
+/// A trace keeps at most this number of spans, about 30 MB, and only counts later ones.
+const MAX_SPANS: usize = 500_000;
 
-/// What time is spent on: for each call on its own thread, and for each batch on its device.
+/// The stages of a call on the caller's thread, and of a batch on its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// A call's pages are read, cut and looked up.
+    /// A call reads, cuts and hashes its pages.
     Cut,
-    /// A call's windows become ids.
+    /// A call tokenizes its windows.
     Tokenize,
-    /// A call waits for vectors; devices may be at work before it does.
+    /// A call waits for vectors. Devices may have started before it waits.
     Wait,
-    /// A call's windows are scored, and passages chosen.
+    /// A call scores its windows and chooses passages.
     Choose,
-    /// A job waits for the first of its rows to be in a batch.
+    /// A job waits until a batch takes the first of its rows.
     Queue,
-    /// A batch is brought to its device.
+    /// A batch's ids are copied to its device.
     CopyIn,
-    /// A batch waits there for those before it. Without [`Profiler::synchronizes`] a graphics card does not tell that from computing.
+    /// A batch waits for earlier ones on its device. A GPU counts this as computing unless [`Profiler::synchronizes`].
     DeviceQueue,
     /// A batch is computed.
     Compute,
-    /// A batch's rows are brought back.
+    /// A batch's rows are copied back.
     CopyOut,
 }
 
@@ -80,7 +80,7 @@ impl Stage {
         Self::CopyOut,
     ];
 
-    /// As metrics, profiles and traces call it.
+    /// The name in metrics, profiles and traces.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -97,18 +97,18 @@ impl Stage {
     }
 }
 
-/// How often a stage was gone through, and how long that took in all.
+/// Total time and count of one stage.
 #[derive(Clone, Copy, Debug)]
 pub struct StageTotal {
-    /// Which one.
+    /// One of [`Stage::ALL`].
     pub stage: Stage,
-    /// How long, in all; stages of different calls and batches go on at the same time.
+    /// Summed over calls and batches, which overlap in time.
     pub time: Duration,
-    /// How often.
+    /// Number of times that the stage ran.
     pub count: u64,
 }
 
-/// All stages of an engine.
+/// Collects the stages of an engine's calls and batches.
 #[derive(Debug, Default)]
 pub struct Profiler {
     totals: [(AtomicU64, AtomicU64); Stage::ALL.len()],
@@ -119,57 +119,57 @@ pub struct Profiler {
 #[derive(Debug)]
 struct Trace {
     origin: Instant,
-    /// The names of the devices.
     devices: Vec<String>,
     spans: Mutex<Spans>,
 }
 
 #[derive(Debug, Default)]
 struct Spans {
-    remembered: Vec<Span>,
-    /// How many more there were.
-    lost: u64,
-    /// Which lanes of calls are taken.
-    calls: Vec<bool>,
+    recorded: Vec<Span>,
+    /// Spans beyond [`MAX_SPANS`].
+    dropped: u64,
+    /// For each call track, whether a call holds it.
+    call_tracks: Vec<bool>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Span {
     name: &'static str,
-    place: Place,
+    track: Track,
     start: Instant,
     length: Duration,
-    /// Of a batch.
+    /// 0 for spans of calls.
     rows: u32,
     tokens: u32,
 }
 
-/// A line of a trace. What stands in it does not overlap: each call and each batch has one for itself as long as it lasts.
+/// A row of the trace viewer. Spans on a track never overlap: each running call and batch holds one of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum Track {
     Scheduler,
     Call(usize),
     Device(usize, usize),
 }
 
-/// A call's line of a trace, until it is dropped; nothing where there is no trace.
+/// The track that a call holds until this is dropped; `None` without a trace.
 #[derive(Debug, Default)]
-pub(crate) struct TraceTrack<'stages>(Option<(&'stages Trace, usize)>);
+pub(crate) struct TraceTrack<'profiler>(Option<(&'profiler Trace, usize)>);
 
-/// A batch on its device, for a trace.
+/// A batch on its device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchSpan {
     pub(crate) device: usize,
-    /// No other batch in flight on the device has this number.
-    pub(crate) lane: usize,
-    /// When it was handed to the encoder.
+    /// Unique among the device's batches in flight.
+    pub(crate) track: usize,
+    /// When the encoder received it.
     pub(crate) since: Instant,
     pub(crate) rows: usize,
     pub(crate) tokens: usize,
 }
 
 impl Profiler {
-    /// Stages whose ends devices wait for, so that each has its own time, remembered for a trace where somebody wants one.
+    /// `devices` names the devices for a trace; `None` records none. With `synchronizes`, devices wait at the end of
+    /// each stage so that each is timed separately.
     #[must_use]
     pub fn new(synchronizes: bool, devices: Option<Vec<String>>) -> Self {
         let trace = devices.map(|devices| Trace { origin: Instant::now(), devices, spans: Mutex::default() });
@@ -182,7 +182,7 @@ impl Profiler {
         self.synchronizes
     }
 
-    /// What was counted so far.
+    /// One total for each of [`Stage::ALL`].
     #[must_use]
     pub fn totals(&self) -> Vec<StageTotal> {
         let total = |stage: Stage| {
@@ -197,45 +197,45 @@ impl Profiler {
         self.trace.is_some()
     }
 
-    /// A line for a call.
-    pub(crate) fn lane(&self) -> TraceTrack<'_> {
+    /// Takes a free track for a call.
+    pub(crate) fn call_track(&self) -> TraceTrack<'_> {
         TraceTrack(self.trace.as_ref().map(|trace| {
-            let mut spans = trace.lock();
-            let free = spans.calls.iter().position(|taken| !taken).unwrap_or(spans.calls.len());
-            if free == spans.calls.len() {
-                spans.calls.push(true);
+            let tracks = &mut trace.lock().call_tracks;
+            let free = tracks.iter().position(|held| !held).unwrap_or(tracks.len());
+            if free == tracks.len() {
+                tracks.push(true);
             }
-            spans.calls[free] = true;
+            tracks[free] = true;
             (trace, free)
         }))
     }
 
-    /// So many went through a stage, which took so long in all.
+    /// Adds `count` runs of a stage that took `time` together.
     pub(crate) fn add(&self, stage: Stage, time: Duration, count: u64) {
         let (nanoseconds, counted) = &self.totals[stage as usize];
         nanoseconds.fetch_add(BatchTimes::of(time), Ordering::Relaxed);
         counted.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// A call went through a stage, from then until now. How long that took.
-    pub(crate) fn call(&self, stage: Stage, lane: &TraceTrack<'_>, began: Instant) -> Duration {
+    /// Records that a call ran a stage from `began` until now. Returns the time it took.
+    pub(crate) fn record_call(&self, stage: Stage, track: &TraceTrack<'_>, began: Instant) -> Duration {
         let time = began.elapsed();
         self.add(stage, time, 1);
-        if let Some((trace, lane)) = lane.0 {
-            trace.add(stage.name(), Place::Call(lane), began, time, (0, 0));
+        if let Some((trace, track)) = track.0 {
+            trace.add(stage.name(), Track::Call(track), began, time, (0, 0));
         }
         time
     }
 
-    /// What the scheduler did, for a trace.
-    pub(crate) fn conducted(&self, name: &'static str, began: Instant, ended: Instant) {
+    /// Records work of the scheduler, in traces only.
+    pub(crate) fn record_scheduler(&self, name: &'static str, began: Instant, ended: Instant) {
         if let Some(trace) = &self.trace {
-            trace.add(name, Place::Scheduler, began, ended.saturating_duration_since(began), (0, 0));
+            trace.add(name, Track::Scheduler, began, ended.saturating_duration_since(began), (0, 0));
         }
     }
 
-    /// A batch went through its stages.
-    pub(crate) fn batch(&self, batch: BatchSpan, times: BatchTimes, ended: Instant) {
+    /// Records the stages of a finished batch.
+    pub(crate) fn record_batch(&self, batch: BatchSpan, times: BatchTimes, ended: Instant) {
         let stages = [
             (Stage::CopyIn, times.copied_in),
             (Stage::DeviceQueue, times.waited),
@@ -247,46 +247,46 @@ impl Profiler {
             self.add(stage, length, 1);
         }
         let Some(trace) = &self.trace else { return };
-        let BatchSpan { device, lane, since, rows, tokens } = batch;
-        let place = Place::Device(device, lane);
+        let BatchSpan { device, track, since, rows, tokens } = batch;
+        let batch_track = Track::Device(device, track);
         let size = (u32::try_from(rows).unwrap_or(u32::MAX), u32::try_from(tokens).unwrap_or(u32::MAX));
         let whole = ended.saturating_duration_since(since);
-        trace.add("batch", place, since, whole, size);
+        trace.add("batch", batch_track, since, whole, size);
         let mut start = since;
         for (stage, length) in lengths {
-            // The device's clock began a moment before ours, and its last stage ends before we hear of it.
+            // The device's clock starts slightly before ours, and its last stage ends before the scheduler sees that.
             let length = length.min(ended.saturating_duration_since(start));
-            trace.add(stage.name(), place, start, length, size);
+            trace.add(stage.name(), batch_track, start, length, size);
             start += length;
         }
     }
 
-    /// Writes the trace as JSON; without one, one that is empty.
+    /// Writes the trace as JSON: an empty one if none was recorded.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// Errors of the writer.
     pub fn write_trace(&self, to: &mut dyn Write) -> io::Result<()> {
         let empty = Spans::default();
         let (spans, trace) = match &self.trace {
             Some(trace) => (&*trace.lock(), Some(trace)),
             None => (&empty, None),
         };
-        let mut places: Vec<Place> = spans.remembered.iter().map(|span| span.place).collect();
-        places.sort_unstable();
-        places.dedup();
-        write!(to, r#"{{"displayTimeUnit":"ms","otherData":{{"lost":{}}},"traceEvents":["#, spans.lost)?;
-        let mut events = Events { to: &mut *to, separator: "\n" };
+        let mut tracks: Vec<Track> = spans.recorded.iter().map(|span| span.track).collect();
+        tracks.sort_unstable();
+        tracks.dedup();
+        write!(to, r#"{{"displayTimeUnit":"ms","otherData":{{"lost":{}}},"traceEvents":["#, spans.dropped)?;
+        let mut events = EventWriter { to: &mut *to, separator: "\n" };
         for (process, name) in [(1, "calls"), (2, "devices"), (3, "scheduler")] {
             events
                 .put(&json!({"name": "process_name", "ph": "M", "pid": process, "tid": 0, "args": {"name": name}}))?;
         }
         if let Some(trace) = trace {
-            for place in places {
-                let (process, thread) = place.ids();
-                let args = json!({"name": place.name(&trace.devices)});
+            for track in tracks {
+                let (process, thread) = track.ids();
+                let args = json!({"name": track.name(&trace.devices)});
                 events.put(&json!({"name": "thread_name", "ph": "M", "pid": process, "tid": thread, "args": args}))?;
             }
-            for span in &spans.remembered {
+            for span in &spans.recorded {
                 events.put(&span.event(trace.origin))?;
             }
         }
@@ -294,13 +294,12 @@ impl Profiler {
     }
 }
 
-/// A list of events that is being written.
-struct Events<'to> {
+struct EventWriter<'to> {
     to: &'to mut dyn Write,
     separator: &'static str,
 }
 
-impl Events<'_> {
+impl EventWriter<'_> {
     fn put(&mut self, event: &impl Serialize) -> io::Result<()> {
         self.to.write_all(std::mem::replace(&mut self.separator, ",\n").as_bytes())?;
         serde_json::to_writer(&mut *self.to, event).map_err(io::Error::from)
@@ -312,49 +311,49 @@ impl Trace {
         self.spans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, name: &'static str, place: Place, start: Instant, length: Duration, (rows, tokens): (u32, u32)) {
+    fn add(&self, name: &'static str, track: Track, start: Instant, length: Duration, (rows, tokens): (u32, u32)) {
         let mut spans = self.lock();
-        if spans.remembered.len() < MOST_SPANS {
-            spans.remembered.push(Span { name, place, start, length, rows, tokens });
+        if spans.recorded.len() < MAX_SPANS {
+            spans.recorded.push(Span { name, track, start, length, rows, tokens });
         } else {
-            spans.lost += 1;
+            spans.dropped += 1;
         }
     }
 }
 
 impl Drop for TraceTrack<'_> {
     fn drop(&mut self) {
-        if let Some((trace, lane)) = self.0 {
-            trace.lock().calls[lane] = false;
+        if let Some((trace, track)) = self.0 {
+            trace.lock().call_tracks[track] = false;
         }
     }
 }
 
-impl Place {
-    /// A process and a thread, which is what the format calls a group of lines and a line.
+impl Track {
+    /// The format shows a process as a group of tracks, and a thread as a track.
     fn ids(self) -> (usize, usize) {
         match self {
-            Self::Call(lane) => (1, lane + 1),
-            // A device has fewer batches at once.
-            Self::Device(device, lane) => (2, device * 1000 + lane + 1),
+            Self::Call(track) => (1, track + 1),
+            // Each device gets 1,000 ids; fewer batches than that are in flight on it.
+            Self::Device(device, track) => (2, device * 1000 + track + 1),
             Self::Scheduler => (3, 1),
         }
     }
 
     fn name(self, devices: &[String]) -> String {
         match self {
-            Self::Call(lane) => format!("call {}", lane + 1),
-            Self::Device(device, lane) => {
-                format!("{} batch {}", devices.get(device).map_or("device", String::as_str), lane + 1)
+            Self::Call(track) => format!("call {}", track + 1),
+            Self::Device(device, track) => {
+                format!("{} batch {}", devices.get(device).map_or("device", String::as_str), track + 1)
             }
             Self::Scheduler => "scheduler".to_owned(),
         }
     }
 }
 
-/// A stage as the format has it: times in microseconds.
+/// A "complete event" of the trace format. Times are in microseconds.
 #[derive(Serialize)]
-struct Event {
+struct TraceEvent {
     name: &'static str,
     ph: &'static str,
     ts: f64,
@@ -362,22 +361,22 @@ struct Event {
     pid: usize,
     tid: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
-    args: Option<Size>,
+    args: Option<BatchSize>,
 }
 
 #[derive(Serialize)]
-struct Size {
+struct BatchSize {
     rows: u32,
     tokens: u32,
 }
 
 impl Span {
-    fn event(&self, origin: Instant) -> Event {
-        let (pid, tid) = self.place.ids();
+    fn event(&self, origin: Instant) -> TraceEvent {
+        let (pid, tid) = self.track.ids();
         let microseconds = |time: Duration| time.as_secs_f64() * 1e6;
-        let args = (self.rows > 0).then_some(Size { rows: self.rows, tokens: self.tokens });
+        let args = (self.rows > 0).then_some(BatchSize { rows: self.rows, tokens: self.tokens });
         let ts = microseconds(self.start.saturating_duration_since(origin));
-        Event { name: self.name, ph: "X", ts, dur: microseconds(self.length), pid, tid, args }
+        TraceEvent { name: self.name, ph: "X", ts, dur: microseconds(self.length), pid, tid, args }
     }
 }
 
@@ -386,22 +385,22 @@ mod tests {
     use super::*;
     use serde_json::Value;
 
-    fn written(stages: &Profiler) -> Value {
+    fn trace_json(profiler: &Profiler) -> Value {
         let mut bytes = Vec::new();
-        stages.write_trace(&mut bytes).unwrap();
+        profiler.write_trace(&mut bytes).unwrap();
         serde_json::from_slice(&bytes).unwrap()
     }
 
     #[test]
-    fn calls_at_the_same_time_have_lines_of_their_own() {
-        let stages = Profiler::new(false, Some(vec!["cpu".to_owned()]));
-        let (one, other) = (stages.lane(), stages.lane());
-        for lane in [&one, &other] {
-            stages.call(Stage::Cut, lane, Instant::now());
+    fn concurrent_calls_have_tracks_of_their_own() {
+        let profiler = Profiler::new(false, Some(vec!["cpu".to_owned()]));
+        let (one, other) = (profiler.call_track(), profiler.call_track());
+        for track in [&one, &other] {
+            profiler.record_call(Stage::Cut, track, Instant::now());
         }
         drop(one);
-        stages.call(Stage::Choose, &stages.lane(), Instant::now());
-        let trace = written(&stages);
+        profiler.record_call(Stage::Choose, &profiler.call_track(), Instant::now());
+        let trace = trace_json(&profiler);
         let spans: Vec<(&str, u64)> = trace["traceEvents"]
             .as_array()
             .unwrap()
@@ -410,20 +409,20 @@ mod tests {
             .map(|event| (event["name"].as_str().unwrap(), event["tid"].as_u64().unwrap()))
             .collect();
         assert_eq!(spans, [("cut", 1), ("cut", 2), ("choose", 1)]);
-        assert_eq!(stages.totals()[0].count, 2);
-        assert!(Profiler::default().lane().0.is_none());
-        assert_eq!(written(&Profiler::default())["otherData"]["lost"], 0);
+        assert_eq!(profiler.totals()[0].count, 2);
+        assert!(Profiler::default().call_track().0.is_none());
+        assert_eq!(trace_json(&Profiler::default())["otherData"]["lost"], 0);
     }
 
     #[test]
-    fn the_stages_of_a_batch_lie_within_it() {
-        let stages = Profiler::new(true, Some(vec!["cuda:0".to_owned()]));
+    fn the_stages_of_a_batch_lie_within_its_span() {
+        let profiler = Profiler::new(true, Some(vec!["cuda:0".to_owned()]));
         let since = Instant::now();
         let ended = since + Duration::from_micros(100);
-        // A clock that says more than there was must not make a picture that cannot be.
+        // The device reports more time than passed; the spans must still fit.
         let times = BatchTimes { copied_in: 10_000, waited: 20_000, computed: 900_000, copied_out: 5_000 };
-        stages.batch(BatchSpan { device: 0, lane: 2, since, rows: 3, tokens: 30 }, times, ended);
-        let trace = written(&stages);
+        profiler.record_batch(BatchSpan { device: 0, track: 2, since, rows: 3, tokens: 30 }, times, ended);
+        let trace = trace_json(&profiler);
         let spans: Vec<&Value> =
             trace["traceEvents"].as_array().unwrap().iter().filter(|one| one["ph"] == "X").collect();
         assert_eq!(

@@ -1,11 +1,11 @@
-//! What the hand-written synchronization is made of: locks, conditions, flags and threads.
+//! Locks, condition variables, flags and threads of the hand-written synchronization.
 //!
-//! They are the standard library's. With the feature `loom`, which is for tests alone, they are loom's, and the models beside
-//! the code (`vectors/models.rs`, `tasks/models.rs`) run that very code in every order in which its threads may come. Counts
-//! of references stay the standard library's, and so does what only counts or keeps ([`crate::runtime::call`]'s progress, the cache).
+//! They are the standard library's. With the feature `loom`, for tests only, they are loom's, and the models
+//! (`scheduler/models.rs`, `tasks/models.rs`) run the real code in every order of its threads. `Arc`, counters
+//! ([`crate::runtime::call`]'s progress) and the cache stay on the standard library.
 //!
-//! In a model no wait ever times out: whoever is not woken sleeps for ever, and loom says so. So the models also prove that
-//! looking around now and then hides no lost call.
+//! In a model no wait times out: a thread that misses its wake-up sleeps forever, and loom reports it. So the models
+//! also prove that the periodic checks hide no lost wake-up.
 
 #[cfg(feature = "loom")]
 pub(crate) use loom::{

@@ -1,8 +1,7 @@
-//! Tasks: calls that nobody waits for on the spot, on a few threads of the engine's own.
+//! Tasks: calls as futures, on a few threads that the engine owns.
 //!
-//! A call of an event loop has no thread of its own: its text work runs here, and while devices work for it, it is nowhere
-//! but in the scheduler's hands. Threads start with the first task. Dropping a [`Task`] drops its future as soon as no
-//! thread is in it.
+//! A call from an event loop has no thread of its own. Its text work runs here; while it waits for vectors, it occupies
+//! no thread. Threads start with the first task. Dropping a [`Task`] drops its future as soon as no thread polls it.
 
 #[cfg(all(test, feature = "loom"))]
 mod models;
@@ -20,10 +19,10 @@ use crate::runtime::affinity::CpuAffinity;
 use crate::runtime::sync::thread::{self, Builder, JoinHandle};
 use crate::runtime::sync::{Condvar, Mutex, MutexGuard};
 
-/// A few threads, and the tasks that can go on.
+/// Task threads and their queue.
 #[derive(Debug)]
 pub(crate) struct Tasks {
-    most: usize,
+    max_threads: usize,
     cores: CpuAffinity,
     queue: Arc<Queue>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -31,28 +30,28 @@ pub(crate) struct Tasks {
 
 #[derive(Debug, Default)]
 struct Queue {
-    state: Mutex<State>,
-    /// Signalled when a task can go on, or all shall end.
+    state: Mutex<QueueState>,
+    /// Notified when a task becomes ready, and on close.
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    /// Each task is here once at most, so whoever bounds the tasks bounds this.
+struct QueueState {
+    /// Holds each task at most once, so a bound on tasks bounds this queue too.
     ready: VecDeque<Runnable>,
     closed: bool,
 }
 
 impl Tasks {
-    /// At most so many threads, of which none is started yet.
-    pub(crate) fn new(most: usize, cores: CpuAffinity) -> Self {
-        Self { most, cores, queue: Arc::default(), threads: Mutex::default() }
+    /// Starts no thread yet.
+    pub(crate) fn new(max_threads: usize, cores: CpuAffinity) -> Self {
+        Self { max_threads, cores, queue: Arc::default(), threads: Mutex::default() }
     }
 
-    /// Starts a task.
+    /// Schedules a future.
     ///
     /// # Errors
-    /// [`ErrorKind::Closed`] after the end, [`ErrorKind::Internal`] where the system has no more threads.
+    /// [`ErrorKind::Closed`] after [`Tasks::close`], [`ErrorKind::Internal`] where the system cannot start a thread.
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Result<Task<()>> {
         self.start()?;
         let queue = Arc::clone(&self.queue);
@@ -66,14 +65,14 @@ impl Tasks {
         if self.queue.lock().closed {
             return Err(Error::new(ErrorKind::Closed, "the highlighter was closed; make a new one"));
         }
-        while threads.len() < self.most {
+        while threads.len() < self.max_threads {
             let (queue, cores) = (Arc::clone(&self.queue), self.cores.clone());
             let thread = Builder::new()
                 .name(format!("pullquote-task:{}", threads.len()))
                 .spawn(move || {
-                    // They were tried when the engine was made.
+                    // `CpuAffinity::new` checked these cores.
                     let _ = cores.apply();
-                    queue.work();
+                    queue.run();
                 })
                 .map_err(|error| Error::new(ErrorKind::Internal, format!("no thread for tasks: {error}")))?;
             threads.push(thread);
@@ -81,16 +80,16 @@ impl Tasks {
         Ok(())
     }
 
-    /// Ends the threads, each behind the task it is in; what is left of the tasks is dropped.
+    /// Ends each thread after the task it is polling, and drops all other tasks.
     pub(crate) fn close(&self) {
-        let left = {
+        let queued = {
             let mut state = self.queue.lock();
             state.closed = true;
             std::mem::take(&mut state.ready)
         };
         self.queue.changed.notify_all();
-        // Outside the lock: futures that are dropped may wake others.
-        drop(left);
+        // Outside the lock: dropping a future may wake another.
+        drop(queued);
     }
 }
 
@@ -99,7 +98,7 @@ impl Drop for Tasks {
         self.close();
         let own = thread::current().id();
         for thread in self.threads.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            // The last task may own the engine that owns these threads, and end on one of them.
+            // The last task may own the engine, and with it these threads. It then drops them on one of them.
             if thread.thread().id() != own {
                 let _ = thread.join();
             }
@@ -108,8 +107,8 @@ impl Drop for Tasks {
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing in there is ever left half done.
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        // No holder panics halfway through a change.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -117,7 +116,7 @@ impl Queue {
         let mut state = self.lock();
         if state.closed {
             drop(state);
-            // Dropping it drops its future, outside the lock.
+            // Dropping `runnable` drops its future. The lock is already released.
             return;
         }
         state.ready.push_back(runnable);
@@ -125,9 +124,9 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    fn work(&self) {
+    fn run(&self) {
         while let Some(runnable) = self.next() {
-            // A task that panics has told its owner by dropping what it owned; the thread goes on.
+            // A task that panics drops what it owns, which reports the failure to its caller. The thread continues.
             let _ = catch_unwind(AssertUnwindSafe(|| runnable.run()));
         }
     }
@@ -146,7 +145,7 @@ impl Queue {
     }
 }
 
-/// Lets others go on: a host's step ends here when its time is up, and workers turn to other calls.
+/// Ends the poll once, and stays ready. A host's step ends here when its time is up; task threads poll other calls.
 pub(crate) async fn yield_now() {
     let mut has_yielded = false;
     std::future::poll_fn(|context| {
@@ -165,43 +164,44 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::{Sender, channel};
 
-    struct Tells(Sender<()>);
+    /// Sends a message when its task's future is dropped.
+    struct NotifyOnDrop(Sender<()>);
 
-    impl Drop for Tells {
+    impl Drop for NotifyOnDrop {
         fn drop(&mut self) {
             let _ = self.0.send(());
         }
     }
 
     #[test]
-    fn every_task_is_done_once_and_a_panic_is_only_its_own() {
+    fn a_panic_in_one_task_leaves_the_others_running() {
         let tasks = Tasks::new(2, CpuAffinity::default());
-        let (done, heard) = channel();
+        let (sender, dropped) = channel();
         let count = Arc::new(AtomicUsize::new(0));
         for number in 0..20 {
-            let (tells, count) = (Tells(done.clone()), Arc::clone(&count));
+            let (guard, count) = (NotifyOnDrop(sender.clone()), Arc::clone(&count));
             let task = tasks.spawn(async move {
-                let _tells = tells;
+                let _guard = guard;
                 yield_now().await;
                 assert!(number % 5 != 0, "on purpose");
                 count.fetch_add(1, Ordering::Relaxed);
             });
             task.unwrap().detach();
         }
-        (0..20).for_each(|_| heard.recv().unwrap());
+        (0..20).for_each(|_| dropped.recv().unwrap());
         assert_eq!(count.load(Ordering::Relaxed), 16);
     }
 
     #[test]
-    fn a_task_that_is_let_go_of_drops_its_future_and_so_does_the_end() {
+    fn dropping_a_task_or_closing_drops_its_future() {
         let tasks = Tasks::new(1, CpuAffinity::default());
-        let (dropped, heard) = channel();
-        let never = |tells| async move {
-            let _tells = tells;
+        let (sender, dropped) = channel();
+        let never = |guard| async move {
+            let _guard = guard;
             std::future::pending::<()>().await;
         };
-        drop(tasks.spawn(never(Tells(dropped.clone()))).unwrap());
-        heard.recv().unwrap();
+        drop(tasks.spawn(never(NotifyOnDrop(sender.clone()))).unwrap());
+        dropped.recv().unwrap();
         let (waits, begun) = channel::<()>();
         let kept = tasks.spawn(async move {
             waits.send(()).unwrap();
@@ -209,11 +209,11 @@ mod tests {
                 yield_now().await;
             }
         });
-        let waiting = tasks.spawn(never(Tells(dropped))).unwrap();
+        let waiting = tasks.spawn(never(NotifyOnDrop(sender))).unwrap();
         begun.recv().unwrap();
         tasks.close();
         drop(waiting);
-        heard.recv().unwrap();
+        dropped.recv().unwrap();
         drop(kept);
         assert_eq!(tasks.spawn(async {}).unwrap_err().kind(), ErrorKind::Closed);
     }

@@ -1,12 +1,11 @@
 //! Batches: the rows of all waiting jobs, packed under a token budget.
 //!
-//! Jobs take turns (see [`FairQueue`]), a batch each, so that an urgent one is done before the others, a small one long before a
-//! large one that came earlier, and none starves.
-//! A job gives its longest rows first: neighbours in a batch then have nearly the same length. A batch that a
-//! job does not fill is filled by the next ones.
+//! Jobs take turns, one batch each (see [`FairQueue`]). So an urgent job finishes first, a small one finishes long
+//! before a large one that came earlier, and none starves. A job contributes its longest rows first, so the rows of a
+//! batch have nearly the same length. The next jobs fill up a batch that one job leaves partly empty.
 //!
-//! Forming a batch, writing its rows and finding what is complete allocate nothing: the caller brings the buffers, which have
-//! grown to the largest batch by then.
+//! Forming a batch, writing its rows and finding complete jobs allocate nothing: the caller passes in buffers, which
+//! grow to the largest batch and stay.
 
 mod queries;
 
@@ -17,104 +16,94 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
-use crate::encoder::{Batch, Budget};
+use crate::encoder::{Batch, BatchBudget};
 use crate::error::{Error, Result};
-use crate::runtime::call::{self, Progress, Stop};
+use crate::runtime::call::{self, ProgressCounters, Stop};
 use crate::scheduler::fair_queue::FairQueue;
 use crate::tokens::TokenPage;
 pub(crate) use queries::{Queries, QueryOffsets};
 
-/// Names a job for as long as it is unfinished.
+/// Unique among all jobs of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct JobId(u64);
 
-/// Rows that are encoded together, for one caller.
-pub(crate) struct Job<Done> {
-    /// Where each row's ids are, in the order of the rows.
+/// Rows that are encoded for one caller.
+pub(crate) struct Job<R> {
+    /// The ids of each row.
     pub(crate) rows: Vec<RowSource>,
-    /// What the rows are compared with; the scores of each, one for each query, come in the place of its vector then.
+    /// If set, each row returns one cosine for each query instead of its vector.
     pub(crate) queries: Option<Arc<Queries>>,
-    /// The caller's memory, filled by the collect pass.
-    pub(crate) vectors: Written,
+    /// The caller's memory. The collect pass fills it; it is allocated when the first row arrives.
+    pub(crate) vectors: Vec<f32>,
     pub(crate) stop: Stop,
     pub(crate) deadline: Option<Instant>,
-    /// Told of each row that is back.
-    pub(crate) progress: Progress,
+    /// Counts each row that is encoded.
+    pub(crate) progress: ProgressCounters,
     /// Lower is more urgent.
     pub(crate) priority: i32,
-    /// Told how the job ended, once.
-    pub(crate) done: Done,
+    /// Receives the outcome, once.
+    pub(crate) reply: R,
 }
-
-/// The vectors of a job's rows, one behind the other, in memory that is made when the first of them is here.
-#[derive(Debug, Default)]
-pub(crate) struct Written {
-    pub(crate) values: Vec<f32>,
-    /// Where the encoder's rows were written to, or lay when it gave them away.
-    pub(crate) address: usize,
-}
-
-/// One row: a window of a page.
+/// A row's ids: one window of a page.
 #[derive(Clone, Debug)]
 pub(crate) struct RowSource {
     pub(crate) page: Arc<TokenPage>,
     pub(crate) window: usize,
 }
 
-/// A row in a batch, and the place its vector belongs to.
+/// A row in a batch, and where its vector belongs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowTarget {
     pub(crate) job: JobId,
     pub(crate) row: usize,
-    /// How many ids it has.
+    /// In token ids.
     pub(crate) length: usize,
 }
 
-struct Active<Done> {
-    job: Job<Done>,
+struct ActiveJob<R> {
+    job: Job<R>,
     /// Rows not yet in a batch, the longest last.
     waiting: Vec<usize>,
     since: Instant,
-    /// Rows whose vector is not yet written.
-    missing: usize,
+    /// Rows whose vector is not written yet.
+    unwritten: usize,
 }
 
-/// Rows of a batch that failed. None of them share a batch with others any more.
-struct Again {
+/// Rows of a failed batch. They are never batched with other rows again.
+struct Retry {
     /// Sorted by length.
     targets: Vec<RowTarget>,
-    /// The devices that failed on them: they get them no more. Never all there are.
-    tried: Vec<usize>,
+    /// Devices that failed on these rows and must not get them again. Never all devices.
+    failed_devices: Vec<usize>,
 }
 
-/// All unfinished jobs.
-pub(crate) struct Batches<Done> {
-    jobs: FxHashMap<JobId, Active<Done>>,
-    /// Whose turn it is; holds ids of jobs with waiting rows, and some that are gone.
-    turns: FairQueue<JobId>,
-    /// Rows of failed batches, to be tried again.
-    again: VecDeque<Again>,
-    /// All waiting rows, and their ids.
+/// The rows of all unfinished jobs.
+pub(crate) struct Batches<R> {
+    jobs: FxHashMap<JobId, ActiveJob<R>>,
+    /// Jobs with waiting rows. A job that was removed early stays until its turn.
+    queue: FairQueue<JobId>,
+    retries: VecDeque<Retry>,
+    /// Rows of all jobs that are not yet in a batch, and their token ids.
     waiting_rows: usize,
     waiting_tokens: usize,
-    /// Jobs that got the first of their rows into a batch since somebody asked, and how long they had waited for that in all.
-    queued: (Duration, u64),
+    /// Time that jobs waited for their first batch, and the number of those jobs, since [`Self::take_queue_time`].
+    queue_time: (Duration, u64),
     next: u64,
-    /// Whether rows of a batch stand as their jobs have them, and not by their lengths.
+    /// Whether a batch keeps its rows in their jobs' order instead of sorting them by length.
     in_order: bool,
-    /// Those of the row that is compared.
+    /// Reused for the cosines of one row.
     scores: Vec<f32>,
 }
 
-impl<Done> Batches<Done> {
+impl<R> Batches<R> {
     pub(crate) fn new(in_order: bool) -> Self {
         Self {
             jobs: FxHashMap::default(),
-            turns: FairQueue::default(),
-            again: VecDeque::new(),
+            queue: FairQueue::default(),
+            retries: VecDeque::new(),
             waiting_rows: 0,
             waiting_tokens: 0,
-            queued: (Duration::ZERO, 0),
+            queue_time: (Duration::ZERO, 0),
             next: 0,
             in_order,
             scores: Vec::new(),
@@ -125,8 +114,8 @@ impl<Done> Batches<Done> {
         self.jobs.is_empty()
     }
 
-    /// Takes a job in; one without rows is given back at once, for it is done.
-    pub(crate) fn push(&mut self, job: Job<Done>) -> Option<Job<Done>> {
+    /// Adds a job. One without rows is already complete, and is returned.
+    pub(crate) fn push(&mut self, job: Job<R>) -> Option<Job<R>> {
         if job.rows.is_empty() {
             return Some(job);
         }
@@ -136,88 +125,90 @@ impl<Done> Batches<Done> {
         waiting.sort_by_key(|row| job.rows[*row].len());
         self.waiting_rows += waiting.len();
         self.waiting_tokens += job.rows.iter().map(RowSource::len).sum::<usize>();
-        self.turns.push(job.priority, id);
-        self.jobs.insert(id, Active { missing: waiting.len(), waiting, since: Instant::now(), job });
+        self.queue.push(job.priority, id);
+        self.jobs.insert(id, ActiveJob { unwritten: waiting.len(), waiting, since: Instant::now(), job });
         None
     }
 
-    /// How much longer the rows that wait may wait for others, if no longer than this at all; none where a batch can leave.
-    pub(crate) fn hold(&self, budget: Budget, timeout: Duration) -> Option<Duration> {
-        if timeout.is_zero() || !self.again.is_empty() {
+    /// How much longer to wait for more rows, at most `timeout` from the oldest job's arrival; `None` once a batch is
+    /// due.
+    pub(crate) fn batch_delay(&self, budget: BatchBudget, timeout: Duration) -> Option<Duration> {
+        if timeout.is_zero() || !self.retries.is_empty() {
             return None;
         }
         if self.waiting_rows >= budget.rows || self.waiting_tokens >= budget.tokens {
             return None;
         }
         let waiting = self.jobs.values().filter(|active| !active.waiting.is_empty());
-        let left = timeout.saturating_sub(waiting.map(|active| active.since).min()?.elapsed());
-        (!left.is_zero()).then_some(left)
+        let remaining = timeout.saturating_sub(waiting.map(|active| active.since).min()?.elapsed());
+        (!remaining.is_zero()).then_some(remaining)
     }
 
-    /// Writes the next batch for a device and where its rows belong, sorted by length; false where nothing waits for it. What
-    /// was in both before is gone. Says which devices failed on these rows before.
+    /// Replaces `batch` and `targets` by the device's next batch, sorted by length, and where its rows belong. Returns
+    /// the devices that failed on these rows before; `None` where no rows wait for this device.
     pub(crate) fn next_batch(
         &mut self,
         device: usize,
-        budget: Budget,
+        budget: BatchBudget,
         batch: &mut Batch,
         targets: &mut Vec<RowTarget>,
     ) -> Option<Vec<usize>> {
         targets.clear();
-        let tried = self.take_again(device, budget, targets);
-        if tried.is_none() {
+        let failed_devices = self.take_retry(device, budget, targets);
+        if failed_devices.is_none() {
             self.take_waiting(budget, targets);
         }
         self.pack(targets, batch);
-        (!targets.is_empty()).then(|| tried.unwrap_or_default())
+        (!targets.is_empty()).then(|| failed_devices.unwrap_or_default())
     }
 
-    /// Takes rows that failed elsewhere, or here where memory was short, up to the budget.
-    fn take_again(&mut self, device: usize, budget: Budget, targets: &mut Vec<RowTarget>) -> Option<Vec<usize>> {
+    /// Takes rows that failed on another device, or on this one for lack of memory, up to the budget.
+    fn take_retry(&mut self, device: usize, budget: BatchBudget, targets: &mut Vec<RowTarget>) -> Option<Vec<usize>> {
         let jobs = &self.jobs;
-        self.again.retain_mut(|again| {
-            again.targets.retain(|target| jobs.contains_key(&target.job));
-            !again.targets.is_empty()
+        self.retries.retain_mut(|retry| {
+            retry.targets.retain(|target| jobs.contains_key(&target.job));
+            !retry.targets.is_empty()
         });
-        let place = self.again.iter().position(|again| !again.tried.contains(&device))?;
-        let again = &mut self.again[place];
+        let index = self.retries.iter().position(|retry| !retry.failed_devices.contains(&device))?;
+        let retry = &mut self.retries[index];
         let mut tokens = 0;
-        let fits = again.targets.iter().take_while(|target| {
+        let fits = retry.targets.iter().take_while(|target| {
             tokens += target.length;
             tokens <= budget.tokens
         });
         let count = fits.count().clamp(1, budget.rows.max(1));
-        targets.extend(again.targets.drain(..count));
-        let tried = again.tried.clone();
-        if again.targets.is_empty() {
-            self.again.remove(place);
+        targets.extend(retry.targets.drain(..count));
+        let failed_devices = retry.failed_devices.clone();
+        if retry.targets.is_empty() {
+            self.retries.remove(index);
         }
-        Some(tried)
+        Some(failed_devices)
     }
 
-    /// Whether rows wait for this device because all that work have failed on them.
-    pub(crate) fn ask_for(&self, device: usize, covers_healthy: impl Fn(&[usize]) -> bool) -> bool {
-        self.again.iter().any(|again| !again.tried.contains(&device) && covers_healthy(&again.tried))
+    /// Whether rows wait for this device because all healthy ones have failed on them.
+    pub(crate) fn needs_device(&self, device: usize, covers_healthy: impl Fn(&[usize]) -> bool) -> bool {
+        let is_next = |failed: &[usize]| !failed.contains(&device) && covers_healthy(failed);
+        self.retries.iter().any(|retry| is_next(&retry.failed_devices))
     }
 
-    /// Has rows of a batch that failed tried again: not on these devices.
-    pub(crate) fn try_again(&mut self, targets: &[RowTarget], tried: Vec<usize>) {
-        self.again.push_back(Again { targets: targets.to_vec(), tried });
+    /// Queues the rows of a failed batch again, for other devices than these.
+    pub(crate) fn retry(&mut self, targets: &[RowTarget], failed_devices: Vec<usize>) {
+        self.retries.push_back(Retry { targets: targets.to_vec(), failed_devices });
     }
 
-    /// Takes waiting rows, those of whose turn it is first, up to the budget; one row may exceed it.
-    fn take_waiting(&mut self, budget: Budget, targets: &mut Vec<RowTarget>) {
+    /// Takes waiting rows in the jobs' turns, up to the budget. A single row may exceed it.
+    fn take_waiting(&mut self, budget: BatchBudget, targets: &mut Vec<RowTarget>) {
         let mut tokens = 0;
-        self.turns.begin();
-        let first = self.turns.front().copied();
-        while let Some(id) = self.turns.front().copied() {
+        self.queue.begin_turn();
+        let first = self.queue.front().copied();
+        while let Some(id) = self.queue.front().copied() {
             let Some(active) = self.jobs.get_mut(&id) else {
-                self.turns.pop();
+                self.queue.pop();
                 continue;
             };
-            let is_first = active.waiting.len() == active.job.rows.len();
+            let is_new = active.waiting.len() == active.job.rows.len();
             let since = active.since;
-            let taken = targets.len();
+            let start = targets.len();
             while let Some(row) = active.waiting.last().copied() {
                 let length = active.job.rows[row].len();
                 if !targets.is_empty() && (tokens + length > budget.tokens || targets.len() >= budget.rows) {
@@ -229,21 +220,22 @@ impl<Done> Batches<Done> {
                 tokens += length;
                 targets.push(RowTarget { job: id, row, length });
             }
-            if is_first && targets.len() > taken {
-                self.queued.0 += since.elapsed();
-                self.queued.1 += 1;
+            if is_new && targets.len() > start {
+                self.queue_time.0 += since.elapsed();
+                self.queue_time.1 += 1;
             }
             if active.waiting.is_empty() {
-                self.turns.pop();
+                self.queue.pop();
             } else {
-                // The batch is full. Whose turn it was goes to the back, unless it only filled up somebody else's batch.
+                // The batch is full. The job whose turn it was goes to the back; one that only filled up the batch stays.
                 if Some(id) == first {
-                    self.turns.rotate();
+                    self.queue.rotate();
                 }
                 break;
             }
         }
-        // Equally long rows stay in the order in which they were taken, which a sort that keeps it would need memory for.
+        // The keys name the job and row, so that equally long rows keep the order in which they were taken. A stable
+        // sort would do that too, but allocates.
         if self.in_order {
             targets.sort_unstable_by_key(|target| (target.job, target.row));
         } else {
@@ -251,9 +243,9 @@ impl<Done> Batches<Done> {
         }
     }
 
-    /// How many jobs have begun since this was asked for, and how long they had waited in all.
-    pub(crate) fn take_queued(&mut self) -> (Duration, u64) {
-        std::mem::take(&mut self.queued)
+    /// The time that jobs waited for their first batch, and the number of those jobs, since the last call of this.
+    pub(crate) fn take_queue_time(&mut self) -> (Duration, u64) {
+        std::mem::take(&mut self.queue_time)
     }
 
     fn pack(&self, targets: &[RowTarget], batch: &mut Batch) {
@@ -267,32 +259,33 @@ impl<Done> Batches<Done> {
     }
 
     /// Whether these are all rows of one job, in its order.
-    pub(crate) fn are_a_job(&self, targets: &[RowTarget]) -> bool {
+    pub(crate) fn is_whole_job(&self, targets: &[RowTarget]) -> bool {
         let Some(RowTarget { job, .. }) = targets.first() else { return false };
         let is_next = |(row, target): (usize, &RowTarget)| target.job == *job && target.row == row;
         self.jobs.get(job).is_some_and(|active| active.job.rows.len() == targets.len())
             && targets.iter().enumerate().all(is_next)
     }
 
-    /// Makes the vectors of all rows of a job its own.
-    pub(crate) fn give(&mut self, id: JobId, vectors: Vec<f32>) {
+    /// Hands the encoder's own memory to the job whose rows these all are.
+    pub(crate) fn set_vectors(&mut self, id: JobId, vectors: Vec<f32>) {
         if let Some(active) = self.jobs.get_mut(&id) {
-            active.job.vectors = Written { address: vectors.as_ptr() as usize, values: vectors };
-            active.missing = 0;
+            active.job.vectors = vectors;
+            active.unwritten = 0;
         }
     }
 
-    /// Removes the jobs among these rows, which are written, that are complete.
-    pub(crate) fn take_complete(&mut self, targets: &[RowTarget]) -> Vec<Job<Done>> {
+    /// Counts these rows as encoded, and removes the jobs among them that are complete.
+    pub(crate) fn take_complete(&mut self, targets: &[RowTarget]) -> Vec<Job<R>> {
         let mut complete = Vec::new();
-        // Callers look at the counts from their threads. To count row by row took a tenth of the time that rows of a thousand
-        // values take from a function to a socket: each count waits until the row before it is in memory.
+        // One addition for each job: callers read the counters from their threads, so each addition waits until the
+        // stores of the row before it are visible. Row by row this took a tenth of the time from function to socket for
+        // rows of 1,024 values.
         for rows in targets.chunk_by(|one, next| one.job == next.job) {
             let target = &rows[0];
             if let Some(active) = self.jobs.get(&target.job) {
-                active.job.progress.add(rows.len(), rows.iter().map(|row| row.length).sum());
+                active.job.progress.add_rows(rows.len(), rows.iter().map(|row| row.length).sum());
             }
-            if self.jobs.get(&target.job).is_some_and(|active| active.missing == 0)
+            if self.jobs.get(&target.job).is_some_and(|active| active.unwritten == 0)
                 && let Some(active) = self.jobs.remove(&target.job)
             {
                 complete.push(active.job);
@@ -301,9 +294,9 @@ impl<Done> Batches<Done> {
         complete
     }
 
-    /// A batch failed wherever it was tried. Where one job was alone in it, the job is removed and returned; where several
-    /// shared it, each one's rows are tried again by themselves, so that one job's poison is not another's error.
-    pub(crate) fn batch_failed(&mut self, targets: &[RowTarget]) -> Option<Job<Done>> {
+    /// Handles a batch that failed on every device. If it held one job's rows, that job is removed and returned.
+    /// Otherwise each job's rows are retried by themselves, so that one job's invalid rows do not fail another job.
+    pub(crate) fn batch_failed(&mut self, targets: &[RowTarget]) -> Option<Job<R>> {
         let mut by_job: Vec<Vec<RowTarget>> = Vec::new();
         for target in targets {
             match by_job.iter_mut().find(|rows| rows[0].job == target.job) {
@@ -314,57 +307,53 @@ impl<Done> Batches<Done> {
         if by_job.len() == 1 {
             return self.remove(targets[0].job);
         }
-        self.again.extend(by_job.into_iter().map(|targets| Again { targets, tried: Vec::new() }));
+        self.retries.extend(by_job.into_iter().map(|targets| Retry { targets, failed_devices: Vec::new() }));
         None
     }
 
-    /// Removes a job, whatever of it is done.
-    pub(crate) fn remove(&mut self, id: JobId) -> Option<Job<Done>> {
+    /// Removes a job, complete or not.
+    pub(crate) fn remove(&mut self, id: JobId) -> Option<Job<R>> {
         let active = self.jobs.remove(&id)?;
         self.waiting_rows -= active.waiting.len();
         self.waiting_tokens -= active.waiting.iter().map(|row| active.job.rows[*row].len()).sum::<usize>();
         Some(active.job)
     }
 
-    /// Removes the jobs that nobody wants any more, each with the reason.
-    pub(crate) fn take_unwanted(&mut self) -> Vec<(Job<Done>, Error)> {
-        let unwanted: Vec<(JobId, Error)> = self
+    /// Removes jobs that were cancelled or missed their deadline, each with its error.
+    pub(crate) fn take_cancelled(&mut self) -> Vec<(Job<R>, Error)> {
+        let cancelled: Vec<(JobId, Error)> = self
             .jobs
             .iter()
             .filter_map(|(id, active)| {
                 call::check(&active.job.stop, active.job.deadline).err().map(|error| (*id, error))
             })
             .collect();
-        unwanted.into_iter().filter_map(|(id, error)| Some((self.remove(id)?, error))).collect()
+        cancelled.into_iter().filter_map(|(id, error)| Some((self.remove(id)?, error))).collect()
     }
 
-    /// Removes all jobs.
-    pub(crate) fn drain(&mut self) -> Vec<Job<Done>> {
-        self.turns.clear();
-        self.again.clear();
+    pub(crate) fn drain(&mut self) -> Vec<Job<R>> {
+        self.queue.clear();
+        self.retries.clear();
         (self.waiting_rows, self.waiting_tokens) = (0, 0);
         self.jobs.drain().map(|(_, active)| active.job).collect()
     }
 }
 
-impl Written {
-    /// Writes a row of so many.
-    fn write(&mut self, row: usize, rows: usize, vector: &[f32]) {
-        let (start, size) = (row * vector.len(), rows * vector.len());
-        if self.values.capacity() == 0 {
-            // Zeroed memory costs less from the system than by our own hand, none at all less than either.
-            self.values = if row == 0 { Vec::with_capacity(size) } else { vec![0.0; size] };
-            self.address = self.values.as_ptr() as usize;
-        }
-        if start == self.values.len() {
-            self.values.extend_from_slice(vector);
-            return;
-        }
-        if start > self.values.len() {
-            self.values.resize(size, 0.0);
-        }
-        self.values[start..start + vector.len()].copy_from_slice(vector);
+/// Writes one of `rows` rows into a job's memory, allocating it for the first one.
+fn write_row(vectors: &mut Vec<f32>, row: usize, rows: usize, values: &[f32]) {
+    let (start, size) = (row * values.len(), rows * values.len());
+    if vectors.capacity() == 0 {
+        // In order, memory need not be zeroed at all; out of order, the system's zeroed pages are cheaper than our writes.
+        *vectors = if row == 0 { Vec::with_capacity(size) } else { vec![0.0; size] };
     }
+    if start == vectors.len() {
+        vectors.extend_from_slice(values);
+        return;
+    }
+    if start > vectors.len() {
+        vectors.resize(size, 0.0);
+    }
+    vectors[start..start + values.len()].copy_from_slice(values);
 }
 
 impl RowSource {
@@ -373,20 +362,19 @@ impl RowSource {
     }
 }
 
-/// Whether a row's values can be used: an encoder's NaN must not become a score.
+/// Rejects NaN and infinite values, so that they never become scores.
 pub(crate) fn check_values(values: &[f32]) -> Result<()> {
-    // To the end without a way out on the way, so that the compiler can look at many at once: of 1,024 values it takes a
-    // third of the time.
+    // A fold without an early exit, so that the compiler vectorizes it: a third of the time for 1,024 values.
     if values.iter().fold(true, |are_finite, value| are_finite & value.is_finite()) {
         return Ok(());
     }
     match values.iter().position(|value| !value.is_finite()) {
         None => Ok(()),
-        Some(place) => Err(Error::new(
+        Some(dimension) => Err(Error::new(
             crate::error::ErrorKind::Encoder,
             format!(
-                "the encoder returned {} at dimension {place}: its weights or its type cannot represent this text",
-                values[place]
+                "the encoder returned {} at dimension {dimension}: its weights or its type cannot represent this text",
+                values[dimension]
             ),
         )),
     }
@@ -397,43 +385,43 @@ mod tests {
     use super::*;
     use crate::scheduler::fair_queue::FAIR_EVERY;
 
-    /// Jobs of so many rows of one token, and of such a priority.
+    /// One job for each (number of rows, priority); each row has one token.
     pub(super) fn jobs(of: &[(usize, i32)]) -> Batches<()> {
         let mut batches = Batches::new(false);
         let page = Arc::new(TokenPage::of_rows(vec![(vec![1], false)]));
         for (rows, priority) in of {
             let rows: Vec<RowSource> = (0..*rows).map(|_| RowSource { page: Arc::clone(&page), window: 0 }).collect();
-            let (vectors, stop, progress) = (Written::default(), Stop::default(), Progress::default());
+            let (vectors, stop, progress) = (Vec::new(), Stop::default(), ProgressCounters::default());
             let job =
-                Job { rows, queries: None, vectors, stop, deadline: None, priority: *priority, progress, done: () };
+                Job { rows, queries: None, vectors, stop, deadline: None, priority: *priority, progress, reply: () };
             assert!(batches.push(job).is_none());
         }
         batches
     }
 
-    /// Whose rows each batch holds.
-    fn taken(batches: &mut Batches<()>, rows: usize) -> Vec<Vec<u64>> {
+    /// For each batch, the jobs of its rows.
+    fn batched_jobs(batches: &mut Batches<()>, rows: usize) -> Vec<Vec<u64>> {
         let (mut batch, mut targets) = (Batch::default(), Vec::new());
-        let budget = Budget { tokens: 100, rows };
+        let budget = BatchBudget { tokens: 100, rows };
         std::iter::from_fn(|| {
-            let tried = batches.next_batch(0, budget, &mut batch, &mut targets);
-            tried.map(|_| targets.iter().map(|target| target.job.0).collect())
+            let failed_devices = batches.next_batch(0, budget, &mut batch, &mut targets);
+            failed_devices.map(|_| targets.iter().map(|target| target.job.0).collect())
         })
         .collect()
     }
 
     #[test]
-    fn jobs_take_turns_by_their_priority() {
-        assert_eq!(taken(&mut jobs(&[(2, 0), (2, 0)]), 1), [[0], [1], [0], [1]]);
-        assert_eq!(taken(&mut jobs(&[(2, 5), (2, 0), (1, -1)]), 1), [[2], [1], [1], [0], [0]]);
-        // What a job leaves free is the most urgent other one's.
-        assert_eq!(taken(&mut jobs(&[(1, 5), (1, 0), (1, -1)]), 2), [vec![1, 2], vec![0]]);
+    fn jobs_take_turns_by_priority() {
+        assert_eq!(batched_jobs(&mut jobs(&[(2, 0), (2, 0)]), 1), [[0], [1], [0], [1]]);
+        assert_eq!(batched_jobs(&mut jobs(&[(2, 5), (2, 0), (1, -1)]), 1), [[2], [1], [1], [0], [0]]);
+        // The most urgent other job fills up a batch.
+        assert_eq!(batched_jobs(&mut jobs(&[(1, 5), (1, 0), (1, -1)]), 2), [vec![1, 2], vec![0]]);
     }
 
     #[test]
-    fn the_least_urgent_job_has_its_share() {
+    fn the_least_urgent_job_gets_every_eighth_batch() {
         let many = usize::try_from(FAIR_EVERY).unwrap() * 3;
-        let order: Vec<u64> = taken(&mut jobs(&[(many, 9), (many, -9)]), 1).into_iter().flatten().collect();
+        let order: Vec<u64> = batched_jobs(&mut jobs(&[(many, 9), (many, -9)]), 1).into_iter().flatten().collect();
         let share = order[..many].iter().filter(|job| **job == 0).count();
         assert_eq!((share, order.len()), (3, 2 * many));
     }

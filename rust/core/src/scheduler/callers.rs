@@ -1,11 +1,12 @@
-//! Those who wait for vectors, where a host lends no thread of its own: they do the scheduler's work, and the encoder's.
+//! `threads="caller"`: callers that wait for vectors run the scheduler and the encoder on their own threads.
 //!
-//! One of them at a time runs a round. Outside of all locks each computes a batch that was submitted, where the encoder has a
-//! [`BatchRunner`]: so as many batches are computed at once as there are callers who wait, each on its own thread. Where it has
-//! none, batches are computed within rounds, one at a time.
+//! One caller at a time runs a round. If the encoder has a [`BatchRunner`], each caller also computes submitted
+//! batches, outside all locks: one batch for each waiting caller at the same time. Without a runner, batches are
+//! computed within rounds, one at a time.
 //!
-//! Who finds nothing to do sleeps on a seat of its own. No work is lost, and nobody is woken for nothing, by one rule: who makes
-//! work wakes one who sleeps, and who takes some, or leaves, and sees that there is more, wakes the next.
+//! A caller without work parks on its own condition variable. Invariant: a caller that makes work wakes a parked one; a
+//! caller that takes work or leaves, and sees more work, wakes the next. So no work is lost, and no caller wakes
+//! without work.
 
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,20 +16,19 @@ use super::{Drive, Inbox, InboxState, Scheduler, lock};
 use crate::encoder::BatchRunner;
 use crate::runtime::sync::{Condvar, Mutex};
 
-/// What those who wait work on.
 pub(super) struct Callers {
-    /// Nothing once it has ended.
+    /// `None` after the end.
     round: Mutex<Option<Box<Round>>>,
     batch_runner: Option<BatchRunner>,
 }
 
-/// Where somebody sleeps who waits; what it is told is in the inbox, under whose lock it is woken.
+/// Where a waiting caller parks. `Inbox::state` is its mutex.
 pub(super) type ParkingSlot = Arc<Condvar>;
 
-/// Somebody who waits for vectors, until it is dropped.
+/// A caller that waits for vectors; dropping it ends the wait.
 pub(crate) struct WaitingCaller<'scheduler> {
     scheduler: &'scheduler Scheduler,
-    seat: ParkingSlot,
+    slot: ParkingSlot,
 }
 
 impl Callers {
@@ -36,158 +36,156 @@ impl Callers {
         Self { batch_runner: round.batch_runner(), round: Mutex::new(Some(Box::new(round))) }
     }
 
-    /// Ends every job, unless somebody runs a round, which sees then that it was the last one.
+    /// Ends every job. If a round is running, the caller that runs it does this when it sees `closed`.
     pub(super) fn close(&self) {
         if let Ok(mut round) = self.round.try_lock() {
             *round = None;
         }
     }
 
-    /// Runs a round that does not sleep. The calling thread was told in the inbox to do it.
+    /// Runs a round that does not wait. The calling thread has set `round_running`.
     fn run_round(&self, inbox: &Inbox) {
-        let _turn = Turn(inbox);
+        let _guard = RoundGuard(inbox);
         let mut round = lock(&self.round);
         if round.as_mut().is_some_and(|round| !round.once(Duration::ZERO)) {
-            // Its end tells everybody who waits.
+            // Dropping the round replies to all callers.
             *round = None;
         }
     }
 
-    /// Computes a batch that was offered to the calling thread.
-    fn help(&self, inbox: &Inbox) {
-        let _helping = Helping(inbox);
-        if let Some(help) = &self.batch_runner {
-            help();
+    /// Computes a batch that the calling thread has claimed.
+    fn run_batch(&self, inbox: &Inbox) {
+        let _guard = BatchGuard(inbox);
+        if let Some(run) = &self.batch_runner {
+            run();
         }
     }
 }
 
 impl Scheduler {
-    /// Somebody waits for vectors from now on, who sleeps on this seat if at all.
-    pub(super) fn attend_on(&self, seat: ParkingSlot) -> WaitingCaller<'_> {
+    /// Registers a waiting caller that parks on `slot`.
+    pub(super) fn register_caller_on(&self, slot: ParkingSlot) -> WaitingCaller<'_> {
         if let Drive::Callers(callers) = &self.drive {
             let mut state = self.inbox.lock();
-            state.attending += 1;
+            state.waiting_callers += 1;
             // One more batch may be in flight.
             state.woken |= callers.batch_runner.is_some() && state.unfinished > 0;
         }
-        WaitingCaller { scheduler: self, seat }
+        WaitingCaller { scheduler: self, slot }
     }
 
-    /// Somebody waits for vectors from now on.
-    pub(crate) fn attend(&self) -> WaitingCaller<'_> {
-        self.attend_on(ParkingSlot::default())
+    pub(crate) fn register_caller(&self) -> WaitingCaller<'_> {
+        self.register_caller_on(ParkingSlot::default())
     }
 }
 
 impl WaitingCaller<'_> {
-    /// Does what is to be done: a round if nobody runs one, and then a batch. Looks whether it `is_enough` before each. Sleeps
-    /// where there is nothing, no longer than this, and then runs a round all the same. An encoder that does not wake is
-    /// waited for.
-    pub(crate) fn drive(&self, is_enough: &dyn Fn() -> bool, longest: Duration) {
+    /// Runs a round if no other caller does, then at most one batch, and skips both once `is_done`. Without work it parks for
+    /// at most `timeout`, and then runs a round anyway. For an encoder without notifications the round waits in `collect`.
+    pub(crate) fn drive(&self, is_done: &dyn Fn() -> bool, timeout: Duration) {
         let Drive::Callers(callers) = &self.scheduler.drive else { return };
         let inbox = &*self.scheduler.inbox;
         let mut state = inbox.lock();
-        let mut is_due = longest.is_zero();
-        if !is_due && !is_enough() && !state.has_work() {
-            // One of those who sleep is enough to see that a round is due.
-            let by = state.look.by.filter(|_| !state.look.has_waiter);
-            state.look.has_waiter |= by.is_some();
-            let longest = by.map_or(longest, |by| by.saturating_duration_since(Instant::now()).min(longest));
-            state.asleep.push(Arc::clone(&self.seat));
-            let (woken, timeout) = self.seat.wait_timeout(state, longest).unwrap_or_else(PoisonError::into_inner);
-            state = woken;
-            state.look.has_waiter &= by.is_none();
-            state.asleep.retain(|seat| !Arc::ptr_eq(seat, &self.seat));
-            is_due = timeout.timed_out();
+        let mut is_due = timeout.is_zero();
+        if !is_due && !is_done() && !state.has_work() {
+            // One parked caller is enough to wake at the next poll.
+            let deadline = state.next_poll.deadline.filter(|_| !state.next_poll.has_waiter);
+            state.next_poll.has_waiter |= deadline.is_some();
+            let timeout = deadline.map_or(timeout, |at| at.saturating_duration_since(Instant::now()).min(timeout));
+            state.parked.push(Arc::clone(&self.slot));
+            let (guard, result) = self.slot.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner);
+            state = guard;
+            state.next_poll.has_waiter &= deadline.is_none();
+            state.parked.retain(|slot| !Arc::ptr_eq(slot, &self.slot));
+            is_due = result.timed_out();
         }
-        if !is_enough() && !state.driven && (is_due || state.needs_round()) {
-            state.driven = true;
-            state.pass_on();
+        if !is_done() && !state.round_running && (is_due || state.needs_round()) {
+            state.round_running = true;
+            state.wake_for_work();
             drop(state);
             callers.run_round(inbox);
             state = inbox.lock();
         }
-        if !is_enough() && state.offered > 0 && !state.closed {
-            state.offered -= 1;
-            state.leave_to_others();
+        if !is_done() && state.unclaimed_batches > 0 && !state.closed {
+            state.unclaimed_batches -= 1;
+            state.wake_before_leaving();
             drop(state);
-            callers.help(inbox);
+            callers.run_batch(inbox);
         }
     }
 }
 
 impl Drop for WaitingCaller<'_> {
     fn drop(&mut self) {
-        if self.scheduler.is_driven() {
+        if self.scheduler.is_driven_by_callers() {
             let mut state = self.scheduler.inbox.lock();
-            state.attending -= 1;
-            state.leave_to_others();
+            state.waiting_callers -= 1;
+            state.wake_before_leaving();
         }
     }
 }
 
 impl InboxState {
-    /// Whether there is something for a round to do.
+    /// Whether a round would find something to do.
     fn needs_round(&self) -> bool {
-        let is_late = || self.look.by.is_some_and(|by| Instant::now() >= by);
+        let is_late = || self.next_poll.deadline.is_some_and(|deadline| Instant::now() >= deadline);
         self.closed || self.woken || !self.arrived.is_empty() || is_late()
     }
 
-    /// Whether there is something that nobody does.
+    /// Whether there is a round to run, or a batch to compute, that no caller has claimed.
     fn has_work(&self) -> bool {
-        (!self.driven && self.needs_round()) || (self.offered > 0 && !self.closed)
+        (!self.round_running && self.needs_round()) || (self.unclaimed_batches > 0 && !self.closed)
     }
 
-    /// Wakes somebody for what nobody does, if there is anything.
-    pub(super) fn pass_on(&mut self) {
-        if !self.asleep.is_empty() && self.has_work() {
+    /// Wakes a parked caller if there is unclaimed work.
+    pub(super) fn wake_for_work(&mut self) {
+        if !self.parked.is_empty() && self.has_work() {
             self.wake_one();
         }
     }
 
-    /// As [`Self::pass_on`], by who will not look for a while: somebody else has to, when the next round is due.
-    fn leave_to_others(&mut self) {
-        if !self.asleep.is_empty() && (self.look.by.is_some() || self.has_work()) {
+    /// Called by a caller that will not poll for a while: also wakes another one to wait for the next poll's deadline.
+    fn wake_before_leaving(&mut self) {
+        if !self.parked.is_empty() && (self.next_poll.deadline.is_some() || self.has_work()) {
             self.wake_one();
         }
     }
 
-    /// Wakes who fell asleep last: its caches are the warmest.
+    /// Wakes the caller that parked last, because its caches are the warmest.
     fn wake_one(&mut self) {
-        if let Some(seat) = self.asleep.pop() {
-            seat.notify_one();
+        if let Some(slot) = self.parked.pop() {
+            slot.notify_one();
         }
     }
 
     pub(super) fn wake_all(&mut self) {
-        while !self.asleep.is_empty() {
+        while !self.parked.is_empty() {
             self.wake_one();
         }
     }
 }
 
-/// Being the one who runs a round, until it is dropped. Who has run it looks again itself.
-struct Turn<'inbox>(&'inbox Inbox);
+/// Marks a round as running until it is dropped. The caller then checks for work itself.
+struct RoundGuard<'inbox>(&'inbox Inbox);
 
-impl Drop for Turn<'_> {
+impl Drop for RoundGuard<'_> {
     fn drop(&mut self) {
-        self.0.lock().driven = false;
+        self.0.lock().round_running = false;
         if std::thread::panicking() {
-            // A round that panicked is not fit for another.
+            // A round that panicked cannot run again.
             self.0.close();
         }
     }
 }
 
-/// Computing a batch, until it is dropped: then it is finished, which the next round sees.
-struct Helping<'inbox>(&'inbox Inbox);
+/// Wakes the next round when a batch has been computed.
+struct BatchGuard<'inbox>(&'inbox Inbox);
 
-impl Drop for Helping<'_> {
+impl Drop for BatchGuard<'_> {
     fn drop(&mut self) {
         self.0.lock().woken = true;
         if std::thread::panicking() {
-            // Its batch would be waited for in vain.
+            // The scheduler would wait forever for this batch.
             self.0.close();
         }
     }

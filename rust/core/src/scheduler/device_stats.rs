@@ -1,38 +1,37 @@
-//! The board: what is known of each device, for who asks from any thread.
-//!
-//! The scheduler writes it, a batch at a time; metrics, health and people read it. Nothing on it decides anything.
+//! Counters of each device. The scheduler writes them once for each batch; metrics and health checks read them from any
+//! thread. No decision depends on them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::encoder::EncoderSpec;
 
-/// One device, as it is now.
+/// A device's state and counters at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceState {
-    /// As people write it.
+    /// As in the option `devices`: `cuda:0`, `cpu:1`.
     pub name: String,
-    /// False while it rests because it failed; it is tried again, and then this is true again.
+    /// False while the device is in backoff after a failure, or has stalled.
     pub is_working: bool,
-    /// Batches it may have at once.
+    /// The most batches in flight on the device.
     pub depth: usize,
-    /// Tokens that its batches may have now: fewer than it wants where its memory did not suffice.
+    /// Token budget of its next batch: halved after an out-of-memory error, and raised again later.
     pub batch_tokens: usize,
-    /// Tokens that were submitted and are not back.
+    /// Tokens submitted and not collected.
     pub outstanding_tokens: usize,
-    /// Batches that came back.
+    /// Batches collected without an error.
     pub batches: u64,
-    /// Their tokens.
+    /// Tokens of those batches.
     pub tokens: u64,
-    /// Batches that failed here, those without memory not included.
+    /// Batches that failed, without out-of-memory errors.
     pub failures: u64,
-    /// Batches for which its memory did not suffice.
+    /// Batches that ran out of memory.
     pub out_of_memory: u64,
-    /// What the last one of both said.
+    /// The last message of either kind of failure.
     pub last_error: Option<String>,
 }
 
-/// One line for each device, in their order.
+/// One entry for each device, in the order of [`EncoderSpec::devices`].
 #[derive(Debug)]
 pub(crate) struct DeviceStats(Vec<DeviceCounters>);
 
@@ -40,7 +39,7 @@ pub(crate) struct DeviceStats(Vec<DeviceCounters>);
 struct DeviceCounters {
     name: String,
     depth: AtomicUsize,
-    rests: AtomicBool,
+    in_backoff: AtomicBool,
     batch_tokens: AtomicUsize,
     outstanding: AtomicUsize,
     batches: AtomicU64,
@@ -51,12 +50,11 @@ struct DeviceCounters {
 }
 
 impl DeviceStats {
-    /// For devices that have done nothing yet.
     pub(crate) fn new(spec: &EncoderSpec) -> Self {
-        let line = |device: &crate::encoder::DeviceSpec| DeviceCounters {
+        let counters = |device: &crate::encoder::DeviceSpec| DeviceCounters {
             name: device.name.clone(),
             depth: device.depth.into(),
-            rests: false.into(),
+            in_backoff: false.into(),
             batch_tokens: device.batch_tokens.into(),
             outstanding: 0.into(),
             batches: 0.into(),
@@ -65,48 +63,47 @@ impl DeviceStats {
             out_of_memory: 0.into(),
             last_error: Mutex::default(),
         };
-        Self(spec.devices.iter().map(line).collect())
+        Self(spec.devices.iter().map(counters).collect())
     }
 
-    /// All devices.
     pub(crate) fn states(&self) -> Vec<DeviceState> {
-        let state = |line: &DeviceCounters| DeviceState {
-            name: line.name.clone(),
-            is_working: !line.rests.load(Ordering::Relaxed),
-            depth: line.depth.load(Ordering::Relaxed),
-            batch_tokens: line.batch_tokens.load(Ordering::Relaxed),
-            outstanding_tokens: line.outstanding.load(Ordering::Relaxed),
-            batches: line.batches.load(Ordering::Relaxed),
-            tokens: line.tokens.load(Ordering::Relaxed),
-            failures: line.failures.load(Ordering::Relaxed),
-            out_of_memory: line.out_of_memory.load(Ordering::Relaxed),
-            last_error: line.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        let state = |device: &DeviceCounters| DeviceState {
+            name: device.name.clone(),
+            is_working: !device.in_backoff.load(Ordering::Relaxed),
+            depth: device.depth.load(Ordering::Relaxed),
+            batch_tokens: device.batch_tokens.load(Ordering::Relaxed),
+            outstanding_tokens: device.outstanding.load(Ordering::Relaxed),
+            batches: device.batches.load(Ordering::Relaxed),
+            tokens: device.tokens.load(Ordering::Relaxed),
+            failures: device.failures.load(Ordering::Relaxed),
+            out_of_memory: device.out_of_memory.load(Ordering::Relaxed),
+            last_error: device.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         };
         self.0.iter().map(state).collect()
     }
 
-    pub(crate) fn bounds(&self, device: usize, depth: usize, batch_tokens: usize) {
+    pub(crate) fn set_limits(&self, device: usize, depth: usize, batch_tokens: usize) {
         self.0[device].depth.store(depth, Ordering::Relaxed);
         self.0[device].batch_tokens.store(batch_tokens, Ordering::Relaxed);
     }
 
-    pub(crate) fn outstanding(&self, device: usize, tokens: usize) {
+    pub(crate) fn set_outstanding(&self, device: usize, tokens: usize) {
         self.0[device].outstanding.store(tokens, Ordering::Relaxed);
     }
 
-    pub(crate) fn rests(&self, device: usize, rests: bool) {
-        self.0[device].rests.store(rests, Ordering::Relaxed);
+    pub(crate) fn set_backoff(&self, device: usize, in_backoff: bool) {
+        self.0[device].in_backoff.store(in_backoff, Ordering::Relaxed);
     }
 
-    pub(crate) fn finished(&self, device: usize, tokens: usize) {
+    pub(crate) fn add_finished(&self, device: usize, tokens: usize) {
         self.0[device].batches.fetch_add(1, Ordering::Relaxed);
         self.0[device].tokens.fetch_add(tokens as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn failed(&self, device: usize, is_memory: bool, message: &str) {
-        let line = &self.0[device];
-        let counter = if is_memory { &line.out_of_memory } else { &line.failures };
+    pub(crate) fn add_failure(&self, device: usize, is_out_of_memory: bool, message: &str) {
+        let device = &self.0[device];
+        let counter = if is_out_of_memory { &device.out_of_memory } else { &device.failures };
         counter.fetch_add(1, Ordering::Relaxed);
-        *line.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(message.to_owned());
+        *device.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(message.to_owned());
     }
 }

@@ -1,126 +1,127 @@
-//! Devices: which of them gets the next batch, how large it may be, and which of them rest.
+//! Devices: which one gets the next batch, the token budget of that batch, and which ones are in backoff.
 //!
-//! **Balance.** The next batch goes to the device that would be done with it first: the tokens it has and those it would get, by
-//! the time a token took there of late. Devices that are faster, or have less to do for others, so get more.
+//! **Balance.** The next batch goes to the device that would finish it first: its outstanding tokens plus the batch's,
+//! times its recent seconds per token. So faster and less busy devices get more.
 //!
-//! **Rest.** A device where a batch failed rests, and its rows are tried elsewhere. Where they fail there too they are to
-//! blame, and the device is back at once; else it is tried with one batch after a pause, which doubles with each failed
-//! trial. Where no device works, all are tried: nothing better can be done for who waits.
+//! **Backoff.** A device where a batch failed backs off, and the rows are retried on other devices. If they fail there
+//! too, the rows are at fault and the backoff ends at once. Otherwise the device gets one batch as a probe after a
+//! delay, which doubles with each failed probe. If every device is in backoff, all are used.
 //!
-//! **Hanging.** A device that finishes nothing for too long rests too, while another works, which gets its rows. It is back
-//! when it has finished all that it was given; until then it gets nothing, since what it does not finish it keeps.
+//! **Stalls.** A device that finishes nothing within `device_timeout` backs off too, if another one is healthy; that
+//! one computes its rows. The device gets no batches until it has finished all of its own, because it still holds their
+//! memory.
 //!
-//! **Memory.** Where a batch found no memory, batches of this device have half of its tokens from then on. After a while
-//! without another such failure twice as many are tried, up to what the device wants; each failure makes that while longer.
+//! **Memory.** After an out-of-memory error, the device's batches get half of its tokens. After a number of batches
+//! without another such error the budget doubles again, up to the configured one. Each error raises that number.
 //!
-//! Nothing here waits or allocates from batch to batch. Times are handed in, so that tests need no clock.
+//! Nothing here waits, or allocates for each batch. Callers pass in the time, so that tests need no clock.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::encoder::{Batching, Budget, EncoderSpec};
+use crate::encoder::{BatchBudget, Batching, EncoderSpec};
 use crate::error::{Error, ErrorKind};
 use crate::scheduler::device_stats::DeviceStats;
 
-/// How long a device rests when it fails for the first time, and at most. As long as a client's server (`rust/client`).
-const FIRST_REST: Duration = Duration::from_millis(500);
-const LONGEST_REST: Duration = Duration::from_secs(30);
+/// Delay after a device's first failure, and the longest one. The client (`rust/client`) uses the same for servers.
+const INITIAL_BACKOFF: Duration = Duration::from_millis(500);
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
-/// Batches that must go well before larger ones are tried: at first, and at most.
-const FIRST_PATIENCE: u32 = 64;
-const LONGEST_PATIENCE: u32 = 4096;
+/// Successful batches before the token budget doubles again: after the first out-of-memory error, and at most.
+const MIN_SUCCESSES_TO_GROW: u32 = 64;
+const MAX_SUCCESSES_TO_GROW: u32 = 4096;
 
-/// How much of what is known of a device's pace is left after another batch.
-const MEMORY_OF_PACE: f64 = 0.9;
+/// Weight of older batches in a device's speed, for each newer batch.
+const SPEED_DECAY: f64 = 0.9;
 
-/// All devices of an encoder.
 pub(crate) struct Devices {
-    each: Vec<Device>,
-    board: Arc<DeviceStats>,
+    all: Vec<Device>,
+    stats: Arc<DeviceStats>,
 }
 
 struct Device {
     depth: usize,
-    /// What its batches have where memory suffices.
-    wanted: Budget,
-    /// What they may have now: never more.
+    /// The configured budget.
+    configured: BatchBudget,
+    /// The current token budget, at most the configured one.
     tokens: usize,
-    /// Batches that went well since `tokens` changed, and how many must.
-    well: u32,
-    patience: u32,
+    /// Successful batches since `tokens` changed, and the number at which it doubles.
+    successes: u32,
+    successes_to_grow: u32,
     /// Batches submitted and not collected, and their tokens.
     in_flight: usize,
     outstanding: usize,
-    /// Seconds and tokens of the last batches, the latest counting most.
-    spent: f64,
-    done: f64,
-    /// When it was last seen to finish a batch.
-    finished: Option<Instant>,
-    rest: Option<Rest>,
-    /// Batches in flight that were given up.
-    given_up: usize,
-    /// Looked at in this pass, and found to get nothing.
-    is_passed: bool,
+    /// Seconds and tokens of recent batches, weighted by [`SPEED_DECAY`].
+    recent_seconds: f64,
+    recent_tokens: f64,
+    /// When a finished batch was last collected.
+    last_finished: Option<Instant>,
+    backoff: Option<Backoff>,
+    /// Batches still on the device whose rows were given to others after a stall.
+    abandoned: usize,
+    /// No rows wait for it in this pass.
+    is_skipped: bool,
 }
 
 #[derive(Clone, Copy)]
-struct Rest {
+struct Backoff {
     until: Instant,
-    length: Duration,
+    delay: Duration,
 }
 
 impl Devices {
-    pub(crate) fn new(spec: &EncoderSpec, batching: Batching, board: Arc<DeviceStats>) -> Self {
+    pub(crate) fn new(spec: &EncoderSpec, batching: Batching, stats: Arc<DeviceStats>) -> Self {
         let device = |(index, spec)| {
-            let (depth, wanted) = (batching.depth(spec), batching.budget(spec));
-            board.bounds(index, depth, wanted.tokens);
+            let (depth, configured) = (batching.depth(spec), batching.budget(spec));
+            stats.set_limits(index, depth, configured.tokens);
             Device {
                 depth,
-                wanted,
-                tokens: wanted.tokens,
-                well: 0,
-                patience: FIRST_PATIENCE,
+                configured,
+                tokens: configured.tokens,
+                successes: 0,
+                successes_to_grow: MIN_SUCCESSES_TO_GROW,
                 in_flight: 0,
                 outstanding: 0,
-                spent: 0.0,
-                done: 0.0,
-                finished: None,
-                rest: None,
-                given_up: 0,
-                is_passed: false,
+                recent_seconds: 0.0,
+                recent_tokens: 0.0,
+                last_finished: None,
+                backoff: None,
+                abandoned: 0,
+                is_skipped: false,
             }
         };
-        Self { each: spec.devices.iter().enumerate().map(device).collect(), board }
+        Self { all: spec.devices.iter().enumerate().map(device).collect(), stats }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.each.len()
+        self.all.len()
     }
 
-    /// A pass begins: every device may get something.
+    /// Starts a pass over the devices: none is skipped yet.
     pub(crate) fn begin_pass(&mut self) {
-        self.each.iter_mut().for_each(|device| device.is_passed = false);
+        self.all.iter_mut().for_each(|device| device.is_skipped = false);
     }
 
-    /// The device that shall have the next batch, among those with room that were not passed over; those that are tried
-    /// again first. `is_asked_for` says of a device that rests whether rows wait that nobody else can be asked for.
-    pub(crate) fn next(&self, now: Instant, is_asked_for: impl Fn(usize) -> bool) -> Option<usize> {
-        let pace = self.mean_pace();
-        let none_works = self.each.iter().all(|device| device.rest.is_some());
-        let candidates = self.each.iter().enumerate().filter(|(index, device)| {
-            let may = match device.rest {
+    /// The device for the next batch: among those with room that are not skipped, first one to probe, then the one that
+    /// would finish first. `is_needed` tells whether rows wait for a device in backoff because all healthy ones failed
+    /// on them.
+    pub(crate) fn next(&self, now: Instant, is_needed: impl Fn(usize) -> bool) -> Option<usize> {
+        let mean = self.mean_seconds_per_token();
+        let none_is_healthy = self.all.iter().all(|device| device.backoff.is_some());
+        let candidates = self.all.iter().enumerate().filter(|(index, device)| {
+            let has_room = match device.backoff {
                 None => device.in_flight < device.depth,
-                Some(_) if none_works => device.in_flight < device.depth,
-                Some(rest) => device.in_flight == 0 && (now >= rest.until || is_asked_for(*index)),
+                Some(_) if none_is_healthy => device.in_flight < device.depth,
+                Some(backoff) => device.in_flight == 0 && (now >= backoff.until || is_needed(*index)),
             };
-            may && device.given_up == 0 && !device.is_passed
+            has_room && device.abandoned == 0 && !device.is_skipped
         });
         let key = |device: &Device| {
             #[expect(clippy::cast_precision_loss, reason = "tokens of a few batches")]
             let tokens = (device.outstanding + device.tokens) as f64;
-            (device.rest.is_none(), tokens * device.pace().unwrap_or(pace))
+            (device.backoff.is_none(), tokens * device.seconds_per_token().unwrap_or(mean))
         };
-        // Of equals the first, so that a device alone at work keeps its caches.
+        // The first of equals, so that under light load one device stays busy and keeps its caches warm.
         let best = candidates.min_by(|(_, one), (_, other)| {
             let (one, other) = (key(one), key(other));
             one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
@@ -128,146 +129,146 @@ impl Devices {
         best.map(|(index, _)| index)
     }
 
-    /// There is nothing for this device in this pass.
-    pub(crate) fn pass(&mut self, device: usize) {
-        self.each[device].is_passed = true;
+    /// Ignores the device for the rest of this pass, because no rows wait for it.
+    pub(crate) fn skip(&mut self, device: usize) {
+        self.all[device].is_skipped = true;
     }
 
-    /// What the device's next batch may hold.
-    pub(crate) fn budget(&self, device: usize) -> Budget {
-        Budget { tokens: self.each[device].tokens, rows: self.each[device].wanted.rows }
+    /// The budget of the device's next batch.
+    pub(crate) fn budget(&self, device: usize) -> BatchBudget {
+        BatchBudget { tokens: self.all[device].tokens, rows: self.all[device].configured.rows }
     }
 
-    /// Whether all devices that work are among these.
-    pub(crate) fn covers_healthy(&self, tried: &[usize]) -> bool {
-        self.each.iter().enumerate().all(|(index, device)| device.rest.is_some() || tried.contains(&index))
+    /// Whether `failed` holds every healthy device.
+    pub(crate) fn covers_healthy(&self, failed: &[usize]) -> bool {
+        self.all.iter().enumerate().all(|(index, device)| device.backoff.is_some() || failed.contains(&index))
     }
 
-    /// A batch was given to the device. Whether it is its trial.
-    pub(crate) fn submitted(&mut self, device: usize, tokens: usize) -> bool {
-        let it = &mut self.each[device];
-        it.in_flight += 1;
-        it.outstanding += tokens;
-        self.board.outstanding(device, it.outstanding);
-        it.rest.is_some()
+    /// Counts a submitted batch. Returns whether it is the device's probe.
+    pub(crate) fn on_submitted(&mut self, index: usize, tokens: usize) -> bool {
+        let device = &mut self.all[index];
+        device.in_flight += 1;
+        device.outstanding += tokens;
+        self.stats.set_outstanding(index, device.outstanding);
+        device.backoff.is_some()
     }
 
-    /// The batch is no longer on the device, whatever came of it.
-    pub(crate) fn ended(&mut self, device: usize, tokens: usize) {
-        let it = &mut self.each[device];
-        it.in_flight -= 1;
-        it.outstanding -= tokens;
-        self.board.outstanding(device, it.outstanding);
+    /// Counts a batch as no longer on the device, successful or not.
+    pub(crate) fn on_ended(&mut self, index: usize, tokens: usize) {
+        let device = &mut self.all[index];
+        device.in_flight -= 1;
+        device.outstanding -= tokens;
+        self.stats.set_outstanding(index, device.outstanding);
     }
 
-    /// The batch came back.
-    pub(crate) fn succeeded(&mut self, device: usize, tokens: usize, since: Instant, is_trial: bool, now: Instant) {
-        let it = &mut self.each[device];
-        let took = it.busy_with(since, now).as_secs_f64();
+    /// Records a successful batch that was submitted at `since`.
+    pub(crate) fn on_success(&mut self, index: usize, tokens: usize, since: Instant, is_probe: bool, now: Instant) {
+        let device = &mut self.all[index];
+        let took = device.busy_with(since, now).as_secs_f64();
         #[expect(clippy::cast_precision_loss, reason = "tokens of a batch")]
         let count = tokens as f64;
-        it.spent = it.spent * MEMORY_OF_PACE + took;
-        it.done = it.done * MEMORY_OF_PACE + count;
-        it.finished = Some(now);
-        self.board.finished(device, tokens);
-        if is_trial && it.rest.take().is_some() {
-            self.board.rests(device, false);
+        device.recent_seconds = device.recent_seconds * SPEED_DECAY + took;
+        device.recent_tokens = device.recent_tokens * SPEED_DECAY + count;
+        device.last_finished = Some(now);
+        self.stats.add_finished(index, tokens);
+        if is_probe && device.backoff.take().is_some() {
+            self.stats.set_backoff(index, false);
         }
-        if it.tokens < it.wanted.tokens {
-            it.well += 1;
-            if it.well >= it.patience {
-                it.well = 0;
-                it.tokens = it.tokens.saturating_mul(2).min(it.wanted.tokens);
-                self.board.bounds(device, it.depth, it.tokens);
+        if device.tokens < device.configured.tokens {
+            device.successes += 1;
+            if device.successes >= device.successes_to_grow {
+                device.successes = 0;
+                device.tokens = device.tokens.saturating_mul(2).min(device.configured.tokens);
+                self.stats.set_limits(index, device.depth, device.tokens);
             }
         }
     }
 
-    /// A batch of so many tokens found no memory.
-    pub(crate) fn on_out_of_memory(&mut self, device: usize, tokens: usize, error: &Error) {
-        let it = &mut self.each[device];
-        // Of several such batches in flight each was as large as the first: that is one reason to halve, not several.
-        it.tokens = it.tokens.min(tokens / 2).max(1);
-        it.well = 0;
-        it.patience = it.patience.saturating_mul(2).min(LONGEST_PATIENCE);
-        self.board.bounds(device, it.depth, it.tokens);
-        self.board.failed(device, true, error.message());
+    /// Halves the token budget after a batch of `tokens` ran out of memory.
+    pub(crate) fn on_out_of_memory(&mut self, index: usize, tokens: usize, error: &Error) {
+        let device = &mut self.all[index];
+        // Half of the batch, not of the budget: several failed batches of one size in flight halve the budget once.
+        device.tokens = device.tokens.min(tokens / 2).max(1);
+        device.successes = 0;
+        device.successes_to_grow = device.successes_to_grow.saturating_mul(2).min(MAX_SUCCESSES_TO_GROW);
+        self.stats.set_limits(index, device.depth, device.tokens);
+        self.stats.add_failure(index, true, error.message());
     }
 
-    /// A batch failed. Where the device has to rest for it, it does from now on.
-    pub(crate) fn failed(&mut self, device: usize, error: &Error, rests: bool, now: Instant) {
-        self.board.failed(device, error.kind() == ErrorKind::OutOfMemory, error.message());
-        let it = &mut self.each[device];
-        if !rests {
+    /// Records a failed batch, and starts or doubles the backoff where `backs_off`.
+    pub(crate) fn on_failure(&mut self, index: usize, error: &Error, backs_off: bool, now: Instant) {
+        self.stats.add_failure(index, error.kind() == ErrorKind::OutOfMemory, error.message());
+        let device = &mut self.all[index];
+        if !backs_off {
             return;
         }
-        let length = match it.rest {
-            // What was submitted before it began to rest says nothing new.
-            Some(rest) if now < rest.until => return,
-            Some(rest) => rest.length.saturating_mul(2).min(LONGEST_REST),
-            None => FIRST_REST,
+        let delay = match device.backoff {
+            // The batch was submitted before the backoff began, so its failure is no news.
+            Some(backoff) if now < backoff.until => return,
+            Some(backoff) => backoff.delay.saturating_mul(2).min(MAX_BACKOFF),
+            None => INITIAL_BACKOFF,
         };
-        it.rest = Some(Rest { until: now + length, length });
-        self.board.rests(device, true);
+        device.backoff = Some(Backoff { until: now + delay, delay });
+        self.stats.set_backoff(index, true);
     }
 
-    /// Whether the device has finished nothing for so long, though it had something since then, and another one works.
-    pub(crate) fn hangs(&self, device: usize, since: Instant, patience: Duration, now: Instant) -> bool {
-        let another_works = || self.each.iter().enumerate().any(|(index, it)| index != device && it.rest.is_none());
-        self.each[device].busy_with(since, now) >= patience && another_works()
+    /// Whether the device finished nothing for `timeout` with a batch submitted at `since`, while another one is healthy.
+    pub(crate) fn is_stalled(&self, index: usize, since: Instant, timeout: Duration, now: Instant) -> bool {
+        let is_healthy = |(other, device): (usize, &Device)| other != index && device.backoff.is_none();
+        self.all[index].busy_with(since, now) >= timeout && self.all.iter().enumerate().any(is_healthy)
     }
 
-    /// How long a device has been busy with its oldest batch, which it was given then, and how long that is expected to take;
-    /// no time at all where nothing is known.
-    pub(crate) fn progress(&self, device: usize, since: Instant, tokens: usize, now: Instant) -> (Duration, Duration) {
-        let it = &self.each[device];
+    /// The time for which the device has computed its oldest batch, submitted at `since`, and the expected time for that
+    /// batch: zero while the device's speed is unknown.
+    pub(crate) fn progress(&self, index: usize, since: Instant, tokens: usize, now: Instant) -> (Duration, Duration) {
+        let device = &self.all[index];
         #[expect(clippy::cast_precision_loss, reason = "tokens of a batch")]
-        let seconds = it.pace().unwrap_or(0.0) * tokens as f64;
-        (it.busy_with(since, now), Duration::try_from_secs_f64(seconds).unwrap_or_default())
+        let seconds = device.seconds_per_token().unwrap_or(0.0) * tokens as f64;
+        (device.busy_with(since, now), Duration::try_from_secs_f64(seconds).unwrap_or_default())
     }
 
-    /// A batch that the device still has is nobody's any more.
-    pub(crate) fn gave_up(&mut self, device: usize, error: &Error, now: Instant) {
-        self.failed(device, error, true, now);
-        self.each[device].given_up += 1;
+    /// Records that a stalled device's batch was given to others.
+    pub(crate) fn on_abandoned(&mut self, index: usize, error: &Error, now: Instant) {
+        self.on_failure(index, error, true, now);
+        self.all[index].abandoned += 1;
     }
 
-    /// A batch that was given up is no longer on the device, and went well or not.
-    pub(crate) fn on_late_completion(&mut self, device: usize, went_well: bool, now: Instant) {
-        let it = &mut self.each[device];
-        it.given_up -= 1;
-        it.finished = Some(now);
-        if went_well && it.given_up == 0 && it.rest.take().is_some() {
-            self.board.rests(device, false);
+    /// Records that the device finished an abandoned batch. After the last one, a success ends the backoff.
+    pub(crate) fn on_late_completion(&mut self, index: usize, succeeded: bool, now: Instant) {
+        let device = &mut self.all[index];
+        device.abandoned -= 1;
+        device.last_finished = Some(now);
+        if succeeded && device.abandoned == 0 && device.backoff.take().is_some() {
+            self.stats.set_backoff(index, false);
         }
     }
 
-    /// The rows for which the device rests fail elsewhere too. One that failed its trial goes on resting: that proved nothing.
-    pub(crate) fn clear_failure(&mut self, device: usize) {
-        let it = &mut self.each[device];
-        if it.given_up == 0 && it.rest.is_some_and(|rest| rest.length == FIRST_REST) {
-            it.rest = None;
-            self.board.rests(device, false);
+    /// Ends a backoff whose rows failed on another device too. After a failed probe the backoff stays: the probe had other rows.
+    pub(crate) fn clear_failure(&mut self, index: usize) {
+        let device = &mut self.all[index];
+        if device.abandoned == 0 && device.backoff.is_some_and(|backoff| backoff.delay == INITIAL_BACKOFF) {
+            device.backoff = None;
+            self.stats.set_backoff(index, false);
         }
     }
 
-    /// Seconds a token, over all devices of which it is known.
-    fn mean_pace(&self) -> f64 {
-        let (spent, done) = self.each.iter().fold((0.0, 0.0), |sum, it| (sum.0 + it.spent, sum.1 + it.done));
-        if done > 0.0 { spent / done } else { 1.0 }
+    /// Over all devices; 1 before the first batch.
+    fn mean_seconds_per_token(&self) -> f64 {
+        let sum = |(seconds, tokens), device: &Device| (seconds + device.recent_seconds, tokens + device.recent_tokens);
+        let (seconds, tokens) = self.all.iter().fold((0.0, 0.0), sum);
+        if tokens > 0.0 { seconds / tokens } else { 1.0 }
     }
 }
 
 impl Device {
-    /// For how long it has had nothing else to do than a batch that it was given then: batches wait behind one another on a
-    /// device, and one begins when the one before it is done.
+    /// The time for which the device has computed the batch submitted at `since`: its batches run one after another, so this
+    /// one began when it was submitted or when the batch before it finished.
     fn busy_with(&self, since: Instant, now: Instant) -> Duration {
-        now.saturating_duration_since(self.finished.map_or(since, |finished| finished.max(since)))
+        now.saturating_duration_since(self.last_finished.map_or(since, |finished| finished.max(since)))
     }
 
-    /// Seconds a token, where it is known.
-    fn pace(&self) -> Option<f64> {
-        (self.done > 0.0).then(|| self.spent / self.done)
+    fn seconds_per_token(&self) -> Option<f64> {
+        (self.recent_tokens > 0.0).then(|| self.recent_seconds / self.recent_tokens)
     }
 }
 

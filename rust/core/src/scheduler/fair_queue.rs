@@ -1,45 +1,44 @@
-//! Turns: whose it is next, the most urgent first and among equals who has waited longest.
+//! A fair priority queue: the most urgent item first, and among equals the one that has waited longest.
 //!
-//! One turn of [`FAIR_EVERY`] is for whoever has waited longest of all, however little urgent, so that none waits for ever.
+//! Every [`FAIR_EVERY`]th turn goes to the item that has waited longest of all, whatever its priority, so that none starves.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// One turn of so many goes by waiting alone.
+/// One turn in this number ignores priorities.
 pub const FAIR_EVERY: u64 = 8;
 
-/// All who wait. A lower priority is more urgent, as in vLLM.
+/// Lower priorities are more urgent, as in vLLM.
 #[derive(Debug)]
-pub struct FairQueue<Who> {
-    /// For each priority who waits, with the moment since which, the earliest first. None is empty.
-    waiting: BTreeMap<i32, VecDeque<(u64, Who)>>,
-    /// Counts who has come, those who came back included: the clock of waiting.
+pub struct FairQueue<T> {
+    /// For each priority its items and their arrival numbers, the earliest first. No deque is empty.
+    waiting: BTreeMap<i32, VecDeque<(u64, T)>>,
+    /// Counts pushes and rotations; serves as the clock.
     arrivals: u64,
-    /// Turns that have begun.
-    begun: u64,
-    /// Whose priority the turn is that has begun.
-    current: Option<i32>,
+    turns: u64,
+    /// The priority of the longest waiting item, in turns that ignore priorities.
+    fair_priority: Option<i32>,
 }
 
-impl<Who> Default for FairQueue<Who> {
+impl<T> Default for FairQueue<T> {
     fn default() -> Self {
-        Self { waiting: BTreeMap::new(), arrivals: 0, begun: 0, current: None }
+        Self { waiting: BTreeMap::new(), arrivals: 0, turns: 0, fair_priority: None }
     }
 }
 
-impl<Who> FairQueue<Who> {
-    /// Lets somebody wait, behind all of the same priority.
-    pub fn push(&mut self, priority: i32, who: Who) {
+impl<T> FairQueue<T> {
+    /// Adds an item after all of the same priority.
+    pub fn push(&mut self, priority: i32, item: T) {
         self.arrivals += 1;
-        self.waiting.entry(priority).or_default().push_back((self.arrivals, who));
+        self.waiting.entry(priority).or_default().push_back((self.arrivals, item));
     }
 
-    /// Begins a turn: decides whose priority it is. Until the next one begins, those of this priority come first and then all
-    /// others, the most urgent first.
-    pub fn begin(&mut self) {
-        self.begun += 1;
-        self.current = if self.begun.is_multiple_of(FAIR_EVERY) {
-            let waits_since = |(priority, queue): (&i32, &VecDeque<(u64, Who)>)| Some((queue.front()?.0, *priority));
-            self.waiting.iter().filter_map(waits_since).min().map(|(_, priority)| priority)
+    /// Starts a turn and fixes its priority: until the next turn, items of that priority come first, then all others, the
+    /// most urgent first.
+    pub fn begin_turn(&mut self) {
+        self.turns += 1;
+        self.fair_priority = if self.turns.is_multiple_of(FAIR_EVERY) {
+            let oldest = |(priority, queue): (&i32, &VecDeque<(u64, T)>)| Some((queue.front()?.0, *priority));
+            self.waiting.iter().filter_map(oldest).min().map(|(_, priority)| priority)
         } else {
             None
         };
@@ -47,56 +46,56 @@ impl<Who> FairQueue<Who> {
 
     fn priority(&self) -> Option<i32> {
         let most_urgent = || self.waiting.keys().next().copied();
-        self.current.filter(|priority| self.waiting.contains_key(priority)).or_else(most_urgent)
+        self.fair_priority.filter(|priority| self.waiting.contains_key(priority)).or_else(most_urgent)
     }
 
-    /// Whose turn it is.
+    /// The next item of this turn.
     #[must_use]
-    pub fn front(&self) -> Option<&Who> {
-        self.waiting.get(&self.priority()?)?.front().map(|(_, who)| who)
+    pub fn front(&self) -> Option<&T> {
+        self.waiting.get(&self.priority()?)?.front().map(|(_, item)| item)
     }
 
-    /// Whose turn it is; waits no more.
-    pub fn pop(&mut self) -> Option<Who> {
+    /// Removes [`Self::front`].
+    pub fn pop(&mut self) -> Option<T> {
         let priority = self.priority()?;
         let queue = self.waiting.get_mut(&priority)?;
-        let who = queue.pop_front();
+        let item = queue.pop_front();
         if queue.is_empty() {
             self.waiting.remove(&priority);
         }
-        who.map(|(_, who)| who)
+        item.map(|(_, item)| item)
     }
 
-    /// Whose turn it is has had it, and waits again behind all of the same priority.
+    /// Moves [`Self::front`] after all others of its priority.
     pub fn rotate(&mut self) {
         let Some(queue) = self.priority().and_then(|priority| self.waiting.get_mut(&priority)) else { return };
-        if let Some((_, who)) = queue.pop_front() {
+        if let Some((_, item)) = queue.pop_front() {
             self.arrivals += 1;
-            queue.push_back((self.arrivals, who));
+            queue.push_back((self.arrivals, item));
         }
     }
 
-    /// How many wait.
+    /// The number of items over all priorities.
     #[must_use]
     pub fn len(&self) -> usize {
         self.waiting.values().map(VecDeque::len).sum()
     }
 
-    /// Whether nobody waits.
+    /// As `len() == 0`.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Lets go of those who do not want to wait any more.
-    pub fn retain(&mut self, wants: impl Fn(&Who) -> bool) {
+    /// Removes the items for which `keep` is false.
+    pub fn retain(&mut self, keep: impl Fn(&T) -> bool) {
         self.waiting.retain(|_, queue| {
-            queue.retain(|(_, who)| wants(who));
+            queue.retain(|(_, item)| keep(item));
             !queue.is_empty()
         });
     }
 
-    /// Nobody waits any more.
+    /// Removes all items. Turns keep their count.
     pub fn clear(&mut self) {
         self.waiting.clear();
     }
@@ -107,55 +106,55 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Who has each of the next turns, where everybody comes back.
-    fn order(turns: &mut FairQueue<&'static str>, count: usize) -> Vec<&'static str> {
+    /// The items of the next turns, each rotated after its turn.
+    fn order(queue: &mut FairQueue<&'static str>, count: usize) -> Vec<&'static str> {
         let mut turn = || {
-            turns.begin();
-            let who = turns.front().copied();
-            turns.rotate();
-            who
+            queue.begin_turn();
+            let item = queue.front().copied();
+            queue.rotate();
+            item
         };
         (0..count).filter_map(|_| turn()).collect()
     }
 
     #[test]
-    fn the_urgent_come_first_and_none_waits_for_ever() {
-        let mut turns = FairQueue::default();
-        for (priority, who) in [(0, "a"), (5, "late"), (0, "b"), (i32::MAX, "last"), (-1, "urgent")] {
-            turns.push(priority, who);
+    fn urgent_items_come_first_and_none_starves() {
+        let mut queue = FairQueue::default();
+        for (priority, item) in [(0, "a"), (5, "late"), (0, "b"), (i32::MAX, "last"), (-1, "urgent")] {
+            queue.push(priority, item);
         }
-        let had = order(&mut turns, 32);
-        assert_eq!(had[..7], ["urgent"; 7]);
-        assert_eq!([had[7], had[15], had[23], had[31]], ["a", "late", "b", "last"]);
-        assert_eq!(had.iter().filter(|who| **who == "urgent").count(), 28);
-        turns.begin();
-        assert_eq!(turns.pop(), Some("urgent"));
-        assert_eq!(order(&mut turns, 4), ["a", "b", "a", "b"]);
+        let served = order(&mut queue, 32);
+        assert_eq!(served[..7], ["urgent"; 7]);
+        assert_eq!([served[7], served[15], served[23], served[31]], ["a", "late", "b", "last"]);
+        assert_eq!(served.iter().filter(|item| **item == "urgent").count(), 28);
+        queue.begin_turn();
+        assert_eq!(queue.pop(), Some("urgent"));
+        assert_eq!(order(&mut queue, 4), ["a", "b", "a", "b"]);
     }
 
     #[test]
-    fn what_fills_up_a_turn_is_the_most_urgent_of_the_others() {
-        let mut turns = FairQueue::default();
-        for (priority, who) in [(2, "c"), (0, "a"), (1, "b")] {
-            turns.push(priority, who);
+    fn after_the_fair_priority_the_most_urgent_follow() {
+        let mut queue = FairQueue::default();
+        for (priority, item) in [(2, "c"), (0, "a"), (1, "b")] {
+            queue.push(priority, item);
         }
-        turns.begun = FAIR_EVERY - 1;
-        turns.begin();
-        assert_eq!([turns.pop(), turns.pop(), turns.pop(), turns.pop()], [Some("c"), Some("a"), Some("b"), None]);
-        turns.rotate();
-        assert_eq!(turns.front(), None);
+        queue.turns = FAIR_EVERY - 1;
+        queue.begin_turn();
+        assert_eq!([queue.pop(), queue.pop(), queue.pop(), queue.pop()], [Some("c"), Some("a"), Some("b"), None]);
+        queue.rotate();
+        assert_eq!(queue.front(), None);
     }
 
     proptest! {
         #[test]
-        fn everybody_who_comes_has_a_turn_once(priorities in prop::collection::vec(-3_i32..3, 0..60)) {
-            let mut turns = FairQueue::default();
-            for (who, priority) in priorities.iter().enumerate() {
-                turns.push(*priority, who);
+        fn every_item_is_popped_once(priorities in prop::collection::vec(-3_i32..3, 0..60)) {
+            let mut queue = FairQueue::default();
+            for (item, priority) in priorities.iter().enumerate() {
+                queue.push(*priority, item);
             }
-            let mut had: Vec<usize> = std::iter::from_fn(|| { turns.begin(); turns.pop() }).collect();
-            had.sort_unstable();
-            prop_assert_eq!(had, (0..priorities.len()).collect::<Vec<_>>());
+            let mut popped: Vec<usize> = std::iter::from_fn(|| { queue.begin_turn(); queue.pop() }).collect();
+            popped.sort_unstable();
+            prop_assert_eq!(popped, (0..priorities.len()).collect::<Vec<_>>());
         }
     }
 }

@@ -1,7 +1,6 @@
-//! Models of callers, the scheduler and a device: every order in which their threads may come, as far as loom's bound goes.
+//! loom models of callers, the scheduler and a device: every order of their threads within loom's preemption bound.
 //!
-//! The code is the real one; only the device is made here. A wake that is lost is a thread that sleeps for ever, which loom
-//! reports; so is a lock that is waited for in a circle.
+//! Only the device is a fake. loom reports a lost wake-up as a thread that sleeps forever, and a deadlock as such.
 
 use std::sync::PoisonError;
 
@@ -10,63 +9,64 @@ use crate::encoder::{Batch, BatchRunner, DeviceSpec, EncoderSpec, Ticket, Waker}
 use crate::runtime::call::Stop;
 use crate::tokens::TokenPage;
 
-/// Every order in which no more than so many threads are interrupted where they need not wait.
-fn model(interruptions: usize, run: impl Fn() + Sync + Send + 'static) {
+/// Explores every order with at most `preemptions` preemptions.
+fn model(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(interruptions);
+    builder.preemption_bound = Some(preemptions);
     builder.max_branches = 10_000;
     builder.check(run);
 }
 
-/// Who computes a batch.
+/// Where a batch is computed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
-    /// Whoever collects it.
-    Collecting,
-    /// A thread of the device's own, which wakes.
-    Itself,
-    /// Those who wait.
-    Helpers,
-    /// Those who wait, or else whoever collects it: as a CPU beside a card.
-    Either,
+enum ComputedBy {
+    /// The thread that calls `collect`.
+    Collector,
+    /// The device's own thread, which calls the waker.
+    Device,
+    /// Threads that call the [`BatchRunner`].
+    Runners,
+    /// Runners, or else the collector: a CPU next to a GPU.
+    RunnersOrCollector,
 }
 
-/// A device whose vectors are a row's first id.
-struct Echo {
-    by: By,
+/// Its vectors are the rows' first ids.
+struct EchoEncoder {
+    by: ComputedBy,
     spec: EncoderSpec,
     tickets: u64,
-    device: Arc<Device>,
+    device: Arc<EchoDevice>,
     worker: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Device {
-    state: Mutex<DeviceState>,
+struct EchoDevice {
+    state: Mutex<EchoState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct DeviceState {
+struct EchoState {
     waiting: VecDeque<(Ticket, Batch)>,
     finished: Vec<(Ticket, Batch)>,
-    /// Nobody who helps goes on before so many have begun.
-    meeting: usize,
+    /// Runners block until this number of batches was begun.
+    barrier: usize,
     begun: usize,
     is_stopping: bool,
 }
 
-impl Echo {
-    fn new(by: By) -> Box<Self> {
-        // Helpers have a batch of each row, and two at once.
-        let (depth, batch_tokens) = if matches!(by, By::Helpers | By::Either) { (2, 1) } else { (1, 8) };
+impl EchoEncoder {
+    fn new(by: ComputedBy) -> Box<Self> {
+        let has_runner = matches!(by, ComputedBy::Runners | ComputedBy::RunnersOrCollector);
+        // Runners get one batch for each row, two at once.
+        let (depth, batch_tokens) = if has_runner { (2, 1) } else { (1, 8) };
         let spec = EncoderSpec {
             dimension: 1,
             max_tokens: 8,
             vocabulary: 100,
             dtype: "float32".to_owned(),
             devices: vec![DeviceSpec { name: "echo".to_owned(), depth, batch_tokens }],
-            notifies: matches!(by, By::Itself | By::Helpers),
+            notifies: matches!(by, ComputedBy::Device | ComputedBy::Runners),
             needs_polling: false,
             scores: false,
             backend: "test".to_owned(),
@@ -75,18 +75,18 @@ impl Echo {
     }
 }
 
-impl Device {
-    fn lock(&self) -> MutexGuard<'_, DeviceState> {
+impl EchoDevice {
+    fn lock(&self) -> MutexGuard<'_, EchoState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn compute(&self) -> bool {
         let Some(batch) = self.lock().waiting.pop_front() else { return false };
-        // The lock is not held while a batch is computed, which is here.
+        // Between the two locks is where a real device computes.
         let mut state = self.lock();
         state.begun += 1;
         self.changed.notify_all();
-        while state.begun < state.meeting {
+        while state.begun < state.barrier {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.finished.push(batch);
@@ -111,13 +111,13 @@ impl Device {
     }
 }
 
-impl Encoder for Echo {
+impl Encoder for EchoEncoder {
     fn spec(&self) -> &EncoderSpec {
         &self.spec
     }
 
     fn set_waker(&mut self, waker: Waker) {
-        if self.by == By::Itself {
+        if self.by == ComputedBy::Device {
             let device = Arc::clone(&self.device);
             self.worker = Some(thread::spawn(move || device.work(&waker)));
         }
@@ -127,10 +127,10 @@ impl Encoder for Echo {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
         let mut state = self.device.lock();
-        if self.by != By::Collecting {
-            state.waiting.push_back((ticket, batch.clone()));
-        } else {
+        if self.by == ComputedBy::Collector {
             state.finished.push((ticket, batch.clone()));
+        } else {
+            state.waiting.push_back((ticket, batch.clone()));
         }
         drop(state);
         self.device.changed.notify_one();
@@ -139,7 +139,8 @@ impl Encoder for Echo {
 
     fn batch_runner(&self) -> Option<BatchRunner> {
         let device = Arc::clone(&self.device);
-        matches!(self.by, By::Helpers | By::Either).then(|| Arc::new(move || device.compute()) as BatchRunner)
+        let has_runner = matches!(self.by, ComputedBy::Runners | ComputedBy::RunnersOrCollector);
+        has_runner.then(|| Arc::new(move || device.compute()) as BatchRunner)
     }
 
     fn is_finished(&mut self, ticket: Ticket) -> bool {
@@ -147,15 +148,15 @@ impl Encoder for Echo {
     }
 
     fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
-        while !self.is_finished(ticket) && self.by == By::Either && self.device.compute() {}
+        while !self.is_finished(ticket) && self.by == ComputedBy::RunnersOrCollector && self.device.compute() {}
         let mut state = self.device.lock();
-        let place = loop {
+        let index = loop {
             match state.finished.iter().position(|(finished, _)| *finished == ticket) {
-                Some(place) => break place,
+                Some(index) => break index,
                 None => state = self.device.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
             }
         };
-        let (_, batch) = state.finished.remove(place);
+        let (_, batch) = state.finished.remove(index);
         drop(state);
         let mut start = 0;
         for (number, length) in batch.lengths.iter().enumerate() {
@@ -166,7 +167,7 @@ impl Encoder for Echo {
     }
 }
 
-impl Drop for Echo {
+impl Drop for EchoEncoder {
     fn drop(&mut self) {
         self.device.lock().is_stopping = true;
         self.device.changed.notify_one();
@@ -176,20 +177,20 @@ impl Drop for Echo {
     }
 }
 
-fn watched(encoder: &Echo) -> Telemetry {
-    Telemetry { board: Arc::new(DeviceStats::new(&encoder.spec)), stages: Arc::default() }
+fn telemetry(encoder: &EchoEncoder) -> Telemetry {
+    Telemetry { device_stats: Arc::new(DeviceStats::new(&encoder.spec)), profiler: Arc::default() }
 }
 
-fn with_thread(by: By) -> Arc<Scheduler> {
-    let encoder = Echo::new(by);
-    let watched = watched(&encoder);
-    Arc::new(Scheduler::start(encoder, Batching::default(), watched, CpuAffinity::default()).unwrap())
+fn with_thread(by: ComputedBy) -> Arc<Scheduler> {
+    let encoder = EchoEncoder::new(by);
+    let telemetry = telemetry(&encoder);
+    Arc::new(Scheduler::start(encoder, Batching::default(), telemetry, CpuAffinity::default()).unwrap())
 }
 
-fn by_callers(by: By) -> Arc<Scheduler> {
-    let encoder = Echo::new(by);
-    let watched = watched(&encoder);
-    Arc::new(Scheduler::driven(encoder, Batching::default(), watched))
+fn by_callers(by: ComputedBy) -> Arc<Scheduler> {
+    let encoder = EchoEncoder::new(by);
+    let telemetry = telemetry(&encoder);
+    Arc::new(Scheduler::by_callers(encoder, Batching::default(), telemetry))
 }
 
 fn submit(scheduler: &Scheduler, id: i32, call: &Call) -> Result<Pending> {
@@ -202,66 +203,65 @@ fn submit_rows(scheduler: &Scheduler, ids: &[i32], call: &Call) -> Result<Pendin
     scheduler.submit((0..ids.len()).map(row).collect(), call)
 }
 
-/// What a caller does, from the first to the last.
-fn ask(scheduler: &Scheduler, id: i32, call: &Call) -> Result<Vec<f32>> {
+fn encode(scheduler: &Scheduler, id: i32, call: &Call) -> Result<Vec<f32>> {
     block_on(submit(scheduler, id, call)?, scheduler, call)
 }
 
-fn assert_answered(scheduler: &Scheduler, id: i32) {
-    assert_eq!(ask(scheduler, id, &Call::default()).unwrap(), [f32::from(i16::try_from(id).unwrap())]);
+fn assert_encodes(scheduler: &Scheduler, id: i32) {
+    assert_eq!(encode(scheduler, id, &Call::default()).unwrap(), [f32::from(i16::try_from(id).unwrap())]);
 }
 
-/// Another thread that asks, and is answered.
-fn beside(scheduler: &Arc<Scheduler>, id: i32) -> JoinHandle<()> {
+/// A second caller on its own thread.
+fn spawn_caller(scheduler: &Arc<Scheduler>, id: i32) -> JoinHandle<()> {
     let scheduler = Arc::clone(scheduler);
-    thread::spawn(move || assert_answered(&scheduler, id))
+    thread::spawn(move || assert_encodes(&scheduler, id))
 }
 
-/// Right vectors, or the end that somebody made.
-fn assert_answered_or(kind: ErrorKind, id: i32, outcome: Result<Vec<f32>>) {
+/// The outcome of a call while the scheduler closes.
+fn assert_encoded_or_closed(id: i32, outcome: Result<Vec<f32>>) {
     match outcome {
         Ok(vectors) => assert_eq!(vectors, [f32::from(i16::try_from(id).unwrap())]),
-        Err(error) => assert_eq!(error.kind(), kind),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::Closed),
     }
 }
 
 #[test]
 fn a_caller_and_the_scheduler() {
-    for by in [By::Collecting, By::Itself, By::Helpers, By::Either] {
-        model(3, move || assert_answered(&with_thread(by), 7));
+    for by in [ComputedBy::Collector, ComputedBy::Device, ComputedBy::Runners, ComputedBy::RunnersOrCollector] {
+        model(3, move || assert_encodes(&with_thread(by), 7));
     }
 }
 
-/// The second waits for a place too: in a model one job may wait.
+/// The second caller also waits for space: the queue of a model holds one job.
 #[test]
 fn two_callers_and_the_scheduler() {
     model(2, || {
-        let scheduler = with_thread(By::Collecting);
-        let other = beside(&scheduler, 8);
-        assert_answered(&scheduler, 7);
+        let scheduler = with_thread(ComputedBy::Collector);
+        let other = spawn_caller(&scheduler, 8);
+        assert_encodes(&scheduler, 7);
         other.join().unwrap();
     });
 }
 
 #[test]
 fn callers_hand_over_the_schedulers_work() {
-    for by in [By::Collecting, By::Itself, By::Helpers, By::Either] {
+    for by in [ComputedBy::Collector, ComputedBy::Device, ComputedBy::Runners, ComputedBy::RunnersOrCollector] {
         model(2, move || {
             let scheduler = by_callers(by);
-            let other = beside(&scheduler, 8);
-            assert_answered(&scheduler, 7);
+            let other = spawn_caller(&scheduler, 8);
+            assert_encodes(&scheduler, 7);
             other.join().unwrap();
         });
     }
 }
 
-/// One has more batches than it can compute before the other wants to leave; neither forgets what the other needs.
+/// One caller has more batches than it computes before the other one leaves; neither loses the other's work.
 #[test]
 fn callers_compute_each_others_batches() {
-    for by in [By::Helpers, By::Either] {
+    for by in [ComputedBy::Runners, ComputedBy::RunnersOrCollector] {
         model(2, move || {
             let scheduler = by_callers(by);
-            let other = beside(&scheduler, 8);
+            let other = spawn_caller(&scheduler, 8);
             let call = Call::default();
             let pending = submit_rows(&scheduler, &[5, 6, 7], &call).unwrap();
             assert_eq!(block_on(pending, &scheduler, &call).unwrap(), [5.0, 6.0, 7.0]);
@@ -270,16 +270,16 @@ fn callers_compute_each_others_batches() {
     }
 }
 
-/// Neither can be done before both compute: nobody sleeps while there is a batch to be begun.
+/// The barrier passes only if both callers compute: neither parks while a batch is unclaimed.
 #[test]
 fn two_callers_compute_at_once() {
     model(2, || {
-        let encoder = Echo::new(By::Helpers);
-        encoder.device.lock().meeting = 2;
-        let watched = watched(&encoder);
-        let scheduler = Arc::new(Scheduler::driven(encoder, Batching::default(), watched));
-        let other = beside(&scheduler, 8);
-        assert_answered(&scheduler, 7);
+        let encoder = EchoEncoder::new(ComputedBy::Runners);
+        encoder.device.lock().barrier = 2;
+        let telemetry = telemetry(&encoder);
+        let scheduler = Arc::new(Scheduler::by_callers(encoder, Batching::default(), telemetry));
+        let other = spawn_caller(&scheduler, 8);
+        assert_encodes(&scheduler, 7);
         other.join().unwrap();
     });
 }
@@ -287,51 +287,53 @@ fn two_callers_compute_at_once() {
 #[test]
 fn three_callers_compute_and_leave_in_any_order() {
     model(1, || {
-        let scheduler = by_callers(By::Helpers);
-        let others = [beside(&scheduler, 8), beside(&scheduler, 9)];
-        assert_answered(&scheduler, 7);
+        let scheduler = by_callers(ComputedBy::Runners);
+        let others = [spawn_caller(&scheduler, 8), spawn_caller(&scheduler, 9)];
+        assert_encodes(&scheduler, 7);
         others.into_iter().for_each(|other| other.join().unwrap());
     });
 }
 
 #[test]
-fn the_end_comes_beside_a_call() {
-    for (make, by) in
-        [(with_thread as fn(By) -> _, By::Collecting), (by_callers, By::Collecting), (by_callers, By::Helpers)]
-    {
+fn close_races_with_a_call() {
+    for (make, by) in [
+        (with_thread as fn(ComputedBy) -> _, ComputedBy::Collector),
+        (by_callers, ComputedBy::Collector),
+        (by_callers, ComputedBy::Runners),
+    ] {
         model(2, move || {
             let scheduler = make(by);
             let closing = Arc::clone(&scheduler);
             let other = thread::spawn(move || closing.close());
-            assert_answered_or(ErrorKind::Closed, 7, ask(&scheduler, 7, &Call::default()));
+            assert_encoded_or_closed(7, encode(&scheduler, 7, &Call::default()));
             other.join().unwrap();
         });
     }
 }
 
 #[test]
-fn the_end_comes_beside_two_who_compute() {
+fn close_races_with_two_callers_that_compute() {
     model(1, || {
-        let scheduler = by_callers(By::Helpers);
-        let (closing, beside) = (Arc::clone(&scheduler), Arc::clone(&scheduler));
+        let scheduler = by_callers(ComputedBy::Runners);
+        let (closing, second) = (Arc::clone(&scheduler), Arc::clone(&scheduler));
         let other = thread::spawn(move || closing.close());
-        let third = thread::spawn(move || assert_answered_or(ErrorKind::Closed, 8, ask(&beside, 8, &Call::default())));
-        assert_answered_or(ErrorKind::Closed, 7, ask(&scheduler, 7, &Call::default()));
+        let third = thread::spawn(move || assert_encoded_or_closed(8, encode(&second, 8, &Call::default())));
+        assert_encoded_or_closed(7, encode(&scheduler, 7, &Call::default()));
         other.join().unwrap();
         third.join().unwrap();
     });
 }
 
-/// Who is stopped leaves its place to another, whether the scheduler has begun its job or not.
+/// Whether the scheduler has begun the stopped job or not.
 #[test]
-fn a_call_is_stopped_and_the_next_one_gets_its_place() {
-    let made = [
-        (2, with_thread as fn(By) -> Arc<Scheduler>, By::Collecting),
-        (1, with_thread, By::Itself),
-        (2, by_callers, By::Helpers),
+fn a_stopped_call_makes_space_for_the_next() {
+    let cases = [
+        (2, with_thread as fn(ComputedBy) -> Arc<Scheduler>, ComputedBy::Collector),
+        (1, with_thread, ComputedBy::Device),
+        (2, by_callers, ComputedBy::Runners),
     ];
-    for (interruptions, make, by) in made {
-        model(interruptions, move || {
+    for (preemptions, make, by) in cases {
+        model(preemptions, move || {
             let scheduler = make(by);
             let stop = Stop::default();
             let pending = submit(&scheduler, 7, &Call::default().stopped_by(stop.clone())).unwrap();
@@ -339,7 +341,7 @@ fn a_call_is_stopped_and_the_next_one_gets_its_place() {
                 stop.stop();
                 drop(pending);
             });
-            assert_answered(&scheduler, 8);
+            assert_encodes(&scheduler, 8);
             other.join().unwrap();
         });
     }

@@ -1,7 +1,7 @@
-//! What a caller holds of a job: its vectors, as soon as they are there.
+//! A caller's future for a job's vectors.
 //!
-//! Waiting is a future, so that whoever has threads decides what one costs: a caller's thread sleeps in [`block_on`], a
-//! host's step looks whether it is done, and a worker turns to the next call meanwhile.
+//! Waiting is a future, so that each kind of caller waits in its own way: a thread parks in [`block_on`], a host's step
+//! polls it, and a task thread polls other calls meanwhile.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -12,35 +12,30 @@ use super::{Inbox, ParkingSlot, Scheduler, lock, wait};
 use crate::error::Result;
 use crate::runtime::call::Call;
 use crate::runtime::sync::{AtomicBool, Mutex, Ordering};
-use crate::scheduler::batches::Written;
-
 /// How a job ended: written once by the scheduler, read once by the caller.
 #[derive(Clone, Default)]
-pub(super) struct Reply(Arc<Mutex<State>>);
+pub(super) struct Reply(Arc<Mutex<ReplyState>>);
 
 #[derive(Default)]
-struct State {
-    outcome: Option<Result<Written>>,
-    /// Who waits for it.
+struct ReplyState {
+    outcome: Option<Result<Vec<f32>>>,
     waker: Option<Waker>,
 }
 
-/// A job that was handed in. Whoever does not want it any more stops its call and drops this.
+/// A submitted job. To cancel it, stop its call and drop this.
 pub(crate) struct Pending {
     reply: Reply,
     inbox: Arc<Inbox>,
-    /// 0 as long as there are no vectors.
-    address: usize,
-    is_taken: bool,
+    is_finished: bool,
 }
 
 impl Reply {
-    pub(super) fn write(&self, outcome: Result<Written>) {
+    pub(super) fn write(&self, outcome: Result<Vec<f32>>) {
         let mut state = lock(&self.0);
         state.outcome = Some(outcome);
         let waker = state.waker.take();
         drop(state);
-        // Whoever is woken may be done with all of this at once, so nothing may be locked.
+        // The woken caller may drop all of this at once, so no lock may be held.
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -49,12 +44,7 @@ impl Reply {
 
 impl Pending {
     pub(super) const fn new(reply: Reply, inbox: Arc<Inbox>) -> Self {
-        Self { reply, inbox, address: 0, is_taken: false }
-    }
-
-    /// Where the vectors were written, once they are here: where they lie, as long as nobody has copied them.
-    pub(crate) const fn address(&self) -> usize {
-        self.address
+        Self { reply, inbox, is_finished: false }
     }
 }
 
@@ -65,11 +55,8 @@ impl Future for Pending {
         let mut state = lock(&self.reply.0);
         if let Some(outcome) = state.outcome.take() {
             drop(state);
-            self.is_taken = true;
-            return Poll::Ready(outcome.map(|Written { values, address }| {
-                self.address = address;
-                values
-            }));
+            self.is_finished = true;
+            return Poll::Ready(outcome);
         }
         state.waker = Some(context.waker().clone());
         Poll::Pending
@@ -78,69 +65,69 @@ impl Future for Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if !self.is_taken {
-            // The scheduler drops what is left of the job, if the call was stopped.
+        if !self.is_finished {
+            // Wakes the scheduler, which removes the job if its call was stopped.
             self.inbox.wake();
         }
     }
 }
 
-/// Runs a call to its end on the calling thread, which sleeps while devices work, looking around on its own behalf; where
-/// nobody else drives the scheduler, it does.
+/// Runs a call's future on the calling thread, which parks while devices work and polls for interrupts. If callers
+/// drive the scheduler, the thread drives it instead of parking.
 pub(crate) fn block_on<T>(future: impl Future<Output = Result<T>>, scheduler: &Scheduler, call: &Call) -> Result<T> {
-    let sleeper = Arc::new(Sleeper { inbox: scheduler.driven_inbox(), ..Sleeper::default() });
-    let waker = Waker::from(Arc::clone(&sleeper));
+    let parked = Arc::new(ParkedThread { inbox: scheduler.inbox_for_callers(), ..ParkedThread::default() });
+    let waker = Waker::from(Arc::clone(&parked));
     let mut future = pin!(future);
     loop {
         if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return result;
         }
-        let attendant = scheduler.attend_on(Arc::clone(&sleeper.seat));
-        while !sleeper.is_woken.swap(false, Ordering::AcqRel) {
-            if scheduler.is_driven() {
-                attendant.drive(&|| sleeper.is_woken.load(Ordering::Acquire), call.patience());
+        let caller = scheduler.register_caller_on(Arc::clone(&parked.slot));
+        while !parked.is_woken.swap(false, Ordering::AcqRel) {
+            if scheduler.is_driven_by_callers() {
+                caller.drive(&|| parked.is_woken.load(Ordering::Acquire), call.poll_interval());
             } else {
-                sleeper.sleep(call);
+                parked.park(call);
             }
-            if !sleeper.is_woken.load(Ordering::Acquire) {
+            if !parked.is_woken.load(Ordering::Acquire) {
                 call.check()?;
             }
         }
     }
 }
 
-/// A thread that waits for its call.
+/// The waker of a thread in [`block_on`].
 #[derive(Default)]
-struct Sleeper {
+struct ParkedThread {
     is_woken: AtomicBool,
-    /// What it sleeps on: under the inbox's lock where the scheduler is driven by those who wait, else under its own.
-    seat: ParkingSlot,
+    /// Its mutex is the inbox's where callers drive the scheduler, else `lock`.
+    slot: ParkingSlot,
     lock: Mutex<()>,
     inbox: Option<Arc<Inbox>>,
 }
 
-impl Sleeper {
-    /// Sleeps until it is woken, or wants to look around.
-    fn sleep(&self, call: &Call) {
+impl ParkedThread {
+    /// Parks until woken, or for the call's poll interval.
+    fn park(&self, call: &Call) {
         let guard = lock(&self.lock);
         if !self.is_woken.load(Ordering::Acquire) {
-            drop(wait(&self.seat, guard, call.patience()));
+            drop(wait(&self.slot, guard, call.poll_interval()));
         }
     }
 }
 
-impl Wake for Sleeper {
+impl Wake for ParkedThread {
     fn wake(self: Arc<Self>) {
-        // Under the lock: between a sleeper's look and its sleep there is no moment in which this is missed. Swapped, as the
-        // sleeper does, because loom knows the order of swaps, and takes a store beside one for older than it may be.
+        // Under the lock, so that no wake-up falls between the thread's check and its wait. A swap, as in `block_on`,
+        // because loom orders swaps, while it lets a concurrent load see a value older than a plain store.
         if let Some(inbox) = &self.inbox {
             let _guard = inbox.lock();
             self.is_woken.swap(true, Ordering::AcqRel);
-            self.seat.notify_one();
+            self.slot.notify_one();
         } else {
             let _guard = lock(&self.lock);
             self.is_woken.swap(true, Ordering::AcqRel);
-            self.seat.notify_one();
+            self.slot.notify_one();
         }
     }
 }

@@ -1,6 +1,6 @@
-//! A round of the scheduler: takes new jobs in, gives the devices batches, and collects what is finished.
+//! One round of the scheduler: accepts new jobs, submits batches to devices, and collects finished ones.
 
-mod looking;
+mod polling;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,73 +11,71 @@ use super::{Inbox, Telemetry, closed, wait};
 use crate::encoder::{Batch, BatchRunner, BatchTimes, Batching, Encoder, EncoderSpec, Ticket};
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::profiling::{BatchSpan, Profiler, Stage};
-use crate::scheduler::batches::{Batches, Job, QueryOffsets, RowTarget, Written, check_values};
+use crate::scheduler::batches::{Batches, Job, QueryOffsets, RowTarget, check_values};
 use crate::scheduler::devices::Devices;
 
-/// The longest sleep: an idle scheduler looks around once a minute, a busy one often enough to feel a stopped call.
-const IDLE: Duration = Duration::from_secs(60);
-const BUSY: Duration = Duration::from_millis(50);
+/// The longest sleep of an idle scheduler, and of a busy one, which must notice stopped calls.
+const IDLE_WAIT: Duration = Duration::from_secs(60);
+const BUSY_WAIT: Duration = Duration::from_millis(50);
 
-/// A list of targets begins with a place for each token of a device's batch, since a row has at least one, so that it need
-/// not grow. For what a device may call its batch there is no bound, so there is one here: 1.5 MiB.
-const MOST_PLACES: usize = 1 << 16;
+/// A new list of row targets reserves one entry for each token of a device's batch, the most rows it can hold, so that
+/// it need not grow. `batch_tokens` has no upper bound, so this caps the reservation at 1.5 MiB.
+const MAX_RESERVED_ROWS: usize = 1 << 16;
 
-/// A batch on a device.
 struct InFlight {
     ticket: Ticket,
-    sent: SubmittedBatch,
-    /// When it was handed to the encoder.
+    batch: SubmittedBatch,
+    /// When the encoder received it, and how long `submit` took.
     since: Instant,
-    /// What that took.
     submitting: Duration,
-    /// No other batch in flight on its device has this number; 0 for all where nobody wants a trace.
-    lane: usize,
-    /// Whether it shows that the device works again.
-    is_trial: bool,
-    /// Whether others compute its rows, because this device does not finish it.
-    is_given_up: bool,
+    /// Unique among the device's batches in flight; always 0 without a trace.
+    track: usize,
+    /// Whether its success ends the device's backoff.
+    is_probe: bool,
+    /// Whether the device stalled and others compute its rows.
+    is_abandoned: bool,
 }
 
-/// Rows of a batch that was given to a device.
+/// A batch that an encoder has accepted.
 struct SubmittedBatch {
-    places: RowDestinations,
-    /// The sum of their ids.
+    destinations: RowDestinations,
+    /// Token ids of all rows.
     tokens: usize,
-    /// Devices that failed on them before.
-    tried: Vec<usize>,
+    /// Devices that failed on these rows before.
+    failed_devices: Vec<usize>,
 }
 
-/// Where what comes back of a batch belongs.
+/// Where the values of each row belong.
 #[derive(Default)]
 struct RowDestinations {
     targets: Vec<RowTarget>,
-    columns: QueryOffsets,
+    offsets: QueryOffsets,
 }
 
-/// The scheduler's thread: everything it owns.
+/// All that the scheduler's thread owns.
 pub(super) struct Round {
     encoder: Box<dyn Encoder>,
     spec: EncoderSpec,
-    /// Computes a batch on the thread that calls it, where batches are not computed by themselves.
+    /// Computes a batch on the calling thread; `None` if the encoder needs no threads of others.
     batch_runner: Option<BatchRunner>,
-    /// Batches that there may be in flight: as many as there are threads to compute them, where they are lent.
-    most: usize,
-    /// Batches submitted of which nobody has been told, where there is a helper.
-    fresh: usize,
+    /// The most batches in flight: with a runner, the number of threads that compute them.
+    max_in_flight: usize,
+    /// Submitted batches not yet added to `InboxState::unclaimed_batches`.
+    unannounced: usize,
     batching: Batching,
     devices: Devices,
-    stages: Arc<Profiler>,
-    /// How much longer rows are held back for others, where some are.
-    held: Option<Duration>,
-    /// How long to sleep before batches are looked at again, where nobody says that they are finished.
-    look: Option<Duration>,
+    profiler: Arc<Profiler>,
+    /// How much longer rows wait for a fuller batch.
+    batch_delay: Option<Duration>,
+    /// When to poll batches whose devices cannot notify.
+    poll_after: Option<Duration>,
     inbox: Arc<Inbox>,
     batches: Batches<Reply>,
-    /// For each device what was submitted to it, the oldest first.
+    /// For each device, the oldest batch first.
     in_flight: Vec<VecDeque<InFlight>>,
-    /// Where each batch is written until its encoder has read it; grows to the largest batch of a device.
+    /// Reused for each batch; grows to the largest.
     batch: Batch,
-    /// Places that are not in flight. There are never more in all than batches fit the devices, and one.
+    /// Reused target lists. All in all there is one more than batches in flight.
     spare: Vec<RowDestinations>,
 }
 
@@ -85,29 +83,29 @@ impl Round {
     pub(super) fn new(
         mut encoder: Box<dyn Encoder>,
         batching: Batching,
-        watched: Telemetry,
+        telemetry: Telemetry,
         inbox: Arc<Inbox>,
     ) -> Self {
-        let Telemetry { board, stages } = watched;
-        if stages.synchronizes() {
+        let Telemetry { device_stats, profiler } = telemetry;
+        if profiler.synchronizes() {
             encoder.profile(true);
         }
         let spec = encoder.spec().clone();
-        let devices = Devices::new(&spec, batching, board);
+        let devices = Devices::new(&spec, batching, device_stats);
         let in_flight = spec.devices.iter().map(|_| VecDeque::new()).collect();
         let (batch, spare) = (Batch::default(), Vec::new());
-        let (batches, batch_runner) = (Batches::new(encoder.gives()), encoder.batch_runner());
+        let (batches, batch_runner) = (Batches::new(encoder.returns_owned_rows()), encoder.batch_runner());
         Self {
             encoder,
             spec,
             batch_runner,
-            most: usize::MAX,
-            fresh: 0,
+            max_in_flight: usize::MAX,
+            unannounced: 0,
             batching,
             devices,
-            stages,
-            held: None,
-            look: None,
+            profiler,
+            batch_delay: None,
+            poll_after: None,
             inbox,
             batches,
             in_flight,
@@ -116,225 +114,233 @@ impl Round {
         }
     }
 
-    /// What those who wait for vectors may compute batches with.
+    /// Lets waiting callers compute batches.
     pub(super) fn batch_runner(&self) -> Option<BatchRunner> {
         self.batch_runner.clone()
     }
 
-    /// What a scheduler's thread does all its life. Where there is nobody else to lend the encoder a thread, it does.
+    /// The main loop of the scheduler's thread. If the encoder has a runner, this thread also computes batches.
     pub(super) fn run(mut self) {
-        while self.once(IDLE) {
-            if self.batch_runner.as_ref().is_some_and(|help| help()) {
+        while self.once(IDLE_WAIT) {
+            if self.batch_runner.as_ref().is_some_and(|run| run()) {
                 self.inbox.lock().woken = true;
             }
         }
     }
 
-    /// One round: waits until there is something to do, no longer than this; takes new jobs in, submits and collects. False when
-    /// the end has come.
-    pub(super) fn once(&mut self, longest: Duration) -> bool {
-        if !self.take_in(longest) {
+    /// Waits at most `timeout` for an event; then accepts jobs, submits and collects. Returns false once the scheduler
+    /// is closed.
+    pub(super) fn once(&mut self, timeout: Duration) -> bool {
+        if !self.accept_jobs(timeout) {
             return false;
         }
-        for (job, error) in self.batches.take_unwanted() {
-            self.end(job, Err(error));
+        for (job, error) in self.batches.take_cancelled() {
+            self.finish(job, Err(error));
         }
         let began = Instant::now();
         self.submit_pass();
-        self.offer();
+        self.announce_batches();
         let submitted = Instant::now();
         self.collect_pass();
-        self.give_up_pass();
-        self.look_ahead();
-        self.stages.conducted("submit", began, submitted);
-        self.stages.conducted("collect", submitted, Instant::now());
+        self.abandon_pass();
+        self.plan_next_round();
+        self.profiler.record_scheduler("submit", began, submitted);
+        self.profiler.record_scheduler("collect", submitted, Instant::now());
         true
     }
 
-    /// Waits until there is something to do, and takes new jobs in; false when the end has come.
-    fn take_in(&mut self, longest: Duration) -> bool {
+    /// Waits at most `timeout` for an event, and accepts new jobs. Returns false once the scheduler is closed.
+    fn accept_jobs(&mut self, timeout: Duration) -> bool {
         let mut state = self.inbox.lock();
-        if !longest.is_zero() && state.arrived.is_empty() && !state.woken && !state.closed {
-            let busy = !self.batches.is_empty() || self.flying() > 0;
-            let bounds = [self.held, self.look, busy.then_some(BUSY)];
-            let longest = bounds.into_iter().flatten().fold(longest, Duration::min);
-            state = wait(&self.inbox.changed, state, longest);
+        if !timeout.is_zero() && state.arrived.is_empty() && !state.woken && !state.closed {
+            let busy = !self.batches.is_empty() || self.batches_in_flight() > 0;
+            let limits = [self.batch_delay, self.poll_after, busy.then_some(BUSY_WAIT)];
+            let timeout = limits.into_iter().flatten().fold(timeout, Duration::min);
+            state = wait(&self.inbox.changed, state, timeout);
         }
         state.woken = false;
         if state.closed {
             return false;
         }
-        // A device that computes by itself is not kept waiting for somebody to lend it a thread.
-        self.most = if self.batch_runner.is_some() && self.spec.notifies { state.attending.max(1) } else { usize::MAX };
+        // Without `notifies`, some devices compute by themselves; those must not wait for callers' threads.
+        let is_limited = self.batch_runner.is_some() && self.spec.notifies;
+        self.max_in_flight = if is_limited { state.waiting_callers.max(1) } else { usize::MAX };
         let arrived = std::mem::take(&mut state.arrived);
         drop(state);
         for job in arrived {
             if let Some(empty) = self.batches.push(job) {
-                self.end_well(empty);
+                self.succeed(empty);
             }
         }
         true
     }
 
-    /// Tells those who wait of batches that they may compute.
-    fn offer(&mut self) {
-        if self.fresh == 0 {
+    /// Lets waiting callers claim the batches that this round submitted.
+    fn announce_batches(&mut self) {
+        if self.unannounced == 0 {
             return;
         }
         let mut state = self.inbox.lock();
-        state.offered += std::mem::take(&mut self.fresh);
-        // Whoever runs this round takes one itself when it is over, unless it waits for a device in it.
+        state.unclaimed_batches += std::mem::take(&mut self.unannounced);
+        // The caller that runs this round claims one itself afterwards, unless the round blocks in `collect`.
         if !self.spec.computes_alone() {
-            state.pass_on();
+            state.wake_for_work();
         }
     }
 
-    /// Says when the next round is due though nothing happens.
-    fn look_ahead(&mut self) {
-        let in_flight = self.flying() > 0;
+    /// Sets when the next round is due if no event arrives.
+    fn plan_next_round(&mut self) {
+        let in_flight = self.batches_in_flight() > 0;
         let mut state = self.inbox.lock();
-        self.look = self.next_look();
-        let soonest = [self.held, self.look].into_iter().flatten().min();
-        state.look.by = soonest.map(|soonest| Instant::now() + soonest);
-        // An encoder that neither wakes nor can be looked at is waited for in `collect`.
-        let waits = in_flight || (!self.batches.is_empty() && self.held.is_none());
+        self.poll_after = self.next_poll();
+        let soonest = [self.batch_delay, self.poll_after].into_iter().flatten().min();
+        state.next_poll.deadline = soonest.map(|soonest| Instant::now() + soonest);
+        // An encoder without notifications and polling is waited for in `collect`.
+        let waits = in_flight || (!self.batches.is_empty() && self.batch_delay.is_none());
         state.woken |= !self.spec.computes_alone() && waits;
     }
 
-    /// How many batches are in flight.
-    fn flying(&self) -> usize {
+    fn batches_in_flight(&self) -> usize {
         self.in_flight.iter().map(VecDeque::len).sum()
     }
 
-    /// First pass: gives the devices one batch after the other, whoever would be done first the next, until none has room or
-    /// nothing waits. Nothing here waits for a device.
+    /// First pass: submits batches until no device has room or no rows wait. Nothing here waits for a device.
     fn submit_pass(&mut self) {
-        self.held = None;
+        self.batch_delay = None;
         let now = Instant::now();
         self.devices.begin_pass();
-        while self.flying() < self.most {
+        while self.batches_in_flight() < self.max_in_flight {
             let Self { batches, devices, .. } = self;
-            let is_asked_for = |device| batches.ask_for(device, |tried| devices.covers_healthy(tried));
-            let Some(device) = devices.next(now, is_asked_for) else { return };
+            let is_needed = |device| batches.needs_device(device, |failed| devices.covers_healthy(failed));
+            let Some(device) = devices.next(now, is_needed) else { return };
             let budget = devices.budget(device);
-            self.held = batches.hold(budget, self.batching.timeout);
-            if self.held.is_some() {
+            self.batch_delay = batches.batch_delay(budget, self.batching.timeout);
+            if self.batch_delay.is_some() {
                 return;
             }
-            let mut places =
-                self.spare.pop().unwrap_or_else(|| RowDestinations::with_room(budget.tokens.min(MOST_PLACES)));
-            let Some(tried) = batches.next_batch(device, budget, &mut self.batch, &mut places.targets) else {
-                self.spare.push(places);
-                devices.pass(device);
+            let mut destinations = self
+                .spare
+                .pop()
+                .unwrap_or_else(|| RowDestinations::with_capacity(budget.tokens.min(MAX_RESERVED_ROWS)));
+            let targets = &mut destinations.targets;
+            let Some(failed_devices) = batches.next_batch(device, budget, &mut self.batch, targets) else {
+                self.spare.push(destinations);
+                devices.skip(device);
                 continue;
             };
             if self.spec.scores {
-                // More scores than half a vector has values are no gain.
-                batches.ask(&places.targets, self.spec.dimension / 2, &mut self.batch, &mut places.columns);
+                // With more queries than this, cosines save too little over the vector.
+                let max_queries = self.spec.dimension / 2;
+                batches.add_queries(targets, max_queries, &mut self.batch, &mut destinations.offsets);
             }
-            self.submit(device, SubmittedBatch { places, tokens: self.batch.ids.len(), tried });
+            self.submit(device, SubmittedBatch { destinations, tokens: self.batch.ids.len(), failed_devices });
         }
     }
 
-    fn submit(&mut self, device: usize, sent: SubmittedBatch) {
-        let is_trial = self.devices.submitted(device, sent.tokens);
-        let (queued, jobs) = self.batches.take_queued();
-        self.stages.add(Stage::Queue, queued, jobs);
+    fn submit(&mut self, device: usize, batch: SubmittedBatch) {
+        let is_probe = self.devices.on_submitted(device, batch.tokens);
+        let (queued, jobs) = self.batches.take_queue_time();
+        self.profiler.add(Stage::Queue, queued, jobs);
         let since = Instant::now();
         match self.encoder.submit(device, &self.batch) {
             Ok(ticket) => {
-                let (submitting, lane) = (since.elapsed(), self.free_lane(device));
-                self.fresh += usize::from(self.batch_runner.is_some());
-                let flight = InFlight { ticket, sent, since, submitting, lane, is_trial, is_given_up: false };
+                let (submitting, track) = (since.elapsed(), self.free_track(device));
+                self.unannounced += usize::from(self.batch_runner.is_some());
+                let flight = InFlight { ticket, batch, since, submitting, track, is_probe, is_abandoned: false };
                 self.in_flight[device].push_back(flight);
             }
             Err(error) => {
-                self.devices.ended(device, sent.tokens);
-                self.fail(device, sent, &error);
+                self.devices.on_ended(device, batch.tokens);
+                self.fail(device, batch, &error);
             }
         }
     }
 
-    /// The lowest number that no batch of the device has.
-    fn free_lane(&self, device: usize) -> usize {
-        let batches = &self.in_flight[device];
-        let is_free = |lane: &usize| batches.iter().all(|batch| batch.lane != *lane);
-        if self.stages.has_trace() { (0..=batches.len()).find(is_free).unwrap_or(0) } else { 0 }
+    /// The lowest track that no batch on the device holds.
+    fn free_track(&self, device: usize) -> usize {
+        let flights = &self.in_flight[device];
+        let is_free = |track: &usize| flights.iter().all(|flight| flight.track != *track);
+        if self.profiler.has_trace() { (0..=flights.len()).find(is_free).unwrap_or(0) } else { 0 }
     }
 
-    /// Second pass: walks the devices again and writes what is finished into the callers' memory.
+    /// Second pass: writes the rows of finished batches into the callers' memory.
     fn collect_pass(&mut self) {
         let mut collected = false;
         for device in 0..self.in_flight.len() {
-            let mut place = 0;
-            while place < self.in_flight[device].len() {
-                let ticket = self.in_flight[device][place].ticket;
+            let mut index = 0;
+            while index < self.in_flight[device].len() {
+                let ticket = self.in_flight[device][index].ticket;
                 if self.encoder.is_finished(ticket) {
-                    self.collect(device, place);
+                    self.collect(device, index);
                     collected = true;
                 } else {
-                    place += 1;
+                    index += 1;
                 }
             }
         }
         if !collected && !self.spec.computes_alone() {
             let oldest = (0..self.in_flight.len())
-                .filter_map(|device| self.in_flight[device].front().map(|batch| (batch.since, device)))
+                .filter_map(|device| self.in_flight[device].front().map(|flight| (flight.since, device)))
                 .min();
             if let Some((_, device)) = oldest {
                 self.collect(device, 0);
             }
         }
         if collected {
-            // There may be room for more on a device.
+            // The device may have room for another batch.
             self.inbox.lock().woken = true;
         }
     }
 
-    fn collect(&mut self, device: usize, place: usize) {
-        let Some(flight) = self.in_flight[device].remove(place) else { return };
-        let InFlight { ticket, sent, since, submitting, lane, is_trial, is_given_up } = flight;
-        if is_given_up {
-            return self.collect_late(device, ticket, sent.tokens);
+    fn collect(&mut self, device: usize, index: usize) {
+        let Some(flight) = self.in_flight[device].remove(index) else { return };
+        let InFlight { ticket, batch, since, submitting, track, is_probe, is_abandoned } = flight;
+        if is_abandoned {
+            return self.discard(device, ticket, batch.tokens);
         }
-        let asked = Instant::now();
-        let mut poisoned: Vec<(RowTarget, Error)> = Vec::new();
-        let RowDestinations { targets, columns } = &sent.places;
-        let collected = if self.encoder.gives() && self.batches.are_a_job(targets) {
-            self.take(ticket, targets, &mut poisoned)
+        let collect_began = Instant::now();
+        let mut invalid: Vec<(RowTarget, Error)> = Vec::new();
+        let RowDestinations { targets, offsets } = &batch.destinations;
+        let collected = if self.encoder.returns_owned_rows() && self.batches.is_whole_job(targets) {
+            self.collect_owned(ticket, targets, &mut invalid)
         } else {
             let batches = &mut self.batches;
             self.encoder.collect(ticket, &mut |row, values| match check_values(values) {
-                Ok(()) => batches.write(targets[row], values, columns),
-                Err(error) => poisoned.push((targets[row], error)),
+                Ok(()) => batches.write(targets[row], values, offsets),
+                Err(error) => invalid.push((targets[row], error)),
             })
         };
-        self.devices.ended(device, sent.tokens);
+        self.devices.on_ended(device, batch.tokens);
         match collected {
             Ok(()) => {
                 let now = Instant::now();
-                self.devices.succeeded(device, sent.tokens, since, is_trial, now);
-                let span = BatchSpan { device, lane, since, rows: targets.len(), tokens: sent.tokens };
+                self.devices.on_success(device, batch.tokens, since, is_probe, now);
+                let span = BatchSpan { device, track, since, rows: targets.len(), tokens: batch.tokens };
                 let times = self.encoder.times().unwrap_or_else(|| {
-                    // What can be seen from here: whoever does not wake computes until it is collected.
-                    let collecting = now.saturating_duration_since(asked);
+                    // An estimate from outside: an encoder that does not compute alone computes within `collect`.
+                    let collecting = now.saturating_duration_since(collect_began);
                     let alone = self.spec.computes_alone();
-                    let (copied_out, end) = if alone { (collecting, asked) } else { (Duration::ZERO, now) };
+                    let (copied_out, end) = if alone { (collecting, collect_began) } else { (Duration::ZERO, now) };
                     let computed = end.saturating_duration_since(since).saturating_sub(submitting);
                     let [copied_in, computed, copied_out] = [submitting, computed, copied_out].map(BatchTimes::of);
                     BatchTimes { copied_in, waited: 0, computed, copied_out }
                 });
-                self.stages.batch(span, times, now);
-                self.end_finished(targets, poisoned);
-                self.spare.push(sent.places);
+                self.profiler.record_batch(span, times, now);
+                self.finish_jobs(targets, invalid);
+                self.spare.push(batch.destinations);
             }
-            Err(error) => self.fail(device, sent, &error),
+            Err(error) => self.fail(device, batch, &error),
         }
     }
 
-    /// Makes the encoder's memory that of the job whose rows these all are. The plain way writes them one by one.
-    fn take(&mut self, ticket: Ticket, targets: &[RowTarget], poisoned: &mut Vec<(RowTarget, Error)>) -> Result<()> {
-        let vectors = self.encoder.take(ticket)?;
+    /// Hands the encoder's own memory to the job whose rows these all are, without a copy.
+    fn collect_owned(
+        &mut self,
+        ticket: Ticket,
+        targets: &[RowTarget],
+        invalid: &mut Vec<(RowTarget, Error)>,
+    ) -> Result<()> {
+        let vectors = self.encoder.collect_owned(ticket)?;
         let dimension = self.spec.dimension;
         if vectors.len() != targets.len() * dimension {
             let message =
@@ -343,86 +349,85 @@ impl Round {
         }
         for (target, values) in targets.iter().zip(vectors.chunks_exact(dimension)) {
             if let Err(error) = check_values(values) {
-                poisoned.push((*target, error));
+                invalid.push((*target, error));
             }
         }
-        if poisoned.is_empty() {
-            self.batches.give(targets[0].job, vectors);
+        if invalid.is_empty() {
+            self.batches.set_vectors(targets[0].job, vectors);
         }
         Ok(())
     }
 
-    /// Ends the jobs of these rows that are complete, or whose rows cannot be used.
-    fn end_finished(&mut self, targets: &[RowTarget], poisoned: Vec<(RowTarget, Error)>) {
-        for (target, error) in poisoned {
+    /// Finishes the jobs among these rows that are complete or have invalid values.
+    fn finish_jobs(&mut self, targets: &[RowTarget], invalid: Vec<(RowTarget, Error)>) {
+        for (target, error) in invalid {
             if let Some(job) = self.batches.remove(target.job) {
-                self.end(job, Err(error));
+                self.finish(job, Err(error));
             }
         }
         for job in self.batches.take_complete(targets) {
-            self.end_well(job);
+            self.succeed(job);
         }
     }
 
-    /// A batch failed. Its rows are tried again where that can help; else their jobs end, or each is tried by itself.
-    fn fail(&mut self, device: usize, sent: SubmittedBatch, error: &Error) {
-        let SubmittedBatch { places, tokens, mut tried } = sent;
-        let targets = &places.targets;
+    /// Handles a failed batch: retries its rows where that can help; otherwise their jobs fail, or each is retried alone.
+    fn fail(&mut self, device: usize, batch: SubmittedBatch, error: &Error) {
+        let SubmittedBatch { destinations, tokens, mut failed_devices } = batch;
+        let targets = &destinations.targets;
         if error.kind() == ErrorKind::OutOfMemory && targets.len() > 1 {
             self.devices.on_out_of_memory(device, tokens, error);
-            self.batches.try_again(targets, tried);
-            self.spare.push(places);
+            self.batches.retry(targets, failed_devices);
+            self.spare.push(destinations);
             return;
         }
-        tried.push(device);
-        // A device that is broken says nothing of the rows, however many are. Else two that fail are enough to blame them.
-        let may_be_tried = error.kind() != ErrorKind::Encoder || tried.len() < 2;
-        if may_be_tried && tried.len() < self.devices.len() {
-            self.devices.failed(device, error, error.kind() != ErrorKind::OutOfMemory, Instant::now());
-            self.batches.try_again(targets, tried);
+        failed_devices.push(device);
+        // An `Encoder` error on two devices blames the rows. A broken device says nothing about them, however many break.
+        let may_retry = error.kind() != ErrorKind::Encoder || failed_devices.len() < 2;
+        if may_retry && failed_devices.len() < self.devices.len() {
+            self.devices.on_failure(device, error, error.kind() != ErrorKind::OutOfMemory, Instant::now());
+            self.batches.retry(targets, failed_devices);
         } else {
-            self.devices.failed(device, error, error.kind() == ErrorKind::Device, Instant::now());
+            self.devices.on_failure(device, error, error.kind() == ErrorKind::Device, Instant::now());
             if error.kind() == ErrorKind::Encoder {
-                for device in tried {
+                for device in failed_devices {
                     self.devices.clear_failure(device);
                 }
             }
             if let Some(job) = self.batches.batch_failed(targets) {
-                self.end(job, Err(error.clone()));
+                self.finish(job, Err(error.clone()));
             }
         }
-        self.spare.push(places);
+        self.spare.push(destinations);
     }
 
-    fn end_well(&mut self, mut job: Job<Reply>) {
+    fn succeed(&mut self, mut job: Job<Reply>) {
         let vectors = std::mem::take(&mut job.vectors);
-        self.end(job, Ok(vectors));
+        self.finish(job, Ok(vectors));
     }
 
-    fn end(&mut self, job: Job<Reply>, outcome: Result<Written>) {
+    fn finish(&mut self, job: Job<Reply>, outcome: Result<Vec<f32>>) {
         self.inbox.lock().unfinished -= 1;
         self.inbox.changed.notify_all();
-        // The ids go before the caller hears of the end, so that memory does not depend on who is faster.
-        let reply = job.done.clone();
+        // Drop the job before replying, so that peak memory does not depend on a race with the caller.
+        let reply = job.reply.clone();
         drop(job);
         reply.write(outcome);
     }
 }
 
 impl RowDestinations {
-    /// For so many rows.
-    fn with_room(rows: usize) -> Self {
-        Self { targets: Vec::with_capacity(rows), columns: QueryOffsets::default() }
+    fn with_capacity(rows: usize) -> Self {
+        Self { targets: Vec::with_capacity(rows), offsets: QueryOffsets::default() }
     }
 }
 
 impl Drop for Round {
-    /// Also runs when the scheduler panics: no caller is left waiting.
+    /// Runs when the scheduler panics too, so that every caller gets a reply.
     fn drop(&mut self) {
         self.inbox.close();
         let arrived = std::mem::take(&mut self.inbox.lock().arrived);
         for job in self.batches.drain().into_iter().chain(arrived) {
-            job.done.write(Err(closed()));
+            job.reply.write(Err(closed()));
         }
     }
 }

@@ -1,9 +1,9 @@
-//! A page: one text, the two ways to count in it, and the blocks it is laid out in.
+//! A page: one text, its offsets in bytes and in characters, and the blocks of its layout.
 //!
-//! Rust counts bytes, Python counts characters (Unicode code points). [`ByteSpan`] and [`CharSpan`] are two types so
-//! that they cannot be mixed; [`Page`] turns one into the other in constant time.
+//! Rust counts bytes, Python counts characters (Unicode code points). [`ByteSpan`] and [`CharSpan`] are two types, so
+//! that the compiler keeps them apart; [`Page`] converts one to the other in constant time.
 
-/// A range of UTF-8 bytes; both ends lie on character boundaries of the page it belongs to.
+/// A range of UTF-8 bytes. Both ends are on character boundaries of their page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ByteSpan {
     /// The first byte.
@@ -12,7 +12,7 @@ pub struct ByteSpan {
     pub end: usize,
 }
 
-/// A range of characters (Unicode code points), as Python's `text[start:end]` counts them.
+/// A range of characters (Unicode code points), as in Python's `text[start:end]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CharSpan {
     /// The first character.
@@ -21,37 +21,37 @@ pub struct CharSpan {
     pub end: usize,
 }
 
-/// A stretch of a page that no sentence leaves.
+/// A part of a page that sentences never cross.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Where it lies; blocks are ordered, disjoint, and cover all that is not white space.
+    /// Blocks are sorted, disjoint, and cover all that is not white space.
     pub span: ByteSpan,
-    /// What it holds.
+    /// The kind of content.
     pub kind: BlockKind,
-    /// Whether it goes on with what the block before it began: a further row of its table, a further line of its code, a
-    /// further paragraph of its list item.
-    pub goes_on: bool,
+    /// Whether it continues the block before it: a further row of a table, line of code, or paragraph of a list item.
+    pub continues: bool,
 }
 
-/// What a block holds.
+/// The kind of content of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockKind {
     /// Sentences.
     Prose,
-    /// Sentences that belong to one item of a list.
+    /// Sentences of one list item.
     Item,
-    /// A heading: one unit, which stands for nothing without what follows it.
+    /// One unit, grouped with the block after it.
     Heading,
-    /// A row of a table: one unit. The first one of a table is its header.
+    /// A table row: one unit. The first row of a table is its header.
     Row,
     /// A line of code: one unit.
     Code,
-    /// A rule, the empty line of a quote, a page's number or running head: one unit that says nothing.
+    /// A rule, the empty line of a quote, a page number, header or footer: one unit, which is never highlighted for
+    /// itself.
     Rule,
 }
 
 impl BlockKind {
-    /// Whether the block is one unit, and no sentences are looked for in it.
+    /// Whether the block is one unit instead of sentences.
     #[must_use]
     pub const fn is_whole(self) -> bool {
         !matches!(self, Self::Prose | Self::Item)
@@ -59,13 +59,13 @@ impl BlockKind {
 }
 
 impl ByteSpan {
-    /// How many bytes.
+    /// In bytes.
     #[must_use]
     pub const fn len(self) -> usize {
         self.end - self.start
     }
 
-    /// Whether it spans nothing.
+    /// As `len() == 0`.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.start == self.end
@@ -77,49 +77,49 @@ impl ByteSpan {
         self.start < other.end && other.start < self.end
     }
 
-    /// This span of `text`.
+    /// The text at this span.
     #[must_use]
     pub fn of(self, text: &str) -> &str {
         &text[self.start..self.end]
     }
 
-    /// The span without the white space at its ends; empty where there is nothing else.
+    /// The span without white space at its ends; empty if there is nothing else.
     #[must_use]
     pub fn trimmed(self, text: &str) -> Self {
-        let piece = self.of(text);
-        let start = self.start + (piece.len() - piece.trim_start().len());
-        let end = (self.end - (piece.len() - piece.trim_end().len())).max(start);
+        let inside = self.of(text);
+        let start = self.start + (inside.len() - inside.trim_start().len());
+        let end = (self.end - (inside.len() - inside.trim_end().len())).max(start);
         Self { start, end }
     }
 }
 
 impl CharSpan {
-    /// How many characters.
+    /// In characters.
     #[must_use]
     pub const fn len(self) -> usize {
         self.end - self.start
     }
 
-    /// Whether it spans nothing.
+    /// As `len() == 0`.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.start == self.end
     }
 }
 
-/// One text and an index from its bytes to its characters.
+/// A text with an index from bytes to characters.
 #[derive(Clone, Debug)]
 pub struct Page<'text> {
     text: &'text str,
-    /// How many characters start before byte `i * STRIDE`; `None` where every character is one byte.
+    /// Characters before byte `i * STRIDE`; `None` for ASCII.
     checkpoints: Option<Vec<usize>>,
 }
 
-/// Bytes between two checkpoints: counting this many takes a few nanoseconds.
+/// Counting the characters between two checkpoints takes a few nanoseconds.
 const STRIDE: usize = 256;
 
 impl<'text> Page<'text> {
-    /// The page of a text; walks the text once.
+    /// Builds the index in one pass.
     #[must_use]
     pub fn new(text: &'text str) -> Self {
         if text.is_ascii() {
@@ -138,19 +138,19 @@ impl<'text> Page<'text> {
         Self { text, checkpoints: Some(checkpoints) }
     }
 
-    /// The text.
+    /// As passed to [`Self::new`].
     #[must_use]
     pub const fn text(&self) -> &'text str {
         self.text
     }
 
-    /// How many characters it has.
+    /// Characters of the whole text.
     #[must_use]
     pub fn char_count(&self) -> usize {
         self.char_offset(self.text.len())
     }
 
-    /// A span of bytes in characters.
+    /// Converts bytes to characters.
     #[must_use]
     pub fn chars(&self, span: ByteSpan) -> CharSpan {
         CharSpan { start: self.char_offset(span.start), end: self.char_offset(span.end) }
@@ -158,7 +158,7 @@ impl<'text> Page<'text> {
 
     fn char_offset(&self, byte: usize) -> usize {
         let Some(checkpoints) = &self.checkpoints else { return byte };
-        // The end of a text whose length is a multiple of the stride has no checkpoint of its own.
+        // A text whose length is a multiple of the stride has no checkpoint at its end.
         let block = (byte / STRIDE).min(checkpoints.len() - 1);
         checkpoints[block] + bytecount::num_chars(&self.text.as_bytes()[block * STRIDE..byte])
     }
@@ -171,7 +171,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn characters_are_counted_as_python_counts_them(text in "\\PC{0,400}|[aé漢🎉 ]{0,900}") {
+    fn characters_are_counted_as_in_python(text in "\\PC{0,400}|[aé漢🎉 ]{0,900}") {
             let page = Page::new(&text);
             for (chars, (byte, _)) in text.char_indices().enumerate() {
                 prop_assert_eq!(page.char_offset(byte), chars);

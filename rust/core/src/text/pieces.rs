@@ -1,11 +1,12 @@
-//! Pieces: sliding windows over the units of a page, as spans, never as copies.
+//! Units of a page, and windows over them.
 //!
-//! A *unit* is a sentence, a word or a token; the units of a page are ordered, disjoint, trimmed, none is empty, and
-//! together they cover every character that is not white space. A *piece* runs from the first unit of a window to its
-//! last. Everything here takes time linear in the text. What a token is, is for [`crate::tokens`] to say.
+//! A *unit* is a sentence, a word or a token. The units of a page are sorted, disjoint, trimmed and not empty, and they
+//! cover every character that is not white space. Windows run from the start of their first unit to the end of their
+//! last; they are spans, never copies. Everything here takes time linear in the text. [`crate::tokens`] finds the
+//! tokens.
 //!
-//! Sentences are found in three steps: `blocks` cuts the text where its layout does, `sentences` cuts a
-//! block at the ends of its sentences, `long` cuts what is too long to be one unit; neither cuts inside `links`.
+//! Sentences are found in three steps: `blocks` splits the text at its layout, `sentences` splits a block at the ends
+//! of its sentences, `long` splits what is too long for one unit. No step cuts inside `links`.
 
 mod abbreviations;
 mod attached;
@@ -32,30 +33,30 @@ pub use words::words;
 use crate::error::{Error, ErrorKind, Result};
 use crate::text::page::ByteSpan;
 
-/// What windows count in.
+/// The option `unit`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum Unit {
-    /// A sentence, a heading, an item of a list, a line of code or of a table: see [`sentences()`].
+    /// A sentence, heading, list item, line of code or table row: see [`sentences()`].
     #[default]
     Sentence,
-    /// A word with the punctuation attached to it: see [`words()`].
+    /// A word with attached punctuation: see [`words()`].
     Word,
     /// A token of the model's tokenizer.
     Token,
 }
 
-/// The pieces of a text: `windows` over its sentences or its words.
+/// The windows over the sentences or words of a text.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Internal`] for [`Unit::Token`]: only a tokenizer knows tokens, so [`crate::tokens`] makes those.
+/// [`ErrorKind::Internal`] for [`Unit::Token`], which needs [`crate::tokens`].
 pub fn parse_pieces(text: &str, unit: Unit, windows: Windows) -> Result<Vec<ByteSpan>> {
     let units = match unit {
         Unit::Sentence => sentences(text),
         Unit::Word => words(text),
-        Unit::Token => return Err(Error::new(ErrorKind::Internal, "windows of tokens were asked of the pieces stage")),
+        Unit::Token => return Err(Error::new(ErrorKind::Internal, "parse_pieces() has no tokenizer for tokens")),
     };
     Ok(windows.over(&units))
 }
@@ -69,7 +70,7 @@ mod tests {
         let windows = Windows::new(2, 1, false).expect("the windows overlap");
         let pieces = |unit| -> Vec<&str> {
             let text = "One two. Three!\n\nFour.";
-            parse_pieces(text, unit, windows).expect("no tokens").into_iter().map(|piece| piece.of(text)).collect()
+            parse_pieces(text, unit, windows).expect("no tokens").into_iter().map(|window| window.of(text)).collect()
         };
         assert_eq!(pieces(Unit::Sentence), ["One two. Three!", "Three!\n\nFour."]);
         assert_eq!(pieces(Unit::Word), ["One two.", "two. Three!", "Three!\n\nFour."]);

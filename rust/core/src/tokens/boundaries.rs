@@ -1,36 +1,37 @@
-//! Where the ids of a page may be cut.
+//! Where a page may be cut without changing its ids.
 //!
-//! A boundary is *safe* when the text on its right becomes the same ids whether or not the text on its left is there,
-//! and the other way round. Which boundaries are safe depends on the tokenizer's normalizer and pre-tokenizer; what this
-//! module does not recognize has none, and every window is tokenized alone then.
+//! A boundary is *safe* if the text on each side has the same ids with and without the text on the other side. Which
+//! boundaries are safe depends on the normalizer and the pre-tokenizer. For unknown ones none is, and every window is
+//! tokenized alone.
 
 use serde_json::Value;
 
-/// Tokenizers, by where they may be cut.
+/// Tokenizers by their safe boundaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
-    /// BERT's pre-tokenizer: words end at white space; punctuation and, where `han` is set, Han characters stand alone.
+    /// BERT's pre-tokenizer: words end at white space. Punctuation, and Han characters with `han`, are words of their
+    /// own.
     Bert { punctuation: bool, han: bool },
-    /// Words end at white space and carry their own mark of a word's start (`WhitespaceSplit`, then `Metaspace` or nothing).
-    Spaced,
-    /// `Metaspace` alone: words end at the space character, and nowhere else.
+    /// Words end at white space and carry a start mark (`WhitespaceSplit`, then `Metaspace` or nothing).
+    WhitespaceSplit,
+    /// `Metaspace` alone: words end only at the space character.
     Metaspace,
-    /// GPT-2's byte-level pre-tokenizer: a word takes the space before it along, so the cut is before the white space.
+    /// GPT-2's byte-level pre-tokenizer: a word includes the space before it, so the cut is before white space.
     ByteLevel,
-    /// Anything else: no safe boundary but the ends of the text.
+    /// Any other: only the ends of the text are safe.
     Unknown,
 }
 
 impl Family {
-    /// Reads the family off a `tokenizer.json`.
-    pub(super) fn of(tokenizer: &Value) -> Self {
-        let normalizer = kinds(&tokenizer["normalizer"], "normalizers");
-        let pre_tokenizer = kinds(&tokenizer["pre_tokenizer"], "pretokenizers");
-        let names: Vec<&str> = pre_tokenizer.iter().map(|step| kind(step)).collect();
-        // Normalizers that change a text only near what they change, and never at a word's edge next to a space.
-        let local = |step: &&Value| {
+    /// Recognizes the family in a `tokenizer.json`.
+    pub(super) fn new(tokenizer: &Value) -> Self {
+        let normalizer = steps(&tokenizer["normalizer"], "normalizers");
+        let pre_tokenizer = steps(&tokenizer["pre_tokenizer"], "pretokenizers");
+        let names: Vec<&str> = pre_tokenizer.iter().map(|step| step_type(step)).collect();
+        // Normalizers whose changes stay local, and never reach a word's edge next to a space.
+        let is_local = |step: &&Value| {
             matches!(
-                kind(step),
+                step_type(step),
                 "BertNormalizer"
                     | "Lowercase"
                     | "NFC"
@@ -40,17 +41,17 @@ impl Family {
                     | "StripAccents"
                     | "Precompiled"
                     | "Nmt"
-            ) || (kind(step) == "Replace" && step["pattern"]["Regex"] == " {2,}")
-                // White space behind a window is no part of it.
-                || (kind(step) == "Strip" && step["strip_left"] == false)
+            ) || (step_type(step) == "Replace" && step["pattern"]["Regex"] == " {2,}")
+                // No window ends in white space.
+                || (step_type(step) == "Strip" && step["strip_left"] == false)
         };
-        if !normalizer.iter().all(local) {
+        if !normalizer.iter().all(is_local) {
             return Self::Unknown;
         }
-        let strips = normalizer.iter().any(|step| kind(step) == "Strip");
-        let collapses = normalizer.iter().any(|step| kind(step) == "Replace");
-        // Composing normalizers may join a punctuation mark with what follows it (`=` and U+0338).
-        let composes = normalizer.iter().any(|step| matches!(kind(step), "NFC" | "NFKC" | "Precompiled" | "Nmt"));
+        let strips = normalizer.iter().any(|step| step_type(step) == "Strip");
+        let collapses = normalizer.iter().any(|step| step_type(step) == "Replace");
+        // Composing normalizers may join a punctuation mark with the next character (`=` and U+0338).
+        let composes = normalizer.iter().any(|step| matches!(step_type(step), "NFC" | "NFKC" | "Precompiled" | "Nmt"));
         let prepends = |step: &Value| {
             step["prepend_scheme"].as_str().map_or(step["add_prefix_space"] == true, |scheme| scheme == "always")
         };
@@ -59,11 +60,11 @@ impl Family {
                 punctuation: !composes,
                 han: !composes && normalizer.iter().any(|step| step["handle_chinese_chars"] == true),
             },
-            ["WhitespaceSplit"] => Self::Spaced,
-            ["WhitespaceSplit", "Metaspace"] if prepends(pre_tokenizer[1]) => Self::Spaced,
-            // Collapsing spaces leaves one at a text's end, which only stripping takes away.
+            ["WhitespaceSplit"] => Self::WhitespaceSplit,
+            ["WhitespaceSplit", "Metaspace"] if prepends(pre_tokenizer[1]) => Self::WhitespaceSplit,
+            // Collapsing leaves one space at a text's end, which only stripping removes.
             ["Metaspace"] if pre_tokenizer[0]["split"] != false && collapses == strips => {
-                // `first` marks the start of the text, which is where a window tokenized alone starts too.
+                // `first` marks the start of the text, which is also the start of a window tokenized alone.
                 let scheme = pre_tokenizer[0]["prepend_scheme"].as_str();
                 if prepends(pre_tokenizer[0]) || scheme == Some("first") { Self::Metaspace } else { Self::Unknown }
             }
@@ -72,7 +73,7 @@ impl Family {
         }
     }
 
-    /// Whether the text may be cut at this byte, which must lie on a character boundary.
+    /// Whether the text may be cut at a byte on a character boundary.
     pub(super) fn is_safe(self, text: &str, byte: usize) -> bool {
         let Some(before) = text[..byte].chars().next_back() else { return true };
         let Some(after) = text[byte..].chars().next() else { return true };
@@ -81,9 +82,9 @@ impl Family {
                 let alone = |c: char| (punctuation && is_punctuation(c)) || (han && is_han(c));
                 is_bert_space(before) || is_bert_space(after) || alone(before) || alone(after)
             }
-            Self::Spaced => is_plain_space(before) || is_plain_space(after),
+            Self::WhitespaceSplit => is_plain_space(before) || is_plain_space(after),
             Self::Metaspace => {
-                // Other white space at a segment's end would be stripped there, but not in the middle of a window.
+                // Other white space at a segment's end would be stripped, but not in the middle of a window.
                 let last = text[..byte].trim_end_matches(' ').chars().next_back();
                 (after == ' ' || (before == ' ' && starts_word(after))) && !last.is_some_and(char::is_whitespace)
             }
@@ -111,30 +112,31 @@ impl Family {
     }
 }
 
-/// The steps of a normalizer or pre-tokenizer, whether it is one or a `Sequence`.
-fn kinds<'json>(step: &'json Value, list: &str) -> Vec<&'json Value> {
-    match (kind(step), step[list].as_array()) {
-        ("Sequence", Some(steps)) => steps.iter().flat_map(|step| kinds(step, list)).collect(),
+/// The steps of a normalizer or pre-tokenizer, with `Sequence`s flattened.
+fn steps<'json>(step: &'json Value, list: &str) -> Vec<&'json Value> {
+    match (step_type(step), step[list].as_array()) {
+        ("Sequence", Some(sequence)) => sequence.iter().flat_map(|step| steps(step, list)).collect(),
         ("", _) => Vec::new(),
         _ => vec![step],
     }
 }
 
-fn kind(step: &Value) -> &str {
+fn step_type(step: &Value) -> &str {
     step["type"].as_str().unwrap_or_default()
 }
 
-/// White space that every tokenizer in use treats as such.
+/// White space to all tokenizers.
 const fn is_plain_space(c: char) -> bool {
     matches!(c, ' ' | '\n' | '\t' | '\r')
 }
 
-/// What BERT's normalizer turns into a space; other white space (U+0085, U+000B) it removes as a control character.
+/// Characters that BERT's normalizer maps to a space. It removes other white space (U+0085, U+000B) as control
+/// characters.
 const fn is_bert_space(c: char) -> bool {
     is_plain_space(c) || matches!(c, '\u{a0}' | '\u{3000}')
 }
 
-/// Whether no normalizer turns this into white space, or into nothing: behind a space it starts a word for certain.
+/// Whether no normalizer maps this to white space or removes it, so that after a space it starts a word.
 fn starts_word(c: char) -> bool {
     let becomes_space_and_mark = matches!(c, '\u{37a}' | '\u{fe70}'..='\u{fe7f}');
     (c.is_alphanumeric() && !becomes_space_and_mark)
@@ -142,14 +144,14 @@ fn starts_word(c: char) -> bool {
         || matches!(c, '«' | '»' | '¿' | '¡' | '–' | '—' | '\u{2018}'..='\u{201f}' | '\u{3008}'..='\u{3011}')
 }
 
-/// A part of what BERT takes for punctuation: the marks that end sentences and quotes.
+/// A subset of BERT's punctuation: the marks that end sentences and quotes.
 const fn is_punctuation(c: char) -> bool {
     c.is_ascii_punctuation()
         || matches!(c, '\u{2018}'..='\u{201f}' | '\u{2026}' | '\u{3001}'..='\u{3003}' | '\u{3008}'..='\u{3011}')
         || matches!(c, '\u{ff01}' | '\u{ff08}' | '\u{ff09}' | '\u{ff0c}' | '\u{ff1a}' | '\u{ff1b}' | '\u{ff1f}')
 }
 
-/// The Han characters that BERT's normalizer sets apart, but for the rare planes.
+/// The Han characters that BERT's normalizer separates, without the rare planes.
 const fn is_han(c: char) -> bool {
     matches!(c, '\u{4e00}'..='\u{9fff}' | '\u{3400}'..='\u{4dbf}')
 }

@@ -1,4 +1,4 @@
-//! What the tests share: small model directories with tokenizers of three families, and an encoder that needs no weights.
+//! Shared by the tests: model directories with tokenizers of three families, and an encoder without weights.
 
 #![allow(dead_code, reason = "each test uses a part of this")]
 
@@ -17,13 +17,13 @@ use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::text::formats::Format;
 use serde_json::{Value, json};
 
-/// What is asked where nobody says.
+/// The default options.
 pub(crate) fn question() -> Question {
     Options::default().question().unwrap()
 }
 
-/// A page of so many sentences, of different lengths, and what is asked of it.
-pub(crate) fn asked(sentences: usize) -> OwnedRequest<String> {
+/// A query about one page of `sentences` sentences of different lengths.
+pub(crate) fn owned_request(sentences: usize) -> OwnedRequest<String> {
     OwnedRequest {
         queries: vec!["Where is the cat?".to_owned()],
         pages: vec![(0..sentences).map(|n| format!("The cat {n} is in the moon. ").repeat(1 + n % 3)).collect()],
@@ -33,7 +33,7 @@ pub(crate) fn asked(sentences: usize) -> OwnedRequest<String> {
     }
 }
 
-/// A folder that goes when the test ends.
+/// Deleted when the test ends.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -56,7 +56,7 @@ impl Drop for Folder {
     }
 }
 
-/// A model's directory without weights.
+/// A model's directory without weights. `prompts` are those of queries and passages.
 pub(crate) fn model(tokenizer: &Value, max_tokens: usize, prompts: (&str, &str)) -> (Folder, Model) {
     let folder = Folder::new();
     let write = |name: &str, value: &Value| fs::write(folder.path().join(name), value.to_string()).unwrap();
@@ -69,7 +69,7 @@ pub(crate) fn model(tokenizer: &Value, max_tokens: usize, prompts: (&str, &str))
 
 const WORDS: [&str; 12] = ["the", "cat", "moon", "is", "bread", "in", "Paris", "und", "der", "Haus", "ing", "ed"];
 
-/// Characters every test tokenizer knows one by one.
+/// Characters that are tokens of every test tokenizer.
 fn characters() -> Vec<char> {
     (' '..='~').chain("äöüéßçñ—“”’…。，？！漢字日本語かなカナกขคอาαβγабвд".chars()).collect()
 }
@@ -91,7 +91,7 @@ fn template(first: (&str, usize), last: (&str, usize)) -> Value {
     })
 }
 
-/// `WordPiece` as BERT has it, with the truncation and padding that `MiniLM`'s file carries.
+/// `WordPiece` as in BERT, with the truncation and padding in `MiniLM`'s file.
 pub(crate) fn word_piece() -> Value {
     let names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
     let mut vocabulary: HashMap<String, usize> =
@@ -115,7 +115,8 @@ pub(crate) fn word_piece() -> Value {
     })
 }
 
-/// Unigram with spaces as `▁`, as XLM-RoBERTa has it; `whole` splits at white space first, as its published file does.
+/// Unigram with spaces as `▁`, as in XLM-RoBERTa. With `whole` it splits at white space first, as the published file
+/// does.
 pub(crate) fn sentence_piece(whole: bool) -> Value {
     let names = ["<s>", "<pad>", "</s>", "<unk>"];
     let mut vocabulary: Vec<(String, f64)> = names.iter().map(|name| ((*name).to_owned(), 0.0)).collect();
@@ -144,7 +145,7 @@ pub(crate) fn sentence_piece(whole: bool) -> Value {
     })
 }
 
-/// Byte-level BPE, as GPT-2 and `ModernBERT` have it.
+/// Byte-level BPE, as in GPT-2 and `ModernBERT`.
 pub(crate) fn byte_level() -> Value {
     let names = ["<s>", "<pad>", "</s>", "<unk>"];
     let mut vocabulary: HashMap<String, usize> =
@@ -168,35 +169,33 @@ pub(crate) fn byte_level() -> Value {
     })
 }
 
-/// A tokenizer of no known family: it prepends something to the whole text.
+/// A tokenizer of no known family: it prepends a character to the whole text.
 pub(crate) fn unknown_family() -> Value {
     let mut tokenizer = sentence_piece(false);
     tokenizer["normalizer"] = json!({"type": "Prepend", "prepend": "x"});
     tokenizer
 }
 
-/// An id that makes the fake encoder refuse a batch, and one that makes it return NaN.
+/// Ids that make the fake encoder reject a batch, or return NaN.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Poison {
-    pub(crate) refuse: Option<i32>,
+    pub(crate) reject: Option<i32>,
     pub(crate) nan: Option<i32>,
 }
 
-/// Every batch that was submitted: its device and its row lengths.
+/// For every submitted batch, its device and the lengths of its rows.
 pub(crate) type Log = Arc<Mutex<Vec<(usize, Vec<u32>)>>>;
 
-/// An encoder without weights: a row's vector depends on its ids alone. Batches are finished in the order of a seed, as
-/// those of real devices are.
+/// An encoder without weights: a row's vector depends on its ids only. Of two batches, the later one finishes first.
 pub(crate) struct FakeEncoder {
     spec: EncoderSpec,
     poison: Poison,
     running: Vec<VecDeque<(Ticket, Batch)>>,
     waker: Option<Waker>,
     next: u64,
-    /// Every batch that was submitted: its device and its row lengths.
     pub(crate) log: Log,
-    /// Of each batch that was collected how many queries it had.
-    pub(crate) scored: Arc<Mutex<Vec<usize>>>,
+    /// The number of queries of each collected batch.
+    pub(crate) query_counts: Arc<Mutex<Vec<usize>>>,
 }
 
 pub(crate) const DIMENSION: usize = 16;
@@ -216,17 +215,17 @@ impl FakeEncoder {
             backend: "test".to_owned(),
         };
         let running = (0..devices).map(|_| VecDeque::new()).collect();
-        Self { spec, poison, running, waker: None, next: 0, log: Arc::default(), scored: Arc::default() }
+        Self { spec, poison, running, waker: None, next: 0, log: Arc::default(), query_counts: Arc::default() }
     }
 
-    /// The same, whose devices compare rows with queries.
-    pub(crate) fn scoring(mut self) -> Self {
+    /// Lets devices compute cosines with queries.
+    pub(crate) fn with_scores(mut self) -> Self {
         self.spec.scores = true;
         self
     }
 }
 
-/// The vector of a row, in plain words: a running hash of its ids, spread over the dimensions.
+/// The vector of a row: a running hash of its ids, spread over the dimensions.
 pub(crate) fn fake_vector(ids: &[i32]) -> Vec<f32> {
     let mut state = 1_u64;
     for id in ids {
@@ -241,6 +240,17 @@ pub(crate) fn fake_vector(ids: &[i32]) -> Vec<f32> {
     (0..DIMENSION).map(|_| value()).collect()
 }
 
+/// The concatenated vectors of a batch's rows.
+pub(crate) fn fake_vectors(batch: &Batch) -> Vec<f32> {
+    let mut ids = batch.ids.as_slice();
+    let row = |length: &u32| {
+        let (row, later) = ids.split_at(*length as usize);
+        ids = later;
+        fake_vector(row)
+    };
+    batch.lengths.iter().flat_map(row).collect()
+}
+
 impl Encoder for FakeEncoder {
     fn spec(&self) -> &EncoderSpec {
         &self.spec
@@ -252,7 +262,7 @@ impl Encoder for FakeEncoder {
 
     fn submit(&mut self, device: usize, batch: &Batch) -> Result<Ticket> {
         self.log.lock().unwrap().push((device, batch.lengths.clone()));
-        if batch.ids.iter().any(|id| Some(*id) == self.poison.refuse) {
+        if batch.ids.iter().any(|id| Some(*id) == self.poison.reject) {
             return Err(Error::new(ErrorKind::Encoder, "poisoned batch"));
         }
         self.next += 1;
@@ -264,16 +274,16 @@ impl Encoder for FakeEncoder {
     }
 
     fn is_finished(&mut self, ticket: Ticket) -> bool {
-        // The second of two is finished before the first.
+        // The later of two batches finishes first.
         ticket.0.is_multiple_of(2)
             || self.running.iter().all(|batches| batches.iter().all(|(other, _)| other.0 != ticket.0 + 1))
     }
 
     fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
         let device = self.running.iter().position(|batches| batches.iter().any(|(other, _)| *other == ticket)).unwrap();
-        let place = self.running[device].iter().position(|(other, _)| *other == ticket).unwrap();
-        let (_, batch) = self.running[device].remove(place).unwrap();
-        self.scored.lock().unwrap().push(batch.queries.len() / DIMENSION);
+        let index = self.running[device].iter().position(|(other, _)| *other == ticket).unwrap();
+        let (_, batch) = self.running[device].remove(index).unwrap();
+        self.query_counts.lock().unwrap().push(batch.queries.len() / DIMENSION);
         let mut start = 0;
         for (index, length) in batch.lengths.iter().enumerate() {
             let ids = &batch.ids[start..start + *length as usize];
@@ -284,9 +294,9 @@ impl Encoder for FakeEncoder {
             }
             if !batch.queries.is_empty() {
                 let queries = batch.queries.chunks_exact(DIMENSION);
-                let is_bad = vector.iter().any(|value| value.is_nan());
+                let is_nan = vector.iter().any(|value| value.is_nan());
                 let scores = queries.flat_map(|query| cosines(query, &vector));
-                vector = scores.map(|score| if is_bad { f32::NAN } else { score }).collect();
+                vector = scores.map(|score| if is_nan { f32::NAN } else { score }).collect();
             }
             row(index, &vector);
         }

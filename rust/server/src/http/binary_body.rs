@@ -11,7 +11,7 @@ use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue};
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
-use pullquote_core::engine::{Parts, Work};
+use pullquote_core::engine::{StreamedEmbedding, Work};
 use pullquote_core::tokens::Role;
 use tokio::sync::mpsc::{Receiver, channel};
 
@@ -37,7 +37,7 @@ pub(crate) const EXPOSED: [HeaderName; 6] = [SHAPE, DTYPE, BYTE_ORDER, PROMPT_TO
 
 /// Tokenized texts whose vectors are to be sent.
 pub(crate) struct Encoding {
-    parts: Parts,
+    parts: StreamedEmbedding,
     end: RequestControl,
     dimension: usize,
 }
@@ -58,7 +58,7 @@ impl Encoding {
         end: RequestControl,
     ) -> Result<Self, Failure> {
         let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
-        let parts = app.engine.embed_in_parts(&texts, role, &end.call())?;
+        let parts = app.engine.embed_streamed(&texts, role, &end.call())?;
         Ok(Self { parts, end, dimension: app.engine.spec().dimension })
     }
 
@@ -80,7 +80,7 @@ impl Encoding {
     /// Encodes all of them.
     pub(crate) fn whole(self) -> Result<Vectors, Failure> {
         let (work, dimension) = (self.work(), self.dimension);
-        Ok(Vectors { values: self.parts.whole(&self.end.call())?, dimension, work })
+        Ok(Vectors { values: self.parts.collect(&self.end.call())?, dimension, work })
     }
 
     /// Encodes the first part and answers with it; the reply's rest encodes the others.
@@ -94,7 +94,7 @@ impl Encoding {
         let bytes = self.rows() * dtype.row_bytes(dimension);
         let first = self.next(dtype, normalizes)?.unwrap_or_default();
         let reply = Reply::new(OCTETS, Body::empty(), work).with(headers);
-        let left = self.parts.left();
+        let left = self.parts.remaining_parts();
         if left == 0 {
             return Ok(Reply { body: first.into(), ..reply });
         }

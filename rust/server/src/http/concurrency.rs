@@ -59,7 +59,7 @@ impl ConcurrencyLimiter {
     /// The next request; without one, a permit becomes free.
     fn next(&self) -> Option<oneshot::Sender<Permit>> {
         let mut state = self.lock();
-        state.waiting.begin();
+        state.waiting.begin_turn();
         let next = state.waiting.pop();
         state.free += usize::from(next.is_none());
         next

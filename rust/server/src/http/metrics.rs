@@ -184,7 +184,7 @@ impl Metrics {
             gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
         }
         self.devices.set(app.engine.devices());
-        self.stages.set(app.engine.stages().totals());
+        self.stages.set(app.engine.profiler().totals());
         if let Some(bytes) = resident_bytes() {
             self.resident.set(bytes);
         }

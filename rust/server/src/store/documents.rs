@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(read(r#"{"id": "1"}"#).unwrap(), Document::named("1".to_owned()));
         assert!(read("{}").unwrap_err().contains(NOTHING));
         assert!(read(r#"{"text": "a", "url": "b"}"#).unwrap_err().contains("url"));
-        assert!(read("3").unwrap_err().contains("3"));
+        assert!(read("3").unwrap_err().contains('3'));
     }
 
     #[test]

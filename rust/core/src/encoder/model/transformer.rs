@@ -1,57 +1,57 @@
-//! What `config.json` says of a transformer: kinds and sizes, checked once.
+//! The architecture in `config.json`, checked once.
 
 use serde_json::Value;
 
 use super::{Model, is_roberta};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What `model_type` may be.
-pub const KNOWN: [&str; 4] = ["bert", "roberta", "xlm-roberta", "camembert"];
+/// Supported values of `model_type`.
+const MODEL_TYPES: [&str; 4] = ["bert", "roberta", "xlm-roberta", "camembert"];
 
-/// The function in the middle of a layer.
+/// The activation of the feed-forward layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
-    /// None.
+    /// f(x) = x.
     Identity,
-    /// Gelu, by the error function.
+    /// With the error function.
     Gelu,
-    /// Gelu, approximated by the hyperbolic tangent.
+    /// Approximated with tanh.
     GeluTanh,
-    /// Negative values become zero.
+    /// max(x, 0).
     Relu,
 }
 
-/// The numbers of `config.json`.
+/// The sizes of a BERT-like transformer.
 #[derive(Clone, Copy, Debug)]
 pub struct Transformer {
-    /// Values in a token's vector.
+    /// Width of a token's vector.
     pub hidden: usize,
-    /// Values in the middle of a layer.
+    /// Width inside the feed-forward layers.
     pub intermediate: usize,
-    /// Attention heads; `hidden` is a multiple of them.
+    /// Attention heads; divides `hidden`.
     pub heads: usize,
-    /// Layers.
+    /// Number of layers.
     pub layers: usize,
-    /// Added to variances.
+    /// Added to the variance in layer norms.
     pub epsilon: f64,
-    /// What is applied in the middle of a layer.
+    /// Applied inside the feed-forward layers.
     pub activation: Activation,
-    /// Where the position table begins to count.
+    /// The position of a row's first token.
     pub first_position: usize,
 }
 
 impl Transformer {
-    /// Reads and checks them.
+    /// Reads and checks `config.json`.
     ///
     /// # Errors
-    /// [`ErrorKind::UnsupportedModel`] where the architecture is another, [`ErrorKind::InvalidModel`] where a number is
-    /// missing or makes no sense.
+    /// [`ErrorKind::UnsupportedModel`] for another architecture, [`ErrorKind::InvalidModel`] for a missing or
+    /// impossible number.
     pub fn read(model: &Model) -> Result<Self> {
         let config = &model.config;
         let path = model.file("config.json");
         let unsupported = |what: String| Error::new(ErrorKind::UnsupportedModel, format!("{}: {what}", path.display()));
-        if !KNOWN.contains(&model.model_type.as_str()) {
-            let (known, found) = (KNOWN.join(", "), &model.model_type);
+        if !MODEL_TYPES.contains(&model.model_type.as_str()) {
+            let (known, found) = (MODEL_TYPES.join(", "), &model.model_type);
             return Err(unsupported(format!(
                 "model_type {found:?} is not known; known are {known}, or any TorchScript module saved as model.pt"
             )));
@@ -94,7 +94,7 @@ impl Transformer {
         Ok(shape)
     }
 
-    /// Values of a head.
+    /// Width of one attention head.
     #[must_use]
     pub const fn head(&self) -> usize {
         self.hidden / self.heads
@@ -105,7 +105,7 @@ fn text<'config>(config: &'config Value, key: &str) -> Option<&'config str> {
     config.get(key).and_then(Value::as_str)
 }
 
-/// A number of `config.json` that must be there; the bound keeps products of two of them small.
+/// A required number of `config.json`. The upper bound keeps products of two of them within usize.
 fn count(model: &Model, key: &str) -> Result<usize> {
     let found = model.config.get(key);
     let number = found.and_then(Value::as_u64).and_then(|number| usize::try_from(number).ok());

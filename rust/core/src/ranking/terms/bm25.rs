@@ -1,10 +1,10 @@
 //! BM25 of a query over ranges of a page's units.
 //!
-//! A page is read once. A range of units is a document; how often documents hold a term, and how long they are, is
-//! counted over exactly the ranges that are asked for, by running sums over the units: the text is never read again.
+//! A page is scanned once. A range of units is a document. Document frequencies and lengths are counted over the
+//! requested ranges by prefix sums over the units, without reading the text again.
 //!
-//! The score is Okapi's (Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond"), with
-//! the inverse document frequency that is never negative, `ln(1 + (n - df + 0.5) / (df + 0.5))`, as Lucene has it.
+//! The formula is Okapi BM25 (Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond"),
+//! with Lucene's inverse document frequency, which is never negative: `ln(1 + (n - df + 0.5) / (df + 0.5))`.
 
 use std::ops::Range;
 
@@ -12,26 +12,26 @@ use super::scan::scan;
 use super::{Language, QueryTerm, Term};
 use crate::text::page::ByteSpan;
 
-/// How soon more of one term stops to count.
+/// Saturation of term frequency.
 const K1: f64 = 1.2;
 
-/// How much longer documents are held back.
+/// Strength of length normalization.
 const B: f64 = 0.75;
 
-/// The terms of a page, unit by unit.
+/// The terms of a page, by unit.
 #[derive(Clone, Debug)]
 pub struct PageTerms {
-    /// The terms of all units, one behind the other.
+    /// Of all units, concatenated.
     terms: Vec<Term>,
-    /// Where the terms of each unit start in `terms`; one more than there are units.
+    /// The index of each unit's first term; has one entry more than there are units.
     starts: Vec<u32>,
 }
 
 impl PageTerms {
-    /// Reads a text whose units are ordered and disjoint; takes time linear in the text.
+    /// Scans a text with sorted, disjoint units, in time linear in the text.
     ///
-    /// A term belongs to the unit that its first byte lies in, or else to the last unit before it; text in front of the
-    /// first unit is left out.
+    /// A term belongs to the unit that contains its first byte, or else to the last unit before it. Text before the
+    /// first unit is ignored.
     #[must_use]
     pub fn new(text: &str, units: &[ByteSpan], language: Language) -> Self {
         let mut terms = Vec::with_capacity(text.len() / 5);
@@ -48,87 +48,83 @@ impl PageTerms {
         Self { terms, starts }
     }
 
-    /// How many units the page has.
-    #[must_use]
-    pub const fn units(&self) -> usize {
+    const fn units(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// What it takes in memory.
+    /// The size in memory.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of_val(self.terms.as_slice()) + size_of_val(self.starts.as_slice())
     }
 
-    /// Where a page has the terms of a query. Takes one walk over the page's terms.
+    /// Finds a query's terms in one pass over the page's terms.
     #[must_use]
-    pub fn find<'page>(&'page self, query: &'page [QueryTerm]) -> Found<'page> {
-        Found { page: self, query, postings: self.postings(query) }
+    pub fn find<'page>(&'page self, query: &'page [QueryTerm]) -> QueryPostings<'page> {
+        QueryPostings { page: self, query, lists: self.postings(query) }
     }
 
-    fn postings(&self, query: &[QueryTerm]) -> Vec<Posting> {
-        let mut wanted: Vec<(Term, usize)> = query.iter().enumerate().map(|(i, term)| (term.term, i)).collect();
-        wanted.sort_unstable();
-        // One bit for each of 64 kinds of terms: most of the page's are turned away by it.
-        let kind = |term: Term| 1_u64 << (term.0 >> 58);
-        let kinds = query.iter().fold(0, |kinds, term| kinds | kind(term.term));
-        let mut postings = vec![Posting::default(); query.len()];
+    fn postings(&self, query: &[QueryTerm]) -> Vec<PostingList> {
+        let mut sorted: Vec<(Term, usize)> = query.iter().enumerate().map(|(i, term)| (term.term, i)).collect();
+        sorted.sort_unstable();
+        // A Bloom filter of 64 bits rejects most of the page's terms.
+        let bit = |term: Term| 1_u64 << (term.0 >> 58);
+        let filter = query.iter().fold(0, |filter, term| filter | bit(term.term));
+        let mut lists = vec![PostingList::default(); query.len()];
         let mut unit = 0;
         for (i, &term) in self.terms.iter().enumerate() {
-            if kinds & kind(term) == 0 {
+            if filter & bit(term) == 0 {
                 continue;
             }
-            let first = wanted.partition_point(|&(other, _)| other < term);
-            for &(_, asked) in wanted[first..].iter().take_while(|&&(other, _)| other == term) {
+            let first = sorted.partition_point(|&(other, _)| other < term);
+            for &(_, index) in sorted[first..].iter().take_while(|&&(other, _)| other == term) {
                 while self.starts[unit + 1] as usize <= i {
                     unit += 1;
                 }
-                postings[asked].add(count(unit));
+                lists[index].push(count(unit));
             }
         }
-        postings
+        lists
     }
 }
 
-/// Where a page has the terms of a query.
+/// The units of a page that contain each term of a query.
 #[derive(Clone, Debug)]
-pub struct Found<'page> {
+pub struct QueryPostings<'page> {
     page: &'page PageTerms,
     query: &'page [QueryTerm],
-    /// For each of the query's terms.
-    postings: Vec<Posting>,
+    /// For each term of the query.
+    lists: Vec<PostingList>,
 }
 
-/// Where a page has a term.
 #[derive(Clone, Debug, Default)]
-struct Posting {
-    /// The units that hold it, in order, once for each time that they do.
+struct PostingList {
+    /// Sorted; a unit is listed once for each occurrence.
     units: Vec<u32>,
-    /// How many different ones these are.
-    different: usize,
+    distinct_units: usize,
 }
 
-impl Posting {
-    fn add(&mut self, unit: u32) {
-        self.different += usize::from(self.units.last() != Some(&unit));
+impl PostingList {
+    fn push(&mut self, unit: u32) {
+        self.distinct_units += usize::from(self.units.last() != Some(&unit));
         self.units.push(unit);
     }
 }
 
-impl Found<'_> {
+impl QueryPostings<'_> {
     /// Whether the page has any of the query's terms.
     #[must_use]
     pub fn any(&self) -> bool {
-        self.postings.iter().any(|posting| posting.different > 0)
+        self.lists.iter().any(|list| list.distinct_units > 0)
     }
 
-    /// The BM25 of each range of units: 0 where none of the query's terms is, and higher for more and rarer ones.
+    /// The BM25 score of each range of units; 0 for a range without any of the query's terms.
     ///
-    /// Takes a step for each range and each of the query's terms that the page has.
+    /// Takes one step for each range and each term that the page has.
     ///
     /// # Panics
     ///
-    /// Where a range ends behind the last unit.
+    /// If a range ends after the last unit.
     #[must_use]
     pub fn bm25(&self, ranges: &[Range<usize>]) -> Vec<f32> {
         let starts = &self.page.starts;
@@ -141,7 +137,7 @@ impl Found<'_> {
         let mut scores = vec![0.0; ranges.len()];
         self.count_in(ranges, |term, _, counts| {
             let holding = counts.iter().filter(|counted| **counted > 0).count();
-            let weight = f64::from(term.weight) * rarity(documents, f64::from(count(holding)));
+            let weight = f64::from(term.weight) * inverse_frequency(documents, f64::from(count(holding)));
             for ((score, &counted), norm) in scores.iter_mut().zip(counts).zip(&norms) {
                 let counted = f64::from(counted);
                 *score += weight * counted * (K1 + 1.0) / (counted + norm);
@@ -150,58 +146,58 @@ impl Found<'_> {
         single(scores)
     }
 
-    /// How much of the query each range of units holds: the rarity of the terms that are in it against that of all the
-    /// query's terms, whether the page has them or not; from 0 to 1.
+    /// The share of the query in each range, from 0 to 1: the inverse document frequencies of its terms there, relative
+    /// to those of all terms, which the page may have or not.
     ///
-    /// For something as short as a sentence this tells more than BM25 does, whose norm for lengths only adds noise there, and
-    /// it says whether the query is answered at all.
+    /// For a sentence this tells more than BM25, whose length normalization only adds noise there. It also tells
+    /// whether the query is answered at all.
     ///
     /// # Panics
     ///
-    /// Where a range ends behind the last unit.
+    /// If a range ends after the last unit.
     #[must_use]
     pub fn coverage(&self, ranges: &[Range<usize>]) -> Vec<f32> {
         let units = f64::from(count(self.page.units()));
-        let weight = |term: &QueryTerm, posting: &Posting| {
-            f64::from(term.weight) * rarity(units, f64::from(count(posting.different)))
+        let weight = |term: &QueryTerm, list: &PostingList| {
+            f64::from(term.weight) * inverse_frequency(units, f64::from(count(list.distinct_units)))
         };
-        let all: f64 = self.query.iter().zip(&self.postings).map(|(term, posting)| weight(term, posting)).sum();
+        let all: f64 = self.query.iter().zip(&self.lists).map(|(term, list)| weight(term, list)).sum();
         let mut scores = vec![0.0; ranges.len()];
-        self.count_in(ranges, |term, posting, counts| {
-            let weight = weight(term, posting) / all;
-            for (score, &counted) in scores.iter_mut().zip(counts) {
-                *score += if counted > 0 { weight } else { 0.0 };
+        self.count_in(ranges, |term, list, counts| {
+            let weight = weight(term, list) / all;
+            for (score, &count) in scores.iter_mut().zip(counts) {
+                *score += if count > 0 { weight } else { 0.0 };
             }
         });
         single(scores)
     }
 
-    /// For each term that the page has, how often each range holds it.
-    fn count_in(&self, ranges: &[Range<usize>], mut counted: impl FnMut(&QueryTerm, &Posting, &[u32])) {
+    /// Calls `each` for every term on the page, with the number of its occurrences in each range.
+    fn count_in(&self, ranges: &[Range<usize>], mut each: impl FnMut(&QueryTerm, &PostingList, &[u32])) {
         let mut counts = vec![0_u32; ranges.len()];
         let mut before = vec![0_u32; self.page.starts.len()];
-        for (term, posting) in self.query.iter().zip(&self.postings).filter(|(_, posting)| posting.different > 0) {
-            sum_up(&posting.units, &mut before);
+        for (term, list) in self.query.iter().zip(&self.lists).filter(|(_, list)| list.distinct_units > 0) {
+            prefix_sums(&list.units, &mut before);
             for (range, count) in ranges.iter().zip(&mut counts) {
                 *count = before[range.end.max(range.start)] - before[range.start];
             }
-            counted(term, posting, &counts);
+            each(term, list, &counts);
         }
     }
 }
 
-/// How much a term tells that so many of the documents hold.
-fn rarity(documents: f64, holding: f64) -> f64 {
+/// Lucene's inverse document frequency of a term in `holding` of `documents`.
+fn inverse_frequency(documents: f64, holding: f64) -> f64 {
     (1.0 + (documents - holding + 0.5) / (holding + 0.5)).ln()
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "scores are compared, not added up")]
+#[expect(clippy::cast_possible_truncation, reason = "scores are compared, not summed")]
 fn single(scores: Vec<f64>) -> Vec<f32> {
     scores.into_iter().map(|score| score as f32).collect()
 }
 
-/// Sets `before[i]` to how many of the ordered `units` lie below `i`.
-fn sum_up(units: &[u32], before: &mut [u32]) {
+/// Sets `before[i]` to the number of sorted `units` below `i`.
+fn prefix_sums(units: &[u32], before: &mut [u32]) {
     let mut seen = 0;
     for (i, slot) in before.iter_mut().enumerate() {
         *slot = count(seen);
@@ -211,7 +207,7 @@ fn sum_up(units: &[u32], before: &mut [u32]) {
     }
 }
 
-/// A count as it is kept: a page of four billion terms does not fit in memory.
+/// Counts are stored in 32 bits: a page with more terms does not fit in memory.
 fn count(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }

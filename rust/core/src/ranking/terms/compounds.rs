@@ -1,216 +1,210 @@
 //! Compounds: identifiers, hyphenated words and numbers, as a whole and in parts.
-//!
-//! | written | terms |
-//! |---|---|
-//! | `max_batch_tokens`, `maxBatchTokens`, `max-batch-tokens` | `maxbatchtokens`; `max`, `batch`, `tokens` |
-//! | `HTTPServer2` | `httpserver2`; `http`, `server`, `2` |
-//! | `e-mail`, `O’Brien`, `AT&T`, `COVID-19`, `1970s` | `email`, `obrien`, `att`, `covid19`, `1970s`; the parts |
-//! | `U.S.`, `e.g.`, `צה"ל` | `us`, `eg`, `צהל` |
-//! | `infor-` at the end of a line, `mation` on the next | `information`; `infor`, `mation` |
-//! | `Warsaw’s` | `warsaw` |
-//! | `l’homme` | `l`, `homme` |
-//! | `3.5`, `2024-05-01` | `3.5`; `2024-05-01`, `2024`, `05`, `01` |
-//! | `10,000`, `1.234.567,5` | `10000`; `1234567.5` |
-//! | `10.000` | `10.000`, `10000`: a decimal or a thousand |
-//! | `v2.11.0` | `v2.11.0`; `v`, `2.11.0`, `2.11` |
-//! | `C++`, `F#` | `c++`, `f#`; `c`, `f` |
 
-use super::characters::{Class, class};
-use super::normal::{Normal, hash, lower};
-use super::{Role, Term};
+use super::characters::{CharClass, class};
+use super::normalizer::{Normalizer, hash, lower};
+use super::{Term, TermRole};
 use crate::text::page::ByteSpan;
 
-/// The longest compound that has a term as a whole, in bytes; longer ones are data, such as base64.
+/// Longer compounds get no term as a whole, in bytes: they are data such as base64.
 const LONGEST_WHOLE: usize = 128;
 
-/// The longest number with marks inside that is read as one, in bytes; longer ones are lists.
+/// Longer numbers with marks inside are lists, in bytes.
 const LONGEST_NUMBER: usize = 32;
 
-/// What stands between a part and the one before it.
+/// What separates a part from the one before it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Joint {
-    /// Nothing: a change of case, or from letters to digits.
+enum Separator {
+    /// A change of case, or from letters to digits.
     None,
     Mark(char),
 }
 
-struct Part {
+struct CompoundPart {
     span: ByteSpan,
-    joint: Joint,
+    separator: Separator,
     is_number: bool,
 }
 
-/// Reads compounds; keeps its memory from one to the next.
+/// Splits compounds; reuses its memory.
 #[derive(Default)]
 pub(super) struct Compounds {
-    parts: Vec<Part>,
+    parts: Vec<CompoundPart>,
 }
 
 impl Compounds {
-    /// Calls `found` with the terms of the compound that spans `span`.
-    pub(super) fn read(
+    /// Calls `emit` with the terms of a compound.
+    pub(super) fn scan(
         &mut self,
         text: &str,
         mut span: ByteSpan,
-        normal: &mut Normal,
-        found: &mut impl FnMut(Term, ByteSpan, Role),
+        normalizer: &mut Normalizer,
+        emit: &mut impl FnMut(Term, ByteSpan, TermRole),
     ) {
         self.split(text, span);
-        if let [.., owner, Part { joint: Joint::Mark('\'' | '’'), span: tail, .. }] = &self.parts[..]
-            && matches!(tail.of(text), "s" | "S")
+        if let [.., owner, CompoundPart { separator: Separator::Mark('\'' | '’'), span: suffix, .. }] = &self.parts[..]
+            && matches!(suffix.of(text), "s" | "S")
         {
             span.end = owner.span.end;
             self.parts.pop();
         }
         let is_acronym = self.parts.len() > 1
             && self.parts.iter().all(|part| !part.is_number && part.span.of(text).chars().nth(1).is_none())
-            && self.parts[1..].iter().all(|part| part.joint == Joint::Mark('.'));
-        let is_hebrew_acronym = self.parts.iter().any(|part| matches!(part.joint, Joint::Mark('"' | '\u{5f4}')));
-        let marked = matches!(text.as_bytes()[span.end - 1], b'+' | b'#');
-        if self.parts.len() == 1 && !marked {
-            return found_part(text, &self.parts[0], Role::Whole, normal, found);
+            && self.parts[1..].iter().all(|part| part.separator == Separator::Mark('.'));
+        let is_hebrew_acronym =
+            self.parts.iter().any(|part| matches!(part.separator, Separator::Mark('"' | '\u{5f4}')));
+        let is_marked = matches!(text.as_bytes()[span.end - 1], b'+' | b'#');
+        if self.parts.len() == 1 && !is_marked {
+            return emit_part(text, &self.parts[0], TermRole::Whole, normalizer, emit);
         }
         if span.len() <= LONGEST_WHOLE && !self.is_elision(text) {
-            found(self.whole(text, marked.then_some(span), normal), span, Role::Whole);
+            emit(self.whole(text, is_marked.then_some(span), normalizer), span, TermRole::Whole);
         }
         if !is_acronym && !is_hebrew_acronym {
             for part in &self.parts {
-                found_part(text, part, Role::Part, normal, found);
+                emit_part(text, part, TermRole::Part, normalizer, emit);
             }
         }
     }
 
-    /// Cuts a compound at its marks, where letters meet digits, and where the case changes.
+    /// Splits at marks, between letters and digits, and at changes of case.
     fn split(&mut self, text: &str, span: ByteSpan) {
         self.parts.clear();
-        let (mut start, mut joint) = (span.start, Joint::None);
-        let (mut before, mut before_that) = (Class::Other, Class::Other);
+        let (mut start, mut separator) = (span.start, Separator::None);
+        let (mut before, mut before_that) = (CharClass::Other, CharClass::Other);
         for (offset, c) in span.of(text).char_indices() {
             let at = span.start + offset;
             let now = class(c);
             match now {
-                Class::Ignorable => continue,
-                Class::Joiner | Class::Other => {
-                    let next = text[at + c.len_utf8()..].chars().next().map_or(Class::Other, class);
-                    if !(matches!(c, '.' | ',') && before == Class::Digit && next == Class::Digit) {
-                        self.push(start, at, joint, before);
-                        (start, joint) = (at + c.len_utf8(), Joint::Mark(c));
+                CharClass::Ignorable => continue,
+                CharClass::Joiner | CharClass::Other => {
+                    let next = text[at + c.len_utf8()..].chars().next().map_or(CharClass::Other, class);
+                    if !(matches!(c, '.' | ',') && before == CharClass::Digit && next == CharClass::Digit) {
+                        self.push(start, at, separator, before);
+                        (start, separator) = (at + c.len_utf8(), Separator::Mark(c));
                     }
                 }
                 _ => {
-                    let digits_begin_or_end = (now == Class::Digit) != (before == Class::Digit);
-                    let capital_begins = now == Class::Capital && before == Class::Letter;
+                    let digits_begin_or_end = (now == CharClass::Digit) != (before == CharClass::Digit);
+                    let capital_begins = now == CharClass::Capital && before == CharClass::Letter;
                     if before.is_word() && (digits_begin_or_end || capital_begins) {
-                        self.push(start, at, joint, before);
-                        (start, joint) = (at, Joint::None);
-                    } else if now == Class::Letter
+                        self.push(start, at, separator, before);
+                        (start, separator) = (at, Separator::None);
+                    } else if now == CharClass::Letter
                         && c.is_ascii()
-                        && before == Class::Capital
-                        && before_that == Class::Capital
+                        && before == CharClass::Capital
+                        && before_that == CharClass::Capital
                     {
-                        // `HTTPServer`: the last capital begins the next word. It is ASCII or not, but one character.
+                        // `HTTPServer`: the last capital starts the next word. It may be longer than one byte.
                         let last = text[..at].chars().next_back().map_or(0, char::len_utf8);
                         if at - last > start {
-                            self.push(start, at - last, joint, Class::Capital);
-                            (start, joint) = (at - last, Joint::None);
+                            self.push(start, at - last, separator, CharClass::Capital);
+                            (start, separator) = (at - last, Separator::None);
                         }
                     }
                 }
             }
             (before_that, before) = (before, now);
         }
-        self.push(start, span.end, joint, before);
+        self.push(start, span.end, separator, before);
     }
 
-    fn push(&mut self, start: usize, end: usize, joint: Joint, last: Class) {
+    fn push(&mut self, start: usize, end: usize, separator: Separator, last: CharClass) {
         if start < end {
-            self.parts.push(Part { span: ByteSpan { start, end }, joint, is_number: last == Class::Digit });
+            let (span, is_number) = (ByteSpan { start, end }, last == CharClass::Digit);
+            self.parts.push(CompoundPart { span, separator, is_number });
         }
     }
 
-    /// Whether an article or the like hangs in front: `l’homme`, `qu’il`. Nobody asks for the two as one word.
+    /// Whether a short article or pronoun is joined by an apostrophe: `l’homme`, `qu’il`. Queries never want these as
+    /// one word.
     fn is_elision(&self, text: &str) -> bool {
         let [first, second, ..] = &self.parts[..] else { return false };
-        matches!(second.joint, Joint::Mark('\'' | '’'))
+        matches!(second.separator, Separator::Mark('\'' | '’'))
             && first.span.len() <= 2
             && first.span.of(text).is_ascii()
             && !first.span.of(text).starts_with('O')
     }
 
-    /// The term of the whole: its parts without what stands between them, unless that is digits on both sides.
-    fn whole(&self, text: &str, marked: Option<ByteSpan>, normal: &mut Normal) -> Term {
-        let (word, language) = normal.begin();
+    /// The term of the whole: its parts without separators, except a mark between two numbers.
+    fn whole(&self, text: &str, marked: Option<ByteSpan>, normalizer: &mut Normalizer) -> Term {
+        let (word, language) = normalizer.begin();
         if let Some(span) = marked {
             lower(span.of(text), language, word);
-            return normal.finish(false);
+            return normalizer.finish(false);
         }
         let mut after_number = false;
         for part in &self.parts {
             if after_number
                 && part.is_number
-                && let Joint::Mark(mark) = part.joint
+                && let Separator::Mark(mark) = part.separator
             {
                 word.push(mark);
             }
             lower(part.span.of(text), language, word);
             after_number = part.is_number;
         }
-        normal.finish(self.parts.iter().all(|part| !part.is_number))
+        normalizer.finish(self.parts.iter().all(|part| !part.is_number))
     }
 }
 
-/// Calls `found` with the term of a part, or with the terms of a number.
-fn found_part(text: &str, part: &Part, role: Role, normal: &mut Normal, found: &mut impl FnMut(Term, ByteSpan, Role)) {
+/// Calls `emit` with the term of a word, or the terms of a number.
+fn emit_part(
+    text: &str,
+    part: &CompoundPart,
+    role: TermRole,
+    normalizer: &mut Normalizer,
+    emit: &mut impl FnMut(Term, ByteSpan, TermRole),
+) {
     if !part.is_number {
-        return found(normal.word(part.span.of(text)), part.span, role);
+        return emit(normalizer.word(part.span.of(text)), part.span, role);
     }
     if part.span.len() > LONGEST_NUMBER {
-        // A list: every number has a span of its own, or else the spans of n numbers would be n times as long.
+        // A list: with the whole list as their span, the spans of n numbers would take n² bytes.
         let mut start = part.span.start;
         for number in part.span.of(text).split(['.', ',']) {
-            let (word, language) = normal.begin();
+            let (word, language) = normalizer.begin();
             lower(number, language, word);
-            found(Term(hash(word.as_bytes())), ByteSpan { start, end: start + number.len() }, role);
+            emit(Term(hash(word.as_bytes())), ByteSpan { start, end: start + number.len() }, role);
             start += number.len() + 1;
         }
         return;
     }
-    let (word, language) = normal.begin();
+    let (word, language) = normalizer.begin();
     lower(part.span.of(text), language, word);
     let mut role = role;
-    for_forms(word, &mut |form| {
-        found(Term(hash(form.as_bytes())), part.span, role);
-        role = Role::Part;
+    number_forms(word, &mut |form| {
+        emit(Term(hash(form.as_bytes())), part.span, role);
+        role = TermRole::Part;
     });
 }
 
-/// Calls `found` with the ways to write a number of ASCII digits, points and commas; the main one first.
-fn for_forms(number: &str, found: &mut impl FnMut(&str)) {
+/// Calls `emit` with the notations of a number of ASCII digits, points and commas; the main one first.
+fn number_forms(number: &str, emit: &mut impl FnMut(&str)) {
     let marks = || number.bytes().filter(|byte| !byte.is_ascii_digit());
-    let Some(first) = marks().next() else { return found(number) };
+    let Some(first) = marks().next() else { return emit(number) };
     let last = marks().next_back().unwrap_or(first);
     let integer = if last == first { number } else { number.rsplit_once(char::from(last)).map_or(number, |it| it.0) };
     let grouped = is_grouped(integer, char::from(first));
     let decimal_comma = first == b',' && marks().count() == 1;
     if grouped && (first == b',' || last != first || marks().count() > 1) {
-        found(&number.replace(char::from(first), "").replace(',', "."));
+        emit(&number.replace(char::from(first), "").replace(',', "."));
     } else if grouped {
-        found(number);
-        found(&number.replace('.', ""));
+        emit(number);
+        emit(&number.replace('.', ""));
     } else if decimal_comma {
-        found(&number.replace(',', "."));
-        number.split(',').for_each(found);
+        emit(&number.replace(',', "."));
+        number.split(',').for_each(emit);
     } else if first == b'.' && last == b'.' {
-        found(number);
+        emit(number);
         if let Some((end, _)) = number.match_indices('.').nth(1) {
-            found(&number[..end]);
+            emit(&number[..end]);
         }
     } else {
-        number.split(['.', ',']).for_each(found);
+        number.split(['.', ',']).for_each(emit);
     }
 }
 
-/// Whether marks set off the thousands of a whole number: `1,234,567`.
+/// Whether marks separate thousands: `1,234,567`.
 fn is_grouped(integer: &str, mark: char) -> bool {
     let mut groups = integer.split(mark);
     let head = groups.next().unwrap_or_default();

@@ -1,19 +1,19 @@
-//! The language of a text, as far as its words need it: for their stems, and for which of them are stop words.
+//! The language of a text, for stemming and stop words.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use frostem::Algorithm;
 
-use super::characters::{Class, class};
-use super::normal::{fold, hash, lower};
+use super::characters::{CharClass, class};
+use super::normalizer::{fold, hash, lower};
 use super::stop_words::STOP_WORDS;
 
-/// A language whose words can be brought to their stems, or whose stop words are known.
+/// A language with a stemmer or a list of stop words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "the names are those of the languages")]
+#[expect(missing_docs, reason = "names of languages")]
 pub enum Language {
-    /// Unknown, or one that needs none of this, such as Chinese: words stay as they are.
+    /// Unknown, or one that needs neither, such as Chinese: words stay as they are.
     #[default]
     None,
     Arabic,
@@ -42,12 +42,12 @@ pub enum Language {
     Tamil,
     Turkish,
     Ukrainian,
-    /// Has stop words, and no stems: its words never change.
+    /// Has stop words and no stemmer, because its words never change.
     Vietnamese,
 }
 
 impl Language {
-    /// Snowball's algorithm for the stems of the language.
+    /// Snowball's stemmer of the language.
     pub(super) const fn algorithm(self) -> Option<Algorithm> {
         Some(match self {
             Self::None | Self::Vietnamese => return None,
@@ -80,8 +80,8 @@ impl Language {
         })
     }
 
-    /// Whether words that differ in their accents alone are most often different words.
-    pub(super) const fn accents_tell(self) -> bool {
+    /// Whether words that differ only in accents are mostly different words.
+    pub(super) const fn accents_distinguish_words(self) -> bool {
         matches!(self, Self::Vietnamese)
     }
 
@@ -90,11 +90,11 @@ impl Language {
     }
 }
 
-/// Which languages have a stop word, one bit for each, by the hash of the word.
+/// The languages that have a stop word, one bit each, by the hash of the word.
 struct Tables {
-    /// Words as they are written, in small letters: these tell languages apart.
+    /// Lower-case words with their accents, for guessing the language.
     written: HashMap<u64, u32>,
-    /// Words without accents: a query may be typed that way.
+    /// Words without accents, for queries typed without them.
     folded: HashMap<u64, u32>,
 }
 
@@ -111,16 +111,16 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| {
     tables
 });
 
-/// Bytes that are read at the start of a text to guess its language, and again in its middle.
-const SAMPLE: usize = 3072;
+/// Bytes sampled at the start of a text, and again from its middle, to guess its language.
+const SAMPLE_BYTES: usize = 3072;
 
-/// How many characters a word has in scripts that put no spaces between words, about.
-const CHARACTERS_A_WORD: usize = 2;
+/// Average word length in scripts without spaces.
+const CHARACTERS_PER_WORD: usize = 2;
 
-/// The language of a text, guessed from its stop words in at most six kilobytes of it.
+/// Guesses the language of a text from its stop words, in at most six kilobytes of it.
 ///
-/// [`Language::None`] where too few words are stop words of any language: Chinese, Thai, code, a list of names.
-/// The query is read in the language of its page, so that its words meet the page's.
+/// Returns [`Language::None`] if few words are stop words of any language: Chinese, Thai, code, a list of names.
+/// Queries take the language of their page, so that their words match the page's.
 #[must_use]
 pub fn guess_language(text: &str) -> Language {
     let mut hits = [0_usize; 32];
@@ -134,28 +134,28 @@ pub fn guess_language(text: &str) -> Language {
                 languages &= languages - 1;
             }
         });
-        words += unspaced / CHARACTERS_A_WORD;
+        words += unspaced / CHARACTERS_PER_WORD;
     };
     let boundary = |from: usize| (from..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
-    if text.len() <= 2 * SAMPLE {
+    if text.len() <= 2 * SAMPLE_BYTES {
         count(text);
     } else {
         let middle = boundary(text.len() / 2);
-        count(&text[..boundary(SAMPLE)]);
-        count(&text[middle..boundary(middle + SAMPLE)]);
+        count(&text[..boundary(SAMPLE_BYTES)]);
+        count(&text[middle..boundary(middle + SAMPLE_BYTES)]);
     }
     let (mut best, mut most) = (Language::None, 0);
     for &(language, _) in STOP_WORDS {
-        let found = hits[language as usize];
-        if found > most {
-            (best, most) = (language, found);
+        let count = hits[language as usize];
+        if count > most {
+            (best, most) = (language, count);
         }
     }
-    // Real text has 15 to 50 stop words of its tables in a hundred words; other languages share a few by chance.
+    // 15 to 50 % of the words of real text are stop words of its language. Other languages share a few by chance.
     if most >= 2 && most * 100 >= words * 7 { best } else { Language::None }
 }
 
-/// Whether a word, written in any way, is a stop word of a language.
+/// Whether a word is a stop word of a language, in any case and with or without accents.
 pub(super) fn is_stop_word(word: &str, language: Language) -> bool {
     let (mut lowered, mut folded) = (String::new(), String::new());
     lower(word, language, &mut lowered);
@@ -163,23 +163,22 @@ pub(super) fn is_stop_word(word: &str, language: Language) -> bool {
     TABLES.folded.get(&hash(folded.as_bytes())).is_some_and(|languages| languages & language.bit() != 0)
 }
 
-/// Calls `found` with every run of letters, in small letters; returns how many characters are of scripts that put no
-/// spaces between words.
-fn for_words(text: &str, mut found: impl FnMut(&str)) -> usize {
+/// Calls `each` with every run of letters, in lower case. Returns the number of characters in scripts without spaces.
+fn for_words(text: &str, mut each: impl FnMut(&str)) -> usize {
     let mut unspaced = 0;
     let mut lowered = String::new();
     let between_words = |c: char| {
         let class = class(c);
-        unspaced += usize::from(class.is_east_asian() || class == Class::SoutheastAsian);
-        !matches!(class, Class::Letter | Class::Capital)
+        unspaced += usize::from(class.is_east_asian() || class == CharClass::SoutheastAsian);
+        !matches!(class, CharClass::Letter | CharClass::Capital)
     };
     for word in text.split(between_words).filter(|word| !word.is_empty()) {
         if word.bytes().all(|byte| byte.is_ascii_lowercase()) {
-            found(word);
+            each(word);
         } else {
             lowered.clear();
             lower(word, Language::None, &mut lowered);
-            found(&lowered);
+            each(&lowered);
         }
     }
     unspaced

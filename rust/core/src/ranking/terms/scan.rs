@@ -1,162 +1,163 @@
-//! The reading of a text: one walk that finds words, numbers and runs of scripts without spaces, and says their terms.
+//! One pass over a text that finds words, numbers and runs of scripts without spaces, and emits their terms.
 
-use super::Role;
-use super::characters::{ASCII, Class, class, joins};
+use super::TermRole;
+use super::characters::{ASCII, CharClass, class, joins};
 use super::compounds::Compounds;
-use super::endings::korean_noun;
-use super::normal::{Normal, hash};
+use super::normalizer::{Normalizer, hash};
+use super::suffixes::korean_noun;
 use super::{Language, Term};
 use crate::text::page::ByteSpan;
 use crate::text::pieces::words;
 
-/// Calls `found` with every term of a text, in order of where they start.
-pub(super) fn scan(text: &str, language: Language, found: &mut impl FnMut(Term, ByteSpan, Role)) {
+/// Calls `emit` with every term of a text, in the order of their starts.
+pub(super) fn scan(text: &str, language: Language, emit: &mut impl FnMut(Term, ByteSpan, TermRole)) {
     let bytes = text.as_bytes();
-    let mut reader = Reader { text, normal: Normal::new(language), compounds: Compounds::default(), run: Vec::new() };
+    let normalizer = Normalizer::new(language);
+    let mut scanner = Scanner { text, normalizer, compounds: Compounds::default(), run: Vec::new() };
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         if byte.is_ascii() {
-            at = if ASCII[usize::from(byte)].is_word() { reader.token(at, found) } else { at + 1 };
+            at = if ASCII[usize::from(byte)].is_word() { scanner.token(at, emit) } else { at + 1 };
             continue;
         }
         let (class, length) = class_at(text, at);
         at = match class {
-            Class::Letter | Class::Capital | Class::Digit => reader.token(at, found),
-            Class::Han | Class::Hiragana | Class::Katakana => reader.east_asian(at, found),
-            Class::Hangul => reader.hangul(at, found),
-            Class::SoutheastAsian => reader.southeast_asian(at, found),
-            Class::Other | Class::Joiner | Class::Ignorable => at + length,
+            CharClass::Letter | CharClass::Capital | CharClass::Digit => scanner.token(at, emit),
+            CharClass::Han | CharClass::Hiragana | CharClass::Katakana => scanner.east_asian(at, emit),
+            CharClass::Hangul => scanner.hangul(at, emit),
+            CharClass::SoutheastAsian => scanner.southeast_asian(at, emit),
+            CharClass::Other | CharClass::Joiner | CharClass::Ignorable => at + length,
         };
     }
 }
 
-/// The class of the character at a position, and its length in bytes; nothing at the end of the text.
-fn class_at(text: &str, at: usize) -> (Class, usize) {
-    text[at..].chars().next().map_or((Class::Other, 0), |c| (class(c), c.len_utf8()))
+/// The class of the character at a position and its length in bytes; `(Other, 0)` at the end.
+fn class_at(text: &str, at: usize) -> (CharClass, usize) {
+    text[at..].chars().next().map_or((CharClass::Other, 0), |c| (class(c), c.len_utf8()))
 }
 
 /// A character of a run of Chinese or Japanese.
 struct Character {
     start: usize,
     end: usize,
-    /// In its normal form: full width, composed.
+    /// Full-width and composed.
     c: char,
-    class: Class,
+    class: CharClass,
 }
 
-struct Reader<'text> {
+struct Scanner<'text> {
     text: &'text str,
-    normal: Normal,
+    normalizer: Normalizer,
     compounds: Compounds,
-    /// The run of characters at hand; kept for its memory.
+    /// Reused for the current run of Chinese, Japanese or Korean.
     run: Vec<Character>,
 }
 
-impl Reader<'_> {
-    /// Reads the word, number or compound at a position; returns where it ends.
-    fn token(&mut self, start: usize, found: &mut impl FnMut(Term, ByteSpan, Role)) -> usize {
+impl Scanner<'_> {
+    /// Scans a word, number or compound. Returns its end, as all methods below.
+    fn token(&mut self, start: usize, emit: &mut impl FnMut(Term, ByteSpan, TermRole)) -> usize {
         let (end, kind) = token_end(self.text, start);
         let span = ByteSpan { start, end };
         match kind {
-            Kind::Letters => {
+            TokenKind::Letters => {
                 let word = span.of(self.text);
-                found(self.normal.word(word), span, Role::Whole);
-                if let Some(term) = self.normal.unaccented(word) {
-                    found(term, span, Role::Unaccented);
+                emit(self.normalizer.word(word), span, TermRole::Whole);
+                if let Some(term) = self.normalizer.unaccented(word) {
+                    emit(term, span, TermRole::Unaccented);
                 }
             }
-            Kind::Digits => found(Term(hash(span.of(self.text).as_bytes())), span, Role::Whole),
-            Kind::Compound => self.compounds.read(self.text, span, &mut self.normal, found),
+            TokenKind::Digits => emit(Term(hash(span.of(self.text).as_bytes())), span, TermRole::Whole),
+            TokenKind::Compound => self.compounds.scan(self.text, span, &mut self.normalizer, emit),
         }
         end
     }
 
-    /// Reads a run of Chinese and Japanese: every two characters side by side, and whole words in Katakana.
-    fn east_asian(&mut self, start: usize, found: &mut impl FnMut(Term, ByteSpan, Role)) -> usize {
+    /// Emits each two adjacent characters of Chinese and Japanese, and whole Katakana words.
+    fn east_asian(&mut self, start: usize, emit: &mut impl FnMut(Term, ByteSpan, TermRole)) -> usize {
         self.run.clear();
-        let end = self.gather(start, Class::is_east_asian);
+        let end = self.gather(start, CharClass::is_east_asian);
         let run = &self.run;
         if let [only] = &run[..] {
-            found(characters_term(&[only.c]), ByteSpan { start, end }, Role::Whole);
+            emit(characters_term(&[only.c]), ByteSpan { start, end }, TermRole::Whole);
             return end;
         }
         let mut katakana_end = 0;
         for (i, pair) in run.windows(2).enumerate() {
-            if i >= katakana_end && pair[0].class == Class::Katakana {
-                katakana_end = i + run[i..].iter().take_while(|next| next.class == Class::Katakana).count();
+            if i >= katakana_end && pair[0].class == CharClass::Katakana {
+                katakana_end = i + run[i..].iter().take_while(|next| next.class == CharClass::Katakana).count();
                 if katakana_end - i > 2 {
                     let word: String = run[i..katakana_end].iter().map(|character| character.c).collect();
                     let span = ByteSpan { start: pair[0].start, end: run[katakana_end - 1].end };
-                    found(Term(hash(word.as_bytes())), span, Role::Whole);
+                    emit(Term(hash(word.as_bytes())), span, TermRole::Whole);
                 }
             }
             let role = match (pair[0].class, pair[1].class) {
-                (Class::Hiragana, Class::Hiragana) => Role::Grammar,
-                (Class::Katakana, Class::Katakana) if run_is_long(run, i, katakana_end) => Role::Part,
-                _ => Role::Whole,
+                (CharClass::Hiragana, CharClass::Hiragana) => TermRole::Grammar,
+                (CharClass::Katakana, CharClass::Katakana) if is_within_word(run, i, katakana_end) => TermRole::Part,
+                _ => TermRole::Whole,
             };
             let span = ByteSpan { start: pair[0].start, end: pair[1].end };
-            found(characters_term(&[pair[0].c, pair[1].c]), span, role);
+            emit(characters_term(&[pair[0].c, pair[1].c]), span, role);
         }
         end
     }
 
-    /// Reads a Korean word: whole, without the particle that hangs on its end, and every two syllables side by side.
-    fn hangul(&mut self, start: usize, found: &mut impl FnMut(Term, ByteSpan, Role)) -> usize {
+    /// Emits a Korean word as a whole, without its particle, and each two adjacent syllables.
+    fn hangul(&mut self, start: usize, emit: &mut impl FnMut(Term, ByteSpan, TermRole)) -> usize {
         self.run.clear();
-        let end = self.gather(start, |class| class == Class::Hangul);
+        let end = self.gather(start, |class| class == CharClass::Hangul);
         let span = ByteSpan { start, end };
         let noun = korean_noun(span.of(self.text)).map(|length| ByteSpan { start, end: start + length });
         if let [first, second] = &self.run[..] {
-            found(characters_term(&[first.c, second.c]), span, Role::Whole);
+            emit(characters_term(&[first.c, second.c]), span, TermRole::Whole);
         } else {
-            found(Term(hash(span.of(self.text).as_bytes())), span, Role::Whole);
+            emit(Term(hash(span.of(self.text).as_bytes())), span, TermRole::Whole);
         }
         // A noun of two syllables is one of the pairs.
         if let Some(noun) = noun.filter(|noun| noun.of(self.text).chars().count() != 2) {
-            found(Term(hash(noun.of(self.text).as_bytes())), noun, Role::Part);
+            emit(Term(hash(noun.of(self.text).as_bytes())), noun, TermRole::Part);
         }
         if self.run.len() == 2 {
             return end;
         }
         for pair in self.run.windows(2) {
             let span = ByteSpan { start: pair[0].start, end: pair[1].end };
-            found(characters_term(&[pair[0].c, pair[1].c]), span, Role::Part);
+            emit(characters_term(&[pair[0].c, pair[1].c]), span, TermRole::Part);
         }
         end
     }
 
-    /// Reads a run of Thai, Lao, Khmer or Burmese: the words that a dictionary finds.
-    fn southeast_asian(&self, start: usize, found: &mut impl FnMut(Term, ByteSpan, Role)) -> usize {
+    /// Emits the dictionary words of Thai, Lao, Khmer or Burmese.
+    fn southeast_asian(&self, start: usize, emit: &mut impl FnMut(Term, ByteSpan, TermRole)) -> usize {
         let mut end = start;
         loop {
             let (class, length) = class_at(self.text, end);
-            if !matches!(class, Class::SoutheastAsian | Class::Ignorable) {
+            if !matches!(class, CharClass::SoutheastAsian | CharClass::Ignorable) {
                 break;
             }
             end += length;
         }
         for word in words(&self.text[start..end]) {
             let span = ByteSpan { start: start + word.start, end: start + word.end };
-            found(Term(hash(span.of(self.text).as_bytes())), span, Role::Whole);
+            emit(Term(hash(span.of(self.text).as_bytes())), span, TermRole::Whole);
         }
         end
     }
 
-    /// Gathers the characters of a run; returns where it ends.
-    fn gather(&mut self, start: usize, belongs: impl Fn(Class) -> bool) -> usize {
+    /// Collects the characters of a run in `self.run`.
+    fn gather(&mut self, start: usize, belongs: impl Fn(CharClass) -> bool) -> usize {
         let mut at = start;
         for c in self.text[start..].chars() {
             let class = class(c);
-            if !belongs(class) && class != Class::Ignorable {
+            if !belongs(class) && class != CharClass::Ignorable {
                 break;
             }
             let begin = at;
             at += c.len_utf8();
-            if class == Class::Ignorable {
+            if class == CharClass::Ignorable {
                 continue;
             }
-            // Half-width sound marks belong to the syllable before.
+            // Half-width sound marks belong to the syllable before them.
             let mark = match c {
                 '\u{ff9e}' => Some('\u{3099}'),
                 '\u{ff9f}' => Some('\u{309a}'),
@@ -174,13 +175,13 @@ impl Reader<'_> {
     }
 }
 
-/// Whether the pair at `i` lies in a Katakana word that is a term of its own.
-fn run_is_long(run: &[Character], i: usize, katakana_end: usize) -> bool {
-    let another = |at: usize| run.get(at).is_some_and(|character| character.class == Class::Katakana);
-    i + 2 < katakana_end || (i > 0 && another(i - 1))
+/// Whether the pair at `i` is within a Katakana word that has a term of its own.
+fn is_within_word(run: &[Character], i: usize, katakana_end: usize) -> bool {
+    let is_katakana = |at: usize| run.get(at).is_some_and(|character| character.class == CharClass::Katakana);
+    i + 2 < katakana_end || (i > 0 && is_katakana(i - 1))
 }
 
-/// The usual form of a half-width syllable or of a Chinese character encoded twice.
+/// The usual form of a half-width syllable, or of a Chinese character that Unicode encodes twice.
 fn full_width(c: char) -> char {
     if !matches!(c, '\u{ff66}'..='\u{ff9f}' | '\u{f900}'..='\u{faff}' | '\u{2e80}'..='\u{2fdf}') {
         return c;
@@ -190,7 +191,7 @@ fn full_width(c: char) -> char {
     plain.unwrap_or(c)
 }
 
-/// The term of characters that stand side by side.
+/// The term of adjacent characters.
 fn characters_term(characters: &[char]) -> Term {
     let mut bytes = [0; 8];
     let mut length = 0;
@@ -201,76 +202,76 @@ fn characters_term(characters: &[char]) -> Term {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// Letters alone, with a capital at most in front.
+enum TokenKind {
+    /// Letters, of which only the first may be a capital.
     Letters,
-    /// ASCII digits alone.
+    /// ASCII digits.
     Digits,
-    /// Anything that has to be looked at again.
+    /// Anything else; [`Compounds`] splits it.
     Compound,
 }
 
-/// Where the token at a position ends, and what it is.
-fn token_end(text: &str, start: usize) -> (usize, Kind) {
+/// The end and the kind of the token at a position.
+fn token_end(text: &str, start: usize) -> (usize, TokenKind) {
     let bytes = text.as_bytes();
-    let (mut at, mut before) = (start, Class::Other);
-    let mut kind = if bytes[start].is_ascii_digit() { Kind::Digits } else { Kind::Letters };
+    let (mut at, mut before) = (start, CharClass::Other);
+    let mut kind = if bytes[start].is_ascii_digit() { TokenKind::Digits } else { TokenKind::Letters };
     loop {
         while bytes.get(at).is_some_and(u8::is_ascii_lowercase) {
-            if before == Class::Digit {
-                kind = Kind::Compound;
+            if before == CharClass::Digit {
+                kind = TokenKind::Compound;
             }
-            before = Class::Letter;
+            before = CharClass::Letter;
             at += 1;
         }
         let (now, length) = class_at(text, at);
         match now {
-            Class::Letter if before != Class::Digit => {}
-            Class::Capital if at == start => {}
-            Class::Digit if bytes[at].is_ascii() && kind == Kind::Digits => {}
-            Class::Letter | Class::Capital | Class::Digit => kind = Kind::Compound,
-            Class::Joiner => {
+            CharClass::Letter if before != CharClass::Digit => {}
+            CharClass::Capital if at == start => {}
+            CharClass::Digit if bytes[at].is_ascii() && kind == TokenKind::Digits => {}
+            CharClass::Letter | CharClass::Capital | CharClass::Digit => kind = TokenKind::Compound,
+            CharClass::Joiner => {
                 let joiner = text[at..].chars().next().unwrap_or_default();
-                let after = text[at + length..].chars().next().map_or(Class::Other, class);
+                let after = text[at + length..].chars().next().map_or(CharClass::Other, class);
                 if !joins(before, joiner, after) {
                     let wrap = wrap(text, at + length);
-                    if wrap == 0 || !matches!(joiner, '-' | '\u{2010}') || before == Class::Digit {
+                    if wrap == 0 || !matches!(joiner, '-' | '\u{2010}') || before == CharClass::Digit {
                         break;
                     }
                     at += wrap;
                 }
-                kind = Kind::Compound;
+                kind = TokenKind::Compound;
             }
-            // Soft hyphens vanish inside a word; `before` stays what it was.
-            Class::Ignorable => {
-                let wrap = if text[at..].starts_with('\u{ad}') && before != Class::Digit {
+            // A soft hyphen inside a word counts as absent, so `before` stays unchanged.
+            CharClass::Ignorable => {
+                let wrap = if text[at..].starts_with('\u{ad}') && before != CharClass::Digit {
                     wrap(text, at + length)
                 } else {
                     0
                 };
                 if wrap > 0 {
-                    kind = Kind::Compound;
+                    kind = TokenKind::Compound;
                 }
                 at += length + wrap;
                 continue;
             }
-            Class::Other if is_gershayim(text, at, length) => kind = Kind::Compound,
+            CharClass::Other if is_gershayim(text, at, length) => kind = TokenKind::Compound,
             _ => break,
         }
         before = now;
         at += length;
     }
-    if kind != Kind::Compound && is_marked_letter(bytes, start, at) {
-        return (at + if bytes[at] == b'#' { 1 } else { 2 }, Kind::Compound);
+    if kind != TokenKind::Compound && is_marked_letter(bytes, start, at) {
+        return (at + if bytes[at] == b'#' { 1 } else { 2 }, TokenKind::Compound);
     }
     (at, kind)
 }
 
-/// The white space of a few bytes to look for behind a hyphen: a line end and the next line's indentation.
+/// The most white space searched after a hyphen, in bytes: a line end and the next line's indentation.
 const WIDEST_WRAP: usize = 64;
 
-/// How many bytes of white space part the two halves of a word that was hyphenated at the end of a line; none where it was
-/// not: no line ends here, or no letter follows.
+/// The bytes of white space inside a word that is hyphenated at the end of a line; 0 if no line ends here or no letter
+/// follows.
 fn wrap(text: &str, at: usize) -> usize {
     let (mut length, mut line_ends) = (0, 0);
     for byte in text.as_bytes()[at..].iter().take(WIDEST_WRAP) {
@@ -283,10 +284,10 @@ fn wrap(text: &str, at: usize) -> usize {
         length += 1;
     }
     let (next, _) = class_at(text, at + length);
-    if line_ends == 1 && matches!(next, Class::Letter | Class::Capital) { length } else { 0 }
+    if line_ends == 1 && matches!(next, CharClass::Letter | CharClass::Capital) { length } else { 0 }
 }
 
-/// Whether this is the mark inside a Hebrew acronym, for which a plain quote is typed: `צה"ל`.
+/// Whether this is the mark inside a Hebrew acronym, often typed as a plain quote: `צה"ל`.
 fn is_gershayim(text: &str, at: usize, length: usize) -> bool {
     let is_hebrew = |c: char| matches!(c, '\u{5d0}'..='\u{5ea}');
     matches!(&text[at..at + length], "\"" | "\u{5f4}")
@@ -294,9 +295,9 @@ fn is_gershayim(text: &str, at: usize, length: usize) -> bool {
         && text[at + length..].starts_with(is_hebrew)
 }
 
-/// Whether a token is one letter with `#` or `++` behind it, as names of programming languages are: `C++`, `F#`.
+/// Whether a token is one letter followed by `#` or `++`, as in `C++` and `F#`.
 fn is_marked_letter(bytes: &[u8], start: usize, end: usize) -> bool {
     let marked = bytes[end..].starts_with(b"++") || bytes.get(end) == Some(&b'#');
-    let word_behind = || bytes.get(end + 1).is_some_and(u8::is_ascii_alphanumeric);
-    marked && end - start == 1 && bytes[start].is_ascii_alphabetic() && !word_behind()
+    let word_follows = || bytes.get(end + 1).is_some_and(u8::is_ascii_alphanumeric);
+    marked && end - start == 1 && bytes[start].is_ascii_alphabetic() && !word_follows()
 }

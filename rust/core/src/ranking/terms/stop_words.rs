@@ -1,11 +1,11 @@
-//! Stop words: the small words of a language, which hold its sentences together and say little.
+//! Stop words: frequent words of a language that carry grammar and little meaning.
 //!
-//! They tell which language a page is in, and they are left out of a query. So the tables hold the commonest words of
-//! each language and those that ask: not more, since a rare word wrongly left out costs a hit.
+//! They identify the language of a page, and queries ignore them. The lists hold the most frequent words and the
+//! question words of each language. They stay short, because wrongly ignoring a rare word costs a hit.
 
 use super::Language;
 
-/// The words of each language, in small letters, with a space between two.
+/// The words of each language, in lower case, separated by spaces.
 pub(super) const STOP_WORDS: &[(Language, &str)] = &[
     (
         Language::Arabic,

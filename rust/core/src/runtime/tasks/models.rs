@@ -1,4 +1,4 @@
-//! Models of tasks and their thread: every order in which they and the end may come, as far as loom's bound goes.
+//! Models of tasks, their thread and `close`: every order of them within loom's preemption bound.
 
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
@@ -12,7 +12,7 @@ fn model(run: impl Fn() + Sync + Send + 'static) {
     builder.check(run);
 }
 
-/// Something that a future waits for.
+/// An event that a future awaits.
 #[derive(Default)]
 struct Signal {
     state: Mutex<(bool, Option<Waker>)>,
@@ -23,7 +23,7 @@ impl Signal {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn give(&self) {
+    fn set(&self) {
         let waker = {
             let mut state = self.lock();
             state.0 = true;
@@ -34,7 +34,7 @@ impl Signal {
         }
     }
 
-    async fn given(&self) {
+    async fn wait(&self) {
         poll_fn(|context| {
             let mut state = self.lock();
             if state.0 {
@@ -47,71 +47,71 @@ impl Signal {
     }
 }
 
-/// Told when a future is dropped, done or not.
-struct Tells(Arc<AtomicBool>);
+/// Set when a future is dropped; panics if that happens twice.
+struct DropFlag(Arc<AtomicBool>);
 
-impl Drop for Tells {
+impl Drop for DropFlag {
     fn drop(&mut self) {
         assert!(!self.0.swap(true, Ordering::AcqRel), "dropped twice");
     }
 }
 
-/// A task that waits for a signal, and whether its future is gone.
-fn waiting(tasks: &Tasks, signal: &Arc<Signal>) -> (Task<()>, Arc<AtomicBool>) {
-    let is_gone = Arc::new(AtomicBool::new(false));
-    let (tells, signal) = (Tells(Arc::clone(&is_gone)), Arc::clone(signal));
+/// A task that awaits `signal`, and the flag that its dropped future sets.
+fn waiting_task(tasks: &Tasks, signal: &Arc<Signal>) -> (Task<()>, Arc<AtomicBool>) {
+    let is_dropped = Arc::new(AtomicBool::new(false));
+    let (flag, signal) = (DropFlag(Arc::clone(&is_dropped)), Arc::clone(signal));
     let task = tasks.spawn(async move {
-        let _tells = tells;
-        signal.given().await;
+        let _flag = flag;
+        signal.wait().await;
     });
-    (task.unwrap(), is_gone)
+    (task.unwrap(), is_dropped)
 }
 
 #[test]
-fn a_task_goes_on_when_it_is_woken() {
+fn a_woken_task_continues() {
     model(|| {
         let tasks = Tasks::new(1, CpuAffinity::default());
         let (signal, ended) = (Arc::new(Signal::default()), Arc::new(Signal::default()));
-        let (for_task, tells) = (Arc::clone(&signal), Arc::clone(&ended));
+        let (awaited, finished) = (Arc::clone(&signal), Arc::clone(&ended));
         let task = tasks.spawn(async move {
-            for_task.given().await;
-            tells.give();
+            awaited.wait().await;
+            finished.set();
         });
         task.unwrap().detach();
-        signal.give();
-        loom::future::block_on(ended.given());
+        signal.set();
+        loom::future::block_on(ended.wait());
         drop(tasks);
     });
 }
 
 #[test]
-fn the_end_drops_every_future_once() {
+fn close_drops_every_future_once() {
     model(|| {
         let tasks = Tasks::new(1, CpuAffinity::default());
         let signal = Arc::new(Signal::default());
-        let (task, is_gone) = waiting(&tasks, &signal);
+        let (task, is_dropped) = waiting_task(&tasks, &signal);
         let other = thread::spawn({
             let signal = Arc::clone(&signal);
-            move || signal.give()
+            move || signal.set()
         });
         tasks.close();
         drop(tasks);
         other.join().unwrap();
         drop(task);
         drop(signal.lock().1.take());
-        assert!(is_gone.load(Ordering::Acquire));
+        assert!(is_dropped.load(Ordering::Acquire));
     });
 }
 
 #[test]
-fn a_task_is_let_go_of_beside_its_thread() {
+fn a_task_is_dropped_while_its_thread_starts() {
     model(|| {
         let tasks = Tasks::new(1, CpuAffinity::default());
         let signal = Arc::new(Signal::default());
-        let (task, is_gone) = waiting(&tasks, &signal);
+        let (task, is_dropped) = waiting_task(&tasks, &signal);
         drop(task);
         drop(signal.lock().1.take());
         drop(tasks);
-        assert!(is_gone.load(Ordering::Acquire));
+        assert!(is_dropped.load(Ordering::Acquire));
     });
 }

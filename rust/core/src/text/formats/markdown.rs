@@ -237,7 +237,7 @@ impl Blocks<'_> {
             ByteSpan { start: self.covered, end: leaf.end + after.find(LINE_ENDS).map_or(after.len(), |end| end + 1) };
         self.covered = lines.end;
         match form {
-            Form::Whole(kind, goes_on) => self.push(lines, kind, goes_on),
+            Form::Whole(kind, continues) => self.push(lines, kind, continues),
             Form::Lines(kind) => {
                 let first = self.done.len();
                 for line in split_lines(self.source, lines) {
@@ -246,7 +246,7 @@ impl Blocks<'_> {
             }
             Form::RawHtml => {
                 for block in raw_html::blocks(self.source, lines) {
-                    self.push(block.span, block.kind, block.goes_on);
+                    self.push(block.span, block.kind, block.continues);
                 }
             }
         }
@@ -260,10 +260,10 @@ impl Blocks<'_> {
         self.covered = end;
     }
 
-    fn push(&mut self, span: ByteSpan, kind: BlockKind, goes_on: bool) {
+    fn push(&mut self, span: ByteSpan, kind: BlockKind, continues: bool) {
         let span = span.trimmed(self.source);
         if !span.is_empty() {
-            self.done.push(Block { span, kind, goes_on });
+            self.done.push(Block { span, kind, continues });
         }
     }
 }

@@ -12,7 +12,7 @@ pub(super) fn assert_lawful(text: &str, blocks: &[Block], links: &[ByteSpan]) {
         done = span.end;
     }
     assert!(text[done..].trim().is_empty(), "text after {done} is in no block of {text:?}");
-    assert!(!blocks.first().is_some_and(|first| first.goes_on), "the first block goes on with nothing in {text:?}");
+    assert!(!blocks.first().is_some_and(|first| first.continues), "the first block goes on with nothing in {text:?}");
     let mut done = 0;
     for link in links {
         assert!(done <= link.start && !link.is_empty(), "{link:?} overlaps or is empty in {text:?}");

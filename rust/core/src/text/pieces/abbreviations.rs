@@ -1,91 +1,106 @@
-//! Abbreviations: full stops that may not end a sentence, and the words that show that they did.
+//! Abbreviations: full stops that may not end a sentence, and words that show whether they did.
 //!
-//! The tables hold facts of ordinary writing, by language; a page's language is not known, so all of them apply to every
-//! page. A word stands here only where it is no common word of another language that often ends a sentence.
+//! The tables are facts of ordinary writing, by language. All apply to every page, because a page's language is unknown
+//! here. A word is listed only if it is no common word of another language that often ends a sentence.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use super::marks::{is_han_or_kana, is_opening};
 
-/// When a full stop behind an abbreviation ends a sentence.
+/// When a full stop after an abbreviation ends a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ends {
+pub(super) enum AbbreviationRule {
     /// Never: a name follows (`Dr. Smith`).
     Never,
     /// Unless a number follows (`No. 5`, but `He said no.`).
     UnlessNumber,
-    /// Only where a word follows that opens sentences (`at 5 p.m. The train`).
+    /// Only before a word that starts sentences (`at 5 p.m. The train`).
     BeforeOpener,
 }
 
-/// Words, with a space between two. Those with a small first letter also match with a capital one; not the other way.
-const ABBREVIATIONS: &[(Ends, &str)] = &[
+/// Separated by spaces. Entries with a lower-case first letter also match a capital one, but not the reverse.
+const ABBREVIATIONS: &[(AbbreviationRule, &str)] = &[
     // English
-    (Ends::Never, "Mr Mrs MR MRS DR Ms Mx Dr Drs Prof Messrs Mt Ft Gen Col Sgt Capt Lt Cmdr Maj Cpl Pvt Adm Rev Hon"),
-    (Ends::Never, "Gov Sen Rep Pres Supt Fr vs e.g i.e viz cf approx"),
-    (Ends::UnlessNumber, "no nos fig figs eq eqs sec secs ch chap vol vols pp pg art est ver ed ext min max app par"),
-    (Ends::UnlessNumber, "para op pt tel circa"),
-    (Ends::BeforeOpener, "etc al St Ave Blvd Rd Inc Ltd Co Corp Bros LLC Jr Sr Esq Ph.D dept Dept Univ Assn ft lb"),
-    (Ends::BeforeOpener, "lbs oz Calif Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Mon Tue Tues Wed Thu Thur"),
-    (Ends::BeforeOpener, "Thurs Fri"),
+    (
+        AbbreviationRule::Never,
+        "Mr Mrs MR MRS DR Ms Mx Dr Drs Prof Messrs Mt Ft Gen Col Sgt Capt Lt Cmdr Maj Cpl Pvt Adm Rev Hon",
+    ),
+    (AbbreviationRule::Never, "Gov Sen Rep Pres Supt Fr vs e.g i.e viz cf approx"),
+    (
+        AbbreviationRule::UnlessNumber,
+        "no nos fig figs eq eqs sec secs ch chap vol vols pp pg art est ver ed ext min max app par",
+    ),
+    (AbbreviationRule::UnlessNumber, "para op pt tel circa"),
+    (
+        AbbreviationRule::BeforeOpener,
+        "etc al St Ave Blvd Rd Inc Ltd Co Corp Bros LLC Jr Sr Esq Ph.D dept Dept Univ Assn ft lb",
+    ),
+    (
+        AbbreviationRule::BeforeOpener,
+        "lbs oz Calif Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Mon Tue Tues Wed Thu Thur",
+    ),
+    (AbbreviationRule::BeforeOpener, "Thurs Fri"),
     // German
-    (Ends::Never, "bzw vgl ggf evtl z.B d.h Hrsg Dipl Ing Hr Fr zzgl inkl insb sog"),
-    (Ends::UnlessNumber, "nr Abb Bd Abs Kap Tab Aufl ca Ziff Jg"),
-    (Ends::BeforeOpener, "usw u.a u.ä o.ä usf Str Mio Mrd Tsd Jh Jhd Jhdt v.Chr n.Chr Chr geb gest GmbH Hbf"),
+    (AbbreviationRule::Never, "bzw vgl ggf evtl z.B d.h Hrsg Dipl Ing Hr Fr zzgl inkl insb sog"),
+    (AbbreviationRule::UnlessNumber, "nr Abb Bd Abs Kap Tab Aufl ca Ziff Jg"),
+    (
+        AbbreviationRule::BeforeOpener,
+        "usw u.a u.ä o.ä usf Str Mio Mrd Tsd Jh Jhd Jhdt v.Chr n.Chr Chr geb gest GmbH Hbf",
+    ),
     // French
-    (Ends::Never, "MM Mme Mmes Mlle Mlles Mgr env p.ex av apr Ste"),
+    (AbbreviationRule::Never, "MM Mme Mmes Mlle Mlles Mgr env p.ex av apr Ste"),
     // Spanish
-    (Ends::Never, "sr sra srta dra Ud Uds Vd Vds p.ej ej Lic Dña Excmo"),
-    (Ends::UnlessNumber, "pág págs núm núms aprox apdo"),
-    (Ends::BeforeOpener, "EE.UU EE UU Cía"),
+    (AbbreviationRule::Never, "sr sra srta dra Ud Uds Vd Vds p.ej ej Lic Dña Excmo"),
+    (AbbreviationRule::UnlessNumber, "pág págs núm núms aprox apdo"),
+    (AbbreviationRule::BeforeOpener, "EE.UU EE UU Cía"),
     // Italian
-    (Ends::Never, "Sig Sigg sig.ra sig.na dott dott.ssa Ing Avv Arch Geom Mons"),
-    (Ends::UnlessNumber, "pag pagg artt cap"),
-    (Ends::BeforeOpener, "ecc"),
+    (AbbreviationRule::Never, "Sig Sigg sig.ra sig.na dott dott.ssa Ing Avv Arch Geom Mons"),
+    (AbbreviationRule::UnlessNumber, "pag pagg artt cap"),
+    (AbbreviationRule::BeforeOpener, "ecc"),
     // Portuguese
-    (Ends::Never, "srs sras V.Exa Exmo Exma Eng Dna"),
+    (AbbreviationRule::Never, "srs sras V.Exa Exmo Exma Eng Dna"),
     // Dutch
-    (Ends::Never, "dhr mevr mw mr drs dr prof bijv d.w.z m.b.t m.a.w t.o.v"),
-    (Ends::BeforeOpener, "enz o.a"),
+    (AbbreviationRule::Never, "dhr mevr mw mr drs dr prof bijv d.w.z m.b.t m.a.w t.o.v"),
+    (AbbreviationRule::BeforeOpener, "enz o.a"),
     // Romanian
-    (Ends::Never, "dl dvs"),
-    (Ends::UnlessNumber, "alin lit ap bl"),
-    (Ends::BeforeOpener, "ș.a ș.a.m.d etc d.Hr î.Hr"),
+    (AbbreviationRule::Never, "dl dvs"),
+    (AbbreviationRule::UnlessNumber, "alin lit ap bl"),
+    (AbbreviationRule::BeforeOpener, "ș.a ș.a.m.d etc d.Hr î.Hr"),
     // Turkish
-    (Ends::Never, "Doç Yrd Av Sn bkz örn"),
-    (Ends::BeforeOpener, "vb vd Cad Sok Mah Şti"),
+    (AbbreviationRule::Never, "Doç Yrd Av Sn bkz örn"),
+    (AbbreviationRule::BeforeOpener, "vb vd Cad Sok Mah Şti"),
     // Greek
-    (Ends::Never, "π.χ δηλ βλ Αγ κ.ά Δρ κα κος κ.κ δις"),
-    (Ends::UnlessNumber, "σελ αρ παρ αριθ τηλ αιτ"),
-    (Ends::BeforeOpener, "κ.λπ κλπ κ.τ.λ κτλ π.Χ μ.Χ Χρ"),
+    (AbbreviationRule::Never, "π.χ δηλ βλ Αγ κ.ά Δρ κα κος κ.κ δις"),
+    (AbbreviationRule::UnlessNumber, "σελ αρ παρ αριθ τηλ αιτ"),
+    (AbbreviationRule::BeforeOpener, "κ.λπ κλπ κ.τ.λ κτλ π.Χ μ.Χ Χρ"),
     // Russian
-    (Ends::Never, "им ул просп пер напр ср акад проф св т.е т.н г-н тов ред"),
-    (Ends::UnlessNumber, "стр рис гл табл ст кн кв руб коп тыс млн млрд чел см мин"),
-    (Ends::BeforeOpener, "т.д т.п др пр гг вв обл"),
+    (AbbreviationRule::Never, "им ул просп пер напр ср акад проф св т.е т.н г-н тов ред"),
+    (AbbreviationRule::UnlessNumber, "стр рис гл табл ст кн кв руб коп тыс млн млрд чел см мин"),
+    (AbbreviationRule::BeforeOpener, "т.д т.п др пр гг вв обл"),
     // Vietnamese
-    (Ends::Never, "TP ThS TS GS PGS PGS.TS GS.TS Tp"),
-    (Ends::UnlessNumber, "tr"),
+    (AbbreviationRule::Never, "TP ThS TS GS PGS PGS.TS GS.TS Tp"),
+    (AbbreviationRule::UnlessNumber, "tr"),
     // Indonesian and Malay
-    (Ends::Never, "Jl Bpk Yth Sdr Sdri Drs Dra Ir Hj Kel Kec"),
-    (Ends::UnlessNumber, "tgl hlm hal"),
-    (Ends::BeforeOpener, "dll dsb dst dkk PT"),
+    (AbbreviationRule::Never, "Jl Bpk Yth Sdr Sdri Drs Dra Ir Hj Kel Kec"),
+    (AbbreviationRule::UnlessNumber, "tgl hlm hal"),
+    (AbbreviationRule::BeforeOpener, "dll dsb dst dkk PT"),
     // Swahili
-    (Ends::Never, "Bw Bi Dkt Mhe k.m"),
-    (Ends::UnlessNumber, "Sh uk"),
-    (Ends::BeforeOpener, "n.k k.k"),
-    // Hindi, and how it spells the names of Latin letters, of which initials are made
-    (Ends::Never, "डॉ प्रो पं मो मु श्री स्व कु सुश्री बी सी डी एफ एच जे के एल एम एन पी आर एस टी यू वी डब्ल्यू"),
-    (Ends::Never, "रु सं पृ क्र कि.मी"),
+    (AbbreviationRule::Never, "Bw Bi Dkt Mhe k.m"),
+    (AbbreviationRule::UnlessNumber, "Sh uk"),
+    (AbbreviationRule::BeforeOpener, "n.k k.k"),
+    // Hindi, and its spelling of Latin letters in initials
+    (AbbreviationRule::Never, "डॉ प्रो पं मो मु श्री स्व कु सुश्री बी सी डी एफ एच जे के एल एम एन पी आर एस टी यू वी डब्ल्यू"),
+    (AbbreviationRule::Never, "रु सं पृ क्र कि.मी"),
     // Bengali
-    (Ends::Never, "ডা মো মোঃ মি প্রো অধ্যা"),
-    (Ends::Never, "নং পৃ রু কি.মি"),
-    // Tamil, and how it spells the names of Latin letters
-    (Ends::Never, "திரு திருமதி பேரா எம் எஸ் என் ஆர் எல் ஜி டி பி"),
-    (Ends::UnlessNumber, "ரூ எண் பக் கி.மீ கி.பி கி.மு"),
+    (AbbreviationRule::Never, "ডা মো মোঃ মি প্রো অধ্যা"),
+    (AbbreviationRule::Never, "নং পৃ রু কি.মি"),
+    // Tamil, and its spelling of Latin letters
+    (AbbreviationRule::Never, "திரு திருமதி பேரா எம் எஸ் என் ஆர் எல் ஜி டி பி"),
+    (AbbreviationRule::UnlessNumber, "ரூ எண் பக் கி.மீ கி.பி கி.மு"),
 ];
 
-/// Words that open sentences and are next to never a name.
+/// Words that start sentences and are hardly ever names.
 const OPENERS: &[&str] = &[
     // English
     "The It He She They We You In On At This That These Those But And However A An If When While As For From",
@@ -104,7 +119,7 @@ const OPENERS: &[&str] = &[
     "Bu Bir Ancak Ama Ve O",
     // Greek
     "Ο Η Το Οι Τα Αυτό Αυτή Αλλά Και Στη Στην Στο",
-    // Vietnamese, without those that are often names
+    // Vietnamese, without words that are often names
     "Ông Tôi Chúng Họ Đây Đó Khi Trong Nếu Vì Nhưng Và Tại Theo Sau Trước Từ Ở Các Những Không Với Đến Tuy Vào Do",
     // Indonesian
     "Dia Ini Itu Mereka Kami Kita Saya Pada Di Dengan Untuk Tetapi Namun Setelah Karena Ketika Jika Mengapa Apa",
@@ -115,30 +130,31 @@ const OPENERS: &[&str] = &[
     "Из У О",
 ];
 
-/// Words that open sentences and also begin names (`J. Le Carré`), so that they count only behind whole abbreviations.
+/// Words that start sentences and also parts of names (`J. Le Carré`). They count only after full abbreviations.
 const OPENERS_IN_NAMES: &[&str] = &["Der", "Die", "Den", "De", "Le", "La", "El", "Lo", "L"];
 
-/// What a German or Turkish number with a full stop counts: `3. Oktober` is a date, `II. Mehmed` a sultan.
-const COUNTED: &[&str] = &[
+/// Nouns after German and Turkish ordinals: `3. Oktober` is a date, `II. Mehmed` a sultan.
+const ORDINAL_NOUNS: &[&str] = &[
     "Januar Jänner Februar März April Mai Juni Juli August September Oktober November Dezember Jan Feb Mär Apr",
     "Jun Jul Aug Sep Sept Okt Nov Dez Jahrhundert Jahrhunderts Jahrhunderte Jh Jhd Klasse Platz Weltkrieg",
     "Weltkriegs Auflage Geburtstag Jahrestag Mal Etage Stock Liga Bundesliga Armee Division Regiment Bezirk",
     "Kapitel",
-    // Turkish: things, and sultans
+    // Turkish nouns, and sultans
     "Dünya Yüzyıl Sınıf Ordu Kolordu Tümen Bölge Sokak Cadde Madde Bölüm Lig Dönem Cumhurbaşkanı Meclis Murad Mehmed",
     "Bayezid Selim Süleyman Osman Mustafa Ahmed Mahmud Abdülhamid Abdülaziz Abdülmecid",
 ];
 
-static ENDS: LazyLock<HashMap<&str, Ends>> = LazyLock::new(|| {
-    ABBREVIATIONS.iter().flat_map(|&(ends, words)| words.split(' ').map(move |word| (word, ends))).collect()
+static RULES: LazyLock<HashMap<&str, AbbreviationRule>> = LazyLock::new(|| {
+    ABBREVIATIONS.iter().flat_map(|&(rule, words)| words.split(' ').map(move |word| (word, rule))).collect()
 });
 static OPENER_SET: LazyLock<HashSet<&str>> =
     LazyLock::new(|| OPENERS.iter().flat_map(|words| words.split(' ')).collect());
 
-/// The bytes of the longest abbreviation that is looked up, its inner full stops counted.
-const LONGEST: usize = 24;
+/// Bytes of the longest abbreviation, with its inner full stops.
+const MAX_BYTES: usize = 24;
 
-/// The last word of a text: what is behind its last space, opening mark or dash; empty where that is far.
+/// The last word of a text: the part after the last space, opening mark or dash. Empty if it is longer than an
+/// abbreviation.
 pub(super) fn last_word(text: &str) -> &str {
     let bounds = |c: char| {
         c.is_whitespace() || is_opening(c) || is_han_or_kana(c) || matches!(c, '"' | '\'' | '’' | '/' | '-' | '–' | '—')
@@ -149,35 +165,35 @@ pub(super) fn last_word(text: &str) -> &str {
             break;
         }
         start -= c.len_utf8();
-        if text.len() - start > LONGEST {
+        if text.len() - start > MAX_BYTES {
             return "";
         }
     }
     &text[start..]
 }
 
-/// When a full stop behind this word ends a sentence; `None` where it is no abbreviation. The word comes without it.
-pub(super) fn ends(word: &str) -> Option<Ends> {
+/// The rule for a word, passed without its full stop; `None` if it is no abbreviation.
+pub(super) fn rule_of(word: &str) -> Option<AbbreviationRule> {
     let first = word.chars().next()?;
-    if word.len() > LONGEST {
+    if word.len() > MAX_BYTES {
         return None;
     }
-    if let Some(&ends) = ENDS.get(word) {
-        return Some(ends);
+    if let Some(&rule) = RULES.get(word) {
+        return Some(rule);
     }
     if first.is_uppercase() {
-        let small: String = first.to_lowercase().chain(word.chars().skip(1)).collect();
-        if let Some(&ends) = ENDS.get(small.as_str()) {
-            return Some(ends);
+        let lowercase: String = first.to_lowercase().chain(word.chars().skip(1)).collect();
+        if let Some(&rule) = RULES.get(lowercase.as_str()) {
+            return Some(rule);
         }
     }
     if is_caseless_initials(word) {
-        return Some(Ends::Never);
+        return Some(AbbreviationRule::Never);
     }
-    is_initials(word).then_some(Ends::BeforeOpener)
+    is_initials(word).then_some(AbbreviationRule::BeforeOpener)
 }
 
-/// Whether these are single letters with full stops between them: `J`, `U.S`, `a.m`.
+/// Single letters separated by full stops: `J`, `U.S`, `a.m`.
 fn is_initials(word: &str) -> bool {
     word.split('.').all(|part| {
         let mut letters = part.chars();
@@ -185,17 +201,17 @@ fn is_initials(word: &str) -> bool {
     })
 }
 
-/// Whether these are single letters of a script without capitals, where nothing tells whether a sentence begins behind
-/// them: `ד`, `ه‍.ش`; in the south of India, syllables, since initials are written as they sound: `மு`.
+/// Single letters of a script without capitals, where no capital shows the start of a sentence: `ד`, `ه‍.ش`. In South
+/// Indian scripts also syllables, because initials are spelled by sound: `மு`.
 fn is_caseless_initials(word: &str) -> bool {
     word.split('.').all(|part| {
         let mut letters = part.chars().filter(|c| !matches!(c, '\u{200c}' | '\u{200d}'));
         let Some(first) = letters.next() else { return false };
-        // Unicode lays out each script of India in the same order: letters, then vowel signs.
-        let place = u32::from(first) % 0x80;
+        // Unicode orders each Indic block alike: letters, then vowel signs.
+        let offset = u32::from(first) % 0x80;
         let is_letter = match first {
             '\u{5d0}'..='\u{5ea}' | '\u{621}'..='\u{64a}' | '\u{671}'..='\u{6d3}' => true,
-            '\u{900}'..='\u{d7f}' => (0x05..=0x39).contains(&place),
+            '\u{900}'..='\u{d7f}' => (0x05..=0x39).contains(&offset),
             _ => false,
         };
         let is_vowel_sign = |c| (0x3e..=0x57).contains(&(u32::from(c) % 0x80));
@@ -209,7 +225,7 @@ fn is_caseless_initials(word: &str) -> bool {
     })
 }
 
-/// Whether a text ends with an abbreviation of Thai or Lao, which are consonants alone: `พ.ศ`, and behind a space `ดร`.
+/// Whether a text ends in a Thai or Lao abbreviation, which is consonants only: `พ.ศ`, and after a space `ดร`.
 pub(super) fn ends_in_consonants(text: &str) -> bool {
     let is_consonant = |c: char| matches!(c, '\u{e01}'..='\u{e2e}' | '\u{e81}'..='\u{eae}');
     let mut parts = text.rsplit('.');
@@ -222,28 +238,30 @@ pub(super) fn ends_in_consonants(text: &str) -> bool {
     }
 }
 
-/// Whether a text starts with a word that opens a sentence behind an abbreviation.
-pub(super) fn opens_sentence(abbreviation: &str, text: &str) -> bool {
-    let (word, rest) = first_word(text);
+/// Whether a text starts a new sentence after an abbreviation.
+pub(super) fn starts_sentence(abbreviation: &str, text: &str) -> bool {
+    let (word, after) = first_word(text);
     // `J. A. Smith`: another initial. `Cad. No. 5`: another abbreviation.
-    if rest.starts_with('.') && (word.chars().nth(1).is_none() || ends(word) == Some(Ends::UnlessNumber)) {
+    if after.starts_with('.')
+        && (word.chars().nth(1).is_none() || rule_of(word) == Some(AbbreviationRule::UnlessNumber))
+    {
         return false;
     }
     let is_initial = abbreviation.chars().nth(1).is_none() && abbreviation.starts_with(char::is_uppercase);
-    // A lone capital behind an initial is likelier the next one, its full stop forgotten.
+    // A single capital after an initial is probably the next one, without its full stop.
     if is_initial && word.chars().nth(1).is_none() {
         return word == "A" || word == "I";
     }
     OPENER_SET.contains(word) || (!is_initial && OPENERS_IN_NAMES.contains(&word))
 }
 
-/// Whether a text starts with what a number with a full stop counts.
-pub(super) fn is_counted(text: &str) -> bool {
+/// Whether a text starts with a noun that follows ordinals.
+pub(super) fn starts_with_ordinal_noun(text: &str) -> bool {
     let (word, _) = first_word(text);
-    COUNTED.iter().any(|words| words.split(' ').any(|counted| counted == word))
+    ORDINAL_NOUNS.iter().any(|nouns| nouns.split(' ').any(|noun| noun == word))
 }
 
-/// The letters that a text starts with, up to more of them than any word of the tables has, and the rest.
+/// Splits after the letters that a text starts with, at most 16: more than any word of the tables has.
 fn first_word(text: &str) -> (&str, &str) {
     let end = text.char_indices().take(16).find(|(_, c)| !c.is_alphabetic()).map(|(at, _)| at);
     text.split_at(end.unwrap_or_else(|| text.char_indices().nth(16).map_or(text.len(), |(at, _)| at)))
@@ -254,39 +272,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_entry_is_too_long_to_be_looked_up() {
+    fn every_abbreviation_is_short_enough_to_be_found() {
         for word in ABBREVIATIONS.iter().flat_map(|(_, words)| words.split(' ')) {
-            assert!(word.len() <= LONGEST && !word.ends_with('.'), "{word}");
+            assert!(word.len() <= MAX_BYTES && !word.ends_with('.'), "{word}");
         }
     }
 
     #[test]
     fn languages_agree_on_the_words_they_share() {
-        for &(ends, words) in ABBREVIATIONS {
+        for &(rule, words) in ABBREVIATIONS {
             for word in words.split(' ') {
-                assert_eq!(ENDS[word], ends, "{word}");
+                assert_eq!(RULES[word], rule, "{word}");
             }
         }
     }
 
     #[test]
-    fn small_entries_match_capitals_but_not_the_other_way() {
-        assert_eq!(ends("Vgl"), Some(Ends::Never));
-        assert_eq!(ends("Dec"), Some(Ends::BeforeOpener));
-        assert_eq!(ends("mar"), None);
-        assert_eq!(ends("U.S"), Some(Ends::BeforeOpener));
-        assert_eq!(ends("Smith"), None);
-        assert_eq!(ends(""), None);
+    fn lower_case_entries_match_capitals_but_not_the_reverse() {
+        assert_eq!(rule_of("Vgl"), Some(AbbreviationRule::Never));
+        assert_eq!(rule_of("Dec"), Some(AbbreviationRule::BeforeOpener));
+        assert_eq!(rule_of("mar"), None);
+        assert_eq!(rule_of("U.S"), Some(AbbreviationRule::BeforeOpener));
+        assert_eq!(rule_of("Smith"), None);
+        assert_eq!(rule_of(""), None);
     }
 
     #[test]
-    fn initials_of_scripts_without_capitals_end_nothing() {
+    fn initials_in_scripts_without_capitals_end_no_sentence() {
         for word in ["ד", "א.ב", "ه\u{200d}.ش", "ड", "ড", "மு", "కె"] {
-            assert_eq!(ends(word), Some(Ends::Never), "{word}");
+            assert_eq!(rule_of(word), Some(AbbreviationRule::Never), "{word}");
         }
-        // A syllable of Hindi is more often a word: `है`.
+        // A Hindi syllable is more often a word: `है`.
         for word in ["है", "না", "שם", "من", "집", "我"] {
-            assert_eq!(ends(word), None, "{word}");
+            assert_eq!(rule_of(word), None, "{word}");
         }
     }
 
@@ -308,11 +326,11 @@ mod tests {
     }
 
     #[test]
-    fn a_second_initial_opens_no_sentence() {
-        assert!(!opens_sentence("J", "A. Smith"));
-        assert!(!opens_sentence("J", "Le Carré"));
-        assert!(opens_sentence("U.S", "The end"));
-        assert!(opens_sentence("etc", "La suite"));
-        assert!(opens_sentence("etc", "No one") && !opens_sentence("Cad", "No. 5"));
+    fn a_second_initial_starts_no_sentence() {
+        assert!(!starts_sentence("J", "A. Smith"));
+        assert!(!starts_sentence("J", "Le Carré"));
+        assert!(starts_sentence("U.S", "The end"));
+        assert!(starts_sentence("etc", "La suite"));
+        assert!(starts_sentence("etc", "No one") && !starts_sentence("Cad", "No. 5"));
     }
 }

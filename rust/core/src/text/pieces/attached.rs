@@ -1,16 +1,16 @@
-//! What is attached to the mark that ends a sentence: closing quotes, references, numbers of footnotes.
+//! Marks attached to the end of a sentence: closing quotes, references, footnote numbers.
 
 use super::abbreviations::{self, last_word};
 use super::marks::{is_closing, is_emphasis, is_superscript};
 
-/// The bytes that a reference such as `[citation needed]` may take, brackets and all.
+/// Bytes of the longest reference such as `[citation needed]`, with brackets.
 const LONGEST_REFERENCE: usize = 24;
 
-/// Where what is attached to the end of a sentence ends: closing quotes and brackets, emphasis, footnote markers.
+/// The end of everything attached to a sentence's mark: closing quotes and brackets, emphasis, footnote markers.
 pub(super) fn attached_end(text: &str, mark_end: usize) -> usize {
     let mut at = mark_end;
     while let Some(c) = text[at..].chars().next() {
-        // German closes quotes with the marks that others open them with: `。“为` opens one.
+        // German closes quotes with marks that open them in other languages: `。“为` opens one.
         let opens = matches!(c, '“' | '‘') && text[at + c.len_utf8()..].starts_with(char::is_alphanumeric);
         if (is_closing(c) && !opens) || is_emphasis(c) || is_superscript(c) {
             at += c.len_utf8();
@@ -23,17 +23,17 @@ pub(super) fn attached_end(text: &str, mark_end: usize) -> usize {
     at
 }
 
-/// How many bytes a reference in brackets takes at the start of a text.
+/// The length in bytes of a bracketed reference at the start of a text.
 fn reference(text: &str) -> Option<usize> {
     let inside = text.strip_prefix('[')?;
     let length = inside.bytes().take(LONGEST_REFERENCE - 1).position(|byte| byte == b']')?;
-    let refers = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b' ' | b',' | b'-' | b'^');
-    (length > 0 && inside.bytes().take(length).all(refers)).then_some(length + 2)
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b' ' | b',' | b'-' | b'^');
+    (length > 0 && inside.bytes().take(length).all(is_allowed)).then_some(length + 2)
 }
 
-/// How many bytes the number of a footnote takes that lost its raised place: `so held.12 The`.
+/// The length in bytes of a footnote number that has lost its superscript: `so held.12 The`.
 ///
-/// It stands behind a word's mark and before white space; behind an abbreviation it would be what that counts.
+/// It follows a word's mark and precedes white space. After an abbreviation it would be what that abbreviation numbers.
 fn footnote(text: &str, at: usize) -> Option<usize> {
     let digits = text[at..].bytes().take(4).take_while(u8::is_ascii_digit).count();
     if !(1..=3).contains(&digits) || !text[at + digits..].starts_with(char::is_whitespace) {
@@ -42,7 +42,7 @@ fn footnote(text: &str, at: usize) -> Option<usize> {
     let sentence = text[..at].trim_end_matches(['"', '”', '’', '»', ')']).strip_suffix(['.', '!', '?'])?;
     let is_word = |word: &str| word.chars().count() > 2 && word.chars().all(char::is_lowercase);
     let word = last_word(sentence);
-    (is_word(word) && abbreviations::ends(word).is_none()).then_some(digits)
+    (is_word(word) && abbreviations::rule_of(word).is_none()).then_some(digits)
 }
 
 #[cfg(test)]
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_attached_to_a_full_stop_is_found() {
+    fn quotes_references_and_emphasis_are_attached_to_a_full_stop() {
         for (text, expected) in [
             ("[12] Next", "[12]"),
             ("\u{201d}[1][note 2] Next", "\u{201d}[1][note 2]"),
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_before_a_mark_tells_what_is_attached() {
+    fn footnote_numbers_are_attached_after_words_only() {
         for (text, mark_end, expected) in [
             ("held.12 The", 5, "12"),
             ("held.”3 The", 5, "”3"),

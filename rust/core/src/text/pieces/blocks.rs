@@ -1,74 +1,73 @@
-//! Blocks: stretches of a page that no sentence leaves, found by its layout.
+//! Blocks: parts of a page that no sentence crosses, found by its layout.
 //!
-//! Blank lines, headings, list items, rows of tables, lines of code and rules bound them. So do line ends, unless the
-//! line was merely wrapped: every line end inside a block is such a soft one.
+//! Blank lines, headings, list items, table rows, lines of code and rules bound them. Line ends do too, unless the line
+//! was wrapped: every line end inside a block is such a soft one.
 
 use super::abbreviations::{self, last_word};
-use super::lines::{Line, Marker, Shape, content, indent, lines};
+use super::lines::{Line, LineShape, Marker, content, indent, lines};
 use super::marks::{has_capitals, is_closing, is_east_asian, is_terminal};
-use super::page_headers_footers::Running;
+use super::page_headers_footers::RunningLines;
 use super::records::are_records;
 use crate::text::page::{Block, BlockKind, ByteSpan};
 
-/// Below this width, in characters, lines without a full stop are a menu or an address and not wrapped prose.
+/// Narrower lines without a full stop, in characters, are a menu or an address instead of wrapped prose.
 const NARROWEST_WRAP: usize = 30;
 
-/// Below this width a dash at the start of a line is a list item: wrapped at 30, a paragraph is at least this wide.
+/// In narrower lines, a dash at the start is a list item. Paragraphs wrapped at 30 characters are at least this wide.
 const NARROWEST_DASH_WRAP: usize = 20;
 
-/// A line of more characters than this was not wrapped: it is a paragraph of its own.
+/// Longer lines, in characters, were not wrapped: each is a paragraph of its own.
 const WIDEST_WRAP: usize = 200;
 
-/// The blocks of a text.
+/// Splits a text into blocks by its layout.
 pub(super) fn blocks(text: &str) -> Vec<Block> {
-    let mut cutter = Cutter {
+    let mut splitter = BlockSplitter {
         text,
         has_capitals: has_capitals(text),
         blocks: Vec::new(),
         group: Vec::new(),
         widest: 0,
-        item: None,
+        item_indent: None,
         fence: None,
         in_table: false,
-        running: Running::of(text),
+        running: RunningLines::new(text),
         begins_page: false,
     };
     let mut lines = lines(text).peekable();
     while let Some(line) = lines.next() {
-        cutter.add(line, lines.peek());
+        splitter.add(line, lines.peek());
         if line.hard {
-            cutter.end_group();
-            cutter.begins_page = true;
+            splitter.end_group();
+            splitter.begins_page = true;
         }
     }
-    cutter.end_group();
-    cutter.blocks
+    splitter.end_group();
+    splitter.blocks
 }
 
-struct Cutter<'text> {
+struct BlockSplitter<'text> {
     text: &'text str,
-    /// Whether the text has capital letters, so that a small one tells something.
+    /// Without capitals, a lower-case letter does not show that a sentence continues.
     has_capitals: bool,
-    /// What is done.
     blocks: Vec<Block>,
-    /// The lines of text since the last bound.
+    /// Lines of text since the last block.
     group: Vec<Line>,
-    /// The width of the widest of them.
+    /// Width of the widest of them.
     widest: usize,
-    /// How far the list item is indented that the group belongs to.
-    item: Option<usize>,
-    /// The mark and the length of the fence that code is in.
+    /// Indentation of the list item that the group belongs to.
+    item_indent: Option<usize>,
+    /// The mark and length of the fence around the current code.
     fence: Option<(u8, usize)>,
-    /// Whether the line before was a row of a table.
+    /// Whether the line before was a table row.
     in_table: bool,
-    /// The lines that head or foot the pages.
-    running: Running,
-    /// Whether the group begins a page, so that its first line may be a head; until the group ends.
+    /// Headers and footers of pages.
+    running: RunningLines,
+    /// Whether the group starts a page, so that its first line may be a header.
     begins_page: bool,
 }
 
-impl Cutter<'_> {
-    fn of(&self, line: &Line) -> &str {
+impl BlockSplitter<'_> {
+    fn text_of(&self, line: &Line) -> &str {
         &self.text[line.start..line.end]
     }
 
@@ -77,132 +76,132 @@ impl Cutter<'_> {
             if line.end > line.start {
                 self.push(line.start, line.end, BlockKind::Code, true);
             }
-            let closes =
-                |shape| matches!(shape, Shape::Fence { mark: m, length: l, bare: true } if m == mark && l >= length);
+            let closes = |shape| matches!(shape, LineShape::Fence { mark: m, length: l, bare: true } if m == mark && l >= length);
             if closes(line.shape) {
                 self.fence = None;
             }
             return;
         }
-        let in_table = std::mem::replace(&mut self.in_table, line.shape == Shape::Row);
+        let in_table = std::mem::replace(&mut self.in_table, line.shape == LineShape::Row);
         match line.shape {
-            Shape::Text if self.running.holds(self.of(&line)) => self.push_furniture(&line),
-            Shape::PageNumber => self.push_furniture(&line),
-            Shape::Text => self.gather(line),
-            Shape::Item(marker) if self.is_wrapped_dash(&line, marker, next) => self.gather(line),
-            Shape::Item(_) => {
+            LineShape::Text if self.running.contains(self.text_of(&line)) => self.push_header_or_footer(&line),
+            LineShape::PageNumber => self.push_header_or_footer(&line),
+            LineShape::Text => self.gather(line),
+            LineShape::Item(marker) if self.is_wrapped_dash(&line, marker, next) => self.gather(line),
+            LineShape::Item(_) => {
                 self.end_group();
-                self.item = Some(indent(self.of(&line)));
+                self.item_indent = Some(indent(self.text_of(&line)));
                 self.gather(line);
             }
-            Shape::Rule { underlines: true } if self.is_title() => {
+            LineShape::Rule { underlines: true } if self.is_title() => {
                 let title = self.group.pop().map_or(line.start, |title| title.start);
                 self.end_group();
                 self.push(title, line.end, BlockKind::Heading, false);
             }
-            Shape::Blank => {
+            LineShape::Blank => {
                 self.end_group();
-                // Nothing but the `>` of a quote.
+                // Only the `>` of a quote.
                 if line.end > line.start {
                     self.push(line.start, line.end, BlockKind::Rule, false);
                 }
             }
-            Shape::Heading | Shape::Row | Shape::Rule { .. } | Shape::Fence { .. } => {
+            LineShape::Heading | LineShape::Row | LineShape::Rule { .. } | LineShape::Fence { .. } => {
                 self.end_group();
                 let kind = match line.shape {
-                    Shape::Heading => BlockKind::Heading,
-                    Shape::Row => BlockKind::Row,
-                    Shape::Fence { .. } => BlockKind::Code,
+                    LineShape::Heading => BlockKind::Heading,
+                    LineShape::Row => BlockKind::Row,
+                    LineShape::Fence { .. } => BlockKind::Code,
                     _ => BlockKind::Rule,
                 };
                 self.push(line.start, line.end, kind, in_table && kind == BlockKind::Row);
-                if let Shape::Fence { mark, length, .. } = line.shape {
+                if let LineShape::Fence { mark, length, .. } = line.shape {
                     self.fence = Some((mark, length));
                 }
             }
         }
     }
 
-    /// Whether the last line of the group can be a title, so that a rule below underlines it.
+    /// Whether the last line of the group can be a title that the rule below underlines.
     fn is_title(&self) -> bool {
-        let title = |line: &Line| line.end - line.start <= WIDEST_WRAP && !self.of(line).ends_with('.');
-        self.item.is_none() && self.group.last().is_some_and(title)
+        let is_title = |line: &Line| line.end - line.start <= WIDEST_WRAP && !self.text_of(line).ends_with('.');
+        self.item_indent.is_none() && self.group.last().is_some_and(is_title)
     }
 
-    /// Whether what looks like a list item is a dash or a number that wrapping brought to the start of a line.
+    /// Whether an apparent list item is a dash or number that wrapping moved to the start of a line.
     ///
-    /// In wrapped prose every line is full, so a line with room for the next one's first word speaks for a list.
+    /// In wrapped prose every line is full. So a line with room for the next one's first word indicates a list.
     fn is_wrapped_dash(&self, line: &Line, marker: Marker, next: Option<&Line>) -> bool {
         let Some(last) = self.group.last() else { return false };
-        let (last, text) = (self.of(last), self.of(line));
-        if self.item.is_some() || ends_sentence(last) || self.widest < NARROWEST_DASH_WRAP {
+        let (last, text) = (self.text_of(last), self.text_of(line));
+        if self.item_indent.is_some() || ends_sentence(last) || self.widest < NARROWEST_DASH_WRAP {
             return false;
         }
         let starts_list = next.is_some_and(|next| {
-            next.shape == Shape::Item(marker) && has_room(text, self.of(next), self.widest.max(width(text)))
+            next.shape == LineShape::Item(marker) && has_room(text, self.text_of(next), self.widest.max(width(text)))
         });
         !starts_list && !has_room(last, text, self.widest)
     }
 
     fn gather(&mut self, line: Line) {
-        self.widest = self.widest.max(width(self.of(&line)));
+        self.widest = self.widest.max(width(self.text_of(&line)));
         self.group.push(line);
     }
 
-    fn push_furniture(&mut self, line: &Line) {
+    fn push_header_or_footer(&mut self, line: &Line) {
         self.end_group();
         self.push(line.start, line.end, BlockKind::Rule, false);
         self.begins_page = true;
     }
 
-    fn push(&mut self, start: usize, end: usize, kind: BlockKind, goes_on: bool) {
-        self.blocks.push(Block { span: ByteSpan { start, end }, kind, goes_on });
+    fn push(&mut self, start: usize, end: usize, kind: BlockKind, continues: bool) {
+        self.blocks.push(Block { span: ByteSpan { start, end }, kind, continues });
     }
 
-    /// Cuts the group at its hard line ends.
+    /// Splits the group at its hard line ends.
     fn end_group(&mut self) {
         let group = std::mem::take(&mut self.group);
         self.widest = 0;
-        let item = self.item.take();
+        let item_indent = self.item_indent.take();
         let (Some(first), Some(last)) = (group.first(), group.last()) else { return };
         let begins_page = std::mem::take(&mut self.begins_page);
-        let kind = if item.is_some() { BlockKind::Item } else { BlockKind::Prose };
-        let (mut start, mut goes_on) = (first.start, false);
+        let kind = if item_indent.is_some() { BlockKind::Item } else { BlockKind::Prose };
+        let (mut start, mut continues) = (first.start, false);
         if group.len() > 1 {
-            let mut soft = self.soft_ends(&group, item);
-            // A head: there was room for more, and what goes on is the sentence of the page before.
+            let mut soft = self.soft_ends(&group, item_indent);
+            // A short first line is a header; the sentence of the page before continues after it.
             if begins_page {
-                let widest = group.iter().map(|line| width(self.of(line))).filter(|&width| width <= WIDEST_WRAP).max();
-                soft[0] &= !has_room(self.of(first), self.of(&group[1]), widest.unwrap_or(0));
+                let widths = group.iter().map(|line| width(self.text_of(line)));
+                let widest = widths.filter(|&width| width <= WIDEST_WRAP).max();
+                soft[0] &= !has_room(self.text_of(first), self.text_of(&group[1]), widest.unwrap_or(0));
             }
             for ((line, next), soft) in group.iter().zip(&group[1..]).zip(soft) {
                 if !soft {
-                    self.push(start, line.end, kind, goes_on);
-                    (start, goes_on) = (next.start, item.is_some());
+                    self.push(start, line.end, kind, continues);
+                    (start, continues) = (next.start, item_indent.is_some());
                 }
             }
         }
-        self.push(start, last.end, kind, goes_on);
+        self.push(start, last.end, kind, continues);
     }
 
-    /// For each line of the group but the last: whether its end is only wrapping.
+    /// For each line of the group but the last, whether its end is only wrapping.
     ///
-    /// A line was wrapped where the next line's first word would not have fit on it. The widest line stands for the
-    /// width that the writer wrapped at, so this finds every wrapped line; it also finds the widest of lines that were
-    /// never wrapped, and so it counts only where such ends are at least as many as the plainly hard ones.
-    fn soft_ends(&self, group: &[Line], item: Option<usize>) -> Vec<bool> {
-        let widths: Vec<usize> = group.iter().map(|line| width(self.of(line))).collect();
+    /// A line was wrapped if the next line's first word would not have fit. The widest line gives the width of the
+    /// wrapping, so this finds every wrapped line. It also matches the widest of unwrapped lines, so it counts only if
+    /// such ends are at least as many as the clearly hard ones.
+    fn soft_ends(&self, group: &[Line], item_indent: Option<usize>) -> Vec<bool> {
+        let widths: Vec<usize> = group.iter().map(|line| width(self.text_of(line))).collect();
         let within_limits = || widths.iter().copied().filter(|&width| width <= WIDEST_WRAP);
         let widest = within_limits().max().unwrap_or(0);
-        let wraps = widest >= NARROWEST_WRAP || group.iter().any(|line| self.of(line).contains(is_terminal));
+        let wraps = widest >= NARROWEST_WRAP || group.iter().any(|line| self.text_of(line).contains(is_terminal));
         let ends: Vec<LineEnd> = group
             .iter()
             .zip(&group[1..])
             .zip(&widths)
             .map(|((line, next), &width)| {
-                let (line, next) = (self.of(line), self.of(next));
-                let goes_on = is_hyphenated(line, next) || (self.has_capitals && goes_on(line, next));
-                if item.is_some_and(|item| indent(next) > item) || goes_on {
+                let (line, next) = (self.text_of(line), self.text_of(next));
+                let continues = is_hyphenated(line, next) || (self.has_capitals && continues_sentence(line, next));
+                if item_indent.is_some_and(|item| indent(next) > item) || continues {
                     LineEnd::Soft
                 } else if width <= WIDEST_WRAP && wraps && !has_room(line, next, widest) {
                     if are_records(line, next) { LineEnd::Record } else { LineEnd::Full }
@@ -219,38 +218,37 @@ impl Cutter<'_> {
     }
 }
 
-/// How a line ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LineEnd {
-    /// The next line plainly continues it.
+    /// The next line clearly continues it.
     Soft,
     /// The next line's first word would not have fit.
     Full,
     /// There was room for more, but a sentence ended.
     Sentence,
-    /// The next line's first word would not have fit, but it begins another thing of the same kind.
+    /// The next line's first word would not have fit, but it starts another record of the same kind.
     Record,
     /// There was room for more.
     Hard,
 }
 
-/// Whether the next line starts in the middle of a sentence: with a small letter, and not behind a line of code.
-fn goes_on(line: &str, next: &str) -> bool {
-    let starts_small = content(next).chars().next().is_some_and(char::is_lowercase);
-    starts_small && !line.ends_with([';', ':', '{', '}', '[', '>'])
+/// Whether the next line starts in the middle of a sentence: in lower case, and not after a line of code.
+fn continues_sentence(line: &str, next: &str) -> bool {
+    let is_lowercase = content(next).chars().next().is_some_and(char::is_lowercase);
+    is_lowercase && !line.ends_with([';', ':', '{', '}', '[', '>'])
 }
 
-/// Whether a word goes on in the next line behind its hyphen.
+/// Whether a hyphen at the line's end splits a word.
 fn is_hyphenated(line: &str, next: &str) -> bool {
     let word = line.strip_suffix(['-', '\u{2010}', '\u{ad}']);
     word.is_some_and(|word| word.ends_with(char::is_alphabetic)) && content(next).starts_with(char::is_alphabetic)
 }
 
-/// Whether a sentence may end with this line, or introduce what follows it.
+/// Whether a sentence may end with this line, or introduce the next one.
 fn ends_sentence(line: &str) -> bool {
     let line = line.trim_end_matches(is_closing);
     match line.strip_suffix('.') {
-        Some(sentence) => abbreviations::ends(last_word(sentence)).is_none(),
+        Some(sentence) => abbreviations::rule_of(last_word(sentence)).is_none(),
         None => line.ends_with(|c| is_terminal(c) || c == ':'),
     }
 }
@@ -260,12 +258,12 @@ fn has_room(line: &str, next: &str, widest: usize) -> bool {
     width(line) + 1 + first_word_width(next) <= widest
 }
 
-/// How many characters a line has.
+/// In characters.
 fn width(line: &str) -> usize {
     bytecount::num_chars(line.as_bytes())
 }
 
-/// How many characters have to stay together at the start of a line: a word, a link, some code.
+/// The width of what wrapping keeps together at the start of a line: a word, a link or a code span.
 fn first_word_width(line: &str) -> usize {
     let content = content(line);
     let Some(first) = content.chars().next() else { return 0 };
@@ -275,8 +273,8 @@ fn first_word_width(line: &str) -> usize {
         _ if is_east_asian(first) => return 1,
         _ => None,
     };
-    let rest = whole.unwrap_or(0);
-    let word_end = content[rest..].find(char::is_whitespace).map_or(content.len(), |end| rest + end);
+    let whole = whole.unwrap_or(0);
+    let word_end = content[whole..].find(char::is_whitespace).map_or(content.len(), |end| whole + end);
     width(&content[..word_end])
 }
 
@@ -284,8 +282,8 @@ fn first_word_width(line: &str) -> usize {
 mod tests {
     use super::*;
 
-    fn cut(text: &str) -> Vec<(&str, BlockKind, bool)> {
-        blocks(text).iter().map(|block| (block.span.of(text), block.kind, block.goes_on)).collect()
+    fn split(text: &str) -> Vec<(&str, BlockKind, bool)> {
+        blocks(text).iter().map(|block| (block.span.of(text), block.kind, block.continues)).collect()
     }
 
     #[test]
@@ -328,7 +326,7 @@ mod tests {
             ("> Quoted\n>\n> Again", &[("> Quoted", Prose, false), (">", Rule, false), ("> Again", Prose, false)]),
         ];
         for (text, expected) in cases {
-            assert_eq!(cut(text), expected, "{text:?}");
+            assert_eq!(split(text), expected, "{text:?}");
         }
     }
 
@@ -340,13 +338,13 @@ mod tests {
             "On the first day he went\nto town.",
             "东西南北中发白东西南北中发白东西南北中发白东西南北中发白东西\n东西南北",
         ] {
-            assert_eq!(cut(text), [(text, BlockKind::Prose, false)]);
+            assert_eq!(split(text), [(text, BlockKind::Prose, false)]);
         }
     }
 
     #[test]
     fn a_menu_is_not_wrapped_however_wide() {
         let text = "Download the latest version of Python\nDocumentation\nCommunity\nSuccess Stories";
-        assert_eq!(cut(text).len(), 4);
+        assert_eq!(split(text).len(), 4);
     }
 }

@@ -1,4 +1,4 @@
-//! Grapheme clusters: what a reader takes for one character, so no unit may end inside one.
+//! Grapheme clusters: what readers see as one character. No unit ends inside one.
 
 use icu_segmenter::iterators::GraphemeClusterBreakIterator;
 use icu_segmenter::scaffold::Utf8;
@@ -6,16 +6,16 @@ use icu_segmenter::{GraphemeClusterSegmenter, GraphemeClusterSegmenterBorrowed};
 
 pub(super) static GRAPHEMES: GraphemeClusterSegmenterBorrowed<'static> = GraphemeClusterSegmenter::new();
 
-/// Answers, for positions that never go back, whether a grapheme cluster ends there.
+/// Finds whether a grapheme cluster ends at a position. Positions must not decrease.
 ///
-/// Clusters are only walked where that takes more than a look at the two neighbours, and each at most once.
+/// Clusters are segmented only where the two neighbouring characters do not decide, and each at most once.
 pub(super) struct Clusters<'text> {
     text: &'text str,
-    /// A boundary of clusters, at or before every position still to come.
+    /// A cluster boundary at or before all later positions.
     known: usize,
-    /// The boundaries behind `known`, counted from it; `None` until they are needed.
+    /// Boundaries after `known`, relative to it; `None` until needed.
     walk: Option<GraphemeClusterBreakIterator<'static, 'text, Utf8>>,
-    /// The boundary that the walk has reached.
+    /// The last boundary that the walk returned.
     reached: usize,
 }
 
@@ -24,7 +24,8 @@ impl<'text> Clusters<'text> {
         Self { text, known: 0, walk: None, reached: 0 }
     }
 
-    /// Whether the text may be cut here: between two clusters, or beside white space, which no unit holds at its ends.
+    /// Whether the text may be cut here: between two clusters, or next to white space, which units never start or end
+    /// with.
     pub(super) fn may_cut(&mut self, position: usize) -> bool {
         let (before, after) = self.text.split_at(position);
         let (Some(left), Some(right)) = (before.chars().next_back(), after.chars().next()) else { return true };
@@ -52,14 +53,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cuts_beside_no_white_space_are_boundaries_of_the_whole_text(
+        fn cuts_away_from_white_space_are_cluster_boundaries(
             text in "\\PC{0,60}|[ae\u{301}\u{200d}👩🏽🇩🇪한각क्ष \r\n]{0,60}",
         ) {
             let boundaries: Vec<usize> = GRAPHEMES.segment_str(&text).collect();
             let mut clusters = Clusters::new(&text);
             for (position, right) in text.char_indices().skip(1) {
-                let beside_space = right.is_whitespace() || text[..position].ends_with(char::is_whitespace);
-                let expected = beside_space || boundaries.contains(&position);
+                let at_space = right.is_whitespace() || text[..position].ends_with(char::is_whitespace);
+                let expected = at_space || boundaries.contains(&position);
                 prop_assert_eq!(clusters.may_cut(position), expected, "at {}", position);
             }
         }

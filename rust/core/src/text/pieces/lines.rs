@@ -1,38 +1,35 @@
-//! Lines: where each ends, and what its first characters say it is.
+//! Lines: their ends, and their shapes by their first characters.
 //!
-//! A line is judged alone; what it means beside its neighbours is for [`super::blocks`].
+//! A line's shape depends on the line alone; [`super::blocks`] interprets it with its neighbours.
 
-use super::page_headers_footers::{has_leader, is_page_number};
+use super::page_headers_footers::{has_dot_leader, is_page_number};
 
-/// One line of a text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
     pub(super) start: usize,
-    /// Behind the last character that is not white space; `start` where there is none.
+    /// After the last character that is not white space; `start` in a blank line.
     pub(super) end: usize,
-    /// Whether it ends in a form feed or in one of Unicode's own separators, which no one writes to wrap a line.
+    /// Whether it ends in a form feed or a Unicode separator, which never come from wrapping.
     pub(super) hard: bool,
-    pub(super) shape: Shape,
+    pub(super) shape: LineShape,
 }
 
-/// What a line looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum LineShape {
     Blank,
     Text,
     /// `# Title`
     Heading,
-    /// A row of a table, or a line of a table of contents.
+    /// A table row, or an entry of a table of contents.
     Row,
-    /// `===`, `---`, `***`: under a title the first two underline it, alone each is a rule.
+    /// `===`, `---`, `***`: the first two underline a title above them.
     Rule {
         underlines: bool,
     },
-    /// The number of a page.
     PageNumber,
     /// The first line of a list item.
     Item(Marker),
-    /// Three or more of `mark`; a bare one may close what another opened.
+    /// At least three of `mark`. A bare fence may close an earlier one.
     Fence {
         mark: u8,
         length: usize,
@@ -40,7 +37,7 @@ pub(super) enum Shape {
     },
 }
 
-/// What a list item begins with.
+/// The start of a list item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Marker {
     Bullet(char),
@@ -50,7 +47,7 @@ pub(super) enum Marker {
     Letter,
 }
 
-/// The lines of a text.
+/// Splits a text into lines.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = Line> {
     let mut start = 0;
     std::iter::from_fn(move || {
@@ -58,14 +55,14 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = Line> {
             return None;
         }
         let (end, next, hard) = line_end(text.as_bytes(), start);
-        let inked = text[start..end].trim_end();
-        let line = Line { start, end: start + inked.len(), hard, shape: shape(inked) };
+        let trimmed = text[start..end].trim_end();
+        let line = Line { start, end: start + trimmed.len(), hard, shape: shape(trimmed) };
         start = next;
         Some(line)
     })
 }
 
-/// Where the line that starts here ends, where the next one starts, and whether what parts them is a hard break.
+/// The end of the line at `start`, the start of the next one, and whether a hard break separates them.
 fn line_end(bytes: &[u8], start: usize) -> (usize, usize, bool) {
     let mut at = start;
     while let Some(step) = bytes[at..].iter().position(|byte| matches!(byte, b'\n' | b'\r' | 0x0c | 0xc2 | 0xe2)) {
@@ -74,7 +71,7 @@ fn line_end(bytes: &[u8], start: usize) -> (usize, usize, bool) {
             [b'\r', b'\n', ..] => (2, false),
             [b'\n' | b'\r', ..] => (1, false),
             [0x0c, ..] => (1, true),
-            // U+0085, the next-line control; then U+2028 and U+2029, the line and the paragraph separator.
+            // U+0085, the next-line control; U+2028 and U+2029, the line and paragraph separators.
             [0xc2, 0x85, ..] => (2, true),
             [0xe2, 0x80, 0xa8 | 0xa9, ..] => (3, true),
             _ => {
@@ -87,64 +84,64 @@ fn line_end(bytes: &[u8], start: usize) -> (usize, usize, bool) {
     (bytes.len(), bytes.len(), false)
 }
 
-/// How many bytes of white space a line starts with.
+/// Bytes of white space at the start.
 pub(super) fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// The line without its indentation and without the `>` of quoted text.
+/// The line without its indentation and the `>` of quotes.
 pub(super) fn content(line: &str) -> &str {
     line.trim_start_matches(|c: char| c == '>' || c.is_whitespace())
 }
 
-/// The shape of a line that has no white space at its end.
-fn shape(line: &str) -> Shape {
+/// The shape of a line without trailing white space.
+fn shape(line: &str) -> LineShape {
     let content = content(line);
-    let Some(first) = content.chars().next() else { return Shape::Blank };
-    if first == '|' || is_row(content) || has_leader(content) {
-        return Shape::Row;
+    let Some(first) = content.chars().next() else { return LineShape::Blank };
+    if first == '|' || is_row(content) || has_dot_leader(content) {
+        return LineShape::Row;
     }
     if is_page_number(content) {
-        return Shape::PageNumber;
+        return LineShape::PageNumber;
     }
     if first.is_ascii_alphabetic() && content.as_bytes().get(1) != Some(&b')') {
-        return Shape::Text;
+        return LineShape::Text;
     }
-    if let Some(shape) = drawn(content) {
+    if let Some(shape) = repeated_mark(content) {
         return shape;
     }
-    marker(content).map_or(Shape::Text, Shape::Item)
+    marker(content).map_or(LineShape::Text, LineShape::Item)
 }
 
-/// Whether at least two ` | ` part the cells of a row.
+/// Whether at least two ` | ` separate the cells of a row.
 fn is_row(content: &str) -> bool {
     content.as_bytes().contains(&b'|') && content.matches(" | ").nth(1).is_some()
 }
 
-/// Headings, fences and rules: shapes drawn with a run of one mark.
-fn drawn(content: &str) -> Option<Shape> {
+/// Headings, fences and rules, which start with a repeated mark.
+fn repeated_mark(content: &str) -> Option<LineShape> {
     let mark = content.as_bytes()[0];
     if !matches!(mark, b'#' | b'`' | b'~' | b'=' | b'-' | b'*' | b'_') {
         return None;
     }
     let length = content.bytes().take_while(|&byte| byte == mark).count();
-    let rest = &content[length..];
+    let after = &content[length..];
     match mark {
-        b'#' => (length <= 6 && rest.starts_with([' ', '\t'])).then_some(Shape::Heading),
-        b'`' if rest.contains('`') => None,
-        b'`' | b'~' => (length >= 3).then_some(Shape::Fence { mark, length, bare: rest.is_empty() }),
-        b'=' => (length >= 2 && rest.is_empty()).then_some(Shape::Rule { underlines: true }),
-        _ if length >= 3 && rest.is_empty() => Some(Shape::Rule { underlines: mark == b'-' }),
-        // A rule may be drawn with spaces: `* * *`.
+        b'#' => (length <= 6 && after.starts_with([' ', '\t'])).then_some(LineShape::Heading),
+        b'`' if after.contains('`') => None,
+        b'`' | b'~' => (length >= 3).then_some(LineShape::Fence { mark, length, bare: after.is_empty() }),
+        b'=' => (length >= 2 && after.is_empty()).then_some(LineShape::Rule { underlines: true }),
+        _ if length >= 3 && after.is_empty() => Some(LineShape::Rule { underlines: mark == b'-' }),
+        // Rules may contain spaces: `* * *`.
         _ => {
-            let drawn = content.bytes().filter(|&byte| byte == mark).count();
-            (drawn >= 3 && content.bytes().all(|byte| byte == mark || byte == b' '))
-                .then_some(Shape::Rule { underlines: false })
+            let marks = content.bytes().filter(|&byte| byte == mark).count();
+            (marks >= 3 && content.bytes().all(|byte| byte == mark || byte == b' '))
+                .then_some(LineShape::Rule { underlines: false })
         }
     }
 }
 
-/// The marker that a list item starts with; white space must follow it.
+/// The marker of a list item, which white space must follow.
 fn marker(content: &str) -> Option<Marker> {
     let (word, _) = content.split_once(char::is_whitespace)?;
     let mut chars = word.chars();
@@ -165,7 +162,7 @@ fn marker(content: &str) -> Option<Marker> {
     word.strip_suffix('.').is_some_and(is_number).then_some(Marker::Number)
 }
 
-/// Whether this counts something; four digits would rather be a year.
+/// Whether this numbers an item. Four digits are more likely a year.
 fn is_number(label: &str) -> bool {
     (1..=3).contains(&label.len()) && label.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -192,36 +189,36 @@ mod tests {
     }
 
     #[test]
-    fn first_characters_tell_the_shape() {
-        let bullet = |c| Shape::Item(Marker::Bullet(c));
+    fn first_characters_decide_the_shape() {
+        let bullet = |c| LineShape::Item(Marker::Bullet(c));
         for (line, expected) in [
-            ("", Shape::Blank),
-            ("  >  >", Shape::Blank),
-            ("Text", Shape::Text),
-            ("## Title", Shape::Heading),
-            ("#tag", Shape::Text),
-            ("> # Quoted", Shape::Heading),
-            ("===", Shape::Rule { underlines: true }),
-            ("-----", Shape::Rule { underlines: true }),
-            ("* * *", Shape::Rule { underlines: false }),
-            ("```rust", Shape::Fence { mark: b'`', length: 3, bare: false }),
-            ("~~~~", Shape::Fence { mark: b'~', length: 4, bare: true }),
-            ("``a`` b", Shape::Text),
-            ("| a | b |", Shape::Row),
-            ("a | b | c", Shape::Row),
-            ("a | b", Shape::Text),
-            ("Methods ..... 12", Shape::Row),
-            ("- 12 -", Shape::PageNumber),
+            ("", LineShape::Blank),
+            ("  >  >", LineShape::Blank),
+            ("Text", LineShape::Text),
+            ("## Title", LineShape::Heading),
+            ("#tag", LineShape::Text),
+            ("> # Quoted", LineShape::Heading),
+            ("===", LineShape::Rule { underlines: true }),
+            ("-----", LineShape::Rule { underlines: true }),
+            ("* * *", LineShape::Rule { underlines: false }),
+            ("```rust", LineShape::Fence { mark: b'`', length: 3, bare: false }),
+            ("~~~~", LineShape::Fence { mark: b'~', length: 4, bare: true }),
+            ("``a`` b", LineShape::Text),
+            ("| a | b |", LineShape::Row),
+            ("a | b | c", LineShape::Row),
+            ("a | b", LineShape::Text),
+            ("Methods ..... 12", LineShape::Row),
+            ("- 12 -", LineShape::PageNumber),
             ("- a", bullet('-')),
             ("  • a", bullet('•')),
-            ("-a", Shape::Text),
-            ("**bold** a", Shape::Text),
-            ("12. a", Shape::Item(Marker::Number)),
-            ("3) a", Shape::Item(Marker::Number)),
-            ("1984. a", Shape::Text),
-            ("a) b", Shape::Item(Marker::Letter)),
-            ("(iv) b", Shape::Item(Marker::Letter)),
-            ("(see) b", Shape::Text),
+            ("-a", LineShape::Text),
+            ("**bold** a", LineShape::Text),
+            ("12. a", LineShape::Item(Marker::Number)),
+            ("3) a", LineShape::Item(Marker::Number)),
+            ("1984. a", LineShape::Text),
+            ("a) b", LineShape::Item(Marker::Letter)),
+            ("(iv) b", LineShape::Item(Marker::Letter)),
+            ("(see) b", LineShape::Text),
         ] {
             assert_eq!(shape(line), expected, "{line:?}");
         }

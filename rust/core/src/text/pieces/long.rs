@@ -1,7 +1,8 @@
-//! Long sentences, cut where that hurts least.
+//! Splits long sentences at the best places.
 //!
-//! A run-on text without marks, a table in one line, a megabyte of base64: no unit may be longer than [`MOST_CHARS`].
-//! Thai, Lao, Khmer and Burmese part phrases with spaces and mark no sentences, so theirs are cut at spaces earlier.
+//! Run-on text without marks, a table in one line, a megabyte of base64: no unit is longer than [`MAX_CHARS`]. Thai,
+//! Lao, Khmer and Burmese separate phrases by spaces and have no marks between sentences, so theirs are split at spaces
+//! earlier.
 
 use super::graphemes::{Clusters, GRAPHEMES};
 use super::links::Links;
@@ -9,46 +10,45 @@ use super::marks::is_southeast_asian;
 use super::words::WORDS;
 use crate::text::page::ByteSpan;
 
-/// The characters of the longest unit; only a single grapheme cluster may be longer.
-const MOST_CHARS: usize = 1000;
+/// Characters of the longest unit. Only a single grapheme cluster may be longer.
+const MAX_CHARS: usize = 1000;
 
-/// The words of the longest unit.
-const MOST_WORDS: usize = 120;
+/// Words of the longest unit.
+const MAX_WORDS: usize = 120;
 
-/// The characters of the longest unit in a script without marks, where spaces allow.
-const MOST_PHRASE_CHARS: usize = 300;
+/// Characters of the longest unit in scripts without marks, if there are spaces to split at.
+const MAX_PHRASE_CHARS: usize = 300;
 
-/// No sentence of fewer bytes can be too long: words take at least a letter and a space.
-const SURELY_SHORT: usize = 2 * MOST_WORDS;
+/// Sentences of fewer bytes are never too long: a word takes at least a letter and a space.
+const SURELY_SHORT_BYTES: usize = 2 * MAX_WORDS;
 
-/// Adds a sentence to the units, trimmed, in as many parts as its length asks for; nothing where it is white space.
+/// Adds a sentence to the units, trimmed, and split if it is too long. Adds nothing for white space.
 pub(super) fn push_units(text: &str, sentence: ByteSpan, units: &mut Vec<ByteSpan>) {
     let sentence = sentence.trimmed(text);
-    if sentence.len() < SURELY_SHORT {
+    if sentence.len() < SURELY_SHORT_BYTES {
         if !sentence.is_empty() {
             units.push(sentence);
         }
         return;
     }
-    let length = Length::of(sentence.of(text));
-    if length.southeast_asian * 2 > length.chars && length.chars > MOST_PHRASE_CHARS {
+    let length = Length::new(sentence.of(text));
+    if length.southeast_asian * 2 > length.chars && length.chars > MAX_PHRASE_CHARS {
         push_phrases(text, sentence, length, units);
     } else {
         push_parts(text, sentence, length, units);
     }
 }
 
-/// How long a text is.
 #[derive(Clone, Copy, Default)]
 struct Length {
     chars: usize,
     words: usize,
-    /// How many of the characters are Thai, Lao, Khmer or Burmese.
+    /// Characters of Thai, Lao, Khmer or Burmese.
     southeast_asian: usize,
 }
 
 impl Length {
-    fn of(text: &str) -> Self {
+    fn new(text: &str) -> Self {
         let mut length = Self::default();
         let mut in_word = false;
         for c in text.chars() {
@@ -63,29 +63,29 @@ impl Length {
     }
 
     const fn fits(self) -> bool {
-        self.chars <= MOST_CHARS && self.words <= MOST_WORDS
+        self.chars <= MAX_CHARS && self.words <= MAX_WORDS
     }
 }
 
-/// How much of what is left the next part may take at most: all that is allowed, or less where the tail would be short.
-const fn share(left: usize, most: usize) -> usize {
-    let balanced = left * 5 / 8;
-    if left > most && balanced < most { balanced } else { most }
+/// The upper bound on the next part: `max`, or less if that leaves only a short tail.
+const fn part_limit(remaining: usize, max: usize) -> usize {
+    let balanced = remaining * 5 / 8;
+    if remaining > max && balanced < max { balanced } else { max }
 }
 
-/// Cuts at spaces, into parts of 80 to 300 characters where the spaces allow; the wider space is the better place.
+/// Splits at spaces into parts of 80 to 300 characters if possible, preferring wide spaces.
 fn push_phrases(text: &str, sentence: ByteSpan, length: Length, units: &mut Vec<ByteSpan>) {
-    let links = Links::of(sentence.of(text));
+    let links = Links::new(sentence.of(text));
     let mut part = sentence;
-    let mut left = length.chars;
-    while left > MOST_PHRASE_CHARS {
-        let most = share(left, MOST_PHRASE_CHARS);
+    let mut remaining = length.chars;
+    while remaining > MAX_PHRASE_CHARS {
+        let limit = part_limit(remaining, MAX_PHRASE_CHARS);
         let mut best: Option<Gap> = None;
         for gap in gaps(part.of(text)).filter(|gap| links.around(part.start - sentence.start + gap.start).is_none()) {
-            if gap.chars > most && best.is_some() {
+            if gap.chars > limit && best.is_some() {
                 break;
             }
-            if best.is_none_or(|best| best.chars < most / 2 || gap.width.min(2) >= best.width.min(2)) {
+            if best.is_none_or(|best| best.chars < limit / 2 || gap.width.min(2) >= best.width.min(2)) {
                 best = Some(gap);
             }
         }
@@ -93,27 +93,27 @@ fn push_phrases(text: &str, sentence: ByteSpan, length: Length, units: &mut Vec<
         let end = part.start + gap.start;
         push_measured(text, ByteSpan { start: part.start, end }, units);
         part = ByteSpan { start: end, end: sentence.end }.trimmed(text);
-        left -= gap.chars + gap.width;
+        remaining -= gap.chars + gap.width;
     }
     push_measured(text, part, units);
 }
 
 fn push_measured(text: &str, part: ByteSpan, units: &mut Vec<ByteSpan>) {
-    push_parts(text, part, Length::of(part.of(text)), units);
+    push_parts(text, part, Length::new(part.of(text)), units);
 }
 
 /// White space between two phrases.
 #[derive(Clone, Copy)]
 struct Gap {
-    /// Its first byte.
+    /// In bytes.
     start: usize,
-    /// How many characters precede it.
+    /// Characters before it.
     chars: usize,
-    /// How many characters it has.
+    /// Its characters.
     width: usize,
 }
 
-/// The white space inside a text that has none at its ends.
+/// White space inside a trimmed text.
 fn gaps(text: &str) -> impl Iterator<Item = Gap> {
     let mut chars = text.char_indices().enumerate().peekable();
     std::iter::from_fn(move || {
@@ -126,31 +126,31 @@ fn gaps(text: &str) -> impl Iterator<Item = Gap> {
     })
 }
 
-/// Cuts into parts within [`MOST_CHARS`] and [`MOST_WORDS`].
+/// Splits into parts within [`MAX_CHARS`] and [`MAX_WORDS`].
 fn push_parts(text: &str, sentence: ByteSpan, length: Length, units: &mut Vec<ByteSpan>) {
     if length.fits() {
         units.push(sentence);
         return;
     }
-    let links = Links::of(sentence.of(text));
+    let links = Links::new(sentence.of(text));
     let mut part = sentence;
-    let mut left = length;
-    while !left.fits() {
+    let mut remaining = length;
+    while !remaining.fits() {
         let skipped = part.start - sentence.start;
         let around = |at: usize| {
             let link = links.around(skipped + at)?.span;
             Some(ByteSpan { start: link.start.saturating_sub(skipped), end: link.end - skipped })
         };
-        let end = part.start + part_end(part.of(text), left, around);
+        let end = part.start + part_end(part.of(text), remaining, around);
         if end == part.end {
             break;
         }
         let next = ByteSpan { start: end, end: sentence.end }.trimmed(text);
-        let taken = Length::of(&text[part.start..next.start]);
+        let taken = Length::new(&text[part.start..next.start]);
         units.push(ByteSpan { start: part.start, end }.trimmed(text));
-        // A word that was cut is in both parts.
-        let words = left.words - taken.words + usize::from(next.start == end);
-        left = Length { chars: left.chars - taken.chars, words, ..left };
+        // A word that was split is in both parts.
+        let words = remaining.words - taken.words + usize::from(next.start == end);
+        remaining = Length { chars: remaining.chars - taken.chars, words, ..remaining };
         part = next;
     }
     if !part.is_empty() {
@@ -158,10 +158,14 @@ fn push_parts(text: &str, sentence: ByteSpan, length: Length, units: &mut Vec<By
     }
 }
 
-/// The end of the first part of a text that is too long: behind a clause, else a word, else a grapheme cluster. `around`
-/// says which link a place lies inside of: one that fits into a part is not cut.
-fn part_end(text: &str, left: Length, around: impl Fn(usize) -> Option<ByteSpan>) -> usize {
-    let most = Length { chars: share(left.chars, MOST_CHARS), words: share(left.words, MOST_WORDS), ..left };
+/// The end of the first part of a text that is too long: after a clause, else a word, else a grapheme cluster. `around`
+/// returns the link that contains a position; a link that fits into a part is not split.
+fn part_end(text: &str, remaining: Length, around: impl Fn(usize) -> Option<ByteSpan>) -> usize {
+    let limit = Length {
+        chars: part_limit(remaining.chars, MAX_CHARS),
+        words: part_limit(remaining.words, MAX_WORDS),
+        ..remaining
+    };
     let mut taken = Length::default();
     let (mut clause, mut space, mut space_in_link) = (None, None, None);
     let mut clusters = Clusters::new(text);
@@ -169,15 +173,15 @@ fn part_end(text: &str, left: Length, around: impl Fn(usize) -> Option<ByteSpan>
     let mut previous = ' ';
     for (at, c) in text.char_indices() {
         let ends_word = c.is_whitespace() && !previous.is_whitespace();
-        let is_last = taken.chars == most.chars || (taken.words + 1 == most.words && ends_word);
-        if ends_word && !parts_word(previous, c) {
+        let is_last = taken.chars == limit.chars || (taken.words + 1 == limit.words && ends_word);
+        if ends_word && !splits_word(previous, c) {
             *(if around(at).is_none() { &mut space } else { &mut space_in_link }) = Some(at);
         }
         if is_last {
             window_end = at;
             break;
         }
-        let is_late = taken.chars >= most.chars / 2 || taken.words >= most.words / 2;
+        let is_late = taken.chars >= limit.chars / 2 || taken.words >= limit.words / 2;
         if is_late && ends_clause(previous, c) && clusters.may_cut(at) && around(at).is_none() {
             clause = Some(at);
         }
@@ -185,24 +189,23 @@ fn part_end(text: &str, left: Length, around: impl Fn(usize) -> Option<ByteSpan>
         taken.chars += 1;
         previous = c;
     }
-    let beside_link = || {
+    let next_to_link = || {
         let link = around(window_end)?;
         let end = if link.start > 0 { link.start } else { link.end };
-        (Length::of(&text[..end]).fits() && Clusters::new(text).may_cut(end)).then_some(end)
+        (Length::new(&text[..end]).fits() && Clusters::new(text).may_cut(end)).then_some(end)
     };
     clause
         .or(space)
-        .or_else(beside_link)
+        .or_else(next_to_link)
         .or(space_in_link)
         .unwrap_or_else(|| word_end(text, window_end, |end| around(end).is_none()))
 }
 
-/// Whether the white space between two characters parts a word: behind the hyphen at the end of a line.
-const fn parts_word(left: char, right: char) -> bool {
+/// Whether white space splits a word: after the hyphen at the end of a line.
+const fn splits_word(left: char, right: char) -> bool {
     matches!(left, '-' | '\u{2010}' | '\u{ad}') && matches!(right, '\n' | '\r')
 }
 
-/// Whether a clause ends between two characters.
 const fn ends_clause(left: char, right: char) -> bool {
     match left {
         ';' | ':' | ',' | '—' | '–' | '،' | '؛' | '၊' => right.is_whitespace(),
@@ -211,13 +214,13 @@ const fn ends_clause(left: char, right: char) -> bool {
     }
 }
 
-/// The last end of a word within the first `window` bytes of a text; of a grapheme cluster, where there is none.
+/// The last end of a word within the first `window` bytes; of a grapheme cluster if there is none.
 fn word_end(text: &str, window: usize, may_cut: impl Fn(usize) -> bool) -> usize {
-    // Some more text, so that a word at the end of the window is seen whole.
-    let seen = text[window..].char_indices().nth(64).map_or(text.len(), |(at, _)| window + at);
-    let mut clusters = Clusters::new(&text[..seen]);
-    let words = WORDS.segment_str(&text[..seen]).take_while(|&end| end <= window);
-    let word = words.filter(|&end| end > 0 && end < seen && may_cut(end) && clusters.may_cut(end)).last();
+    // Beyond the window, so that a word at its end is complete.
+    let lookahead = text[window..].char_indices().nth(64).map_or(text.len(), |(at, _)| window + at);
+    let mut clusters = Clusters::new(&text[..lookahead]);
+    let words = WORDS.segment_str(&text[..lookahead]).take_while(|&end| end <= window);
+    let word = words.filter(|&end| end > 0 && end < lookahead && may_cut(end) && clusters.may_cut(end)).last();
     word.unwrap_or_else(|| {
         let mut ends = GRAPHEMES.segment_str(text).skip(1);
         let mut end = ends.next().unwrap_or(text.len());
@@ -239,24 +242,24 @@ mod tests {
     }
 
     #[test]
-    fn a_run_on_sentence_is_cut_behind_clauses() {
+    fn a_run_on_sentence_is_split_after_clauses() {
         let text = "and so it went on and on, ".repeat(100);
-        let found = parts(&text);
-        assert!(found.len() > 4);
-        for part in found {
+        let parts = parts(&text);
+        assert!(parts.len() > 4);
+        for part in parts {
             assert!(part.ends_with(','), "{part}");
-            assert!(Length::of(part).fits());
+            assert!(Length::new(part).fits());
         }
     }
 
     #[test]
-    fn text_without_spaces_is_cut_between_words_or_clusters() {
+    fn text_without_spaces_is_split_between_words_or_clusters() {
         for (text, unit) in
             [("我来到北京清华大学".repeat(300), "我"), ("e\u{301}".repeat(2000), "e"), ("x".repeat(5000), "x")]
         {
-            let found = parts(&text);
-            assert_eq!(found.concat(), text);
-            for part in found {
+            let parts = parts(&text);
+            assert_eq!(parts.concat(), text);
+            for part in parts {
                 assert!((300..=1000).contains(&part.chars().count()), "{}", part.chars().count());
                 assert!(part.starts_with(unit) || unit == "我", "{part}");
             }
@@ -264,13 +267,13 @@ mod tests {
     }
 
     #[test]
-    fn one_cluster_stays_whole_however_long() {
+    fn one_cluster_is_never_split() {
         let text = format!("a{} b", "\u{301}".repeat(3000));
         assert_eq!(parts(&text).len(), 2);
     }
 
     #[test]
-    fn thai_is_cut_at_wide_spaces_first() {
+    fn thai_is_split_at_wide_spaces_first() {
         let phrase = "โรงละครแห่งแรกของวอร์ซอว์".repeat(2);
         let join = |count| vec![phrase.clone(); count].join(" ");
         assert_eq!(parts(&format!("{}  {}", join(3), join(5))), [join(3), join(5)]);

@@ -1,4 +1,4 @@
-//! Marks: the punctuation that ends, opens, closes or refers, and the scripts that treat it in their own way.
+//! Punctuation that ends, opens, closes or refers, and scripts with rules of their own.
 
 /// Whether this ends a sentence.
 pub(super) const fn is_terminal(c: char) -> bool {
@@ -29,7 +29,7 @@ pub(super) const fn is_terminal(c: char) -> bool {
     )
 }
 
-/// Whether this opens a quote or a bracket, and so belongs to what comes behind it.
+/// Whether this opens a quote or bracket, and so belongs to the text after it.
 pub(super) const fn is_opening(c: char) -> bool {
     matches!(
         c,
@@ -56,7 +56,7 @@ pub(super) const fn is_opening(c: char) -> bool {
     )
 }
 
-/// Whether this closes a quote or a bracket, and so belongs to what stands before it.
+/// Whether this closes a quote or bracket, and so belongs to the text before it.
 pub(super) const fn is_closing(c: char) -> bool {
     matches!(
         c,
@@ -92,7 +92,7 @@ pub(super) const fn is_superscript(c: char) -> bool {
     matches!(c, '¹' | '²' | '³' | '⁰' | '⁴'..='⁹' | '†' | '‡')
 }
 
-/// Whether this is Chinese or Japanese writing, which puts no spaces between words.
+/// Chinese and Japanese, which put no spaces between words.
 pub(super) const fn is_han_or_kana(c: char) -> bool {
     matches!(
         c,
@@ -100,17 +100,17 @@ pub(super) const fn is_han_or_kana(c: char) -> bool {
     )
 }
 
-/// Whether this is Chinese or Japanese writing or a Korean syllable, which may be wrapped behind any character.
+/// Chinese, Japanese and Korean, which may be wrapped after any character.
 pub(super) const fn is_east_asian(c: char) -> bool {
     is_han_or_kana(c) || matches!(c, '\u{1100}'..='\u{11ff}' | '\u{ac00}'..='\u{d7af}')
 }
 
-/// Whether this is Thai, Lao, Khmer or Burmese: no spaces between words, no marks between sentences.
+/// Thai, Lao, Khmer and Burmese: no spaces between words, no marks between sentences.
 pub(crate) const fn is_southeast_asian(c: char) -> bool {
     matches!(c, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}')
 }
 
-/// Whether a text has capital letters, so that a small one tells that a sentence goes on.
+/// In a text with capitals, a lower-case letter shows that a sentence continues.
 pub(super) fn has_capitals(text: &str) -> bool {
     // Nearly every page has an ASCII capital near its start.
     text.bytes().any(|byte| byte.is_ascii_uppercase()) || text.chars().any(char::is_uppercase)

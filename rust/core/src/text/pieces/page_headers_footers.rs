@@ -1,17 +1,17 @@
-//! Furniture of pages: what stands around the text of a printed page, and comes out in the middle of its sentences.
+//! Page headers and footers, which interrupt the sentences of printed pages.
 //!
-//! Text taken from a PDF has the number of each page and its running head or foot between the lines, most often beside a
-//! form feed. None of them is part of a sentence.
+//! Text from a PDF has each page's number, header and footer between its lines, mostly next to a form feed. They belong
+//! to no sentence.
 
 use std::collections::{HashMap, HashSet};
 
-/// The characters of the widest line that heads or foots pages.
-const WIDEST: usize = 100;
+/// Characters of the longest header or footer.
+const MAX_CHARS: usize = 100;
 
-/// How many lines at either edge of a page may be its head or foot: a title and a number, in either order.
-const EDGE: usize = 2;
+/// Lines at each edge of a page that may be its header or footer: a title and a number, in either order.
+const EDGE_LINES: usize = 2;
 
-/// What people write before the number of a page.
+/// Words before a page number.
 const PAGE: &[&str] = &[
     "page",
     "pg",
@@ -40,21 +40,21 @@ const PAGE: &[&str] = &[
     "עמוד",
 ];
 
-/// What they write between that and how many there are.
+/// Words between the page number and the number of pages.
 const OF: &[&str] = &["of", "von", "de", "di", "sur", "από", "из", "z", "av", "af", "van", "dari", "/", "من"];
 
-/// The lines that head or foot more than one page of a text, without their digits.
-pub(super) struct Running(HashSet<String>);
+/// Lines at the edges of more than one page, without their digits.
+pub(super) struct RunningLines(HashSet<String>);
 
-impl Running {
-    /// Only a text with form feeds tells where its pages end.
-    pub(super) fn of(text: &str) -> Self {
+impl RunningLines {
+    /// Empty without form feeds, because the ends of pages are unknown then.
+    pub(super) fn new(text: &str) -> Self {
         let mut pages = HashMap::new();
         if text.as_bytes().contains(&b'\x0c') {
             for page in text.split('\x0c') {
                 let lines = || page.lines().filter(|line| !line.trim().is_empty());
                 let edges: HashSet<String> =
-                    lines().take(EDGE).chain(lines().rev().take(EDGE)).filter_map(without_digits).collect();
+                    lines().take(EDGE_LINES).chain(lines().rev().take(EDGE_LINES)).filter_map(without_digits).collect();
                 for line in edges {
                     *pages.entry(line).or_insert(0) += 1;
                 }
@@ -63,28 +63,28 @@ impl Running {
         Self(pages.into_iter().filter(|&(_, count)| count > 1).map(|(line, _)| line).collect())
     }
 
-    /// Whether this line is one of them.
-    pub(super) fn holds(&self, line: &str) -> bool {
+    /// Ignores digits.
+    pub(super) fn contains(&self, line: &str) -> bool {
         !self.0.is_empty() && without_digits(line).is_some_and(|line| self.0.contains(&line))
     }
 }
 
-/// What a running line has on every page; nothing where it is too wide for one, or a number alone.
+/// The constant part of a running line; `None` if the line is too long, or only a number.
 fn without_digits(line: &str) -> Option<String> {
     let line = line.trim();
-    if line.len() > 4 * WIDEST || line.chars().count() > WIDEST {
+    if line.len() > 4 * MAX_CHARS || line.chars().count() > MAX_CHARS {
         return None;
     }
-    let kept: String = line.chars().filter(|c| !c.is_numeric()).collect();
-    let kept = kept.trim();
-    kept.chars().any(char::is_alphabetic).then(|| kept.to_owned())
+    let constant: String = line.chars().filter(|c| !c.is_numeric()).collect();
+    let constant = constant.trim();
+    constant.chars().any(char::is_alphabetic).then(|| constant.to_owned())
 }
 
-/// Whether a line is the number of a page and nothing else: `12`, `- 12 -`, `Page 3 of 10`, `3/10`.
+/// Whether a line is only a page number: `12`, `- 12 -`, `Page 3 of 10`, `3/10`.
 pub(super) fn is_page_number(line: &str) -> bool {
-    // Four words of ten characters, at the widest.
-    let ends_so = |c: char| c.is_ascii_digit() || matches!(c, '-' | '–' | '—' | '|' | ']');
-    if line.len() > 80 || !line.ends_with(ends_so) {
+    // At most four words of ten characters.
+    let may_end = |c: char| c.is_ascii_digit() || matches!(c, '-' | '–' | '—' | '|' | ']');
+    if line.len() > 80 || !line.ends_with(may_end) {
         return false;
     }
     let inside = match line.chars().next() {
@@ -105,20 +105,20 @@ pub(super) fn is_page_number(line: &str) -> bool {
     }
 }
 
-fn is_number(word: &str, most: usize) -> bool {
-    (1..=most).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_digit())
+fn is_number(word: &str, max_digits: usize) -> bool {
+    (1..=max_digits).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether dots lead from what a line says to the number at its end, as in a table of contents: `Methods ..... 12`.
-pub(super) fn has_leader(line: &str) -> bool {
+/// Whether dots lead to a number at the end, as in a table of contents: `Methods ..... 12`.
+pub(super) fn has_dot_leader(line: &str) -> bool {
     if !line.ends_with(|c: char| c.is_ascii_digit()) {
         return false;
     }
     let before = line.trim_end_matches(|c: char| c.is_ascii_digit());
-    let said = before.trim_end_matches([' ', '\t', '.', '…', '·', '_']);
-    let leader = &before[said.len()..];
+    let entry = before.trim_end_matches([' ', '\t', '.', '…', '·', '_']);
+    let leader = &before[entry.len()..];
     let dots: usize = leader.chars().map(|c| if c == '…' { 3 } else { usize::from(!c.is_whitespace()) }).sum();
-    !said.is_empty() && dots >= 4
+    !entry.is_empty() && dots >= 4
 }
 
 #[cfg(test)]
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_pages_stand_alone() {
+    fn lines_of_only_a_page_number_are_found() {
         for line in [
             "7",
             "12",
@@ -152,19 +152,18 @@ mod tests {
     #[test]
     fn dots_lead_to_a_number() {
         for line in ["Introduction ........ 5", "2.1 Methods . . . . . . 12", "Index……99", "Name ____ 3"] {
-            assert!(has_leader(line), "{line:?}");
+            assert!(has_dot_leader(line), "{line:?}");
         }
         for line in ["It was worth 3.50", "Wait... 5", "........ 5", "Introduction ........", "A_1"] {
-            assert!(!has_leader(line), "{line:?}");
+            assert!(!has_dot_leader(line), "{line:?}");
         }
     }
 
     #[test]
-    fn lines_at_the_edges_of_two_pages_run() {
-        let running = Running::of("Report 1\nText of one.\nACME\n\x0cReport 2\nMore.\nACME\n\x0cEnd.\n");
-        assert!(
-            running.holds("Report 3") && running.holds(" ACME") && !running.holds("More.") && !running.holds("End.")
-        );
-        assert!(!Running::of("ACME\nText.\nACME").holds("ACME"));
+    fn lines_at_the_edges_of_two_pages_are_headers_and_footers() {
+        let running = RunningLines::new("Report 1\nText of one.\nACME\n\x0cReport 2\nMore.\nACME\n\x0cEnd.\n");
+        assert!(running.contains("Report 3") && running.contains(" ACME"));
+        assert!(!running.contains("More.") && !running.contains("End."));
+        assert!(!RunningLines::new("ACME\nText.\nACME").contains("ACME"));
     }
 }

@@ -1,19 +1,19 @@
-//! Records: lines that are a thing each, as in logs, chats and files of values parted by commas or tabs.
+//! Records: lines that stand alone, as in logs, chats, CSV and TSV.
 //!
-//! They are often equally wide, and so look like wrapped prose.
+//! They often have equal widths, and so look like wrapped prose.
 
 use super::lines::content;
 
-/// The marks between values in a line that prose would not have.
-const MOST_IN_PROSE: usize = 2;
+/// Separators in a line that prose may have.
+const MAX_SEPARATORS_IN_PROSE: usize = 2;
 
-/// Whether two lines, one below the other, are records of one kind.
+/// Whether two adjacent lines are records of one kind.
 pub(super) fn are_records(line: &str, next: &str) -> bool {
-    (is_stamped(line) && is_stamped(next)) || have_equal_values(line, next)
+    (has_timestamp(line) && has_timestamp(next)) || have_equal_fields(line, next)
 }
 
-/// Whether a line starts with a date or a time: `2024-05-01 12:00`, `[12:03] anna:`, `12:00:10.5 INFO`.
-fn is_stamped(line: &str) -> bool {
+/// Whether a line starts with a date or time: `2024-05-01 12:00`, `[12:03] anna:`, `12:00:10.5 INFO`.
+fn has_timestamp(line: &str) -> bool {
     let line = content(line);
     let line = line.strip_prefix(['[', '(']).unwrap_or(line).as_bytes();
     let digits =
@@ -29,16 +29,18 @@ fn is_stamped(line: &str) -> bool {
     }
 }
 
-/// Whether both lines hold as many values, parted by tabs or by commas without a space behind them.
-fn have_equal_values(line: &str, next: &str) -> bool {
+/// Whether both lines have equally many fields, separated by tabs, or by commas or semicolons without a space.
+fn have_equal_fields(line: &str, next: &str) -> bool {
     let tabs = |line: &str| bytecount::count(line.as_bytes(), b'\t');
-    let marks = |line: &str, mark: u8| {
+    let separators = |line: &str, mark: u8| {
         let bytes = line.as_bytes();
         bytes.windows(2).filter(|two| two[0] == mark && !two[1].is_ascii_whitespace()).count()
     };
-    let equal = |count: usize, other: usize, most: usize| count > most && count == other;
-    equal(tabs(line.trim()), tabs(next.trim()), 0)
-        || [b',', b';'].iter().any(|&mark| equal(marks(line, mark), marks(next, mark), MOST_IN_PROSE))
+    let are_equal = |count: usize, other: usize, above: usize| count > above && count == other;
+    are_equal(tabs(line.trim()), tabs(next.trim()), 0)
+        || [b',', b';']
+            .iter()
+            .any(|&mark| are_equal(separators(line, mark), separators(next, mark), MAX_SEPARATORS_IN_PROSE))
 }
 
 #[cfg(test)]

@@ -1,64 +1,64 @@
-//! Units of a page, and which of them stay together: what a passage takes whole or not at all.
+//! Units of a page, and the groups of them that stay together in a passage.
 //!
-//! A heading stands for nothing without what follows it, a row for little without its header, half a list item or half a
-//! short piece of code says half of what was meant. What is too long to be a passage is not kept whole: long tables and
-//! code are parted by lines (code at its empty lines, where it has some), long items by sentences.
+//! A heading needs the text after it, a table row needs its header, and half of a list item or code block misleads.
+//! Groups that are too long for a passage are split: tables and code by lines (code at blank lines, if there are any),
+//! list items by sentences.
 
 use std::ops::Range;
 
 use super::blocks::blocks;
-use super::sentences::cut_blocks;
+use super::sentences::for_each_block;
 use crate::text::page::{Block, BlockKind, ByteSpan};
 
-/// The most characters of a table, of code or of an item that stays whole: about twice a passage of three sentences.
-const WHOLE: usize = 600;
+/// Characters of a table, code block or list item that stays whole: about two passages of three sentences.
+const MAX_GROUP_CHARS: usize = 600;
 
-/// The most characters of headings that wait for what follows them: a menu made of headings is not one unit.
-const HEADINGS: usize = 200;
+/// Characters of consecutive headings that stay with the text after them: a menu of headings is not one group.
+const MAX_HEADING_CHARS: usize = 200;
 
-/// The units of a page.
+/// The units of a page and how they relate.
 #[derive(Clone, Debug, Default)]
 pub struct Units {
-    /// Where each lies: ordered, disjoint, trimmed, none empty.
+    /// Sorted, disjoint, trimmed and not empty.
     pub spans: Vec<ByteSpan>,
-    /// The runs of units that stay together: ordered, disjoint, and each unit lies in one.
+    /// Runs of units that stay together: sorted, disjoint, and covering all units.
     pub groups: Vec<Range<usize>>,
-    /// The runs of units without an empty line between them: ordered, disjoint, and each unit lies in one. A heading belongs
-    /// to what follows it.
+    /// Runs of units without a blank line between them: sorted, disjoint, and covering all units. A heading is in the run of
+    /// the text after it.
     pub paragraphs: Vec<Range<usize>>,
-    /// The units that say nothing, whatever words they hold: rules, page numbers, running heads. In order.
-    pub quiet: Vec<usize>,
+    /// Units without content of their own: rules, page numbers, headers and footers. Sorted.
+    pub boilerplate: Vec<usize>,
 }
 
-/// Units in a row that one thing holds: a paragraph, a list item, a table, a piece of code.
-struct Thing {
+/// Units of consecutive blocks that form one paragraph, list item, table or code block.
+struct Element {
     kind: BlockKind,
     units: Range<usize>,
 }
 
 impl Units {
-    /// Units of which none holds another.
+    /// Units without groups or paragraphs.
     #[must_use]
-    pub fn apart(spans: Vec<ByteSpan>) -> Self {
+    pub fn independent(spans: Vec<ByteSpan>) -> Self {
         let groups: Vec<Range<usize>> = (0..spans.len()).map(|unit| unit..unit + 1).collect();
-        Self { paragraphs: groups.clone(), groups, spans, quiet: Vec::new() }
+        Self { paragraphs: groups.clone(), groups, spans, boilerplate: Vec::new() }
     }
 
-    /// The sentences of a text that is laid out in these blocks (guessed from its lines where there are none), none of which
-    /// ends inside one of the links.
+    /// The sentences of a text. `layout` has its blocks; `None` finds them by lines. No sentence ends inside one of
+    /// `links`.
     #[must_use]
-    pub fn sentences(text: &str, laid_out: Option<&[Block]>, links: &[ByteSpan]) -> Self {
-        let guessed;
-        let laid_out = if let Some(blocks) = laid_out {
+    pub fn sentences(text: &str, layout: Option<&[Block]>, links: &[ByteSpan]) -> Self {
+        let from_lines;
+        let layout = if let Some(blocks) = layout {
             blocks
         } else {
-            guessed = blocks(text);
-            &guessed
+            from_lines = blocks(text);
+            &from_lines
         };
         let mut spans: Vec<ByteSpan> = Vec::new();
-        let mut things: Vec<Thing> = Vec::new();
+        let mut elements: Vec<Element> = Vec::new();
         let mut links = links.iter().peekable();
-        cut_blocks(text, laid_out, |block, sentences| {
+        for_each_block(text, layout, |block, sentences| {
             let first = spans.len();
             for sentence in sentences.iter() {
                 let here = spans.len();
@@ -69,22 +69,22 @@ impl Units {
                     _ => spans.push(*sentence),
                 }
             }
-            match things.last_mut() {
-                Some(thing) if block.goes_on && thing.kind == block.kind => thing.units.end = spans.len(),
-                _ => things.push(Thing { kind: block.kind, units: first..spans.len() }),
+            match elements.last_mut() {
+                Some(element) if block.continues && element.kind == block.kind => element.units.end = spans.len(),
+                _ => elements.push(Element { kind: block.kind, units: first..spans.len() }),
             }
         });
-        let held = held(text, &spans, &things);
-        let mut goes_on = held.clone();
-        for (goes_on, pair) in goes_on.iter_mut().skip(1).zip(spans.windows(2)) {
-            *goes_on |= !has_empty_line(&text[pair[0].end..pair[1].start]);
+        let joins_group = joins_group(text, &spans, &elements);
+        let mut joins_paragraph = joins_group.clone();
+        for (joins, pair) in joins_paragraph.iter_mut().skip(1).zip(spans.windows(2)) {
+            *joins |= !has_blank_line(&text[pair[0].end..pair[1].start]);
         }
-        let quiet =
-            things.iter().filter(|thing| thing.kind == BlockKind::Rule).flat_map(|thing| thing.units.clone()).collect();
-        Self { groups: runs(&held), paragraphs: runs(&goes_on), quiet, spans }
+        let rules = elements.iter().filter(|element| element.kind == BlockKind::Rule);
+        let boilerplate = rules.flat_map(|element| element.units.clone()).collect();
+        Self { groups: runs(&joins_group), paragraphs: runs(&joins_paragraph), boilerplate, spans }
     }
 
-    /// From a run's first unit to its last.
+    /// From the start of a run's first unit to the end of its last.
     #[must_use]
     pub fn span(&self, run: &Range<usize>) -> ByteSpan {
         span(&self.spans, run)
@@ -95,71 +95,71 @@ fn span(spans: &[ByteSpan], run: &Range<usize>) -> ByteSpan {
     ByteSpan { start: spans[run.start].start, end: spans[run.end - 1].end }
 }
 
-/// Runs of units of which each goes on with the one before it.
-fn runs(goes_on: &[bool]) -> Vec<Range<usize>> {
+/// Runs of units in which each joins the one before it.
+fn runs(joins: &[bool]) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
-    for (unit, goes_on) in goes_on.iter().enumerate() {
+    for (unit, joins) in joins.iter().enumerate() {
         match runs.last_mut() {
-            Some(run) if *goes_on => run.end = unit + 1,
+            Some(run) if *joins => run.end = unit + 1,
             _ => runs.push(unit..unit + 1),
         }
     }
     runs
 }
 
-/// Whether the white space between two units holds an empty line.
-fn has_empty_line(gap: &str) -> bool {
+/// Whether the white space between two units has a blank line.
+fn has_blank_line(gap: &str) -> bool {
     gap.matches('\n').count() > 1 || gap.contains('\u{2029}')
 }
 
-/// For each unit whether it stays with the one before it.
-fn held(text: &str, spans: &[ByteSpan], things: &[Thing]) -> Vec<bool> {
-    let mut held = vec![false; spans.len()];
-    let fits = |run: &Range<usize>| bytecount::num_chars(span(spans, run).of(text).as_bytes()) <= WHOLE;
-    let mut stay = |run: Range<usize>| held[run].iter_mut().skip(1).for_each(|held| *held = true);
-    for Thing { kind, units } in things.iter().filter(|thing| !thing.units.is_empty()) {
+/// For each unit, whether it is in the group of the one before it.
+fn joins_group(text: &str, spans: &[ByteSpan], elements: &[Element]) -> Vec<bool> {
+    let mut joins = vec![false; spans.len()];
+    let fits = |run: &Range<usize>| bytecount::num_chars(span(spans, run).of(text).as_bytes()) <= MAX_GROUP_CHARS;
+    let mut join = |run: Range<usize>| joins[run].iter_mut().skip(1).for_each(|joins| *joins = true);
+    for Element { kind, units } in elements.iter().filter(|element| !element.units.is_empty()) {
         match kind {
             BlockKind::Prose | BlockKind::Rule => {}
-            BlockKind::Heading => stay(units.clone()),
-            _ if fits(units) => stay(units.clone()),
+            BlockKind::Heading => join(units.clone()),
+            _ if fits(units) => join(units.clone()),
             BlockKind::Item => {}
             BlockKind::Row => {
-                let first_row = (units.start + 1..units.end).find(|unit| !is_underline(spans[*unit].of(text)));
-                stay(units.start..first_row.map_or(units.end, |unit| unit + 1));
+                let first_row = (units.start + 1..units.end).find(|unit| !is_separator_row(spans[*unit].of(text)));
+                join(units.start..first_row.map_or(units.end, |unit| unit + 1));
             }
             BlockKind::Code => {
-                // What opens and closes a fence stays with the line inside.
-                stay(units.start..units.end.min(units.start + 2));
-                stay(units.start.max(units.end.saturating_sub(2))..units.end);
-                let is_parted = |unit: usize| has_empty_line(&text[spans[unit - 1].end..spans[unit].start]);
+                // The fences stay with the first and the last line.
+                join(units.start..units.end.min(units.start + 2));
+                join(units.start.max(units.end.saturating_sub(2))..units.end);
+                let starts_part = |unit: usize| has_blank_line(&text[spans[unit - 1].end..spans[unit].start]);
                 let mut start = units.start;
-                for end in (units.start + 1..units.end).filter(|unit| is_parted(*unit)).chain([units.end]) {
+                for end in (units.start + 1..units.end).filter(|unit| starts_part(*unit)).chain([units.end]) {
                     if fits(&(start..end)) {
-                        stay(start..end);
+                        join(start..end);
                     }
                     start = end;
                 }
             }
         }
     }
-    let mut waiting = 0;
-    for (thing, next) in things.iter().zip(things.iter().skip(1)) {
-        if thing.kind != BlockKind::Heading || thing.units.is_empty() {
-            waiting = 0;
+    let mut heading_chars = 0;
+    for (element, next) in elements.iter().zip(elements.iter().skip(1)) {
+        if element.kind != BlockKind::Heading || element.units.is_empty() {
+            heading_chars = 0;
             continue;
         }
-        waiting += bytecount::num_chars(span(spans, &thing.units).of(text).as_bytes());
-        if waiting > HEADINGS && next.kind == BlockKind::Heading {
-            waiting = 0;
-        } else if let Some(held) = held.get_mut(next.units.start) {
-            *held = true;
+        heading_chars += bytecount::num_chars(span(spans, &element.units).of(text).as_bytes());
+        if heading_chars > MAX_HEADING_CHARS && next.kind == BlockKind::Heading {
+            heading_chars = 0;
+        } else if let Some(joins) = joins.get_mut(next.units.start) {
+            *joins = true;
         }
     }
-    held
+    joins
 }
 
-/// Whether a row only parts a table's header from its rows: `|---|:-:|`.
-fn is_underline(row: &str) -> bool {
+/// Whether a row only separates a table's header from its rows: `|---|:-:|`.
+fn is_separator_row(row: &str) -> bool {
     row.bytes().all(|byte| matches!(byte, b'|' | b'-' | b':' | b'+' | b'=' | b' '))
 }
 
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_alone_stays_together() {
+    fn headings_items_tables_and_code_stay_together() {
         let cases: [(&str, &[&str]); 5] = [
             ("# One\n\nFirst. Second.", &["# One\n\nFirst.", "Second."]),
             ("# One\n## Two\nFirst. Second.", &["# One\n## Two\nFirst.", "Second."]),
@@ -188,16 +188,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_parted() {
+    fn long_tables_code_and_items_are_split() {
         let rows = "| 12345 | 67890 |\n".repeat(60);
         let table = format!("| a | b |\n|---|---|\n{rows}");
-        let found = groups(&table);
-        assert_eq!((found[0], found.len()), ("| a | b |\n|---|---|\n| 12345 | 67890 |", 60));
+        let parts = groups(&table);
+        assert_eq!((parts[0], parts.len()), ("| a | b |\n|---|---|\n| 12345 | 67890 |", 60));
         let part = "let total = one + two;\n".repeat(10);
         let code = format!("```\n{part}\n{part}\n{part}\n{part}```");
-        let found = groups(&code);
-        assert_eq!(found.len(), 4);
-        assert!(found[0].starts_with("```\nlet") && found[3].ends_with("two;\n```"), "{found:?}");
+        let parts = groups(&code);
+        assert_eq!(parts.len(), 4);
+        assert!(parts[0].starts_with("```\nlet") && parts[3].ends_with("two;\n```"), "{parts:?}");
         let item = format!("- {}", "This is one more sentence of it. ".repeat(30));
         assert_eq!(groups(&item).len(), 30);
         assert_eq!(groups(&format!("```\n{}\n```", "x".repeat(5000))).len(), 5);
@@ -205,19 +205,19 @@ mod tests {
     }
 
     #[test]
-    fn rules_and_page_numbers_are_quiet() {
+    fn rules_and_page_numbers_are_boilerplate() {
         let text = "One.\n\n---\n\nTwo goes on\n\nPage 3 of 10\n\nand ends.";
         let units = Units::sentences(text, None, &[]);
-        let quiet: Vec<&str> = units.quiet.iter().map(|unit| units.spans[*unit].of(text)).collect();
-        assert_eq!(quiet, ["---", "Page 3 of 10"]);
+        let boilerplate: Vec<&str> = units.boilerplate.iter().map(|unit| units.spans[*unit].of(text)).collect();
+        assert_eq!(boilerplate, ["---", "Page 3 of 10"]);
     }
 
     #[test]
-    fn empty_lines_part_paragraphs() {
+    fn blank_lines_separate_paragraphs() {
         let text = "# One\n\nFirst. Second.\nThird\n\n- a\n- b\n \nLast.";
         let units = Units::sentences(text, None, &[]);
-        let found: Vec<&str> = units.paragraphs.iter().map(|run| units.span(run).of(text)).collect();
-        assert_eq!(found, ["# One\n\nFirst. Second.\nThird", "- a\n- b", "Last."]);
+        let paragraphs: Vec<&str> = units.paragraphs.iter().map(|run| units.span(run).of(text)).collect();
+        assert_eq!(paragraphs, ["# One\n\nFirst. Second.\nThird", "- a\n- b", "Last."]);
     }
 
     #[test]
@@ -225,13 +225,13 @@ mod tests {
         let text = "See One. Two. Three here. Four.";
         let links = [ByteSpan { start: 4, end: 19 }];
         let units = Units::sentences(text, None, &links);
-        let found: Vec<&str> = units.spans.iter().map(|unit| unit.of(text)).collect();
-        assert_eq!(found, ["See One. Two. Three here.", "Four."]);
+        let sentences: Vec<&str> = units.spans.iter().map(|unit| unit.of(text)).collect();
+        assert_eq!(sentences, ["See One. Two. Three here.", "Four."]);
     }
 
     proptest! {
         #[test]
-        fn every_unit_lies_in_one_group(text in "(\\PC{0,12}|# |\n|- |\\| a |```|\\. ){0,60}") {
+        fn groups_and_paragraphs_cover_every_unit_once(text in "(\\PC{0,12}|# |\n|- |\\| a |```|\\. ){0,60}") {
             let units = Units::sentences(&text, None, &[]);
             for runs in [&units.groups, &units.paragraphs] {
                 let covered: Vec<usize> = runs.iter().cloned().flatten().collect();

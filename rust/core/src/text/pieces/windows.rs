@@ -1,7 +1,7 @@
-//! Windows: ranges of units, all of one length, at even steps.
+//! Windows: ranges of units, all of one length, at equal steps.
 //!
-//! The first window starts at the first unit; the last one is the first that reaches the last unit, and may be shorter
-//! than the others. Unless the caller allows gaps, every unit lies in at least one window.
+//! The first window starts at the first unit. The last one is the first to reach the last unit, and may be shorter.
+//! Unless the caller allows gaps, every unit is in at least one window.
 
 use std::ops::Range;
 
@@ -13,17 +13,17 @@ use crate::text::page::ByteSpan;
 pub struct Windows {
     /// At least 1.
     highlight_length: usize,
-    /// At least 1; above `highlight_length` only where the caller allowed gaps.
+    /// At least 1; above `highlight_length` only with gaps.
     step_size: usize,
 }
 
 impl Windows {
-    /// Checks the two numbers.
+    /// Checks both options.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArgument`] when either is below 1, or when the step is larger than the length, so that text
-    /// would be skipped, and `allow_gaps` is false.
+    /// [`ErrorKind::InvalidArgument`] if either is below 1, or if the step is larger than the length, which would skip
+    /// text, without `allow_gaps`.
     pub fn new(highlight_length: i64, step_size: i64, allow_gaps: bool) -> Result<Self> {
         let invalid = |message| Err(Error::new(ErrorKind::InvalidArgument, message));
         for (name, value) in [("highlight_length", highlight_length), ("step_size", step_size)] {
@@ -37,24 +37,24 @@ impl Windows {
                  would be skipped; pass allow_gaps=True if that is meant"
             ));
         }
-        // A positive number that does not fit means "more units than any text has".
+        // A number beyond usize is larger than any text.
         let count = |value: i64| usize::try_from(value).unwrap_or(usize::MAX);
         Ok(Self { highlight_length: count(highlight_length), step_size: count(step_size) })
     }
 
-    /// How many units a window spans.
+    /// Units of a window.
     #[must_use]
     pub const fn highlight_length(self) -> usize {
         self.highlight_length
     }
 
-    /// How many units lie between the starts of two windows.
+    /// Units between the starts of two windows.
     #[must_use]
     pub const fn step_size(self) -> usize {
         self.step_size
     }
 
-    /// The windows over this many units, as ranges of their indexes; none over no units.
+    /// The windows over this number of units, as ranges of their indexes.
     pub fn ranges(self, units: usize) -> impl Iterator<Item = Range<usize>> {
         let range = move |start: usize| start..start.saturating_add(self.highlight_length).min(units);
         std::iter::successors((units > 0).then(|| range(0)), move |window| {
@@ -63,7 +63,7 @@ impl Windows {
         })
     }
 
-    /// Each window's span, from its first unit's start to its last unit's end.
+    /// The span of each window over these units.
     #[must_use]
     pub fn over(self, units: &[ByteSpan]) -> Vec<ByteSpan> {
         self.ranges(units.len())
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_out_of_range_are_named() {
+    fn invalid_options_are_errors_with_their_name_and_value() {
         let message = |length, step| Windows::new(length, step, false).expect_err("out of range").message().to_owned();
         assert_eq!(message(0, 1), "highlight_length must be at least 1, not 0");
         assert_eq!(message(3, -2), "step_size must be at least 1, not -2");
@@ -110,12 +110,12 @@ mod tests {
         #[test]
         fn windows_cover_every_unit(length in 1_i64..9, step in 1_i64..9, units in 0_usize..60) {
             let step = step.min(length);
-            let found = ranges(length, step, units);
+            let windows = ranges(length, step, units);
             let mut covered = 0;
-            for (index, &(start, end)) in found.iter().enumerate() {
+            for (index, &(start, end)) in windows.iter().enumerate() {
                 prop_assert_eq!(Ok(start), usize::try_from(step).map(|step| index * step));
                 prop_assert!(start <= covered && covered < end, "window {} adds nothing or leaves a hole", index);
-                prop_assert!(i64::try_from(end - start) == Ok(length) || index + 1 == found.len());
+                prop_assert!(i64::try_from(end - start) == Ok(length) || index + 1 == windows.len());
                 covered = end;
             }
             prop_assert_eq!(covered, units);

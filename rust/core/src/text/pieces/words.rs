@@ -1,7 +1,7 @@
-//! Words, each with the punctuation attached to it.
+//! Words, each with its attached punctuation.
 //!
 //! Unicode's rules (UAX #29) find the words; dictionaries find them in Chinese, Japanese, Thai, Lao, Khmer and Burmese.
-//! ICU also has neural models for the last four: they agree on most words and are several times slower.
+//! ICU also has neural models for the last four. They agree on most words and are several times slower.
 
 use std::sync::LazyLock;
 
@@ -17,61 +17,60 @@ pub(super) static WORDS: LazyLock<WordSegmenterBorrowed<'static>> =
 
 /// The words of a text.
 ///
-/// Punctuation belongs to the word that it follows without a space; opening quotes and brackets, and whatever stands
-/// at the start of a run of text, to the word behind. A run of symbols between white space is a word of its own.
-/// Words are ordered, disjoint, trimmed, none is empty, they cover everything that is not white space, and none ends
-/// inside a grapheme cluster.
+/// Punctuation belongs to the word before it if there is no space between. Opening quotes and brackets, and punctuation
+/// after white space, belong to the word after it. Symbols between white space are a word. Words are sorted, disjoint,
+/// trimmed and not empty, cover all that is not white space, and end at grapheme clusters.
 #[must_use]
 pub fn words(text: &str) -> Vec<ByteSpan> {
-    let mut found = Vec::new();
+    let mut all = Vec::new();
     let mut clusters = Clusters::new(text);
-    let mut run = Run::default();
+    let mut run = WordRun::default();
     let mut start = 0;
     for (end, kind) in WORDS.segment_str(text).iter_with_word_type().skip(1) {
         if !clusters.may_cut(end) {
-            run.holds_word |= kind.is_word_like();
+            run.has_word |= kind.is_word_like();
             continue;
         }
         let segment = &text[start..end];
-        let inked = segment.trim_start();
-        if inked.len() < segment.len() {
-            run.end(text, start, &mut found);
-            run = Run { start: end - inked.len(), ..Run::default() };
+        let trimmed = segment.trim_start();
+        if trimmed.len() < segment.len() {
+            run.push_to(&mut all, text, start);
+            run = WordRun { start: end - trimmed.len(), ..WordRun::default() };
         }
         if kind.is_word_like() {
-            if run.holds_word && inked.len() == segment.len() {
+            if run.has_word && trimmed.len() == segment.len() {
                 let cut = run.opening.unwrap_or(start);
-                run.end(text, cut, &mut found);
+                run.push_to(&mut all, text, cut);
                 run.start = cut;
             }
-            run.holds_word = true;
+            run.has_word = true;
             run.opening = None;
-        } else if !inked.is_empty() && inked.chars().all(is_opening) {
-            run.opening = run.opening.or(Some(end - inked.len()));
+        } else if !trimmed.is_empty() && trimmed.chars().all(is_opening) {
+            run.opening = run.opening.or(Some(end - trimmed.len()));
         } else {
             run.opening = None;
         }
         start = end;
     }
-    run.end(text, text.len(), &mut found);
-    found
+    run.push_to(&mut all, text, text.len());
+    all
 }
 
-/// The word being gathered.
+/// A word so far, with its punctuation.
 #[derive(Default)]
-struct Run {
+struct WordRun {
     start: usize,
-    /// Whether a word proper was seen since `start`: the next one begins a new unit.
-    holds_word: bool,
-    /// Where the opening quotes and brackets begin that end what was gathered so far.
+    /// Whether letters or digits came since `start`, so that the next ones start another word.
+    has_word: bool,
+    /// The start of the opening quotes and brackets at its end.
     opening: Option<usize>,
 }
 
-impl Run {
-    fn end(&self, text: &str, end: usize, found: &mut Vec<ByteSpan>) {
+impl WordRun {
+    fn push_to(&self, words: &mut Vec<ByteSpan>, text: &str, end: usize) {
         let word = ByteSpan { start: self.start, end }.trimmed(text);
         if !word.is_empty() {
-            found.push(word);
+            words.push(word);
         }
     }
 }
@@ -97,8 +96,8 @@ mod tests {
             ("", &[]),
         ];
         for (text, expected) in cases {
-            let found: Vec<&str> = words(text).into_iter().map(|word| word.of(text)).collect();
-            assert_eq!(found, expected, "{text:?}");
+            let words: Vec<&str> = words(text).into_iter().map(|word| word.of(text)).collect();
+            assert_eq!(words, expected, "{text:?}");
         }
     }
 }

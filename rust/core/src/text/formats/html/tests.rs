@@ -10,7 +10,7 @@ fn check(cases: &[(&str, &str, &[Cut<'_>])]) {
         let reading = lawful(source);
         assert_eq!(reading.text, *text, "{source:?}");
         let cut: Vec<Cut<'_>> =
-            reading.blocks.iter().map(|block| (block.span.of(&reading.text), block.kind, block.goes_on)).collect();
+            reading.blocks.iter().map(|block| (block.span.of(&reading.text), block.kind, block.continues)).collect();
         assert_eq!(cut, *blocks, "{source:?}");
     }
 }

@@ -235,7 +235,7 @@ impl Writer<'_> {
         }
         let Frame { kind, owner, is_main, .. } = self.top();
         let owner = &mut self.frames[owner];
-        let goes_on = match kind {
+        let continues = match kind {
             BlockKind::Item | BlockKind::Code => self.blocks.len() > owner.before,
             BlockKind::Row => std::mem::replace(&mut owner.has_part, true),
             _ => false,
@@ -243,7 +243,7 @@ impl Writer<'_> {
         if kind == BlockKind::Heading && is_main && self.title.is_none() {
             self.title = Some(collapsed(span.of(&self.text)));
         }
-        self.blocks.push(Block { span, kind, goes_on });
+        self.blocks.push(Block { span, kind, continues });
     }
 
     fn line_break(&mut self, span: ByteSpan) {

@@ -3,7 +3,7 @@ use BlockKind::{Code, Heading, Item, Prose, Row, Rule};
 use proptest::prelude::*;
 
 fn cut(source: &str) -> Vec<(&str, BlockKind, bool)> {
-    layout(source).blocks.iter().map(|block| (block.span.of(source), block.kind, block.goes_on)).collect()
+    layout(source).blocks.iter().map(|block| (block.span.of(source), block.kind, block.continues)).collect()
 }
 
 #[test]

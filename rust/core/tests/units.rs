@@ -1,11 +1,11 @@
-//! The laws of units, attacked by random texts, and what layout does to sentences; `golden.rs` has their languages.
+//! The promises of units on random texts, and how layout bounds sentences. `golden.rs` has sentences in many languages.
 
 use icu_segmenter::GraphemeClusterSegmenter;
 use proptest::prelude::*;
 use pullquote_core::text::page::ByteSpan;
 use pullquote_core::text::pieces::{sentences, words};
 
-fn shown(text: &str, units: Vec<ByteSpan>) -> Vec<&str> {
+fn texts_of(text: &str, units: Vec<ByteSpan>) -> Vec<&str> {
     units.into_iter().map(|unit| unit.of(text)).collect()
 }
 
@@ -27,13 +27,13 @@ fn layout_ends_sentences() {
         (" \n\t\u{3000}\r\n", &[]),
     ];
     for (text, expected) in cases {
-        assert_eq!(shown(text, sentences(text)), *expected, "{text:?}");
+        assert_eq!(texts_of(text, sentences(text)), *expected, "{text:?}");
     }
 }
 
-/// What is taken from a PDF has the number, the head and the foot of each page between its lines.
+/// Text from a PDF has each page's number, header and footer between its lines.
 #[test]
-fn furniture_of_pages_derails_no_sentence() {
+fn page_headers_and_footers_split_no_sentence() {
     let held = "This is the opinion of the court in which all judges joined and which held that";
     let guilty = "the defendant was guilty as charged and so he was convicted of what he did.";
     let cases: &[(&str, &[&str])] = &[
@@ -58,13 +58,13 @@ fn furniture_of_pages_derails_no_sentence() {
         ("So it was held.12 The rest.† And more.²", &["So it was held.12", "The rest.†", "And more.²"]),
     ];
     for (text, expected) in cases {
-        assert_eq!(shown(text, sentences(text)), *expected, "{text:?}");
+        assert_eq!(texts_of(text, sentences(text)), *expected, "{text:?}");
     }
 }
 
-/// A text without sentences is cut all the same: in parts of a fair size, at places that its kind offers.
+/// A text without sentences is cut into parts of similar size, at the best places of its kind.
 #[test]
-fn what_runs_on_is_cut_at_the_best_place() {
+fn run_on_text_is_cut_at_the_best_place() {
     let cases = [
         ("and so it went on and on, ", ","),
         ("und so ging es weiter und weiter; ", ";"),
@@ -77,17 +77,17 @@ fn what_runs_on_is_cut_at_the_best_place() {
         ("one two three four ", "four|three|two|one"),
         ("GET /a/b.html 200 1.2ms ", "ms|200|html|GET"),
     ];
-    for (again, ends) in cases {
-        let text = again.repeat(20_000 / again.len());
-        let units = shown(&text, sentences(&text));
+    for (repeated, ends) in cases {
+        let text = repeated.repeat(20_000 / repeated.len());
+        let units = texts_of(&text, sentences(&text));
         for unit in &units[..units.len() - 1] {
-            assert!((200..=1000).contains(&unit.chars().count()), "{again}: {} characters", unit.chars().count());
-            assert!(ends.split('|').any(|end| unit.ends_with(end)), "{again}: {unit}");
+            assert!((200..=1000).contains(&unit.chars().count()), "{repeated}: {} characters", unit.chars().count());
+            assert!(ends.split('|').any(|end| unit.ends_with(end)), "{repeated}: {unit}");
         }
     }
     for data in ["QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo0", "1984,Anna,3.50;", "{\"name\":\"Anna\",\"age\":42},"] {
         let text = data.repeat(20_000 / data.len());
-        let units = shown(&text, sentences(&text));
+        let units = texts_of(&text, sentences(&text));
         assert_eq!(units.concat(), text);
         assert!(units.iter().all(|unit| (300..=1000).contains(&unit.len())), "{data}");
     }
@@ -101,16 +101,16 @@ fn every_line_of_a_chat_or_a_log_is_one_unit() {
     let table: Vec<String> = (10..60).map(|i| format!("{i},Anna Smith,\"12, Main St.\",3.50")).collect();
     for lines in [log, table] {
         let text = lines.join("\n");
-        assert_eq!(shown(&text, sentences(&text)), lines);
+        assert_eq!(texts_of(&text, sentences(&text)), lines);
     }
     let text = chat.join("\n");
-    let units = shown(&text, sentences(&text));
+    let units = texts_of(&text, sentences(&text));
     assert!(chat.iter().all(|line| units.iter().any(|unit| line.starts_with(unit))), "{units:?}");
 }
 
-/// A word that was hyphenated, and a link, are not what a long sentence is cut inside of.
+/// Long sentences are not cut inside a hyphenated word or a link.
 #[test]
-fn what_is_too_long_is_cut_beside_links_and_hyphens() {
+fn long_sentences_are_cut_outside_links_and_hyphens() {
     let link = "[a title, with. Full stops, in it](https://example.com/a,b \"And, a title\")";
     let texts = [
         format!("and so on, {link} ").repeat(60),
@@ -121,48 +121,48 @@ fn what_is_too_long_is_cut_beside_links_and_hyphens() {
     ];
     let whole = [link, "https://example.com/a-b/c?d=e,f", "anna.b@example.com"];
     for text in texts {
-        let units = shown(&text, sentences(&text));
+        let units = texts_of(&text, sentences(&text));
         assert!(units.len() > 3);
         let count = |text: &str| whole.iter().map(|link| text.matches(link).count()).sum::<usize>();
         assert_eq!(units.iter().map(|unit| count(unit)).sum::<usize>(), count(&text), "{units:?}");
     }
     let hyphened = "extra-\nordinary ".repeat(200);
-    assert!(shown(&hyphened, sentences(&hyphened)).iter().all(|unit| unit.ends_with("ordinary")));
+    assert!(texts_of(&hyphened, sentences(&hyphened)).iter().all(|unit| unit.ends_with("ordinary")));
     let longest = format!("[{}](https://example.com/)", "and so on, ".repeat(170));
     assert!(sentences(&longest).len() > 1);
 }
 
-/// Thai marks no sentences: short texts stay whole, long ones are cut at spaces.
+/// Thai has no marks between sentences: short texts stay whole, long ones are cut at spaces.
 #[test]
-fn thai_is_cut_at_spaces_where_it_is_long() {
+fn long_thai_is_cut_at_spaces() {
     let phrase = "โปโลเนียวอร์ซอว์ ซึ่งเป็นคู่แข่งในท้องถิ่นของพวกเขามีผู้สนับสนุนน้อยกว่าอย่างเห็นได้ชัด";
     assert_eq!(sentences(phrase).len(), 1);
     let text = [phrase; 40].join(" ");
-    for unit in shown(&text, sentences(&text)) {
+    for unit in texts_of(&text, sentences(&text)) {
         assert!((80..=300).contains(&unit.chars().count()), "{unit}");
     }
 }
 
-/// Checks everything that is promised of units.
+/// Checks all promises of units.
 fn check_units(text: &str, units: &[ByteSpan]) -> Result<(), TestCaseError> {
     let clusters: Vec<usize> = GraphemeClusterSegmenter::new().segment_str(text).collect();
     let mut covered = 0;
     for unit in units {
-        prop_assert!(unit.start >= covered && unit.end > unit.start, "{:?} behind {}", unit, covered);
+        prop_assert!(unit.start >= covered && unit.end > unit.start, "{:?} overlaps {}", unit, covered);
         prop_assert!(text.is_char_boundary(unit.start) && text.is_char_boundary(unit.end));
         prop_assert_eq!(unit.of(text).trim(), unit.of(text));
-        prop_assert_eq!(text[covered..unit.start].trim(), "", "text is left out before {:?}", unit);
+        prop_assert_eq!(text[covered..unit.start].trim(), "", "text is missing before {:?}", unit);
         for at in [unit.start, unit.end] {
-            let spaced = text[..at].ends_with(char::is_whitespace) || text[at..].starts_with(char::is_whitespace);
-            prop_assert!(spaced || clusters.binary_search(&at).is_ok(), "{} is inside a grapheme cluster", at);
+            let at_space = text[..at].ends_with(char::is_whitespace) || text[at..].starts_with(char::is_whitespace);
+            prop_assert!(at_space || clusters.binary_search(&at).is_ok(), "{} is inside a grapheme cluster", at);
         }
         covered = unit.end;
     }
-    prop_assert_eq!(text[covered..].trim(), "", "text is left out at the end");
+    prop_assert_eq!(text[covered..].trim(), "", "text is missing at the end");
     Ok(())
 }
 
-/// Texts of every kind that once was trouble for someone.
+/// Mixes the kinds of text that have broken the cutting before.
 fn any_text() -> impl Strategy<Value = String> {
     let part = prop_oneof![
         "\\PC{0,20}",
@@ -183,7 +183,7 @@ fn any_text() -> impl Strategy<Value = String> {
     prop::collection::vec(part, 0..24).prop_map(|parts| parts.concat())
 }
 
-/// Prose as people write it: some of its words are trouble at the start of a line.
+/// Prose with words that look like list items, headings or abbreviations at the start of a line.
 fn any_prose() -> impl Strategy<Value = String> {
     let words = [
         "the",
@@ -219,7 +219,7 @@ fn any_prose() -> impl Strategy<Value = String> {
     prop::collection::vec(sentence, 1..8).prop_map(|sentences| sentences.join(" "))
 }
 
-/// What Python's `textwrap.fill` makes of words without hyphens.
+/// As Python's `textwrap.fill`, for words without hyphens.
 fn filled(text: &str, width: usize) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
@@ -236,7 +236,7 @@ fn filled(text: &str, width: usize) -> String {
     lines.join("\n")
 }
 
-/// Texts with links in them, and where those are.
+/// Texts with the spans of their links.
 fn any_linked_text() -> impl Strategy<Value = (String, Vec<ByteSpan>)> {
     let links = [
         "[One. Two! Three? Four](https://a.b/c_(d)?E=f. \"G. H\")",
@@ -269,7 +269,7 @@ fn any_linked_text() -> impl Strategy<Value = (String, Vec<ByteSpan>)> {
 
 proptest! {
     #[test]
-    fn nothing_ends_inside_a_link((text, links) in any_linked_text()) {
+    fn no_sentence_ends_inside_a_link((text, links) in any_linked_text()) {
         let units = sentences(&text);
         check_units(&text, &units)?;
         for link in links {
@@ -279,7 +279,7 @@ proptest! {
     }
 
     #[test]
-    fn sentences_keep_their_promises(text in any_text()) {
+    fn sentences_are_disjoint_bounded_and_cover_the_text(text in any_text()) {
         let units = sentences(&text);
         check_units(&text, &units)?;
         for unit in units {
@@ -291,28 +291,27 @@ proptest! {
     }
 
     #[test]
-    fn words_keep_their_promises(text in any_text()) {
+    fn words_are_disjoint_and_cover_the_text(text in any_text()) {
         check_units(&text, &words(&text))?;
     }
 
     #[test]
-    fn wrapping_moves_no_sentence(text in any_prose(), width in 30_usize..=120, windows in any::<bool>()) {
+    fn wrapping_moves_no_sentence(text in any_prose(), width in 30_usize..=120, has_carriage_returns in any::<bool>()) {
         let mut wrapped = filled(&text, width);
-        if windows {
+        if has_carriage_returns {
             wrapped = wrapped.replace('\n', "\r\n");
         }
-        let found = shown(&wrapped, sentences(&wrapped));
-        let joined: Vec<String> = found.iter().map(|unit| unit.replace("\r\n", " ").replace('\n', " ")).collect();
-        prop_assert_eq!(joined, shown(&text, sentences(&text)));
+        let units = texts_of(&wrapped, sentences(&wrapped));
+        let joined: Vec<String> = units.iter().map(|unit| unit.replace("\r\n", " ").replace('\n', " ")).collect();
+        prop_assert_eq!(joined, texts_of(&text, sentences(&text)));
     }
 }
 
 #[test]
-fn a_link_that_ends_where_a_sentence_starts_is_no_part_of_it() {
+fn a_link_that_ends_at_a_sentences_start_belongs_to_the_one_before() {
     let text = "Unarmed Jews gathered in Jerusalem.[citation needed][original research?] In modern times. He won.";
-    let found = shown(text, sentences(text));
     assert_eq!(
-        found,
+        texts_of(text, sentences(text)),
         ["Unarmed Jews gathered in Jerusalem.[citation needed][original research?]", "In modern times.", "He won."]
     );
 }

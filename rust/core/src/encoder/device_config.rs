@@ -1,71 +1,74 @@
-//! Devices, from the names that people write.
+//! Parses the option `devices`.
 //!
-//! Names are checked here, once: each place that comes out exists. The number of cards is asked for only where a name needs
-//! it, because asking for CUDA may load drivers.
+//! Every returned device exists. The number of GPUs is determined only if a name needs it, because asking CUDA may load
+//! drivers.
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// More threads than this bring a small model nothing.
+/// A small model gains nothing from more threads.
 const MAX_THREADS: usize = 32;
 
-/// A device on which batches run.
+/// A device to load a model on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// A share of the processor's cores.
+pub enum DeviceConfig {
+    /// A share of the CPU cores.
     Cpu {
-        /// As people write it.
+        /// As the user wrote it.
         name: String,
-        /// Threads, each of which runs whole batches; none where those who wait for batches run them.
+        /// Threads that each compute whole batches; 0 where waiting callers compute them.
         workers: usize,
-        /// Batches that it has at once: one more than workers, or one for each core that whoever helps may run on.
+        /// Batches in flight: one more than workers, or one for each core that callers may run on.
         depth: usize,
     },
-    /// A graphics card.
+    /// A GPU.
     Cuda {
-        /// As people write it.
+        /// `cuda:` and the index.
         name: String,
-        /// Its number.
+        /// The number that CUDA gives it.
         index: usize,
     },
 }
 
-/// What a name means, before the threads are shared out.
-enum Meaning {
+/// A name before threads are distributed.
+enum ParsedName {
     Cpu(Option<usize>),
     Cuda(usize),
 }
 
-/// Reads names of devices.
+/// Parses a list of device names.
 ///
-/// `threads` is the number of CPU workers, shared out over the CPU devices; `None` is one for each core, at most 32, and 0
-/// leaves batches to those who wait for them.
-/// `cuda_devices` says how many cards this machine has.
+/// `threads` is the number of CPU workers, distributed over the CPU devices. `None` starts one for each core, at most
+/// 32; with 0, waiting callers compute the batches. `cuda_devices` returns the number of GPUs.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`] where the list makes no sense, [`ErrorKind::Device`] where a device is not there.
-pub fn parse_devices(names: &[String], threads: Option<usize>, cuda_devices: &dyn Fn() -> usize) -> Result<Vec<Place>> {
+/// [`ErrorKind::InvalidArgument`] for a contradictory list, [`ErrorKind::Device`] for a device that this machine lacks.
+pub fn parse_devices(
+    names: &[String],
+    threads: Option<usize>,
+    cuda_devices: &dyn Fn() -> usize,
+) -> Result<Vec<DeviceConfig>> {
     let names = match names {
         [] => return Err(Error::new(ErrorKind::InvalidArgument, "devices is empty; name at least one, or \"auto\"")),
         [only] if only == "auto" => automatic(cuda_devices()),
         _ => names.to_vec(),
     };
-    let meanings = names.iter().map(|name| parse_name(name, cuda_devices)).collect::<Result<Vec<_>>>()?;
-    check_cpus(&names, &meanings)?;
-    let cpus = meanings.iter().filter(|meaning| matches!(meaning, Meaning::Cpu(_))).count();
+    let parsed = names.iter().map(|name| parse_name(name, cuda_devices)).collect::<Result<Vec<_>>>()?;
+    check_cpus(&names, &parsed)?;
+    let cpus = parsed.iter().filter(|name| matches!(name, ParsedName::Cpu(_))).count();
     let threads = threads.unwrap_or_else(|| cores().min(MAX_THREADS));
-    // Beside a card, whoever waits for vectors waits for the card too, and computes only then.
-    let most = if cpus == names.len() { cores() } else { 1 };
+    // Next to a GPU, a waiting caller also waits for the GPU, so only one can be relied on to compute.
+    let callers = if cpus == names.len() { cores() } else { 1 };
     let share = |of: usize, cpu: usize| (of / cpus + usize::from(cpu < of % cpus)).max(1);
     let cpu = |name, cpu| match threads {
-        0 => Place::Cpu { name, workers: 0, depth: share(most, cpu) },
-        _ => Place::Cpu { name, workers: share(threads, cpu), depth: share(threads, cpu) + 1 },
+        0 => DeviceConfig::Cpu { name, workers: 0, depth: share(callers, cpu) },
+        _ => DeviceConfig::Cpu { name, workers: share(threads, cpu), depth: share(threads, cpu) + 1 },
     };
     let mut next = 0..;
-    let place = |(name, meaning): (String, Meaning)| match meaning {
-        Meaning::Cpu(_) => cpu(name, next.next().unwrap_or(0)),
-        Meaning::Cuda(index) => Place::Cuda { name: format!("cuda:{index}"), index },
+    let config = |(name, parsed): (String, ParsedName)| match parsed {
+        ParsedName::Cpu(_) => cpu(name, next.next().unwrap_or(0)),
+        ParsedName::Cuda(index) => DeviceConfig::Cuda { name: format!("cuda:{index}"), index },
     };
-    Ok(names.into_iter().zip(meanings).map(place).collect())
+    Ok(names.into_iter().zip(parsed).map(config).collect())
 }
 
 fn automatic(cuda_devices: usize) -> Vec<String> {
@@ -75,13 +78,13 @@ fn automatic(cuda_devices: usize) -> Vec<String> {
     (0..cuda_devices).map(|index| format!("cuda:{index}")).collect()
 }
 
-fn parse_name(name: &str, cuda_devices: &dyn Fn() -> usize) -> Result<Meaning> {
+fn parse_name(name: &str, cuda_devices: &dyn Fn() -> usize) -> Result<ParsedName> {
     let unknown = || {
         let forms = "expected \"auto\" alone, or any of \"cpu\", \"cpu:N\", \"cuda\", \"cuda:N\"";
         Error::new(ErrorKind::Device, format!("unknown device {name:?}; {forms}"))
     };
     let (kind, index) = match name.split_once(':') {
-        // Rust reads "+1" and "01" as numbers, people would not write them.
+        // Rust parses "+1" and "01" as numbers too.
         Some((kind, index))
             if index.bytes().all(|byte| byte.is_ascii_digit()) && (index.len() == 1 || !index.starts_with('0')) =>
         {
@@ -91,12 +94,12 @@ fn parse_name(name: &str, cuda_devices: &dyn Fn() -> usize) -> Result<Meaning> {
         None => (name, None),
     };
     match kind {
-        "cpu" => Ok(Meaning::Cpu(index)),
+        "cpu" => Ok(ParsedName::Cpu(index)),
         "cuda" => {
             let index = index.unwrap_or(0);
             let there = match cuda_devices() {
                 0 => "this machine has no CUDA device; use \"cpu\"".to_owned(),
-                count if index < count => return Ok(Meaning::Cuda(index)),
+                count if index < count => return Ok(ParsedName::Cuda(index)),
                 1 => "this machine has only \"cuda:0\"".to_owned(),
                 count => format!("this machine has \"cuda:0\" to \"cuda:{}\"", count - 1),
             };
@@ -106,14 +109,14 @@ fn parse_name(name: &str, cuda_devices: &dyn Fn() -> usize) -> Result<Meaning> {
     }
 }
 
-/// `cpu` is all cores, `cpu:N` a share of them: neither can be there twice, nor both together.
-fn check_cpus(names: &[String], meanings: &[Meaning]) -> Result<()> {
+/// `cpu` is all cores and `cpu:N` a share of them, so no name may repeat, and the two forms exclude each other.
+fn check_cpus(names: &[String], meanings: &[ParsedName]) -> Result<()> {
     let cpus: Vec<(&String, Option<usize>)> = names
         .iter()
         .zip(meanings)
         .filter_map(|(name, meaning)| match meaning {
-            Meaning::Cpu(index) => Some((name, *index)),
-            Meaning::Cuda(_) => None,
+            ParsedName::Cpu(index) => Some((name, *index)),
+            ParsedName::Cuda(_) => None,
         })
         .collect();
     for (place, (name, index)) in cpus.iter().enumerate() {
@@ -137,7 +140,7 @@ fn cores() -> usize {
 mod tests {
     use super::*;
 
-    fn places(names: &[&str], threads: usize, cuda_devices: usize) -> Result<Vec<Place>> {
+    fn places(names: &[&str], threads: usize, cuda_devices: usize) -> Result<Vec<DeviceConfig>> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         parse_devices(&names, (threads > 0).then_some(threads), &|| cuda_devices)
     }
@@ -173,15 +176,15 @@ mod tests {
 
     #[test]
     fn threads_are_shared_out() {
-        let cpu = |name: &str, workers| Place::Cpu { name: name.to_owned(), workers, depth: workers + 1 };
-        let cuda = |index| Place::Cuda { name: format!("cuda:{index}"), index };
+        let cpu = |name: &str, workers| DeviceConfig::Cpu { name: name.to_owned(), workers, depth: workers + 1 };
+        let cuda = |index| DeviceConfig::Cuda { name: format!("cuda:{index}"), index };
         assert_eq!(places(&["cpu"], 5, 0).unwrap(), [cpu("cpu", 5)]);
         assert_eq!(places(&["cpu:0", "cpu:1"], 5, 0).unwrap(), [cpu("cpu:0", 3), cpu("cpu:1", 2)]);
         assert_eq!(places(&["cpu:7", "cpu:2"], 1, 0).unwrap(), [cpu("cpu:7", 1), cpu("cpu:2", 1)]);
         assert_eq!(places(&["auto"], 2, 0).unwrap(), [cpu("cpu", 2)]);
         assert_eq!(places(&["auto"], 2, 2).unwrap(), [cuda(0), cuda(1)]);
         assert_eq!(places(&["cuda", "cuda:0", "cpu"], 2, 1).unwrap(), [cuda(0), cuda(0), cpu("cpu", 2)]);
-        assert!(matches!(&places(&["cpu"], 0, 0).unwrap()[..], [Place::Cpu { workers: 1..=32, .. }]));
+        assert!(matches!(&places(&["cpu"], 0, 0).unwrap()[..], [DeviceConfig::Cpu { workers: 1..=32, .. }]));
     }
 
     #[test]
@@ -190,12 +193,12 @@ mod tests {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
             parse_devices(&names, Some(0), &|| 1).unwrap()
         };
-        let cpu = |name: &str, depth| Place::Cpu { name: name.to_owned(), workers: 0, depth };
+        let cpu = |name: &str, depth| DeviceConfig::Cpu { name: name.to_owned(), workers: 0, depth };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         assert_eq!(places(&["cpu"]), [cpu("cpu", cores)]);
         let half = cores / 2;
         assert_eq!(places(&["cpu:0", "cpu:1"]), [cpu("cpu:0", cores - half), cpu("cpu:1", half.max(1))]);
-        // Beside a card nobody can be counted on: whoever waits may wait for the card.
+        // Next to a GPU a single batch, because a waiting caller may be waiting for the GPU.
         assert_eq!(places(&["cuda", "cpu"])[1], cpu("cpu", 1));
     }
 }

@@ -1,10 +1,10 @@
-//! Endings of words in languages that Snowball has no stemmer for: Korean's particles, Bengali's cases.
+//! Suffixes in languages without a Snowball stemmer: Korean particles and Bengali cases.
 //!
-//! Both hang on nouns without a space, and a query for the noun shall meet them. A few letters too many do no harm where
-//! they are taken off the query's word as well as the page's.
+//! Both are written on nouns without a space, and a query for the noun must match them. Stripping too much does little
+//! harm, because the query's words and the page's lose the same letters.
 
-/// What hangs on Bengali nouns, the longer before what it ends with; in the form that `fold` leaves.
-const CASES: &[&str] = &[
+/// Suffixes of Bengali nouns, each before its own suffixes, in the form that `fold` produces.
+const BENGALI_CASES: &[&str] = &[
     "গুল\u{9c7}\u{9be}ক\u{9c7}",
     "গুল\u{9c7}\u{9be}র",
     "গুলির",
@@ -24,15 +24,15 @@ const CASES: &[&str] = &[
     "র",
 ];
 
-/// A Bengali word keeps this many bytes: two letters.
-const KEPT: usize = 6;
+/// Two letters: shorter stems are too ambiguous.
+const MIN_STEM_BYTES: usize = 6;
 
-/// A word without the endings of Bengali; a word of another script as it is.
+/// Strips Bengali case suffixes; returns words of other scripts unchanged.
 pub(super) fn bengali_stem(word: &str) -> &str {
     let mut stem = word;
     if word.starts_with(|c| matches!(c, '\u{980}'..='\u{9ff}')) {
         while let Some(shorter) =
-            CASES.iter().find_map(|case| stem.strip_suffix(case)).filter(|kept| kept.len() >= KEPT)
+            BENGALI_CASES.iter().find_map(|case| stem.strip_suffix(case)).filter(|stem| stem.len() >= MIN_STEM_BYTES)
         {
             stem = shorter;
         }
@@ -40,16 +40,15 @@ pub(super) fn bengali_stem(word: &str) -> &str {
     stem
 }
 
-/// How many bytes of a Korean word stand before its particle; nothing where it has none.
+/// The length in bytes of a Korean noun before its particle; `None` without a particle.
 pub(super) fn korean_noun(word: &str) -> Option<usize> {
     let starts = word.char_indices().rev().take(3).map(|(at, _)| at);
     starts.filter(|&at| at > 0 && is_particle(&word[at..])).last()
 }
 
-/// Whether this hangs on Korean nouns.
-fn is_particle(ending: &str) -> bool {
+fn is_particle(suffix: &str) -> bool {
     matches!(
-        ending,
+        suffix,
         "은" | "는"
             | "이"
             | "가"

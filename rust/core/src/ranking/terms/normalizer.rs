@@ -1,4 +1,4 @@
-//! The normal form of a word: small letters, its stem, no accents; and the term that stands for it.
+//! The normal form of a word: lower case, stemmed, without accents; and its term.
 
 use std::hash::Hasher;
 
@@ -7,59 +7,54 @@ use rustc_hash::FxHasher;
 use unicode_normalization::char::{compose, decompose_compatible};
 
 use super::characters::digit_value;
-use super::endings::bengali_stem;
+use super::suffixes::bengali_stem;
 use super::{Language, Term};
 
-/// Longer words are no words of any language: they get no stem.
+/// Longer words get no stem: no language has them. In bytes.
 const LONGEST_WORD: usize = 64;
 
-/// How many terms are remembered: enough for the vocabulary of a page.
-const REMEMBERED: usize = 2048;
+/// Enough for the vocabulary of a page.
+const CACHE_SLOTS: usize = 2048;
 
 /// Turns words into terms.
 ///
-/// Words repeat: what was made of each is remembered by the hash of its bytes, so that most words cost a hash and a
-/// look. A slot holds one word; a later one takes its place.
-pub(super) struct Normal {
+/// Words repeat, so terms are cached by the hash of the word's bytes: most words cost one hash and one lookup. The
+/// cache is direct-mapped: a word replaces the one in its slot.
+pub(super) struct Normalizer {
     language: Language,
     stemmer: Option<Stemmer>,
-    remembered: Vec<(u64, Term)>,
-    /// The word at hand in small letters; kept for its memory.
+    cache: Vec<(u64, Term)>,
+    /// Reused for the current word in lower case.
     lowered: String,
-    /// The word at hand in its normal form; kept for its memory.
+    /// Reused for the current word without accents.
     folded: String,
 }
 
-impl Normal {
+impl Normalizer {
     pub(super) fn new(language: Language) -> Self {
         let stemmer = language.algorithm().map(Stemmer::new);
-        Self {
-            language,
-            stemmer,
-            remembered: vec![(0, Term(0)); REMEMBERED],
-            lowered: String::new(),
-            folded: String::new(),
-        }
+        let cache = vec![(0, Term(0)); CACHE_SLOTS];
+        Self { language, stemmer, cache, lowered: String::new(), folded: String::new() }
     }
 
-    /// The term of a word, or of the part of one, that is all letters.
+    /// The term of a word, or part of a word, that consists of letters.
     pub(super) fn word(&mut self, word: &str) -> Term {
         let key = hash(word.as_bytes());
         #[expect(clippy::cast_possible_truncation, reason = "the low bits choose the slot")]
-        let slot = key as usize % REMEMBERED;
-        if self.remembered[slot].0 == key {
-            return self.remembered[slot].1;
+        let slot = key as usize % CACHE_SLOTS;
+        if self.cache[slot].0 == key {
+            return self.cache[slot].1;
         }
         self.lowered.clear();
         lower(word, self.language, &mut self.lowered);
         let term = self.finish(true);
-        self.remembered[slot] = (key, term);
+        self.cache[slot] = (key, term);
         term
     }
 
-    /// The term of a word typed without accents, where that is another one than [`Self::word`]'s.
+    /// The term of the word without its accents, if that differs from [`Self::word`]'s.
     pub(super) fn unaccented(&mut self, word: &str) -> Option<Term> {
-        if !self.language.accents_tell() || word.is_ascii() {
+        if !self.language.accents_distinguish_words() || word.is_ascii() {
             return None;
         }
         self.lowered.clear();
@@ -69,18 +64,18 @@ impl Normal {
         (self.folded != self.lowered).then(|| Term(hash(self.folded.as_bytes())))
     }
 
-    /// An empty buffer for a word in small letters that is put together from parts.
+    /// An empty buffer for a lower-case word that the caller composes from parts.
     pub(super) fn begin(&mut self) -> (&mut String, Language) {
         self.lowered.clear();
         (&mut self.lowered, self.language)
     }
 
-    /// The term of the word in [`Self::begin`]'s buffer; only one of all letters has a stem.
+    /// The term of the word in the buffer of [`Self::begin`]; only words of letters are stemmed.
     pub(super) fn finish(&mut self, all_letters: bool) -> Term {
         let algorithm = self.stemmer.filter(|_| all_letters && self.lowered.len() <= LONGEST_WORD);
         let stem = algorithm.map(|algorithm| algorithm.stem(&self.lowered));
         let word = stem.as_deref().unwrap_or(&self.lowered);
-        if word.is_ascii() || self.language.accents_tell() {
+        if word.is_ascii() || self.language.accents_distinguish_words() {
             return Term(hash(word.as_bytes()));
         }
         self.folded.clear();
@@ -89,14 +84,14 @@ impl Normal {
     }
 }
 
-/// The hash of a word; within one build of this library, the same everywhere.
+/// Stable within one build of this library.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
     let mut hasher = FxHasher::default();
     hasher.write(bytes);
     hasher.finish()
 }
 
-/// Appends a word in small letters, composed, with ASCII digits, without what cannot be seen.
+/// Appends a word in lower case, composed, with ASCII digits, and without invisible characters.
 pub(super) fn lower(word: &str, language: Language, out: &mut String) {
     let start = out.len();
     if word.is_ascii() && !(language == Language::Turkish && word.contains('I')) {
@@ -109,7 +104,7 @@ pub(super) fn lower(word: &str, language: Language, out: &mut String) {
             'I' if language == Language::Turkish => out.push('ı'),
             'İ' => out.push('i'),
             '\u{ad}' | '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' => {}
-            // Stemmers know letters with accents as one character; a page may spell them as two.
+            // Stemmers expect accented letters as one character; a page may encode them as two.
             '\u{300}'..='\u{36f}' => {
                 let composed = out[start..].chars().next_back().and_then(|before| compose(before, c));
                 if composed.is_some() {
@@ -128,7 +123,7 @@ pub(super) fn lower(word: &str, language: Language, out: &mut String) {
     }
 }
 
-/// Appends a word without accents, vowel points and the like, and with one spelling where writers use several.
+/// Appends a word without accents and vowel points, and with one spelling of letters that writers use interchangeably.
 pub(super) fn fold(word: &str, out: &mut String) {
     for c in word.chars() {
         if c.is_ascii() {
@@ -160,7 +155,7 @@ fn fold_character(c: char, out: &mut String) {
         'ħ' => out.push('h'),
         'ı' => out.push('i'),
         'ς' => out.push('σ'),
-        // Arabic: teh marbuta, the two ways to write a final yeh, Persian's kaf and yeh, and Urdu's heh.
+        // Arabic: teh marbuta, both forms of the final yeh, Persian kaf and yeh, and Urdu heh.
         'ة' | 'ہ' | 'ۃ' | 'ە' => out.push('ه'),
         'ى' | 'ی' => out.push('ي'),
         'ک' => out.push('ك'),

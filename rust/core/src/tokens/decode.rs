@@ -1,4 +1,4 @@
-//! Listing: a text's tokens one by one, and the way back from ids to the text that has them.
+//! The tokens of a text one by one, and decoding ids to text.
 
 use super::{Tokens, signed};
 use crate::error::{Error, ErrorKind, Result};
@@ -7,19 +7,19 @@ use crate::text::page::ByteSpan;
 /// A token of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// Its row of the embedding table.
+    /// The row in the embedding table.
     pub id: i32,
-    /// As the tokenizer writes it.
+    /// As in the tokenizer's vocabulary.
     pub text: String,
-    /// What it was read from; none for a special token.
+    /// `None` for special tokens.
     pub span: Option<ByteSpan>,
 }
 
 impl Tokens {
-    /// The tokens of a text by itself, without a prompt, with the special ones around them or not.
+    /// The tokens of a text without a prompt; `special` adds the special tokens.
     ///
     /// # Errors
-    /// [`ErrorKind::Internal`] where the tokenizer fails.
+    /// [`ErrorKind::Internal`] if the tokenizer fails.
     pub fn list(&self, text: &str, special: bool) -> Result<Vec<Token>> {
         let encoding = self.tokenizer.encode(text, special).map_err(|error| failed(&*error))?;
         let (offsets, is_special) = (encoding.get_offsets(), encoding.get_special_tokens_mask());
@@ -32,14 +32,13 @@ impl Tokens {
         Ok(ids.iter().zip(encoding.get_tokens()).enumerate().map(token).collect())
     }
 
-    /// The text that has these ids, with the special ones around them or not; none where the tokenizer gives them for no text.
+    /// The text with these ids, with or without special ids. `None` if the tokenizer gives these ids to no text.
     ///
     /// # Errors
-    /// [`ErrorKind::Internal`] where the tokenizer fails.
+    /// [`ErrorKind::Internal`] if the tokenizer fails.
     pub fn text_of(&self, ids: &[u32]) -> Result<Option<String>> {
         let all = signed(ids);
-        let inside =
-            all.strip_prefix(self.prefix.as_slice()).and_then(|rest| rest.strip_suffix(self.suffix.as_slice()));
+        let inside = all.strip_prefix(self.prefix.as_slice()).and_then(|ids| ids.strip_suffix(self.suffix.as_slice()));
         let (ids, all) = match inside {
             Some(inside) => (&ids[self.prefix.len()..self.prefix.len() + inside.len()], inside),
             None => (ids, all.as_slice()),

@@ -1,0 +1,143 @@
+//! Embeds texts in parts, so that the first vectors are available before the last are encoded.
+//!
+//! A part holds enough rows to keep every device busy. So two parts at the scheduler are as fast as one job with all
+//! rows, and take no more turns than a large call for highlights.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::comparison::JOBS_IN_FLIGHT;
+use super::{Engine, all_rows, check_length, token_count};
+use crate::encoder::{Batching, EncoderSpec};
+use crate::error::Result;
+use crate::runtime::call::{self, Call, Stop};
+use crate::runtime::text_pool;
+use crate::scheduler::batches::RowSource;
+use crate::scheduler::{Pending, Scheduler, block_on};
+use crate::tokens::Role;
+
+/// Tokenized texts whose vectors are encoded in parts.
+pub struct StreamedEmbedding {
+    scheduler: Arc<Scheduler>,
+    /// Parts that are not submitted yet, in order.
+    waiting: VecDeque<Vec<RowSource>>,
+    submitted: VecDeque<Pending>,
+    stop: Stop,
+    rows: usize,
+    tokens: usize,
+    truncated: usize,
+}
+
+impl Engine {
+    /// Tokenizes texts and splits them into parts. Encoding starts with [`StreamedEmbedding::next`].
+    ///
+    /// # Errors
+    /// As [`Engine::embed`], except errors of the encoder.
+    pub fn embed_streamed(&self, texts: &[&str], role: Role, call: &Call) -> Result<StreamedEmbedding> {
+        let scheduler = self.scheduler()?;
+        let call = &call.with_shutdown(&self.shutdown);
+        let (rows, truncated) = self.rows_of_texts(texts, role, call)?;
+        call.check_tokens(token_count(&rows))?;
+        Ok(StreamedEmbedding {
+            scheduler,
+            stop: call.stop().clone(),
+            rows: rows.len(),
+            tokens: token_count(&rows),
+            truncated,
+            waiting: parts(rows, &self.spec, self.batching),
+            submitted: VecDeque::new(),
+        })
+    }
+
+    /// Tokenizes texts. Returns their rows, and the number of texts longer than the model's limit.
+    pub(super) fn rows_of_texts(&self, texts: &[&str], role: Role, call: &Call) -> Result<(Vec<RowSource>, usize)> {
+        texts.iter().try_for_each(|text| check_length(text))?;
+        let bytes = texts.iter().map(|text| text.len()).sum();
+        let (stop, deadline) = (call.stop().clone(), call.deadline());
+        let chunks: Vec<&[&str]> = texts.chunks(256).collect();
+        let pages = self.pool.run(call, bytes, || {
+            text_pool::map(&chunks, |chunk| self.tokens.texts(chunk, role, &|| call::check(&stop, deadline)))
+        })?;
+        let truncated = pages.iter().map(|page| page.truncated.len()).sum();
+        Ok((pages.into_iter().flat_map(|page| all_rows(&Arc::new(page))).collect(), truncated))
+    }
+}
+
+impl StreamedEmbedding {
+    /// The number of texts, and so of vectors.
+    #[must_use]
+    pub const fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The number of parts that [`Self::next`] has not returned yet.
+    #[must_use]
+    pub fn remaining_parts(&self) -> usize {
+        self.waiting.len() + self.submitted.len()
+    }
+
+    /// Token ids of all texts, special tokens and prompts included.
+    #[must_use]
+    pub const fn tokens(&self) -> usize {
+        self.tokens
+    }
+
+    /// The number of texts longer than the model's limit.
+    #[must_use]
+    pub const fn truncated(&self) -> usize {
+        self.truncated
+    }
+
+    /// Waits for the next part: concatenated vectors, in the order of the texts. `None` after the last part.
+    ///
+    /// # Errors
+    /// Errors of the encoder and of [`Call::check`]. Do not call this again afterwards.
+    pub fn next(&mut self, call: &Call) -> Result<Option<Vec<f32>>> {
+        while self.submitted.len() < JOBS_IN_FLIGHT
+            && let Some(rows) = self.waiting.pop_front()
+        {
+            self.submitted.push_back(self.scheduler.submit(rows, call)?);
+        }
+        self.submitted.pop_front().map(|pending| block_on(pending, &self.scheduler, call)).transpose()
+    }
+
+    /// Waits for all vectors, in one allocation.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    pub fn collect(mut self, call: &Call) -> Result<Vec<f32>> {
+        let rows = self.waiting.drain(..).flatten().collect();
+        let pending = self.scheduler.submit(rows, call)?;
+        block_on(pending, &self.scheduler, call)
+    }
+}
+
+impl Drop for StreamedEmbedding {
+    /// Cancels the parts in flight.
+    fn drop(&mut self) {
+        if !self.submitted.is_empty() {
+            self.stop.stop();
+        }
+    }
+}
+
+/// Splits rows into parts. Each fills all devices up to their depth.
+fn parts(rows: Vec<RowSource>, spec: &EncoderSpec, batching: Batching) -> VecDeque<Vec<RowSource>> {
+    let limits = spec.devices.iter().map(|device| (batching.budget(device), device.depth.max(1)));
+    let (max_tokens, max_rows) = limits.fold((0, 0_usize), |(tokens, rows), (budget, depth)| {
+        (tokens + budget.tokens * depth, rows.saturating_add(budget.rows.saturating_mul(depth)))
+    });
+    let mut parts: VecDeque<Vec<RowSource>> = VecDeque::new();
+    let mut tokens = usize::MAX;
+    for row in rows {
+        if tokens >= max_tokens || parts.back().is_none_or(|part| part.len() >= max_rows) {
+            parts.push_back(Vec::new());
+            tokens = 0;
+        }
+        tokens += row.page.row_len(row.window);
+        if let Some(part) = parts.back_mut() {
+            part.push(row);
+        }
+    }
+    parts
+}

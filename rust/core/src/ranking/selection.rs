@@ -1,0 +1,47 @@
+//! Selections of a page's windows.
+
+/// The windows of a page to score against a query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum WindowSelection {
+    All,
+    /// Sorted.
+    Only(Vec<usize>),
+}
+
+/// The windows that estimate a page's cosines. It is the same for every effort, so that effort changes no score.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CosineSample {
+    /// Selected by words; each stands for itself.
+    pub(crate) lexical: Vec<usize>,
+    /// Stand for all other windows.
+    pub(crate) others: Vec<usize>,
+}
+
+impl WindowSelection {
+    /// The selected rows of a page with `all` rows, sorted. `All` includes the units if they are encoded.
+    pub(crate) fn rows(&self, all: usize) -> Vec<usize> {
+        match self {
+            Self::All => (0..all).collect(),
+            Self::Only(windows) => windows.clone(),
+        }
+    }
+
+    pub(crate) fn union(windows: &[usize], more: &[usize]) -> Self {
+        let mut windows = [windows, more].concat();
+        windows.sort_unstable();
+        windows.dedup();
+        Self::Only(windows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selection_has_each_window_once_and_sorted() {
+        assert_eq!(WindowSelection::union(&[3, 4], &[9, 2, 3]), WindowSelection::Only(vec![2, 3, 4, 9]));
+        assert_eq!(WindowSelection::Only(vec![2, 5]).rows(7), [2, 5]);
+        assert_eq!(WindowSelection::All.rows(3), [0, 1, 2]);
+    }
+}
