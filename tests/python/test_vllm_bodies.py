@@ -126,7 +126,7 @@ def test_failures_are_those_of_the_server(server: Serving) -> None:
 def test_kinds_are_those_of_the_wire(server: Serving) -> None:
     names = {kind_of(getattr(errors, name)()) for name in errors.__all__ if name != "PullquoteError"}
     document = server.client.get("/openapi.json").json()
-    kinds = set(document["components"]["schemas"]["Failure"]["properties"]["error"]["properties"]["kind"]["enum"])
+    kinds = set(document["components"]["schemas"]["NativeFailure"]["properties"]["error"]["properties"]["kind"]["enum"])
     assert names <= kinds
     assert failure(errors.OverloadedError("full"), "")[2]["retry-after"] == "1"
     assert failure(errors.DeadlineExceededError("late"), "")[0] == 504

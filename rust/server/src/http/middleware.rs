@@ -19,6 +19,7 @@ use crate::http::failure::{Cause, Failure, Shape};
 use crate::http::otel::RequestSpan;
 use crate::http::trace_context::{TRACEPARENT, Trace};
 use crate::net::body_drain::BodyDrain;
+use crate::routes::page::FILES;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_TIMEOUT: HeaderName = HeaderName::from_static("request-timeout-ms");
@@ -36,9 +37,10 @@ pub(crate) const EXPOSED: [HeaderName; 7] =
 /// The longest id that is taken over from a client.
 pub(crate) const LONGEST_ID: usize = 128;
 
-/// Paths that need no key, unless everything does.
-pub(crate) const OPEN: [&str; 9] =
-    ["/live", "/health", "/metrics", "/docs", "/openapi.json", "/", "/page.css", "/page.js", "/page.svg"];
+/// Whether a path needs no key, unless everything does.
+pub(crate) fn is_open(path: &str) -> bool {
+    ["/live", "/health", "/metrics", "/openapi.json"].contains(&path) || FILES.iter().any(|file| file.path == path)
+}
 
 /// The name of a request, in its headers and in the log.
 #[derive(Clone, Debug)]
@@ -101,7 +103,7 @@ fn gate(app: &App, request: &Request, began: Instant) -> Result<RequestLimits, F
         let message = "this server does not answer to the host of this request; --allowed-host makes it";
         return Err(Failure::new(Cause::WrongHost, message));
     }
-    let is_open = !app.settings.protect_all && OPEN.contains(&request.uri().path());
+    let is_open = !app.settings.protect_all && is_open(request.uri().path());
     if !is_open && !app.keys.allow(request.headers()) {
         let message =
             "a key is needed, as authorization: Bearer KEY or x-api-key: KEY, and it must be one that is known";
