@@ -197,7 +197,7 @@ fn queries_and_pages_go_together_in_every_way() {
     assert_eq!(all.spans[rows], single(queries[2], pages[7]).spans, "query 2 on page 7");
     let wrong = engine.highlights(&request(&queries[..2], &pages, Pairing::Each), &question(), &call()).unwrap_err();
     assert_eq!(wrong.kind(), ErrorKind::InvalidArgument);
-    assert!(wrong.message().contains("2 queries do not go with 9 pages"), "{wrong}");
+    assert!(["2 queries", "9 pages"].iter().all(|name| wrong.message().contains(name)), "{wrong}");
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn closing_ends_a_call_that_reads_its_text() {
         false
     };
     let error = engine.embed(&texts, Role::Passage, &Call::new(None, Some(&closes))).unwrap_err();
-    assert_eq!((error.kind(), error.to_string().contains("while the call ran")), (ErrorKind::Closed, true), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn a_title_speaks_for_its_page_and_changes_nothing_within_it() {
     assert_eq!(plain.spans, titled.spans);
     assert!(titled.scores[half] > titled.scores[0], "{:?}", titled.scores);
     let wrong = ask(&[None]).unwrap_err();
-    assert_eq!(wrong.message(), "1 titles do not go with 2 pages; pass one for each page, None where it has none");
+    assert!(["1 titles", "2 pages"].iter().all(|name| wrong.message().contains(name)), "{wrong}");
 }
 
 #[test]
@@ -339,7 +339,7 @@ fn pages_of_different_formats_share_a_call() {
     assert_eq!(answers.formats, [Format::Html, Format::Text]);
     assert_eq!(answers.texts, [Some("The cat is in the moon.".to_owned()), None]);
     let wrong = ask(&[Format::Text; 3]).unwrap_err();
-    assert_eq!(wrong.message(), "3 formats do not go with 2 pages; pass one for all, or one for each page");
+    assert!(["3 formats", "2 pages"].iter().all(|name| wrong.message().contains(name)), "{wrong}");
 }
 
 #[test]

@@ -55,7 +55,7 @@ impl App {
         let keys = Arc::new(Keys::read(&settings)?);
         let facts = Facts {
             settings: &settings,
-            has_keys: keys.are_asked_for(),
+            has_keys: keys.are_required(),
             dimension: engine.spec().dimension,
             max_tokens: engine.max_tokens(),
             normalizes: model.normalize,
@@ -65,7 +65,7 @@ impl App {
             model,
             admission: Admission::new(&settings),
             store: Store::open(&settings)?,
-            hosts: Hosts::read(&settings, address, keys.are_asked_for())?,
+            hosts: Hosts::read(&settings, address, keys.are_required())?,
             keys,
             document: document.to_string().into(),
             fetcher: Fetcher::new(&settings)?,

@@ -2,7 +2,7 @@
 //!
 //! Schemas are those of the types that the routes read and write, so their doc comments are the document's descriptions.
 //! `operations` lists the routes, and `common.json` has what they share. `tests` compares the list with the router's routes;
-//! `tests/python/test_openapi.py` compares the document with what a server answers.
+//! `tests/python/server/test_openapi.py` compares the document with what a server answers.
 
 mod operations;
 mod schemas;

@@ -28,7 +28,7 @@ use crate::app::App;
 use crate::http::binary_body;
 use crate::http::failure::{Cause, Failure};
 use crate::http::middleware::{EXPOSED, handle};
-use crate::http::negotiation::only_wished_compression;
+use crate::http::negotiation::compress_if_preferred;
 
 /// How long a browser may remember what it is allowed.
 const CORS_AGE: Duration = Duration::from_secs(60 * 60);
@@ -53,7 +53,7 @@ pub(crate) fn router(app: &Arc<App>) -> Result<Router> {
         .method_not_allowed_fallback(async || Failure::new(Cause::MethodNotAllowed, "the route is not for this method"))
         .layer(from_fn_with_state(Arc::clone(app), handle))
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
-        .layer(from_fn(only_wished_compression))
+        .layer(from_fn(compress_if_preferred))
         .with_state(Arc::clone(app));
     let origins = &app.settings.cors_origin;
     if origins.is_empty() {

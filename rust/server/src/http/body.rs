@@ -1,4 +1,4 @@
-//! Bodies: read within bounds, then parsed with errors that name the place.
+//! Bodies of requests: read within limits, and parsed with errors that name the field.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
@@ -18,7 +18,7 @@ use crate::app::App;
 use crate::http::admission::too_late;
 use crate::http::failure::{Cause, Failure};
 
-/// Reads a body, and holds the memory that it takes.
+/// Reads a body, and reserves memory for it.
 pub(crate) async fn read(
     app: &App,
     headers: &HeaderMap,
@@ -29,10 +29,10 @@ pub(crate) async fn read(
         let message = format!("a body encoded as {encoding:?} cannot be read; send it as it is");
         return Err(Failure::new(Cause::UnsupportedMediaType, message));
     }
-    let patience = (Instant::now() + app.settings.body_timeout).min(deadline);
-    match timeout_at(patience, collect(app, body)).await {
+    let until = (Instant::now() + app.settings.body_timeout).min(deadline);
+    match timeout_at(until, collect(app, body)).await {
         Ok(read) => read,
-        Err(_) if patience == deadline => Err(too_late("the request's timeout passed while its body was read")),
+        Err(_) if until == deadline => Err(too_late("the request's timeout passed while its body was read")),
         Err(_) => Err(Failure::new(
             Cause::SlowSender,
             format!("the body did not come within {} seconds", app.settings.body_timeout.as_secs_f64()),
@@ -101,12 +101,12 @@ pub(crate) fn write_line(lines: &mut Vec<u8>, value: &impl Serialize) -> Result<
     Ok(())
 }
 
-/// An answer that cannot be written.
+/// An answer that serde cannot write.
 pub(crate) fn unfit(error: &serde_json::Error) -> Failure {
     Error::new(ErrorKind::Internal, format!("the answer does not fit JSON: {error}")).into()
 }
 
-/// A page on another site can make a browser send any content type but this one without asking the server first.
+/// For this content type, browsers ask the server (CORS) before they send another site's request.
 fn check_content_type(headers: &HeaderMap) -> Result<(), Failure> {
     let named = headers.get(header::CONTENT_TYPE).map_or("", |value| value.to_str().unwrap_or("unreadable"));
     let essence = named.split(';').next().unwrap_or_default().trim();

@@ -1,6 +1,6 @@
-//! Numbers of vectors as they go over the wire: the types, and how float32 becomes each.
+//! The types of vectors on the wire, and the conversion of float32 into each.
 //!
-//! What is sent as float32 is the memory that the encoder's rows were written to; every other type is one pass over it.
+//! As float32, the server sends the memory that the encoder wrote. Every other type is one pass over it.
 
 use bytemuck::NoUninit;
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[cfg(not(target_endian = "little"))]
 compile_error!("vectors are sent as they lie in memory, and the wire is little-endian");
 
-/// What a value of 1 is in int8.
+/// A value of 1 in int8.
 const INT8_UNIT: f32 = 127.0;
 
 /// Type of a vector's numbers, in bytes or base64; float32 by default. int8 is 127 times the value, rounded (halves to even),
@@ -35,7 +35,6 @@ pub(crate) enum Dtype {
 impl Dtype {
     pub(crate) const NAMES: [&str; 5] = ["float32", "float16", "bfloat16", "int8", "binary"];
 
-    /// As clients write it.
     pub(crate) const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
@@ -50,7 +49,7 @@ impl Dtype {
         }
     }
 
-    /// Vectors, one behind the other, as bytes. Those of float32 are the vectors' own memory.
+    /// The bytes of vectors; of float32, their own memory.
     pub(crate) fn pack(self, vectors: Vec<f32>, dimension: usize) -> Bytes {
         match self {
             Self::Float32 => owned(vectors),
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_json_are_serde_jsons() {
+    fn json_numbers_match_serde_json() {
         let mut values: Vec<f32> = (0..=u16::MAX).map(|half| f32::from_bits(u32::from(half) << 16 | 0x1234)).collect();
         values.retain(|value| value.is_finite());
         values.extend(VALUES);
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn smaller_types_are_what_their_names_say() {
+    fn narrow_dtypes_round_to_nearest() {
         let signed = |byte: &u8| i8::from_ne_bytes([*byte]);
         let bytes = Dtype::Int8.pack(VALUES.to_vec(), 5);
         assert_eq!(bytes.iter().map(signed).collect::<Vec<_>>(), [64, -32, 0, 127, -127, 127, -127, 1, 0, 0]);

@@ -1,7 +1,7 @@
-//! Failures: what a request ends with where it has no answer, and the body each family of routes says it in.
+//! Failed requests, and their bodies in the format of each API.
 //!
-//! [`Cause::row`] is the one table; where the core failed, its own table decides (`pullquote_core::error`). A failure
-//! travels as an extension of its response, and [`crate::http::middleware`] writes the body, because only there all is known.
+//! [`Cause::row`] is the table of errors that only HTTP has; `pullquote_core::error` has the others. A failure is an extension of
+//! its response, and [`crate::http::middleware`] writes the body.
 
 use std::borrow::Cow;
 
@@ -12,34 +12,25 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Why a request has no answer.
+/// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// What the core says.
     Core(ErrorKind),
-    /// The body is no JSON.
+    /// The body is not JSON.
     Malformed,
-    /// The body is JSON, but not what the route takes.
+    /// The body is JSON that the route does not take.
     Unprocessable,
-    /// The request is for a host that this server is not.
     WrongHost,
-    /// The route is there, but not for this method.
     MethodNotAllowed,
-    /// The body came too slowly.
     SlowSender,
-    /// The body is too large.
     TooLarge,
-    /// The body is in no format the route reads.
     UnsupportedMediaType,
-    /// Texts are not being encoded.
     Unhealthy,
-    /// The server is stopping.
     ShuttingDown,
-    /// The server that was asked for results did not give any.
+    /// The upstream search server failed.
     Upstream,
 }
 
-/// A row of the table.
 pub(crate) struct FailureRow {
     pub(crate) status: StatusCode,
     /// The name that programs compare.
@@ -91,7 +82,7 @@ impl Cause {
     }
 }
 
-/// The core's own row; its name is the Python class without its ending, as names on the wire are written.
+/// The core's own row. Its name is that of the Python class, in snake case and without `Error`.
 fn core_row(kind: ErrorKind) -> FailureRow {
     let row = kind.row();
     let status = StatusCode::from_u16(row.http_status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -116,7 +107,7 @@ impl Failure {
         Self { cause, message: message.into(), field: Some(field.into()) }
     }
 
-    /// Whether the whole server has too much to do, so that others would be refused as well.
+    /// Seconds for `Retry-After`, if the server would refuse other requests too.
     pub(crate) fn retry_after(&self) -> Option<u32> {
         matches!(self.cause, Cause::Core(ErrorKind::Overloaded) | Cause::ShuttingDown).then_some(1)
     }
@@ -136,18 +127,15 @@ impl IntoResponse for Failure {
     }
 }
 
-/// Whose error body a route answers with.
+/// The format of a route's error body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// pullquote's own.
     Native,
-    /// That of `OpenAI`.
     OpenAi,
-    /// That of Text Embeddings Inference.
+    /// Of Text Embeddings Inference.
     Tei,
-    /// That of Exa.
     Exa,
-    /// One that clients of Cohere, Jina and Text Embeddings Inference read alike.
+    /// For clients of Cohere, Jina and Text Embeddings Inference.
     Rerank,
 }
 
@@ -158,7 +146,7 @@ impl Shape {
             _ if path.ends_with("/rerank") => Self::Rerank,
             _ if path.starts_with("/v1/") => Self::OpenAi,
             "/embed" | "/tokenize" | "/info" => Self::Tei,
-            // Why there are two slashes is said where the routes are, in `routes::exa`.
+            // `routes::exa` explains the two slashes.
             "/contents" | "//contents" | "/search" | "//search" => Self::Exa,
             _ => Self::Native,
         }
@@ -170,7 +158,6 @@ impl Shape {
         if is_body { StatusCode::BAD_REQUEST } else { status }
     }
 
-    /// The body of a failure.
     pub(crate) fn body(self, failure: &Failure, request_id: &str) -> Value {
         let Failure { cause, message, field } = failure;
         let row = cause.row();
@@ -282,7 +269,7 @@ fn openai_type(status: StatusCode) -> &'static str {
     }
 }
 
-/// What Exa's clients compare; where Exa has no tag for something, ours is told.
+/// The tag that Exa's clients compare; for errors that Exa does not have, our own name.
 fn exa_tag(row: &FailureRow, field: Option<&str>) -> String {
     match (row.status.as_u16(), field) {
         (400 | 422, Some("numResults")) => "INVALID_NUM_RESULTS".to_owned(),
@@ -310,7 +297,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn every_cause_has_a_status_of_failure_and_a_name_of_its_own() {
+    fn every_cause_has_an_error_status_and_a_unique_name() {
         let mut names = HashSet::new();
         for cause in Cause::all() {
             let row = cause.row();

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_place_is_counted_in_every_way() {
+    fn offsets_in_each_unit_match_recount() {
         for text in ["plain", "a🎉é漢b", "🎉", "漢字", ""] {
             let chars = text.chars().count();
             let places = Positions::of(text, (0..=chars).rev().chain(0..=chars).collect());

@@ -1,4 +1,4 @@
-//! What each device of the engine does, as health and metrics tell it.
+//! Metrics of each device.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,7 +19,6 @@ struct DeviceLabel {
 type Counts = Family<DeviceLabel, Counter<u64, AtomicU64>>;
 type Levels = Family<DeviceLabel, Gauge>;
 
-/// One line of each for every device.
 #[derive(Default)]
 pub(crate) struct DeviceMetrics {
     working: Levels,
@@ -50,7 +49,6 @@ impl DeviceMetrics {
         );
     }
 
-    /// Writes down what is so now.
     pub(crate) fn set(&self, states: Vec<DeviceState>) {
         for state in states {
             let device = DeviceLabel { device: state.name };

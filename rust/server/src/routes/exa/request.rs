@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn null_and_false_are_as_good_as_nothing() {
+    fn null_and_false_are_absent() {
         for nothing in
             [json!({}), json!({"text": null, "highlights": null}), json!({"text": false, "highlights": false})]
         {
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn highlights_are_as_the_client_wants_them() {
+    fn highlights_options_are_read() {
         let few = options(&json!({"numSentences": 2, "highlightsPerUrl": 5, "maxCharacters": 300}), true);
         assert_eq!((few.highlight_length, few.expand, few.top_k, few.max_chars), (2, false, Some(5), Some(300)));
         assert_eq!(few.max_total_chars, None);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named() {
+    fn invalid_field_is_named() {
         for (asked, field) in [
             (json!({"highlights": {"numSentences": 0}}), "contents.highlights.numSentences"),
             (json!({"highlights": {"maxCharacters": -1}}), "contents.highlights.maxCharacters"),
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_honoured_is_warned_of() {
+    fn unsupported_field_is_a_warning() {
         let asked = json!({
             "summary": true, "subpages": 0, "livecrawl": "always", "context": null,
             "highlights": {"verbosity": "low", "stepSize": 1}, "text": {"includeHtmlTags": true},
