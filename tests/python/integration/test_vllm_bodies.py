@@ -131,7 +131,7 @@ def test_error_kinds_match_openapi(server: ServerProcess) -> None:
         if name not in {"PullquoteError", "TruncationWarning"}
     }
     document = server.client.get("/openapi.json").json()
-    kinds = set(document["components"]["schemas"]["Failure"]["properties"]["error"]["properties"]["kind"]["enum"])
+    kinds = set(document["components"]["schemas"]["NativeFailure"]["properties"]["error"]["properties"]["kind"]["enum"])
     assert names <= kinds
     assert failure(errors.OverloadedError("full"), "")[2]["retry-after"] == "1"
     assert failure(errors.DeadlineExceededError("late"), "")[0] == 504

@@ -132,7 +132,7 @@ def test_uds_mode_and_cleanup(tmp_path: Path) -> None:
             with httpx.Client(transport=transport, base_url="http://any.example", timeout=60) as client:
                 answer = client.post("/embed", json={"inputs": ["a", "b"]}, headers={"accept": RAW})
                 assert len(answer.content) == 2 * DIMENSION * 4
-                assert "curl" in client.get("/docs").text
+                assert "swagger-ui" in client.get("/docs").text
         with raises(StartError, path), letter_server("--uds", str(path)):
             pass
         server.signal()

@@ -7,11 +7,11 @@ use std::fmt;
 use std::time::Duration;
 
 use schemars::generate::SchemaSettings;
-use schemars::transform::RecursiveTransform;
+use schemars::transform::transform_subschemas;
 use schemars::{JsonSchema, Schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::engine::{Effort, Pairing, Question};
 use crate::error::{Error, ErrorKind, Result};
@@ -198,32 +198,72 @@ pub fn seconds(timeout: f64) -> Result<Duration> {
     Ok(Duration::try_from_secs_f64(timeout).unwrap_or(Duration::MAX))
 }
 
-/// How JSON Schemas of our types are written: an enum is a list of its names, and integers have the bounds of their type.
+/// How JSON Schemas of our types are written: an enum is a list of its names, a description is one paragraph, and integers have
+/// the bounds of their type.
 #[must_use]
 pub fn schema_settings() -> SchemaSettings {
-    SchemaSettings::draft2020_12().with_transform(RecursiveTransform(simplify))
+    SchemaSettings::draft2020_12().with_transform(simplify)
 }
 
 fn simplify(schema: &mut Schema) {
-    let names = |variants: &Value| -> Option<Vec<Value>> {
-        variants.as_array()?.iter().map(|variant| variant.get("const").cloned()).collect()
-    };
-    if let Some(names) = schema.get("oneOf").and_then(names) {
-        schema.remove("oneOf");
-        schema.insert("type".to_owned(), json!("string"));
-        schema.insert("enum".to_owned(), names.into());
+    transform_subschemas(&mut simplify, schema);
+    let Some(object) = schema.as_object_mut() else { return };
+    if let Some(Value::String(description)) = object.get_mut("description") {
+        *description = description.replace('\n', " ");
     }
-    let bounds = match schema.get("format").and_then(Value::as_str) {
-        Some("int32") => Some((i64::from(i32::MIN), i64::from(i32::MAX))),
-        Some("int64") => Some((i64::MIN, i64::MAX)),
+    if let Some(names) = object.get("oneOf").and_then(names) {
+        object.remove("oneOf");
+        object.insert("type".to_owned(), json!("string"));
+        object.insert("enum".to_owned(), names.into());
+    }
+    add_null(object);
+    let format = object.get("format").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let bounds: Option<(Value, Value)> = match format.as_str() {
+        "int32" => Some((i32::MIN.into(), i32::MAX.into())),
+        "int64" => Some((i64::MIN.into(), i64::MAX.into())),
+        "uint32" => Some((0.into(), u32::MAX.into())),
+        "uint" | "uint64" => Some((0.into(), u64::MAX.into())),
         _ => None,
     };
-    if let Some((least, most)) = bounds {
-        schema.remove("format");
-        let object = schema.ensure_object();
-        object.entry("minimum").or_insert_with(|| least.into());
-        object.entry("maximum").or_insert_with(|| most.into());
+    if ["int", "uint", "float", "double"].iter().any(|number| format.starts_with(number)) {
+        object.remove("format");
     }
+    if object.contains_key("enum") {
+        object.remove("minimum");
+    } else if let Some((least, most)) = bounds {
+        object.entry("minimum").or_insert(least);
+        object.entry("maximum").or_insert(most);
+    }
+}
+
+/// The names of an enum, whose variants with a description stand alone and all others together.
+fn names(variants: &Value) -> Option<Vec<Value>> {
+    let of_variant = |variant: &Value| match (variant.get("const"), variant.get("enum")) {
+        (Some(name), _) => Some(vec![name.clone()]),
+        (None, names) => names?.as_array().cloned(),
+    };
+    let names: Option<Vec<Vec<Value>>> = variants.as_array()?.iter().map(of_variant).collect();
+    Some(names?.concat())
+}
+
+/// Makes one list of an enum or a choice, and null.
+fn add_null(object: &mut Map<String, Value>) -> Option<()> {
+    let [Value::Object(inner), null] = object.get("anyOf")?.as_array()?.as_slice() else { return None };
+    let (mut inner, null) = (inner.clone(), null.clone());
+    if null != json!({"type": "null"}) {
+        return None;
+    }
+    if let Some(names) = inner.get_mut("enum").and_then(Value::as_array_mut) {
+        names.push(Value::Null);
+        inner.insert("type".to_owned(), json!(["string", "null"]));
+    } else {
+        inner.get_mut("anyOf")?.as_array_mut()?.push(null);
+    }
+    object.remove("anyOf");
+    for (keyword, value) in inner {
+        object.entry(keyword).or_insert(value);
+    }
+    Some(())
 }
 
 fn weight_schema(_: &mut schemars::SchemaGenerator) -> Schema {

@@ -6,7 +6,8 @@ use bytemuck::NoUninit;
 use bytes::Bytes;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 #[cfg(not(target_endian = "little"))]
 compile_error!("vectors are sent as they lie in memory, and the wire is little-endian");
@@ -14,16 +15,20 @@ compile_error!("vectors are sent as they lie in memory, and the wire is little-e
 /// A value of 1 in int8.
 const INT8_UNIT: f32 = 127.0;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+/// Type of a vector's numbers, in bytes or base64; float32 by default. int8 is 127 times the value, rounded (halves to even),
+/// from -127 to 127. binary is one bit for each value, 1 where it is above 0; eight in a byte, the first in the highest bit.
+/// Numbers in JSON are always float32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub(crate) enum Dtype {
     #[default]
     Float32,
     Float16,
     Bfloat16,
-    /// `round(127 * value)`, halves to even, from -127 to 127: made for values from -1 to 1.
+    /// Made for values from -1 to 1.
     Int8,
-    /// A bit for each value, 1 where it is above 0; eight in a byte, the first in the highest, as numpy's `packbits` has them.
+    /// As numpy's `packbits`.
     Binary,
 }
 

@@ -8,7 +8,9 @@ use std::borrow::Cow;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use pullquote_core::error::{Error, ErrorKind};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
 /// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +57,11 @@ impl Cause {
     /// Every cause, in the order of the two tables.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         ErrorKind::ALL.into_iter().map(Self::Core).chain(Self::OWN)
+    }
+
+    /// The name of every cause.
+    fn names() -> Vec<Cow<'static, str>> {
+        Self::all().map(|cause| cause.row().name).collect()
     }
 
     pub(crate) fn row(self) -> FailureRow {
@@ -158,33 +165,107 @@ impl Shape {
             Some(field) if self != Self::Native => format!("{field}: {message}"),
             _ => message.clone(),
         };
-        match self {
+        let (kind, message) = (row.name.as_ref(), message.as_str());
+        let tei = || TeiFailure { error: message, error_type: tei_type(row.status) };
+        let body = match self {
             Self::Native => {
-                let mut error = json!({"kind": row.name, "message": message, "retryable": row.retryable});
-                if let Some(field) = field {
-                    error["field"] = json!(field);
-                }
-                json!({"error": error, "request_id": request_id})
+                let error = NativeError { kind, message, field: field.as_deref(), retryable: row.retryable };
+                serde_json::to_value(NativeFailure { error, request_id })
             }
             Self::OpenAi => {
-                let kind = match row.status.as_u16() {
-                    401 => "authentication_error",
-                    404 => "not_found_error",
-                    429 => "rate_limit_error",
-                    400..=499 => "invalid_request_error",
-                    _ => "server_error",
-                };
-                json!({"error": {"message": message, "type": kind, "param": field, "code": row.name}})
+                let error_type = openai_type(row.status);
+                let error = OpenAiError { message, error_type, param: field.as_deref(), code: kind };
+                serde_json::to_value(OpenAiFailure { error })
             }
-            Self::Tei => json!({"error": message, "error_type": tei_type(row.status)}),
+            Self::Tei => serde_json::to_value(tei()),
             Self::Exa => {
-                json!({"requestId": request_id, "error": message, "tag": exa_tag(&row, field.as_deref())})
+                serde_json::to_value(ExaFailure { request_id, error: message, tag: exa_tag(&row, field.as_deref()) })
             }
-            Self::Rerank => {
-                let kind = tei_type(row.status);
-                json!({"error": message, "error_type": kind, "message": message, "detail": message})
-            }
-        }
+            Self::Rerank => serde_json::to_value(RerankFailure { tei: tei(), message, detail: message }),
+        };
+        // Strings and booleans are always JSON.
+        body.unwrap_or_default()
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct NativeFailure<'failure> {
+    error: NativeError<'failure>,
+    request_id: &'failure str,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+struct NativeError<'failure> {
+    /// For programs to compare.
+    #[schemars(extend("enum" = Cause::names()))]
+    kind: &'failure str,
+    /// What failed, on which value, and what would work.
+    message: &'failure str,
+    /// Where in the body, like `documents[3].text`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<&'failure str>,
+    /// Whether the same request may succeed later.
+    retryable: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct OpenAiFailure<'failure> {
+    error: OpenAiError<'failure>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+struct OpenAiError<'failure> {
+    /// What failed, on which value, and what would work.
+    message: &'failure str,
+    #[serde(rename = "type")]
+    #[schemars(extend("enum" = [
+        "authentication_error", "not_found_error", "rate_limit_error", "invalid_request_error", "server_error",
+    ]))]
+    error_type: &'static str,
+    /// Which field of the body.
+    param: Option<&'failure str>,
+    /// For programs to compare.
+    #[schemars(extend("enum" = Cause::names()))]
+    code: &'failure str,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct TeiFailure<'failure> {
+    /// What failed, on which value, and what would work.
+    error: &'failure str,
+    #[schemars(extend("enum" = ["Validation", "Overloaded", "Unhealthy", "Backend"]))]
+    error_type: &'static str,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ExaFailure<'failure> {
+    request_id: &'failure str,
+    /// What failed, on which value, and what would work.
+    error: &'failure str,
+    /// For programs to compare, like `INVALID_REQUEST_BODY`.
+    tag: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct RerankFailure<'failure> {
+    #[serde(flatten)]
+    tei: TeiFailure<'failure>,
+    /// The same as `error`.
+    message: &'failure str,
+    /// The same as `error`.
+    detail: &'failure str,
+}
+
+fn openai_type(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        401 => "authentication_error",
+        404 => "not_found_error",
+        429 => "rate_limit_error",
+        400..=499 => "invalid_request_error",
+        _ => "server_error",
     }
 }
 
@@ -212,6 +293,7 @@ fn tei_type(status: StatusCode) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
     use std::collections::HashSet;
 
     #[test]

@@ -20,6 +20,7 @@ use crate::http::failure::{Cause, Failure, Shape};
 use crate::http::otel::RequestSpan;
 use crate::http::trace_context::{self, TRACEPARENT};
 use crate::net::body_drain::BodyDrain;
+use crate::routes::page::FILES;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_TIMEOUT: HeaderName = HeaderName::from_static("request-timeout-ms");
@@ -37,9 +38,10 @@ pub(crate) const EXPOSED: [HeaderName; 7] =
 /// The longest request id that a client may set.
 pub(crate) const LONGEST_ID: usize = 128;
 
-/// Paths without a key, unless `--protect-all` is set.
-pub(crate) const OPEN: [&str; 9] =
-    ["/live", "/health", "/metrics", "/docs", "/openapi.json", "/", "/page.css", "/page.js", "/page.svg"];
+/// Whether a path needs no key, unless `--protect-all` is set.
+pub(crate) fn is_open(path: &str) -> bool {
+    ["/live", "/health", "/metrics", "/openapi.json"].contains(&path) || FILES.iter().any(|file| file.path == path)
+}
 
 #[derive(Clone, Debug)]
 pub(crate) struct RequestId(pub(crate) String);
@@ -102,7 +104,7 @@ fn gate(app: &App, request: &Request, began: Instant) -> Result<RequestLimits, F
         let message = "this server does not answer to the host of this request; --allowed-host makes it";
         return Err(Failure::new(Cause::WrongHost, message));
     }
-    let is_open = !app.settings.protect_all && OPEN.contains(&request.uri().path());
+    let is_open = !app.settings.protect_all && is_open(request.uri().path());
     if !is_open && !app.keys.allow(request.headers()) {
         let message =
             "a key is needed, as authorization: Bearer KEY or x-api-key: KEY, and it must be one that is known";

@@ -8,7 +8,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use pullquote_core::engine::DeviceState;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct DeviceLabel {
@@ -69,10 +70,18 @@ impl DeviceMetrics {
     }
 }
 
-/// The devices in the body of `/health`.
-pub(crate) fn health(states: Vec<DeviceState>) -> Value {
-    // Without the last error: the route is open, and an exception's message may contain a text.
-    let line =
-        |state: DeviceState| json!({"name": state.name, "working": state.is_working, "failures": state.failures});
-    states.into_iter().map(line).collect()
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct DeviceHealth {
+    name: String,
+    /// False while the device is excluded after a failure; the others do its work.
+    working: bool,
+    /// Batches that failed on the device, and were repeated on others.
+    failures: u64,
+}
+
+/// Leaves out the last error: health needs no key, and the error of a Python encoder may contain a caller's text.
+pub(crate) fn health(states: Vec<DeviceState>) -> Vec<DeviceHealth> {
+    let health =
+        |state: DeviceState| DeviceHealth { name: state.name, working: state.is_working, failures: state.failures };
+    states.into_iter().map(health).collect()
 }
