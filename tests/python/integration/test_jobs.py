@@ -226,7 +226,7 @@ def test_fsspec_input_and_output(folder: Path, undisturbed: Path) -> None:
     assert run(*arguments(Path("memory://input"), "memory://output")[2:], "--input", "memory://input/**/*.jsonl*") == 0
     for name in ("deep/b.jsonl", "deep/deeper/c.jsonl.gz"):
         assert memory.cat(f"memory://output/{name}") == (undisturbed / name).read_bytes()
-    assert memory.find_files("memory://output/_pullquote/unfinished") == []
+    assert memory.find("memory://output/_pullquote/unfinished") == []
     assert job_status(OutputStore("memory://output")).files_done == 4
 
 

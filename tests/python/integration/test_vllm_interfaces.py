@@ -124,7 +124,7 @@ def test_vllm_entry_points() -> None:
     assert processor.load()() == "pullquote.vllm._io_processor.HighlightsIOProcessor"
     (endpoint,) = entry_points(group="vllm.endpoint_plugins", name="pullquote")
     assert (endpoint.module, endpoint.attr) == ("pullquote.vllm._endpoint", "HighlightsEndpoint")
-    assert Path(pullquote.__file__).with_name("vllm").joinpath("endpoint.py").exists()
+    assert Path(pullquote.__file__).with_name("vllm").joinpath("_endpoint.py").exists()
 
 
 def test_import_loads_no_vllm() -> None:

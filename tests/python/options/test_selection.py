@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-import pullquote
 from pullquote import Highlighter, errors
-from pullquote.engine import Match
+from pullquote.engine import CacheState, Match
 from support.messages import raises
 
 ABOUT_BREAD = "Bread is baked from flour, water and salt. The dough rests for an hour. Ovens must be very hot."
@@ -156,7 +155,7 @@ def test_cache_bytes_reuses_page_vectors(pages: dict[str, str]) -> None:
         assert 0 < kept.cache.bytes < 256 * 1024 * 1024
         kept.clear_cache()
         assert (kept.cache.pages, kept.cache.bytes) == (0, 0)
-        assert plain.cache == pullquote.CacheState(0, 0, 0, 0)
+        assert plain.cache == CacheState(0, 0, 0, 0)
 
 
 def test_cache_bytes_bounds_cache(pages: dict[str, str]) -> None:
