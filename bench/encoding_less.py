@@ -28,11 +28,11 @@ from pydoc_data.topics import topics
 
 import pullquote
 from bench import record
-from bench.cores import CoreUse, Meter, quietness
 from bench.goals import Goal
+from bench.machine_noise import CoreUse, Meter, quietness
 from bench.options import add_no_record
 from bench.texts import entries, page_files
-from pullquote.options import Effort
+from pullquote._options import Effort
 
 CLAIM = "encoding_less"
 SIZES = {30_000: 4.0, 120_000: 10.0, 700_000: 30.0}

@@ -21,15 +21,15 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import record
-from bench.cores import CoreUse, Meter, quietness
+from bench.contenders import Contender, InProcess, Pullquote, Run, SentenceTransformers, Setting
+from bench.machine_noise import CoreUse, Meter, quietness
 from bench.options import add_model, add_no_record, add_pages, claim_parser
 from bench.pipeline import Pipeline
 from bench.record import spread
 from bench.scores import Chosen
-from bench.sides import InProcess, Pullquote, Run, SentenceTransformers, Setting, Side
 from bench.texts import QUERY
 from bench.workload import Page, Workload, load_workload
-from pullquote.models import model_directory
+from pullquote._models import model_directory
 
 CLAIM = "end_to_end"
 SIDES = ["pullquote", "sentence-transformers", "pipeline of processes"]
@@ -114,7 +114,7 @@ def parse_arguments() -> argparse.Namespace:
 
 def measure(setting: Setting, workload: Workload, rounds: int) -> Measured:
     """Load all sides, warm them up, let them take turns, and compare their answers."""
-    sides: dict[str, Side] = {}
+    sides: dict[str, Contender] = {}
     try:
         for name in SIDES:
             print(f"{setting.dtype}: loading {name}", file=sys.stderr)
@@ -139,7 +139,7 @@ def measure(setting: Setting, workload: Workload, rounds: int) -> Measured:
     return Measured(setting.dtype, threads, runs, core_use, agreements)
 
 
-def load_side(name: str, setting: Setting, max_tokens: int) -> Side:
+def load_side(name: str, setting: Setting, max_tokens: int) -> Contender:
     """Start a side's processes and load its model."""
     if name == SIDES[0]:
         return InProcess(Pullquote, setting)

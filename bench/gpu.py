@@ -30,14 +30,14 @@ import torch
 from transformers import AutoConfig
 
 from bench import end_to_end, record, small_model
+from bench.contenders import Pullquote, SentenceTransformers, Setting
 from bench.goals import Goal
 from bench.options import add_model, add_no_record, add_pages, claim_parser
 from bench.record import spread
-from bench.sides import Pullquote, SentenceTransformers, Setting
 from bench.texts import QUERY
 from bench.workload import Workload, load_workload
 from pullquote import Highlighter
-from pullquote.models import model_directory
+from pullquote._models import model_directory
 
 CLAIM = "gpu"
 BATCH_SIZES = (32, 64, 128, 256, 512)

@@ -30,7 +30,7 @@ from bench import record
 from bench.goals import Goal
 from bench.options import add_model, add_no_record, claim_parser
 from pullquote import Highlighter
-from pullquote.models import model_directory
+from pullquote._models import model_directory
 
 CLAIM = "gpu_memory"
 BLOCK = 100

@@ -27,12 +27,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pullquote
 from bench import record
-from bench.cores import Meter, quietness
 from bench.goals import Goal
+from bench.machine_noise import Meter, quietness
 from bench.options import add_model, add_no_record, claim_parser
 from bench.record import spread
 from bench.texts import prose
-from pullquote.models import model_directory
+from pullquote._models import model_directory
 
 CLAIM = "gpu_scaling"
 DEVICES = (1, 2, 4, 8)

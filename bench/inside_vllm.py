@@ -50,9 +50,9 @@ from bench.vllm_server import (
     until_idle,
 )
 from pullquote import Client, Highlighter
-from pullquote.models import embedded_model
+from pullquote._models import embedded_model
+from pullquote.vllm._settings import Settings
 from pullquote.vllm.bodies import answer, read
-from pullquote.vllm.settings import Settings
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 USERS = 24

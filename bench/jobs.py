@@ -1,6 +1,6 @@
 """Claim: a job over files reaches what the same rows in memory do, and its memory does not grow with them.
 
-Rates: the same pages as a table in memory (`highlights_arrow`) and as Parquet and JSON lines of a directory (`jobs.run.work`, with
+Rates: the same pages as a table in memory (`highlights_arrow`) and as Parquet and JSON lines of a directory (`jobs.run_files`, with
 hashing, reading, writing and syncing) take turns with the embedded model, in one process. A ratio is that of pages a second in
 the same round.
 
@@ -42,16 +42,16 @@ from pyarrow import parquet
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import record
-from bench.cores import CoreUse, Meter, cores, quietness
 from bench.goals import Goal
+from bench.machine_noise import CoreUse, Meter, cores, quietness
 from bench.options import add_no_record
 from bench.record import spread
 from bench.texts import prose_pages
 from pullquote import Highlighter
-from pullquote.jobs.inputs import Columns, find
-from pullquote.jobs.job import Job
-from pullquote.jobs.run import Progress, Told, work
-from pullquote.ray.jobs import RayEngine
+from pullquote.jobs._inputs import Columns, find_files
+from pullquote.jobs._job import Job
+from pullquote.jobs._run import FileProgress, OnProgress, run_files
+from pullquote.ray._runner import RayRunner
 
 CLAIM = "jobs"
 CHARACTERS = 400
@@ -171,7 +171,7 @@ def _memory_on_ray(folder: Path) -> list[int]:
     """Bytes that the actor had behind each file of the job that `_memory` does here."""
     resident: list[int] = []
 
-    def told(_: Progress) -> None:
+    def on_progress(_: FileProgress) -> None:
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 if (process / "cmdline").read_bytes().startswith(b"ray::MapWorker"):
@@ -179,7 +179,7 @@ def _memory_on_ray(folder: Path) -> list[int]:
                     resident.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS")))
 
     with _a_node(), Highlighter(folder, cache_bytes=0) as highlighter:
-        _spread_over_ray(highlighter, folder / "input", folder / "ray-output", told, model=str(folder))
+        _spread_over_ray(highlighter, folder / "input", folder / "ray-output", on_progress, model=str(folder))
     return resident
 
 
@@ -195,10 +195,10 @@ def _a_node() -> Iterator[None]:
 
 
 def _spread_over_ray(
-    highlighter: Highlighter, source: Path, output: Path, told: Told, model: str | None = None
+    highlighter: Highlighter, source: Path, output: Path, on_progress: OnProgress, model: str | None = None
 ) -> None:
     job = Job(str(source), str(output), (QUERY,), Columns(id="id"), model=model)
-    RayEngine(actors=1, cpus=cores(), gpus=0)(highlighter, job, find(job.input), told)
+    RayRunner(actors=1, cpus=cores(), gpus=0)(highlighter, job, find_files(job.input), on_progress)
 
 
 def _growth(resident: list[int]) -> float:
@@ -209,12 +209,12 @@ def _growth(resident: list[int]) -> float:
 def _work(highlighter: Highlighter, source: Path, output: Path) -> int:
     answers = 0
 
-    def told(progress: Progress) -> None:
+    def on_progress(progress: FileProgress) -> None:
         nonlocal answers
         answers += progress.record.answers if progress.record else 0
 
     job = Job(str(source), str(output), (QUERY,), Columns(id="id"))
-    work(highlighter, job, find(job.input), told)
+    run_files(highlighter, job, find_files(job.input), on_progress)
     return answers
 
 
@@ -237,7 +237,7 @@ def _write(folder: Path, kind: str, table: pa.Table, files: int) -> None:
 def _memory(folder: Path) -> dict[str, Any]:
     resident: list[int] = []
 
-    def told(progress: Progress) -> None:
+    def on_progress(progress: FileProgress) -> None:
         if progress.record is not None:
             gc.collect()
             ctypes.CDLL(None).malloc_trim(0)
@@ -245,10 +245,10 @@ def _memory(folder: Path) -> dict[str, Any]:
             resident.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS")))
 
     job = Job(str(folder / "input"), str(folder / "output"), (QUERY,), Columns(id="id"))
-    files = find(job.input)
+    files = find_files(job.input)
     began = time.perf_counter()
     with Highlighter(folder, cache_bytes=0) as highlighter:
-        work(highlighter, job, files, told)
+        run_files(highlighter, job, files, on_progress)
     pages = sum(parquet.read_metadata(folder / "output" / file.name).num_rows for file in files)
     return {"pages": pages, "seconds": time.perf_counter() - began, "resident": resident}
 

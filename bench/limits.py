@@ -23,24 +23,23 @@ from typing import Any
 # The modules beside this file are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import pullquote
 from bench import record, small_model
-from bench.cores import Meter, quietness
-from bench.effort import ALL_WINDOWS
 from bench.goals import Goal
+from bench.machine_noise import Meter, quietness
 from bench.options import claim_parser
 from bench.record import spread
 from bench.texts import QUERY, different_pages
+from pullquote.engine import Engine
 
 CLAIM = "limits"
 LIMITS: dict[str, Any] = {"timeout": 3600.0, "limit_windows": 10**9, "limit_tokens": 10**9}
 
 
-def ask(engine: pullquote.Engine, pages: list[str], limits: dict[str, Any]) -> float:
+def ask(engine: Engine, pages: list[str], limits: dict[str, Any]) -> float:
     """Ask about all pages; returns the seconds of processor time."""
     began = time.process_time()
     for number, page in enumerate(pages):
-        engine.add_request(str(number), QUERY, [page], ALL_WINDOWS, **limits)
+        engine.add_request(str(number), QUERY, [page], {"effort": "full"}, **limits)
     while engine.has_unfinished_requests():
         for output in engine.step():
             assert output.error is None
@@ -58,7 +57,7 @@ def main() -> None:
     limited: list[float] = []
     with tempfile.TemporaryDirectory() as directory:
         model = small_model.write_small_model(Path(directory))
-        with pullquote.Engine(model, devices="cpu", cache_bytes=0) as engine:
+        with Engine(model, devices="cpu", cache_bytes=0) as engine:
             ask(engine, pages, {})
             meter = Meter()
             for pair in range(pairs):

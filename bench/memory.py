@@ -29,7 +29,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import record
-from bench.cores import Meter
+from bench.machine_noise import Meter
 from bench.options import add_no_record, claim_parser
 from pullquote import Highlighter
 from pullquote.errors import DeadlineExceededError, PullquoteError

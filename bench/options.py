@@ -17,7 +17,7 @@ def add_pages(parser: argparse.ArgumentParser, default: list[Path], meaning: str
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """Let it name a model, as `pullquote.models.model_directory` takes it."""
+    """Let it name a model, as `pullquote._models.model_directory` takes it."""
     parser.add_argument("--model", type=Path, help="a model's directory (default: the embedded one)")
 
 

@@ -26,9 +26,9 @@ import torch
 from numpy.typing import NDArray
 from transformers import AutoTokenizer
 
-from bench.cores import cores
+from bench.contenders import DEADLINE_SECONDS, Run, Setting, load_sentence_transformer
+from bench.machine_noise import cores
 from bench.scores import choose
-from bench.sides import DEADLINE_SECONDS, Run, Setting, load_sentence_transformer
 from bench.workload import Page
 
 _SENTENCE = re.compile(r"[^.!?。！？\n]+[.!?。！？]*\s*")

@@ -29,7 +29,7 @@ CLAIM = "processes"
 HEAD = """
 import asyncio, json, os, sys, threading, time, warnings
 import numpy as np
-import pullquote
+import pullquote.engine
 warnings.filterwarnings("ignore", category=DeprecationWarning)
 PAGE = " ".join(f"Sentence {n} is here." for n in range(20_000))
 def slow(texts):
@@ -50,7 +50,7 @@ CALLS = {
         "call = lambda: asyncio.run(main())"
     ),
     "steps": (
-        "made, lock = pullquote.Engine(encoder=slow), threading.Lock()\n"
+        "made, lock = pullquote.engine.Engine(encoder=slow), threading.Lock()\n"
         "def call():\n"
         "    made.add_request(str(threading.get_ident()), 'cat', [PAGE])\n"
         "    while made.has_unfinished_requests(): made.step()"

@@ -22,8 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pullquote
 from bench import record
-from bench.cores import CoreUse, Meter, quietness
-from bench.effort import ALL_WINDOWS
+from bench.machine_noise import CoreUse, Meter, quietness
 from bench.options import add_no_record
 from bench.record import spread
 from bench.texts import QUERY
@@ -31,9 +30,9 @@ from bench.workload import load_workload
 
 CLAIM = "ranking_cost"
 WAYS: dict[str, dict[str, Any]] = {
-    "windows by cosine": {"expand": False, "lexical_weight": 0.0, "dedupe": "none", **ALL_WINDOWS},
-    "windows by cosine and words": {"expand": False, "dedupe": "none", **ALL_WINDOWS},
-    "sentences ranked, passages grown": ALL_WINDOWS,
+    "windows by cosine": {"expand": False, "lexical_weight": 0.0, "dedupe": "none", "effort": "full"},
+    "windows by cosine and words": {"expand": False, "dedupe": "none", "effort": "full"},
+    "sentences ranked, passages grown": {"effort": "full"},
 }
 
 
@@ -49,7 +48,9 @@ def main() -> None:
         texts = [page.text for page in work.pages]
         seconds: dict[str, list[float]] = {way: [] for way in WAYS}
         choosing: dict[str, list[float]] = {way: [] for way in WAYS}
-        pieces = {way: highlighter.highlights(QUERY, texts[:3], **options).work.windows for way, options in WAYS.items()}
+        pieces = {
+            way: highlighter.highlights(QUERY, texts[:3], **options).work.windows for way, options in WAYS.items()
+        }
         assert len(set(pieces.values())) == 1, f"the ways encode different windows: {pieces}"
         core_use: list[CoreUse] = []
         for number in range(arguments.rounds):
@@ -69,7 +70,7 @@ def main() -> None:
     raw["core_use"] = [asdict(use) for use in core_use]
     lines = [
         *record.heading(CLAIM, around),
-        f"{len(texts)} pages, {work.windows:,} windows, {work.tokens:,} tokens; {arguments.rounds} rounds, the ways taking turns;"
+        f"{len(texts)} pages, {work.pieces:,} windows, {work.tokens:,} tokens; {arguments.rounds} rounds, the ways taking turns;"
         " medians (least to most)",
         "",
         "| way | seconds | ratio to windows by cosine | of its time, scoring and choosing |",

@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
 
-from bench.cores import cores
+from bench.machine_noise import cores
 from pullquote import _native
 
 REPOSITORY = Path(__file__).resolve().parents[1]

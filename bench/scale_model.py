@@ -31,17 +31,17 @@ from pyarrow import parquet
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import record
-from bench.cores import CoreUse, Meter, cores, quietness
 from bench.goals import Goal
 from bench.large_pages import large_pages
+from bench.machine_noise import CoreUse, Meter, cores, quietness
 from bench.options import add_no_record
 from bench.simulation import Cluster, Outcome, simulate
 from bench.texts import prose_pages
 from pullquote import Highlighter
-from pullquote.jobs.inputs import Columns, find
-from pullquote.jobs.job import Job
-from pullquote.jobs.records import left
-from pullquote.jobs.run import Progress, work
+from pullquote.jobs._inputs import Columns, find_files
+from pullquote.jobs._job import Job
+from pullquote.jobs._records import unfinished_files
+from pullquote.jobs._run import FileProgress, run_files
 
 CLAIM = "scale_model"
 QUERY = "Who led the work, and what did it cost?"
@@ -146,22 +146,22 @@ def _job(folder: Path, name: str, output: str) -> Job:
 def _local(folder: Path, name: str, threads: int, core_use: list[CoreUse]) -> dict[str, Any]:
     """A job in this process: what it took, and bytes in and out."""
     job = _job(folder, name, f"{name}-local")
-    files = find(job.input)
+    files = find_files(job.input)
     rows = 0
 
-    def told(progress: Progress) -> None:
+    def on_progress(progress: FileProgress) -> None:
         nonlocal rows
         rows += progress.rows
 
     with Highlighter(threads=threads, cache_bytes=0) as highlighter:
         highlighter.highlights(QUERY, prose_pages(20, CHARACTERS))
         meter, began = Meter(), time.perf_counter()
-        work(highlighter, job, files, told)
+        run_files(highlighter, job, files, on_progress)
         seconds = time.perf_counter() - began
         core_use.append(meter.stop())
     print(f"local, {name}: {rows} pages in {seconds:.1f} s{core_use[-1].remark()}", file=sys.stderr)
     began = time.perf_counter()
-    assert left(job.place, files) == []
+    assert unfinished_files(job.store, files) == []
     look = (time.perf_counter() - began) / len(files)
     texts = parquet.read_table(folder / name)["text"].to_pylist()
     return {
@@ -179,7 +179,7 @@ def _on_ray(folder: Path, core_use: list[CoreUse]) -> dict[str, float]:
     import ray  # noqa: PLC0415 - only here
     from ray.cluster_utils import Cluster as Nodes  # noqa: PLC0415
 
-    from pullquote.ray.jobs import RayEngine  # noqa: PLC0415
+    from pullquote.ray._runner import RayRunner  # noqa: PLC0415
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     seconds: dict[str, float] = {}
@@ -199,7 +199,7 @@ def _on_ray(folder: Path, core_use: list[CoreUse]) -> dict[str, float]:
                     nodes.wait_for_nodes(60)
                 job = _job(folder, name if name == "one" else "small", f"ray-{next(numbers)}")
                 meter, began = Meter(), time.perf_counter()
-                RayEngine(cpus=1, gpus=0)(highlighter, job, find(job.input), lambda _: None)
+                RayRunner(cpus=1, gpus=0)(highlighter, job, find_files(job.input), lambda _: None)
                 seconds[name] = time.perf_counter() - began
                 core_use.append(CoreUse(meter.stop().own, 0.0))
                 print(f"ray, {name}: {seconds[name]:.1f} s", file=sys.stderr)

@@ -27,11 +27,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import plot, record, small_model
-from bench.cores import CoreUse, Meter, quietness
 from bench.goals import Goal
-from bench.one_call import Outcome, Task, measure
+from bench.isolated_call import Outcome, Task, measure
+from bench.machine_noise import CoreUse, Meter, quietness
 from bench.options import claim_parser
-from pullquote.models import model_directory
+from pullquote._models import model_directory
 
 CLAIM = "scaling"
 EMBEDDED = "embedded model"

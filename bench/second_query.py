@@ -20,9 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pullquote
 from bench import record
-from bench.cores import CoreUse, Meter, quietness
-from bench.effort import ALL_WINDOWS
 from bench.goals import Goal
+from bench.machine_noise import CoreUse, Meter, quietness
 from bench.record import spread
 from bench.texts import QUERY
 
@@ -46,13 +45,13 @@ def main() -> None:
     query_alone: list[float] = []
     core_use: list[CoreUse] = []
     with pullquote.Highlighter() as highlighter:
-        highlighter.highlights(QUERIES[0], [page[:2000]], **ALL_WINDOWS)
+        highlighter.highlights(QUERIES[0], [page[:2000]], effort="full")
         for number in range(arguments.rounds):
             highlighter.clear_cache()
             meter = Meter()
             for query, seconds in zip(QUERIES, (first, second), strict=True):
                 began = time.perf_counter()
-                found = highlighter.highlights(query, [page], **ALL_WINDOWS)
+                found = highlighter.highlights(query, [page], effort="full")
                 seconds.append(time.perf_counter() - began)
             assert found.work.encoded == 0, "the page was encoded again"
             began = time.perf_counter()

@@ -39,11 +39,10 @@ from typing import Literal
 # The modules beside this file are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import pullquote
+import pullquote.engine
 from bench import record
-from bench.cores import CoreUse, Meter, quietness
-from bench.effort import ALL_WINDOWS
 from bench.goals import Goal
+from bench.machine_noise import CoreUse, Meter, quietness
 from bench.options import claim_parser
 from bench.texts import QUERY, different_pages
 
@@ -109,7 +108,7 @@ def by_threads(highlighter: pullquote.Highlighter) -> Ask:
                 if page is None:
                     return
                 began = time.perf_counter()
-                found = highlighter.highlights(QUERY, [page], **ALL_WINDOWS)
+                found = highlighter.highlights(QUERY, [page], effort="full")
                 done.append((time.perf_counter() - began, found.work.tokens))
 
         threads = [threading.Thread(target=sequence) for _ in range(sequences)]
@@ -122,7 +121,7 @@ def by_threads(highlighter: pullquote.Highlighter) -> Ask:
     return ask
 
 
-def by_steps(engine: pullquote.Engine) -> Ask:
+def by_steps(engine: pullquote.engine.Engine) -> Ask:
     """Sequences as requests of an engine; returns latencies and tokens."""
 
     def ask(pages: list[str], sequences: int) -> tuple[list[float], int]:
@@ -134,14 +133,14 @@ def by_steps(engine: pullquote.Engine) -> Ask:
             if (page := next(left, None)) is not None:
                 name = next(names)
                 since[name] = time.perf_counter()
-                engine.add_request(name, QUERY, [page], ALL_WINDOWS)
+                engine.add_request(name, QUERY, [page], {"effort": "full"})
 
         for _ in range(sequences):
             add()
         while engine.has_unfinished_requests():
             for output in engine.step():
                 latencies.append(time.perf_counter() - since[output.request_id])
-                tokens += output.done.tokens
+                tokens += output.progress.tokens
                 add()
         return latencies, tokens
 
@@ -220,7 +219,7 @@ def measure_kind(kind: str, pages: list[str], repeat: int) -> tuple[list[Round],
         workers = level if kind == "workers" else None
         with contextlib.ExitStack() as stack:
             if kind == "steps":
-                ask = by_steps(stack.enter_context(pullquote.Engine(devices="cpu", cache_bytes=0)))
+                ask = by_steps(stack.enter_context(pullquote.engine.Engine(devices="cpu", cache_bytes=0)))
             else:
                 threads: int | Literal["caller"] | None = "caller" if kind == "callers" else workers
                 made = pullquote.Highlighter(devices="cpu", cache_bytes=0, threads=threads)

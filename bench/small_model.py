@@ -21,7 +21,7 @@ import torch
 from transformers import BertConfig, BertModel
 from transformers.utils.logging import disable_progress_bar
 
-from pullquote.models import embedded_model
+from pullquote._models import embedded_model
 
 NAME = "one layer of 32"
 BASE_NAME = "BERT of 110 million random weights"

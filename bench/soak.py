@@ -40,7 +40,8 @@ from bench.memory import QUERIES, page, sources
 from bench.options import add_no_record, claim_parser
 from bench.overload import quarters, resident_bytes
 from bench.serving import Server, ours
-from pullquote import Highlighter, TruncationWarning
+from pullquote import Highlighter
+from pullquote.errors import TruncationWarning
 
 CLAIM = "soak"
 USERS = 32

@@ -26,12 +26,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pullquote
 from bench import record
-from bench.cores import CoreUse, Meter, quietness
 from bench.goals import Goal
+from bench.machine_noise import CoreUse, Meter, quietness
 from bench.options import claim_parser
 from bench.record import spread
 from bench.texts import QUERY, different_pages
-from pullquote.models import model_directory
+from pullquote._models import model_directory
 
 CLAIM = "startup"
 CHARACTERS = 20_000

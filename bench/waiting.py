@@ -30,13 +30,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pullquote
 from bench import record, small_model
-from bench.cores import CoreUse, Meter, quietness
-from bench.effort import ALL_WINDOWS
 from bench.goals import Goal
+from bench.machine_noise import CoreUse, Meter, quietness
 from bench.options import claim_parser
 from bench.record import spread
 from bench.texts import QUERY, different_pages, prose
-from pullquote.models import model_directory
+from pullquote._models import model_directory
 
 CLAIM = "waiting"
 EMBEDDED = "embedded model"
@@ -116,7 +115,7 @@ def measure(name: str, model: Path, part: int) -> Measured:
     with pullquote.Highlighter(model, cache_bytes=0) as highlighter:
 
         def ask(text: str) -> Used:
-            return used_by_thread(lambda: highlighter.highlights(QUERY, [text], **ALL_WINDOWS))
+            return used_by_thread(lambda: highlighter.highlights(QUERY, [text], effort="full"))
 
         def metered(what: str, work: Callable[[], Result]) -> Result:
             meter = Meter()
@@ -131,7 +130,7 @@ def measure(name: str, model: Path, part: int) -> Measured:
         waiting = None
         if name == EMBEDDED:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", pullquote.TruncationWarning)  # one of the windows is too long
+                warnings.simplefilter("ignore", pullquote.errors.TruncationWarning)  # one of the windows is too long
                 waiting = metered("a thread that waits", lambda: used_by_thread(lambda: highlighter.embed(windows)))
         idle = metered("nobody asks", lambda: used_by_process(lambda: time.sleep(IDLE_SECONDS / part)))
         return Measured(name, highlighter.dtype, job_seconds, alone, behind, waiting, idle, core_use)

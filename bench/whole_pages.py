@@ -26,16 +26,16 @@ from statistics import median
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import record
-from bench.cores import CoreUse, Meter, quietness
+from bench.contenders import Contender, InProcess, Run, Setting
+from bench.contenders_whole_page import Auto, FastEmbed, Full, OnnxRuntime, OpenVINO
 from bench.goals import Goal
 from bench.large_pages import large_pages
+from bench.machine_noise import CoreUse, Meter, quietness
 from bench.options import add_model, add_no_record, add_pages, claim_parser
 from bench.pipeline import Pipeline
 from bench.record import spread
-from bench.sides import InProcess, Run, Setting, Side
-from bench.whole_sides import Auto, FastEmbed, Full, OnnxRuntime, OpenVINO
 from bench.workload import Page, cut_windows, read_max_tokens, window_lengths
-from pullquote.models import model_directory
+from pullquote._models import model_directory
 
 CLAIM = "whole_pages"
 FULL, AUTO = "pullquote, effort full", "pullquote"
@@ -169,7 +169,7 @@ def parse_arguments() -> argparse.Namespace:
 def measure(model: Path, max_tokens: int, every: Pages, arguments: argparse.Namespace) -> Measured:
     """Load all sides, warm them up, and let them take turns, block by block; then all pages at once."""
     measured = Measured()
-    rivals: dict[str, Callable[[], Side]] = {
+    rivals: dict[str, Callable[[], Contender]] = {
         FLOAT32: lambda: Pipeline(Setting(model, "float32", "cpu", PIPELINE_BATCH), max_tokens),
         BFLOAT16: lambda: Pipeline(Setting(model, "bfloat16", "cpu", PIPELINE_BATCH), max_tokens),
         OPENVINO: lambda: InProcess(OpenVINO, Setting(model, "bfloat16", "cpu", SCRIPT_BATCH)),
@@ -177,9 +177,12 @@ def measure(model: Path, max_tokens: int, every: Pages, arguments: argparse.Name
         FASTEMBED: lambda: InProcess(FastEmbed, Setting(model, "float32", "cpu", SCRIPT_BATCH)),
     }
     ours = Setting(model, "auto", "cpu", 0)
-    loaders: dict[str, Callable[[], Side]] = {FULL: lambda: InProcess(Full, ours), AUTO: lambda: InProcess(Auto, ours)}
+    loaders: dict[str, Callable[[], Contender]] = {
+        FULL: lambda: InProcess(Full, ours),
+        AUTO: lambda: InProcess(Auto, ours),
+    }
     loaders |= rivals if arguments.rounds else {}
-    sides: dict[str, Side] = {}
+    sides: dict[str, Contender] = {}
     try:
         for name, load in loaders.items():
             print(f"loading {name}", file=sys.stderr)
@@ -203,7 +206,7 @@ def measure(model: Path, max_tokens: int, every: Pages, arguments: argparse.Name
     return measured
 
 
-def take_turns(sides: dict[str, Side], block: Pages, number: int, measured: Measured) -> dict[str, Run]:
+def take_turns(sides: dict[str, Contender], block: Pages, number: int, measured: Measured) -> dict[str, Run]:
     """Give a block to every side, in each round to another one first."""
     names = list(sides)
     first = number % len(names)
@@ -215,7 +218,7 @@ def take_turns(sides: dict[str, Side], block: Pages, number: int, measured: Meas
     return runs
 
 
-def timed(name: str, side: Side, pages: Pages, core_use: list[CoreUse]) -> Run:
+def timed(name: str, side: Contender, pages: Pages, core_use: list[CoreUse]) -> Run:
     """Run a side once, and see who used the cores."""
     meter = Meter()
     run = side.run(pages.queries, pages.pages)

@@ -34,8 +34,8 @@ from statistics import median
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import record
-from bench.cores import Meter, cores
 from bench.goals import Goal
+from bench.machine_noise import Meter, cores
 from bench.record import spread
 from bench.serving import Server, free_port, function
 
@@ -77,7 +77,6 @@ OURS_TO_HTTPX = Side("pullquote", "raw", "httpx")
 OURS_TO_OPENAI = Side("pullquote", "base64", "openai")
 OURS_TO_BASETEN = Side("pullquote", "base64", "baseten-performance-client")
 OURS_TO_OURS = Side("pullquote", "raw", "pullquote.Client")
-OURS_COPYING = Side("pullquote", "raw", "pullquote.Client, copying")
 OURS_TO_ASYNC = Side("pullquote", "raw", "pullquote.AsyncClient")
 SIDES = [
     JSON,
@@ -92,7 +91,6 @@ SIDES = [
     OURS_TO_ONE_ARRAY,
     OURS_TO_HTTPX,
     OURS_TO_ASYNC,
-    OURS_COPYING,
     OURS_TO_OURS,
 ]
 
@@ -261,7 +259,6 @@ def judged(rows: int, bare: list[float], loads: dict[Side, list[Load]]) -> list[
         (OURS_TO_OURS, OURS_RAW, 2.0, "our client over aiohttp, the same raw route"),
         (OURS_TO_OURS, OURS_TO_ONE_ARRAY, 2.0, "the same, over aiohttp that fills one array as ours does"),
         (OURS_TO_OURS, OURS_TO_BASETEN, 3.0, "our client over baseten-performance-client on base64, into numpy"),
-        (OURS_TO_OURS, OURS_COPYING, 1.15, "our client over itself with a copy of every body"),
     ]
     measured = [each for each in wanted if each[0] in loads and each[1] in loads]
     goals = [Goal(what, median(ratios(loads, over, under)), least=least) for over, under, least, what in measured]

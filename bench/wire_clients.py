@@ -157,13 +157,6 @@ async def with_ours(_: str, url: str, texts: list[str], in_flight: int, seconds:
         return await asyncio.to_thread(repeat, client.embed, texts, in_flight, seconds)
 
 
-async def with_ours_copying(_: str, url: str, texts: list[str], in_flight: int, seconds: float) -> tuple[int, float]:
-    """The same with every body gathered first, and copied into the array then."""
-    settings = {"max_in_flight": in_flight, "rows_per_request": len(texts), "_copying": True}
-    with _pullquote().Client(url, **settings) as client:
-        return await asyncio.to_thread(repeat, client.embed, texts, in_flight, seconds)
-
-
 async def with_ours_async(_: str, url: str, texts: list[str], in_flight: int, seconds: float) -> tuple[int, float]:
     """Our own in asyncio, a request a call."""
     async with _pullquote().AsyncClient(url, max_in_flight=in_flight, rows_per_request=len(texts)) as client:
@@ -183,7 +176,6 @@ CLIENTS = {
     "openai": with_openai,
     "baseten-performance-client": with_baseten,
     "pullquote.Client": with_ours,
-    "pullquote.Client, copying": with_ours_copying,
     "pullquote.AsyncClient": with_ours_async,
 }
 

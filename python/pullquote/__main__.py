@@ -1,8 +1,8 @@
-"""``python -m pullquote`` is the command line."""
+"""The command line, as ``python -m pullquote``."""
 
 import sys
 
-from pullquote.cli import main
+from pullquote._cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

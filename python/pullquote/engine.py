@@ -1,53 +1,58 @@
-"""The step `Engine`: a host that drives the work itself, on its own thread."""
+"""Engines that their host drives: `Engine` works in steps, and `Hosted` leaves encoding to the host.
+
+Also the classes that engines report with.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any
 
-from pullquote import _native
-from pullquote.closing import Closing
+from pullquote._config import EngineConfig
+from pullquote._engine_handle import EngineHandle
+from pullquote._highlights import Highlights, Match
+from pullquote._hosted import Hosted, HostedCall, Plan, Planner
+from pullquote._native import Batch, CacheState, DeviceState, FinishedRequest, Progress, StageTime, Work
+from pullquote._native import Engine as NativeEngine
+from pullquote._options import Options, check_request
 from pullquote.errors import InvalidArgumentError, PullquoteError
-from pullquote.highlighter import closed_at_exit, completed
-from pullquote.loading import CACHE_BYTES, Watched, load
-from pullquote.options import Options, checked
-from pullquote.result import Highlights
-from pullquote.text_encoder import OwnEncoder
 
-__all__ = ["Done", "Engine", "RequestOutput"]
-
-
-class Done(NamedTuple):
-    """How much of a request was done, whatever came of it."""
-
-    windows: int
-    """Pieces that its pages were cut into."""
-    rows: int
-    """Rows that came back from the devices: windows, queries and titles."""
-    tokens: int
-    """Their tokens."""
+__all__ = [
+    "Batch",
+    "CacheState",
+    "DeviceState",
+    "Engine",
+    "Hosted",
+    "HostedCall",
+    "Match",
+    "Plan",
+    "Planner",
+    "Progress",
+    "RequestOutput",
+    "StageTime",
+    "Work",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class RequestOutput:
-    """How a request ended: `outputs` or `error`, and what was `done`. Only finished requests have one."""
+    """A finished request: its `outputs` or its `error`, and how far it got (`progress`)."""
 
     request_id: str
     outputs: Highlights | None
     error: PullquoteError | None
-    done: Done
+    progress: Progress
     finished: bool = True
 
 
-class Engine(Watched, Closing):
-    """An engine that works only while it is asked to, named and behaving as vLLM's ``LLMEngine``.
+class Engine(EngineHandle):
+    """An engine that works only inside `step`, with the method names and behaviour of vLLM's ``LLMEngine``.
 
-    The arguments are those of `Highlighter`. Nothing here waits for long: `step` does a round and returns what is finished, so
-    a host can have it among its other work. It starts no thread but a CPU device's workers; with ``threads="caller"`` none
-    at all: a step computes then itself, two batches at most.
+    Takes the arguments of `Highlighter`. `step` runs one round and returns finished requests, so a host can call it among its
+    other work. It starts no threads except a CPU device's workers. With ``threads="caller"`` it starts none: a step then
+    encodes at most two batches itself.
 
     >>> engine = Engine(encoder=lambda texts: [[float(len(text)), 1.0] for text in texts], threads="caller")
     >>> engine.add_request("moon", "How far is the moon?", ["Cats sleep. The moon is 384,400 km away."])
@@ -57,47 +62,13 @@ class Engine(Watched, Closing):
     moon The moon is 384,400 km away.
     """
 
-    def __init__(
-        self,
-        model: str | Path | None = None,
-        devices: str | Sequence[str] = "auto",
-        dtype: str = "auto",
-        threads: int | Literal["caller"] | None = None,
-        cache_bytes: int = CACHE_BYTES,
-        *,
-        cores: Iterable[int] | None = None,
-        encoder: OwnEncoder | Literal["torch"] | None = None,
-        max_batch_tokens: int | None = None,
-        max_batch_size: int | None = None,
-        batch_timeout: float = 0.0,
-        depth: int | None = None,
-        device_timeout: float | None = None,
-        profile: bool = False,
-        trace: str | Path | None = None,
-    ) -> None:
-        """Load the model, as `Highlighter` does."""
-        loaded = load(
-            model,
-            devices,
-            dtype,
-            threads,
-            cache_bytes,
-            cores=cores,
-            encoder=encoder,
-            max_batch_tokens=max_batch_tokens,
-            max_batch_size=max_batch_size,
-            batch_timeout=batch_timeout,
-            depth=depth,
-            device_timeout=device_timeout,
-            profile=profile,
-            trace=trace,
-        )
-        self._native: _native.Engine = _native.Engine(loaded)
-        self.model, self.model_name, self._trace = Path(loaded.model), loaded.name, loaded.trace
-        # The texts of unfinished requests, which highlights are cut from.
+    _native: NativeEngine
+
+    def _make_native(self, config: EngineConfig) -> NativeEngine:
+        # Texts of unfinished requests, from which highlights are cut.
         self._pages: dict[str, list[str]] = {}
         self._lock = threading.Lock()
-        closed_at_exit(self)
+        return NativeEngine(config)
 
     def add_request(
         self,
@@ -111,79 +82,69 @@ class Engine(Watched, Closing):
         limit_windows: int | None = None,
         limit_tokens: int | None = None,
     ) -> None:
-        """Take a request in; the work is done by `step`.
+        """Add a request; `step` does its work.
 
         - `options`: those of `Highlighter.highlights`, by name.
-        - `priority`: lower goes first, as in vLLM; among equals the one that came first.
-        - `timeout`: in seconds from now; then the request ends with `DeadlineExceededError`.
-        - `limit_windows`, `limit_tokens`: how many windows its pages may have and how many tokens may be encoded for it; it ends
-          with `LimitExceededError` before more is encoded.
+        - `priority`: lower goes first, as in vLLM; equal priorities in order of arrival.
+        - `timeout`: seconds until the request ends with `DeadlineExceededError`.
+        - `limit_windows`, `limit_tokens`: maximum windows of its pages, and tokens to encode. Beyond them the request ends with
+          `LimitExceededError` before it encodes more.
 
-        Raises what is wrong with the request at once, as `Highlighter.highlights` does, and `InvalidArgumentError` where a
-        request of this name is unfinished. What happens later is in its `RequestOutput`.
+        Raises the errors of `Highlighter.highlights` for bad arguments, and `InvalidArgumentError` if an unfinished request has
+        this id. Later errors are in the request's `RequestOutput`.
         """
-        full = completed(cast(Options, options or {}))
+        options = {**(options or {})}
         if timeout is not None:
-            full["timeout"] = timeout
+            options["timeout"] = timeout
         if priority:
-            full["priority"] = priority
+            options["priority"] = priority
         for name, limit in (("limit_windows", limit_windows), ("limit_tokens", limit_tokens)):
             if limit is not None and (not isinstance(limit, int) or limit < 0):
                 message = f"{name} must be 0 or more, or None for no limit, not {limit!r}"
                 raise InvalidArgumentError(message)
-        asked = checked(query, texts, full)
+        request = check_request(query, texts, options)
         with self._lock:
             if request_id in self._pages:
-                message = f"request {request_id!r} is not finished; give each unfinished request a name of its own"
+                message = f"request {request_id!r} is not finished; each unfinished request needs its own id"
                 raise InvalidArgumentError(message)
-            # Before it is taken in: another thread's step may end it at once.
-            self._pages[request_id] = asked[1]
+            # Before the native call: another thread's step may finish the request at once.
+            self._pages[request_id] = request.texts
             try:
-                self._native.add_request(request_id, asked, (limit_windows, limit_tokens))
+                self._native.add_request(request_id, request, limit_windows, limit_tokens)
             except BaseException:
                 del self._pages[request_id]
                 raise
 
     def step(self) -> list[RequestOutput]:
-        """One round: prepares what is new, gives each device a batch, and returns what is finished.
+        """Run one round: prepare new requests, submit a batch to each device, and return finished requests.
 
-        Returns at once where there is nothing to do, and else when a batch is done, or after 50 ms. Python's lock is free.
+        Returns at once if there is no work, and else when a batch is done, or after 50 ms. Releases Python's lock.
         """
-        ended = [(one, self._pages.pop(one[0], None)) for one in self._native.step()]
-        # What has no pages was aborted by another thread meanwhile.
-        return [self._output(pages, *one) for one, pages in ended if pages is not None]
-
-    @staticmethod
-    def _output(
-        pages: list[str],
-        request_id: str,
-        columns: dict[str, Any] | None,
-        error: BaseException | None,
-        done: tuple[int, int, int],
-    ) -> RequestOutput:
-        outputs = None if columns is None else Highlights(pages, columns)
-        failed = error if isinstance(error, PullquoteError) else None
-        return RequestOutput(request_id, outputs, failed, Done(*done))
+        finished = [(request, self._pages.pop(request.request_id, None)) for request in self._native.step()]
+        # A request without pages was aborted by another thread meanwhile.
+        return [_output(request, pages) for request, pages in finished if pages is not None]
 
     def abort_request(self, request_ids: str | Iterable[str]) -> None:
-        """Let go of requests, whatever of them is done: nothing is heard of them again. Unknown names are nothing."""
-        names = [request_ids] if isinstance(request_ids, str) else list(request_ids)
-        self._native.abort(names)
-        for name in names:
-            self._pages.pop(name, None)
+        """Drop requests; `step` never returns them. Ignores unknown ids."""
+        ids = [request_ids] if isinstance(request_ids, str) else list(request_ids)
+        self._native.abort(ids)
+        for request_id in ids:
+            self._pages.pop(request_id, None)
 
     def has_unfinished_requests(self) -> bool:
-        """Whether there is anything to step for."""
+        """Whether `step` has work to do."""
         return self._native.unfinished() > 0
 
     def get_num_unfinished_requests(self) -> int:
-        """How many requests have not ended."""
+        """Count unfinished requests."""
         return self._native.unfinished()
 
     def close(self) -> None:
-        """Stop the devices; unfinished requests end with `ClosedError` at the next step. May be called twice."""
-        self._native.close()
-        self._write_trace()
+        """Stop the devices; the next step ends unfinished requests with `ClosedError`. May be called twice."""
+        super().close()
 
-    def __repr__(self) -> str:
-        return f"<Engine {self.model_name!r} on {self._placed()}>"
+
+def _output(request: FinishedRequest, pages: list[str]) -> RequestOutput:
+    outputs = None if request.columns is None else Highlights(pages, request.columns)
+    error = request.error if isinstance(request.error, PullquoteError) else None
+    return RequestOutput(request.request_id, outputs, error, request.progress)

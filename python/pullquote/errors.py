@@ -24,6 +24,7 @@ __all__ = [
     "PullquoteError",
     "StoreFullError",
     "TorchVersionError",
+    "TruncationWarning",
     "UnauthorizedError",
     "UnavailableError",
     "UnsupportedModelError",
@@ -33,10 +34,11 @@ __all__ = [
 class PullquoteError(Exception):
     """Base of all errors that pullquote raises on purpose.
 
-    `exit_code` is the command line's, `http_status` the server's; `retryable` says whether the same call may succeed
-    later.
+    `code` is what an encoder's C table returns, `exit_code` the command line's, `http_status` the server's;
+    `retryable` says whether the same call may succeed later.
     """
 
+    code: ClassVar[int] = 23
     exit_code: ClassVar[int] = 70
     http_status: ClassVar[int] = 500
     retryable: ClassVar[bool] = False
@@ -45,6 +47,7 @@ class PullquoteError(Exception):
 class InvalidArgumentError(PullquoteError, ValueError):
     """An argument's value is outside what is allowed."""
 
+    code = 1
     exit_code = 2
     http_status = 400
     retryable = False
@@ -53,6 +56,7 @@ class InvalidArgumentError(PullquoteError, ValueError):
 class InvalidTypeError(PullquoteError, TypeError):
     """An argument has the wrong type."""
 
+    code = 2
     exit_code = 2
     http_status = 400
     retryable = False
@@ -61,6 +65,7 @@ class InvalidTypeError(PullquoteError, TypeError):
 class InvalidTextError(PullquoteError, ValueError):
     """A text cannot be read as Unicode."""
 
+    code = 3
     exit_code = 65
     http_status = 400
     retryable = False
@@ -69,6 +74,7 @@ class InvalidTextError(PullquoteError, ValueError):
 class NoEncoderError(PullquoteError, ImportError):
     """No encoder is installed, so nothing can be embedded."""
 
+    code = 4
     exit_code = 69
     http_status = 503
     retryable = False
@@ -77,6 +83,7 @@ class NoEncoderError(PullquoteError, ImportError):
 class TorchVersionError(PullquoteError, ImportError):
     """The installed torch is not the one that pullquote-torch was built for."""
 
+    code = 5
     exit_code = 69
     http_status = 503
     retryable = False
@@ -85,6 +92,7 @@ class TorchVersionError(PullquoteError, ImportError):
 class ModelNotFoundError(PullquoteError, FileNotFoundError):
     """A file of the model is not there."""
 
+    code = 6
     exit_code = 66
     http_status = 500
     retryable = False
@@ -93,6 +101,7 @@ class ModelNotFoundError(PullquoteError, FileNotFoundError):
 class InvalidModelError(PullquoteError, ValueError):
     """A file of the model is damaged, or two of them contradict each other."""
 
+    code = 7
     exit_code = 65
     http_status = 500
     retryable = False
@@ -101,6 +110,7 @@ class InvalidModelError(PullquoteError, ValueError):
 class UnsupportedModelError(PullquoteError, ValueError):
     """The model is of a kind the encoder does not know."""
 
+    code = 8
     exit_code = 65
     http_status = 500
     retryable = False
@@ -109,6 +119,7 @@ class UnsupportedModelError(PullquoteError, ValueError):
 class DeviceError(PullquoteError, ValueError):
     """A device is not there or cannot be used."""
 
+    code = 9
     exit_code = 69
     http_status = 500
     retryable = False
@@ -117,6 +128,7 @@ class DeviceError(PullquoteError, ValueError):
 class EncoderError(PullquoteError, RuntimeError):
     """The encoder failed on this request."""
 
+    code = 10
     exit_code = 70
     http_status = 500
     retryable = True
@@ -125,6 +137,7 @@ class EncoderError(PullquoteError, RuntimeError):
 class OutOfMemoryError(PullquoteError, MemoryError):
     """No device has memory for it."""
 
+    code = 11
     exit_code = 71
     http_status = 503
     retryable = True
@@ -133,6 +146,7 @@ class OutOfMemoryError(PullquoteError, MemoryError):
 class CancelledError(PullquoteError, RuntimeError):
     """The caller stopped the work."""
 
+    code = 12
     exit_code = 130
     http_status = 499
     retryable = False
@@ -141,6 +155,7 @@ class CancelledError(PullquoteError, RuntimeError):
 class DeadlineExceededError(PullquoteError, TimeoutError):
     """The deadline passed before the work was done."""
 
+    code = 13
     exit_code = 75
     http_status = 504
     retryable = True
@@ -149,6 +164,7 @@ class DeadlineExceededError(PullquoteError, TimeoutError):
 class LimitExceededError(PullquoteError, RuntimeError):
     """The call needs more windows or tokens than it may have."""
 
+    code = 14
     exit_code = 65
     http_status = 413
     retryable = False
@@ -157,6 +173,7 @@ class LimitExceededError(PullquoteError, RuntimeError):
 class OverloadedError(PullquoteError, RuntimeError):
     """Too much work is waiting."""
 
+    code = 15
     exit_code = 75
     http_status = 429
     retryable = True
@@ -165,6 +182,7 @@ class OverloadedError(PullquoteError, RuntimeError):
 class ClosedError(PullquoteError, RuntimeError):
     """The highlighter was closed."""
 
+    code = 16
     exit_code = 69
     http_status = 503
     retryable = False
@@ -173,6 +191,7 @@ class ClosedError(PullquoteError, RuntimeError):
 class ForkedError(PullquoteError, RuntimeError):
     """The highlighter belongs to the process this one was forked from."""
 
+    code = 17
     exit_code = 70
     http_status = 500
     retryable = False
@@ -181,6 +200,7 @@ class ForkedError(PullquoteError, RuntimeError):
 class UnauthorizedError(PullquoteError, PermissionError):
     """The key is missing or not known."""
 
+    code = 18
     exit_code = 77
     http_status = 401
     retryable = False
@@ -189,6 +209,7 @@ class UnauthorizedError(PullquoteError, PermissionError):
 class NotFoundError(PullquoteError, LookupError):
     """Nothing is known by this name."""
 
+    code = 19
     exit_code = 66
     http_status = 404
     retryable = False
@@ -197,6 +218,7 @@ class NotFoundError(PullquoteError, LookupError):
 class StoreFullError(PullquoteError, RuntimeError):
     """The server's store holds as much as it may."""
 
+    code = 20
     exit_code = 73
     http_status = 507
     retryable = False
@@ -205,6 +227,7 @@ class StoreFullError(PullquoteError, RuntimeError):
 class UnavailableError(PullquoteError, ConnectionError):
     """No server answers, or the one that did broke off."""
 
+    code = 21
     exit_code = 69
     http_status = 503
     retryable = True
@@ -213,6 +236,7 @@ class UnavailableError(PullquoteError, ConnectionError):
 class BadAnswerError(PullquoteError, RuntimeError):
     """A server's answer is not what its protocol says; nothing of it was used."""
 
+    code = 22
     exit_code = 76
     http_status = 502
     retryable = False
@@ -221,6 +245,11 @@ class BadAnswerError(PullquoteError, RuntimeError):
 class InternalError(PullquoteError, RuntimeError):
     """A fault of pullquote itself."""
 
+    code = 23
     exit_code = 70
     http_status = 500
     retryable = False
+
+
+class TruncationWarning(UserWarning):
+    """`embed` cut texts at the model's limit; the rest of them did not affect their vectors."""

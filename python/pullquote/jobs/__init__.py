@@ -1,8 +1,27 @@
-"""Jobs: files of pages in, files of passages out, in whatever time it takes.
+"""Jobs: files of pages in, files of passages out.
 
-A job is a list of files. Each is read, answered and written by itself, under a temporary name, and has counted as done since its
-record was written (`records`). So a job may be killed at any moment and begun again, and which engine did which file does not
-matter. `run.work` does files one behind the other; an engine says where and how many at a time (`engines`).
+A job is a list of files. Each file is read, answered and written independently, under a temporary name, and is done once its
+record is written. So a job may be killed at any moment and started again, and it does not matter which process does which file.
 
-Importing this imports pyarrow and fsspec, which ``pip install "pullquote[jobs]"`` brings.
+Importing this imports pyarrow and fsspec, which ``pip install "pullquote[jobs]"`` installs.
 """
+
+from pullquote.jobs._inputs import Columns, InputFile, find_files
+from pullquote.jobs._job import Job
+from pullquote.jobs._records import JobStatus, job_status, unfinished_files
+from pullquote.jobs._run import FileProgress, OnProgress, run_files
+from pullquote.jobs._store import OutputStore
+
+__all__ = [
+    "Columns",
+    "FileProgress",
+    "InputFile",
+    "Job",
+    "JobStatus",
+    "OnProgress",
+    "OutputStore",
+    "find_files",
+    "job_status",
+    "run_files",
+    "unfinished_files",
+]

@@ -1,29 +1,28 @@
 """pullquote on Ray.
 
-Pages of a Ray Data set (`PageHighlighter`), files of a job (``pullquote job --engine ray``), and the server as a deployment of
-Ray Serve (`app`, `build`).
+`PageHighlighter` highlights the rows of a Ray Data set, ``pullquote job --engine ray`` the files of a job, and `app` and `build`
+deploy the server on Ray Serve. docs/ray.md has examples.
 
-Importing this imports Ray, which ``pip install "pullquote[ray]"`` brings; importing pullquote does not. Ray Serve is imported
-when `app` or `build` is asked for. See docs/ray.md.
+Importing this imports Ray, which ``pip install "pullquote[ray]"`` installs. Using `app` or `build` imports Ray Serve.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pullquote.ray.given import given
-from pullquote.ray.pages import PageHighlighter
+from pullquote.ray._pages import PageHighlighter
+from pullquote.ray._resources import assigned_resources
 
 if TYPE_CHECKING:
-    from pullquote.ray.service import app, build
+    from pullquote.ray._deployment import app, build
 
-__all__ = ["PageHighlighter", "app", "build", "given"]
+__all__ = ["PageHighlighter", "app", "assigned_resources", "build"]
 
 
 def __getattr__(name: str) -> Any:
     if name not in {"app", "build"}:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
-    from pullquote.ray import service  # noqa: PLC0415 - a job has no need of Ray Serve
+    from pullquote.ray import _deployment  # noqa: PLC0415 - jobs do not need Ray Serve
 
-    return getattr(service, name)
+    return getattr(_deployment, name)

@@ -1,4 +1,4 @@
-"""pullquote inside vLLM: its token ids, encoded by vLLM with whatever embedding model that serves.
+"""pullquote inside vLLM, which encodes its rows with the embedding model that it serves.
 
 ``pip install "pullquote[vllm]"`` registers two plugins by the name ``pullquote``:
 
@@ -12,5 +12,5 @@ __all__ = ["io_processor_class"]
 
 
 def io_processor_class() -> str:
-    """What vLLM asks for: where the class of the IO processor is. Not named as its module, which would take its place here."""
-    return "pullquote.vllm.io_processor.HighlightsIOProcessor"
+    """The path of the IO processor's class, for vLLM."""
+    return "pullquote.vllm._io_processor.HighlightsIOProcessor"

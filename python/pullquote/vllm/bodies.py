@@ -14,16 +14,15 @@ from typing import Any, cast
 
 import numpy as np
 
+from pullquote._highlights import Highlight, Highlights
+from pullquote._options import Options
 from pullquote.errors import OverloadedError, PullquoteError
-from pullquote.highlighter import DEFAULTS
-from pullquote.options import Options
-from pullquote.result import Highlight, Highlights
-from pullquote.vllm.settings import Settings
+from pullquote.vllm._settings import Settings
 
 __all__ = ["Asked", "Refused", "answer", "failure", "kind_of", "parse", "read"]
 
 # What has a place of its own in a body, and what one of HTTP cannot say.
-OPTIONS = DEFAULTS.keys() - {"titles"}
+OPTIONS = Options.__annotations__.keys() - {"titles"}
 FIELDS = {"query", "documents", "offsets", "return_texts", "return_vectors", "embedding_dtype"}
 
 
@@ -150,7 +149,9 @@ def answer(asked: Asked, found: Highlights, queued: float) -> dict[str, Any]:
     return {
         "results": [_page(asked, found, number) for number in range(len(found))],
         "offsets": "codepoint",
-        "usage": {name: getattr(work, name) for name in ("windows", "windows_scored", "encoded", "tokens", "truncated")},
+        "usage": {
+            name: getattr(work, name) for name in ("windows", "windows_scored", "encoded", "tokens", "truncated")
+        },
         "timings": {
             "queue": queued,
             **{name: getattr(work, name) for name in ("cutting", "tokenizing", "waiting", "ranking")},

@@ -1,7 +1,7 @@
-//! Columns: the answer of `/highlights` as what the library itself would have written.
+//! The answer of `/highlights` as the columns that the library itself writes.
 //!
-//! Every count and every place is checked against what was asked before a column is made of it. Of a stored page the server
-//! alone has the text: its passages bring their own.
+//! Every count and every offset is checked against the request. The text of a stored page stays with the server, so its passages
+//! bring their own texts.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,21 +14,20 @@ use serde::Deserialize;
 
 use crate::raw::bad;
 
-/// What comes back.
 #[derive(Deserialize)]
-struct Whole<'body> {
+struct AnswerBody<'body> {
     #[serde(borrow)]
-    results: Vec<Page<'body>>,
+    results: Vec<PageResult<'body>>,
     usage: Usage,
     timings: Timings,
 }
 
 #[derive(Deserialize)]
-struct Page<'body> {
+struct PageResult<'body> {
     index: usize,
     #[serde(default)]
     query: Option<usize>,
-    format: String,
+    format: Format,
     #[serde(default)]
     windows: i64,
     #[serde(default)]
@@ -86,62 +85,62 @@ struct Timings {
     ranking: f64,
 }
 
-/// What an answer must fit.
+/// What an answer must match.
 pub struct ExpectedAnswer {
     /// Which query goes with which page.
     pub pairing: Pairing,
-    /// How many queries there were.
+    /// The number of queries.
     pub queries: usize,
-    /// Whether matches were asked for.
+    /// Whether matches were requested.
     pub explain: bool,
-    /// Whether the texts of stored pages were asked for.
+    /// Whether the texts of stored pages were requested.
     pub returns_texts: bool,
-    /// Characters of each page's source; none of a stored page, which is not here.
+    /// Characters of each page's source; `None` for a stored page.
     pub lengths: Vec<Option<usize>>,
 }
 
-/// The texts of a passage whose page is not here.
+/// The texts of a passage of a stored page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passage {
-    /// Its own.
+    /// The passage.
     pub text: String,
-    /// What stands before it, as much as was asked for.
+    /// The text before it, as much as was requested.
     pub before: String,
-    /// What stands behind it.
+    /// The text after it.
     pub after: String,
 }
 
-/// Columns, list after list.
-struct Columns<'call> {
-    asked: &'call ExpectedAnswer,
+/// Builds the columns, list after list.
+struct ColumnBuilder<'call> {
+    expected: &'call ExpectedAnswer,
     answers: Answers,
     passages: Vec<Option<Passage>>,
-    words: Words,
-    /// Which pages had a list already: what another one says of them must be the same.
+    words: WordTable,
+    /// Which pages had a list already: another list must describe them alike.
     is_known: Vec<bool>,
 }
 
-/// Words by the number of their first appearance.
+/// Numbers words in the order of their first appearance.
 #[derive(Default)]
-struct Words {
+struct WordTable {
     numbers: HashMap<String, i64>,
     listed: Vec<String>,
 }
 
-/// The columns of an answer, and of each passage the texts, where there is a page that has none.
+/// The columns of an answer, and the texts of passages of stored pages.
 ///
 /// # Errors
-/// [`pullquote_core::error::ErrorKind::BadAnswer`], saying what cannot be.
-pub fn read_answers(body: &[u8], asked: &ExpectedAnswer) -> Result<(Answers, Vec<Option<Passage>>)> {
-    let whole: Whole =
+/// [`pullquote_core::error::ErrorKind::BadAnswer`] for an answer that does not match `expected`.
+pub fn read_answers(body: &[u8], expected: &ExpectedAnswer) -> Result<(Answers, Vec<Option<Passage>>)> {
+    let body: AnswerBody =
         serde_json::from_slice(body).map_err(|error| bad(format!("its passages cannot be read: {error}")))?;
-    let pages = asked.lengths.len();
-    let expected = if asked.pairing == Pairing::All { asked.queries * pages } else { pages };
-    if whole.results.len() != expected {
-        return Err(bad(format!("it has {} lists of passages, where {expected} were asked for", whole.results.len())));
+    let pages = expected.lengths.len();
+    let lists = if expected.pairing == Pairing::All { expected.queries * pages } else { pages };
+    if body.results.len() != lists {
+        return Err(bad(format!("it has {} lists of passages, where {lists} were asked for", body.results.len())));
     }
-    let Usage { windows, windows_scored, encoded, tokens, truncated } = whole.usage;
-    let Timings { cutting, tokenizing, waiting, ranking } = whole.timings;
+    let Usage { windows, windows_scored, encoded, tokens, truncated } = body.usage;
+    let Timings { cutting, tokenizing, waiting, ranking } = body.timings;
     let answers = Answers {
         texts: vec![None; pages],
         formats: vec![Format::Text; pages],
@@ -160,20 +159,20 @@ pub fn read_answers(body: &[u8], asked: &ExpectedAnswer) -> Result<(Answers, Vec
         },
         ..Answers::default()
     };
-    let (passages, words, is_known) = (Vec::new(), Words::default(), vec![false; pages]);
-    let mut columns = Columns { asked, answers, passages, words, is_known };
-    for (place, page) in whole.results.into_iter().enumerate() {
-        let (query, index) = match asked.pairing {
+    let (passages, words, is_known) = (Vec::new(), WordTable::default(), vec![false; pages]);
+    let mut columns = ColumnBuilder { expected, answers, passages, words, is_known };
+    for (place, page) in body.results.into_iter().enumerate() {
+        let (query, index) = match expected.pairing {
             Pairing::All => (place / pages, place % pages),
             Pairing::Each => (place, place),
             Pairing::Fused => (0, place),
         };
-        if page.index != index || page.query.is_some_and(|said| said != query) {
+        if page.index != index || page.query.is_some_and(|stated| stated != query) {
             return Err(bad(format!("its list {place} is of page {}, where page {index} belongs", page.index)));
         }
         columns.add(page, query)?;
     }
-    let Columns { mut answers, mut passages, words, .. } = columns;
+    let ColumnBuilder { mut answers, mut passages, words, .. } = columns;
     answers.matches.query_words = words.listed;
     if passages.iter().all(Option::is_none) {
         passages.clear();
@@ -181,9 +180,9 @@ pub fn read_answers(body: &[u8], asked: &ExpectedAnswer) -> Result<(Answers, Vec
     Ok((answers, passages))
 }
 
-impl Columns<'_> {
+impl ColumnBuilder<'_> {
     /// Adds a list of passages.
-    fn add(&mut self, mut page: Page, query: usize) -> Result<()> {
+    fn add(&mut self, mut page: PageResult, query: usize) -> Result<()> {
         let index = page.index;
         let highlights = std::mem::take(&mut page.highlights);
         let (length, of_source) = self.describe(page)?;
@@ -194,12 +193,13 @@ impl Columns<'_> {
             let (first, last) = (first.unwrap_or(usize::MAX), last.unwrap_or(usize::MAX));
             let source = (highlight.source_start.unwrap_or(start), highlight.source_end.unwrap_or(end));
             let query = highlight.query.unwrap_or(query);
-            let is_there = |(start, end): (usize, usize), length: Option<usize>| {
+            let is_inside = |(start, end): (usize, usize), length: Option<usize>| {
                 start <= end && end <= length.unwrap_or(usize::MAX - 1)
             };
-            let fits = is_there((start, end), length) && is_there((first, last), length) && is_there(source, of_source);
-            // Where the page is not here, the passage's own text is all that there is.
-            if !fits || query >= self.asked.queries || (length.is_none() && text.chars().count() != end - start) {
+            let fits =
+                is_inside((start, end), length) && is_inside((first, last), length) && is_inside(source, of_source);
+            // Of a stored page, only the length of the passage's own text can be checked.
+            if !fits || query >= self.expected.queries || (length.is_none() && text.chars().count() != end - start) {
                 return Err(bad(format!("it has a passage at {start} to {end} of page {index}, where none can be")));
             }
             if ![score, cosine, bm25].iter().all(|value| value.is_finite()) {
@@ -218,7 +218,7 @@ impl Columns<'_> {
                 before: before.into_owned(),
                 after: after.into_owned(),
             }));
-            if self.asked.explain {
+            if self.expected.explain {
                 add_matches(&mut answers.matches, highlight.matches, length, &mut self.words)?;
             }
         }
@@ -226,32 +226,32 @@ impl Columns<'_> {
         Ok(())
     }
 
-    /// Notes what is said about a page; how many characters its text and its source have, as far as that is known here.
-    fn describe(&mut self, page: Page) -> Result<(Option<usize>, Option<usize>)> {
+    /// Adds what an answer says about a page. Returns the characters of its text and of its source, if known.
+    fn describe(&mut self, page: PageResult) -> Result<(Option<usize>, Option<usize>)> {
         let index = page.index;
-        let format =
-            Format::parse(&page.format).map_err(|_| bad(format!("it read page {index} as {:?}", page.format)))?;
-        let of_source = self.asked.lengths[index];
+        let format = page.format;
+        let of_source = self.expected.lengths[index];
         let is_here = of_source.is_some();
-        // Of what was sent the text is known, unless it was HTML; of what was stored it is what comes back.
+        // The text of a sent page is known, except for HTML; that of a stored page may be in the answer.
         let text = page.text.filter(|_| !is_here || format == Format::Html);
-        if text.is_none() && ((is_here && format == Format::Html) || (!is_here && self.asked.returns_texts)) {
+        if text.is_none() && ((is_here && format == Format::Html) || (!is_here && self.expected.returns_texts)) {
             return Err(bad(format!("it has no text of page {index}, which is not known here")));
         }
-        let said = (format, text, page.windows, page.windows_scored);
+        let described = (format, text, page.windows, page.windows_scored);
         let answers = &mut self.answers;
-        if self.is_known[index] && (answers.formats[index] != said.0 || answers.texts[index] != said.1) {
+        if self.is_known[index] && (answers.formats[index] != described.0 || answers.texts[index] != described.1) {
             return Err(bad(format!("it read page {index} once so and once otherwise")));
         }
-        let text_length = said.1.as_ref().map(|text| text.chars().count());
-        (answers.formats[index], answers.texts[index], answers.windows[index], answers.windows_scored[index]) = said;
+        let text_length = described.1.as_ref().map(|text| text.chars().count());
+        (answers.formats[index], answers.texts[index], answers.windows[index], answers.windows_scored[index]) =
+            described;
         self.is_known[index] = true;
         let is_source = !is_here && format != Format::Html;
         Ok((text_length.or(of_source), if is_source { text_length } else { of_source }))
     }
 }
 
-impl Words {
+impl WordTable {
     fn number(&mut self, word: String) -> Result<i64> {
         if let Some(number) = self.numbers.get(&word) {
             return Ok(*number);
@@ -263,7 +263,7 @@ impl Words {
     }
 }
 
-fn add_matches(matches: &mut Matches, found: Vec<Match>, length: Option<usize>, words: &mut Words) -> Result<()> {
+fn add_matches(matches: &mut Matches, found: Vec<Match>, length: Option<usize>, words: &mut WordTable) -> Result<()> {
     for Match { word, start, end } in found {
         if start > end || length.is_some_and(|length| end > length) {
             return Err(bad(format!("it has a match at {start} to {end}, where no page is")));
@@ -290,8 +290,8 @@ mod tests {
     use pullquote_core::error::ErrorKind;
     use serde_json::json;
 
-    /// One page, of ten characters or on the server.
-    fn asked(length: Option<usize>) -> ExpectedAnswer {
+    /// One page, of ten characters or stored.
+    fn expected(length: Option<usize>) -> ExpectedAnswer {
         ExpectedAnswer { pairing: Pairing::All, queries: 1, explain: true, returns_texts: false, lengths: vec![length] }
     }
 
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn an_answer_becomes_columns() {
-        let (answers, passages) = read_answers(&answer(&[("before", json!("xy"))]), &asked(Some(10))).unwrap();
+        let (answers, passages) = read_answers(&answer(&[("before", json!("xy"))]), &expected(Some(10))).unwrap();
         assert!(passages.is_empty());
         assert_eq!((answers.ends, answers.spans, answers.contexts), (vec![1], vec![2, 5], vec![0, 5]));
         assert_eq!((answers.windows, answers.windows_scored, answers.scores), (vec![4], vec![2], vec![0.5]));
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_no_column() {
+    fn an_answer_that_does_not_match_its_request_is_an_error() {
         let cases = [
             ("start", json!(6)),
             ("end", json!(11)),
@@ -344,7 +344,7 @@ mod tests {
         ];
         for change in cases {
             let name = change.0;
-            let error = read_answers(&answer(&[change]), &asked(Some(10))).unwrap_err();
+            let error = read_answers(&answer(&[change]), &expected(Some(10))).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::BadAnswer, "{name}");
         }
     }
@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn a_passage_of_a_stored_page_brings_its_own_text() {
         let around = [("before", json!("xy")), ("after", json!("é"))];
-        let (answers, passages) = read_answers(&answer(&around), &asked(None)).unwrap();
+        let (answers, passages) = read_answers(&answer(&around), &expected(None)).unwrap();
         let passage = Passage { text: "abc".to_owned(), before: "xy".to_owned(), after: "é".to_owned() };
         assert_eq!((answers.spans, answers.contexts, answers.texts), (vec![2, 5], vec![0, 6], vec![None]));
         assert_eq!(passages, [Some(passage)]);
@@ -360,14 +360,14 @@ mod tests {
             [("text", json!("ab")), ("text", json!("abcd")), ("before", json!("xyz")), ("source_end", json!(1))]
         {
             let name = change.0;
-            let error = read_answers(&answer(&[change]), &asked(None)).unwrap_err();
+            let error = read_answers(&answer(&[change]), &expected(None)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::BadAnswer, "{name}");
         }
     }
 
     #[test]
-    fn a_stored_text_comes_where_it_was_asked_for_and_passages_lie_in_it() {
-        let with_texts = ExpectedAnswer { returns_texts: true, ..asked(None) };
+    fn return_texts_requires_the_text_of_a_stored_page() {
+        let with_texts = ExpectedAnswer { returns_texts: true, ..expected(None) };
         let (answers, passages) = read_answers(&answer(&[("page.text", json!("01234567"))]), &with_texts).unwrap();
         assert_eq!((answers.texts, passages.len()), (vec![Some("01234567".to_owned())], 0));
         for text in [json!(null), json!("0123")] {
@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn two_lists_of_a_page_must_read_it_alike() {
-        let two = ExpectedAnswer { queries: 2, returns_texts: true, ..asked(None) };
+        let two = ExpectedAnswer { queries: 2, returns_texts: true, ..expected(None) };
         let body = |texts: [&str; 2]| {
             let page = |query: usize| {
                 let mut whole: serde_json::Value =
@@ -398,10 +398,10 @@ mod tests {
         fn whatever_comes_is_an_answer_or_an_error(mut body in Just(answer(&[])), at in 0..300usize, byte: u8) {
             let place = at % body.len();
             body[place] = byte;
-            if let Ok((answers, passages)) = read_answers(&body, &asked(None)) {
+            if let Ok((answers, passages)) = read_answers(&body, &expected(None)) {
                 prop_assert_eq!(passages.len(), answers.scores.len());
             }
-            if let Ok((answers, _)) = read_answers(&body, &asked(Some(10))) {
+            if let Ok((answers, _)) = read_answers(&body, &expected(Some(10))) {
                 prop_assert!(answers.spans.iter().all(|place| (0..=10).contains(place)));
             }
         }

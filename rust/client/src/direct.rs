@@ -1,9 +1,9 @@
-//! Direct: the body of raw vectors, read from the socket into its place.
+//! The body of raw vectors, read from the socket into its place in the array.
 //!
-//! hyper writes the request and reads the answer's head; behind that its connection is taken apart, and nobody else copies
-//! the body, has it in memory or is woken for it. This is for plain HTTP/1.1 and bodies of a length that is said beforehand;
-//! every other answer goes on as hyper's. A connection is used again where its body was read to the last byte and nothing
-//! came behind it.
+//! hyper writes the request and reads the head of the answer. Then its connection is taken apart, and the waiting task reads the
+//! body into the array: no buffer, no copy, no other task. This needs plain HTTP/1.1 and a `Content-Length`; hyper continues with
+//! every other answer. A connection is reused if its body was read to the last byte and no byte followed. `bench/notes/wire.md`
+//! compares it with reqwest's way.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -26,44 +26,43 @@ use url::Url;
 
 use crate::raw::is_octets;
 
-/// How long a connection is kept that nobody uses, as reqwest has it.
-const IDLE: Duration = Duration::from_secs(90);
-/// Bytes that are read at a time where they have no place of their own.
+/// How long an idle connection is kept, as in reqwest.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+/// Bytes of a read that does not go into the array.
 const CHUNK: usize = 64 * 1024;
 
-/// Connections to a server, outside of reqwest.
-pub(crate) struct Direct {
+/// Connections to a server, outside reqwest.
+pub(crate) struct DirectConnections {
     connector: HttpConnector,
     server: hyper::Uri,
     host: HeaderValue,
-    /// Whether its last answer to this client was raw vectors.
+    /// Whether the server's last answer to this client was raw vectors.
     is_raw: AtomicBool,
-    /// Those that nobody uses, each since when, the latest last; nothing once the client was closed.
+    /// Each with the time it became idle, the latest last; `None` once the client was closed.
     idle: Mutex<Option<Vec<(TcpStream, Instant)>>>,
     max_idle: usize,
 }
 
-/// Why there is no answer.
-pub(crate) enum Failed {
+pub(crate) enum DirectError {
     Request(reqwest::Error),
     Connect(Box<dyn std::error::Error + Send + Sync>),
     Http(hyper::Error),
 }
 
 /// A body that is still to be read.
-pub(crate) struct RawBody<'server> {
-    direct: &'server Direct,
-    /// None once it has ended.
+pub(crate) struct DirectBody<'server> {
+    connections: &'server DirectConnections,
+    /// `None` once it has ended.
     stream: Option<TcpStream>,
     /// Its first bytes, which came with the head.
     early: Bytes,
-    /// Bytes that are to come, those of `early` included.
+    /// Bytes to come, `early` included.
     left: usize,
-    may_be_used_again: bool,
+    is_reusable: bool,
 }
 
-impl Direct {
-    /// For a server at an address of plain HTTP.
+impl DirectConnections {
+    /// For a server at an `http:` address.
     pub(crate) fn new(url: &Url, connect_timeout: Duration, max_idle: usize) -> Option<Self> {
         let host = url.host_str()?;
         let host = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
@@ -80,23 +79,26 @@ impl Direct {
         })
     }
 
-    /// Whether the server is known to answer with what this is for.
+    /// Whether the next answer is read this way.
     pub(crate) fn is_enabled(&self) -> bool {
         self.is_raw.load(Ordering::Relaxed)
     }
 
-    /// The server has answered with raw vectors, or with something else.
+    /// Notes whether an answer was raw vectors.
     pub(crate) fn record_response_kind(&self, is_raw: bool) {
         self.is_raw.store(is_raw, Ordering::Relaxed);
     }
 
-    /// Closes what nobody uses, now and later.
+    /// Closes idle connections, now and later.
     pub(crate) fn close(&self) {
         drop(self.idle.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// The head of an answer, with its body where that is raw vectors; else the answer is whole.
-    pub(crate) async fn send(&self, request: reqwest::Request) -> Result<(Response, Option<RawBody<'_>>), Failed> {
+    /// Sends a request. An answer with raw vectors comes without its body, which is to be read next.
+    pub(crate) async fn send(
+        &self,
+        request: reqwest::Request,
+    ) -> Result<(Response, Option<DirectBody<'_>>), DirectError> {
         let stream = match self.idle() {
             Some(stream) => stream,
             None => self
@@ -104,47 +106,47 @@ impl Direct {
                 .clone()
                 .call(self.server.clone())
                 .await
-                .map_err(|e| Failed::Connect(e.into()))?
+                .map_err(|e| DirectError::Connect(e.into()))?
                 .into_inner(),
         };
-        let request = self.written(request).map_err(Failed::Request)?;
-        let (mut sender, mut connection) = http1::handshake(TokioIo::new(stream)).await.map_err(Failed::Http)?;
+        let request = self.convert(request).map_err(DirectError::Request)?;
+        let (mut sender, mut connection) = http1::handshake(TokioIo::new(stream)).await.map_err(DirectError::Http)?;
         let mut answered = pin!(sender.send_request(request));
         let mut has_ended = false;
         let answered = std::future::poll_fn(|context| {
-            // Where it ends before its answer, the answer says so.
+            // If the connection ends early, the answer is an error.
             has_ended = has_ended || connection.poll_without_shutdown(context).is_ready();
             answered.as_mut().poll(context)
         });
-        let response = answered.await.map_err(Failed::Http)?;
+        let response = answered.await.map_err(DirectError::Http)?;
         let Some(left) = length_of_raw(&response) else {
             self.record_response_kind(false);
             if !has_ended {
-                // It ends with its body, or when that is dropped.
+                // It ends when its body has ended or is dropped.
                 tokio::spawn(connection);
             }
             return Ok((response.map(Body::wrap).into(), None));
         };
         let is_last =
             |value: &HeaderValue| value.to_str().is_ok_and(|text| text.to_ascii_lowercase().contains("close"));
-        let may_be_used_again =
+        let is_reusable =
             response.version() == Version::HTTP_11 && !response.headers().get_all(CONNECTION).iter().any(is_last);
         let (head, mut body) = response.into_parts();
         let mut early = Vec::new();
-        while let Some(bytes) = next_if_here(&mut body).map_err(Failed::Http)? {
+        while let Some(bytes) = next_buffered(&mut body).map_err(DirectError::Http)? {
             early.extend_from_slice(&bytes);
         }
         let http1::Parts { io, read_buf, .. } = connection.into_parts();
         early.extend_from_slice(&read_buf);
-        let may_be_used_again = may_be_used_again && early.len() <= left;
+        let is_reusable = is_reusable && early.len() <= left;
         early.truncate(left);
         let early = early.into();
-        let body = RawBody { direct: self, stream: Some(io.into_inner()), early, left, may_be_used_again };
+        let body = DirectBody { connections: self, stream: Some(io.into_inner()), early, left, is_reusable };
         Ok((hyper::Response::from_parts(head, "").into(), Some(body)))
     }
 
-    /// A request as it is written to a server itself.
-    fn written(&self, request: reqwest::Request) -> reqwest::Result<hyper::Request<Body>> {
+    /// The request as hyper writes it, with a path for its address.
+    fn convert(&self, request: reqwest::Request) -> reqwest::Result<hyper::Request<Body>> {
         let mut request = hyper::Request::<Body>::try_from(request)?;
         request.headers_mut().insert(HOST, self.host.clone());
         if let Some(path) = request.uri().path_and_query().cloned() {
@@ -153,11 +155,11 @@ impl Direct {
         Ok(request)
     }
 
-    /// A connection that was kept, on which nothing has come since.
+    /// An idle connection that is open and silent.
     fn idle(&self) -> Option<TcpStream> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let idle = idle.as_mut()?;
-        idle.retain(|(_, since)| since.elapsed() < IDLE);
+        idle.retain(|(_, since)| since.elapsed() < IDLE_TIMEOUT);
         while let Some((stream, _)) = idle.pop() {
             if is_silent(&stream) {
                 return Some(stream);
@@ -175,13 +177,13 @@ impl Direct {
     }
 }
 
-impl RawBody<'_> {
-    /// Bytes that are to come.
+impl DirectBody<'_> {
+    /// Bytes to come.
     pub(crate) const fn left(&self) -> usize {
         self.left
     }
 
-    /// Reads all of it into a place of its length.
+    /// Reads the whole body into a place of its length.
     pub(crate) async fn fill(&mut self, place: &mut [u8]) -> io::Result<()> {
         let (early, rest) = place.split_at_mut(self.early.len());
         early.copy_from_slice(&self.early);
@@ -194,7 +196,7 @@ impl RawBody<'_> {
         Ok(())
     }
 
-    /// The next bytes of it; none behind the last.
+    /// The next bytes; `None` after the last.
     pub(crate) async fn chunk(&mut self) -> io::Result<Option<Bytes>> {
         let mut chunk = std::mem::take(&mut self.early);
         if chunk.is_empty() {
@@ -213,17 +215,17 @@ impl RawBody<'_> {
         Ok(Some(chunk))
     }
 
-    /// It was read to its end.
+    /// Keeps the connection after the last byte.
     fn end(&mut self) {
         if let Some(stream) = self.stream.take()
-            && self.may_be_used_again
+            && self.is_reusable
         {
-            self.direct.keep(stream);
+            self.connections.keep(stream);
         }
     }
 }
 
-/// Bytes of the body where an answer is raw vectors, of a length that it says.
+/// The length of a body of raw vectors, if the answer has one.
 fn length_of_raw(response: &hyper::Response<Incoming>) -> Option<usize> {
     let is_raw = |kind: &HeaderValue| kind.to_str().is_ok_and(is_octets);
     let is_raw = response.status() == StatusCode::OK && response.headers().get(CONTENT_TYPE).is_some_and(is_raw);
@@ -231,8 +233,8 @@ fn length_of_raw(response: &hyper::Response<Incoming>) -> Option<usize> {
     usize::try_from(length).ok()
 }
 
-/// What hyper has read of a body already.
-fn next_if_here(body: &mut Incoming) -> hyper::Result<Option<Bytes>> {
+/// A part of the body that hyper has already read.
+fn next_buffered(body: &mut Incoming) -> hyper::Result<Option<Bytes>> {
     match Pin::new(body).poll_frame(&mut Context::from_waker(std::task::Waker::noop())) {
         Poll::Ready(Some(Ok(frame))) => Ok(frame.into_data().ok()),
         Poll::Ready(Some(Err(error))) => Err(error),
@@ -240,7 +242,7 @@ fn next_if_here(body: &mut Incoming) -> hyper::Result<Option<Bytes>> {
     }
 }
 
-/// Whether a connection is open and nothing has come on it.
+/// Whether a connection is open and has no bytes to read.
 fn is_silent(stream: &TcpStream) -> bool {
     stream.try_read(&mut [0]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }

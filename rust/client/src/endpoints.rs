@@ -1,10 +1,10 @@
-//! Endpoints: the servers that are asked, by how much each has to do; one that does not answer is left alone for a while.
+//! Endpoints: the servers of a client. Each request goes to the least busy one; a circuit breaker rests a server that fails.
 //!
-//! Nobody knocks at a server that is out: when its time is over, one request is its trial, and what fails there is tried
-//! elsewhere. Where all are out, the one that has been out the longest is asked, because somebody has to be.
+//! After its rest, one request probes the server, and what fails there is tried on another one. If all rest, the request goes
+//! to the one whose rest ends first.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pullquote_core::error::Result;
@@ -12,39 +12,35 @@ use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, Proxy};
 use url::Url;
 
-use crate::direct::Direct;
+use crate::direct::DirectConnections;
 use crate::settings::{Settings, invalid};
 
-/// How long a server is left alone after its first failure; it doubles with each.
-const FIRST_REST: Duration = Duration::from_millis(500);
-const LONGEST_REST: Duration = Duration::from_secs(30);
+/// How long the circuit stays open after a first failure; it doubles with each.
+const BASE_REST: Duration = Duration::from_millis(500);
+const MAX_REST: Duration = Duration::from_secs(30);
 
-/// All servers.
 pub(crate) struct Endpoints(Vec<Endpoint>);
 
-/// A server.
 pub(crate) struct Endpoint {
-    /// What it is called in messages: its address, which holds no secret.
+    /// For messages: its address, which holds no secret.
     pub(crate) name: String,
     pub(crate) http: Client,
-    /// The way of raw vectors, where nothing stands between the socket and HTTP.
-    pub(crate) direct: Option<Direct>,
-    /// What paths are appended to, without a slash at its end.
+    /// For raw vectors, over `http:` without a proxy.
+    pub(crate) direct: Option<DirectConnections>,
+    /// Paths are appended to it; it has no slash at its end.
     pub(crate) base: String,
-    /// Requests that are on their way there.
-    outstanding: AtomicUsize,
-    health: Mutex<Health>,
+    in_flight: AtomicUsize,
+    breaker: Mutex<CircuitBreaker>,
 }
 
 #[derive(Default)]
-struct Health {
-    /// Since it last answered.
+struct CircuitBreaker {
+    /// Since the last success.
     failures: u32,
-    /// Until when it is left alone.
-    out_until: Option<Instant>,
+    open_until: Option<Instant>,
 }
 
-/// A request that is on its way to a server.
+/// A request on its way to a server.
 pub(crate) struct InFlight<'endpoints> {
     pub(crate) endpoint: &'endpoints Endpoint,
     pub(crate) index: usize,
@@ -55,7 +51,7 @@ impl Endpoints {
         settings.urls.iter().map(|url| Endpoint::new(url, settings)).collect::<Result<_>>().map(Self)
     }
 
-    /// Whether all addresses end where `OpenAI`'s do.
+    /// Whether all addresses end like `OpenAI`'s.
     pub(crate) fn are_openai(&self) -> bool {
         self.0.iter().all(|endpoint| endpoint.base.ends_with("/v1"))
     }
@@ -64,28 +60,28 @@ impl Endpoints {
         self.0.iter()
     }
 
-    /// The server that has the least to do; not `avoided`, if there is another.
-    pub(crate) fn turn(&self, avoided: Option<usize>) -> InFlight<'_> {
+    /// The least busy server; not `avoided`, if there is another.
+    pub(crate) fn pick(&self, avoided: Option<usize>) -> InFlight<'_> {
         let now = Instant::now();
-        // Of equals, another one each time.
+        // A random one among equals.
         let first = fastrand::usize(..self.0.len());
         let order = (0..self.0.len()).map(|place| (first + place) % self.0.len());
         let rank = |index: &usize| {
             let endpoint = &self.0[*index];
             let rest = endpoint.rest(now);
-            (rest, Some(*index) == avoided, endpoint.outstanding.load(Ordering::Relaxed))
+            (rest, Some(*index) == avoided, endpoint.in_flight.load(Ordering::Relaxed))
         };
         let index = order.min_by_key(rank).unwrap_or_default();
         let endpoint = &self.0[index];
-        endpoint.outstanding.fetch_add(1, Ordering::Relaxed);
-        endpoint.begin_trial(now);
+        endpoint.in_flight.fetch_add(1, Ordering::Relaxed);
+        endpoint.half_open(now);
         InFlight { endpoint, index }
     }
 }
 
 impl Endpoint {
     fn new(address: &str, settings: &Settings) -> Result<Self> {
-        // An error says that there is one already, which is this one.
+        // It fails if it was done before.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let connect_timeout = pullquote_core::engine::options::seconds(settings.connect_timeout)?;
         let mut builder = Client::builder()
@@ -121,7 +117,7 @@ impl Endpoint {
             }
             is_secure = url.scheme() == "https";
             if !is_secure && settings.proxy.is_none() {
-                direct = Direct::new(&url, connect_timeout, settings.max_in_flight);
+                direct = DirectConnections::new(&url, connect_timeout, settings.max_in_flight);
             }
             url.as_str().trim_end_matches('/').clone_into(&mut base);
             name.clone_from(&base);
@@ -141,7 +137,7 @@ impl Endpoint {
             }
             builder = builder.tls_certs_only(roots);
         } else if !is_secure {
-            // The system's certificates are read only where one is looked at: a small container has none.
+            // Without TLS, the system's certificates are not read: a small container has none.
             builder = builder.tls_certs_only([]);
         }
         let http = builder.build().map_err(|error| {
@@ -149,50 +145,53 @@ impl Endpoint {
             let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
             invalid(format!("cannot ask {name}: {cause}"))
         })?;
-        Ok(Self { name, http, direct, base, outstanding: AtomicUsize::new(0), health: Mutex::default() })
+        Ok(Self { name, http, direct, base, in_flight: AtomicUsize::new(0), breaker: Mutex::default() })
     }
 
-    /// Closes connections that nobody uses.
+    /// Closes idle connections.
     pub(crate) fn close(&self) {
-        self.direct.iter().for_each(Direct::close);
+        self.direct.iter().for_each(DirectConnections::close);
     }
 
-    /// How long it is still left alone.
+    /// How long the circuit stays open.
     fn rest(&self, now: Instant) -> Duration {
-        let health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
-        health.out_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
+        self.breaker().open_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 
-    /// One request tries a server whose time is over; until it is answered, the others stay away.
-    fn begin_trial(&self, now: Instant) {
-        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
-        if health.out_until.is_some() {
-            health.out_until = Some(now + rest_after(health.failures));
+    /// Lets one request through an open circuit; it stays open for others until that one succeeds.
+    fn half_open(&self, now: Instant) {
+        let mut breaker = self.breaker();
+        if breaker.open_until.is_some() {
+            breaker.open_until = Some(now + rest_after(breaker.failures));
         }
     }
 
-    pub(crate) fn answered(&self) {
-        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
-        if health.failures > 0 {
-            *health = Health::default();
+    pub(crate) fn record_success(&self) {
+        let mut breaker = self.breaker();
+        if breaker.failures > 0 {
+            *breaker = CircuitBreaker::default();
         }
     }
 
-    pub(crate) fn failed(&self) {
-        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
-        health.failures = health.failures.saturating_add(1);
-        health.out_until = Some(Instant::now() + rest_after(health.failures));
+    pub(crate) fn record_failure(&self) {
+        let mut breaker = self.breaker();
+        breaker.failures = breaker.failures.saturating_add(1);
+        breaker.open_until = Some(Instant::now() + rest_after(breaker.failures));
+    }
+
+    fn breaker(&self) -> MutexGuard<'_, CircuitBreaker> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        self.endpoint.outstanding.fetch_sub(1, Ordering::Relaxed);
+        self.endpoint.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 fn rest_after(failures: u32) -> Duration {
-    FIRST_REST.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(LONGEST_REST)
+    BASE_REST.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(MAX_REST)
 }
 
 #[cfg(unix)]

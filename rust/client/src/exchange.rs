@@ -1,4 +1,4 @@
-//! Exchange: one request to one of the servers and its answer, again where that may help, twice where it takes long.
+//! One request and its answer: on which server, with retries, and hedged with a second attempt if the first is slow.
 
 use std::future::Future;
 use std::pin::pin;
@@ -12,73 +12,73 @@ use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName
 use reqwest::{Method, Response};
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::{timeout, timeout_at};
+use tower::retry::budget::{Budget, TpsBudget};
 
-use crate::attempts::{Attempts, Budget, CallOptions};
-use crate::direct::RawBody;
+use crate::attempts::{Attempts, CallOptions, deadline_exceeded, retry_budget};
+use crate::direct::DirectBody;
 use crate::endpoints::{Endpoint, Endpoints, InFlight};
 use crate::raw::{OCTETS, bad};
 use crate::request_error::RequestError;
 use crate::settings::{Settings, invalid};
 
-/// Bytes of a refusal that are read.
-const LONGEST_REFUSAL: usize = 64 * 1024;
-/// Bytes above which reading or writing JSON is no work for a thread that others wait for.
-const MUCH: usize = 64 * 1024;
+/// Bytes read of an error's body.
+const MAX_ERROR_BODY: usize = 64 * 1024;
+/// Above this number of bytes, JSON is read and written off the I/O threads.
+const BLOCKING_BYTES: usize = 64 * 1024;
 
-/// What all requests of a client share.
+/// State that all requests of a client share.
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) endpoints: Endpoints,
     headers: HeaderMap,
-    budget: Budget,
-    /// One for each request that may be in flight.
+    budget: TpsBudget,
+    /// For requests in flight.
     permits: Semaphore,
-    /// Values of a vector, as the last answer had them; 0 before the first.
+    /// Values of a vector in the last answer; 0 before the first.
     pub(crate) dimension: AtomicUsize,
-    /// Whether vectors are asked for as `OpenAI`'s clients do: the address says so, or a server did not know our route.
-    pub(crate) speaks_openai: AtomicBool,
-    /// Whether the client was closed.
+    /// Whether to use `OpenAI`'s route: because of the address, or because a server does not have ours.
+    pub(crate) uses_openai: AtomicBool,
     pub(crate) closed: watch::Sender<bool>,
 }
 
-/// A request, as often as it is sent.
+/// A request, for any number of attempts.
 #[derive(Clone)]
 pub(crate) struct Request {
     pub(crate) method: Method,
-    /// Behind the server's address.
+    /// Appended to the server's address.
     pub(crate) path: String,
     pub(crate) accept: &'static str,
     /// JSON.
     pub(crate) body: Option<Bytes>,
 }
 
-/// The head of an answer that says yes, its body still to be read.
-pub(crate) struct Answer<'client> {
+/// A successful answer whose body is still to be read.
+pub(crate) struct OpenResponse<'client> {
     pub(crate) response: Response,
-    /// Its body, where that is not the response's.
-    raw: Option<RawBody<'client>>,
-    turn: InFlight<'client>,
-    /// Until when its body must be here.
-    until: Instant,
-    patience: Duration,
+    /// The body, if it is read from the socket and not by reqwest.
+    direct_body: Option<DirectBody<'client>>,
+    in_flight: InFlight<'client>,
+    /// Of the whole body.
+    deadline: Instant,
+    timeout: Duration,
     _permit: SemaphorePermit<'client>,
 }
 
-/// An answer that is here.
-pub(crate) struct Whole<'client> {
+/// An answer with its whole body.
+pub(crate) struct FullResponse<'client> {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     server: &'client str,
 }
 
-impl Whole<'_> {
-    /// An error of this answer, which says whose it is.
-    pub(crate) fn wrong(&self, error: &Error) -> Error {
-        wrong(self.server, error)
+impl FullResponse<'_> {
+    /// An error in this answer, with the server's name.
+    pub(crate) fn error(&self, error: &Error) -> Error {
+        error_of(self.server, error)
     }
 }
 
-fn wrong(server: &str, error: &Error) -> Error {
+fn error_of(server: &str, error: &Error) -> Error {
     Error::new(error.kind(), format!("the answer of {server} cannot be used: {}", error.message()))
 }
 
@@ -97,10 +97,10 @@ impl Shared {
         let endpoints = Endpoints::new(&settings)?;
         Ok(Self {
             headers: headers(&settings)?,
-            budget: Budget::new(settings.retry_budget),
+            budget: retry_budget(settings.retry_budget),
             permits: Semaphore::new(settings.max_in_flight.min(Semaphore::MAX_PERMITS)),
             dimension: AtomicUsize::new(0),
-            speaks_openai: AtomicBool::new(endpoints.are_openai()),
+            uses_openai: AtomicBool::new(endpoints.are_openai()),
             closed: watch::Sender::new(false),
             endpoints,
             settings,
@@ -111,59 +111,55 @@ impl Shared {
         Attempts::new(&self.budget, self.settings.retries, call)
     }
 
-    /// The whole answer to a request, of at most so many bytes, tried as often as may help.
-    pub(crate) async fn whole(&self, request: &Request, call: CallOptions) -> Result<Whole<'_>> {
+    /// Sends a request, with retries, and reads the whole answer.
+    pub(crate) async fn fetch(&self, request: &Request, call: CallOptions) -> Result<FullResponse<'_>> {
         let mut attempts = self.attempts(call);
         loop {
             let (failure, endpoint) = match self.open(request, &attempts).await {
-                Ok(mut answer) => match answer.whole(self.settings.max_answer_bytes).await {
+                Ok(mut answer) => match answer.read_all(self.settings.max_answer_bytes).await {
                     Ok(body) => {
                         let headers = std::mem::take(answer.response.headers_mut());
-                        return Ok(Whole { headers, body, server: &answer.turn.endpoint.name });
+                        return Ok(FullResponse { headers, body, server: &answer.in_flight.endpoint.name });
                     }
                     Err(failure) => (failure, Some(answer.index())),
                 },
-                // What the first attempt deleted is not there for the second.
+                // The first attempt of a DELETE may have succeeded unnoticed.
                 Err((failure, _))
                     if request.method == Method::DELETE
                         && !attempts.is_first()
                         && failure.error.kind() == ErrorKind::NotFound =>
                 {
-                    return Ok(Whole { headers: HeaderMap::new(), body: Bytes::new(), server: "" });
+                    return Ok(FullResponse { headers: HeaderMap::new(), body: Bytes::new(), server: "" });
                 }
                 Err(failed) => failed,
             };
-            attempts.after(failure, endpoint).await?;
+            attempts.backoff(failure, endpoint).await?;
         }
     }
 
-    /// The head of an answer. Where it is long in coming and hedging is on, the request is sent once more, and the first
-    /// answer counts; the other is dropped, which closes its stream.
+    /// Sends a request once and waits for the head of its answer. With `hedge_after`, a slow request is sent to another server
+    /// too; the first answer counts, and the other is dropped, which closes its connection.
     pub(crate) async fn open(
         &self,
         request: &Request,
         attempts: &Attempts<'_>,
-    ) -> Result<Answer<'_>, (RequestError, Option<usize>)> {
-        let patience = attempts.patience(self.settings.request_timeout()).map_err(|error| (error.into(), None))?;
+    ) -> Result<OpenResponse<'_>, (RequestError, Option<usize>)> {
+        let timeout = attempts.timeout(self.settings.request_timeout()).map_err(|error| (error.into(), None))?;
         let permit = self.permit(attempts).await.map_err(|error| (error.into(), None))?;
-        let turn = self.endpoints.turn(attempts.avoided);
-        let first_index = turn.index;
-        let mut first = pin!(self.send(request, turn, permit, (patience, attempts.call.priority)));
+        let in_flight = self.endpoints.pick(attempts.avoided);
+        let first_index = in_flight.index;
+        let mut first = pin!(self.send(request, in_flight, permit, (timeout, attempts.call.priority)));
         let Some(hedge_after) = self.settings.hedge_after else { return first.await };
         let hedge_at = tokio::time::Instant::now() + Duration::from_secs_f64(hedge_after.min(1e9));
         if let Ok(answered) = timeout_at(hedge_at, &mut first).await {
             return answered;
         }
         let Ok(permit) = self.permits.try_acquire() else { return first.await };
-        if !self.budget.take() {
+        if !self.budget.withdraw() {
             return first.await;
         }
-        let second = pin!(self.send(
-            request,
-            self.endpoints.turn(Some(first_index)),
-            permit,
-            (patience, attempts.call.priority)
-        ));
+        let second =
+            pin!(self.send(request, self.endpoints.pick(Some(first_index)), permit, (timeout, attempts.call.priority)));
         match select(first, second).await {
             Either::Left((Ok(answer), _)) | Either::Right((Ok(answer), _)) => Ok(answer),
             Either::Left((Err(_), second)) => second.await,
@@ -171,39 +167,39 @@ impl Shared {
         }
     }
 
-    /// Whether this very server says that it is healthy.
-    pub(crate) async fn healthy(&self, endpoint: &Endpoint, call: CallOptions) -> Result<()> {
-        let patience = self.attempts(call).patience(self.settings.request_timeout())?;
+    /// Asks a server for its health, without retries.
+    pub(crate) async fn check_health(&self, endpoint: &Endpoint, call: CallOptions) -> Result<()> {
+        let limit = self.attempts(call).timeout(self.settings.request_timeout())?;
         let request = endpoint.http.get(format!("{}/health", endpoint.base)).headers(self.headers.clone());
-        let asked = async {
+        let answer = async {
             let mut response = request.send().await?;
             let mut body = Vec::new();
-            while body.len() < LONGEST_REFUSAL
+            while body.len() < MAX_ERROR_BODY
                 && let Some(chunk) = response.chunk().await?
             {
                 body.extend_from_slice(&chunk);
             }
             Ok::<_, reqwest::Error>((response.status(), response.headers().clone(), body))
         };
-        let (status, headers, body) = match timeout(patience, asked).await {
-            Err(_) => return Err(RequestError::slow(&endpoint.name, patience).error),
-            Ok(Err(error)) => return Err(RequestError::broken(&error, &endpoint.name).error),
-            Ok(Ok(answered)) => answered,
+        let (status, headers, body) = match timeout(limit, answer).await {
+            Err(_) => return Err(RequestError::timed_out(&endpoint.name, limit).error),
+            Ok(Err(error)) => return Err(RequestError::of_reqwest(&error, &endpoint.name).error),
+            Ok(Ok(answer)) => answer,
         };
         if status.is_success() {
             return Ok(());
         }
-        Err(RequestError::refused(&endpoint.name, status, &headers, &body).error)
+        Err(RequestError::of_status(&endpoint.name, status, &headers, &body).error)
     }
 
     async fn permit(&self, attempts: &Attempts<'_>) -> Result<SemaphorePermit<'_>> {
-        let gone = |_| Error::new(ErrorKind::Closed, CLOSED);
+        let closed = |_| Error::new(ErrorKind::Closed, CLOSED);
         let acquired = self.permits.acquire();
         match attempts.call.deadline {
-            None => acquired.await.map_err(gone),
+            None => acquired.await.map_err(closed),
             Some(deadline) => match timeout_at(deadline.into(), acquired).await {
-                Ok(acquired) => acquired.map_err(gone),
-                Err(_) => Err(crate::attempts::too_late()),
+                Ok(acquired) => acquired.map_err(closed),
+                Err(_) => Err(deadline_exceeded()),
             },
         }
     }
@@ -211,123 +207,122 @@ impl Shared {
     async fn send<'client>(
         &'client self,
         request: &Request,
-        turn: InFlight<'client>,
+        in_flight: InFlight<'client>,
         permit: SemaphorePermit<'client>,
-        (patience, priority): (Duration, Option<i32>),
-    ) -> Result<Answer<'client>, (RequestError, Option<usize>)> {
-        let until = Instant::now().checked_add(patience).unwrap_or_else(|| Instant::now() + YEAR);
-        let endpoint = turn.endpoint;
+        (timeout, priority): (Duration, Option<i32>),
+    ) -> Result<OpenResponse<'client>, (RequestError, Option<usize>)> {
+        let deadline = Instant::now().checked_add(timeout).unwrap_or_else(|| Instant::now() + YEAR);
+        let InFlight { endpoint, index } = in_flight;
         let url = format!("{}{}", endpoint.base, request.path);
-        let mut sent = endpoint.http.request(request.method.clone(), url).headers(self.headers.clone());
-        sent = sent.header(ACCEPT, request.accept).header(REQUEST_TIMEOUT, milliseconds(patience));
+        let mut builder = endpoint.http.request(request.method.clone(), url).headers(self.headers.clone());
+        builder = builder.header(ACCEPT, request.accept).header(REQUEST_TIMEOUT, milliseconds(timeout));
         if let Some(priority) = priority {
-            sent = sent.header(REQUEST_PRIORITY, priority);
+            builder = builder.header(REQUEST_PRIORITY, priority);
         }
         if let Some(body) = &request.body {
-            sent = sent.header(CONTENT_TYPE, "application/json").body(body.clone());
+            builder = builder.header(CONTENT_TYPE, "application/json").body(body.clone());
         }
-        let index = turn.index;
         let failed = |failure: RequestError| {
-            endpoint.failed();
+            endpoint.record_failure();
             (failure, Some(index))
         };
         let direct =
             endpoint.direct.as_ref().filter(|direct| direct.is_enabled() && request.accept.starts_with(OCTETS));
         let sent = async {
-            let broken = |error| RequestError::broken(&error, &endpoint.name);
-            let Some(direct) = direct else { return Ok((sent.send().await.map_err(broken)?, None)) };
-            let sent = sent.build().map_err(broken)?;
-            direct.send(sent).await.map_err(|failed| RequestError::not_sent(&failed, &endpoint.name))
+            let of_reqwest = |error| RequestError::of_reqwest(&error, &endpoint.name);
+            let Some(direct) = direct else { return Ok((builder.send().await.map_err(of_reqwest)?, None)) };
+            let request = builder.build().map_err(of_reqwest)?;
+            direct.send(request).await.map_err(|error| RequestError::of_direct(&error, &endpoint.name))
         };
-        let (response, raw) = match timeout_at(until.into(), sent).await {
-            Err(_) => return Err(failed(RequestError::slow(&endpoint.name, patience))),
+        let (response, direct_body) = match timeout_at(deadline.into(), sent).await {
+            Err(_) => return Err(failed(RequestError::timed_out(&endpoint.name, timeout))),
             Ok(Err(failure)) => return Err(failed(failure)),
-            Ok(Ok(answered)) => answered,
+            Ok(Ok(answer)) => answer,
         };
-        let mut answer = Answer { response, raw, turn, until, patience, _permit: permit };
+        let mut answer = OpenResponse { response, direct_body, in_flight, deadline, timeout, _permit: permit };
         let status = answer.response.status();
         if status.is_success() {
-            endpoint.answered();
+            endpoint.record_success();
             return Ok(answer);
         }
-        // It answers, but what stands behind it does not.
+        // A proxy answers, but the server behind it does not.
         if matches!(status.as_u16(), 502 | 503) {
-            endpoint.failed();
+            endpoint.record_failure();
         } else {
-            endpoint.answered();
+            endpoint.record_success();
         }
-        let body = answer.whole(LONGEST_REFUSAL).await.unwrap_or_default();
-        Err((RequestError::refused(&endpoint.name, status, answer.response.headers(), &body), Some(index)))
+        let body = answer.read_all(MAX_ERROR_BODY).await.unwrap_or_default();
+        Err((RequestError::of_status(&endpoint.name, status, answer.response.headers(), &body), Some(index)))
     }
 }
 
-impl Answer<'_> {
+impl OpenResponse<'_> {
     pub(crate) const fn index(&self) -> usize {
-        self.turn.index
+        self.in_flight.index
     }
 
-    /// The answer is raw vectors: its server's next ones may be read as such.
-    pub(crate) fn is_raw(&self) {
-        self.turn.endpoint.direct.iter().for_each(|direct| direct.record_response_kind(true));
+    /// Notes that the answer is raw vectors, so that the server's next one is read directly.
+    pub(crate) fn mark_raw(&self) {
+        self.in_flight.endpoint.direct.iter().for_each(|direct| direct.record_response_kind(true));
     }
 
     /// The next bytes of the body.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, RequestError> {
-        let (endpoint, until, patience) = (self.turn.endpoint, self.until, self.patience);
-        if let Some(raw) = &mut self.raw {
-            return read(endpoint, (until, patience), raw.chunk(), |error| lost(error, endpoint)).await;
+        let (endpoint, limits) = (self.in_flight.endpoint, (self.deadline, self.timeout));
+        if let Some(body) = &mut self.direct_body {
+            return read(endpoint, limits, body.chunk(), |error| lost(error, endpoint)).await;
         }
-        let broken = |error: &reqwest::Error| RequestError::broken(error, &endpoint.name);
-        read(endpoint, (until, patience), self.response.chunk(), broken).await
+        let of_reqwest = |error: &reqwest::Error| RequestError::of_reqwest(error, &endpoint.name);
+        read(endpoint, limits, self.response.chunk(), of_reqwest).await
     }
 
-    /// Reads the whole body into a place of its length where it comes straight from the socket; false where it does not.
+    /// Reads the whole body from the socket into a place of its length; false if it is read in chunks.
     pub(crate) async fn fill(&mut self, place: &mut [u8]) -> Result<bool, RequestError> {
-        let (endpoint, limit) = (self.turn.endpoint, (self.until, self.patience));
-        match &mut self.raw {
-            Some(raw) if raw.left() == place.len() => {
-                read(endpoint, limit, raw.fill(place), |error| lost(error, endpoint)).await.map(|()| true)
+        let (endpoint, limits) = (self.in_flight.endpoint, (self.deadline, self.timeout));
+        match &mut self.direct_body {
+            Some(body) if body.left() == place.len() => {
+                read(endpoint, limits, body.fill(place), |error| lost(error, endpoint)).await.map(|()| true)
             }
             _ => Ok(false),
         }
     }
 
-    /// The body, if it has at most so many bytes.
-    pub(crate) async fn whole(&mut self, most: usize) -> Result<Bytes, RequestError> {
-        let endless =
-            || RequestError::from(bad(format!("the answer has more than {most} bytes, the most this client takes")));
-        if self.response.content_length().is_some_and(|length| length > most as u64) {
-            return Err(endless());
+    /// The whole body; an error if it is longer than `limit`.
+    pub(crate) async fn read_all(&mut self, limit: usize) -> Result<Bytes, RequestError> {
+        let too_long =
+            || RequestError::from(bad(format!("the answer has more than {limit} bytes, the most this client takes")));
+        if self.response.content_length().is_some_and(|length| length > limit as u64) {
+            return Err(too_long());
         }
         let mut body = Vec::new();
         while let Some(chunk) = self.chunk().await? {
-            if body.len() + chunk.len() > most {
-                return Err(endless());
+            if body.len() + chunk.len() > limit {
+                return Err(too_long());
             }
             body.extend_from_slice(&chunk);
         }
         Ok(body.into())
     }
 
-    /// An error of this answer, which says whose it is.
-    pub(crate) fn wrong(&self, error: &Error) -> Error {
-        wrong(&self.turn.endpoint.name, error)
+    /// An error in this answer, with the server's name.
+    pub(crate) fn error(&self, error: &Error) -> Error {
+        error_of(&self.in_flight.endpoint.name, error)
     }
 }
 
-/// What a body brings until it is too late.
+/// Reads of a body until the deadline, and records a failure of the server.
 async fn read<T, E>(
     endpoint: &Endpoint,
-    (until, patience): (Instant, Duration),
+    (deadline, timeout): (Instant, Duration),
     reading: impl Future<Output = Result<T, E>>,
-    broken: impl FnOnce(&E) -> RequestError,
+    convert: impl FnOnce(&E) -> RequestError,
 ) -> Result<T, RequestError> {
-    let failure = match timeout_at(until.into(), reading).await {
-        Ok(Ok(came)) => return Ok(came),
-        Ok(Err(error)) => broken(&error),
-        Err(_) => RequestError::slow(&endpoint.name, patience),
+    let failure = match timeout_at(deadline.into(), reading).await {
+        Ok(Ok(read)) => return Ok(read),
+        Ok(Err(error)) => convert(&error),
+        Err(_) => RequestError::timed_out(&endpoint.name, timeout),
     };
-    endpoint.failed();
+    endpoint.record_failure();
     Err(failure)
 }
 
@@ -341,16 +336,16 @@ const REQUEST_PRIORITY: HeaderName = HeaderName::from_static("request-priority")
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Whole milliseconds, at least one, as the server reads them.
-fn milliseconds(patience: Duration) -> HeaderValue {
-    HeaderValue::from(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX).clamp(1, 1_000_000_000))
+fn milliseconds(timeout: Duration) -> HeaderValue {
+    HeaderValue::from(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX).clamp(1, 1_000_000_000))
 }
 
-/// Computes where it holds nobody up: much work on a thread that the runtime does without meanwhile.
+/// Computes without blocking I/O: for many bytes, the runtime moves its other tasks off this thread.
 pub(crate) fn compute<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
-    if bytes > MUCH { tokio::task::block_in_place(work) } else { work() }
+    if bytes > BLOCKING_BYTES { tokio::task::block_in_place(work) } else { work() }
 }
 
-/// The headers of all requests; those that may be secrets are marked so.
+/// The headers of all requests. Possible secrets are marked as sensitive.
 fn headers(settings: &Settings) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("pullquote/", env!("CARGO_PKG_VERSION"))));

@@ -1,5 +1,5 @@
-//! Forms: the answer of `/highlights` with vectors, `multipart/form-data` of three parts: the passages as JSON, and the vectors
-//! of passages and queries as bytes, each with the headers that say how they lie.
+//! The answer of `/highlights` with vectors: `multipart/form-data` with the passages as JSON, and the vectors of passages and
+//! of queries as bytes, each part with its headers.
 
 use std::convert::Infallible;
 
@@ -13,12 +13,12 @@ use crate::raw::bad;
 
 pub(crate) const FORM: &str = "multipart/form-data";
 
-/// A part with bytes.
+/// A part of the form.
 #[derive(Debug, Default)]
 pub struct Part {
-    /// What is said about them.
+    /// The part's own headers.
     pub headers: HeaderMap,
-    /// The bytes.
+    /// Vectors, or JSON.
     pub content: Bytes,
 }
 
@@ -27,22 +27,22 @@ pub struct Part {
 pub struct Form {
     /// JSON.
     pub highlights: Bytes,
-    /// The vectors of its passages, in the order in which it has them.
+    /// The vectors of its passages, in their order.
     pub vectors: Part,
     /// The vectors of the queries.
     pub queries: Part,
 }
 
-/// Reads a body that is a form; each part is there, once, and there is no other.
+/// Reads a form, which must have each part once, and no other.
 ///
 /// # Errors
-/// [`pullquote_core::error::ErrorKind::BadAnswer`], saying what cannot be.
+/// [`pullquote_core::error::ErrorKind::BadAnswer`] for any other body.
 pub async fn read_form(content_type: Option<&HeaderValue>, body: Bytes) -> Result<Form> {
     let kind = content_type.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let boundary = multer::parse_boundary(kind)
         .map_err(|_| bad(format!("it is {kind:?}, where {FORM} with a boundary was asked for")))?;
     let broken = |error: multer::Error| bad(format!("its form cannot be read: {error}"));
-    // All of it is here, so nothing below ever waits.
+    // The whole body is here, so nothing below waits.
     let mut form = Multipart::new(stream::iter([Ok::<_, Infallible>(body)]), boundary);
     let names = ["highlights", "vectors", "queries"];
     let mut parts: [Option<Part>; 3] = [None, None, None];

@@ -1,11 +1,11 @@
 //! pullquote from another process: the calls of the library over HTTP.
 //!
-//! A [`Client`] asks one server or several. Its calls are futures that own what they need, so that they can be waited for by
-//! a thread ([`Client::wait`]) or run beside others ([`Client::spawn`]); dropping one closes its streams. What is asked,
-//! what comes back and how it fails is the library's own: `pullquote_core`'s options, answers and kinds of errors.
+//! A [`Client`] calls one server or several. Its calls are futures that own their data: a thread waits for one
+//! ([`Client::wait`]), or it runs in the background ([`Client::spawn`]). Dropping a call closes its connections. Options,
+//! results and kinds of errors are those of `pullquote_core`.
 //!
-//! Each client has a small runtime of its own, started by its first call and ended by [`Client::close`], so that nothing of
-//! it is left over and a fork can tell that it has none.
+//! Each client has its own small runtime, started by the first call and ended by [`Client::close`]. A fork notices that it has
+//! none.
 
 mod attempts;
 pub mod columns;
@@ -39,65 +39,65 @@ pub use attempts::CallOptions;
 pub use columns::Passage;
 use endpoints::Endpoint;
 use exchange::{CLOSED, Shared};
-pub use passages::{Found, Page, Question, Wanted};
-pub use ranks::{Rank, Stored};
+pub use passages::{HighlightsAnswer, HighlightsRequest, Page, ReturnOptions};
+pub use ranks::{RerankResult, StoredDocument};
 pub use raw::Dtype;
 pub use settings::Settings;
 pub use vectors::{Text, Vectors};
 
-/// Threads that move bytes: two carry more than a socket on one machine brings.
+/// I/O threads: two carry more than a loopback socket.
 const THREADS: usize = 2;
-/// Threads that hand results to callers, and look up names.
+/// Threads that run callbacks and resolve names.
 const BLOCKING_THREADS: usize = 4;
-/// How long `close` waits for work to let go.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long `close` waits for calls to end.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Servers, asked by many threads at once.
+/// A client that many threads may use at once.
 pub struct Client {
     shared: Arc<Shared>,
-    /// Also held by each thread that waits in it.
+    /// Shared with each thread that waits for a call.
     runtime: Mutex<Option<Arc<Runtime>>>,
-    /// Whose threads the runtime has.
+    /// The process that the runtime's threads belong to.
     process: u32,
 }
 
 impl Client {
-    /// A client for these servers; nothing is sent yet, and no thread is started.
+    /// A client for these servers. It sends nothing and starts no thread yet.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`], saying which setting cannot be.
+    /// [`ErrorKind::InvalidArgument`] for a setting that is out of range.
     pub fn new(settings: Settings) -> Result<Self> {
         Ok(Self { shared: Arc::new(Shared::new(settings)?), runtime: Mutex::default(), process: std::process::id() })
     }
 
-    /// Waits for a call on this thread; its caller is asked every 50 ms whether it still wants it.
+    /// Waits for a call on this thread, and checks every 50 ms whether the caller has cancelled it.
     ///
     /// # Errors
     /// Those of the call, [`ErrorKind::Cancelled`], [`ErrorKind::Closed`] and [`ErrorKind::Forked`].
     pub fn wait<R>(&self, call: &Call, work: impl Future<Output = Result<R>>) -> Result<R> {
         let runtime = self.runtime()?;
         let mut closed = self.shared.closed.subscribe();
-        let came = runtime.block_on(async {
+        let result = runtime.block_on(async {
             let (mut work, mut closed) = (pin!(work), pin!(closed.wait_for(|closed| *closed)));
             loop {
                 tokio::select! {
                     biased;
                     done = &mut work => return done.map_err(|error| self.explained(error)),
                     _ = &mut closed => return Err(Error::new(ErrorKind::Closed, CLOSED)),
-                    // A caller can only be asked: neither Ctrl-C nor its deadline wakes anybody here.
+                    // Neither Ctrl-C nor the caller's deadline wakes this task.
                     () = tokio::time::sleep(call.poll_interval()) => call.check()?,
                 }
             }
         });
-        // The last one out, where the client was closed meanwhile.
+        // The last thread ends the runtime of a client that was closed meanwhile.
         if let Some(runtime) = Arc::into_inner(runtime) {
             runtime.shutdown_background();
         }
-        came
+        result
     }
 
-    /// Runs a call beside others. `done` gets what came of it, once, on a thread that may block; where the handle aborts the
-    /// call or the client is closed, it is told that.
+    /// Runs a call in the background. `done` gets its result, once, on a thread that may block; also if the handle aborts the
+    /// call or the client is closed.
     ///
     /// # Errors
     /// [`ErrorKind::Closed`] and [`ErrorKind::Forked`].
@@ -108,11 +108,11 @@ impl Client {
     ) -> Result<AbortHandle> {
         let handle = self.runtime()?.handle().clone();
         let closed = self.shared.closed.subscribe();
-        let mut told = Told { done: Some(done), closed, result: PhantomData };
+        let mut completion = Completion { done: Some(done), closed, result: PhantomData };
         let inside = handle.clone();
         let task = handle.spawn(async move {
-            let came = work.await;
-            inside.spawn_blocking(move || told.tell(came));
+            let result = work.await;
+            inside.spawn_blocking(move || completion.complete(result));
         });
         Ok(task.abort_handle())
     }
@@ -129,11 +129,11 @@ impl Client {
         while let Some(shared) = runtime {
             runtime = match Arc::try_unwrap(shared) {
                 Ok(own) => {
-                    own.shutdown_timeout(FAREWELL);
+                    own.shutdown_timeout(CLOSE_TIMEOUT);
                     None
                 }
-                // Whoever waits is told by now, and leaves; if not, the last one ends it.
-                Err(shared) if began.elapsed() < FAREWELL => {
+                // Waiting threads were notified; the last one ends the runtime.
+                Err(shared) if began.elapsed() < CLOSE_TIMEOUT => {
                     std::thread::sleep(Duration::from_millis(1));
                     Some(shared)
                 }
@@ -148,13 +148,13 @@ impl Client {
     }
 }
 
-/// The calls. What each comes to is documented where people look for it, in `python/pullquote/client.py`.
+/// The calls, which `python/pullquote/client.py` documents.
 ///
 /// # Errors
-/// Those of the core's table: the library's own, and of those that only a client has [`ErrorKind::Unavailable`],
-/// [`ErrorKind::Unauthorized`], [`ErrorKind::Overloaded`], [`ErrorKind::NotFound`], [`ErrorKind::StoreFull`] and
+/// The library's, and those of a client: [`ErrorKind::Unavailable`], [`ErrorKind::Unauthorized`], [`ErrorKind::Overloaded`],
+/// [`ErrorKind::NotFound`], [`ErrorKind::StoreFull`] and
 /// [`ErrorKind::BadAnswer`].
-#[expect(clippy::missing_errors_doc, reason = "they are the same for all of them, and stand above")]
+#[expect(clippy::missing_errors_doc, reason = "they are the same for all, above")]
 impl Client {
     /// The vectors of texts.
     pub fn embed<T: Text>(
@@ -167,7 +167,7 @@ impl Client {
         async move { vectors::embed(&shared, texts.into(), role, shared.settings.wire_dtype, call).await }
     }
 
-    /// The vectors of texts as bytes of this type, as they travel.
+    /// The vectors of texts as bytes of this type.
     pub fn embed_packed<T: Text>(
         &self,
         texts: Vec<T>,
@@ -182,26 +182,26 @@ impl Client {
     /// The passages of pages that answer queries.
     pub fn highlights<T: Text>(
         &self,
-        question: Question<T>,
+        request: HighlightsRequest<T>,
         call: CallOptions,
-    ) -> impl Future<Output = Result<Found>> + Send + use<T> {
+    ) -> impl Future<Output = Result<HighlightsAnswer>> + Send + use<T> {
         let shared = Arc::clone(&self.shared);
-        async move { passages::highlights(&shared, question, call).await }
+        async move { passages::highlights(&shared, request, call).await }
     }
 
-    /// Texts by how near they are to a query, the nearest first.
+    /// Texts ranked by their relevance to a query, the best first.
     pub fn rerank<T: Text>(
         &self,
         query: T,
         texts: Vec<T>,
         top_n: Option<usize>,
         call: CallOptions,
-    ) -> impl Future<Output = Result<Vec<Rank>>> + Send + use<T> {
+    ) -> impl Future<Output = Result<Vec<RerankResult>>> + Send + use<T> {
         let shared = Arc::clone(&self.shared);
         async move { ranks::rerank(&shared, query.as_ref(), &texts, top_n, call).await }
     }
 
-    /// Stores a document under an id; what its text is known by.
+    /// Stores a document under an id. Returns the hash of its text.
     pub fn put_document<T: Text>(
         &self,
         id: T,
@@ -215,17 +215,17 @@ impl Client {
         }
     }
 
-    /// The document that is stored under an id.
+    /// The document stored under an id.
     pub fn get_document<T: Text>(
         &self,
         id: T,
         call: CallOptions,
-    ) -> impl Future<Output = Result<Stored>> + Send + use<T> {
+    ) -> impl Future<Output = Result<StoredDocument>> + Send + use<T> {
         let shared = Arc::clone(&self.shared);
         async move { ranks::get_document(&shared, id.as_ref(), call).await }
     }
 
-    /// Deletes the document that is stored under an id.
+    /// Deletes the document stored under an id.
     pub fn delete_document<T: Text>(
         &self,
         id: T,
@@ -235,7 +235,7 @@ impl Client {
         async move { ranks::delete_document(&shared, id.as_ref(), call).await }
     }
 
-    /// For each server, by its address, why it is not healthy; `None` where it is.
+    /// For each server its address, and why it is unhealthy; `None` if it is healthy.
     pub fn health(
         &self,
         call: CallOptions,
@@ -270,7 +270,7 @@ impl Client {
         std::process::id() != self.process
     }
 
-    /// What breaks because the client is being closed is no failure of a server.
+    /// An error after the client was closed is [`ErrorKind::Closed`], whatever broke first.
     fn explained(&self, error: Error) -> Error {
         if *self.shared.closed.borrow() { Error::new(ErrorKind::Closed, CLOSED) } else { error }
     }
@@ -280,40 +280,40 @@ impl Drop for Client {
     fn drop(&mut self) {
         let runtime = self.runtime.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if std::process::id() == self.process {
-            // Nobody waits in it: who waits borrows the client.
+            // No thread waits in it: that would borrow the client.
             if let Some(runtime) = runtime.and_then(Arc::into_inner) {
                 self.shared.closed.send_replace(true);
                 runtime.shutdown_background();
             }
         } else {
-            // Its threads are the parent's, and so is what it waits on.
+            // In a fork, its threads and locks belong to the parent.
             std::mem::forget((runtime, Arc::clone(&self.shared)));
         }
     }
 }
 
-/// Whoever waits for a call: told once, however it ends.
-struct Told<R, F: FnOnce(Result<R>)> {
+/// Calls `done` exactly once, however the call ends.
+struct Completion<R, F: FnOnce(Result<R>)> {
     done: Option<F>,
     closed: watch::Receiver<bool>,
     result: PhantomData<fn(R)>,
 }
 
-impl<R, F: FnOnce(Result<R>)> Told<R, F> {
-    fn tell(&mut self, came: Result<R>) {
+impl<R, F: FnOnce(Result<R>)> Completion<R, F> {
+    fn complete(&mut self, result: Result<R>) {
         if let Some(done) = self.done.take() {
-            done(came);
+            done(result);
         }
     }
 }
 
-impl<R, F: FnOnce(Result<R>)> Drop for Told<R, F> {
+impl<R, F: FnOnce(Result<R>)> Drop for Completion<R, F> {
     fn drop(&mut self) {
         let error = if *self.closed.borrow() {
             Error::new(ErrorKind::Closed, CLOSED)
         } else {
             Error::new(ErrorKind::Cancelled, "the call was stopped by its caller")
         };
-        self.tell(Err(error));
+        self.complete(Err(error));
     }
 }

@@ -1,7 +1,6 @@
-//! Passages: the call of `/highlights`.
+//! The call of `/highlights`.
 //!
-//! All pages of a call go in one request, because scores are comparable within a call only. What comes back becomes the
-//! columns that the library itself would have written ([`crate::columns`]), and where vectors were asked for, these beside them.
+//! All pages of a call are one request, because scores are comparable within a call only. [`crate::columns`] reads the answer.
 
 use bytes::Bytes;
 use pullquote_core::engine::options::Options;
@@ -15,7 +14,7 @@ use crate::attempts::CallOptions;
 use crate::columns::{ExpectedAnswer, Passage, read_answers};
 use crate::exchange::{Request, Shared, compute};
 use crate::forms::{FORM, Part, read_form};
-use crate::packed::Packing;
+use crate::packed::PackedBodyWriter;
 use crate::raw::{Dtype, EmbeddingHeaders, bad};
 use crate::settings::invalid;
 use crate::vectors::{Text, Vectors};
@@ -24,42 +23,42 @@ use crate::vectors::{Text, Vectors};
 pub enum Page<T> {
     /// Its text.
     Text(T),
-    /// The id of a document that the server has stored.
+    /// The id of a document stored on the server.
     Stored(T),
 }
 
-/// What is to come back beside the passages.
+/// What the answer has besides the passages.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wanted {
+pub struct ReturnOptions {
     /// The texts of stored pages.
     pub texts: bool,
-    /// The vectors of passages and queries, as this type.
+    /// The vectors of passages and queries, in this type.
     pub vectors: Option<Dtype>,
 }
 
-/// Queries and pages of a call, as `Highlighter.highlights` takes them.
-pub struct Question<T> {
-    /// What is asked.
+/// The arguments of `Highlighter.highlights`, and what only a server returns.
+pub struct HighlightsRequest<T> {
+    /// The queries.
     pub queries: Vec<T>,
-    /// Whether there was a list of queries, or one that stands alone.
+    /// Whether the caller passed a list of queries.
     pub listed: bool,
     /// The pages.
     pub pages: Vec<Page<T>>,
-    /// A title for each page, where there is one; or empty.
+    /// Empty, or for each page its title, if it has one.
     pub titles: Vec<Option<T>>,
     /// The options of the call.
     pub options: Options,
-    /// What only a server is asked for.
-    pub wanted: Wanted,
+    /// What the answer has besides the passages.
+    pub returns: ReturnOptions,
 }
 
-/// What was found.
-pub struct Found {
-    /// The columns. Of pages whose text stays with the server there are places, and no text.
+/// The result of a call.
+pub struct HighlightsAnswer {
+    /// The columns; of stored pages, offsets without a text.
     pub answers: Answers,
-    /// For each passage its own texts, where its page has none; empty where all pages have theirs.
+    /// The texts of the passages of stored pages; empty if there are none.
     pub passages: Vec<Option<Passage>>,
-    /// The vectors of the passages and of the queries, where they were asked for.
+    /// The vectors of the passages and of the queries, if requested.
     pub vectors: Option<[Vectors<u8>; 2]>,
 }
 
@@ -67,9 +66,9 @@ pub struct Found {
 struct HighlightsBody<'call> {
     query: Queries<'call>,
     documents: Vec<Document<'call>>,
-    #[serde(skip_serializing_if = "is_no")]
+    #[serde(skip_serializing_if = "is_false")]
     return_texts: bool,
-    #[serde(skip_serializing_if = "is_no")]
+    #[serde(skip_serializing_if = "is_false")]
     return_vectors: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     embedding_dtype: Option<Dtype>,
@@ -77,9 +76,9 @@ struct HighlightsBody<'call> {
     options: &'call Options,
 }
 
-/// What is not asked for is not said: hosts that give no vectors do not know the word.
+/// Left out by default: vLLM's host does not know these fields.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
-const fn is_no(flag: &bool) -> bool {
+const fn is_false(flag: &bool) -> bool {
     !*flag
 }
 
@@ -95,18 +94,17 @@ struct Document<'call> {
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<&'call str>,
     #[serde(flatten)]
-    page: Named<'call>,
+    source: DocumentSource<'call>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Named<'call> {
+enum DocumentSource<'call> {
     Text(&'call str),
     Id(&'call str),
 }
 
 impl<T: Text> Page<T> {
-    /// What is known here of its text.
     fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text.as_ref()),
@@ -114,54 +112,57 @@ impl<T: Text> Page<T> {
         }
     }
 
-    fn named(&self) -> Named<'_> {
+    fn source(&self) -> DocumentSource<'_> {
         match self {
-            Self::Text(text) => Named::Text(text.as_ref()),
-            Self::Stored(id) => Named::Id(id.as_ref()),
+            Self::Text(text) => DocumentSource::Text(text.as_ref()),
+            Self::Stored(id) => DocumentSource::Id(id.as_ref()),
         }
     }
 }
 
-pub(crate) async fn highlights<T: Text>(shared: &Shared, question: Question<T>, call: CallOptions) -> Result<Found> {
-    let Question { queries, listed, pages, titles, options, wanted } = &question;
+pub(crate) async fn highlights<T: Text>(
+    shared: &Shared,
+    request: HighlightsRequest<T>,
+    call: CallOptions,
+) -> Result<HighlightsAnswer> {
+    let HighlightsRequest { queries, listed, pages, titles, options, returns } = &request;
     let pairing = options.pairing(*listed, pages.len())?;
-    check(&question, pairing)?;
-    let sent = || {
+    check(&request, pairing)?;
+    let body = || {
         let each: Vec<&str> = queries.iter().map(AsRef::as_ref).collect();
         let title = |page: usize| titles.get(page).and_then(Option::as_ref).map(AsRef::as_ref);
         let documents = pages.iter().enumerate();
-        // Of HTML the text is not what was sent; of everything else it is.
-        let differ = matches!(options.format()?, Format::Html | Format::Auto);
-        let sent = HighlightsBody {
+        // The text of HTML differs from what was sent.
+        let differ = matches!(options.format, Format::Html | Format::Auto);
+        let body = HighlightsBody {
             query: if *listed { Queries::Listed(each) } else { Queries::One(each[0]) },
-            documents: documents.map(|(index, page)| Document { title: title(index), page: page.named() }).collect(),
-            return_texts: wanted.texts || (differ && pages.iter().any(|page| page.text().is_some())),
-            return_vectors: wanted.vectors.is_some(),
-            embedding_dtype: wanted.vectors,
+            documents: documents.map(|(index, page)| Document { title: title(index), source: page.source() }).collect(),
+            return_texts: returns.texts || (differ && pages.iter().any(|page| page.text().is_some())),
+            return_vectors: returns.vectors.is_some(),
+            embedding_dtype: returns.vectors,
             options,
         };
-        serde_json::to_vec(&sent).map_err(|error| invalid(format!("the call does not fit JSON: {error}")))
+        serde_json::to_vec(&body).map_err(|error| invalid(format!("the call does not fit JSON: {error}")))
     };
     let size = pages.iter().filter_map(Page::text).map(str::len).sum();
-    let body = Bytes::from(compute(size, sent)?);
-    let mut request = Request::post("/highlights", body);
-    if wanted.vectors.is_some() {
+    let mut request = Request::post("/highlights", Bytes::from(compute(size, body)?));
+    if returns.vectors.is_some() {
         request.accept = FORM;
     }
-    let answer = shared.whole(&request, call).await?;
+    let answer = shared.fetch(&request, call).await?;
     let read = |body: &[u8]| {
         let lengths = pages.iter().map(|page| page.text().map(|text| text.chars().count())).collect();
-        let (queries, explain, returns_texts) = (queries.len(), options.explain, wanted.texts);
+        let (queries, explain, returns_texts) = (queries.len(), options.explain, returns.texts);
         read_answers(body, &ExpectedAnswer { pairing, queries, explain, returns_texts, lengths })
     };
-    let Some(dtype) = wanted.vectors else {
+    let Some(dtype) = returns.vectors else {
         let (answers, passages) =
-            compute(size + answer.body.len(), || read(&answer.body)).map_err(|error| answer.wrong(&error))?;
-        return Ok(Found { answers, passages, vectors: None });
+            compute(size + answer.body.len(), || read(&answer.body)).map_err(|error| answer.error(&error))?;
+        return Ok(HighlightsAnswer { answers, passages, vectors: None });
     };
     let form = read_form(answer.headers.get(CONTENT_TYPE), answer.body.clone()).await;
-    let form = form.map_err(|error| answer.wrong(&error))?;
-    let found = compute(size + answer.body.len(), || {
+    let form = form.map_err(|error| answer.error(&error))?;
+    let parsed = compute(size + answer.body.len(), || {
         let (answers, passages) = read(&form.highlights)?;
         let vectors = [(&form.vectors, answers.scores.len()), (&form.queries, queries.len())];
         let [of_passages, of_queries] = vectors.map(|(part, rows)| read_vectors(part, rows, dtype));
@@ -172,36 +173,36 @@ pub(crate) async fn highlights<T: Text>(shared: &Shared, question: Question<T>, 
                 of_passages.dimension, of_queries.dimension
             )));
         }
-        Ok(Found { answers, passages, vectors: Some([of_passages, of_queries]) })
+        Ok(HighlightsAnswer { answers, passages, vectors: Some([of_passages, of_queries]) })
     });
-    found.map_err(|error| answer.wrong(&error))
+    parsed.map_err(|error| answer.error(&error))
 }
 
-/// The vectors of a part, for exactly so many rows.
+/// The vectors of a part, which must have this number of rows.
 fn read_vectors(part: &Part, rows: usize, dtype: Dtype) -> Result<Vectors<u8>> {
-    let claim = EmbeddingHeaders::read(&part.headers, rows)?.ok_or_else(|| bad("a part of it is no raw vectors"))?;
-    if claim.dtype != dtype {
-        return Err(claim.other_dtype(dtype));
+    let headers = EmbeddingHeaders::read(&part.headers, rows)?.ok_or_else(|| bad("a part of it is no raw vectors"))?;
+    if headers.dtype != dtype {
+        return Err(headers.wrong_dtype(dtype));
     }
-    // No longer than what came, so the claim needs no bound of its own.
-    if part.content.len() != claim.bytes() {
-        return Err(bad(format!("a part of it has {} bytes, its shape {}", part.content.len(), claim.bytes())));
+    // Before memory is allocated for it.
+    if part.content.len() != headers.bytes() {
+        return Err(bad(format!("a part of it has {} bytes, its shape {}", part.content.len(), headers.bytes())));
     }
-    let mut values = vec![0; claim.bytes()];
-    let mut packing = Packing::new(claim, &mut values)?;
-    packing.write(&part.content)?;
-    packing.finish()?;
+    let mut values = vec![0; headers.bytes()];
+    let mut writer = PackedBodyWriter::new(headers, &mut values)?;
+    writer.write(&part.content)?;
+    writer.finish()?;
     let written_at = values.as_ptr() as usize;
-    Ok(Vectors { values, dimension: claim.dimension, truncated: claim.truncated, written_at })
+    Ok(Vectors { values, dimension: headers.dimension, truncated: headers.truncated, written_at })
 }
 
-/// What the engine would say before it begins, said without asking a server.
-fn check<T: Text>(question: &Question<T>, pairing: Pairing) -> Result<()> {
-    let Question { queries, pages, titles, options, .. } = question;
+/// The checks of the engine, before a request is sent.
+fn check<T: Text>(request: &HighlightsRequest<T>, pairing: Pairing) -> Result<()> {
+    let HighlightsRequest { queries, pages, titles, options, .. } = request;
     options.question()?;
     let queries: Vec<&str> = queries.iter().map(AsRef::as_ref).collect();
     let pages: Vec<&str> = pages.iter().map(|page| page.text().unwrap_or_default()).collect();
     let titles: Vec<Option<&str>> = titles.iter().map(|title| title.as_ref().map(AsRef::as_ref)).collect();
-    let formats = [options.format()?];
+    let formats = [options.format];
     engine::Request { queries: &queries, pages: &pages, formats: &formats, titles: &titles, pairing }.check()
 }

@@ -1,4 +1,4 @@
-//! The smaller calls: ranks, stored documents, health.
+//! Calls with small answers: rerank, stored documents, health.
 
 use bytes::Bytes;
 use pullquote_core::error::Result;
@@ -8,30 +8,30 @@ use serde::{Deserialize, Serialize};
 use url::form_urlencoded;
 
 use crate::attempts::CallOptions;
-use crate::exchange::{Request, Shared, Whole, compute};
+use crate::exchange::{FullResponse, Request, Shared, compute};
 use crate::raw::bad;
 use crate::settings::invalid;
 use crate::vectors::Text;
 
-/// How near a text is to a query.
+/// The score of a text for a query.
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub struct Rank {
-    /// Which of the texts.
+pub struct RerankResult {
+    /// The index of the text.
     pub index: usize,
-    /// The cosine of the vectors, or whatever the server ranks by.
+    /// The cosine of the vectors, or the server's own measure.
     pub score: f32,
 }
 
-/// A stored document.
+/// A document stored on the server.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Stored {
-    /// Its title, if it has one.
+pub struct StoredDocument {
+    /// The title, if it has one.
     #[serde(default)]
     pub title: Option<String>,
-    /// Its text.
+    /// The text.
     #[serde(default)]
     pub text: String,
-    /// What the text is known by.
+    /// The hash of the text.
     pub text_hash: String,
 }
 
@@ -41,26 +41,26 @@ pub(crate) async fn rerank<T: Text>(
     texts: &[T],
     top_n: Option<usize>,
     call: CallOptions,
-) -> Result<Vec<Rank>> {
+) -> Result<Vec<RerankResult>> {
     #[derive(Serialize)]
     struct RerankBody<'call> {
         query: &'call str,
         texts: Vec<&'call str>,
     }
     let size = texts.iter().map(|text| text.as_ref().len()).sum();
-    let sent = || json(&RerankBody { query, texts: texts.iter().map(AsRef::as_ref).collect() });
-    let answer = shared.whole(&Request::post("/rerank", compute(size, sent)?), call).await?;
-    let ranks: Vec<Rank> = read(&answer)?;
-    let mut ranks = ranked(ranks, texts.len()).map_err(|error| answer.wrong(&error))?;
+    let body = || json(&RerankBody { query, texts: texts.iter().map(AsRef::as_ref).collect() });
+    let answer = shared.fetch(&Request::post("/rerank", compute(size, body)?), call).await?;
+    let ranks: Vec<RerankResult> = read(&answer)?;
+    let mut ranks = ranked(ranks, texts.len()).map_err(|error| answer.error(&error))?;
     ranks.sort_by(|a, b| b.score.total_cmp(&a.score));
     ranks.truncate(top_n.unwrap_or(usize::MAX));
     Ok(ranks)
 }
 
-/// Ranks that name each of so many texts once.
-fn ranked(ranks: Vec<Rank>, texts: usize) -> Result<Vec<Rank>> {
+/// Checks that each text is ranked once.
+fn ranked(ranks: Vec<RerankResult>, texts: usize) -> Result<Vec<RerankResult>> {
     let mut is_ranked = vec![false; texts];
-    for Rank { index, score } in &ranks {
+    for RerankResult { index, score } in &ranks {
         match is_ranked.get_mut(*index) {
             Some(ranked) if !*ranked && score.is_finite() => *ranked = true,
             _ => return Err(bad(format!("it ranks text {index} of {texts} by {score}, or twice"))),
@@ -84,28 +84,28 @@ pub(crate) async fn put_document(
     }
     let body = compute(text.len(), || json(&DocumentBody { title, text }))?;
     let request = Request { body: Some(body), ..Request::of(Method::PUT, path(id)?) };
-    read::<Stored>(&shared.whole(&request, call).await?).map(|stored| stored.text_hash)
+    read::<StoredDocument>(&shared.fetch(&request, call).await?).map(|stored| stored.text_hash)
 }
 
-pub(crate) async fn get_document(shared: &Shared, id: &str, call: CallOptions) -> Result<Stored> {
-    let answer = shared.whole(&Request::of(Method::GET, path(id)?), call).await?;
+pub(crate) async fn get_document(shared: &Shared, id: &str, call: CallOptions) -> Result<StoredDocument> {
+    let answer = shared.fetch(&Request::of(Method::GET, path(id)?), call).await?;
     compute(answer.body.len(), || read(&answer))
 }
 
 pub(crate) async fn delete_document(shared: &Shared, id: &str, call: CallOptions) -> Result<()> {
-    shared.whole(&Request::of(Method::DELETE, path(id)?), call).await.map(drop)
+    shared.fetch(&Request::of(Method::DELETE, path(id)?), call).await.map(drop)
 }
 
-/// Each server is asked once: what health means is what it says now.
+/// Asks each server once, without retries.
 pub(crate) async fn health(shared: &Shared, call: CallOptions) -> Vec<(String, Option<String>)> {
-    let asked = shared.endpoints.iter().map(|endpoint| async move {
-        let unhealthy = shared.healthy(endpoint, call).await.err();
+    let checks = shared.endpoints.iter().map(|endpoint| async move {
+        let unhealthy = shared.check_health(endpoint, call).await.err();
         (endpoint.name.clone(), unhealthy.map(|error| error.message().to_owned()))
     });
-    futures_util::future::join_all(asked).await
+    futures_util::future::join_all(checks).await
 }
 
-/// Where a document is stored. The id is one segment of the path, whatever it holds.
+/// The path of a document, with any id as one segment.
 fn path(id: &str) -> Result<String> {
     if id.is_empty() || id == "." || id == ".." {
         return Err(invalid(format!("a document's id must be a name, not {id:?}")));
@@ -118,6 +118,6 @@ fn json(value: &impl Serialize) -> Result<Bytes> {
     serde_json::to_vec(value).map(Bytes::from).map_err(|error| invalid(format!("the call does not fit JSON: {error}")))
 }
 
-fn read<T: DeserializeOwned>(answer: &Whole) -> Result<T> {
-    serde_json::from_slice(&answer.body).map_err(|error| answer.wrong(&bad(error.to_string())))
+fn read<T: DeserializeOwned>(answer: &FullResponse) -> Result<T> {
+    serde_json::from_slice(&answer.body).map_err(|error| answer.error(&bad(error.to_string())))
 }

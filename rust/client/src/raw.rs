@@ -1,8 +1,7 @@
-//! Raw vectors: what the headers of an answer claim, and rows that land where they belong.
+//! Raw vectors: the headers that describe them, and the body on its way into the caller's array.
 //!
-//! Nothing that a server says is believed: the claim must be for exactly the rows that were asked for, the body must be
-//! exactly as long as the claim, and every value must be a number. Bytes go from the network's buffer to their place in the
-//! caller's array; there they are little-endian float32, which is what that array holds.
+//! A server is not trusted: the headers must name exactly the requested rows, the body must have exactly their length, and
+//! every value must be finite. Bytes are copied once, from the network's buffer to their place in the array of float32.
 
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
@@ -10,14 +9,14 @@ use pullquote_core::error::{Error, ErrorKind, Result};
 use reqwest::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use serde::{Deserialize, Serialize};
 
-/// Values of the longest vector that is believed in: it bounds the memory that a server can make a client ask for.
-pub(crate) const LONGEST: usize = 65_536;
+/// Values of the longest vector. It limits the memory that a server can make a client allocate.
+pub(crate) const MAX_DIMENSION: usize = 65_536;
 
-/// How values travel.
+/// The type of values on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dtype {
-    /// Four bytes, as they are.
+    /// Four bytes.
     Float32,
     /// Two bytes, IEEE 754.
     Float16,
@@ -25,20 +24,20 @@ pub enum Dtype {
     Bfloat16,
     /// A byte: 127 times the value, rounded.
     Int8,
-    /// A bit, 1 where the value is above 0; eight in a byte, the first in the highest.
+    /// A bit, 1 above 0; the first of eight is the highest of its byte.
     Binary,
 }
 
-/// The claim of an answer.
+/// What the headers say about a body of vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EmbeddingHeaders {
-    /// Rows of the body.
+    /// The number of vectors.
     pub rows: usize,
-    /// Values of a row.
+    /// Values of a vector.
     pub dimension: usize,
-    /// What a value is.
+    /// The type of a value.
     pub dtype: Dtype,
-    /// How many texts the server cut at the model's limit, where it says so.
+    /// Texts that the server truncated at the model's limit, if it counts them.
     pub truncated: usize,
 }
 
@@ -46,7 +45,7 @@ impl Dtype {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Float32, Self::Float16, Self::Bfloat16, Self::Int8, Self::Binary];
 
-    /// As it is written.
+    /// Its name on the wire.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,19 +57,19 @@ impl Dtype {
         }
     }
 
-    /// The type of this name.
+    /// The type with this name.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|dtype| dtype.name() == name)
     }
 
-    /// Whether its bytes become float32 again as they are.
+    /// Whether its values convert to float32 without a scale.
     #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(self, Self::Float32 | Self::Float16 | Self::Bfloat16)
     }
 
-    /// The bytes of a vector of so many values.
+    /// Bytes of a vector.
     #[must_use]
     pub const fn row_bytes(self, dimension: usize) -> usize {
         match self {
@@ -82,19 +81,19 @@ impl Dtype {
     }
 }
 
-/// What vectors come as where they come as they are.
+/// The content type of raw vectors.
 pub(crate) const OCTETS: &str = "application/octet-stream";
 
-/// Whether this is how raw vectors name their type, with or without parameters.
+/// Whether this is the content type of raw vectors, with or without parameters.
 pub(crate) fn is_octets(kind: &str) -> bool {
     kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(OCTETS)
 }
 
 impl EmbeddingHeaders {
-    /// Reads the claim of an answer to so many rows; `None` where its body is something else than raw vectors.
+    /// Reads the headers of an answer with this number of rows; `None` if its body is not raw vectors.
     ///
     /// # Errors
-    /// [`ErrorKind::BadAnswer`], saying which claim cannot be.
+    /// [`ErrorKind::BadAnswer`] for a header that is missing or wrong.
     pub fn read(headers: &HeaderMap, rows: usize) -> Result<Option<Self>> {
         let text = |name: &str| match headers.get(name) {
             None => Ok(None),
@@ -118,25 +117,25 @@ impl EmbeddingHeaders {
         let dtype = Dtype::of_name(named)
             .ok_or_else(|| bad(format!("it claims values of {named:?}, of which no vector is")))?;
         let shape = wanted("x-embedding-shape")?;
-        let (claimed, dimension) = shape
+        let (stated, dimension) = shape
             .split_once(',')
             .and_then(|(rows, dimension)| Some((count(rows)?, count(dimension)?)))
             .ok_or_else(|| bad(format!("it claims the shape {shape:?}, which is no pair of counts")))?;
-        if claimed != rows {
-            return Err(bad(format!("it claims {claimed} rows for {rows} texts")));
+        if stated != rows {
+            return Err(bad(format!("it claims {stated} rows for {rows} texts")));
         }
-        if !(1..=LONGEST).contains(&dimension) {
-            return Err(bad(format!("it claims vectors of {dimension} values, where 1 to {LONGEST} can be")));
+        if !(1..=MAX_DIMENSION).contains(&dimension) {
+            return Err(bad(format!("it claims vectors of {dimension} values, where 1 to {MAX_DIMENSION} can be")));
         }
         let truncated = text("x-truncated")?.and_then(count).unwrap_or_default().min(rows);
-        let claim = Self { rows, dimension, dtype, truncated };
+        let headers = Self { rows, dimension, dtype, truncated };
         if let Some(length) = text(CONTENT_LENGTH.as_str())? {
-            let expected = claim.bytes();
+            let expected = headers.bytes();
             if count(length) != Some(expected) {
                 return Err(bad(format!("it claims {length} bytes for the shape {shape}, which has {expected}")));
             }
         }
-        Ok(Some(claim))
+        Ok(Some(headers))
     }
 
     /// Bytes of the body.
@@ -145,96 +144,90 @@ impl EmbeddingHeaders {
         self.rows * self.dtype.row_bytes(self.dimension)
     }
 
-    /// How many bytes there are with the next ones.
+    /// The number of bytes with the next chunk.
     pub(crate) fn filled(&self, filled: usize, chunk: &[u8]) -> Result<usize> {
-        let (filled, claimed) = (filled + chunk.len(), self.bytes());
-        if filled > claimed {
-            return Err(bad(format!("its body goes on behind the {claimed} bytes of its shape")));
+        let (filled, expected) = (filled + chunk.len(), self.bytes());
+        if filled > expected {
+            return Err(bad(format!("its body goes on behind the {expected} bytes of its shape")));
         }
         Ok(filled)
     }
 
-    /// Whether these are all.
-    pub(crate) fn ended(&self, filled: usize) -> Result<()> {
-        let claimed = self.bytes();
-        if filled != claimed {
-            return Err(bad(format!("its body ended after {filled} of {claimed} bytes")));
+    /// Checks that these are all bytes.
+    pub(crate) fn check_length(&self, filled: usize) -> Result<()> {
+        let expected = self.bytes();
+        if filled != expected {
+            return Err(bad(format!("its body ended after {filled} of {expected} bytes")));
         }
         Ok(())
     }
 
-    /// That its values are of another type than was asked for.
-    pub(crate) fn other_dtype(&self, asked: Dtype) -> Error {
+    /// The error of an unexpected type.
+    pub(crate) fn wrong_dtype(&self, asked: Dtype) -> Error {
         bad(format!("it claims values of {}, where {} was asked for", self.dtype.name(), asked.name()))
     }
 }
 
-/// A body on its way to its place.
+/// Writes a body into its place in the array.
 pub struct BodyWriter<'place> {
-    claim: EmbeddingHeaders,
+    headers: EmbeddingHeaders,
     place: &'place mut [f32],
-    /// Bytes that came.
+    /// Bytes written.
     filled: usize,
-    /// Values of other types than the place's are gathered first; so is everything where copying is asked for.
-    gathered: Option<Vec<u8>>,
+    /// The bytes of narrower types, which are converted at the end.
+    narrow: Option<Vec<u8>>,
 }
 
 impl<'place> BodyWriter<'place> {
-    /// A landing in a place that has room for exactly what is claimed.
+    /// A writer into `place`, which must have exactly the body's number of values.
     ///
     /// # Errors
-    /// [`ErrorKind::BadAnswer`] where the claim does not fit the place.
-    pub fn new(claim: EmbeddingHeaders, place: &'place mut [f32], copying: bool) -> Result<Self> {
-        if place.len() != claim.rows * claim.dimension {
-            let dimension = place.len() / claim.rows.max(1);
+    /// [`ErrorKind::BadAnswer`] if it has another number.
+    pub fn new(headers: EmbeddingHeaders, place: &'place mut [f32]) -> Result<Self> {
+        if place.len() != headers.rows * headers.dimension {
+            let dimension = place.len() / headers.rows.max(1);
             return Err(bad(format!(
                 "its vectors have {} values, where others of this call have {dimension}",
-                claim.dimension
+                headers.dimension
             )));
         }
-        let gathered = (copying || claim.dtype != Dtype::Float32).then(Vec::new);
-        Ok(Self { claim, place, filled: 0, gathered })
+        let narrow = (headers.dtype != Dtype::Float32).then(Vec::new);
+        Ok(Self { headers, place, filled: 0, narrow })
     }
 
-    /// The place of all bytes, where they may be written to it as they are.
-    pub(crate) fn whole(&mut self) -> Option<&mut [u8]> {
-        (self.filled == 0 && self.gathered.is_none()).then(|| bytemuck::cast_slice_mut(self.place))
+    /// The place of the whole body, if its bytes need no conversion.
+    pub(crate) fn whole_body(&mut self) -> Option<&mut [u8]> {
+        self.narrow.is_none().then(|| bytemuck::cast_slice_mut(self.place))
     }
 
-    /// The body is in its place: what [`BodyWriter::whole`] gave was filled.
-    pub(crate) fn landed(mut self) -> Result<()> {
-        self.filled = self.claim.bytes();
+    /// Checks the whole body, after [`BodyWriter::whole_body`] was filled.
+    pub(crate) fn finish_whole(mut self) -> Result<()> {
+        self.filled = self.headers.bytes();
         self.finish()
     }
 
-    /// The next bytes of the body.
+    /// Writes the next bytes of the body.
     ///
     /// # Errors
-    /// [`ErrorKind::BadAnswer`] where there are more than claimed.
+    /// [`ErrorKind::BadAnswer`] if the body is too long.
     pub fn write(&mut self, chunk: &[u8]) -> Result<()> {
-        let (begin, end) = (self.filled, self.claim.filled(self.filled, chunk)?);
-        match &mut self.gathered {
-            Some(gathered) => gathered.extend_from_slice(chunk),
-            // From floats to bytes no alignment can be wrong; `cast_slice_mut` checks it all the same.
+        let (begin, end) = (self.filled, self.headers.filled(self.filled, chunk)?);
+        match &mut self.narrow {
+            Some(narrow) => narrow.extend_from_slice(chunk),
             None => bytemuck::cast_slice_mut::<f32, u8>(self.place)[begin..end].copy_from_slice(chunk),
         }
         self.filled = end;
         Ok(())
     }
 
-    /// The body has ended.
+    /// Checks the whole body.
     ///
     /// # Errors
-    /// [`ErrorKind::BadAnswer`] where it was too short, or a value is no number.
+    /// [`ErrorKind::BadAnswer`] if it is too short, or has a value that is not finite.
     pub fn finish(self) -> Result<()> {
-        self.claim.ended(self.filled)?;
-        match (self.gathered, self.claim.dtype) {
-            (None, _) => in_native_order(self.place),
-            (Some(bytes), Dtype::Float32) => {
-                for (value, four) in self.place.iter_mut().zip(bytes.as_chunks::<4>().0) {
-                    *value = f32::from_le_bytes(*four);
-                }
-            }
+        self.headers.check_length(self.filled)?;
+        match (self.narrow, self.headers.dtype) {
+            (None, _) => to_native_endian(self.place),
             (Some(bytes), Dtype::Float16) => {
                 let halves: Vec<f16> = bytes.as_chunks::<2>().0.iter().map(|two| f16::from_le_bytes(*two)).collect();
                 halves.convert_to_f32_slice(self.place);
@@ -243,14 +236,14 @@ impl<'place> BodyWriter<'place> {
                 let halves: Vec<bf16> = bytes.as_chunks::<2>().0.iter().map(|two| bf16::from_le_bytes(*two)).collect();
                 halves.convert_to_f32_slice(self.place);
             }
-            (Some(_), Dtype::Int8 | Dtype::Binary) => return Err(self.claim.other_dtype(Dtype::Float32)),
+            (Some(_), _) => return Err(self.headers.wrong_dtype(Dtype::Float32)),
         }
-        check_finite(self.place, self.claim.dimension)
+        check_finite(self.place, self.headers.dimension)
     }
 }
 
-/// Values that lie in memory as they came; only where that is another order is there something to do.
-fn in_native_order(values: &mut [f32]) {
+/// Turns little-endian values in memory into native ones.
+fn to_native_endian(values: &mut [f32]) {
     if cfg!(target_endian = "big") {
         for value in values {
             *value = f32::from_bits(u32::from_le(value.to_bits()));
@@ -258,9 +251,9 @@ fn in_native_order(values: &mut [f32]) {
     }
 }
 
-/// Whether every value is a number.
+/// Checks that every value is finite.
 pub(crate) fn check_finite(values: &[f32], dimension: usize) -> Result<()> {
-    // All of a row at once, so that the compiler may take many values at a time.
+    // A whole row without a branch, so that the compiler vectorizes it.
     let is_wrong = |row: &[f32]| row.iter().fold(false, |wrong, value| wrong | !value.is_finite());
     match values.chunks(dimension.max(1)).position(is_wrong) {
         None => Ok(()),
@@ -272,7 +265,7 @@ pub(crate) fn bad(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::BadAnswer, message)
 }
 
-/// A count in digits alone: neither a sign nor anything else that Rust would read.
+/// A count in digits alone: Rust's own parser takes a sign too.
 fn count(text: &str) -> Option<usize> {
     let text = text.trim();
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()

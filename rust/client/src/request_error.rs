@@ -1,6 +1,6 @@
-//! Trouble: why an attempt came to nothing, as the core's kinds of errors, and whether another attempt may do better.
+//! Errors of an attempt, as the core's kinds, and whether a retry may help.
 //!
-//! A server of ours names the kind, in a header and where its body has a place for it. Of others the status decides.
+//! A pullquote server names the kind, in a header and in bodies that have a field for it. For other servers the status decides.
 
 use std::error::Error as _;
 use std::time::{Duration, SystemTime};
@@ -10,23 +10,21 @@ use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use serde_json::Value;
 
-use crate::direct::Failed;
+use crate::direct::DirectError;
 
-/// What an attempt came to instead of an answer.
 #[derive(Debug)]
 pub(crate) struct RequestError {
     pub(crate) error: Error,
     pub(crate) retry: Retry,
 }
 
-/// What may be done about it.
+/// Whether to retry, and the server's `Retry-After`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retry {
-    /// Nothing: the answer would be the same.
+    /// No: the answer would be the same.
     Nothing,
-    /// Another attempt, not before the time that the server named.
     Again(Option<Duration>),
-    /// Another attempt; the server did not answer, so others are asked first.
+    /// The server did not answer: on another one first.
     OtherServer(Option<Duration>),
 }
 
@@ -37,28 +35,28 @@ impl From<Error> for RequestError {
 }
 
 impl RequestError {
-    /// A connection that was not made, or broke.
-    pub(crate) fn broken(error: &reqwest::Error, server: &str) -> Self {
-        // The address stands in our own words; reqwest's may hold more of it than should be told.
+    /// A request that reqwest could not make, send or read the answer of.
+    pub(crate) fn of_reqwest(error: &reqwest::Error, server: &str) -> Self {
+        // The message has our name of the server; reqwest's address may hold a secret.
         if error.is_builder() {
-            let message = format!("a request to {server} cannot be made: {}", told(error.source()));
+            let message = format!("a request to {server} cannot be made: {}", chain(error.source()));
             return Error::new(ErrorKind::InvalidArgument, message).into();
         }
         Self::lost(error.source(), error.is_connect(), server)
     }
 
-    /// The same where it was not reqwest's connection.
-    pub(crate) fn not_sent(failed: &Failed, server: &str) -> Self {
-        match failed {
-            Failed::Request(error) => Self::broken(error, server),
-            Failed::Connect(error) => Self::lost(Some(&**error), true, server),
-            Failed::Http(error) => Self::lost(Some(error), false, server),
+    /// A request on a connection of our own.
+    pub(crate) fn of_direct(error: &DirectError, server: &str) -> Self {
+        match error {
+            DirectError::Request(error) => Self::of_reqwest(error, server),
+            DirectError::Connect(error) => Self::lost(Some(&**error), true, server),
+            DirectError::Http(error) => Self::lost(Some(error), false, server),
         }
     }
 
-    /// A connection that was lost in a body, or never made.
+    /// A connection that broke or was not made.
     pub(crate) fn lost(cause: Option<&(dyn std::error::Error + 'static)>, is_connect: bool, server: &str) -> Self {
-        let message = told(cause);
+        let message = chain(cause);
         if cause.and_then(|cause| find::<hyper::Error>(cause)).is_some_and(hyper::Error::is_parse) {
             return Error::new(ErrorKind::BadAnswer, format!("what {server} answers is no HTTP: {message}")).into();
         }
@@ -68,23 +66,23 @@ impl RequestError {
     }
 
     /// A server that takes too long.
-    pub(crate) fn slow(server: &str, patience: Duration) -> Self {
-        let message = format!("no whole answer of {server} within {} seconds", patience.as_secs_f64());
+    pub(crate) fn timed_out(server: &str, timeout: Duration) -> Self {
+        let message = format!("no whole answer of {server} within {} seconds", timeout.as_secs_f64());
         Self { error: Error::new(ErrorKind::DeadlineExceeded, message), retry: Retry::OtherServer(None) }
     }
 
-    /// An answer that says no.
-    pub(crate) fn refused(server: &str, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
-        let said = Said::read(headers, body);
-        let kind = said.kind.unwrap_or_else(|| of_status(status));
-        let message = said.message.unwrap_or_else(|| status.canonical_reason().unwrap_or("no reason").to_owned());
+    /// An answer that is no success.
+    pub(crate) fn of_status(server: &str, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
+        let known = ErrorBody::read(headers, body);
+        let kind = known.kind.unwrap_or_else(|| kind_of_status(status));
+        let message = known.message.unwrap_or_else(|| status.canonical_reason().unwrap_or("no reason").to_owned());
         let message =
-            if said.kind.is_some() { message } else { format!("{server} answered {}: {message}", status.as_u16()) };
-        let may_help =
-            matches!(status.as_u16(), 429 | 502 | 503 | 504) && said.kind.is_none_or(|kind| kind.row().retryable);
+            if known.kind.is_some() { message } else { format!("{server} answered {}: {message}", status.as_u16()) };
+        let is_retryable =
+            matches!(status.as_u16(), 429 | 502 | 503 | 504) && known.kind.is_none_or(|kind| kind.row().retryable);
         let wait = retry_after(headers);
         let retry = match status.as_u16() {
-            _ if !may_help => Retry::Nothing,
+            _ if !is_retryable => Retry::Nothing,
             502 | 503 => Retry::OtherServer(wait),
             _ => Retry::Again(wait),
         };
@@ -92,21 +90,21 @@ impl RequestError {
     }
 }
 
-/// What the answer itself says.
+/// What an answer tells about its error.
 #[derive(Default)]
-struct Said {
+struct ErrorBody {
     kind: Option<ErrorKind>,
     message: Option<String>,
 }
 
-impl Said {
+impl ErrorBody {
     fn read(headers: &HeaderMap, body: &[u8]) -> Self {
         let named = headers.get("x-error-kind").and_then(|value| value.to_str().ok()).and_then(ErrorKind::from_name);
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let error = &body["error"];
         let texts = [&error["message"], error, &body["message"], &body["detail"]];
         let message = texts.into_iter().find_map(Value::as_str).map(|text| {
-            // Where in the body it is wrong, unless the words say so.
+            // The field, unless the message begins with it.
             let field = error["field"].as_str().filter(|field| !text.starts_with(field));
             let place = field.map(|field| format!("{field}: ")).unwrap_or_default();
             place.chars().chain(text.chars()).take(2000).collect()
@@ -117,8 +115,8 @@ impl Said {
     }
 }
 
-/// The kind of a status that nobody explains.
-pub(crate) fn of_status(status: StatusCode) -> ErrorKind {
+/// The kind of an error without a kind of its own.
+fn kind_of_status(status: StatusCode) -> ErrorKind {
     match status.as_u16() {
         401 | 403 | 407 => ErrorKind::Unauthorized,
         404 => ErrorKind::NotFound,
@@ -135,7 +133,7 @@ pub(crate) fn of_status(status: StatusCode) -> ErrorKind {
     }
 }
 
-/// How long the server wants to be left alone: seconds, or a date.
+/// The header `Retry-After`: seconds, or a date.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<u32>() {
@@ -145,8 +143,8 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(date.duration_since(SystemTime::now()).unwrap_or_default())
 }
 
-/// All of a chain of errors in words.
-fn told(mut cause: Option<&(dyn std::error::Error + 'static)>) -> String {
+/// The messages of a chain of errors.
+fn chain(mut cause: Option<&(dyn std::error::Error + 'static)>) -> String {
     let mut messages = Vec::new();
     while let Some(inner) = cause {
         messages.push(inner.to_string());
@@ -155,7 +153,7 @@ fn told(mut cause: Option<&(dyn std::error::Error + 'static)>) -> String {
     if messages.is_empty() { "the connection broke".to_owned() } else { messages.join(": ") }
 }
 
-/// The first of a chain of errors that is of this type.
+/// The first error of this type in a chain.
 fn find<'error, T: std::error::Error + 'static>(
     mut error: &'error (dyn std::error::Error + 'static),
 ) -> Option<&'error T> {
@@ -176,24 +174,24 @@ mod tests {
         for (name, value) in headers {
             map.insert(*name, value.parse().unwrap());
         }
-        RequestError::refused("http://here", StatusCode::from_u16(status).unwrap(), &map, body.as_bytes())
+        RequestError::of_status("http://here", StatusCode::from_u16(status).unwrap(), &map, body.as_bytes())
     }
 
     #[test]
-    fn a_refusal_says_where_the_body_is_wrong() {
+    fn an_error_names_the_field_that_is_wrong() {
         let body = |message: &str| {
             format!(r#"{{"error": {{"kind": "invalid_body", "message": "{message}", "field": "documents[3]"}}}}"#)
         };
-        for (message, told) in
+        for (message, expected) in
             [("it is empty", "documents[3]: it is empty"), ("documents[3] is empty", "documents[3] is empty")]
         {
             let error = refused(422, &[], &body(message)).error;
-            assert!(error.message().ends_with(&format!(": {told}")), "{error}");
+            assert!(error.message().ends_with(&format!(": {expected}")), "{error}");
         }
     }
 
     #[test]
-    fn every_kind_comes_back_as_itself_by_header_and_by_each_family_s_body() {
+    fn every_kind_is_read_from_the_header_and_from_each_api_s_body() {
         for kind in ErrorKind::ALL {
             let (name, status) = (kind.name(), kind.row().http_status);
             let bodies = [
@@ -207,15 +205,15 @@ mod tests {
             let mut map = HeaderMap::new();
             map.insert("x-error-kind", name.parse().unwrap());
             let body = br#"{"error": "m", "error_type": "Backend"}"#;
-            let failure = RequestError::refused("s", StatusCode::from_u16(status).unwrap(), &map, body);
+            let failure = RequestError::of_status("s", StatusCode::from_u16(status).unwrap(), &map, body);
             assert_eq!((failure.error.kind(), failure.error.message()), (kind, "m"));
-            let may_help = kind.row().retryable && matches!(status, 429 | 502 | 503 | 504);
-            assert_eq!(failure.retry != Retry::Nothing, may_help, "{kind:?}");
+            let is_retryable = kind.row().retryable && matches!(status, 429 | 502 | 503 | 504);
+            assert_eq!(failure.retry != Retry::Nothing, is_retryable, "{kind:?}");
         }
     }
 
     #[test]
-    fn of_other_servers_the_status_decides() {
+    fn for_other_servers_the_status_decides() {
         let cases = [
             (401, ErrorKind::Unauthorized),
             (404, ErrorKind::NotFound),
@@ -235,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_says_when_to_come_back_in_seconds_or_by_a_date() {
+    fn retry_after_is_seconds_or_a_date() {
         assert_eq!(refused(429, &[("retry-after", "7")], "").retry, Retry::Again(Some(Duration::from_secs(7))));
         let past = [("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT")];
         assert_eq!(refused(503, &past, "").retry, Retry::OtherServer(Some(Duration::ZERO)));

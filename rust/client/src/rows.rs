@@ -1,7 +1,6 @@
-//! Rows of JSON: vectors as lists of numbers or as base64, in the answers of Text Embeddings Inference and of `OpenAI`.
+//! Vectors in JSON, as lists of numbers or as base64, in the formats of Text Embeddings Inference and of `OpenAI`.
 //!
-//! Whatever a server sends, what comes of it is as many rows as there are texts, all of one length, each in its place, all
-//! values numbers; or an error that says what is wrong.
+//! An answer must have one row for each text, all of one length, each index once, and only finite values.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,12 +11,12 @@ use pullquote_core::error::Result;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use crate::raw::{LONGEST, bad, check_finite};
+use crate::raw::{MAX_DIMENSION, bad, check_finite};
 
-/// Vectors of JSON.
+/// Vectors that came as JSON.
 #[derive(Debug)]
 pub struct Rows {
-    /// One vector behind the other.
+    /// One vector after the other.
     pub values: Vec<f32>,
     /// Values of a vector.
     pub dimension: usize,
@@ -26,7 +25,7 @@ pub struct Rows {
 /// A body: a list of vectors, or an object with them.
 struct Body<'body>(Vec<Row<'body>>);
 
-/// A vector, and where it belongs if it says so.
+/// A vector, and its index if the body has one.
 struct Row<'body> {
     index: Option<usize>,
     vector: Vector<'body>,
@@ -37,19 +36,19 @@ enum Vector<'body> {
     Base64(Cow<'body, str>),
 }
 
-/// The fields of a row that are read.
+/// A row of `OpenAI`'s format.
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "'de: 'body, Vector<'body>: Deserialize<'de>"))]
-struct Named<'body> {
+struct OpenAiRow<'body> {
     #[serde(default)]
     index: Option<usize>,
     embedding: Vector<'body>,
 }
 
-/// Reads the vectors of so many texts.
+/// Reads the vectors of this number of texts.
 ///
 /// # Errors
-/// [`pullquote_core::error::ErrorKind::BadAnswer`], saying what cannot be.
+/// [`pullquote_core::error::ErrorKind::BadAnswer`] for a body with missing, repeated or unequal rows.
 pub fn read_rows(body: &[u8], rows: usize) -> Result<Rows> {
     let body: Body =
         serde_json::from_slice(body).map_err(|error| bad(format!("its vectors cannot be read: {error}")))?;
@@ -57,8 +56,8 @@ pub fn read_rows(body: &[u8], rows: usize) -> Result<Rows> {
         return Err(bad(format!("it has {} vectors for {rows} texts", body.0.len())));
     }
     let dimension = body.0.first().map_or(0, |row| row.vector.dimension());
-    if rows > 0 && !(1..=LONGEST).contains(&dimension) {
-        return Err(bad(format!("its first vector has {dimension} values, where 1 to {LONGEST} can be")));
+    if rows > 0 && !(1..=MAX_DIMENSION).contains(&dimension) {
+        return Err(bad(format!("its first vector has {dimension} values, where 1 to {MAX_DIMENSION} can be")));
     }
     let mut values = vec![0.0; rows * dimension];
     let mut is_filled = vec![false; rows];
@@ -76,7 +75,7 @@ pub fn read_rows(body: &[u8], rows: usize) -> Result<Rows> {
 }
 
 impl Vector<'_> {
-    /// How many values it has, as far as that can be seen.
+    /// Its number of values, before it is decoded.
     fn dimension(&self) -> usize {
         match self {
             Self::Numbers(numbers) => numbers.len(),
@@ -96,7 +95,7 @@ impl Vector<'_> {
                 if text.trim_end_matches('=').len() * 3 / 4 != bytes {
                     return Err(length(self.dimension()));
                 }
-                // Decoded apart first: the way into a place panics where a text that is no base64 would need more of it.
+                // Not into `place`: `decode_slice` panics on invalid base64 that needs a longer slice.
                 let decoded = STANDARD.decode(text.as_bytes()).ok().filter(|decoded| decoded.len() == bytes);
                 let decoded = decoded.ok_or_else(|| bad(format!("the vector of row {row} is no base64")))?;
                 for (value, four) in place.iter_mut().zip(decoded.as_chunks::<4>().0) {
@@ -130,8 +129,8 @@ impl<'de> Deserialize<'de> for Body<'de> {
                 let mut rows = Vec::new();
                 while let Some(key) = map.next_key::<Cow<str>>()? {
                     if key == "data" {
-                        let named = map.next_value::<Vec<Named>>()?.into_iter();
-                        rows = named.map(|Named { index, embedding }| Row { index, vector: embedding }).collect();
+                        let listed = map.next_value::<Vec<OpenAiRow>>()?.into_iter();
+                        rows = listed.map(|OpenAiRow { index, embedding }| Row { index, vector: embedding }).collect();
                     } else {
                         map.next_value::<IgnoredAny>()?;
                     }

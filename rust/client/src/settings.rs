@@ -1,4 +1,4 @@
-//! Settings: what `Client(...)` is told, as JSON from `python/pullquote/client.py`, which has their names, defaults and meaning.
+//! The settings of `Client(...)`, as JSON from `python/pullquote/client.py`, which has their defaults and documents them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use serde::Deserialize;
 
 use crate::raw::Dtype;
 
-/// What a client is told.
+/// The settings of a client.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "each is documented where people look for it, in client.py")]
+#[expect(missing_docs, reason = "client.py documents them")]
 pub struct Settings {
     pub urls: Vec<String>,
     pub api_key: Option<String>,
@@ -25,21 +25,19 @@ pub struct Settings {
     pub bytes_per_request: usize,
     pub max_answer_bytes: usize,
     pub retries: u32,
-    pub retry_budget: f64,
+    pub retry_budget: f32,
     pub hedge_after: Option<f64>,
     pub proxy: Option<String>,
     /// PEM.
     pub ca_certs: Option<String>,
     pub wire_dtype: Dtype,
-    /// Bodies are gathered first and copied then: what the direct way is tested and measured against.
-    pub copying: bool,
 }
 
 impl Settings {
     /// Reads settings.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`], naming what is wrong but no value: it may be a key.
+    /// [`ErrorKind::InvalidArgument`] with the name of a setting, and without the JSON: it may contain a key.
     pub fn read(json: &str) -> Result<Self> {
         let settings: Self =
             serde_json::from_str(json).map_err(|error| invalid(format!("a setting is wrong: {error}")))?;
@@ -76,7 +74,6 @@ impl Settings {
         Ok(())
     }
 
-    /// What one request may take.
     pub(crate) fn request_timeout(&self) -> Duration {
         seconds(self.timeout).unwrap_or(Duration::MAX)
     }

@@ -1,10 +1,10 @@
-//! Vectors: many texts in, one array out, over as many requests as it takes.
+//! The call of `/embed`: many texts in, one array out, over several requests.
 //!
-//! The array is one allocation. Each request has a part of it to itself, and what the network brings is written there, so
-//! rows stand in the order of their texts whatever order the answers come in. How long a vector is, the first answer says;
-//! later calls know it already, and where it has changed (another model) the call begins once more.
+//! The array is one allocation, and each request writes into its own slice of it. Rows are therefore in the order of their texts,
+//! whatever the order of the answers. The first answer tells the length of a vector. Later calls know it already; if it has
+//! changed (another model), the call starts again.
 //!
-//! The array is of float32, however the values travelled, or of the bytes that travelled ([`Item`]).
+//! The array has float32, whatever the type on the wire, or bytes of the type on the wire ([`Item`]).
 
 use std::future::Future;
 use std::ops::Range;
@@ -20,89 +20,86 @@ use pullquote_core::tokens::Role;
 use serde::{Serialize, Serializer};
 
 use crate::attempts::{Attempts, CallOptions};
-use crate::exchange::{Answer, Request, Shared, compute};
-use crate::packed::Packing;
+use crate::exchange::{OpenResponse, Request, Shared, compute};
+use crate::packed::PackedBodyWriter;
 use crate::raw::{BodyWriter, Dtype, EmbeddingHeaders, bad};
 use crate::request_error::RequestError;
 use crate::rows::{Rows, read_rows};
 use crate::settings::invalid;
 
-/// Raw vectors are asked for first, and whatever else a server has is taken.
+/// Raw vectors, or else JSON.
 const ACCEPT: &str = "application/octet-stream, application/json;q=0.5";
 
-/// Texts that may go from thread to thread.
+/// A text that may move between threads.
 pub trait Text: AsRef<str> + Send + Sync + 'static {}
 
 impl<T: AsRef<str> + Send + Sync + 'static> Text for T {}
 
-/// What an array is made of.
+/// An item of the array.
 pub(crate) trait Item: Zeroable + Copy + Send + Sync {
-    /// Items of a vector of so many values.
+    /// Items of a vector.
     fn width(dtype: Dtype, dimension: usize) -> usize;
 
-    /// Whether values that are claimed to be of this type can be an array's, where another was asked for.
-    fn is_of(claimed: Dtype, asked: Dtype) -> bool;
+    /// Whether an answer of type `found` fits, if `requested` was requested.
+    fn accepts(found: Dtype, requested: Dtype) -> bool;
 
-    /// The body of an answer in its place.
-    fn land(
-        answer: &mut Answer<'_>,
-        claim: EmbeddingHeaders,
+    /// Reads the body of an answer into its place.
+    fn read_body(
+        answer: &mut OpenResponse<'_>,
+        headers: EmbeddingHeaders,
         place: &mut [Self],
-        copying: bool,
     ) -> impl Future<Output = Result<(), RequestError>> + Send;
 
-    /// Vectors of JSON, if they can be an array's.
-    fn read(rows: Rows, asked: Dtype) -> Result<(Vec<Self>, usize)>;
+    /// Converts vectors of JSON.
+    fn from_json(rows: Rows, requested: Dtype) -> Result<(Vec<Self>, usize)>;
 }
 
 /// The vectors of texts: values of float32, or the bytes of another type.
 #[derive(Debug)]
 pub struct Vectors<I = f32> {
-    /// One vector behind the other.
+    /// One vector after the other.
     pub values: Vec<I>,
     /// Values of a vector.
     pub dimension: usize,
-    /// How many texts were longer than the model allows, as far as the server says.
+    /// Texts that the server truncated at the model's limit, if it counts them.
     pub truncated: usize,
-    /// Where in memory the network's bytes were written: the address of `values`, as long as nobody copies them.
+    /// The address that bodies were written to: that of `values`, unless they were copied since.
     pub written_at: usize,
 }
 
-/// What an answer has, before its vectors have a place.
-enum Opened<'client, I> {
-    /// Its body is still to come.
-    Raw(Box<Answer<'client>>, EmbeddingHeaders),
-    /// It was JSON: the vectors' items, and how many values each has.
-    Read(Vec<I>, usize),
+/// An answer with vectors.
+enum Embeddings<'client, I> {
+    /// Raw, and its body is still to be read.
+    Raw(Box<OpenResponse<'client>>, EmbeddingHeaders),
+    /// JSON: the items of all vectors, and the values of one.
+    Json(Vec<I>, usize),
 }
 
-/// A call's texts, and what is said about all of them.
+/// The arguments of a call.
 struct EmbeddingCall<'call, T> {
     shared: &'call Shared,
     texts: Arc<[T]>,
     role: Role,
-    /// How values are to travel.
+    /// The type on the wire.
     dtype: Dtype,
     call: CallOptions,
 }
 
-/// Where vectors are asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Route {
-    /// Ours, which is that of Text Embeddings Inference.
+    /// Ours, as in Text Embeddings Inference.
     Embed,
-    /// That of `OpenAI`'s kind, behind the server's address.
+    /// `OpenAI`'s, at this path.
     OpenAi(&'static str),
 }
 
-/// Why a part has no vectors.
-enum Failed {
-    /// Vectors have another length than this call believed.
-    Length,
+enum EmbedError {
+    /// Vectors have another length than this call assumed.
+    WrongDimension,
     Error(Error),
 }
 
-impl From<Error> for Failed {
+impl From<Error> for EmbedError {
     fn from(error: Error) -> Self {
         Self::Error(error)
     }
@@ -119,23 +116,23 @@ pub(crate) async fn embed<T: Text, I: Item>(
         return Err(invalid("there are no texts to embed"));
     }
     let parts = parts(&texts, shared.settings.rows_per_request, shared.settings.bytes_per_request);
-    let asked = EmbeddingCall { shared, texts, role, dtype, call };
+    let embedding = EmbeddingCall { shared, texts, role, dtype, call };
     let known = shared.dimension.load(Ordering::Relaxed);
-    match asked.embed(&parts, known).await {
-        Err(Failed::Length) if known != 0 => match asked.embed(&parts, 0).await {
-            Err(Failed::Length) => Err(bad("its vectors have now one length and now another")),
-            Err(Failed::Error(error)) => Err(error),
-            Ok(done) => Ok(done),
+    match embedding.embed(&parts, known).await {
+        Err(EmbedError::WrongDimension) if known != 0 => match embedding.embed(&parts, 0).await {
+            Err(EmbedError::WrongDimension) => Err(bad("its vectors have now one length and now another")),
+            Err(EmbedError::Error(error)) => Err(error),
+            Ok(vectors) => Ok(vectors),
         },
-        Err(Failed::Length) => {
+        Err(EmbedError::WrongDimension) => {
             Err(bad("vectors of one call have several lengths: do all servers have the same model?"))
         }
-        Err(Failed::Error(error)) => Err(error),
-        Ok(done) => Ok(done),
+        Err(EmbedError::Error(error)) => Err(error),
+        Ok(vectors) => Ok(vectors),
     }
 }
 
-/// Cuts texts into requests, each of at most so many texts and so many bytes; a longer text has one of its own.
+/// The texts of each request: at most `rows` texts and `bytes` bytes, or one longer text.
 fn parts<T: Text>(texts: &[T], rows: usize, bytes: usize) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let (mut first, mut size) = (0, 0);
@@ -152,92 +149,89 @@ fn parts<T: Text>(texts: &[T], rows: usize, bytes: usize) -> Vec<Range<usize>> {
 }
 
 impl<T: Text> EmbeddingCall<'_, T> {
-    /// All parts, with vectors of this length; 0 is not known.
-    async fn embed<I: Item>(&self, parts: &[Range<usize>], known: usize) -> Result<Vectors<I>, Failed> {
+    /// Embeds all parts. `known` is the dimension, or 0.
+    async fn embed<I: Item>(&self, parts: &[Range<usize>], known: usize) -> Result<Vectors<I>, EmbedError> {
         let mut first = None;
         let mut dimension = known;
         if dimension == 0 {
-            let opened = self.open_first(&parts[0]).await?;
-            dimension = opened.dimension();
-            first = Some(opened);
+            let answer = self.open_first(&parts[0]).await?;
+            dimension = answer.dimension();
+            first = Some(answer);
         }
         let width = I::width(self.dtype, dimension);
         let size = self.texts.len().checked_mul(width).ok_or_else(|| bad("its vectors fit no memory"))?;
-        // Of a large array the system's own zeros, which cost nothing before they are written over.
+        // The system zeroes the pages of a large array when they are first written.
         let mut vectors: Vec<I> = try_zeroed_vec(size).map_err(|()| bad("its vectors fit no memory"))?;
         let mut rest = vectors.as_mut_slice();
-        let mut landings = Vec::with_capacity(parts.len());
+        let mut reads = Vec::with_capacity(parts.len());
         for part in parts {
-            let (place, behind) = rest.split_at_mut(part.len() * width);
-            rest = behind;
-            landings.push(self.land(part, place, first.take()));
+            let (place, others) = rest.split_at_mut(part.len() * width);
+            rest = others;
+            reads.push(self.read_part(part, place, first.take()));
         }
         let in_flight = self.shared.settings.max_in_flight;
-        let cut: Vec<usize> = stream::iter(landings).buffer_unordered(in_flight).try_collect().await?;
+        let truncated: Vec<usize> = stream::iter(reads).buffer_unordered(in_flight).try_collect().await?;
         self.shared.dimension.store(dimension, Ordering::Relaxed);
         let written_at = vectors.as_ptr() as usize;
-        Ok(Vectors { values: vectors, dimension, truncated: cut.into_iter().sum(), written_at })
+        Ok(Vectors { values: vectors, dimension, truncated: truncated.into_iter().sum(), written_at })
     }
 
-    /// The first answer, which says how long vectors are.
-    async fn open_first<I: Item>(&self, part: &Range<usize>) -> Result<Opened<'_, I>> {
+    /// The first answer, which tells the dimension.
+    async fn open_first<I: Item>(&self, part: &Range<usize>) -> Result<Embeddings<'_, I>> {
         let mut attempts = self.shared.attempts(self.call);
         loop {
             let route = self.route();
-            let failed = match self.open(part, route, &attempts).await {
-                Ok(opened) => return Ok(opened),
-                Err(failed) => failed,
+            let failure = match self.open(part, route, &attempts).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
             };
-            self.again(&mut attempts, route, failed).await?;
+            self.retry(&mut attempts, route, failure).await?;
         }
     }
 
-    /// The vectors of a part in their place; how many of its texts were cut.
-    async fn land<I: Item>(
+    /// Reads the vectors of a part into their place. Returns the number of truncated texts.
+    async fn read_part<I: Item>(
         &self,
         part: &Range<usize>,
         place: &mut [I],
-        first: Option<Opened<'_, I>>,
-    ) -> Result<usize, Failed> {
+        mut first: Option<Embeddings<'_, I>>,
+    ) -> Result<usize, EmbedError> {
         let mut attempts = self.shared.attempts(self.call);
-        let mut retry = first;
         loop {
             let route = self.route();
-            let opened = match retry.take() {
-                Some(opened) => Ok(opened),
+            let answer = match first.take() {
+                Some(answer) => Ok(answer),
                 None => self.open(part, route, &attempts).await,
             };
-            let failed = match opened {
-                Ok(opened) if I::width(self.dtype, opened.dimension()) * part.len() != place.len() => {
-                    return Err(Failed::Length);
+            let failure = match answer {
+                Ok(answer) if I::width(self.dtype, answer.dimension()) * part.len() != place.len() => {
+                    return Err(EmbedError::WrongDimension);
                 }
-                Ok(Opened::Read(items, _)) => {
+                Ok(Embeddings::Json(items, _)) => {
                     place.copy_from_slice(&items);
                     return Ok(0);
                 }
-                Ok(Opened::Raw(mut answer, claim)) => {
-                    match I::land(&mut answer, claim, place, self.shared.settings.copying).await {
-                        Ok(()) => return Ok(claim.truncated),
-                        Err(failure) => (failure, Some(answer.index())),
-                    }
-                }
-                Err(failed) => failed,
+                Ok(Embeddings::Raw(mut answer, headers)) => match I::read_body(&mut answer, headers, place).await {
+                    Ok(()) => return Ok(headers.truncated),
+                    Err(failure) => (failure, Some(answer.index())),
+                },
+                Err(failure) => failure,
             };
-            self.again(&mut attempts, route, failed).await?;
+            self.retry(&mut attempts, route, failure).await?;
         }
     }
 
     fn route(&self) -> Route {
-        match (self.shared.speaks_openai.load(Ordering::Relaxed), self.shared.endpoints.are_openai()) {
+        match (self.shared.uses_openai.load(Ordering::Relaxed), self.shared.endpoints.are_openai()) {
             (false, _) => Route::Embed,
             (true, false) => Route::OpenAi("/v1/embeddings"),
             (true, true) => Route::OpenAi("/embeddings"),
         }
     }
 
-    /// Waits for the next attempt. A server without our route is asked as `OpenAI`'s are, from then on, unless it does not know
-    /// that either: then the address led nowhere, and the next call may find our route there.
-    async fn again(
+    /// Waits for the next attempt. After a 404 from our route, all requests use `OpenAI`'s; after a 404 from that one too, the
+    /// next call tries ours again.
+    async fn retry(
         &self,
         attempts: &mut Attempts<'_>,
         route: Route,
@@ -245,12 +239,12 @@ impl<T: Text> EmbeddingCall<'_, T> {
     ) -> Result<()> {
         if failure.error.kind() == ErrorKind::NotFound && self.role == Role::Passage {
             let is_ours = route == Route::Embed;
-            self.shared.speaks_openai.store(is_ours || self.shared.endpoints.are_openai(), Ordering::Relaxed);
+            self.shared.uses_openai.store(is_ours || self.shared.endpoints.are_openai(), Ordering::Relaxed);
             if is_ours {
                 return Ok(());
             }
         }
-        attempts.after(failure, endpoint).await
+        attempts.backoff(failure, endpoint).await
     }
 
     async fn open<I: Item>(
@@ -258,56 +252,56 @@ impl<T: Text> EmbeddingCall<'_, T> {
         part: &Range<usize>,
         route: Route,
         attempts: &Attempts<'_>,
-    ) -> Result<Opened<'_, I>, (RequestError, Option<usize>)> {
+    ) -> Result<Embeddings<'_, I>, (RequestError, Option<usize>)> {
         let request = self.request(part, route).map_err(|error| (error.into(), None))?;
         let mut answer = self.shared.open(&request, attempts).await?;
         let index = Some(answer.index());
-        let claim = EmbeddingHeaders::read(answer.response.headers(), part.len()).and_then(|claim| match claim {
-            Some(claim) if !I::is_of(claim.dtype, self.dtype) => Err(claim.other_dtype(self.dtype)),
-            claim => Ok(claim),
+        let headers = EmbeddingHeaders::read(answer.response.headers(), part.len()).and_then(|headers| match headers {
+            Some(headers) if !I::accepts(headers.dtype, self.dtype) => Err(headers.wrong_dtype(self.dtype)),
+            headers => Ok(headers),
         });
-        if let Some(claim) = claim.map_err(|error| (answer.wrong(&error).into(), index))? {
-            answer.is_raw();
-            return Ok(Opened::Raw(Box::new(answer), claim));
+        if let Some(headers) = headers.map_err(|error| (answer.error(&error).into(), index))? {
+            answer.mark_raw();
+            return Ok(Embeddings::Raw(Box::new(answer), headers));
         }
-        let most = self.shared.settings.max_answer_bytes;
-        let body = answer.whole(most).await.map_err(|failure| (failure, index))?;
-        let rows = compute(body.len(), || I::read(read_rows(&body, part.len())?, self.dtype));
-        let (items, dimension) = rows.map_err(|error| (answer.wrong(&error).into(), index))?;
-        Ok(Opened::Read(items, dimension))
+        let limit = self.shared.settings.max_answer_bytes;
+        let body = answer.read_all(limit).await.map_err(|failure| (failure, index))?;
+        let rows = compute(body.len(), || I::from_json(read_rows(&body, part.len())?, self.dtype));
+        let (items, dimension) = rows.map_err(|error| (answer.error(&error).into(), index))?;
+        Ok(Embeddings::Json(items, dimension))
     }
 
     fn request(&self, part: &Range<usize>, route: Route) -> Result<Request> {
         let texts = Texts(&self.texts[part.clone()]);
         let size = texts.0.iter().map(|text| text.as_ref().len()).sum();
         let dtype = (self.dtype != Dtype::Float32).then_some(self.dtype);
-        let (path, written) = match route {
+        let (path, json) = match route {
             Route::OpenAi(_) if self.role == Role::Query => {
                 return Err(invalid("role=\"query\" means nothing to a server with OpenAI's route only; leave it out"));
             }
             Route::OpenAi(path) => {
                 let model = self.shared.settings.model.as_deref();
-                // Nothing says what base64 holds: it is asked for where it can only be float32.
+                // Base64 does not name its type, so it is only requested for float32.
                 let encoding_format = if dtype.is_none() { "base64" } else { "float" };
-                let body = OfOpenAi { input: texts, model, encoding_format, embedding_dtype: dtype };
+                let body = OpenAiBody { input: texts, model, encoding_format, embedding_dtype: dtype };
                 (path, compute(size, || serde_json::to_vec(&body)))
             }
             Route::Embed => {
                 let prompt_name = (self.role == Role::Query).then_some("query");
-                let body = Native { inputs: texts, as_model_says: true, prompt_name, embedding_dtype: dtype };
+                let body = EmbedBody { inputs: texts, as_model_says: true, prompt_name, embedding_dtype: dtype };
                 ("/embed", compute(size, || serde_json::to_vec(&body)))
             }
         };
-        let body = Bytes::from(written.map_err(|error| invalid(format!("the texts do not fit JSON: {error}")))?);
+        let body = Bytes::from(json.map_err(|error| invalid(format!("the texts do not fit JSON: {error}")))?);
         Ok(Request { accept: ACCEPT, ..Request::post(path, body) })
     }
 }
 
-impl<I> Opened<'_, I> {
+impl<I> Embeddings<'_, I> {
     const fn dimension(&self) -> usize {
         match self {
-            Self::Raw(_, claim) => claim.dimension,
-            Self::Read(_, dimension) => *dimension,
+            Self::Raw(_, headers) => headers.dimension,
+            Self::Json(_, dimension) => *dimension,
         }
     }
 }
@@ -317,30 +311,29 @@ impl Item for f32 {
         dimension
     }
 
-    /// Whatever becomes float32 will do: a server need not know of narrower types.
-    fn is_of(claimed: Dtype, _: Dtype) -> bool {
-        claimed.is_float()
+    /// Any float: a server need not support narrower types.
+    fn accepts(found: Dtype, _: Dtype) -> bool {
+        found.is_float()
     }
 
-    async fn land(
-        answer: &mut Answer<'_>,
-        claim: EmbeddingHeaders,
+    async fn read_body(
+        answer: &mut OpenResponse<'_>,
+        headers: EmbeddingHeaders,
         place: &mut [f32],
-        copying: bool,
     ) -> Result<(), RequestError> {
-        let mut landing = BodyWriter::new(claim, place, copying)?;
-        if let Some(place) = landing.whole()
+        let mut writer = BodyWriter::new(headers, place)?;
+        if let Some(place) = writer.whole_body()
             && answer.fill(place).await?
         {
-            return landing.landed().map_err(|error| answer.wrong(&error).into());
+            return writer.finish_whole().map_err(|error| answer.error(&error).into());
         }
         while let Some(chunk) = answer.chunk().await? {
-            landing.write(&chunk).map_err(|error| answer.wrong(&error))?;
+            writer.write(&chunk).map_err(|error| answer.error(&error))?;
         }
-        landing.finish().map_err(|error| answer.wrong(&error).into())
+        writer.finish().map_err(|error| answer.error(&error).into())
     }
 
-    fn read(rows: Rows, _: Dtype) -> Result<(Vec<f32>, usize)> {
+    fn from_json(rows: Rows, _: Dtype) -> Result<(Vec<f32>, usize)> {
         Ok((rows.values, rows.dimension))
     }
 }
@@ -350,25 +343,24 @@ impl Item for u8 {
         dtype.row_bytes(dimension)
     }
 
-    fn is_of(claimed: Dtype, asked: Dtype) -> bool {
-        claimed == asked
+    fn accepts(found: Dtype, requested: Dtype) -> bool {
+        found == requested
     }
 
-    async fn land(
-        answer: &mut Answer<'_>,
-        claim: EmbeddingHeaders,
+    async fn read_body(
+        answer: &mut OpenResponse<'_>,
+        headers: EmbeddingHeaders,
         place: &mut [u8],
-        _: bool,
     ) -> Result<(), RequestError> {
-        let mut packing = Packing::new(claim, place)?;
+        let mut writer = PackedBodyWriter::new(headers, place)?;
         while let Some(chunk) = answer.chunk().await? {
-            packing.write(&chunk).map_err(|error| answer.wrong(&error))?;
+            writer.write(&chunk).map_err(|error| answer.error(&error))?;
         }
-        packing.finish().map_err(|error| answer.wrong(&error).into())
+        writer.finish().map_err(|error| answer.error(&error).into())
     }
 
-    fn read(_: Rows, asked: Dtype) -> Result<(Vec<u8>, usize)> {
-        let name = asked.name();
+    fn from_json(_: Rows, requested: Dtype) -> Result<(Vec<u8>, usize)> {
+        let name = requested.name();
         Err(bad(format!("its vectors are JSON, which has no {name}; does that server know of embedding_dtype?")))
     }
 }
@@ -376,9 +368,9 @@ impl Item for u8 {
 /// The body of `/embed`.
 #[derive(Serialize)]
 #[serde(bound = "")]
-struct Native<'texts, T: Text> {
+struct EmbedBody<'texts, T: Text> {
     inputs: Texts<'texts, T>,
-    /// Whether vectors are as the library's are: the route itself would bring all to length one.
+    /// Vectors as the library returns them: the route's default is length one.
     as_model_says: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt_name: Option<&'static str>,
@@ -389,7 +381,7 @@ struct Native<'texts, T: Text> {
 /// The body of `/v1/embeddings`.
 #[derive(Serialize)]
 #[serde(bound = "")]
-struct OfOpenAi<'texts, T: Text> {
+struct OpenAiBody<'texts, T: Text> {
     input: Texts<'texts, T>,
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<&'texts str>,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use pullquote_client::{CallOptions, Client};
+use pullquote_client::{CallOptions, Client, Dtype};
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::Role;
@@ -57,16 +57,19 @@ fn a_body_comes_whole_however_it_is_cut_and_its_connection_is_used_again() {
                 let piece = if whole { bytes.len() } else { bytes.len() - raw(&got.texts()).len() + piece };
                 Act::Write { bytes, piece, pause: Duration::from_millis(u64::from(!whole)) }
             };
-            for copying in [false, true] {
-                let (server, client) = second(&json!({"copying": copying}), cut);
-                for _ in 0..3 {
-                    assert!(embed(&client, rows).unwrap() == expected(rows), "{rows} rows in pieces of {piece}");
-                }
-                // One of reqwest's, from the first request, and one that was used three times.
-                assert_eq!((server.count(), server.open.load(Ordering::SeqCst)), (4, 2));
-                client.close();
-                wait_until("closing a client closes what nobody uses", || server.open.load(Ordering::SeqCst) == 0);
+            let (server, client) = second(&json!({}), cut);
+            for _ in 0..3 {
+                assert!(embed(&client, rows).unwrap() == expected(rows), "{rows} rows in pieces of {piece}");
+                // Packed vectors are read in chunks.
+                let work =
+                    client.embed_packed(texts(rows, "text"), Role::Passage, Dtype::Float32, CallOptions::default());
+                let packed = client.wait(&Call::default(), work).unwrap().values;
+                assert!(packed == raw(&texts(rows, "text")), "{rows} packed rows in pieces of {piece}");
             }
+            // One of reqwest's, from the first request, and one that was used six times.
+            assert_eq!((server.count(), server.open.load(Ordering::SeqCst)), (7, 2));
+            client.close();
+            wait_until("closing a client closes idle connections", || server.open.load(Ordering::SeqCst) == 0);
         }
     }
 }

@@ -20,10 +20,11 @@ use std::time::{Duration, Instant};
 use pullquote_core::encoder::model::Model;
 use pullquote_core::encoder::{Batch, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
 use pullquote_core::engine::options::Options;
-use pullquote_core::engine::{Engine, Pairing, Question, Request};
+use pullquote_core::engine::{Effort, Engine, Pairing, Question, Request};
 use pullquote_core::error::Result;
 use pullquote_core::runtime::call::Call;
 use pullquote_core::text::formats::Format;
+use pullquote_core::text::pieces::Unit;
 use pullquote_core::tokens::Role;
 use serde_json::json;
 
@@ -111,13 +112,8 @@ fn text(number: usize) -> String {
 
 /// One passage for each row, all of them encoded.
 fn question() -> Result<Question> {
-    let options = Options {
-        highlight_length: 62,
-        step_size: 62,
-        unit: "word".to_owned(),
-        effort: "full".to_owned(),
-        ..Options::default()
-    };
+    let options =
+        Options { highlight_length: 62, step_size: 62, unit: Unit::Word, effort: Effort::Full, ..Options::default() };
     options.question()
 }
 

@@ -10,6 +10,7 @@ mod comparison;
 mod context;
 mod driven_call;
 mod hosted;
+pub mod option_values;
 pub mod options;
 mod owned;
 mod pairs;

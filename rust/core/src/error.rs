@@ -6,54 +6,57 @@
 use std::fmt;
 
 /// What went wrong, by what the caller can do about it.
+///
+/// The numbers are the codes of the encoder's C table, so they never change; see [`ErrorKind::code`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(i32)]
 pub enum ErrorKind {
     /// An argument's value is outside what is allowed: correct it.
-    InvalidArgument,
+    InvalidArgument = 1,
     /// An argument has the wrong type: correct it.
-    InvalidType,
+    InvalidType = 2,
     /// A text cannot be read as Unicode: correct it.
-    InvalidText,
+    InvalidText = 3,
     /// No encoder is installed: install one.
-    NoEncoder,
+    NoEncoder = 4,
     /// The installed torch is not the one the encoder was built for: install that one.
-    TorchVersion,
+    TorchVersion = 5,
     /// A model file is not there: name another place.
-    ModelNotFound,
+    ModelNotFound = 6,
     /// A model file is damaged, or two of them contradict each other: fetch the model again.
-    InvalidModel,
+    InvalidModel = 7,
     /// The model is sound, but of a kind this encoder does not know: use another.
-    UnsupportedModel,
+    UnsupportedModel = 8,
     /// A device is not there or cannot be used: name another.
-    Device,
+    Device = 9,
     /// The encoder failed on this request: try again, or look at the model.
-    Encoder,
+    Encoder = 10,
     /// No device has the memory for one text: use a smaller model, or free some.
-    OutOfMemory,
+    OutOfMemory = 11,
     /// The caller stopped the work.
-    Cancelled,
+    Cancelled = 12,
     /// The deadline passed before the work was done.
-    DeadlineExceeded,
+    DeadlineExceeded = 13,
     /// The call needs more than it may have: ask for less, or allow more.
-    LimitExceeded,
+    LimitExceeded = 14,
     /// Too much work is waiting: come back later.
-    Overloaded,
+    Overloaded = 15,
     /// The engine was closed.
-    Closed,
+    Closed = 16,
     /// The engine belongs to the process this one was forked from: make a new one.
-    Forked,
+    Forked = 17,
     /// The key is missing or not known: name one that is.
-    Unauthorized,
+    Unauthorized = 18,
     /// Nothing is known by this name: name another.
-    NotFound,
+    NotFound = 19,
     /// The server's store holds as much as it may: make room.
-    StoreFull,
+    StoreFull = 20,
     /// No server answers, or it broke off: try again, or another one.
-    Unavailable,
+    Unavailable = 21,
     /// A server's answer is not what its protocol says: look at what stands behind that address.
-    BadAnswer,
+    BadAnswer = 22,
     /// A fault of pullquote itself.
-    Internal,
+    Internal = 23,
 }
 
 /// A row of the table of errors.
@@ -226,10 +229,16 @@ impl ErrorKind {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The kind whose Python class has this name.
+    /// What a function of [the encoder's C table](crate::encoder::abi) returns for this kind; 0 is success.
     #[must_use]
-    pub fn from_python_class(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.row().python_class == name)
+    pub const fn code(self) -> i32 {
+        self as i32
+    }
+
+    /// The kind of this code.
+    #[must_use]
+    pub fn from_code(code: i32) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
 }
 
@@ -282,7 +291,8 @@ mod tests {
             assert!(classes.insert(row.python_class), "{kind:?} shares the class {}", row.python_class);
             assert!((400..600).contains(&row.http_status), "{kind:?} has status {}", row.http_status);
             assert_ne!(row.exit_code, 0, "{kind:?} would exit as a success");
-            assert_eq!(ErrorKind::from_python_class(row.python_class), Some(kind));
+            assert_eq!(ErrorKind::from_code(kind.code()), Some(kind));
+            assert_ne!(kind.code(), 0, "{kind:?} would count as success");
             assert_eq!(ErrorKind::from_name(&kind.name()), Some(kind));
         }
     }

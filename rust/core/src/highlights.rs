@@ -4,7 +4,7 @@ mod bounds;
 mod dedupe;
 mod passages;
 
-pub use bounds::{Bounds, Budget, DEFAULT_TOP_K, Dedupe, Limits, Order};
+pub use bounds::{Bounds, Budget, DEFAULT_TOP_K, Dedupe, DedupeOption, Limits, Order};
 pub use passages::{Passage, RankedPage, Seeds, choose_passages, enforce_token_limits};
 
 #[cfg(test)]

@@ -187,9 +187,3 @@ fn top_k_and_budgets_set_the_number_of_scored_windows() {
     let all = windows_scored(Limits { top_k: Some(1000), ..Limits::default() });
     assert_eq!(all, 2998);
 }
-
-#[test]
-fn an_unknown_effort_is_an_error() {
-    let error = Effort::parse("most").unwrap_err();
-    assert_eq!(error.message(), "effort must be \"full\", \"fast\" or \"auto\", not \"most\"");
-}

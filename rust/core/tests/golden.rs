@@ -24,7 +24,7 @@ fn windows_of_real_pages_equal_the_golden_ones() {
         let offset = |key: &str| usize::try_from(number(key)).unwrap();
         let whole = read(&format!("demo/pages/{}", case["page"].as_str().unwrap()));
         let text: String = whole.chars().skip(offset("from")).take(offset("to") - offset("from")).collect();
-        let unit = Unit::parse(case["unit"].as_str().unwrap()).unwrap();
+        let unit: Unit = serde_json::from_value(case["unit"].clone()).unwrap();
         let windows = Windows::new(number("highlight_length"), number("step_size"), false).unwrap();
         let page = Page::new(&text);
         let spans: Vec<Value> = parse_pieces(&text, unit, windows)
@@ -33,7 +33,7 @@ fn windows_of_real_pages_equal_the_golden_ones() {
             .map(|window| page.chars(window))
             .map(|span| serde_json::json!([span.start, span.end]))
             .collect();
-        assert_eq!(Value::from(spans), case["spans"], "{} by {unit}", case["page"]);
+        assert_eq!(Value::from(spans), case["spans"], "{} by {unit:?}", case["page"]);
     }
     assert_eq!(cases.len(), 15);
 }
@@ -44,7 +44,7 @@ fn units_are_those_a_reader_of_the_language_sees() {
     let single = Windows::new(1, 1, false).unwrap();
     let mut wrong = Vec::new();
     for case in &cases {
-        let unit = Unit::parse(case["unit"].as_str().unwrap()).unwrap();
+        let unit: Unit = serde_json::from_value(case["unit"].clone()).unwrap();
         let expected: Vec<&str> =
             case["pieces"].as_array().unwrap().iter().map(|unit| unit.as_str().unwrap()).collect();
         let mut texts = vec![case["text"].as_str().unwrap().to_owned()];

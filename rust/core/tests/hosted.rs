@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::{DIMENSION, FakeEncoder, Poison, fake_vectors, model, word_piece};
 use pullquote_core::encoder::{Batch, Ticket};
 use pullquote_core::engine::options::Options;
-use pullquote_core::engine::{Answers, Engine, HostEncoder, Hosted, OwnedRequest, Pairing, Question};
+use pullquote_core::engine::{Answers, Effort, Engine, HostEncoder, Hosted, OwnedRequest, Pairing, Question};
 use pullquote_core::error::ErrorKind;
 use pullquote_core::runtime::call::{Call, WorkLimits};
 use pullquote_core::text::formats::Format;
@@ -24,8 +24,8 @@ fn ordinary_engine() -> Engine {
     Engine::new(&model, Box::new(FakeEncoder::new(1, true, Poison::default())), Some(1), 0).unwrap()
 }
 
-fn question(effort: &str) -> Question {
-    Options { effort: effort.to_owned(), ..Options::default() }.question().unwrap()
+fn question(effort: Effort) -> Question {
+    Options { effort, ..Options::default() }.question().unwrap()
 }
 
 fn two_queries(sentences: usize) -> OwnedRequest<String> {
@@ -56,7 +56,9 @@ fn run(mut call: Hosted) -> (Answers, usize) {
 #[test]
 fn answers_equal_those_of_an_ordinary_call() {
     let (engine, ordinary) = (host_engine(0), ordinary_engine());
-    for (effort, sentences, depth) in [("full", 900, 1), ("full", 900, 3), ("auto", 900, 2), ("auto", 5, 100)] {
+    for (effort, sentences, depth) in
+        [(Effort::Full, 900, 1), (Effort::Full, 900, 3), (Effort::Auto, 900, 2), (Effort::Auto, 5, 100)]
+    {
         let call = Hosted::new(Arc::clone(&engine), two_queries(sentences), question(effort), Call::default(), depth);
         let (answers, most) = run(call.unwrap());
         let expected = ordinary.answer(&two_queries(sentences), &question(effort), &Call::default()).unwrap();
@@ -70,7 +72,8 @@ fn answers_equal_those_of_an_ordinary_call() {
 #[test]
 fn the_page_cache_spans_calls() {
     let engine = host_engine(1 << 20);
-    let call = || Hosted::new(Arc::clone(&engine), two_queries(50), question("full"), Call::default(), 1).unwrap();
+    let call =
+        || Hosted::new(Arc::clone(&engine), two_queries(50), question(Effort::Full), Call::default(), 1).unwrap();
     let (first, _) = run(call());
     let (again, _) = run(call());
     assert_eq!(first.scores, again.scores);
@@ -80,7 +83,7 @@ fn the_page_cache_spans_calls() {
 
 #[test]
 fn wrong_vectors_are_errors_and_the_batch_stays_open() {
-    let mut call = Hosted::new(host_engine(0), two_queries(3), question("full"), Call::default(), 1).unwrap();
+    let mut call = Hosted::new(host_engine(0), two_queries(3), question(Effort::Full), Call::default(), 1).unwrap();
     assert!(call.advance().unwrap().is_none());
     let (ticket, batch) = call.take_batches().remove(0);
     assert_eq!(call.return_vectors(Ticket(99), fake_vectors(&batch)).unwrap_err().kind(), ErrorKind::InvalidArgument);
@@ -94,7 +97,7 @@ fn wrong_vectors_are_errors_and_the_batch_stays_open() {
 
 #[test]
 fn a_nan_vector_ends_its_call() {
-    let mut call = Hosted::new(host_engine(0), two_queries(3), question("full"), Call::default(), 1).unwrap();
+    let mut call = Hosted::new(host_engine(0), two_queries(3), question(Effort::Full), Call::default(), 1).unwrap();
     call.advance().unwrap();
     let (ticket, batch) = call.take_batches().remove(0);
     call.return_vectors(ticket, vec![f32::NAN; batch.lengths.len() * DIMENSION]).unwrap();
@@ -105,7 +108,7 @@ fn a_nan_vector_ends_its_call() {
 #[test]
 fn limits_deadlines_and_close_end_a_call() {
     let engine = host_engine(0);
-    let start = |call| Hosted::new(Arc::clone(&engine), two_queries(300), question("full"), call, 1);
+    let start = |call| Hosted::new(Arc::clone(&engine), two_queries(300), question(Effort::Full), call, 1);
     let few = WorkLimits { windows: Some(10), tokens: None };
     let mut limited = start(Call::default().with_limits(few)).unwrap();
     limited.advance().unwrap();
@@ -124,7 +127,10 @@ fn limits_deadlines_and_close_end_a_call() {
     let mut late = start(Call::new(Some(Duration::from_nanos(1)), None)).unwrap();
     assert_eq!(late.advance().unwrap_err().kind(), ErrorKind::DeadlineExceeded);
     assert_eq!(
-        Hosted::new(Arc::clone(&engine), two_queries(1), question("full"), Call::default(), 0).err().unwrap().kind(),
+        Hosted::new(Arc::clone(&engine), two_queries(1), question(Effort::Full), Call::default(), 0)
+            .err()
+            .unwrap()
+            .kind(),
         ErrorKind::InvalidArgument
     );
     let mut open = start(Call::default()).unwrap();

@@ -115,13 +115,14 @@ fn owned_rows_are_checked_like_others() {
     let mut short = OwningEncoder::new(true, Poison::default());
     short.missing_values = 1;
     let error = embed(&engine(short, 1_000_000), &texts(3)).unwrap_err();
-    assert_eq!((error.kind(), error.message()), (ErrorKind::Encoder, "the encoder gave 47 values for 3 rows of 16"));
-    // The second id in a row for "cat" is its first word or letter.
+    assert_eq!(error.kind(), ErrorKind::Encoder);
+    assert!(["47 values", "3 rows of 16"].iter().all(|name| error.message().contains(name)), "{error}");
+    // The second id of a row of "cat" is that of its first word or letter.
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
     let cat = Tokens::read(&model).unwrap().text("cat", Role::Passage).unwrap().0[1];
     let poison = Poison { nan: Some(cat), ..Poison::default() };
     let owned = embed(&engine(OwningEncoder::new(true, poison), 1_000_000), &texts(5)).unwrap_err();
     let plain = embed(&engine(FakeEncoder::new(2, true, poison), 1_000_000), &texts(5)).unwrap_err();
     assert_eq!((owned.kind(), owned.message()), (plain.kind(), plain.message()));
-    assert!(owned.message().contains("NaN at dimension 3"), "{}", owned.message());
+    assert!(["NaN", "dimension 3"].iter().all(|name| owned.message().contains(name)), "{owned}");
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use pullquote_core::encoder::model::Activation;
 use pullquote_cpu::instructions::InstructionSet;
-use pullquote_cpu::linear::{Linear, Rows, Scratch, Weight};
+use pullquote_cpu::linear::{Linear, LinearScratch, OutputRows, Weight};
 use pullquote_cpu::product::Element;
 use pullquote_cpu::vector::{Bf16, Simd, Task};
 
@@ -35,7 +35,7 @@ impl Task for Measure {
             let bias = || vec![0.0; outputs];
             let of_f32 = speed::<S, f32>(simd, &Linear::new::<S, f32>(&weight(), bias()), inputs);
             let quantized = Linear::quantized::<S>(weight(), bias(), None);
-            let (of_bf16, of_bytes) = if S::HAS_BF16 {
+            let (of_bf16, of_int8) = if S::HAS_BF16 {
                 let layer = Linear::new::<S, Bf16>(&weight(), bias());
                 (speed::<S, Bf16>(simd, &layer, inputs), speed::<S, Bf16>(simd, &quantized, inputs))
             } else {
@@ -43,7 +43,7 @@ impl Task for Measure {
             };
             let name = self.0;
             println!(
-                "{name:10} {outputs:5} x {inputs:4}  float32 {of_f32:6.1}  bfloat16 {of_bf16:6.1}  int8 {of_bytes:6.1}"
+                "{name:10} {outputs:5} x {inputs:4}  float32 {of_f32:6.1}  bfloat16 {of_bf16:6.1}  int8 {of_int8:6.1}"
             );
         }
     }
@@ -58,12 +58,12 @@ fn speed<S: Simd, E: Element>(simd: S, layer: &Linear, inputs: usize) -> f64 {
     let tokens = TOKENS.next_multiple_of(S::TILE.rows());
     let input: Vec<E> = numbers(tokens * inputs).into_iter().map(E::from_f32).collect();
     let mut results = vec![E::ZERO; tokens * layer.outputs()];
-    let mut scratch = Scratch::default();
+    let mut scratch = LinearScratch::default();
     let mut best = f64::INFINITY;
     for _ in 0..5 {
         let (began, mut count) = (Instant::now(), 0.0);
         while began.elapsed().as_secs_f64() < 0.1 {
-            let rows = Rows { values: &mut results, stride: layer.outputs(), first: 0 };
+            let rows = OutputRows { values: &mut results, stride: layer.outputs(), first: 0 };
             layer.apply(simd, &input, Activation::Identity, rows, &mut scratch);
             count += 1.0;
         }

@@ -1,4 +1,4 @@
-//! The encoder: a model on a processor's cores, through the seam of `pullquote_core::encoder`.
+//! The encoder: a model on a processor's cores, behind the trait of `pullquote_core::encoder`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use pullquote_core::error::{Error, ErrorKind, Result};
 use crate::instructions::InstructionSet;
 use crate::network::Network;
 
-/// Tokens a batch should have: fewer read the weights too often, more leave the second cache.
+/// Tokens a batch should have: fewer read the weights too often, more overflow the second cache.
 const BATCH_TOKENS: usize = 512;
 
 /// A model on one or more shares of the processor's cores.
@@ -23,25 +23,25 @@ const BATCH_TOKENS: usize = 512;
 pub struct CpuEncoder {
     spec: EncoderSpec,
     devices: Vec<CpuDevice<Network>>,
-    /// Each batch that was submitted and not collected, with its device: few enough to look through.
+    /// Each batch that was submitted and not collected, with its device: few enough for a linear search.
     in_flight: Vec<(Ticket, usize)>,
     next_ticket: u64,
-    /// What the batch took that was collected last.
+    /// Of the batch that was collected last.
     times: Option<BatchTimes>,
 }
 
 impl CpuEncoder {
-    /// Loads a model; `devices` are names as in [`parse_devices`], `dtype` is a name or `auto`, and `threads` is how many
-    /// workers all devices have, none for one for each core.
+    /// Loads a model. `devices` are names as in [`parse_devices`], `dtype` is a name or `auto`, and `threads` is the number of
+    /// workers of all devices; `None` is one for each core.
     ///
     /// # Errors
     /// Where an argument, the model or a device is not usable; the kind says which.
     pub fn load(directory: &Path, devices: &[String], dtype: &str, threads: Option<usize>) -> Result<Self> {
         let dtype = Dtype::parse(dtype)?;
-        Self::load_with(&Model::read(directory)?, devices, dtype, threads, InstructionSet::chosen()?)
+        Self::load_with(&Model::read(directory)?, devices, dtype, threads, InstructionSet::selected()?)
     }
 
-    /// The same, with this instruction set.
+    /// Loads a model for an instruction set.
     ///
     /// # Errors
     /// As [`CpuEncoder::load`].
@@ -53,12 +53,12 @@ impl CpuEncoder {
         set: InstructionSet,
     ) -> Result<Self> {
         let places = parse_devices(devices, threads, &|| 0)?;
-        let network = Arc::new(Network::load(model, dtype.unwrap_or_else(|| automatic(model, set)), set)?);
+        let network = Arc::new(Network::load(model, dtype.unwrap_or_else(|| default_dtype(model, set)), set)?);
         let mut started = Vec::with_capacity(places.len());
         let mut specs = Vec::with_capacity(places.len());
         for place in places {
             let DeviceConfig::Cpu { name, workers, depth } = place else {
-                return Err(Error::new(ErrorKind::Internal, "this encoder has no graphics cards"));
+                return Err(Error::new(ErrorKind::Internal, "this encoder has no GPUs"));
             };
             started.push(CpuDevice::start(&name, workers, Arc::clone(&network))?);
             specs.push(DeviceSpec { name, depth, batch_tokens: BATCH_TOKENS });
@@ -77,17 +77,17 @@ impl CpuEncoder {
         Ok(Self { spec, devices: started, in_flight: Vec::new(), next_ticket: 0, times: None })
     }
 
-    fn place(&self, ticket: Ticket) -> Option<usize> {
+    fn position(&self, ticket: Ticket) -> Option<usize> {
         self.in_flight.iter().position(|(known, _)| *known == ticket)
     }
 }
 
-/// The fastest type that costs no answers. Bytes are only for a model whose `config.json` says that they cost it none: that
-/// has to be measured for each model (`bench/quality.py --dtype int8`).
-fn automatic(model: &Model, set: InstructionSet) -> Dtype {
+/// The fastest type that keeps the quality. int8 is only for a model whose `config.json` says that it keeps the quality: that has to
+/// be measured for each model (`bench/quality.py --dtype int8`).
+fn default_dtype(model: &Model, set: InstructionSet) -> Dtype {
     if set.has_bf16() {
         Dtype::BFloat16
-    } else if set.has_fast_bytes() && model.config["pullquote"]["int8"] == true {
+    } else if set.has_fast_int8() && model.config["pullquote"]["int8"] == true {
         Dtype::Int8
     } else {
         Dtype::Float32
@@ -110,26 +110,26 @@ impl Encoder for CpuEncoder {
             return Err(Error::new(ErrorKind::Internal, message));
         }
         let count = self.devices.len();
-        let Some(computer) = self.devices.get(device) else {
+        let Some(cpu) = self.devices.get(device) else {
             return Err(Error::new(ErrorKind::Internal, format!("no device {device}; there are {count}")));
         };
         let ticket = Ticket(self.next_ticket);
-        computer.submit(ticket.0, batch);
+        cpu.submit(ticket.0, batch);
         self.next_ticket += 1;
         self.in_flight.push((ticket, device));
         Ok(ticket)
     }
 
     fn is_finished(&mut self, ticket: Ticket) -> bool {
-        // A ticket that is not in flight is an error at once.
-        self.place(ticket).is_none_or(|place| self.devices[self.in_flight[place].1].is_finished(ticket.0))
+        // Collecting a ticket that is not in flight fails at once.
+        self.position(ticket).is_none_or(|position| self.devices[self.in_flight[position].1].is_finished(ticket.0))
     }
 
     fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
-        let Some(place) = self.place(ticket) else {
+        let Some(position) = self.position(ticket) else {
             return Err(Error::new(ErrorKind::Internal, format!("batch {} is not in flight", ticket.0)));
         };
-        let (_, device) = self.in_flight.swap_remove(place);
+        let (_, device) = self.in_flight.swap_remove(position);
         let times = self.devices[device].collect(ticket.0, |rows| for_each_row(rows, self.spec.dimension, row))?;
         self.times = Some(times);
         Ok(())

@@ -1,4 +1,4 @@
-//! Which instruction set computes: the best that this processor has, or the one that `PULLQUOTE_CPU` names.
+//! The choice of instruction set: the best that this processor has, or the one that `PULLQUOTE_CPU` names.
 
 use pullquote_core::error::{Error, ErrorKind, Result};
 
@@ -9,8 +9,8 @@ use crate::vector::portable::Portable;
 use crate::vector::x86::{Avx2, Avx512};
 use crate::vector::{Simd, Task};
 
-/// The environment variable that names a set.
-pub const VARIABLE: &str = "PULLQUOTE_CPU";
+/// The environment variable that forces a set.
+pub const ENV_VARIABLE: &str = "PULLQUOTE_CPU";
 
 /// An instruction set that this processor has.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ macro_rules! sets {
                 vec![$($(#[$condition])* $name,)*]
             }
 
-            /// What people call it.
+            /// The name in `PULLQUOTE_CPU` and in reports.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self.0 {
@@ -45,7 +45,7 @@ macro_rules! sets {
                 }
             }
 
-            /// Runs a task with this set; what of it is to be compiled for the set goes through [`Simd::vectorize`].
+            /// Runs a task with this set. [`Simd::vectorize`] compiles its parts for the set.
             pub fn dispatch<T: Task>(self, task: T) -> T::Output {
                 match self.0 {
                     $($(#[$condition])* Set::$variant(simd) => task.run(simd),)*
@@ -67,12 +67,12 @@ sets! {
 }
 
 impl InstructionSet {
-    /// The set that `PULLQUOTE_CPU` names, or else the best.
+    /// The set that `PULLQUOTE_CPU` names, or the best.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] where the variable names no set, or one that this processor lacks.
-    pub fn chosen() -> Result<Self> {
-        match std::env::var(VARIABLE) {
+    pub fn selected() -> Result<Self> {
+        match std::env::var(ENV_VARIABLE) {
             Ok(name) if !name.is_empty() => Self::named(&name),
             _ => Ok(Self::available()[0]),
         }
@@ -81,23 +81,23 @@ impl InstructionSet {
     /// The set with this name.
     ///
     /// # Errors
-    /// As [`InstructionSet::chosen`].
+    /// As [`InstructionSet::selected`].
     pub fn named(name: &str) -> Result<Self> {
         let available = Self::available();
         if let Some(found) = available.iter().find(|set| set.name() == name) {
             return Ok(*found);
         }
-        let here = available.iter().map(|set| set.name()).collect::<Vec<_>>().join(", ");
+        let names = available.iter().map(|set| set.name()).collect::<Vec<_>>().join(", ");
         let what = if Self::names().contains(&name) {
             "this processor lacks those instructions".to_owned()
         } else {
             format!("unknown; the names are {}", Self::names().join(", "))
         };
-        let message = format!("{VARIABLE}={name:?}: {what}; this processor has {here}");
+        let message = format!("{ENV_VARIABLE}={name:?}: {what}; this processor has {names}");
         Err(Error::new(ErrorKind::InvalidArgument, message))
     }
 
-    /// Whether bfloat16 is multiplied by instructions of its own.
+    /// Whether the set multiplies bfloat16 by instructions of its own.
     #[must_use]
     pub fn has_bf16(self) -> bool {
         struct HasBf16;
@@ -110,9 +110,9 @@ impl InstructionSet {
         self.dispatch(HasBf16)
     }
 
-    /// Whether bytes are multiplied faster than float32: where pairs or quads of them are, in one instruction.
+    /// Whether int8 is faster than float32: where one instruction multiplies pairs or quads.
     #[must_use]
-    pub fn has_fast_bytes(self) -> bool {
+    pub fn has_fast_int8(self) -> bool {
         !matches!(self.name(), "neon" | "portable")
     }
 }

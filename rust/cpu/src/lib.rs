@@ -1,20 +1,19 @@
-//! The CPU encoder of pullquote: transformers on plain memory. No torch, no oneDNN, no C++.
+//! The CPU encoder of pullquote: transformers on plain memory, without torch, oneDNN or C++.
 //!
-//! One algorithm, several instruction sets: every kernel is written once against [`vector::Simd`], and compiled for each set, of
-//! which [`instructions`] chooses one when a model is loaded. In the order in which a batch travels: [`encoder`] checks it and
-//! gives it to a worker, [`network`] takes it through [`linear`] layers, [`attention`] and [`norm`]s to rows by [`pooling`].
-//! [`product`] is the loop in the middle of it, [`math`] what processors have no instructions for, [`weights`] the model's
-//! files, and [`memory`] where everything lies.
+//! Every kernel is written once, against [`vector::Simd`], and compiled for each instruction set; [`instructions`] chooses one when
+//! a model is loaded. In the order in which a batch travels: [`encoder`] checks it and submits it to a worker; [`network`] runs it
+//! through [`linear`] layers, `attention` and layer `norm`s, and pools its rows. [`product`] is the loop inside all matrix products,
+//! [`math`] has the functions without an instruction, `weights` the model's files, and `memory` aligned buffers.
 
-pub mod attention;
+mod attention;
 pub mod encoder;
 pub mod instructions;
 pub mod linear;
 pub mod math;
-pub mod memory;
+mod memory;
 pub mod network;
-pub mod norm;
-pub mod pooling;
+mod norm;
+mod pooling;
 pub mod product;
 pub mod vector;
-pub mod weights;
+mod weights;

@@ -1,50 +1,50 @@
-//! Linear layers: rows times a weight that was laid out in panels, a panel at a time.
+//! Linear layers: rows times a weight that is packed into panels.
 //!
-//! A panel is what a few registers of outputs need, word after word. Rows are taken in blocks that stay in the second cache while
-//! all panels pass; within a block a tile of rows and registers is summed up in registers, and bias and activation are applied
-//! on the way to memory.
+//! A panel has the weights of as many outputs as a few registers hold, word after word. Rows are processed in blocks that stay in
+//! the second cache while all panels pass. Within a block, a tile of rows and outputs is summed in registers; the epilogue adds
+//! bias and activation before it is written.
 //!
-//! In bytes each output of the weight has a scale of its own, and so has each row of the input, with a zero point: one scale for a
-//! whole batch costs a cosine of 0.05, and makes a row's result depend on its neighbours. Inputs that come from a layer norm are
-//! smoothed: channels that the norm makes large are divided by what their weights are multiplied by, so that they do not use up
-//! the bytes of all others (<https://arxiv.org/abs/2211.10438>, with the norm's own numbers instead of samples).
+//! **int8.** Each output has its own scale, and each row of the input has its own scale and zero point. One scale for a whole batch
+//! would cost a cosine of 0.05, and make a row's result depend on its neighbours. Inputs that come from a layer norm are smoothed
+//! (<https://arxiv.org/abs/2211.10438>): channels that the norm makes large are divided by a factor that their weights are
+//! multiplied by, so that they leave the other channels enough steps. Their bounds come from the norm's own weights, so no samples
+//! are needed.
 
 use pullquote_core::encoder::model::Activation;
 
 use crate::math::{activate, activate_bf16};
-use crate::memory::Aligned;
-use crate::product::{Bytes, Element, Operand, Table, product, with_tile};
+use crate::memory::AlignedBuffer;
+use crate::product::{Element, Int8, Operand, WordMatrix, product, with_tile};
 use crate::vector::portable::round;
 use crate::vector::{ByteProduct, MAX_LANES, Simd, Task, Tile};
 
 /// Words of a block of rows: a quarter of a second cache of 512 KiB.
 const BLOCK_WORDS: usize = 32 * 1024;
 
-/// A weight in float32, `[outputs, inputs]`, each side filled up with zeros to what the kernels need.
+/// A weight in float32, `[outputs, inputs]`, each dimension padded with zeros.
 #[derive(Debug)]
 pub struct Weight {
     /// Row by row.
     pub values: Vec<f32>,
-    /// Rows: a multiple of [`MAX_LANES`].
+    /// A multiple of [`MAX_LANES`].
     pub outputs: usize,
-    /// Columns: a multiple of twice [`MAX_LANES`], so that they are whole words of any type.
+    /// A multiple of twice [`MAX_LANES`], so that rows are whole words of any type.
     pub inputs: usize,
 }
 
-/// A linear layer: `input · weightᵀ + bias`, with sides that are filled up.
+/// A linear layer: `input · weightᵀ + bias`, with padded dimensions.
 #[derive(Debug)]
 pub struct Linear {
     panels: Panels,
     bias: Vec<f32>,
-    quantized: Option<Quantized>,
+    quantization: Option<Quantization>,
 }
 
-/// What bytes need beside their products.
 #[derive(Debug)]
-struct Quantized {
-    /// `[inputs]`: what inputs are multiplied by.
+struct Quantization {
+    /// `[inputs]`: inputs are multiplied by this.
     smoothing: Vec<f32>,
-    /// `[outputs]`: what one of a weight's bytes stands for.
+    /// `[outputs]`: the value of one step of a weight.
     scales: Vec<f32>,
     /// `[outputs]`: the sum of each output's weights, times its scale.
     sums: Vec<f32>,
@@ -53,52 +53,52 @@ struct Quantized {
 /// A weight's words, in the order in which they are read.
 #[derive(Debug)]
 struct Panels {
-    /// Panels, one behind the other; of each `[words of a row, registers, lanes]`.
-    words: Aligned,
+    /// Panel after panel, each `[words of a row, registers, lanes]`.
+    words: AlignedBuffer,
     outputs: usize,
     /// Words of a row of inputs.
     depth: usize,
 }
 
-/// Rows that results are written to: those of one layer may be a part of wider ones.
+/// Where a layer writes its results, which may be a part of wider rows.
 #[derive(Debug)]
-pub struct Rows<'place, E> {
+pub struct OutputRows<'out, E> {
     /// All rows.
-    pub values: &'place mut [E],
+    pub values: &'out mut [E],
     /// Values from one row to the next.
     pub stride: usize,
-    /// Where in a row results begin.
+    /// Where the results begin in a row.
     pub first: usize,
 }
 
-/// Places for the bytes of a block of rows.
+/// Buffers for the int8 values of a block of rows.
 #[derive(Debug, Default)]
-pub struct Scratch {
-    bytes: Aligned,
+pub struct LinearScratch {
+    bytes: AlignedBuffer,
     scales: Vec<f32>,
     zeros: Vec<f32>,
 }
 
 impl Linear {
-    /// Lays out a weight in the type of the activations.
+    /// Packs a weight in the type of the activations.
     #[must_use]
     pub fn new<S: Simd, E: Element>(weight: &Weight, bias: Vec<f32>) -> Self {
-        Self { panels: Panels::new::<S>(weight, E::IN_A_WORD, E::word), bias, quantized: None }
+        Self { panels: Panels::new::<S>(weight, E::PER_WORD, E::word), bias, quantization: None }
     }
 
-    /// Lays out a weight in bytes. `reach` says how large each input may become, where that is known.
+    /// Packs a weight in int8. `input_bounds` says how large each input may become, where that is known.
     #[must_use]
-    pub fn quantized<S: Simd>(mut weight: Weight, bias: Vec<f32>, reach: Option<&[f32]>) -> Self {
+    pub fn quantized<S: Simd>(mut weight: Weight, bias: Vec<f32>, input_bounds: Option<&[f32]>) -> Self {
         let inputs = weight.inputs;
         let mut smoothing = vec![1.0; inputs];
-        if let Some(reach) = reach {
-            // Half the trouble to the inputs, half to the weights: the root of how much larger one is than the other.
-            let mut most = vec![1e-6_f32; inputs];
+        if let Some(bounds) = input_bounds {
+            // The root of the ratio splits the loss evenly between inputs and weights.
+            let mut weight_bounds = vec![1e-6_f32; inputs];
             for row in weight.values.chunks_exact(inputs) {
-                most.iter_mut().zip(row).for_each(|(most, value)| *most = most.max(value.abs()));
+                weight_bounds.iter_mut().zip(row).for_each(|(bound, value)| *bound = bound.max(value.abs()));
             }
             let factors: Vec<f32> =
-                reach.iter().zip(&most).map(|(reach, most)| (reach.max(1e-6) / most).sqrt()).collect();
+                bounds.iter().zip(&weight_bounds).map(|(input, weight)| (input.max(1e-6) / weight).sqrt()).collect();
             for row in weight.values.chunks_exact_mut(inputs) {
                 row.iter_mut().zip(&factors).for_each(|(value, factor)| *value *= factor);
             }
@@ -107,68 +107,68 @@ impl Linear {
         let mut scales = Vec::with_capacity(weight.outputs);
         let mut sums = Vec::with_capacity(weight.outputs);
         for row in weight.values.chunks_exact_mut(inputs) {
-            let most = row.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
-            let scale = if most > 0.0 { most / 127.0 } else { 1.0 };
+            let max = row.iter().fold(0.0_f32, |max, value| max.max(value.abs()));
+            let scale = if max > 0.0 { max / 127.0 } else { 1.0 };
             for value in row.iter_mut() {
                 *value = round(*value / scale);
             }
             scales.push(scale);
             sums.push(row.iter().sum::<f32>() * scale);
         }
-        let word = match S::BYTES {
-            ByteProduct::Quads | ByteProduct::SignedQuads => quad,
-            ByteProduct::Pairs => pair,
+        let word = match S::BYTE_PRODUCT {
+            ByteProduct::Quads | ByteProduct::SignedQuads => word_of_4,
+            ByteProduct::Pairs => word_of_2,
         };
-        let panels = Panels::new::<S>(&weight, S::BYTES.in_a_word(), word);
-        Self { panels, bias, quantized: Some(Quantized { smoothing, scales, sums }) }
+        let panels = Panels::new::<S>(&weight, S::BYTE_PRODUCT.per_word(), word);
+        Self { panels, bias, quantization: Some(Quantization { smoothing, scales, sums }) }
     }
 
-    /// Results in a row, with those that fill up.
+    /// Results in a row, with padding.
     #[must_use]
     pub fn outputs(&self) -> usize {
         self.panels.outputs
     }
 
-    /// The results for rows of inputs, with a function applied. There must be a multiple of the tile's rows.
+    /// Applies the layer and an activation to rows, whose number is a multiple of the tile's rows.
     pub fn apply<S: Simd, E: Element>(
         &self,
         simd: S,
         input: &[E],
         activation: Activation,
-        results: Rows<'_, E>,
-        scratch: &mut Scratch,
+        output: OutputRows<'_, E>,
+        scratch: &mut LinearScratch,
     ) {
-        simd.vectorize(Apply { layer: self, input, activation, results, scratch });
+        simd.vectorize(Apply { layer: self, input, activation, output, scratch });
     }
 }
 
-/// A word of four weights, which are whole, from -127 to 127.
-#[expect(clippy::cast_possible_truncation, reason = "they are whole, and small")]
-fn quad(values: &[f32]) -> u32 {
-    u32::from_le_bytes([0, 1, 2, 3].map(|place| (values[place] as i8).cast_unsigned()))
+/// A word of four weights, which are integers from -127 to 127.
+#[expect(clippy::cast_possible_truncation, reason = "they are small integers")]
+fn word_of_4(values: &[f32]) -> u32 {
+    u32::from_le_bytes([0, 1, 2, 3].map(|index| (values[index] as i8).cast_unsigned()))
 }
 
 /// A word of two such weights.
-#[expect(clippy::cast_possible_truncation, reason = "they are whole, and small")]
-fn pair(values: &[f32]) -> u32 {
+#[expect(clippy::cast_possible_truncation, reason = "they are small integers")]
+fn word_of_2(values: &[f32]) -> u32 {
     let [low, high] = [values[0], values[1]].map(|value| u32::from((value as i16).cast_unsigned()));
     low | high << 16
 }
 
 impl Panels {
-    /// `word` makes a word of the values that stand in one.
-    fn new<S: Simd>(weight: &Weight, in_a_word: usize, word: impl Fn(&[f32]) -> u32) -> Self {
+    /// `word` makes one word of `per_word` values.
+    fn new<S: Simd>(weight: &Weight, per_word: usize, word: impl Fn(&[f32]) -> u32) -> Self {
         let Weight { values, outputs, inputs } = weight;
-        assert!(outputs.is_multiple_of(MAX_LANES) && inputs.is_multiple_of(2 * MAX_LANES), "sides are filled up");
-        let depth = inputs / in_a_word;
+        assert!(outputs.is_multiple_of(MAX_LANES) && inputs.is_multiple_of(2 * MAX_LANES), "dimensions are padded");
+        let depth = inputs / per_word;
         let width = S::TILE.registers() * S::LANES;
-        let mut words = Aligned::default();
-        let panels = words.take::<u32>(outputs * depth).chunks_mut(width * depth);
+        let mut words = AlignedBuffer::default();
+        let panels = words.slice_mut::<u32>(outputs * depth).chunks_mut(width * depth);
         for (panel, rows) in panels.zip(values.chunks(width * inputs)) {
             let lanes = rows.len() / inputs;
             for (lane, row) in rows.chunks_exact(*inputs).enumerate() {
-                let places = panel[lane..].iter_mut().step_by(lanes);
-                places.zip(row.chunks_exact(in_a_word)).for_each(|(place, values)| *place = word(values));
+                let slots = panel[lane..].iter_mut().step_by(lanes);
+                slots.zip(row.chunks_exact(per_word)).for_each(|(slot, values)| *slot = word(values));
             }
         }
         Self { words, outputs: *outputs, depth }
@@ -179,8 +179,8 @@ struct Apply<'call, E> {
     layer: &'call Linear,
     input: &'call [E],
     activation: Activation,
-    results: Rows<'call, E>,
-    scratch: &'call mut Scratch,
+    output: OutputRows<'call, E>,
+    scratch: &'call mut LinearScratch,
 }
 
 impl<E: Element> Task for Apply<'_, E> {
@@ -188,30 +188,30 @@ impl<E: Element> Task for Apply<'_, E> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self { layer, input, activation, results, scratch } = self;
+        let Self { layer, input, activation, output, scratch } = self;
         let depth = layer.panels.depth;
-        let Some(quantized) = &layer.quantized else {
+        let Some(quantization) = &layer.quantization else {
             let words: &[u32] = bytemuck::cast_slice(input);
             let block = block_rows::<S>(depth);
-            for (words, values) in words.chunks(block * depth).zip(results.values.chunks_mut(block * results.stride)) {
-                let finish = Float { bias: &layer.bias, activation };
-                multiply::<S, E::Product, E, _>(simd, &layer.panels, words, Rows { values, ..results }, &finish);
+            for (words, values) in words.chunks(block * depth).zip(output.values.chunks_mut(block * output.stride)) {
+                let epilogue = FloatEpilogue { bias: &layer.bias, activation };
+                multiply::<S, E::Product, E, _>(simd, &layer.panels, words, OutputRows { values, ..output }, &epilogue);
             }
             return;
         };
-        let inputs = quantized.smoothing.len();
+        let inputs = quantization.smoothing.len();
         let block = block_rows::<S>(inputs);
-        for (rows, values) in input.chunks(block * inputs).zip(results.values.chunks_mut(block * results.stride)) {
-            quantize(simd, rows, &quantized.smoothing, scratch);
-            let finish = Dequantize {
-                layer: quantized,
+        for (rows, values) in input.chunks(block * inputs).zip(output.values.chunks_mut(block * output.stride)) {
+            quantize(simd, rows, &quantization.smoothing, scratch);
+            let epilogue = Int8Epilogue {
+                quantization,
                 bias: &layer.bias,
                 activation,
                 scales: &scratch.scales,
                 zeros: &scratch.zeros,
             };
             let words = &scratch.bytes.words()[..rows.len() / inputs * depth];
-            multiply::<S, Bytes, E, _>(simd, &layer.panels, words, Rows { values, ..results }, &finish);
+            multiply::<S, Int8, E, _>(simd, &layer.panels, words, OutputRows { values, ..output }, &epilogue);
         }
     }
 }
@@ -222,57 +222,58 @@ fn block_rows<S: Simd>(depth: usize) -> usize {
     (BLOCK_WORDS / depth / rows).max(1) * rows
 }
 
-/// What becomes of sums.
-trait Finish {
-    /// Results for a register of sums: a row's, for outputs from this one on.
-    fn finish<S: Simd, E: Element>(&self, simd: S, sum: S::Floats, row: usize, output: usize) -> S::Floats;
+/// Turns sums of products into results.
+trait Epilogue {
+    /// The results for a register of a row's sums, which begins at `output`.
+    fn apply<S: Simd, E: Element>(&self, simd: S, sum: S::Floats, row: usize, output: usize) -> S::Floats;
 }
 
 #[derive(Clone, Copy)]
-struct Float<'layer> {
+struct FloatEpilogue<'layer> {
     bias: &'layer [f32],
     activation: Activation,
 }
 
-impl Finish for Float<'_> {
+impl Epilogue for FloatEpilogue<'_> {
     #[inline(always)]
-    fn finish<S: Simd, E: Element>(&self, simd: S, sum: S::Floats, _: usize, output: usize) -> S::Floats {
-        activated::<S, E>(simd, self.activation, simd.add(sum, simd.load(&self.bias[output..])))
+    fn apply<S: Simd, E: Element>(&self, simd: S, sum: S::Floats, _: usize, output: usize) -> S::Floats {
+        activate_for::<S, E>(simd, self.activation, simd.add(sum, simd.load(&self.bias[output..])))
     }
 }
 
 #[derive(Clone, Copy)]
-struct Dequantize<'block> {
-    layer: &'block Quantized,
+struct Int8Epilogue<'block> {
+    quantization: &'block Quantization,
     bias: &'block [f32],
     activation: Activation,
     scales: &'block [f32],
     zeros: &'block [f32],
 }
 
-impl Finish for Dequantize<'_> {
-    /// `(product · scale - zero · sum) · row's scale + bias`, then the function.
+impl Epilogue for Int8Epilogue<'_> {
+    /// `activation((product · scale - zero · sum) · row's scale + bias)`
     #[inline(always)]
-    fn finish<S: Simd, E: Element>(&self, simd: S, sum: S::Floats, row: usize, output: usize) -> S::Floats {
-        let product = simd.mul(sum, simd.load(&self.layer.scales[output..]));
-        let centred = simd.mul_add(simd.splat(self.zeros[row]), simd.load(&self.layer.sums[output..]), product);
+    fn apply<S: Simd, E: Element>(&self, simd: S, sum: S::Floats, row: usize, output: usize) -> S::Floats {
+        let product = simd.mul(sum, simd.load(&self.quantization.scales[output..]));
+        let centred = simd.mul_add(simd.splat(self.zeros[row]), simd.load(&self.quantization.sums[output..]), product);
         let value = simd.mul_add(centred, simd.splat(self.scales[row]), simd.load(&self.bias[output..]));
-        activated::<S, E>(simd, self.activation, value)
+        activate_for::<S, E>(simd, self.activation, value)
     }
 }
 
+/// The activation as precise as the type of the results.
 #[inline(always)]
-fn activated<S: Simd, E: Element>(simd: S, activation: Activation, x: S::Floats) -> S::Floats {
-    if E::IN_A_WORD == 2 { activate_bf16(simd, activation, x) } else { activate(simd, activation, x) }
+fn activate_for<S: Simd, E: Element>(simd: S, activation: Activation, x: S::Floats) -> S::Floats {
+    if E::PER_WORD == 2 { activate_bf16(simd, activation, x) } else { activate(simd, activation, x) }
 }
 
 #[inline(always)]
-fn multiply<S: Simd, O: Operand, E: Element, F: Finish>(
+fn multiply<S: Simd, O: Operand, E: Element, P: Epilogue>(
     simd: S,
     panels: &Panels,
     input: &[u32],
-    mut results: Rows<'_, E>,
-    finish: &F,
+    mut output: OutputRows<'_, E>,
+    epilogue: &P,
 ) {
     let Panels { words, outputs, depth } = panels;
     let width = S::TILE.registers() * S::LANES;
@@ -280,83 +281,87 @@ fn multiply<S: Simd, O: Operand, E: Element, F: Finish>(
     for (panel, first) in words.words().chunks(width * depth).zip((0..*outputs).step_by(width)) {
         let registers = width.min(outputs - first) / S::LANES;
         for (number, left) in input.chunks_exact(rows * depth).enumerate() {
-            let left = Table { words: left, stride: *depth };
-            let right = Table { words: panel, stride: registers * S::LANES };
-            let place = Place { row: number * rows, output: first };
-            with_tile!(S::TILE, registers, tile::<S, O, E, F>(simd, left, right, *depth, &mut results, finish, place));
+            let left = WordMatrix { words: left, stride: *depth };
+            let right = WordMatrix { words: panel, stride: registers * S::LANES };
+            let origin = TileOrigin { row: number * rows, output: first };
+            with_tile!(
+                S::TILE,
+                registers,
+                multiply_tile::<S, O, E, P>(simd, left, right, *depth, &mut output, epilogue, origin)
+            );
         }
     }
 }
 
-/// Which results a tile computes.
+/// The first row and output of a tile.
 #[derive(Clone, Copy)]
-struct Place {
+struct TileOrigin {
     row: usize,
     output: usize,
 }
 
 #[inline(always)]
-fn tile<S: Simd, O: Operand, E: Element, F: Finish, const ROWS: usize, const REGISTERS: usize>(
+fn multiply_tile<S: Simd, O: Operand, E: Element, P: Epilogue, const ROWS: usize, const REGISTERS: usize>(
     simd: S,
-    left: Table<'_>,
-    right: Table<'_>,
+    left: WordMatrix<'_>,
+    right: WordMatrix<'_>,
     depth: usize,
-    results: &mut Rows<'_, E>,
-    finish: &F,
-    place: Place,
+    output: &mut OutputRows<'_, E>,
+    epilogue: &P,
+    origin: TileOrigin,
 ) {
     let sums = product::<S, O, ROWS, REGISTERS>(simd, left, right, depth);
-    for (row, sums) in (place.row..).zip(sums) {
-        let results =
-            &mut results.values[row * results.stride + results.first + place.output..][..REGISTERS * S::LANES];
+    for (row, sums) in (origin.row..).zip(sums) {
+        let results = &mut output.values[row * output.stride + output.first + origin.output..][..REGISTERS * S::LANES];
         for (register, sum) in sums.into_iter().enumerate() {
-            let value = finish.finish::<S, E>(simd, O::to_floats(simd, sum), row, place.output + register * S::LANES);
+            let first = origin.output + register * S::LANES;
+            let value = epilogue.apply::<S, E>(simd, O::to_floats(simd, sum), row, first);
             E::store(simd, &mut results[register * S::LANES..], value);
         }
     }
 }
 
-/// Rows as bytes: `value · smoothing = (byte - zero) · scale`, with a scale and a zero point for each row. Zero points come with
-/// the other sign, and less 128 where bytes are signed.
+/// Rows in int8: `value · smoothing = (byte - zero) · scale`, with a scale and a zero point for each row. `zeros` has the zero
+/// points negated, plus 128 where bytes are signed.
 #[inline(always)]
-fn quantize<S: Simd, E: Element>(simd: S, rows: &[E], smoothing: &[f32], scratch: &mut Scratch) {
+fn quantize<S: Simd, E: Element>(simd: S, rows: &[E], smoothing: &[f32], scratch: &mut LinearScratch) {
     let width = smoothing.len();
     let count = rows.len() / width;
     scratch.scales.clear();
     scratch.zeros.clear();
-    let Scratch { bytes, scales, zeros } = scratch;
-    let (narrow, wide): (&mut [u8], &mut [i16]) = match S::BYTES {
-        ByteProduct::Quads | ByteProduct::SignedQuads => (bytes.take(count * width), &mut []),
-        ByteProduct::Pairs => (&mut [], bytes.take(count * width)),
+    let LinearScratch { bytes, scales, zeros } = scratch;
+    let (quads, pairs): (&mut [u8], &mut [i16]) = match S::BYTE_PRODUCT {
+        ByteProduct::Quads | ByteProduct::SignedQuads => (bytes.slice_mut(count * width), &mut []),
+        ByteProduct::Pairs => (&mut [], bytes.slice_mut(count * width)),
     };
     for (row, values) in rows.chunks_exact(width).enumerate() {
-        // Zero is always a byte, so that nothing becomes something.
-        let (mut least, mut most) = (simd.splat(0.0), simd.splat(0.0));
-        // Zero, or NaN where anything is no finite number: minimum and maximum would pass over it.
-        let mut poison = simd.splat(0.0);
+        // The range includes zero, so that zero is exact.
+        let (mut min, mut max) = (simd.splat(0.0), simd.splat(0.0));
+        // Zero, or NaN where any value is not finite: minimum and maximum would drop it.
+        let mut nan_or_zero = simd.splat(0.0);
         for (values, smoothing) in values.chunks_exact(S::LANES).zip(smoothing.chunks_exact(S::LANES)) {
             let value = simd.mul(E::load(simd, values), simd.load(smoothing));
-            least = simd.min(value, least);
-            most = simd.max(value, most);
-            poison = simd.mul_add(value, simd.splat(0.0), poison);
+            min = simd.min(value, min);
+            max = simd.max(value, max);
+            nan_or_zero = simd.mul_add(value, simd.splat(0.0), nan_or_zero);
         }
-        let (least, most) = (simd.reduce_min(least), simd.reduce_max(most));
-        let step = if most > least { (most - least) / 255.0 } else { 1.0 };
-        let zero = round(-least / step);
-        let signed = if S::BYTES == ByteProduct::SignedQuads { 128.0 } else { 0.0 };
-        zeros.push(signed - zero);
-        scales.push(step + simd.reduce_add(poison));
-        let (inverse, shift) = (simd.splat(1.0 / step), simd.splat(zero));
-        let pairs = values.chunks_exact(S::LANES).zip(smoothing.chunks_exact(S::LANES));
-        for ((values, smoothing), place) in pairs.zip((row * width..).step_by(S::LANES)) {
+        let (min, max) = (simd.reduce_min(min), simd.reduce_max(max));
+        let scale = if max > min { (max - min) / 255.0 } else { 1.0 };
+        let zero = round(-min / scale);
+        let signed_offset = if S::BYTE_PRODUCT == ByteProduct::SignedQuads { 128.0 } else { 0.0 };
+        zeros.push(signed_offset - zero);
+        scales.push(scale + simd.reduce_add(nan_or_zero));
+        let (inverse_scale, shift) = (simd.splat(1.0 / scale), simd.splat(zero));
+        let registers = values.chunks_exact(S::LANES).zip(smoothing.chunks_exact(S::LANES));
+        for ((values, smoothing), first) in registers.zip((row * width..).step_by(S::LANES)) {
             let value = simd.mul(E::load(simd, values), simd.load(smoothing));
-            // Rounded twice, and so to the same byte by every set.
-            let whole = simd.round(simd.add(simd.mul(value, inverse), shift));
-            let byte = simd.min(simd.splat(255.0), simd.max(simd.splat(0.0), whole));
-            match S::BYTES {
-                ByteProduct::Quads => simd.store_u8(&mut narrow[place..], byte),
-                ByteProduct::SignedQuads => simd.store_i8(&mut narrow[place..], byte),
-                ByteProduct::Pairs => simd.store_i16(&mut wide[place..], byte),
+            // Two roundings, without a fused one, give the same byte on every set.
+            let integer = simd.round(simd.add(simd.mul(value, inverse_scale), shift));
+            let byte = simd.min(simd.splat(255.0), simd.max(simd.splat(0.0), integer));
+            match S::BYTE_PRODUCT {
+                ByteProduct::Quads => simd.store_u8(&mut quads[first..], byte),
+                ByteProduct::SignedQuads => simd.store_i8(&mut quads[first..], byte),
+                ByteProduct::Pairs => simd.store_i16(&mut pairs[first..], byte),
             }
         }
     }

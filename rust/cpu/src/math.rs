@@ -7,32 +7,32 @@ use crate::vector::Simd;
 /// e to the power of x, to the last bit or two; zero from -87.3 down, NaN of NaN.
 #[inline(always)]
 pub fn exp<S: Simd>(simd: S, x: S::Floats) -> S::Floats {
-    // 2^(n + f) with n whole and f at most a half away; for f the first terms of the exponential's series. What is NaN comes
-    // back in `rest`: the second operand of `max` and `min`.
+    // 2^(n + f) with integer n and |f| at most a half; for f the first terms of the exponential's series. NaN passes through
+    // `max` and `min` as their second operand, and so into `fraction`.
     let power = simd.mul(x, simd.splat(std::f32::consts::LOG2_E));
     let power = simd.min(simd.splat(127.0), simd.max(simd.splat(-127.0), power));
-    let whole = simd.round(power);
-    let rest = simd.sub(power, whole);
+    let integer = simd.round(power);
+    let fraction = simd.sub(power, integer);
     let mut sum = simd.splat(1.540_353e-4);
     for term in [1.333_355_8e-3, 9.618_129e-3, 5.550_411e-2, 2.402_265e-1, std::f32::consts::LN_2, 1.0] {
-        sum = simd.mul_add(sum, rest, simd.splat(term));
+        sum = simd.mul_add(sum, fraction, simd.splat(term));
     }
-    simd.mul(sum, simd.exp2_whole(whole))
+    simd.mul(sum, simd.exp2_integer(integer))
 }
 
-/// An activation, in float32's precision.
+/// An activation in the precision of float32.
 #[inline(always)]
 pub fn activate<S: Simd>(simd: S, activation: Activation, x: S::Floats) -> S::Floats {
     match activation {
         Activation::Identity => x,
         Activation::Gelu => gelu(simd, x),
         Activation::GeluTanh => gelu_tanh(simd, x),
-        // The second operand is what NaN leaves.
+        // NaN passes through as the second operand.
         Activation::Relu => simd.max(simd.splat(0.0), x),
     }
 }
 
-/// An activation where bfloat16 comes of it.
+/// An activation whose result is rounded to bfloat16.
 #[inline(always)]
 pub fn activate_bf16<S: Simd>(simd: S, activation: Activation, x: S::Floats) -> S::Floats {
     match activation {
@@ -41,7 +41,7 @@ pub fn activate_bf16<S: Simd>(simd: S, activation: Activation, x: S::Floats) -> 
     }
 }
 
-/// x times the normal distribution's share below x; Abramowitz and Stegun 7.1.26, good to 1.5e-7.
+/// x times the normal distribution function of x, by Abramowitz and Stegun 7.1.26, good to 1.5e-7.
 #[inline(always)]
 pub fn gelu<S: Simd>(simd: S, x: S::Floats) -> S::Floats {
     let one = simd.splat(1.0);
@@ -53,20 +53,20 @@ pub fn gelu<S: Simd>(simd: S, x: S::Floats) -> S::Floats {
     for term in [-1.453_152, 1.421_413_7, -0.284_496_74, 0.254_829_6] {
         sum = simd.mul_add(sum, t, simd.splat(term));
     }
-    // Half of what lies beyond |x|, on either side.
+    // Half of the error function's complement: what lies beyond |x| on one side.
     let tail = simd.mul(simd.mul(sum, t), exp(simd, simd.sub(zero, simd.mul(z, z))));
     let beyond = simd.mul(tail, simd.splat(0.5));
-    // Below zero the share is the tail, above it is one less the tail.
+    // The distribution function is that tail below zero, and one minus it above.
     simd.mul(x, simd.select_negative(x, beyond, simd.sub(one, beyond)))
 }
 
-/// [`gelu`] where bfloat16 comes of it: good to 6e-5, which that type cannot tell from 0.015 on, in a third of the steps.
+/// [`gelu`] for a result in bfloat16: good to 6e-5, a step of that type at 0.015, in a third of the operations.
 #[inline(always)]
 pub fn gelu_bf16<S: Simd>(simd: S, x: S::Floats) -> S::Floats {
-    // The distribution's share is a half and an odd polynomial, the best of nine terms up to 4.5 where the error times x
-    // counts; beyond, it is as good as 0 or 1. NaN is carried by the last factor.
-    let near = simd.max(simd.splat(-4.5), simd.min(simd.splat(4.5), x));
-    let square = simd.mul(near, near);
+    // The distribution is a half plus an odd polynomial: the best of nine terms for |x| up to 4.5, by error times x. Beyond, it
+    // is as good as 0 or 1. The last factor carries NaN.
+    let clamped = simd.max(simd.splat(-4.5), simd.min(simd.splat(4.5), x));
+    let square = simd.mul(clamped, clamped);
     let mut sum = simd.splat(3.036_423_5e-11);
     for term in [
         -3.314_664_5e-9,
@@ -80,7 +80,7 @@ pub fn gelu_bf16<S: Simd>(simd: S, x: S::Floats) -> S::Floats {
     ] {
         sum = simd.mul_add(sum, square, simd.splat(term));
     }
-    simd.mul(x, simd.mul_add(near, sum, simd.splat(0.5)))
+    simd.mul(x, simd.mul_add(clamped, sum, simd.splat(0.5)))
 }
 
 /// [`gelu`] by the hyperbolic tangent, as `gelu_new` has it.

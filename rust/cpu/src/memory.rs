@@ -1,28 +1,26 @@
-//! Memory that begins at a cache line, for weights and for activations.
+//! Buffers for weights and activations.
 
 use bytemuck::{Pod, Zeroable};
 
-/// A cache line, which is also the widest register.
+/// A cache line, which is as wide as the widest register.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C, align(64))]
-struct Line([u32; 16]);
+struct CacheLine([u32; 16]);
 
-/// Values of one plain type, from a cache line on. Grows and never shrinks, so that it allocates nothing from batch to batch.
+/// Values of a plain type, from the start of a cache line. It grows and never shrinks, so it allocates nothing from batch to batch.
 #[derive(Clone, Debug, Default)]
-pub struct Aligned(Vec<Line>);
+pub struct AlignedBuffer(Vec<CacheLine>);
 
-impl Aligned {
-    /// The first values. What they are is what was written last, whatever type that had.
-    pub fn take<T: Pod>(&mut self, count: usize) -> &mut [T] {
-        let lines = (count * size_of::<T>()).div_ceil(size_of::<Line>());
+impl AlignedBuffer {
+    /// The first `count` values, which are what was written last, whatever type that had.
+    pub fn slice_mut<T: Pod>(&mut self, count: usize) -> &mut [T] {
+        let lines = (count * size_of::<T>()).div_ceil(size_of::<CacheLine>());
         if self.0.len() < lines {
-            self.0.resize(lines, Line::zeroed());
+            self.0.resize(lines, CacheLine::zeroed());
         }
         &mut bytemuck::cast_slice_mut(&mut self.0[..lines])[..count]
     }
 
-    /// All words.
-    #[must_use]
     pub fn words(&self) -> &[u32] {
         bytemuck::cast_slice(&self.0)
     }

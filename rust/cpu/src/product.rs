@@ -1,7 +1,7 @@
-//! The loop that most of the time is spent in: a few rows of words on the left times a few registers of columns on the right.
+//! The innermost loop of all matrix products: a few rows of words on the left times a few registers of columns on the right.
 //!
-//! A word is 32 bits: one float32, two bfloat16, or bytes in the form of [`Simd::BYTES`]. Sums are formed from the first word to
-//! the last, so that a row's sums are the same in any company.
+//! A word is 32 bits: one float32, two bfloat16, or int8 in the form of [`Simd::BYTE_PRODUCT`]. Sums run from the first word to the
+//! last, so a row's sums do not depend on the other rows of its batch.
 
 use crate::vector::{Bf16, Simd};
 
@@ -10,7 +10,7 @@ pub trait Operand {
     /// A register of sums.
     type Sum<S: Simd>: Copy;
 
-    /// No sum yet.
+    /// A sum of nothing.
     fn zero<S: Simd>(simd: S) -> Self::Sum<S>;
 
     /// `left · right + sum`, lane by lane.
@@ -22,12 +22,12 @@ pub trait Operand {
 
 /// A type of activations.
 pub trait Element: bytemuck::Pod + Send + Sync + std::fmt::Debug {
-    /// How words of it are multiplied.
+    /// How its words are multiplied.
     type Product: Operand;
-    /// Nothing.
+    /// The number 0.
     const ZERO: Self;
     /// Values in a word.
-    const IN_A_WORD: usize = size_of::<u32>() / size_of::<Self>();
+    const PER_WORD: usize = size_of::<u32>() / size_of::<Self>();
 
     /// Rounded to this type.
     fn from_f32(value: f32) -> Self;
@@ -36,7 +36,7 @@ pub trait Element: bytemuck::Pod + Send + Sync + std::fmt::Debug {
     /// Reads a register of values.
     fn load<S: Simd>(simd: S, values: &[Self]) -> S::Floats;
     /// Writes a register of values.
-    fn store<S: Simd>(simd: S, place: &mut [Self], values: S::Floats);
+    fn store<S: Simd>(simd: S, out: &mut [Self], values: S::Floats);
 }
 
 /// Words of one float32.
@@ -47,9 +47,9 @@ pub struct Float32;
 #[derive(Debug)]
 pub struct Bfloat16;
 
-/// Words of bytes, in the form of [`Simd::BYTES`].
+/// Words of int8, in the form of [`Simd::BYTE_PRODUCT`].
 #[derive(Debug)]
-pub struct Bytes;
+pub struct Int8;
 
 impl Operand for Float32 {
     type Sum<S: Simd> = S::Floats;
@@ -89,7 +89,7 @@ impl Operand for Bfloat16 {
     }
 }
 
-impl Operand for Bytes {
+impl Operand for Int8 {
     type Sum<S: Simd> = S::Words;
 
     #[inline(always)]
@@ -126,8 +126,8 @@ impl Element for f32 {
     }
 
     #[inline(always)]
-    fn store<S: Simd>(simd: S, place: &mut [Self], values: S::Floats) {
-        simd.store(place, values);
+    fn store<S: Simd>(simd: S, out: &mut [Self], values: S::Floats) {
+        simd.store(out, values);
     }
 }
 
@@ -150,15 +150,15 @@ impl Element for Bf16 {
     }
 
     #[inline(always)]
-    fn store<S: Simd>(simd: S, place: &mut [Self], values: S::Floats) {
-        simd.store_bf16(place, values);
+    fn store<S: Simd>(simd: S, out: &mut [Self], values: S::Floats) {
+        simd.store_bf16(out, values);
     }
 }
 
-/// A table of words.
+/// A matrix of words.
 #[derive(Clone, Copy, Debug)]
-pub struct Table<'words> {
-    /// The words, from the table's first on.
+pub struct WordMatrix<'words> {
+    /// The words, from the matrix's first on.
     pub words: &'words [u32],
     /// Words from one row to the next.
     pub stride: usize,
@@ -167,18 +167,18 @@ pub struct Table<'words> {
 /// Sums of products of `ROWS` rows of words on the left with `REGISTERS` registers of each of `depth` rows on the right.
 ///
 /// # Panics
-/// Where a table is too short.
+/// Where a matrix is too short.
 #[inline(always)]
 pub fn product<S: Simd, O: Operand, const ROWS: usize, const REGISTERS: usize>(
     simd: S,
-    left: Table<'_>,
-    right: Table<'_>,
+    left: WordMatrix<'_>,
+    right: WordMatrix<'_>,
     depth: usize,
 ) -> [[O::Sum<S>; REGISTERS]; ROWS] {
-    assert!((ROWS - 1) * left.stride + depth <= left.words.len(), "the left table is too short");
+    assert!((ROWS - 1) * left.stride + depth <= left.words.len(), "the left matrix is too short");
     assert!(
         depth == 0 || (depth - 1) * right.stride + REGISTERS * S::LANES <= right.words.len(),
-        "the right table is too short"
+        "the right matrix is too short"
     );
     let mut sums = [[O::zero(simd); REGISTERS]; ROWS];
     for step in 0..depth {
@@ -199,7 +199,7 @@ pub fn product<S: Simd, O: Operand, const ROWS: usize, const REGISTERS: usize>(
     sums
 }
 
-/// Calls `$function::<…, ROWS, REGISTERS>` with the rows of the set's tile (or with one row) and so many registers.
+/// Calls `$function::<…, ROWS, REGISTERS>` with the rows of the set's tile and this number of registers.
 macro_rules! with_tile {
     ($tile:expr, $registers:expr, $function:ident::<$($type:ty),*>($($argument:expr),* $(,)?)) => {
         match ($tile, $registers) {

@@ -1,19 +1,19 @@
-//! A register of numbers, and what a processor does with it.
+//! SIMD registers, and the operations of each instruction set on them.
 //!
-//! The kernels of this crate are written once, against [`Simd`]; each instruction set implements it once. A value of a type that
-//! implements it is the proof that this processor has the instructions: it is made by `detect` alone. That is what makes its
-//! methods safe to call. They become single instructions only where they are inlined into [`Simd::vectorize`], which is
-//! compiled for the set; so everything that a [`Task`] calls with its registers is `#[inline(always)]`.
+//! The kernels of this crate are written once, against [`Simd`], and each instruction set implements it once. Only `detect` makes
+//! a value of such a type, so the value proves that this processor has the instructions, and its methods are safe to call. They
+//! become single instructions only where they are inlined into [`Simd::vectorize`], which is compiled for the set. So everything
+//! that a [`Task`] calls with its registers is `#[inline(always)]`.
 
-/// The methods of a set, each made of its instructions.
+/// Implements the methods of a set by its instructions.
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 macro_rules! instructions {
     ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? $body:block)*) => {$(
         #[inline(always)]
         #[allow(unused_unsafe, reason = "a few are safe by themselves")]
         fn $name(self, $($argument: $type),*) $(-> $result)? {
-            // SAFETY: `self` is the proof that the processor has the instructions, and no slice is left: each is checked to
-            // hold as many values as are read or written.
+            // SAFETY: `self` proves that the processor has the instructions. Each slice is checked to hold as many values as
+            // are read or written.
             unsafe { $body }
         }
     )*};
@@ -31,7 +31,7 @@ pub mod x86;
 pub struct Bf16(pub u16);
 
 impl Bf16 {
-    /// The nearest, of two the even one; NaN stays NaN. As `half` rounds, in a form that compilers turn into vector instructions.
+    /// Rounds to nearest even; NaN stays NaN. As `half` rounds, in a form that compilers turn into vector instructions.
     #[must_use]
     #[inline]
     pub fn from_f32(value: f32) -> Self {
@@ -40,7 +40,7 @@ impl Bf16 {
         Self(((if value.is_nan() { bits | 0x40_0000 } else { rounded }) >> 16) as u16)
     }
 
-    /// The same value.
+    /// Widens, which is exact.
     #[must_use]
     #[inline]
     pub fn to_f32(self) -> f32 {
@@ -50,14 +50,14 @@ impl Bf16 {
 
 /// Work that is compiled for each instruction set.
 pub trait Task {
-    /// What comes of it.
+    /// The result.
     type Output;
 
-    /// Does it. Implementations are `#[inline(always)]`.
+    /// Runs the task. Implementations are `#[inline(always)]`.
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }
 
-/// An instruction set. Slices that are read or written hold at least [`Simd::LANES`] values, of which the first are meant.
+/// An instruction set. Methods use the first [`Simd::LANES`] values of a slice, and panic where it has fewer.
 pub trait Simd: Copy + Send + Sync + std::fmt::Debug + 'static {
     /// float32 in a register; never more than [`MAX_LANES`].
     const LANES: usize;
@@ -65,8 +65,8 @@ pub trait Simd: Copy + Send + Sync + std::fmt::Debug + 'static {
     const TILE: Tile;
     /// Whether bfloat16 is multiplied in pairs by one instruction.
     const HAS_BF16: bool;
-    /// How bytes are multiplied.
-    const BYTES: ByteProduct;
+    /// How int8 is multiplied.
+    const BYTE_PRODUCT: ByteProduct;
 
     /// [`Simd::LANES`] float32.
     type Floats: Copy;
@@ -81,17 +81,17 @@ pub trait Simd: Copy + Send + Sync + std::fmt::Debug + 'static {
     /// Reads values.
     fn load(self, values: &[f32]) -> Self::Floats;
     /// Writes values.
-    fn store(self, place: &mut [f32], values: Self::Floats);
+    fn store(self, out: &mut [f32], values: Self::Floats);
     /// Reads bfloat16, widened.
     fn load_bf16(self, values: &[Bf16]) -> Self::Floats;
     /// Writes bfloat16, rounded to nearest even.
-    fn store_bf16(self, place: &mut [Bf16], values: Self::Floats);
-    /// Writes whole numbers from 0 to 255 as bytes.
-    fn store_u8(self, place: &mut [u8], values: Self::Floats);
-    /// Writes whole numbers from 0 to 255, less 128, as bytes; only where [`Simd::BYTES`] says so.
-    fn store_i8(self, place: &mut [u8], values: Self::Floats);
-    /// Writes whole numbers as int16.
-    fn store_i16(self, place: &mut [i16], values: Self::Floats);
+    fn store_bf16(self, out: &mut [Bf16], values: Self::Floats);
+    /// Writes integers from 0 to 255 as bytes.
+    fn store_u8(self, out: &mut [u8], values: Self::Floats);
+    /// Writes integers from 0 to 255, less 128, as bytes; only for [`ByteProduct::SignedQuads`].
+    fn store_i8(self, out: &mut [u8], values: Self::Floats);
+    /// Writes integers as int16.
+    fn store_i16(self, out: &mut [i16], values: Self::Floats);
 
     /// `a + b`
     fn add(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
@@ -107,10 +107,10 @@ pub trait Simd: Copy + Send + Sync + std::fmt::Debug + 'static {
     fn max(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
     /// The smaller of both; `b` where either is NaN.
     fn min(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
-    /// The nearest whole number, of two the even one. The values lie within ±2²².
+    /// Rounds to the nearest even integer. The values lie within ±2²².
     fn round(self, a: Self::Floats) -> Self::Floats;
-    /// 2 to the power of whole numbers from -126 to 127.
-    fn exp2_whole(self, a: Self::Floats) -> Self::Floats;
+    /// 2 to the power of integers from -126 to 127.
+    fn exp2_integer(self, a: Self::Floats) -> Self::Floats;
     /// `negative` in the lanes where `of` is below zero, `otherwise` in the others.
     fn select_negative(self, of: Self::Floats, negative: Self::Floats, otherwise: Self::Floats) -> Self::Floats;
     /// The sum of all lanes, always in the same order.
@@ -128,18 +128,18 @@ pub trait Simd: Copy + Send + Sync + std::fmt::Debug + 'static {
     fn words_as_floats(self, words: Self::Words) -> Self::Floats;
     /// Words that are int32, converted.
     fn words_to_floats(self, words: Self::Words) -> Self::Floats;
-    /// The sums `c` of products of two pairs of bfloat16 each.
+    /// `c` plus the products of two pairs of bfloat16.
     fn dot_bf16(self, a: Self::Words, b: Self::Words, c: Self::Floats) -> Self::Floats;
-    /// The int32 sums `c` of products of bytes, in the form of [`Simd::BYTES`]; exact.
+    /// The int32 `c` plus the products of bytes, in the form of [`Simd::BYTE_PRODUCT`]; exact.
     fn dot_bytes(self, a: Self::Words, b: Self::Words, c: Self::Words) -> Self::Words;
 
-    /// Asks for a cache line that will be read.
-    fn prefetch(self, place: *const u32) {
-        let _ = place;
+    /// Prefetches a cache line that will be read.
+    fn prefetch(self, out: *const u32) {
+        let _ = out;
     }
 }
 
-/// The most lanes of any set: rows of activations are a multiple of that long, so that every set reads full registers.
+/// The most lanes of any set. Rows of activations have a multiple of it, so that every set reads full registers.
 pub const MAX_LANES: usize = 16;
 
 /// How many sums of a product are kept in registers.
@@ -149,7 +149,7 @@ pub enum Tile {
     EightByThree,
     /// 6 rows by 2 registers: 12 sums, 2 of the right and one of the left are 15 of 16 registers.
     SixByTwo,
-    /// 4 rows by 2 registers: for compilers that must find registers themselves.
+    /// 4 rows by 2 registers: for code in which the compiler chooses the registers.
     FourByTwo,
 }
 
@@ -188,7 +188,7 @@ pub enum ByteProduct {
 impl ByteProduct {
     /// Values in a word.
     #[must_use]
-    pub const fn in_a_word(self) -> usize {
+    pub const fn per_word(self) -> usize {
         match self {
             Self::Quads | Self::SignedQuads => 4,
             Self::Pairs => 2,

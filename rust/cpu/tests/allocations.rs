@@ -1,13 +1,12 @@
-//! From batch to batch the encoder allocates nothing: everything that is allocated in this process is counted while batches go to
-//! workers and come back.
+//! The encoder allocates nothing from batch to batch: counts all allocations of this process while workers compute batches.
 //!
-//! Where this fails, take `.testing()` away: `dhat-heap.json` then says where in the code it was.
+//! If this fails, remove `.testing()`: `dhat-heap.json` then names the code that allocates.
 
 mod models;
 
 use std::collections::VecDeque;
 
-use models::{Sizes, batch, draft_of, load, write};
+use models::{Sizes, batch, load, sized_draft, write};
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::workers::Compute;
 use pullquote_core::encoder::{Batch, Encoder, Ticket};
@@ -26,7 +25,7 @@ fn batches() -> Vec<Batch> {
     lengths.iter().zip(0..).map(|(lengths, seed)| batch(seed, lengths)).collect()
 }
 
-/// How often memory was asked for, by any thread.
+/// The number of allocations, on any thread.
 fn count(work: impl FnOnce()) -> u64 {
     let profiler = dhat::Profiler::builder().testing().build();
     work();
@@ -38,7 +37,7 @@ fn count(work: impl FnOnce()) -> u64 {
 /// Without Rust's harness, whose main thread allocates now and then while a test runs.
 fn main() {
     let batches = batches();
-    let directory = write(&draft_of("bert", Sizes { hidden: 64, intermediate: 128, heads: 2, longest: 64 }));
+    let directory = write(&sized_draft("bert", Sizes { hidden: 64, intermediate: 128, heads: 2, longest: 64 }));
     for set in InstructionSet::available() {
         for dtype in Dtype::ALL {
             let network = directory.network(dtype, set);
@@ -68,7 +67,7 @@ fn main() {
             encoder.collect(ticket, &mut |_, row| sum += row[0].abs()).expect("the batch is sound");
         }
     };
-    // First each slot and the worker see each batch: all slots in flight carry the same one, again and again.
+    // Warm-up: each slot and the worker grow to each batch.
     for batch in &batches {
         run(std::slice::from_ref(batch), 20);
     }

@@ -1,16 +1,16 @@
-//! Every operation of every instruction set that this processor has, against plain numbers.
+//! Every operation of every instruction set that this processor has, against scalar code.
 
 #![allow(clippy::float_cmp, reason = "what is exact is compared exactly")]
 
 use pullquote_core::encoder::model::Activation;
 use pullquote_core::error::ErrorKind;
 use pullquote_cpu::instructions::InstructionSet;
-use pullquote_cpu::linear::{Linear, Rows, Scratch, Weight};
+use pullquote_cpu::linear::{Linear, LinearScratch, OutputRows, Weight};
 use pullquote_cpu::math;
 use pullquote_cpu::product::Element;
 use pullquote_cpu::vector::{Bf16, ByteProduct, MAX_LANES, Simd, Task};
 
-/// Runs a task that is compiled for each set, by each of them.
+/// A test whose body is compiled for each set, and run by each of them.
 macro_rules! by_each_set {
     ($name:ident, $simd:ident, $set:ident => $body:block) => {
         #[test]
@@ -89,7 +89,7 @@ by_each_set!(arithmetic_is_that_of_plain_numbers, simd, set => {
     }
 });
 
-by_each_set!(larger_smaller_and_sums_of_lanes_pass_nan_on, simd, set => {
+by_each_set!(min_max_and_reductions_pass_nan_through, simd, set => {
     let numbers = samples();
     for a in numbers.chunks_exact(S::LANES) {
         let values = simd.load(a);
@@ -100,12 +100,12 @@ by_each_set!(larger_smaller_and_sums_of_lanes_pass_nan_on, simd, set => {
         assert!((f64::from(simd.reduce_add(values)) - sum).abs() <= 1e-6 * size, "{set}: {a:?}");
     }
     let (nan, one) = (simd.splat(f32::NAN), simd.splat(1.0));
-    // The second operand is what is left.
+    // NaN passes through as the second operand only.
     assert!(lanes(simd, simd.max(one, nan))[0].is_nan() && lanes(simd, simd.min(one, nan))[0].is_nan(), "{set}");
     assert!(same(lanes(simd, simd.max(nan, one))[0], 1.0) && same(lanes(simd, simd.min(nan, one))[0], 1.0), "{set}");
 });
 
-by_each_set!(whole_numbers_are_rounded_and_stored, simd, set => {
+by_each_set!(integers_are_rounded_and_stored, simd, set => {
     for a in samples().chunks_exact(S::LANES) {
         let near: Vec<f32> = a.iter().map(|value| value.clamp(-1e5, 1e5)).collect();
         let found = lanes(simd, simd.round(simd.load(&near)));
@@ -121,7 +121,7 @@ by_each_set!(whole_numbers_are_rounded_and_stored, simd, set => {
             assert!(f32::from(bytes[lane]) == values[lane] && f32::from(pairs[lane]) == values[lane], "{set}: {values:?}");
         }
         assert!(bytes[S::LANES..].iter().all(|byte| *byte == 77) && pairs[S::LANES..].iter().all(|pair| *pair == 77), "{set}");
-        if S::BYTES == ByteProduct::SignedQuads {
+        if S::BYTE_PRODUCT == ByteProduct::SignedQuads {
             simd.store_i8(&mut bytes, simd.load(&values));
             let signed = bytes.iter().zip(&values).all(|(byte, value)| f32::from(byte.cast_signed()) == value - 128.0);
             assert!(signed, "{set}: {values:?}");
@@ -147,7 +147,7 @@ by_each_set!(bfloat16_is_rounded_to_nearest_even, simd, set => {
     }
 });
 
-by_each_set!(pairs_of_bfloat16_are_multiplied_and_summed, simd, set => {
+by_each_set!(dot_bf16_multiplies_pairs_and_sums, simd, set => {
     let word = |low: f32, high: f32| u32::from(Bf16::from_f32(low).0) | u32::from(Bf16::from_f32(high).0) << 16;
     let mut left = Vec::new();
     let mut right = Vec::new();
@@ -163,13 +163,13 @@ by_each_set!(pairs_of_bfloat16_are_multiplied_and_summed, simd, set => {
     assert_eq!(lanes(simd, found), exact, "{set}");
 });
 
-by_each_set!(products_of_bytes_are_exact_at_their_ends, simd, set => {
-    // All pairs of extreme values, where pairs of products would not fit 16 bits.
+by_each_set!(dot_bytes_is_exact_for_extreme_values, simd, set => {
+    // All pairs of extreme values: the sum of two products would not fit 16 bits.
     let (inputs, weights) = ([0_u8, 1, 127, 128, 255], [-127_i8, -1, 0, 1, 127]);
     for a in inputs.iter().flat_map(|a| inputs.map(|b| (*a, b))) {
         for b in weights.iter().flat_map(|a| weights.map(|b| (*a, b))) {
             let signed = |value: u8| value.wrapping_sub(128);
-            let (left, right) = match S::BYTES {
+            let (left, right) = match S::BYTE_PRODUCT {
                 ByteProduct::Quads => (u32::from_le_bytes([a.0, a.1, a.0, a.1]), quad(b)),
                 ByteProduct::SignedQuads => (u32::from_le_bytes([a.0, a.1, a.0, a.1].map(signed)), quad(b)),
                 ByteProduct::Pairs => (
@@ -181,7 +181,7 @@ by_each_set!(products_of_bytes_are_exact_at_their_ends, simd, set => {
             let found = words(simd, simd.dot_bytes(simd.splat_word(left), simd.splat_word(right), start));
             let product = |a: u8, b: i8| i32::from(a) * i32::from(b);
             let pair = product(a.0, b.0) + product(a.1, b.1);
-            let expected = 1000 + match S::BYTES {
+            let expected = 1000 + match S::BYTE_PRODUCT {
                 ByteProduct::Quads => 2 * pair,
                 ByteProduct::SignedQuads => 2 * (pair - 128 * (i32::from(b.0) + i32::from(b.1))),
                 ByteProduct::Pairs => pair,
@@ -195,7 +195,7 @@ fn quad((low, high): (i8, i8)) -> u32 {
     u32::from_le_bytes([low, high, low, high].map(i8::cast_unsigned))
 }
 
-by_each_set!(functions_are_good_to_a_few_units_of_the_last_place, simd, set => {
+by_each_set!(math_functions_are_good_to_a_few_units_of_the_last_place, simd, set => {
     for step in -8_000..8_000_i16 {
         let x = f32::from(step) / 400.0;
         let wide = f64::from(x);
@@ -225,7 +225,7 @@ by_each_set!(functions_are_good_to_a_few_units_of_the_last_place, simd, set => {
         math::activate(simd, Activation::Relu, nan),
     ];
     assert!(found.iter().all(|values| lanes(simd, *values)[0].is_nan()), "{set}");
-    // Nothing is left of what is far below, and nothing is lost far above.
+    // Far below zero the exponential is exactly zero.
     let found = [-100.0, -1e30, f32::NEG_INFINITY].map(|x| lanes(simd, math::exp(simd, simd.splat(x)))[0]);
     assert!(found.iter().all(|value| *value == 0.0), "{set}: {found:?}");
 });
@@ -244,25 +244,25 @@ fn erf(x: f64) -> f64 {
     terms.sum::<f64>() * std::f64::consts::FRAC_2_SQRT_PI
 }
 
-/// Whole numbers, of which sums are exact in any order.
-fn whole(count: usize, seed: usize, span: usize) -> Vec<f32> {
+/// Integers, whose sums are exact in any order.
+fn integers(count: usize, seed: usize, span: usize) -> Vec<f32> {
     let number = |place: usize| u16::try_from((place * 31 + seed * 17 + place / 7) % span).expect("it is small");
     (0..count).map(|place| f32::from(number(place))).collect()
 }
 
-struct OfLayers(InstructionSet);
+struct CheckLinear(InstructionSet);
 
-impl Task for OfLayers {
+impl Task for CheckLinear {
     type Output = ();
 
     fn run<S: Simd>(self, simd: S) {
         for (inputs, outputs) in [(32, 16), (32, 32), (64, 48), (32, 64), (96, 80), (160, 112), (1536, 48)] {
             for rows in [1, 2, 5, 40].map(|tiles| tiles * S::TILE.rows()) {
-                exact_floats::<S, f32>(simd, self.0, inputs, outputs, rows);
-                exact_floats::<S, Bf16>(simd, self.0, inputs, outputs, rows);
-                exact_bytes::<S, f32>(simd, self.0, inputs, outputs, rows);
+                check_floats::<S, f32>(simd, self.0, inputs, outputs, rows);
+                check_floats::<S, Bf16>(simd, self.0, inputs, outputs, rows);
+                check_int8::<S, f32>(simd, self.0, inputs, outputs, rows);
                 if S::HAS_BF16 {
-                    exact_bytes::<S, Bf16>(simd, self.0, inputs, outputs, rows);
+                    check_int8::<S, Bf16>(simd, self.0, inputs, outputs, rows);
                 }
             }
         }
@@ -271,11 +271,11 @@ impl Task for OfLayers {
 
 fn apply<S: Simd, E: Element>(simd: S, layer: &Linear, input: &[f32], rows: usize, activation: Activation) -> Vec<f32> {
     let input: Vec<E> = input.iter().map(|value| E::from_f32(*value)).collect();
-    // Into the middle of wider rows, which stay as they are next to the results.
+    // Into the middle of wider rows, whose other values must not change.
     let (stride, first) = (layer.outputs() + 48, 16);
     let mut values = vec![E::from_f32(99.0); rows * stride];
-    let results = Rows { values: &mut values, stride, first };
-    layer.apply(simd, &input, activation, results, &mut Scratch::default());
+    let results = OutputRows { values: &mut values, stride, first };
+    layer.apply(simd, &input, activation, results, &mut LinearScratch::default());
     let widen =
         |value: &E| bytemuck::bytes_of(value).iter().rev().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
     let shift = 32 - 8 * size_of::<E>();
@@ -291,10 +291,10 @@ fn apply<S: Simd, E: Element>(simd: S, layer: &Linear, input: &[f32], rows: usiz
     found.collect()
 }
 
-fn exact_floats<S: Simd, E: Element>(simd: S, set: InstructionSet, inputs: usize, outputs: usize, rows: usize) {
-    let values: Vec<f32> = whole(inputs * outputs, 3, 3).iter().map(|value| value - 1.0).collect();
-    let bias: Vec<f32> = whole(outputs, 5, 5);
-    let input: Vec<f32> = whole(rows * inputs, rows, 3).iter().map(|value| value - 1.0).collect();
+fn check_floats<S: Simd, E: Element>(simd: S, set: InstructionSet, inputs: usize, outputs: usize, rows: usize) {
+    let values: Vec<f32> = integers(inputs * outputs, 3, 3).iter().map(|value| value - 1.0).collect();
+    let bias: Vec<f32> = integers(outputs, 5, 5);
+    let input: Vec<f32> = integers(rows * inputs, rows, 3).iter().map(|value| value - 1.0).collect();
     let layer = Linear::new::<S, E>(&Weight { values: values.clone(), outputs, inputs }, bias.clone());
     let found = apply::<S, E>(simd, &layer, &input, rows, Activation::Relu);
     for (row, results) in input.chunks_exact(inputs).zip(found.chunks_exact(outputs)) {
@@ -311,12 +311,12 @@ fn exact_floats<S: Simd, E: Element>(simd: S, set: InstructionSet, inputs: usize
     }
 }
 
-/// Rows that reach from 0 to 255 and weights that reach 127 are their own bytes, so results are exact sums of products.
-fn exact_bytes<S: Simd, E: Element>(simd: S, set: InstructionSet, inputs: usize, outputs: usize, rows: usize) {
-    let mut values: Vec<f32> = whole(inputs * outputs, 3, 255).iter().map(|value| value - 127.0).collect();
-    let mut input = whole(rows * inputs, rows, 256);
+/// Rows from 0 to 255 and weights up to 127 quantize to themselves, so results are exact sums of products.
+fn check_int8<S: Simd, E: Element>(simd: S, set: InstructionSet, inputs: usize, outputs: usize, rows: usize) {
+    let mut values: Vec<f32> = integers(inputs * outputs, 3, 255).iter().map(|value| value - 127.0).collect();
+    let mut input = integers(rows * inputs, rows, 256);
     for (number, row) in values.chunks_exact_mut(inputs).enumerate() {
-        // Some rows are extreme all over, so that products saturate where they can.
+        // Some rows have only extreme values, so that products saturate where they can.
         if number % 3 == 0 {
             row.fill(if number % 2 == 0 { 127.0 } else { -127.0 });
         }
@@ -341,14 +341,14 @@ fn exact_bytes<S: Simd, E: Element>(simd: S, set: InstructionSet, inputs: usize,
 }
 
 #[test]
-fn linear_layers_are_exact_where_numbers_are_by_every_set() {
+fn linear_layers_are_exact_on_every_instruction_set() {
     for set in InstructionSet::available() {
-        set.dispatch(OfLayers(set));
+        set.dispatch(CheckLinear(set));
     }
 }
 
 #[test]
-fn a_set_is_chosen_by_its_name() {
+fn instruction_set_is_chosen_by_name() {
     let available = InstructionSet::available();
     assert_eq!(available.last().map(|set| set.name()), Some("portable"));
     for set in &available {

@@ -1,4 +1,4 @@
-//! Everything that can be wrong with a model, a device or a type: which kind of error, and what it names.
+//! Errors of models, devices and dtypes: their kind, and what they name.
 
 mod models;
 
@@ -17,7 +17,7 @@ fn assert_names(error: &Error, kind: ErrorKind, words: &[&str]) {
 }
 
 #[test]
-fn models_of_other_kinds_are_named() {
+fn unsupported_models_are_named() {
     let cases = [
         ("model_type", json!("mpnet"), &["\"mpnet\"", "bert, roberta, xlm-roberta, camembert", "model.pt"][..]),
         ("hidden_act", json!("silu"), &["\"silu\"", "gelu_new", "relu"]),
@@ -32,7 +32,7 @@ fn models_of_other_kinds_are_named() {
 }
 
 #[test]
-fn weights_that_do_not_fit_are_named() {
+fn weights_of_wrong_shape_are_named() {
     type Damage = fn(&mut Draft);
     let cases: [(Damage, &[&str]); 5] = [
         (
@@ -61,13 +61,13 @@ fn weights_that_do_not_fit_are_named() {
     let mut missing = draft("bert");
     missing.config.as_object_mut().expect("it is one").remove("hidden_size");
     assert_names(&write(&missing).failure(), ErrorKind::InvalidModel, &["config.json", "hidden_size is missing"]);
-    let mut whole = draft("bert");
-    whole.stored = safetensors::Dtype::I32;
-    assert_names(&write(&whole).failure(), ErrorKind::UnsupportedModel, &["model.safetensors", "I32", "bfloat16"]);
+    let mut integers = draft("bert");
+    integers.stored = safetensors::Dtype::I32;
+    assert_names(&write(&integers).failure(), ErrorKind::UnsupportedModel, &["model.safetensors", "I32", "bfloat16"]);
 }
 
 #[test]
-fn the_table_says_how_large_the_vocabulary_is() {
+fn embedding_table_gives_vocabulary_size() {
     let mut draft = draft("bert");
     draft.config["vocab_size"] = json!(4);
     assert_eq!(load(&write(&draft), &["cpu"], Some(1)).spec().vocabulary, 50);
@@ -76,9 +76,9 @@ fn the_table_says_how_large_the_vocabulary_is() {
 #[test]
 fn damaged_files_are_named() {
     let directory = write(&draft("bert"));
-    let whole = weights(&draft("bert").tensors, safetensors::Dtype::F32);
-    for length in [0, 4, 100, whole.len() / 2, whole.len() - 1] {
-        directory.write("model.safetensors", &whole[..length]);
+    let complete = weights(&draft("bert").tensors, safetensors::Dtype::F32);
+    for length in [0, 4, 100, complete.len() / 2, complete.len() - 1] {
+        directory.write("model.safetensors", &complete[..length]);
         assert_names(&directory.failure(), ErrorKind::InvalidModel, &["model.safetensors is damaged"]);
     }
     let empty = write_small_files(&draft("bert"));
@@ -92,7 +92,7 @@ fn damaged_files_are_named() {
 }
 
 #[test]
-fn types_and_devices_are_named() {
+fn unknown_dtypes_and_devices_are_named() {
     let directory = write(&draft("bert"));
     let refused = |devices: &str, dtype: &str| {
         CpuEncoder::load(directory.path(), &[devices.to_owned()], dtype, Some(1)).expect_err("there is none")
@@ -104,18 +104,18 @@ fn types_and_devices_are_named() {
 }
 
 #[test]
-fn auto_takes_bytes_only_where_the_model_says_that_they_cost_nothing() {
+fn dtype_auto_is_int8_only_if_the_model_allows_it() {
     for set in InstructionSet::available() {
         let mut draft = draft("bert");
-        let chosen = |draft: &Draft| {
+        let selected = |draft: &Draft| {
             let directory = write(draft);
             let encoder = CpuEncoder::load_with(&directory.model(), &["cpu".to_owned()], None, Some(1), set);
             encoder.expect("the model is sound").spec().dtype.clone()
         };
         let plain = if set.has_bf16() { "bfloat16" } else { "float32" };
-        assert_eq!(chosen(&draft), plain, "{}", set.name());
+        assert_eq!(selected(&draft), plain, "{}", set.name());
         draft.config["pullquote"] = json!({ "int8": true });
-        let measured = if !set.has_bf16() && set.has_fast_bytes() { "int8" } else { plain };
-        assert_eq!(chosen(&draft), measured, "{}", set.name());
+        let measured = if !set.has_bf16() && set.has_fast_int8() { "int8" } else { plain };
+        assert_eq!(selected(&draft), measured, "{}", set.name());
     }
 }

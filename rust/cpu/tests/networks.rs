@@ -1,11 +1,11 @@
-//! Whole models, by every instruction set that this processor has: against a plain version in float64, against each other,
-//! and rows against rows alone.
+//! Models on every instruction set that this processor has: against a plain version in float64, against each other, and rows of a
+//! batch against single rows.
 
 mod models;
 
 use models::{
-    Draft, EVEN, ODD, Sizes, Tensor, alone, batch, draft, draft_of, largest_difference, least_cosine, rows, weights,
-    write, write_small_files,
+    Draft, EVEN, ODD, Sizes, Tensor, batch, draft, largest_difference, min_cosine, rows, single_rows, sized_draft,
+    weights, write, write_small_files,
 };
 use pullquote_core::encoder::Batch;
 use pullquote_core::encoder::dtype::Dtype;
@@ -17,7 +17,7 @@ const FAMILIES: [&str; 4] = ["bert", "roberta", "xlm-roberta", "camembert"];
 const LENGTHS: [&[u32]; 6] =
     [&[7], &[1], &[5, 5, 5], &[3, 20, 1, 9, 3, 20, 2], &[20, 19, 18, 4, 4, 1], &[1, 1, 1, 1, 1, 1, 1, 1, 1]];
 
-/// A model as its formula says, in float64, one row at a time.
+/// The reference: a model in float64, one row at a time.
 mod plain {
     use super::{Batch, Draft, Tensor};
 
@@ -37,14 +37,15 @@ mod plain {
         &draft.tensors.iter().find(|(known, _)| known == name).expect("it is there").1
     }
 
-    fn line(tensor: &Tensor, row: usize) -> Row {
+    fn matrix_row(tensor: &Tensor, row: usize) -> Row {
         let width = tensor.shape[1];
         tensor.values[row * width..][..width].iter().map(|value| f64::from(*value)).collect()
     }
 
     fn linear(draft: &Draft, name: &str, input: &[f64]) -> Row {
         let (weight, bias) = (tensor(draft, &format!("{name}.weight")), tensor(draft, &format!("{name}.bias")));
-        let dot = |output| line(weight, output).iter().zip(input).map(|(weight, value)| weight * value).sum::<f64>();
+        let dot =
+            |output| matrix_row(weight, output).iter().zip(input).map(|(weight, value)| weight * value).sum::<f64>();
         bias.values.iter().enumerate().map(|(output, bias)| dot(output) + f64::from(*bias)).collect()
     }
 
@@ -58,7 +59,7 @@ mod plain {
         normal.zip(numbers).map(|(value, (weight, bias))| value * f64::from(*weight) + f64::from(*bias)).collect()
     }
 
-    /// By the error function's series.
+    /// The error function by its series.
     fn erf(x: f64) -> f64 {
         if x.abs() > 5.0 {
             return x.signum();
@@ -98,10 +99,10 @@ mod plain {
         let first = if draft.config["model_type"] == "bert" { 0 } else { 2 };
         let words = tensor(draft, "embeddings.word_embeddings.weight");
         let positions = tensor(draft, "embeddings.position_embeddings.weight");
-        let kind = line(tensor(draft, "embeddings.token_type_embeddings.weight"), 0);
+        let kind = matrix_row(tensor(draft, "embeddings.token_type_embeddings.weight"), 0);
         let embed = |(position, id): (usize, &i32)| {
-            let word = line(words, usize::try_from(*id).expect("ids are positive"));
-            norm(draft, "embeddings.LayerNorm", &add(&add(&word, &line(positions, first + position)), &kind))
+            let word = matrix_row(words, usize::try_from(*id).expect("ids are positive"));
+            norm(draft, "embeddings.LayerNorm", &add(&add(&word, &matrix_row(positions, first + position)), &kind))
         };
         let mut tokens: Vec<Row> = ids.iter().enumerate().map(embed).collect();
         for layer in 0..number("num_hidden_layers") {
@@ -131,9 +132,9 @@ mod plain {
             let step = |(token, context): (&Row, &Row)| {
                 let context = linear(draft, &name("attention.output.dense"), context);
                 let middle = norm(draft, &name("attention.output.LayerNorm"), &add(&context, token));
-                let wide = linear(draft, &name("intermediate.dense"), &middle);
-                let wide: Row = wide.into_iter().map(|value| activate(activation, value)).collect();
-                let out = linear(draft, &name("output.dense"), &wide);
+                let intermediate = linear(draft, &name("intermediate.dense"), &middle);
+                let intermediate: Row = intermediate.into_iter().map(|value| activate(activation, value)).collect();
+                let out = linear(draft, &name("output.dense"), &intermediate);
                 norm(draft, &name("output.LayerNorm"), &add(&out, &middle))
             };
             tokens = tokens.iter().zip(&attended).map(step).collect();
@@ -151,7 +152,7 @@ mod plain {
 }
 
 #[test]
-fn float32_is_the_plain_formula_by_every_instruction_set() {
+fn float32_matches_reference_on_every_instruction_set() {
     for (family, pooling) in FAMILIES.into_iter().flat_map(|family| POOLINGS.map(|pooling| (family, pooling))) {
         for activation in ["gelu", "gelu_new", "relu"] {
             let mut draft = draft(family);
@@ -175,11 +176,11 @@ fn float32_is_the_plain_formula_by_every_instruction_set() {
 }
 
 #[test]
-fn sizes_of_every_kind_are_computed() {
+fn odd_sizes_match_reference() {
     for (hidden, intermediate, heads) in
         [(4, 6, 1), (16, 16, 4), (48, 100, 3), (64, 64, 1), (96, 33, 2), (160, 250, 2), (384, 96, 12)]
     {
-        let draft = draft_of("bert", Sizes { hidden, intermediate, heads, longest: 40 });
+        let draft = sized_draft("bert", Sizes { hidden, intermediate, heads, longest: 40 });
         let directory = write(&draft);
         let batch = batch(3, &[40, 1, 17, 33]);
         let expected = plain::rows(&draft, &batch);
@@ -193,8 +194,8 @@ fn sizes_of_every_kind_are_computed() {
 }
 
 #[test]
-fn narrow_types_keep_the_direction_by_every_instruction_set() {
-    let draft = draft_of("bert", EVEN);
+fn narrow_dtypes_keep_cosine_on_every_instruction_set() {
+    let draft = sized_draft("bert", EVEN);
     let directory = write(&draft);
     let batch = batch(2, &[12, 7, 300, 64, 1]);
     let exact = plain::rows(&draft, &batch);
@@ -202,33 +203,33 @@ fn narrow_types_keep_the_direction_by_every_instruction_set() {
         for (dtype, least) in [(Dtype::BFloat16, 0.9999), (Dtype::Float16, 0.999_999), (Dtype::Int8, 0.9985)] {
             let network = directory.network(dtype, set);
             assert_eq!(network.dtype(), dtype);
-            let cosine = least_cosine(&rows(&network, &batch), &exact);
+            let cosine = min_cosine(&rows(&network, &batch), &exact);
             assert!(cosine > least, "{} {dtype:?}: {cosine}", set.name());
         }
     }
 }
 
 #[test]
-fn a_row_is_the_same_to_the_bit_in_any_company() {
-    let directory = write(&draft_of("bert", EVEN));
+fn row_is_bit_identical_in_any_batch() {
+    let directory = write(&sized_draft("bert", EVEN));
     let together = batch(5, &[9, 2, 20, 9, 1, 130, 63, 64, 65]);
     for set in InstructionSet::available() {
         for dtype in Dtype::ALL {
             let network = directory.network(dtype, set);
             let found = rows(&network, &together);
-            let single: Vec<Vec<f32>> = alone(&together).iter().flat_map(|row| rows(&network, row)).collect();
+            let single: Vec<Vec<f32>> = single_rows(&together).iter().flat_map(|row| rows(&network, row)).collect();
             assert_eq!(found, single, "{} {dtype:?}", set.name());
         }
     }
 }
 
 #[test]
-fn weights_are_read_in_every_type_they_are_stored_in() {
+fn weights_are_read_in_every_stored_dtype() {
     for stored in [safetensors::Dtype::F32, safetensors::Dtype::F16, safetensors::Dtype::BF16] {
         let mut draft = draft("bert");
         draft.stored = stored;
         for (_, tensor) in &mut draft.tensors {
-            // As they will be read.
+            // The values that will be read.
             for value in &mut tensor.values {
                 *value = match stored {
                     safetensors::Dtype::F16 => half::f16::from_f32(*value).to_f32(),
@@ -246,11 +247,11 @@ fn weights_are_read_in_every_type_they_are_stored_in() {
 }
 
 #[test]
-fn weights_in_several_files_with_other_names_are_the_same_weights() {
+fn sharded_and_prefixed_weights_match_one_file() {
     let draft = draft("xlm-roberta");
-    let whole = write(&draft);
+    let single = write(&draft);
     let parts = write_small_files(&draft);
-    // As checkpoints have them that were saved with their outer module, and those that came from TensorFlow.
+    // Names with an outer module, and names from TensorFlow.
     let renamed = draft.tensors.iter().map(|(name, tensor)| {
         let name = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta");
         (format!("roberta.{name}"), tensor.clone())
@@ -266,13 +267,13 @@ fn weights_in_several_files_with_other_names_are_the_same_weights() {
     let batch = batch(8, &[6, 13]);
     let set = InstructionSet::available()[0];
     let found = rows(&parts.network(Dtype::Float32, set), &batch);
-    assert_eq!(found, rows(&whole.network(Dtype::Float32, set), &batch));
+    assert_eq!(found, rows(&single.network(Dtype::Float32, set), &batch));
 }
 
 #[test]
-fn memory_of_one_batch_says_nothing_in_the_next() {
+fn reused_memory_does_not_change_next_batch() {
     // Values that are no numbers must not stay in places that a later, smaller batch only fills up to.
-    let mut draft = draft_of("bert", ODD);
+    let mut draft = sized_draft("bert", ODD);
     draft.tensors[0].1.values[7 * ODD.hidden] = f32::NAN;
     let directory = write(&draft);
     for set in InstructionSet::available() {

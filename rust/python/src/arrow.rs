@@ -1,7 +1,6 @@
-//! Tables in Arrow's format: rows come in by its C interface, are read where they lie, and go out as a table.
+//! Tables in Arrow's format: rows in, read without copies through its C interface, and a table of answers out.
 //!
-//! No Python object is made for a row and none is looked at, so Python's lock is not needed between the first row and the
-//! last. The interface is [Arrow's PyCapsule one](https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html).
+//! No row is a Python object, so the rows are processed without Python's lock. The interface is [Arrow's PyCapsule one](https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html).
 
 mod cells;
 mod columns;
@@ -14,7 +13,8 @@ use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use pullquote_core::engine::{Engine, Pair, Question, Work};
+use pullquote_core::engine::options::Options;
+use pullquote_core::engine::{Engine, Pair, Question};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::text::formats::Format;
@@ -22,19 +22,20 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
 use crate::failures::Failure;
-use crate::highlighter::{read_options, work_dict};
 use crate::leave::leave_python;
-pub(crate) use columns::Names;
-use columns::{Places, read_rows};
+use crate::options::read_options;
+use crate::results::Work;
+pub(crate) use columns::ColumnNames;
+use columns::{ColumnIndices, read_rows};
 use output::{Fields, Writer};
 
-/// Rows that are answered before the next are read: what a stream holds behind them is not asked for yet.
-const WINDOW_ROWS: usize = 8192;
+/// Rows in progress at a time. The next rows of a stream are read after these are answered.
+const GROUP_ROWS: usize = 8192;
 
-/// The same in bytes of their texts.
-const WINDOW_BYTES: usize = 16 * 1024 * 1024;
+/// The same in bytes of text.
+const GROUP_BYTES: usize = 16 * 1024 * 1024;
 
-/// A table of answers, kept as batches.
+/// A table of answers.
 #[pyclass(frozen, module = "pullquote._native")]
 pub(crate) struct Table {
     schema: SchemaRef,
@@ -45,7 +46,7 @@ pub(crate) struct Table {
 
 #[pymethods]
 impl Table {
-    /// Who asks for another schema is given this one and casts, which the interface allows.
+    /// Always in its own schema: the interface leaves a cast to the consumer.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -68,15 +69,14 @@ impl Table {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// How many rows have an error.
     #[getter]
     const fn errors(&self) -> usize {
         self.errors
     }
 
-    /// What all of it took, in all.
-    fn work<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        work_dict(py, &self.work)
+    #[getter]
+    fn work(&self) -> Work {
+        self.work.clone()
     }
 }
 
@@ -85,22 +85,28 @@ pub(crate) fn highlights(
     py: Python<'_>,
     engine: &Engine,
     table: &Bound<'_, PyAny>,
-    names: Names,
+    names: ColumnNames,
     options: &Bound<'_, PyDict>,
 ) -> PyResult<Table> {
-    let options = read_options(options)?;
-    let asked = TableCall {
+    let options: Options = read_options(options, &[])?;
+    let table_call = TableCall {
         question: options.question().map_err(Failure)?,
-        format: options.format().map_err(Failure)?,
-        fields: Fields { context: options.context > 0, matches: options.explain, source: options.format != "text" },
+        format: options.format,
+        fields: Fields {
+            context: options.context > 0,
+            matches: options.explain,
+            source: options.format != Format::Text,
+        },
         names,
     };
     let input = input::Input::take(table)?;
-    leave_python(py, options.timeout, |call| asked.answer(engine, input, &call.clone().with_priority(options.priority)))
+    leave_python(py, options.timeout, |call| {
+        table_call.answer(engine, input, &call.clone().with_priority(options.priority))
+    })
 }
 
 struct TableCall {
-    names: Names,
+    names: ColumnNames,
     question: Question,
     format: Format,
     fields: Fields,
@@ -109,45 +115,45 @@ struct TableCall {
 impl TableCall {
     fn answer(&self, engine: &Engine, input: input::Input, call: &Call) -> Result<Table> {
         let mut reader = input.read()?;
-        let places = Places::find(&reader.schema(), &self.names)?;
-        let mut writer = Writer::new(places.id_field(&reader.schema()), self.fields, self.names.questions.len());
-        let most = (WINDOW_ROWS / self.names.questions.len().max(1)).max(1);
-        let mut window = Window::default();
+        let indices = ColumnIndices::find(&reader.schema(), &self.names)?;
+        let mut writer = Writer::new(indices.id_field(&reader.schema()), self.fields, self.names.questions.len());
+        let most = (GROUP_ROWS / self.names.questions.len().max(1)).max(1);
+        let mut group = RowGroup::default();
         for batch in &mut reader {
             let batch = batch.map_err(|error| unreadable(&error))?;
             let mut start = 0;
             while start < batch.num_rows() {
                 let rows = most.min(batch.num_rows() - start);
-                window.push(batch.slice(start, rows), &places);
+                group.push(batch.slice(start, rows), &indices);
                 start += rows;
-                if window.rows >= most || window.bytes >= WINDOW_BYTES {
-                    self.answer_window(engine, &std::mem::take(&mut window), &places, &mut writer, call)?;
+                if group.rows >= most || group.bytes >= GROUP_BYTES {
+                    self.answer_group(engine, &std::mem::take(&mut group), &indices, &mut writer, call)?;
                 }
             }
         }
-        self.answer_window(engine, &window, &places, &mut writer, call)?;
+        self.answer_group(engine, &group, &indices, &mut writer, call)?;
         let (schema, batches, errors, work) = writer.finish();
-        Ok(Table { schema, batches, errors, work })
+        Ok(Table { schema, batches, errors, work: work.into() })
     }
 
-    fn answer_window(
+    fn answer_group(
         &self,
         engine: &Engine,
-        window: &Window,
-        places: &Places,
+        group: &RowGroup,
+        indices: &ColumnIndices,
         writer: &mut Writer,
         call: &Call,
     ) -> Result<()> {
-        let rows = read_rows(&window.batches, places, &self.names)?;
+        let rows = read_rows(&group.batches, indices, &self.names)?;
         let pairs: Vec<Pair> = rows.iter().filter_map(|row| row.pair.as_ref().ok().copied()).collect();
-        let mut writing = writer.over(&window.batches, &rows, places);
+        let mut writing = writer.over(&group.batches, &rows, indices);
         engine.answer_pairs(&pairs, self.format, &self.question, call, &mut |range, answers| match answers {
             Ok(answers) => {
                 range.enumerate().try_for_each(|(place, pair)| writing.answer(&answers, place, pairs[pair].page))?;
                 writing.add_work(answers.work);
                 Ok(())
             }
-            Err(error) => writing.wrong(&error),
+            Err(error) => writing.error(&error),
         })?;
         writing.end()
     }
@@ -155,21 +161,21 @@ impl TableCall {
 
 /// Batches that are answered together.
 #[derive(Default)]
-struct Window {
+struct RowGroup {
     batches: Vec<RecordBatch>,
     rows: usize,
     bytes: usize,
 }
 
-impl Window {
-    fn push(&mut self, batch: RecordBatch, places: &Places) {
+impl RowGroup {
+    fn push(&mut self, batch: RecordBatch, indices: &ColumnIndices) {
         self.rows += batch.num_rows();
-        self.bytes += cells::bytes(batch.column(places.text).as_ref());
+        self.bytes += cells::bytes(batch.column(indices.text).as_ref());
         self.batches.push(batch);
     }
 }
 
-/// A table whose producer says that it cannot go on.
+/// The producer of a table failed.
 fn unreadable(error: &ArrowError) -> Error {
     Error::new(ErrorKind::InvalidArgument, format!("table cannot be read: {error}"))
 }

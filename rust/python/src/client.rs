@@ -1,51 +1,60 @@
-//! The client as a Python class. `pullquote.Client` and `pullquote.AsyncClient` wrap it and document it.
+//! The client as a Python class. `pullquote.Client` and `pullquote.AsyncClient` wrap and document it.
 //!
-//! Each call either waits, with Python's lock released, or is given a function `done` and returns at once: what came of the
-//! call is then handed to `done(value, error)`, once, on a thread of the client's.
+//! A call without `reply_to` waits, with Python's lock released. With it, the call returns a `PendingCall` at once and completes
+//! in that queue.
 
 use std::sync::Arc;
 
 use numpy::PyArray2;
-use pullquote_client::{CallOptions, Dtype, Found, Page, Passage, Question, Settings, Stored, Vectors, Wanted};
+use pullquote_client::{
+    CallOptions, Dtype, HighlightsAnswer, HighlightsRequest, Page, Passage, ReturnOptions, Settings, StoredDocument,
+    Vectors,
+};
 use pullquote_core::engine::options::seconds;
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::tokens::Role;
 use pyo3::IntoPyObjectExt;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyList};
 
+use crate::completion::{CompletionSender, PendingCall, ReplyTo};
 use crate::failures::{Failure, raise};
-use crate::highlighter::{argument, columns, matrix, read_options};
+use crate::highlighter::argument;
 use crate::leave::leave_python;
+use crate::options::read_options;
+use crate::results::{Embeddings, HighlightColumns, matrix, record};
 use crate::texts;
 
-/// Servers, asked by many threads at once.
+/// Options that only a server has.
+const SERVER_OPTIONS: [&str; 4] = ["stored", "return_texts", "return_vectors", "embedding_dtype"];
+
+/// Servers, for many threads at once.
 #[pyclass(frozen, module = "pullquote._native")]
 pub(crate) struct Client {
     client: Arc<pullquote_client::Client>,
 }
 
-/// A call that runs beside others.
-#[pyclass(frozen, module = "pullquote._native")]
-pub(crate) struct Task {
-    handle: Box<dyn Fn() + Send + Sync>,
-}
-
-#[pymethods]
-impl Task {
-    /// Drops the call, which closes its streams.
-    fn abort(&self) {
-        (self.handle)();
+record! {
+    "pullquote.client",
+    /// A stored document.
+    Document {
+        /// Its id.
+        id: String,
+        /// Its text.
+        text: String,
+        /// Its title.
+        title: Option<String>,
+        /// SHA-256 of its text, as ``sha256:…``.
+        text_hash: String,
     }
 }
 
-/// An option, if there is such a one.
+/// An option, unless it is missing or `None`.
 fn get<'py, T: FromPyObjectOwned<'py>>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<T>> {
     options.get_item(name)?.filter(|value| !value.is_none()).map(|value| argument(&value, name)).transpose()
 }
 
-/// The option `embedding_dtype`.
 fn read_dtype(options: &Bound<'_, PyDict>) -> PyResult<Dtype> {
     let name: String = get(options, "embedding_dtype")?.unwrap_or_else(|| Dtype::Float32.name().to_owned());
     Dtype::of_name(&name).ok_or_else(|| {
@@ -54,56 +63,43 @@ fn read_dtype(options: &Bound<'_, PyDict>) -> PyResult<Dtype> {
     })
 }
 
-/// What only a server is asked for.
-fn read_wanted(options: &Bound<'_, PyDict>) -> PyResult<Wanted> {
+fn read_return_options(options: &Bound<'_, PyDict>) -> PyResult<ReturnOptions> {
     let texts = get(options, "return_texts")?.unwrap_or(false);
     let (dtype, vectors) = (read_dtype(options)?, get(options, "return_vectors")?.unwrap_or(false));
     if !vectors && dtype != Dtype::Float32 {
         let message = "embedding_dtype is that of vectors; ask for them with return_vectors=True, or leave it out";
         return Err(raise(ErrorKind::InvalidArgument, message));
     }
-    Ok(Wanted { texts, vectors: vectors.then_some(dtype) })
+    Ok(ReturnOptions { texts, vectors: vectors.then_some(dtype) })
 }
 
-/// Bytes of vectors as an array of `uint8`, a row for each, in which `client.py` sees what they stand for.
-fn packed(py: Python<'_>, rows: usize, dtype: Dtype, vectors: Vectors<u8>) -> PyResult<Bound<'_, PyArray2<u8>>> {
+/// Vectors as an array of bytes, a row for each; `client.py` views it as their type.
+fn packed(py: Python<'_>, rows: usize, dtype: Dtype, vectors: Vectors<u8>) -> PyResult<Py<PyArray2<u8>>> {
     matrix(py, rows, dtype.row_bytes(vectors.dimension), vectors.values)
 }
 
-/// What is said about any call: `timeout` in seconds, and `priority`, where there are such options.
 fn read_call_options(options: &Bound<'_, PyDict>) -> PyResult<CallOptions> {
     let (timeout, priority): (Option<f64>, Option<i32>) = (get(options, "timeout")?, get(options, "priority")?);
     Ok(CallOptions::new(timeout.map(seconds).transpose().map_err(Failure)?, priority))
 }
 
 impl Client {
-    /// Waits for a call, or lets it run and tell `done`.
+    /// Waits for a call, or starts it.
     fn run<R: Send + 'static>(
         &self,
         py: Python<'_>,
-        done: Option<Py<PyAny>>,
+        reply_to: Option<ReplyTo<'_>>,
         work: impl Future<Output = Result<R>> + Send + 'static,
         convert: impl FnOnce(Python<'_>, R) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Py<PyAny>> {
-        let Some(done) = done else {
-            let came = leave_python(py, None, |call| self.client.wait(call, work))?;
-            return convert(py, came);
+        let Some(reply_to) = reply_to else {
+            let value = leave_python(py, None, |call| self.client.wait(call, work))?;
+            return convert(py, value);
         };
-        let tell = move |came: Result<R>| {
-            // None where Python is at its end: nobody waits any more.
-            let _ = Python::try_attach(|py| {
-                let came = came.map_err(|error| PyErr::from(Failure(error))).and_then(|value| convert(py, value));
-                let told = match came {
-                    Ok(value) => done.call1(py, (value, py.None())),
-                    Err(error) => done.call1(py, (py.None(), error.into_value(py))),
-                };
-                if let Err(error) = told {
-                    error.write_unraisable(py, None);
-                }
-            });
-        };
-        let handle = py.detach(|| self.client.spawn(work, tell)).map_err(Failure)?;
-        Task { handle: Box::new(move || handle.abort()) }.into_py_any(py)
+        let sender = CompletionSender::new(reply_to);
+        let done = move |outcome| sender.send(outcome, convert);
+        let handle = py.detach(|| self.client.spawn(work, done)).map_err(Failure)?;
+        PendingCall::new(move || handle.abort()).into_py_any(py)
     }
 }
 
@@ -117,60 +113,58 @@ impl Client {
         Ok(Self { client: Arc::new(client) })
     }
 
-    /// The array, how many texts were cut, and where the core wrote it. Of other types than float32 it holds bytes.
+    /// Vectors of other types than float32 are bytes.
     fn embed(
         &self,
         py: Python<'_>,
         texts: &Bound<'_, PyAny>,
         is_query: bool,
         options: &Bound<'_, PyDict>,
-        done: Option<Py<PyAny>>,
+        reply_to: Option<ReplyTo<'_>>,
     ) -> PyResult<Py<PyAny>> {
         let texts = texts::many(texts, "texts")?;
         let (rows, role) = (texts.len(), if is_query { Role::Query } else { Role::Passage });
         let (dtype, call) = (read_dtype(options)?, read_call_options(options)?);
         if dtype == Dtype::Float32 {
-            return self.run(py, done, self.client.embed(texts, role, call), move |py, embedded| {
-                let (truncated, written_at) = (embedded.truncated, embedded.written_at);
-                let vectors = matrix(py, rows, embedded.dimension, embedded.values)?;
-                (vectors, truncated, written_at).into_py_any(py)
+            return self.run(py, reply_to, self.client.embed(texts, role, call), move |py, embedded| {
+                let vectors = matrix(py, rows, embedded.dimension, embedded.values)?.into_any();
+                Embeddings { vectors, truncated: embedded.truncated }.into_py_any(py)
             });
         }
-        self.run(py, done, self.client.embed_packed(texts, role, dtype, call), move |py, embedded| {
-            let (truncated, written_at) = (embedded.truncated, embedded.written_at);
-            (packed(py, rows, dtype, embedded)?, truncated, written_at).into_py_any(py)
+        self.run(py, reply_to, self.client.embed_packed(texts, role, dtype, call), move |py, embedded| {
+            let truncated = embedded.truncated;
+            Embeddings { vectors: packed(py, rows, dtype, embedded)?.into_any(), truncated }.into_py_any(py)
         })
     }
 
     fn highlights(
         &self,
         py: Python<'_>,
-        query: &Bound<'_, PyAny>,
-        texts: &Bound<'_, PyAny>,
-        titles: &Bound<'_, PyAny>,
-        options: &Bound<'_, PyDict>,
-        done: Option<Py<PyAny>>,
+        request: &Bound<'_, PyAny>,
+        reply_to: Option<ReplyTo<'_>>,
     ) -> PyResult<Py<PyAny>> {
-        let texts::Texts { queries, listed, pages, titles } = texts::Texts::read(query, texts, titles)?;
-        let is_stored: Vec<bool> = get(options, "stored")?.unwrap_or_default();
+        let texts::Texts { queries, is_list, pages, titles } = texts::Texts::read(request)?;
+        let options = request.getattr("options")?.cast_into::<PyDict>()?;
+        let is_stored: Vec<bool> = get(&options, "stored")?.unwrap_or_default();
         let page =
             |(index, text)| if is_stored.get(index) == Some(&true) { Page::Stored(text) } else { Page::Text(text) };
         let pages = pages.into_iter().enumerate().map(page).collect();
-        let (options, wanted, call) = (read_options(options)?, read_wanted(options)?, read_call_options(options)?);
+        let (returns, call) = (read_return_options(&options)?, read_call_options(&options)?);
         let number = queries.len();
-        let question = Question { queries, listed, pages, titles, options, wanted };
-        self.run(py, done, self.client.highlights(question, call), move |py, found| {
-            let Found { answers, passages, vectors } = found;
+        let options = read_options(&options, &SERVER_OPTIONS)?;
+        let request = HighlightsRequest { queries, listed: is_list, pages, titles, options, returns };
+        self.run(py, reply_to, self.client.highlights(request, call), move |py, answer| {
+            let HighlightsAnswer { answers, passages, vectors } = answer;
             let rows = answers.scores.len();
-            let columns = columns(py, answers)?;
+            let mut columns = HighlightColumns::new(py, answers)?;
             if !passages.is_empty() {
                 let texts = |passage: Passage| (passage.text, passage.before, passage.after);
-                let passages: Vec<_> = passages.into_iter().map(|passage| passage.map(texts)).collect();
-                columns.set_item("passages", passages)?;
+                let passages = passages.into_iter().map(|passage| passage.map(texts));
+                columns.passages = Some(PyList::new(py, passages.collect::<Vec<_>>())?.unbind());
             }
-            if let (Some([of_passages, of_queries]), Some(dtype)) = (vectors, wanted.vectors) {
-                columns.set_item("vectors", packed(py, rows, dtype, of_passages)?)?;
-                columns.set_item("query_vectors", packed(py, number, dtype, of_queries)?)?;
+            if let (Some([of_passages, of_queries]), Some(dtype)) = (vectors, returns.vectors) {
+                columns.vectors = Some(packed(py, rows, dtype, of_passages)?);
+                columns.query_vectors = Some(packed(py, number, dtype, of_queries)?);
             }
             columns.into_py_any(py)
         })
@@ -183,10 +177,10 @@ impl Client {
         texts: &Bound<'_, PyAny>,
         top_n: Option<usize>,
         options: &Bound<'_, PyDict>,
-        done: Option<Py<PyAny>>,
+        reply_to: Option<ReplyTo<'_>>,
     ) -> PyResult<Py<PyAny>> {
         let (query, texts) = (texts::one(query, "query")?, texts::many(texts, "texts")?);
-        self.run(py, done, self.client.rerank(query, texts, top_n, read_call_options(options)?), |py, ranks| {
+        self.run(py, reply_to, self.client.rerank(query, texts, top_n, read_call_options(options)?), |py, ranks| {
             ranks.iter().map(|rank| (rank.index, rank.score)).collect::<Vec<_>>().into_py_any(py)
         })
     }
@@ -198,11 +192,11 @@ impl Client {
         text: &Bound<'_, PyAny>,
         title: Option<&Bound<'_, PyAny>>,
         options: &Bound<'_, PyDict>,
-        done: Option<Py<PyAny>>,
+        reply_to: Option<ReplyTo<'_>>,
     ) -> PyResult<Py<PyAny>> {
         let (id, text) = (texts::one(document_id, "document_id")?, texts::one(text, "text")?);
         let title = title.map(|title| texts::one(title, "title")).transpose()?;
-        self.run(py, done, self.client.put_document(id, text, title, read_call_options(options)?), |py, hash| {
+        self.run(py, reply_to, self.client.put_document(id, text, title, read_call_options(options)?), |py, hash| {
             hash.into_py_any(py)
         })
     }
@@ -212,12 +206,13 @@ impl Client {
         py: Python<'_>,
         document_id: &Bound<'_, PyAny>,
         options: &Bound<'_, PyDict>,
-        done: Option<Py<PyAny>>,
+        reply_to: Option<ReplyTo<'_>>,
     ) -> PyResult<Py<PyAny>> {
         let id = texts::one(document_id, "document_id")?;
-        self.run(py, done, self.client.get_document(id, read_call_options(options)?), |py, stored| {
-            let Stored { title, text, text_hash } = stored;
-            (title, text, text_hash).into_py_any(py)
+        let known = id.to_string();
+        self.run(py, reply_to, self.client.get_document(id, read_call_options(options)?), |py, stored| {
+            let StoredDocument { title, text, text_hash } = stored;
+            Document { id: known, text, title, text_hash }.into_py_any(py)
         })
     }
 
@@ -226,14 +221,19 @@ impl Client {
         py: Python<'_>,
         document_id: &Bound<'_, PyAny>,
         options: &Bound<'_, PyDict>,
-        done: Option<Py<PyAny>>,
+        reply_to: Option<ReplyTo<'_>>,
     ) -> PyResult<Py<PyAny>> {
         let id = texts::one(document_id, "document_id")?;
-        self.run(py, done, self.client.delete_document(id, read_call_options(options)?), |py, ()| Ok(py.None()))
+        self.run(py, reply_to, self.client.delete_document(id, read_call_options(options)?), |py, ()| Ok(py.None()))
     }
 
-    fn health(&self, py: Python<'_>, options: &Bound<'_, PyDict>, done: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
-        self.run(py, done, self.client.health(read_call_options(options)?), |py, health| health.into_py_any(py))
+    fn health(
+        &self,
+        py: Python<'_>,
+        options: &Bound<'_, PyDict>,
+        reply_to: Option<ReplyTo<'_>>,
+    ) -> PyResult<Py<PyAny>> {
+        self.run(py, reply_to, self.client.health(read_call_options(options)?), |py, health| health.into_py_any(py))
     }
 
     fn close(&self, py: Python<'_>) {

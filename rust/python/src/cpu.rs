@@ -1,4 +1,4 @@
-//! The CPU encoder as a Python object, on its way from where it was loaded to the engine that takes it.
+//! The CPU encoder as a Python object, from `load_encoder` to the engine that takes it.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -11,15 +11,15 @@ use pyo3::prelude::*;
 use crate::failures::{Failure, raise};
 use crate::leave::leave_python;
 
-/// A model on this machine's cores. The first engine that is made of it takes it.
+/// A loaded model. The first engine made from it takes it.
 #[pyclass(frozen, module = "pullquote._native")]
 pub(crate) struct CpuEncoder(Mutex<Option<encoder::CpuEncoder>>);
 
 #[pymethods]
 impl CpuEncoder {
-    /// Worker threads are started by the calling thread, and so run on its cores.
+    /// Starts the worker threads, which inherit the calling thread's affinity.
     #[new]
-    #[expect(clippy::needless_pass_by_value, reason = "what Python hands over is ours")]
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 passes owned values")]
     fn new(
         py: Python<'_>,
         model: PathBuf,
@@ -42,10 +42,10 @@ impl CpuEncoder {
 /// The instruction set that the CPU encoder uses on this machine.
 #[pyfunction]
 pub(crate) fn instruction_set() -> PyResult<&'static str> {
-    Ok(InstructionSet::chosen().map_err(Failure)?.name())
+    Ok(InstructionSet::selected().map_err(Failure)?.name())
 }
 
-/// The instruction sets that this processor has, the best first.
+/// The instruction sets of this processor, the fastest first.
 #[pyfunction]
 pub(crate) fn instruction_sets() -> Vec<&'static str> {
     InstructionSet::available().into_iter().map(InstructionSet::name).collect()

@@ -1,9 +1,9 @@
-//! Errors on their way to Python: the class that the core's table names, from `pullquote.errors`.
+//! The core's errors as Python's exceptions: the classes of `pullquote.errors`.
 
 use pullquote_core::error::{Error, ErrorKind};
 use pyo3::prelude::*;
 
-/// A core error that becomes the Python exception of its row.
+/// A core error that converts to the exception of its kind.
 pub(crate) struct Failure(pub(crate) Error);
 
 impl From<Failure> for PyErr {
@@ -12,13 +12,13 @@ impl From<Failure> for PyErr {
     }
 }
 
-/// The exception of a kind.
+/// An exception of this kind.
 pub(crate) fn raise(kind: ErrorKind, message: &str) -> PyErr {
     Python::attach(|py| {
         let class = py.import("pullquote.errors").and_then(|errors| errors.getattr(kind.row().python_class));
         match class.and_then(|class| class.call1((message,))) {
             Ok(exception) => PyErr::from_value(exception),
-            // The package is broken; what it broke on says more than what we wanted to say.
+            // `pullquote.errors` could not be imported; why matters more than `message`.
             Err(error) => error,
         }
     })

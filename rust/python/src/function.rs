@@ -1,8 +1,8 @@
-//! An encoder that is a Python function: texts in, vectors out.
+//! An encoder that is a Python function.
 //!
-//! A function of token ids takes the batch as it is, two arrays. One of texts is asked in texts, though the engine deals in ids: here a token is a byte of UTF-8 (`pullquote/text_model/tokenizer.json`), so a row of ids is
-//! its text, to the byte. One thread takes batches, one after the other, and holds Python's lock only while the function runs.
-//! Where there may be no thread, whoever collects a batch calls the function.
+//! A function of token ids takes a batch as two arrays. A function of texts takes a list of strings: its tokens are bytes of UTF-8
+//! (`pullquote/_text_model/tokenizer.json`), so a row of ids is the bytes of its text. One thread runs one batch at a time, and
+//! holds Python's lock only while the function runs. With `threads="caller"`, `collect` calls the function.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,39 +18,39 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::failures::raise;
-use crate::inside::Inside;
+use crate::native_threads::NativeSection;
 
-/// Bytes of a batch, where nobody says how many: a function would rather have rows than wait for more of them.
+/// Default bytes of a batch of texts.
 const BATCH_BYTES: usize = 64 * 1024;
-/// One batch at a time: what waits meanwhile is the next one, larger than if a part of it had been taken already. With two, 40
-/// users of a large model had batches of 13 and 0.91 of its speed; with one, batches of 20 and all of it.
+/// One batch at a time, so that rows that arrive meanwhile form a larger next batch. With a depth of two, 40 users of a large
+/// model had batches of 13 rows and 0.91 of its speed; with one, batches of 20 and its full speed.
 const DEPTH: usize = 1;
-/// The longest text in bytes, and the ids there are: those of bytes, and what stands before each row. As in `config.json`.
+/// The longest text in bytes; and the number of ids: 256 bytes, and the one before each row. As in `config.json`.
 const MAX_BYTES: usize = 1 << 20;
 const VOCABULARY: usize = 257;
 
-/// Ids of a batch, where they are what the function takes: as a card's.
+/// Default tokens of a batch of ids; the same as a GPU's.
 const BATCH_TOKENS: usize = 16_384;
 
-/// What a function is asked for.
-enum Rows {
+/// The rows of a batch, as the function takes them.
+enum Inputs {
     Texts(Vec<String>),
     Ids(Batch),
 }
 
-/// What the function's thread is told.
+/// A message to the function's thread.
 enum Message {
-    Batch(Ticket, Rows),
-    /// It is to let go of the function. For that it needs Python, so it is inside from now on: an interpreter that ends waits.
+    Batch(Ticket, Inputs),
+    /// Drop the function, which takes Python's lock: an ending interpreter waits for this section.
     End {
-        _inside: Inside,
+        _section: NativeSection,
     },
 }
 
-/// The function, its thread, and what came of its batches.
+/// A function with a thread of its own.
 pub(crate) struct FunctionEncoder {
     spec: EncoderSpec,
-    /// The thread ends when this is dropped, after the batch that it has.
+    /// The thread ends when this is dropped, after its current batch.
     batches: Sender<Message>,
     shared: Arc<Shared>,
     next: u64,
@@ -60,25 +60,29 @@ pub(crate) struct FunctionEncoder {
 #[derive(Default)]
 struct Shared {
     finished: Mutex<HashMap<Ticket, Result<Vec<f32>>>>,
-    /// Signalled whenever a batch is finished.
+    /// Signalled when a batch finishes.
     changed: Condvar,
     waker: OnceLock<Waker>,
-    /// The encoder is gone: what waits is not wanted.
+    /// The encoder was dropped; the thread skips queued batches.
     closed: AtomicBool,
 }
 
-/// The function, called by whoever collects.
-struct Inline {
+/// A function that `collect` calls.
+struct InlineFunction {
     spec: EncoderSpec,
     function: Py<PyAny>,
-    waiting: HashMap<Ticket, Rows>,
+    queued: HashMap<Ticket, Inputs>,
     next: u64,
     takes_ids: bool,
 }
 
 impl FunctionEncoder {
-    /// An encoder from a `pullquote.text_encoder.TextEncoder` or `IdsEncoder`, with a thread or without.
-    pub(crate) fn of(encoder: &Bound<'_, PyAny>, has_thread: bool, model: &Model) -> PyResult<Box<dyn Encoder>> {
+    /// The encoder of a `TextEncoder` or `IdsEncoder` of `pullquote._python_encoder`.
+    pub(crate) fn from_python(
+        encoder: &Bound<'_, PyAny>,
+        has_thread: bool,
+        model: &Model,
+    ) -> PyResult<Box<dyn Encoder>> {
         let takes_ids: bool = encoder.getattr("takes_ids")?.extract()?;
         let dimension = encoder.getattr("dimension")?.extract()?;
         let name: String = encoder.getattr("name")?.extract()?;
@@ -101,7 +105,13 @@ impl FunctionEncoder {
         if has_thread {
             return Ok(Box::new(Self::new(encoder, spec, takes_ids)?));
         }
-        Ok(Box::new(Inline { spec, function: encoder.clone().unbind(), waiting: HashMap::new(), next: 0, takes_ids }))
+        Ok(Box::new(InlineFunction {
+            spec,
+            function: encoder.clone().unbind(),
+            queued: HashMap::new(),
+            next: 0,
+            takes_ids,
+        }))
     }
 
     fn new(encoder: &Bound<'_, PyAny>, spec: EncoderSpec, takes_ids: bool) -> PyResult<Self> {
@@ -109,7 +119,7 @@ impl FunctionEncoder {
         let shared = Arc::new(Shared::default());
         let (batches, arrived) = channel();
         let (function, for_thread) = (encoder.clone().unbind(), Arc::clone(&shared));
-        // Nobody waits for it to end: a function that hangs must not hold up who lets go of it.
+        // Not joined: closing the encoder must not wait for a function that hangs.
         std::thread::Builder::new()
             .name("pullquote-function".to_owned())
             .spawn(move || run(function, &arrived, dimension, &for_thread))
@@ -132,7 +142,7 @@ impl Encoder for FunctionEncoder {
         self.next += 1;
         let ticket = Ticket(self.next);
         let ended = |_| Error::new(ErrorKind::Internal, "the thread of the encoder's function has ended");
-        self.batches.send(Message::Batch(ticket, rows(batch, self.takes_ids))).map_err(ended)?;
+        self.batches.send(Message::Batch(ticket, inputs(batch, self.takes_ids))).map_err(ended)?;
         Ok(ticket)
     }
 
@@ -141,7 +151,7 @@ impl Encoder for FunctionEncoder {
     }
 
     fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
-        let vectors = self.take(ticket)?;
+        let vectors = self.collect_owned(ticket)?;
         for_each_row(&vectors, self.spec.dimension, row);
         Ok(())
     }
@@ -164,12 +174,12 @@ impl Encoder for FunctionEncoder {
 impl Drop for FunctionEncoder {
     fn drop(&mut self) {
         self.shared.closed.store(true, Ordering::Release);
-        // Where the thread is gone, nobody has to let go.
-        let _ = self.batches.send(Message::End { _inside: Inside::enter() });
+        // The send fails if the thread has ended, which dropped the function.
+        let _ = self.batches.send(Message::End { _section: NativeSection::enter() });
     }
 }
 
-impl Encoder for Inline {
+impl Encoder for InlineFunction {
     fn spec(&self) -> &EncoderSpec {
         &self.spec
     }
@@ -178,7 +188,7 @@ impl Encoder for Inline {
 
     fn submit(&mut self, _: usize, batch: &Batch) -> Result<Ticket> {
         self.next += 1;
-        self.waiting.insert(Ticket(self.next), rows(batch, self.takes_ids));
+        self.queued.insert(Ticket(self.next), inputs(batch, self.takes_ids));
         Ok(Ticket(self.next))
     }
 
@@ -187,7 +197,7 @@ impl Encoder for Inline {
     }
 
     fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
-        let vectors = self.take(ticket)?;
+        let vectors = self.collect_owned(ticket)?;
         for_each_row(&vectors, self.spec.dimension, row);
         Ok(())
     }
@@ -198,30 +208,29 @@ impl Encoder for Inline {
 
     fn collect_owned(&mut self, ticket: Ticket) -> Result<Vec<f32>> {
         let unknown = || Error::new(ErrorKind::Internal, "a batch that was not submitted");
-        let rows = self.waiting.remove(&ticket).ok_or_else(unknown)?;
-        Python::attach(|py| call(self.function.bind(py), &rows, self.spec.dimension))
+        let inputs = self.queued.remove(&ticket).ok_or_else(unknown)?;
+        Python::attach(|py| call(self.function.bind(py), &inputs, self.spec.dimension))
     }
 }
 
 impl Shared {
     fn finished(&self) -> MutexGuard<'_, HashMap<Ticket, Result<Vec<f32>>>> {
-        // Nothing in there is ever left half done.
         self.finished.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn rows(batch: &Batch, are_ids: bool) -> Rows {
-    if are_ids { Rows::Ids(batch.clone()) } else { Rows::Texts(texts(batch)) }
+fn inputs(batch: &Batch, takes_ids: bool) -> Inputs {
+    if takes_ids { Inputs::Ids(batch.clone()) } else { Inputs::Texts(texts(batch)) }
 }
 
-/// The texts whose bytes a batch's ids are.
+/// Decodes the texts of a batch, whose ids are their bytes.
 fn texts(batch: &Batch) -> Vec<String> {
     let mut rest = batch.ids.as_slice();
     let take = |length: &u32| {
-        let (row, behind) = rest.split_at(*length as usize);
-        rest = behind;
+        let (row, after) = rest.split_at(*length as usize);
+        rest = after;
         let bytes: Vec<u8> = row.iter().filter_map(|id| u8::try_from(*id).ok()).collect();
-        // A text that was cut at the limit may end within a character.
+        // A text cut at the limit may end within a character.
         String::from_utf8(bytes).unwrap_or_else(|error| {
             let valid = error.utf8_error().valid_up_to();
             String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned()
@@ -232,19 +241,19 @@ fn texts(batch: &Batch) -> Vec<String> {
 
 fn run(function: Py<PyAny>, arrived: &Receiver<Message>, dimension: usize, shared: &Shared) {
     while let Ok(message) = arrived.recv() {
-        let (ticket, rows) = match message {
+        let (ticket, inputs) = match message {
             Message::Batch(..) if shared.closed.load(Ordering::Acquire) => continue,
-            Message::Batch(ticket, rows) => (ticket, rows),
-            Message::End { _inside } => {
-                // Without Python's lock it would be let go of at our next call only, which may never come.
+            Message::Batch(ticket, inputs) => (ticket, inputs),
+            Message::End { _section } => {
+                // Without the lock, pyo3 would defer the drop to our next call into Python, which may never come.
                 let _ = Python::try_attach(|py| function.drop_ref(py));
                 return;
             }
         };
-        let inside = Inside::enter();
-        let vectors = Python::try_attach(|py| call(function.bind(py), &rows, dimension));
-        drop(inside);
-        // There is nobody left to tell where the interpreter ends.
+        let section = NativeSection::enter();
+        let vectors = Python::try_attach(|py| call(function.bind(py), &inputs, dimension));
+        drop(section);
+        // The interpreter has ended.
         let Some(vectors) = vectors else { return };
         shared.finished().insert(ticket, vectors);
         shared.changed.notify_all();
@@ -254,13 +263,13 @@ fn run(function: Py<PyAny>, arrived: &Receiver<Message>, dimension: usize, share
     }
 }
 
-/// Asks for vectors; what is raised is an error of the calls that shared the batch.
-fn call(function: &Bound<'_, PyAny>, asked: &Rows, dimension: usize) -> Result<Vec<f32>> {
+/// Calls the function; an exception becomes the error of all calls in the batch.
+fn call(function: &Bound<'_, PyAny>, inputs: &Inputs, dimension: usize) -> Result<Vec<f32>> {
     let py = function.py();
     let rows = || -> PyResult<Vec<f32>> {
-        let (returned, count) = match asked {
-            Rows::Texts(texts) => (function.call1((PyList::new(py, texts)?,))?, texts.len()),
-            Rows::Ids(Batch { ids, lengths, .. }) => {
+        let (returned, count) = match inputs {
+            Inputs::Texts(texts) => (function.call1((PyList::new(py, texts)?,))?, texts.len()),
+            Inputs::Ids(Batch { ids, lengths, .. }) => {
                 let arrays = (PyArray1::from_slice(py, ids), PyArray1::from_slice(py, lengths));
                 (function.call1(arrays)?, lengths.len())
             }
@@ -272,7 +281,7 @@ fn call(function: &Bound<'_, PyAny>, asked: &Rows, dimension: usize) -> Result<V
         Ok(rows.to_vec()?)
     };
     rows().map_err(|error| {
-        // `text_encoder.py` has seen what it was.
+        // `_python_encoder.py` made it an `OutOfMemoryError`, which is a `MemoryError`, or an `EncoderError`.
         let is_memory = error.is_instance_of::<PyMemoryError>(py);
         let kind = if is_memory { ErrorKind::OutOfMemory } else { ErrorKind::Encoder };
         Error::new(kind, error.value(py).to_string())

@@ -1,4 +1,4 @@
-//! Leaving Python: release the lock, run, feel Ctrl-C, map errors and panics. The only way this crate runs anything long.
+//! Leaving Python: release the lock, run, check for Ctrl-C, map errors and panics. All long work of this crate runs through it.
 
 use std::any::Any;
 use std::ops::Deref;
@@ -11,7 +11,7 @@ use pullquote_core::runtime::call::Call;
 use pyo3::prelude::*;
 
 use crate::failures::Failure;
-use crate::inside::Inside;
+use crate::native_threads::NativeSection;
 
 /// Runs `work` without Python's lock. On Python's main thread a Ctrl-C stops the work within 50 ms or so, and what the
 /// signal's handler raised (usually `KeyboardInterrupt`) is raised.
@@ -22,8 +22,8 @@ pub(crate) fn leave_python<R: Send>(
 ) -> PyResult<R> {
     let timeout = timeout.map(seconds).transpose().map_err(Failure)?;
     let is_main = on_main_thread(py)?;
-    // Dropped when this thread has Python's lock again.
-    let _inside = Inside::enter();
+    // Dropped when this thread holds Python's lock again.
+    let _section = NativeSection::enter();
     let raised: Mutex<Option<PyErr>> = Mutex::new(None);
     let result = py.detach(|| {
         let interrupted = || {
@@ -51,34 +51,34 @@ pub(crate) fn leave_python<R: Send>(
     }
 }
 
-/// Something of Rust's that a Python object owns. It is let go of without Python's lock: its end may wait for threads that want
-/// the lock once more, to tell a loop how its last call ended, say.
-pub(crate) struct Outside<T: Send>(Option<T>);
+/// A value that is dropped without Python's lock: its drop may wait for threads that need the lock to end, for instance to
+/// complete a loop's last call.
+pub(crate) struct DropDetached<T: Send>(Option<T>);
 
-impl<T: Send> Outside<T> {
-    pub(crate) const fn new(owned: T) -> Self {
-        Self(Some(owned))
+impl<T: Send> DropDetached<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(Some(value))
     }
 }
 
-impl<T: Send> Deref for Outside<T> {
+impl<T: Send> Deref for DropDetached<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.0.as_ref().expect("it is taken when it is dropped")
+        self.0.as_ref().expect("only `drop` takes it")
     }
 }
 
-impl<T: Send> Drop for Outside<T> {
+impl<T: Send> Drop for DropDetached<T> {
     fn drop(&mut self) {
-        let mut owned = self.0.take();
-        let _inside = Inside::enter();
-        // Where there is no Python any more, nobody wants its lock.
-        let _ = Python::try_attach(|py| py.detach(|| drop(owned.take())));
+        let mut value = self.0.take();
+        let _section = NativeSection::enter();
+        // Without an interpreter there is no lock to release, and `value` is dropped here.
+        let _ = Python::try_attach(|py| py.detach(|| drop(value.take())));
     }
 }
 
-/// Only there do Python's signal handlers run.
+/// Python runs signal handlers on its main thread only.
 fn on_main_thread(py: Python<'_>) -> PyResult<bool> {
     let threading = py.import("threading")?;
     let main = threading.call_method0("main_thread")?.getattr("ident")?;

@@ -1,21 +1,24 @@
 //! `pullquote._native`: the Python face of `pullquote-core`.
 //!
-//! Arguments are checked and turned into Rust values here; everything that takes time runs without Python's lock (see
-//! `leave`). What people call is in `python/pullquote`.
+//! It checks arguments, converts them to Rust values, and does all long work without Python's lock (see `leave`). The public
+//! classes are in `python/pullquote`.
 
 mod arrow;
 mod client;
+mod completion;
+mod config;
 mod cpu;
 mod encoder;
 mod engine;
+mod engine_handle;
 mod failures;
 mod function;
 mod highlighter;
 mod hosted;
-mod inside;
-mod later;
 mod leave;
-mod opened;
+mod native_threads;
+mod options;
+mod results;
 mod server;
 mod texts;
 
@@ -28,19 +31,24 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arrow::Table;
-use crate::client::{Client, Task};
+use crate::client::{Client, Document};
+use crate::completion::{Completion, CompletionQueue, PendingCall};
 use crate::cpu::{CpuEncoder, instruction_set, instruction_sets};
 use crate::engine::Engine;
+use crate::engine_handle::EngineHandle;
 use crate::failures::Failure;
-use crate::highlighter::{Highlighter, span_array};
+use crate::highlighter::Highlighter;
 use crate::hosted::{Hosted, HostedCall};
-use crate::later::{Later, Mailbox};
-use crate::opened::Opened;
+use crate::options::read_unit;
+use crate::results::{
+    Batch, CacheState, DeviceState, Embeddings, FinishedRequest, HighlightColumns, Progress, StageTime, Work,
+    span_array,
+};
 use crate::server::Server;
 
-/// What Rust allocates here comes from mimalloc. Callers' threads come and go, and each leaves what it freed in an arena of
-/// glibc's that no other uses: over 10,000 varied requests memory grew by 8 % (`bench/memory.py`), with mimalloc by 2 %.
-/// Fewer arenas and trimming help as well, but arenas are the host's to set, and a trim looks through the host's memory too.
+/// Rust's memory comes from mimalloc. glibc gives each thread an arena, callers' threads come and go, and no other thread reuses
+/// what they freed: over 10,000 varied requests memory grew by 8 % (`bench/memory.py`), with mimalloc by 2 %. Fewer arenas and
+/// trimming also help, but arenas are the host's to set, and a trim also scans the host's memory.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -48,40 +56,50 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<Batch>()?;
+    module.add_class::<CacheState>()?;
     module.add_class::<Client>()?;
+    module.add_class::<Completion>()?;
+    module.add_class::<CompletionQueue>()?;
     module.add_class::<CpuEncoder>()?;
+    module.add_class::<DeviceState>()?;
+    module.add_class::<Document>()?;
+    module.add_class::<Embeddings>()?;
     module.add_class::<Engine>()?;
+    module.add_class::<EngineHandle>()?;
+    module.add_class::<FinishedRequest>()?;
+    module.add_class::<HighlightColumns>()?;
     module.add_class::<Highlighter>()?;
     module.add_class::<Hosted>()?;
     module.add_class::<HostedCall>()?;
-    module.add_class::<Later>()?;
-    module.add_class::<Mailbox>()?;
-    module.add_class::<Opened>()?;
+    module.add_class::<PendingCall>()?;
+    module.add_class::<Progress>()?;
     module.add_class::<Server>()?;
+    module.add_class::<StageTime>()?;
     module.add_class::<Table>()?;
-    module.add_class::<Task>()?;
+    module.add_class::<Work>()?;
     module.add_function(wrap_pyfunction!(parse_pieces, module)?)?;
     module.add_function(wrap_pyfunction!(available_threads, module)?)?;
-    module.add_function(wrap_pyfunction!(inside::wait_for_threads, module)?)?;
-    module.add_function(wrap_pyfunction!(inside::forget_threads, module)?)?;
+    module.add_function(wrap_pyfunction!(native_threads::wait_for_threads, module)?)?;
+    module.add_function(wrap_pyfunction!(native_threads::forget_threads, module)?)?;
     module.add_function(wrap_pyfunction!(instruction_set, module)?)?;
     module.add_function(wrap_pyfunction!(instruction_sets, module)?)?;
-    module.add_function(wrap_pyfunction!(default_options, module)?)?;
+    module.add_function(wrap_pyfunction!(options_schema, module)?)?;
     module.add_function(wrap_pyfunction!(error_table, module)?)
 }
 
-/// The windows of one text, over sentences or words.
+/// Windows of a text over sentences or words, int64 `[n, 2]`.
 #[pyfunction]
-fn parse_pieces<'py>(
-    py: Python<'py>,
-    text: &Bound<'py, PyAny>,
+fn parse_pieces(
+    py: Python<'_>,
+    text: &Bound<'_, PyAny>,
     highlight_length: i64,
     step_size: i64,
     unit: &str,
     allow_gaps: bool,
-) -> PyResult<Bound<'py, PyArray2<i64>>> {
+) -> PyResult<Py<PyArray2<i64>>> {
     let text = texts::one(text, "text")?;
-    let unit = Unit::parse(unit).map_err(Failure)?;
+    let unit = read_unit(unit)?;
     let windows = Windows::new(highlight_length, step_size, allow_gaps).map_err(Failure)?;
     if unit == Unit::Token {
         return Err(failures::raise(
@@ -96,20 +114,19 @@ fn parse_pieces<'py>(
     span_array(py, &spans)
 }
 
-/// How many threads the system and the user allow.
+/// Threads that affinity, control groups and `OMP_NUM_THREADS` allow.
 #[pyfunction]
 fn available_threads() -> usize {
     pullquote_core::runtime::affinity::available_threads()
 }
 
-/// The options that a call has where it says nothing, as JSON.
+/// The JSON Schema of the options of a call: description, type, range and default of each.
 #[pyfunction]
-fn default_options() -> PyResult<String> {
-    serde_json::to_string(&Options::default())
-        .map_err(|error| failures::raise(ErrorKind::Internal, &format!("the options do not fit JSON: {error}")))
+fn options_schema() -> String {
+    Options::json_schema().as_value().to_string()
 }
 
-/// The table of errors: for each class its base, HTTP status, exit code and whether trying again can help.
+/// The table of errors: for each class its base, HTTP status, exit code and whether a retry can help.
 #[pyfunction]
 fn error_table(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let row = |kind: ErrorKind| {
@@ -118,6 +135,7 @@ fn error_table(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         dict.set_item("python_class", row.python_class)?;
         dict.set_item("python_base", row.python_base)?;
         dict.set_item("http_status", row.http_status)?;
+        dict.set_item("code", kind.code())?;
         dict.set_item("exit_code", row.exit_code)?;
         dict.set_item("retryable", row.retryable)?;
         Ok(dict)

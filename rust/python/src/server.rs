@@ -1,4 +1,4 @@
-//! The server as a Python class. `pullquote/serving.py` wraps it.
+//! The server as a Python class. `pullquote/_server.py` runs it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,11 +10,11 @@ use pyo3::prelude::*;
 use crate::failures::{Failure, raise};
 use crate::leave::leave_python;
 
-/// A server that has its address, and serves when it is run.
+/// A server that is bound to its address.
 #[pyclass(frozen, module = "pullquote._native")]
 pub(crate) struct Server {
     address: String,
-    /// Taken when it runs.
+    /// None once it runs.
     server: Mutex<Option<pullquote_server::Server>>,
 }
 
@@ -34,7 +34,7 @@ impl Server {
         &self.address
     }
 
-    /// Serves until a signal says to stop; whether every request that was accepted has been answered.
+    /// Serves until a signal ends it. Returns whether it answered every accepted request.
     fn run(&self, py: Python<'_>) -> PyResult<bool> {
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
         let server = server.ok_or_else(|| raise(ErrorKind::Closed, "this server has run already; make a new one"))?;

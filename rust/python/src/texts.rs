@@ -1,4 +1,4 @@
-//! Texts from Python: borrowed where they lie, checked once.
+//! Texts from Python: borrowed without a copy, checked once.
 
 use pullquote_core::error::ErrorKind;
 use pyo3::prelude::*;
@@ -7,12 +7,12 @@ use pyo3::types::{PyByteArray, PyBytes, PyDict, PyString};
 
 use crate::failures::raise;
 
-/// A list of texts: any iterable of strings, but not one string.
+/// A list of texts: any iterable of strings, except a string.
 pub(crate) fn many(texts: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<PyBackedStr>> {
     each(texts, name, one)
 }
 
-/// A list of texts, of which some may be `None`; `None` is no list at all.
+/// A list of texts and `None`s; or `None`, for an empty list.
 fn many_or_none(texts: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<Option<PyBackedStr>>> {
     if texts.is_none() {
         return Ok(Vec::new());
@@ -20,24 +20,23 @@ fn many_or_none(texts: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<Option<PyB
     each(texts, name, |text, name| if text.is_none() { Ok(None) } else { one(text, name).map(Some) })
 }
 
-/// Queries, pages and titles of a call, borrowed where they lie.
+/// Queries, pages and titles of a call.
 pub(crate) struct Texts {
     pub(crate) queries: Vec<PyBackedStr>,
-    /// Whether there was a list of queries, or one that stands alone.
-    pub(crate) listed: bool,
+    /// Whether the caller passed a list of queries, which may have one.
+    pub(crate) is_list: bool,
     pub(crate) pages: Vec<PyBackedStr>,
     pub(crate) titles: Vec<Option<PyBackedStr>>,
 }
 
 impl Texts {
-    pub(crate) fn read(
-        query: &Bound<'_, PyAny>,
-        texts: &Bound<'_, PyAny>,
-        titles: &Bound<'_, PyAny>,
-    ) -> PyResult<Self> {
-        let listed = !query.is_instance_of::<PyString>();
-        let queries = if listed { many(query, "query")? } else { vec![one(query, "query")?] };
-        Ok(Self { queries, listed, pages: many(texts, "texts")?, titles: many_or_none(titles, "titles")? })
+    /// Those of a `Request` in `python/pullquote/_options.py`.
+    pub(crate) fn read(request: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let query = request.getattr("query")?;
+        let is_list = !query.is_instance_of::<PyString>();
+        let queries = if is_list { many(&query, "query")? } else { vec![one(&query, "query")?] };
+        let (pages, titles) = (request.getattr("texts")?, request.getattr("titles")?);
+        Ok(Self { queries, is_list, pages: many(&pages, "texts")?, titles: many_or_none(&titles, "titles")? })
     }
 }
 
@@ -61,7 +60,6 @@ fn each<T>(
     items.enumerate().map(|(index, item)| read(&item?, &format!("{name}[{index}]"))).collect()
 }
 
-/// One text.
 pub(crate) fn one(text: &Bound<'_, PyAny>, name: &str) -> PyResult<PyBackedStr> {
     let Ok(string) = text.cast::<PyString>() else {
         let kind = type_name(text);

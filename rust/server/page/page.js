@@ -11,7 +11,7 @@ const format = byId("format");
 const reader = byId("reader");
 const list = byId("passages");
 const key = byId("key");
-const wide = matchMedia("(min-width: 52.01rem)"); // the page stands beside the question, as in page.css
+const wide = matchMedia("(min-width: 52.01rem)"); // page and question are side by side, as in page.css
 
 const PAUSE = 150; // milliseconds without a change, then it is asked
 const LONGEST_FILE = 64 * 1024 * 1024; // bytes; what a browser can hold, not what the server takes
@@ -170,7 +170,7 @@ function entry({ text, score }, rank) {
   return item;
 }
 
-/** Goes to a passage in the page: the first is behind the last. */
+/** Scrolls to a passage; the first follows the last. */
 function go(rank) {
   if (!marks.length) return;
   edits(false);

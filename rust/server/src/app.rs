@@ -18,7 +18,7 @@ use crate::http::host_check::Hosts;
 use crate::http::metrics::Metrics;
 use crate::http::otel::Exporter;
 use crate::net::listener::Address;
-use crate::openapi::{self, Facts, Page};
+use crate::openapi::{self, Facts};
 use crate::settings::Settings;
 use crate::store::Store;
 
@@ -40,11 +40,8 @@ pub(crate) struct App {
     pub(crate) metrics: Metrics,
     /// None where nobody collects spans.
     pub(crate) exporter: Option<Exporter>,
-    /// The `OpenAPI` document, and the page of it.
+    /// The `OpenAPI` document.
     pub(crate) document: Bytes,
-    pub(crate) page: Page,
-    /// Where the server listens.
-    pub(crate) address: Address,
     /// In seconds since 1970.
     pub(crate) started: u64,
     /// Set once, by the first signal.
@@ -53,12 +50,12 @@ pub(crate) struct App {
 
 impl App {
     /// For a server that listens there.
-    pub(crate) fn new(settings: Settings, engine: Arc<Engine>, address: Address) -> Result<Self> {
+    pub(crate) fn new(settings: Settings, engine: Arc<Engine>, address: &Address) -> Result<Self> {
         let model = Model::read(&settings.model_directory)?;
         let keys = Arc::new(Keys::read(&settings)?);
         let facts = Facts {
             settings: &settings,
-            has_keys: keys.are_asked_for(),
+            has_keys: keys.are_required(),
             dimension: engine.spec().dimension,
             max_tokens: engine.max_tokens(),
             normalizes: model.normalize,
@@ -68,11 +65,9 @@ impl App {
             model,
             admission: Admission::new(&settings),
             store: Store::open(&settings)?,
-            hosts: Hosts::read(&settings, &address, keys.are_asked_for())?,
-            page: Page::new(&document, keys.are_asked_for()),
+            hosts: Hosts::read(&settings, address, keys.are_required())?,
             keys,
             document: document.to_string().into(),
-            address,
             fetcher: Fetcher::new(&settings)?,
             upstream: Upstream::new(&settings)?,
             health: Health::default(),

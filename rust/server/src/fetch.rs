@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_can_be_read_is_a_page() {
+    fn only_text_media_types_are_pages() {
         let read = |kind| read_kind(Some(kind)).map_err(|unfetched| unfetched.row().0);
         assert_eq!(read("text/html; charset=\"Shift_JIS\""), Ok((Format::Html, Some("Shift_JIS".to_lowercase()))));
         assert_eq!(read("TEXT/Markdown"), Ok((Format::Markdown, None)));

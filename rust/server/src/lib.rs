@@ -1,7 +1,7 @@
 //! pullquote over HTTP.
 //!
-//! One process serves one engine. Asynchronous code reads requests and writes responses, and never computes. Threads of their
-//! own compute; they never await, and stop when their client disconnects (`http::admission`).
+//! One process serves one engine. Asynchronous code reads requests and writes responses, and never computes. Blocking threads
+//! compute; they never await, and stop when their client disconnects (`http::admission`).
 //!
 //! | folder | does |
 //! |---|---|
@@ -36,11 +36,10 @@ use net::listener::BoundListener;
 use net::shutdown::Signals;
 pub use settings::{LogFormat, Settings};
 
-/// Threads that may block beside those of requests and of names that are looked up: for the probe of health, the store and the
-/// file of keys.
+/// Blocking threads besides those of requests and name lookups: for health probes, the store and the file of keys.
 const SPARE_THREADS: usize = 8;
 
-/// A server that has its address and answers as soon as it runs.
+/// A server that has bound its address.
 pub struct Server {
     app: Arc<App>,
     bound: BoundListener,
@@ -54,21 +53,21 @@ pub struct Server {
 pub enum Ended {
     /// Every accepted request was answered.
     Done,
-    /// It was told twice, or stopping took too long: some requests were not answered.
+    /// Some requests were not answered, after a second signal or `shutdown_timeout`.
     Cut,
 }
 
 impl Server {
-    /// Takes the address. From here on the first SIGTERM or SIGINT ends the server instead of the process.
+    /// Binds the address. From now on the first SIGTERM or SIGINT ends the server instead of the process.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] where the address cannot be had, [`ErrorKind::Internal`] where there are no threads.
+    /// [`ErrorKind::InvalidArgument`] if the address cannot be bound, [`ErrorKind::Internal`] if no thread can be started.
     pub fn bind(settings: Settings, engine: Arc<Engine>) -> Result<Self> {
         let internal = |error: std::io::Error| Error::new(ErrorKind::Internal, format!("no runtime: {error}"));
         let log = http::log::start(&settings)?;
-        let bound = BoundListener::take(&settings)?;
+        let bound = BoundListener::bind(&settings)?;
         let runtime = Builder::new_multi_thread()
-            // They only move bytes; two keep a slow poll from holding up the others.
+            // They only move bytes; a second one continues during a slow poll.
             .worker_threads(2)
             .max_blocking_threads(settings.max_concurrent.saturating_add(SPARE_THREADS + fetch::LOOKUPS))
             .thread_name("pullquote-http")
@@ -79,20 +78,20 @@ impl Server {
             let _inside = runtime.enter();
             Signals::listen().map_err(internal)?
         };
-        let app = Arc::new(App::new(settings, engine, bound.address.clone())?);
+        let app = Arc::new(App::new(settings, engine, &bound.address)?);
         Ok(Self { app, bound, signals, runtime, _log: log })
     }
 
-    /// Where it listens.
+    /// The bound address.
     #[must_use]
     pub const fn address(&self) -> &Address {
         &self.bound.address
     }
 
-    /// Serves until a signal says to stop; then answers what it has accepted, within the time that settings give it.
+    /// Serves until a signal, then answers the accepted requests within `shutdown_timeout`.
     ///
     /// # Errors
-    /// [`ErrorKind::Internal`] where the listener is of no use.
+    /// [`ErrorKind::Internal`] if the runtime cannot use the listener.
     pub fn run(self) -> Result<Ended> {
         let Self { app, bound, mut signals, runtime, .. } = self;
         let address = bound.address.clone();

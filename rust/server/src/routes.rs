@@ -1,15 +1,14 @@
 //! The routes, a family in each module.
 
-mod docs;
 pub(crate) mod documents;
 pub(crate) mod exa;
 pub(crate) mod health;
-mod highlights;
+pub(crate) mod highlights;
 pub(crate) mod offsets;
-mod openai;
+pub(crate) mod openai;
 pub(crate) mod page;
-mod rerank;
-mod tei;
+pub(crate) mod rerank;
+pub(crate) mod tei;
 pub(crate) mod vectors;
 
 use std::sync::Arc;
@@ -29,7 +28,7 @@ use crate::app::App;
 use crate::http::binary_body;
 use crate::http::failure::{Cause, Failure};
 use crate::http::middleware::{EXPOSED, handle};
-use crate::http::negotiation::only_wished_compression;
+use crate::http::negotiation::compress_if_preferred;
 
 /// How long a browser may remember what it is allowed.
 const CORS_AGE: Duration = Duration::from_secs(60 * 60);
@@ -37,7 +36,6 @@ const CORS_AGE: Duration = Duration::from_secs(60 * 60);
 /// The routes of all families.
 pub(crate) fn families() -> Router<Arc<App>> {
     Router::new()
-        .merge(docs::routes())
         .merge(documents::routes())
         .merge(exa::routes())
         .merge(health::routes())
@@ -55,7 +53,7 @@ pub(crate) fn router(app: &Arc<App>) -> Result<Router> {
         .method_not_allowed_fallback(async || Failure::new(Cause::MethodNotAllowed, "the route is not for this method"))
         .layer(from_fn_with_state(Arc::clone(app), handle))
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
-        .layer(from_fn(only_wished_compression))
+        .layer(from_fn(compress_if_preferred))
         .with_state(Arc::clone(app));
     let origins = &app.settings.cors_origin;
     if origins.is_empty() {
@@ -81,24 +79,6 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
         let unfit = |_| Failure::new(Cause::Unprocessable, "the name in the path is no UTF-8 when its %XX are read");
         Path::from_request_parts(parts, state).await.map(|Path(name)| Self(name)).map_err(unfit)
     }
-}
-
-/// For each route that reads a body: its method, its path, and the fields that are read.
-#[cfg(test)]
-pub(crate) fn bodies() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
-    let of_tei = tei::fields();
-    vec![
-        ("put", "/documents/{id}", documents::fields()),
-        ("post", "/contents", exa::fields()[0].clone()),
-        ("post", "/search", exa::fields()[1].clone()),
-        ("post", "/highlights", highlights::fields()),
-        ("post", "/v1/embeddings", openai::fields()),
-        ("post", "/rerank", rerank::fields()),
-        ("post", "/v1/rerank", rerank::fields()),
-        ("post", "/v2/rerank", rerank::fields()),
-        ("post", "/embed", of_tei[0].clone()),
-        ("post", "/tokenize", of_tei[1].clone()),
-    ]
 }
 
 fn allowed(origins: &[String]) -> Result<AllowOrigin> {

@@ -1,11 +1,11 @@
-//! The wrong way, on purpose: rayon's iterators around the encoder, for `bench/gpu_memory.py` to show what that does to memory.
+//! A counterexample for `bench/gpu_memory.py`: what rayon's iterators around the encoder do to GPU memory.
 //!
-//! Every batch of a request is encoded by whichever thread takes it, so as many are on the device at once as there are
-//! threads, with blocks of every size in torch's allocator. The product never does this: see `docs/decisions/0003-one-thread-owns-every-device.md`.
+//! Any thread encodes any batch, so as many batches are on the device at once as there are threads, with blocks of every size in
+//! torch's allocator. The product never does this: see `docs/decisions/0003-one-thread-owns-every-device.md`.
 //!
 //!     cargo run --release -p pullquote-torch --no-default-features --example rayon_around -- MODEL cuda:0|cpu REQUESTS
 //!
-//! Reads a line before each request, and writes one behind it: the rows encoded so far.
+//! Reads a line before each request, and writes one after it: the rows encoded so far.
 
 #![allow(clippy::print_stdout, reason = "what it prints is its result")]
 
@@ -16,13 +16,13 @@ use std::path::Path;
 use pullquote_core::encoder::Batch;
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::model::Model;
-use pullquote_torch::layout::Padding;
-use pullquote_torch::network::{Network, copy_rows};
-use pullquote_torch::varlen::Varlen;
+use pullquote_torch::model::layout::PaddingBuffer;
+use pullquote_torch::model::network::{Network, copy_rows};
+use pullquote_torch::model::varlen::Varlen;
 use rayon::prelude::*;
 use tch::{Device, Kind};
 
-/// Tokens of a batch, as the product's on a card.
+/// Tokens of a batch, as in the product.
 const BATCH_TOKENS: usize = 16_384;
 
 /// The lengths of a request's rows: few or thousands, short or long, by Knuth's generator.
@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         _ => (Device::Cuda(0), Dtype::Float16, Kind::Half),
     };
     let model = Model::read(Path::new(model))?;
-    let network = Network::load(&model, device, dtype, kind, Varlen::OnCards)?;
+    let network = Network::load(&model, device, dtype, kind, Varlen::Cuda)?;
     let (mut state, mut rows) = (7, 0);
     for _ in 0..requests.parse()? {
         let mut line = String::new();
@@ -71,7 +71,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let encoded: Result<Vec<usize>, String> = batches(&lengths)
             .par_iter()
             .map_init(
-                || (Padding::default(), Vec::new()),
+                || (PaddingBuffer::default(), Vec::new()),
                 |(padding, values), batch| {
                     let encoded = network.encode(batch, padding).map_err(|error| error.to_string())?;
                     copy_rows(&encoded, values).map_err(|error| error.to_string())?;

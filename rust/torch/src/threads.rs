@@ -1,7 +1,7 @@
-//! One computing thread for each thread of ours, without touching the host's settings.
+//! torch's operators on one thread, without touching the host's settings.
 //!
-//! `at::set_num_threads` also sets MKL's number for the whole process, which belongs to the host. What is set here
-//! belongs to the calling thread alone: `OpenMP`'s `nthreads-var` and MKL's local number.
+//! `at::set_num_threads` would also set MKL's number for the whole process, which belongs to the host. The settings here belong to
+//! the calling thread alone: `OpenMP`'s `nthreads-var` and MKL's local number.
 
 #[cfg(target_os = "linux")]
 mod libgomp {
@@ -26,9 +26,9 @@ mod mkl {
     }
 }
 
-/// From here on, torch's operators called on this thread compute on this thread alone.
-pub fn compute_alone() {
-    // torch sets a thread's number when it first asks for it, and would undo ours later.
+/// From here on, torch's operators use no other threads when this thread calls them.
+pub fn use_one_thread() {
+    // torch sets a thread's number when it is first read, and would overwrite ours later.
     tch::get_num_threads();
     #[cfg(target_os = "linux")]
     libgomp::omp_set_num_threads(1);
@@ -36,21 +36,19 @@ pub fn compute_alone() {
     mkl::set_num_threads_local(1);
 }
 
-/// Computing alone on a thread that is somebody else's: its own numbers are set again when this is dropped.
+/// As [`use_one_thread`], on a thread of the host's, until this is dropped.
 #[derive(Debug)]
-pub struct Alone {
+pub(crate) struct OneThreadGuard {
     #[cfg(target_os = "linux")]
     openmp: std::ffi::c_int,
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     mkl: std::ffi::c_int,
 }
 
-impl Alone {
-    /// From here on, this thread computes alone.
-    #[must_use]
-    pub fn here() -> Self {
+impl OneThreadGuard {
+    pub(crate) fn new() -> Self {
         tch::get_num_threads();
-        let alone = Self {
+        let guard = Self {
             #[cfg(target_os = "linux")]
             openmp: libgomp::omp_get_max_threads(),
             #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -58,11 +56,11 @@ impl Alone {
         };
         #[cfg(target_os = "linux")]
         libgomp::omp_set_num_threads(1);
-        alone
+        guard
     }
 }
 
-impl Drop for Alone {
+impl Drop for OneThreadGuard {
     fn drop(&mut self) {
         #[cfg(target_os = "linux")]
         libgomp::omp_set_num_threads(self.openmp);

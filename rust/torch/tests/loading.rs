@@ -1,4 +1,4 @@
-//! Everything that can be wrong with a model, a device or a type: which kind of error, and what it names.
+//! Errors of models, devices and dtypes: their kind, and what they name.
 
 mod models;
 
@@ -13,15 +13,15 @@ fn failure(directory: &ModelDirectory) -> Error {
     TorchEncoder::load(directory.path(), &["cpu".to_owned()], "float32", Some(1)).expect_err("the model is bad")
 }
 
-fn assert_says(error: &Error, kind: ErrorKind, words: &[&str]) {
+fn assert_error(error: &Error, kind: ErrorKind, words: &[&str]) {
     assert_eq!(error.kind(), kind, "{error}");
     for word in words {
-        assert!(error.message().contains(word), "{error:?} does not say {word:?}");
+        assert!(error.message().contains(word), "{error:?} does not name {word:?}");
     }
 }
 
 #[test]
-fn models_of_other_kinds_are_named() {
+fn unsupported_config_values_are_named() {
     let cases = [
         ("model_type", json!("mpnet"), &["\"mpnet\"", "bert, roberta, xlm-roberta, camembert", "model.pt"][..]),
         ("hidden_act", json!("silu"), &["\"silu\"", "gelu_new", "relu"]),
@@ -31,12 +31,12 @@ fn models_of_other_kinds_are_named() {
     for (key, value, words) in cases {
         let mut draft = draft("bert");
         draft.config[key] = value;
-        assert_says(&failure(&write(&draft)), ErrorKind::UnsupportedModel, words);
+        assert_error(&failure(&write(&draft)), ErrorKind::UnsupportedModel, words);
     }
 }
 
 #[test]
-fn weights_that_do_not_fit_are_named() {
+fn weights_of_another_shape_are_named() {
     type Damage = fn(&mut Draft);
     let cases: [(Damage, &[&str]); 5] = [
         (
@@ -60,15 +60,15 @@ fn weights_that_do_not_fit_are_named() {
     for (damage, words) in cases {
         let mut draft = draft("bert");
         damage(&mut draft);
-        assert_says(&failure(&write(&draft)), ErrorKind::InvalidModel, words);
+        assert_error(&failure(&write(&draft)), ErrorKind::InvalidModel, words);
     }
     let mut draft = draft("bert");
     draft.config.as_object_mut().expect("it is one").remove("hidden_size");
-    assert_says(&failure(&write(&draft)), ErrorKind::InvalidModel, &["config.json", "hidden_size is missing"]);
+    assert_error(&failure(&write(&draft)), ErrorKind::InvalidModel, &["config.json", "hidden_size is missing"]);
 }
 
 #[test]
-fn the_table_says_how_large_the_vocabulary_is() {
+fn vocabulary_is_that_of_the_word_embeddings() {
     let mut draft = draft("bert");
     draft.config["vocab_size"] = json!(4);
     assert_eq!(models::load(&write(&draft), &["cpu"], 1).spec().vocabulary, 50);
@@ -80,29 +80,29 @@ fn damaged_files_are_named() {
     let whole = std::fs::read(directory.path().join("model.safetensors")).expect("it was written");
     for length in [0, 4, 100, whole.len() / 2, whole.len() - 1] {
         directory.write("model.safetensors", &whole[..length]);
-        assert_says(&failure(&directory), ErrorKind::InvalidModel, &["model.safetensors is damaged"]);
+        assert_error(&failure(&directory), ErrorKind::InvalidModel, &["model.safetensors is damaged"]);
     }
     let empty = write_small_files(&draft("bert"));
-    assert_says(&failure(&empty), ErrorKind::ModelNotFound, &["lacks", "model.safetensors", "model.pt"]);
+    assert_error(&failure(&empty), ErrorKind::ModelNotFound, &["lacks", "model.safetensors", "model.pt"]);
     empty.write("model.safetensors.index.json", b"{}");
-    assert_says(&failure(&empty), ErrorKind::InvalidModel, &["index.json", "weight_map"]);
+    assert_error(&failure(&empty), ErrorKind::InvalidModel, &["index.json", "weight_map"]);
     empty.write("model.safetensors.index.json", br#"{"weight_map": {"a": "../a.safetensors"}}"#);
-    assert_says(&failure(&empty), ErrorKind::InvalidModel, &["../a.safetensors", "outside"]);
+    assert_error(&failure(&empty), ErrorKind::InvalidModel, &["../a.safetensors", "outside"]);
     empty.write("model.safetensors.index.json", br#"{"weight_map": {"a": "a.safetensors"}}"#);
-    assert_says(&failure(&empty), ErrorKind::ModelNotFound, &["a.safetensors"]);
+    assert_error(&failure(&empty), ErrorKind::ModelNotFound, &["a.safetensors"]);
     let script = write_small_files(&draft("bert"));
     script.write("model.pt", b"no module");
     let error = failure(&script);
-    assert_says(&error, ErrorKind::InvalidModel, &["model.pt"]);
+    assert_error(&error, ErrorKind::InvalidModel, &["model.pt"]);
     assert!(!error.message().contains('\n'), "{error}");
 }
 
 #[test]
-fn types_are_named() {
+fn unknown_dtypes_are_named() {
     let directory = write(&draft("bert"));
     let error = TorchEncoder::load(directory.path(), &["cpu".to_owned()], "int4", Some(1)).expect_err("there is none");
-    assert_says(&error, ErrorKind::InvalidArgument, &["\"int4\"", "\"auto\"", "\"float16\"", "\"int8\""]);
+    assert_error(&error, ErrorKind::InvalidArgument, &["\"int4\"", "\"auto\"", "\"float16\"", "\"int8\""]);
     let error =
         TorchEncoder::load(directory.path(), &["cpu".to_owned()], "int8", Some(1)).expect_err("it has no bytes");
-    assert_says(&error, ErrorKind::InvalidArgument, &["int8", "\"cpu\"", "own encoder"]);
+    assert_error(&error, ErrorKind::InvalidArgument, &["int8", "\"cpu\"", "own encoder"]);
 }

@@ -1,8 +1,8 @@
-//! What models compute: rows against rows alone, families against each other, and modules.
+//! What models compute: rows of a batch and single rows, families, files, and modules.
 
 mod models;
 
-use models::{alone, batch, draft, encode, largest_difference, load, trace, write, write_small_files};
+use models::{batch, draft, encode, largest_difference, load, single_rows, trace, write, write_small_files};
 use pullquote_core::encoder::{Batch, Encoder};
 use pullquote_torch::encoder::TorchEncoder;
 use serde_json::json;
@@ -11,19 +11,19 @@ use tch::Tensor;
 const TOLERANCE: f32 = 1e-5;
 
 #[test]
-fn a_row_does_not_see_its_neighbours() {
+fn a_row_does_not_depend_on_its_batch() {
     let directory = write(&draft("bert"));
     let mut encoder = load(&directory, &["cpu"], 2);
     let together = batch(5, &[9, 2, 20, 9, 1]);
     let rows = encode(&mut encoder, &together);
-    let single: Vec<Vec<f32>> = alone(&together).iter().flat_map(|row| encode(&mut encoder, row)).collect();
+    let single: Vec<Vec<f32>> = single_rows(&together).iter().flat_map(|row| encode(&mut encoder, row)).collect();
     assert!(largest_difference(&rows, &single) < TOLERANCE);
     let difference = largest_difference(&rows[..1], &rows[3..4]);
     assert!(difference > 0.01, "different rows of one length differ, not by {difference}");
 }
 
 #[test]
-fn roberta_is_bert_with_positions_behind_the_padding_id() {
+fn roberta_is_bert_with_positions_after_the_padding_id() {
     let mut roberta = draft("xlm-roberta");
     let mut bert = draft("bert");
     bert.tensors = roberta.tensors.iter().map(|(name, tensor)| (name.clone(), tensor.shallow_clone())).collect();
@@ -37,7 +37,7 @@ fn roberta_is_bert_with_positions_behind_the_padding_id() {
 }
 
 #[test]
-fn weights_in_several_files_are_the_same_weights() {
+fn sharded_weights_are_equal() {
     let draft = draft("bert");
     let whole = write(&draft);
     let parts = write_small_files(&draft);
@@ -54,7 +54,7 @@ fn weights_in_several_files_are_the_same_weights() {
 }
 
 #[test]
-fn narrow_types_stay_close() {
+fn half_precision_stays_close() {
     let directory = write(&draft("bert"));
     let batch = batch(2, &[12, 7]);
     let exact = encode(&mut load(&directory, &["cpu"], 1), &batch);
@@ -70,7 +70,7 @@ fn narrow_types_stay_close() {
 }
 
 #[test]
-fn a_module_is_pooled_or_taken_as_it_is() {
+fn torch_script_vectors_are_pooled_unless_they_are_row_vectors() {
     for pooled in [false, true] {
         let mut draft = draft("something-else");
         draft.config["vocab_size"] = json!(30);

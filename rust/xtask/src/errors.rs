@@ -11,25 +11,43 @@ pub(crate) fn python() -> String {
          from typing import ClassVar\n\n__all__ = [\n",
     );
     let mut names: Vec<&str> = ErrorKind::ALL.iter().map(|kind| kind.row().python_class).collect();
-    names.push("PullquoteError");
+    names.extend(["PullquoteError", "TruncationWarning"]);
     names.sort_unstable();
     for name in names {
         let _ = writeln!(text, "    \"{name}\",");
     }
     text.push_str(
         "]\n\n\nclass PullquoteError(Exception):\n    \"\"\"Base of all errors that pullquote raises on purpose.\n\n    \
-         `exit_code` is the command line's, `http_status` the server's; `retryable` says whether the same call may succeed\n    \
-         later.\n    \"\"\"\n\n    exit_code: ClassVar[int] = 70\n    http_status: ClassVar[int] = 500\n    \
-         retryable: ClassVar[bool] = False\n",
+         `code` is what an encoder's C table returns, `exit_code` the command line's, `http_status` the server's;\n    \
+         `retryable` says whether the same call may succeed later.\n    \"\"\"\n\n",
     );
+    for (name, value) in attributes(ErrorKind::Internal) {
+        let kind = if name == "retryable" { "bool" } else { "int" };
+        let _ = writeln!(text, "    {name}: ClassVar[{kind}] = {value}");
+    }
     for kind in ErrorKind::ALL {
         let row = kind.row();
-        let retryable = if row.retryable { "True" } else { "False" };
         let _ = write!(
             text,
-            "\n\nclass {}(PullquoteError, {}):\n    \"\"\"{}\"\"\"\n\n    exit_code = {}\n    http_status = {}\n    retryable = {retryable}\n",
-            row.python_class, row.python_base, row.meaning, row.exit_code, row.http_status
+            "\n\nclass {}(PullquoteError, {}):\n    \"\"\"{}\"\"\"\n\n",
+            row.python_class, row.python_base, row.meaning
         );
+        for (name, value) in attributes(kind) {
+            let _ = writeln!(text, "    {name} = {value}");
+        }
     }
+    text.push_str(
+        "\n\nclass TruncationWarning(UserWarning):\n    \"\"\"`embed` cut texts at the model's limit; the rest of them did not affect their vectors.\"\"\"\n",
+    );
     text
+}
+
+fn attributes(kind: ErrorKind) -> [(&'static str, String); 4] {
+    let row = kind.row();
+    [
+        ("code", kind.code().to_string()),
+        ("exit_code", row.exit_code.to_string()),
+        ("http_status", row.http_status.to_string()),
+        ("retryable", if row.retryable { "True" } else { "False" }.to_owned()),
+    ]
 }

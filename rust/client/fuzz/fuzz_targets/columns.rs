@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pullquote_client::columns::{Asked, read_answers};
+use pullquote_client::columns::{ExpectedAnswer, read_answers};
 use pullquote_core::engine::Pairing;
 
 fuzz_target!(|data: &[u8]| {
@@ -11,8 +11,8 @@ fuzz_target!(|data: &[u8]| {
     let has = |bit: u8| choice & (1 << bit) != 0;
     let pairing = if has(0) { Pairing::All } else { Pairing::Fused };
     let lengths = vec![Some(10), if has(1) { None } else { Some(20) }];
-    let asked = Asked { pairing, queries: 2, explain: has(2), returns_texts: has(3), lengths };
-    let Ok((answers, passages)) = read_answers(body, &asked) else { return };
+    let expected = ExpectedAnswer { pairing, queries: 2, explain: has(2), returns_texts: has(3), lengths };
+    let Ok((answers, passages)) = read_answers(body, &expected) else { return };
     let rows = answers.scores.len();
     assert!(answers.spans.len() == 2 * rows && answers.contexts.len() == 2 * rows && answers.sources.len() == 2 * rows);
     assert!(answers.cosines.len() == rows && answers.bm25_scores.len() == rows && answers.queries.len() == rows);
@@ -21,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
     assert!(passages.is_empty() || passages.len() == rows);
     for row in 0..rows {
         let page = usize::try_from(answers.pages[row]).unwrap();
-        let text = answers.texts[page].as_ref().map(|text| text.chars().count()).or(asked.lengths[page]);
+        let text = answers.texts[page].as_ref().map(|text| text.chars().count()).or(expected.lengths[page]);
         let [first, last] = [answers.contexts[2 * row], answers.contexts[2 * row + 1]];
         let [start, end] = [answers.spans[2 * row], answers.spans[2 * row + 1]];
         assert!(0 <= first && first <= start && start <= end && end <= last);
@@ -34,6 +34,6 @@ fuzz_target!(|data: &[u8]| {
             }
         }
     }
-    assert!(!asked.explain || answers.matches.ends.len() == rows);
+    assert!(!expected.explain || answers.matches.ends.len() == rows);
     assert!(answers.matches.words.iter().all(|word| usize::try_from(*word).unwrap() < answers.matches.query_words.len()));
 });

@@ -3,23 +3,23 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pullquote_client::packed::Packing;
-use pullquote_client::raw::{Claim, Dtype, Landing};
+use pullquote_client::packed::PackedBodyWriter;
+use pullquote_client::raw::{BodyWriter, Dtype, EmbeddingHeaders};
 
 fuzz_target!(|data: &[u8]| {
     let [dtype, dimension, body @ ..] = data else { return };
     let dtype = Dtype::ALL[usize::from(*dtype) % Dtype::ALL.len()];
-    let claim = Claim { rows: 2, dimension: usize::from(*dimension).max(1), dtype, truncated: 0 };
-    let mut place = vec![0; claim.bytes()];
-    let mut packing = Packing::new(claim, &mut place).expect("the place has the claim's size");
+    let headers = EmbeddingHeaders { rows: 2, dimension: usize::from(*dimension).max(1), dtype, truncated: 0 };
+    let mut place = vec![0; headers.bytes()];
+    let mut writer = PackedBodyWriter::new(headers, &mut place).expect("the place has the body's size");
     let (first, second) = body.split_at(body.len() / 3);
-    let packed = packing.write(first).and_then(|()| packing.write(second)).and_then(|()| packing.finish());
+    let packed = writer.write(first).and_then(|()| writer.write(second)).and_then(|()| writer.finish());
     assert!(packed.is_err() || place == body);
-    assert!(body.len() == claim.bytes() || packed.is_err());
+    assert!(body.len() == headers.bytes() || packed.is_err());
     if dtype.is_float() {
-        let mut values = vec![0.0; 2 * claim.dimension];
-        let mut landing = Landing::new(claim, &mut values, false).expect("the place has the claim's size");
-        let landed = landing.write(body).and_then(|()| landing.finish());
-        assert_eq!(landed.is_ok(), packed.is_ok(), "both look at the same values");
+        let mut values = vec![0.0; 2 * headers.dimension];
+        let mut writer = BodyWriter::new(headers, &mut values).expect("the place has the body's size");
+        let written = writer.write(body).and_then(|()| writer.finish());
+        assert_eq!(written.is_ok(), packed.is_ok(), "both check the same values");
     }
 });

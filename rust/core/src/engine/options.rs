@@ -1,53 +1,101 @@
-//! Options: what a caller may say about a call, by the names that Python, HTTP and the documentation use.
+//! The options of a call: their one source. Python's signature, the command line, HTTP, `OpenAPI` and the documentation use the
+//! names, defaults, ranges and doc comments of [`Options`]; [`Options::json_schema`] has them all.
 //!
-//! `Highlighter.highlights` in `python/pullquote/highlighter.py` says what each means. They are checked here and become the
-//! engine's [`Question`], [`Pairing`] and [`Format`]; what is left out has the default that is written here.
+//! The engine takes them as its [`Question`], [`Pairing`] and [`Format`].
 
 use std::fmt;
 use std::time::Duration;
 
+use schemars::generate::SchemaSettings;
+use schemars::transform::transform_subschemas;
+use schemars::{JsonSchema, Schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Map, Value, json};
 
 use crate::engine::{Effort, Pairing, Question};
 use crate::error::{Error, ErrorKind, Result};
-use crate::highlights::{Bounds, Dedupe, Limits, Order};
+use crate::highlights::{Bounds, DedupeOption, Limits, Order};
 use crate::ranking::relevance::LexicalWeight;
 use crate::text::formats::Format;
 use crate::text::pieces::{Unit, Windows};
 
-/// The options of a call that are not texts.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+/// The options of a call.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[expect(missing_docs, reason = "each is documented where people score_candidates for it, in highlighter.py")]
 #[expect(clippy::struct_excessive_bools, reason = "they are four independent options")]
 pub struct Options {
+    /// Length of a window, in units.
+    #[schemars(range(min = 1))]
     pub highlight_length: i64,
+    /// Distance between the starts of two windows, in units; above `highlight_length` only with `allow_gaps`.
+    #[schemars(range(min = 1))]
     pub step_size: i64,
-    pub unit: String,
-    pub format: String,
-    pub pairing: String,
+    /// Unit of windows: sentences, words or tokens of the model.
+    pub unit: Unit,
+    /// Format of the pages; `auto` detects it for each page.
+    pub format: Format,
+    /// `all` compares each query with every page, `each` compares query i with page i; `auto` is `each` for two lists, else
+    /// `all`.
+    pub pairing: PairingOption,
+    /// Return one answer to all queries: each sentence has the relevance of the query that it answers best.
     pub fuse: bool,
+    /// Maximum number of highlights for each page; 3 if neither it nor a budget is set.
+    #[schemars(range(min = 1))]
     pub top_k: Option<i64>,
+    /// Maximum number of characters for each page, over all its highlights.
+    #[schemars(range(min = 1))]
     pub max_chars: Option<i64>,
+    /// Maximum number of the model's tokens for each page, over all its highlights.
+    #[schemars(range(min = 1))]
     pub max_tokens: Option<i64>,
+    /// Maximum number of characters for all pages together; the most relevant passages get them.
+    #[schemars(range(min = 1))]
     pub max_total_chars: Option<i64>,
+    /// Maximum number of the model's tokens for all pages together; the most relevant passages get them.
+    #[schemars(range(min = 1))]
     pub max_total_tokens: Option<i64>,
+    /// Minimum score of a highlight, from 0 to 1; the result may be empty.
     pub min_score: Option<f64>,
-    pub order: String,
-    pub dedupe: String,
+    /// `score` returns the best highlights first, `position` the order of the page.
+    pub order: Order,
+    /// Drop near-duplicate passages: within each `page`, across the whole `answer`, or nowhere (`none`); `auto` is `answer` when
+    /// pages share a budget, else `page`.
+    pub dedupe: DedupeOption,
+    /// Number of sentences to report before and after each highlight.
+    #[schemars(range(min = 0))]
     pub context: i64,
+    /// Report the words that matched, and where.
     pub explain: bool,
+    /// Allow a `step_size` above `highlight_length`, which skips text.
     pub allow_gaps: bool,
+    /// Rank sentences and grow passages from them; otherwise return the best windows as they were cut.
     pub expand: bool,
-    /// None is `"auto"`.
+    /// Weight of words (BM25 and coverage) against meaning (cosine), from 0 to 1; `auto` is 0.5, more for scripts that the
+    /// model's tokenizer does not know, less if the pages have few of the query's words.
     #[serde(deserialize_with = "weight", serialize_with = "weight_or_auto")]
+    #[schemars(schema_with = "weight_schema")]
     pub lexical_weight: Option<f64>,
-    pub effort: String,
-    /// In seconds.
+    /// Share of the windows to encode: `full`, all; `auto`, those that could be among the best; `fast`, at most 64 for each page
+    /// beyond those that the words select.
+    pub effort: Effort,
+    /// Seconds after which the call fails; no limit by default.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub timeout: Option<f64>,
-    /// Lower is more urgent.
+    /// Urgency of the call's work on the devices; lower goes first.
     pub priority: i32,
+}
+
+/// A [`Pairing`] as a caller names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+#[expect(missing_docs, reason = "`Options::pairing` says what each means")]
+pub enum PairingOption {
+    #[default]
+    Auto,
+    Each,
+    All,
 }
 
 impl Default for Options {
@@ -55,9 +103,9 @@ impl Default for Options {
         Self {
             highlight_length: 3,
             step_size: 1,
-            unit: "sentence".to_owned(),
-            format: "text".to_owned(),
-            pairing: "auto".to_owned(),
+            unit: Unit::default(),
+            format: Format::default(),
+            pairing: PairingOption::default(),
             fuse: false,
             top_k: None,
             max_chars: None,
@@ -65,14 +113,14 @@ impl Default for Options {
             max_total_chars: None,
             max_total_tokens: None,
             min_score: None,
-            order: "score".to_owned(),
-            dedupe: "auto".to_owned(),
+            order: Order::default(),
+            dedupe: DedupeOption::default(),
             context: 0,
             explain: false,
             allow_gaps: false,
             expand: true,
             lexical_weight: None,
-            effort: "auto".to_owned(),
+            effort: Effort::default(),
             timeout: None,
             priority: 0,
         }
@@ -80,6 +128,12 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The JSON Schema of the options: description, type, range and default of each.
+    #[must_use]
+    pub fn json_schema() -> Schema {
+        schema_settings().into_generator().into_root_schema_for::<Self>()
+    }
+
     /// What is asked about the pages.
     ///
     /// # Errors
@@ -97,46 +151,31 @@ impl Options {
             return invalid(format!("context must be 0 or more, not {}", self.context));
         };
         Ok(Question {
-            unit: Unit::parse(&self.unit)?,
+            unit: self.unit,
             windows: Windows::new(self.highlight_length, self.step_size, self.allow_gaps)?,
             expand: self.expand,
             lexical_weight: LexicalWeight::new(self.lexical_weight)?,
-            effort: Effort::parse(&self.effort)?,
+            effort: self.effort,
             context,
             explain: self.explain,
-            bounds: Bounds::new(&limits, Order::parse(&self.order)?, Dedupe::parse(&self.dedupe, &limits)?)?,
+            bounds: Bounds::new(&limits, self.order, self.dedupe.resolve(&limits))?,
         })
     }
-
-    /// The name of each pairing that may be asked for.
-    pub const PAIRINGS: [&'static str; 3] = ["auto", "each", "all"];
 
     /// Which query goes with which page; `listed` says whether there is a list of queries, or one that stands alone.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] naming the value.
     pub fn pairing(&self, listed: bool, pages: usize) -> Result<Pairing> {
-        match (self.pairing.as_str(), self.fuse) {
-            ("auto" | "all", true) => Ok(Pairing::Fused),
-            ("each", true) => {
+        match (self.pairing, self.fuse) {
+            (PairingOption::Auto | PairingOption::All, true) => Ok(Pairing::Fused),
+            (PairingOption::Each, true) => {
                 invalid("fuse=True joins all queries on every page, so it does not go with pairing=\"each\"".to_owned())
             }
-            ("auto", false) if listed && pages != 1 => Ok(Pairing::Each),
-            ("auto" | "all", false) => Ok(Pairing::All),
-            ("each", false) => Ok(Pairing::Each),
-            (other, _) => {
-                let [auto, each, all] = Self::PAIRINGS;
-                invalid(format!("pairing must be {auto:?}, {each:?} or {all:?}, not {other:?}"))
-            }
+            (PairingOption::Auto, false) if listed && pages != 1 => Ok(Pairing::Each),
+            (PairingOption::Auto | PairingOption::All, false) => Ok(Pairing::All),
+            (PairingOption::Each, false) => Ok(Pairing::Each),
         }
-    }
-
-    /// What the pages are written in.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`] naming the value.
-    pub fn format(&self) -> Result<Format> {
-        Format::parse(&self.format)
     }
 
     /// How long the call may take.
@@ -157,6 +196,78 @@ pub fn seconds(timeout: f64) -> Result<Duration> {
         return invalid(format!("timeout must be more than 0 seconds, not {timeout}"));
     }
     Ok(Duration::try_from_secs_f64(timeout).unwrap_or(Duration::MAX))
+}
+
+/// How JSON Schemas of our types are written: an enum is a list of its names, a description is one paragraph, and integers have
+/// the bounds of their type.
+#[must_use]
+pub fn schema_settings() -> SchemaSettings {
+    SchemaSettings::draft2020_12().with_transform(simplify)
+}
+
+fn simplify(schema: &mut Schema) {
+    transform_subschemas(&mut simplify, schema);
+    let Some(object) = schema.as_object_mut() else { return };
+    if let Some(Value::String(description)) = object.get_mut("description") {
+        *description = description.replace('\n', " ");
+    }
+    if let Some(names) = object.get("oneOf").and_then(names) {
+        object.remove("oneOf");
+        object.insert("type".to_owned(), json!("string"));
+        object.insert("enum".to_owned(), names.into());
+    }
+    add_null(object);
+    let format = object.get("format").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let bounds: Option<(Value, Value)> = match format.as_str() {
+        "int32" => Some((i32::MIN.into(), i32::MAX.into())),
+        "int64" => Some((i64::MIN.into(), i64::MAX.into())),
+        "uint32" => Some((0.into(), u32::MAX.into())),
+        "uint" | "uint64" => Some((0.into(), u64::MAX.into())),
+        _ => None,
+    };
+    if ["int", "uint", "float", "double"].iter().any(|number| format.starts_with(number)) {
+        object.remove("format");
+    }
+    if object.contains_key("enum") {
+        object.remove("minimum");
+    } else if let Some((least, most)) = bounds {
+        object.entry("minimum").or_insert(least);
+        object.entry("maximum").or_insert(most);
+    }
+}
+
+/// The names of an enum, whose variants with a description stand alone and all others together.
+fn names(variants: &Value) -> Option<Vec<Value>> {
+    let of_variant = |variant: &Value| match (variant.get("const"), variant.get("enum")) {
+        (Some(name), _) => Some(vec![name.clone()]),
+        (None, names) => names?.as_array().cloned(),
+    };
+    let names: Option<Vec<Vec<Value>>> = variants.as_array()?.iter().map(of_variant).collect();
+    Some(names?.concat())
+}
+
+/// Makes one list of an enum or a choice, and null.
+fn add_null(object: &mut Map<String, Value>) -> Option<()> {
+    let [Value::Object(inner), null] = object.get("anyOf")?.as_array()?.as_slice() else { return None };
+    let (mut inner, null) = (inner.clone(), null.clone());
+    if null != json!({"type": "null"}) {
+        return None;
+    }
+    if let Some(names) = inner.get_mut("enum").and_then(Value::as_array_mut) {
+        names.push(Value::Null);
+        inner.insert("type".to_owned(), json!(["string", "null"]));
+    } else {
+        inner.get_mut("anyOf")?.as_array_mut()?.push(null);
+    }
+    object.remove("anyOf");
+    for (keyword, value) in inner {
+        object.entry(keyword).or_insert(value);
+    }
+    Some(())
+}
+
+fn weight_schema(_: &mut schemars::SchemaGenerator) -> Schema {
+    schemars::json_schema!({"anyOf": [{"const": "auto"}, {"type": "number", "minimum": 0, "maximum": 1}]})
 }
 
 fn invalid<T>(message: String) -> Result<T> {
@@ -205,23 +316,58 @@ fn weight_or_auto<S: Serializer>(weight: &Option<f64>, serializer: S) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::option_values::{self, OptionError};
 
-    fn read(json: &str) -> Result<Options, String> {
-        serde_json::from_str(json).map_err(|error| error.to_string())
+    fn read(json: &str) -> std::result::Result<Options, OptionError> {
+        let options: serde_json::Map<String, Value> = serde_json::from_str(json).unwrap();
+        option_values::read(options.into_iter().map(|(name, value)| (name, value.into())))
     }
 
     #[test]
-    fn what_is_left_out_has_its_default_and_what_is_unknown_is_named() {
+    fn options_left_out_have_their_defaults() {
         assert_eq!(format!("{:?}", read("{}").unwrap()), format!("{:?}", Options::default()));
-        assert!(read(r#"{"topk": 3}"#).unwrap_err().starts_with("unknown field `topk`, expected one of"));
-        assert!(read(r#"{"top_k": "3"}"#).unwrap_err().starts_with("invalid type: string \"3\""));
+        let written = serde_json::to_string(&Options::default()).unwrap();
+        assert_eq!(format!("{:?}", read(&written).unwrap()), format!("{:?}", Options::default()));
     }
 
     #[test]
-    fn words_count_by_a_number_or_as_is_best() {
+    fn an_error_has_its_kind_and_names_option_value_and_what_works() {
+        for (json, kind, parts) in [
+            (r#"{"topk": 3}"#, ErrorKind::InvalidType, ["topk", "topk", "top_k"]),
+            (r#"{"top_k": "3"}"#, ErrorKind::InvalidType, ["top_k", "\"3\"", "integer"]),
+            (r#"{"top_k": 1.5}"#, ErrorKind::InvalidType, ["top_k", "1.5", "integer"]),
+            (r#"{"unit": null}"#, ErrorKind::InvalidType, ["unit", "null", "\"word\" or \"token\""]),
+            (r#"{"order": []}"#, ErrorKind::InvalidType, ["order", "array", "\"score\" or \"position\""]),
+            (r#"{"effort": "most"}"#, ErrorKind::InvalidArgument, ["effort", "\"most\"", "\"auto\""]),
+            (r#"{"lexical_weight": "some"}"#, ErrorKind::InvalidArgument, ["lexical_weight", "\"some\"", "\"auto\""]),
+            (r#"{"priority": 3000000000}"#, ErrorKind::InvalidArgument, ["priority", "3000000000", "32 bits"]),
+        ] {
+            let error = read(json).unwrap_err();
+            assert_eq!((error.kind, error.name.as_deref()), (kind, Some(parts[0])), "{error}");
+            assert!(parts.iter().all(|part| error.message.contains(part)), "{error}");
+        }
+    }
+
+    #[test]
+    fn lexical_weight_is_a_number_or_auto() {
         assert_eq!(read(r#"{"lexical_weight": "auto"}"#).unwrap().lexical_weight, None);
         assert_eq!(read(r#"{"lexical_weight": 1}"#).unwrap().lexical_weight, Some(1.0));
-        assert!(read(r#"{"lexical_weight": "some"}"#).unwrap_err().contains("expected \"auto\" or a number"));
+    }
+
+    #[test]
+    fn the_schema_has_each_option_with_its_meaning_range_and_default() {
+        let schema = serde_json::to_value(Options::json_schema()).unwrap();
+        let defaults = serde_json::to_value(Options::default()).unwrap();
+        let (properties, defaults) = (schema["properties"].as_object().unwrap(), defaults.as_object().unwrap());
+        assert!(properties.keys().eq(defaults.keys()));
+        for (name, option) in properties {
+            assert!(option["description"].as_str().is_some_and(|text| text.ends_with('.')), "{name}");
+            assert_eq!(option["default"], defaults[name], "{name}");
+        }
+        assert_eq!(properties["effort"]["enum"], json!(["full", "fast", "auto"]));
+        assert_eq!(properties["dedupe"]["enum"], json!(["auto", "page", "answer", "none"]));
+        assert_eq!((&properties["top_k"]["minimum"], &properties["top_k"]["maximum"]), (&json!(1), &json!(i64::MAX)));
+        assert_eq!(properties["priority"]["minimum"], json!(i32::MIN));
     }
 
     #[test]
@@ -232,7 +378,7 @@ mod tests {
         assert_eq!(options.pairing(true, 1).unwrap(), Pairing::All);
         let fused = Options { fuse: true, ..Options::default() };
         assert_eq!(fused.pairing(true, 3).unwrap(), Pairing::Fused);
-        let wrong = Options { pairing: "each".to_owned(), ..fused };
+        let wrong = Options { pairing: PairingOption::Each, ..fused };
         assert!(wrong.pairing(true, 3).unwrap_err().message().contains("does not go with pairing=\"each\""));
     }
 }

@@ -1,5 +1,8 @@
 //! Limits, order and deduplication of highlights, checked once.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::ranking::relevance::relevance;
 
@@ -7,7 +10,9 @@ use crate::ranking::relevance::relevance;
 pub const DEFAULT_TOP_K: usize = 3;
 
 /// The order of a page's highlights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum Order {
     /// The best first.
     #[default]
@@ -25,6 +30,19 @@ pub enum Dedupe {
     Page,
     /// If the better one is anywhere in the answer.
     Answer,
+}
+
+/// A [`Dedupe`] as a caller names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+#[expect(missing_docs, reason = "each is the `Dedupe` of its name; `resolve` says what `Auto` is")]
+pub enum DedupeOption {
+    #[default]
+    Auto,
+    Page,
+    Answer,
+    None,
 }
 
 /// Upper bounds on the length of passages; `usize::MAX` is unlimited.
@@ -64,44 +82,15 @@ pub struct Bounds {
     min_score: f32,
 }
 
-impl Order {
-    /// The values of the option `order`.
-    pub const NAMES: [&'static str; 2] = ["score", "position"];
-
-    /// Parses the option `order`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`] listing [`Self::NAMES`].
-    pub fn parse(name: &str) -> Result<Self> {
-        match name {
-            "score" => Ok(Self::Score),
-            "position" => Ok(Self::Position),
-            _ => {
-                let [score, position] = Self::NAMES;
-                invalid(format!("order must be {score:?} or {position:?}, not {name:?}"))
-            }
-        }
-    }
-}
-
-impl Dedupe {
-    /// The values of the option `dedupe`.
-    pub const NAMES: [&'static str; 4] = ["auto", "page", "answer", "none"];
-
-    /// Parses the option `dedupe`. `auto` means `answer` if the pages share a budget, else `page`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`] listing [`Self::NAMES`].
-    pub fn parse(name: &str, limits: &Limits) -> Result<Self> {
-        match name {
-            "auto" if limits.max_total_chars.or(limits.max_total_tokens).is_some() => Ok(Self::Answer),
-            "auto" | "page" => Ok(Self::Page),
-            "answer" => Ok(Self::Answer),
-            "none" => Ok(Self::None),
-            _ => {
-                let [auto, page, answer, none] = Self::NAMES;
-                invalid(format!("dedupe must be {auto:?}, {page:?}, {answer:?} or {none:?}, not {name:?}"))
-            }
+impl DedupeOption {
+    /// `Auto` is the page, and the answer where its pages share a budget.
+    #[must_use]
+    pub fn resolve(self, limits: &Limits) -> Dedupe {
+        match self {
+            Self::Auto if limits.max_total_chars.or(limits.max_total_tokens).is_some() => Dedupe::Answer,
+            Self::Auto | Self::Page => Dedupe::Page,
+            Self::Answer => Dedupe::Answer,
+            Self::None => Dedupe::None,
         }
     }
 }
@@ -218,15 +207,13 @@ mod tests {
         assert_eq!(message(Limits { max_chars: Some(-3), ..none }), "max_chars must be at least 1, not -3");
         assert_eq!(message(Limits { max_total_tokens: Some(0), ..none }), "max_total_tokens must be at least 1, not 0");
         assert_eq!(message(Limits { min_score: Some(f64::NAN), ..none }), "min_score must be a number, not NaN");
-        let dedupe = Dedupe::parse("all", &none).unwrap_err();
-        assert_eq!(dedupe.message(), "dedupe must be \"auto\", \"page\", \"answer\" or \"none\", not \"all\"");
     }
 
     #[test]
     fn dedupe_auto_spans_the_answer_if_its_pages_share_a_budget() {
         let shared = Limits { max_total_chars: Some(100), ..Limits::default() };
-        assert_eq!(Dedupe::parse("auto", &shared).unwrap(), Dedupe::Answer);
-        assert_eq!(Dedupe::parse("auto", &Limits::default()).unwrap(), Dedupe::Page);
-        assert_eq!(Dedupe::parse("none", &shared).unwrap(), Dedupe::None);
+        assert_eq!(DedupeOption::Auto.resolve(&shared), Dedupe::Answer);
+        assert_eq!(DedupeOption::Auto.resolve(&Limits::default()), Dedupe::Page);
+        assert_eq!(DedupeOption::None.resolve(&shared), Dedupe::None);
     }
 }

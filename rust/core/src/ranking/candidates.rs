@@ -12,13 +12,17 @@
 //! reaches them, and the page is encoded whole. The selection depends on the pages and the query only, so neither the
 //! cache nor concurrent calls change an answer. `bench/notes/encoding_less.md` has the trial behind the constants.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::evidence::{PageEvidence, QueryEvidence};
 use super::relevance::{COSINE, Scale, UNIT_SPREAD};
 use super::selection::{CosineSample, WindowSelection};
-use crate::error::{Error, ErrorKind, Result};
 
 /// How many windows of the pages are encoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum Effort {
     /// All windows.
     Full,
@@ -59,28 +63,6 @@ const DEFAULT_PASSAGES: usize = 3;
 const MIN_SHARE_OF_BEST: f32 = 0.5;
 /// The most windows of a page in the second round with [`Effort::Fast`].
 const FAST_EXTRA_WINDOWS: usize = 64;
-
-impl Effort {
-    /// The values of the option `effort`.
-    pub const NAMES: [&'static str; 3] = ["full", "fast", "auto"];
-
-    /// Parses the option `effort`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`] listing [`Self::NAMES`].
-    pub fn parse(name: &str) -> Result<Self> {
-        match name {
-            "full" => Ok(Self::Full),
-            "fast" => Ok(Self::Fast),
-            "auto" => Ok(Self::Auto),
-            _ => {
-                let [full, fast, auto] = Self::NAMES;
-                let message = format!("effort must be {full:?}, {fast:?} or {auto:?}, not {name:?}");
-                Err(Error::new(ErrorKind::InvalidArgument, message))
-            }
-        }
-    }
-}
 
 /// Selects the windows of each page that estimate its cosines.
 pub(crate) fn take_samples(query: &mut QueryEvidence) {

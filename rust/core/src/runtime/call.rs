@@ -141,8 +141,9 @@ impl<'caller> Call<'caller> {
         self.deadline
     }
 
+    /// The handle that stops this call from any thread.
     #[must_use]
-    pub(crate) const fn stop(&self) -> &Stop {
+    pub const fn stop(&self) -> &Stop {
         &self.stop
     }
 

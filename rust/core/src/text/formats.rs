@@ -13,51 +13,31 @@ mod markdown;
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::error::{Error, ErrorKind, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::text::page::{Block, ByteSpan};
 use map::SourceMap;
 
-/// The option `format`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a source is written in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum Format {
-    /// Text without markup; heuristics find its layout.
+    /// Text without markup: its layout is guessed.
     #[default]
     Text,
-    /// `CommonMark` with tables, strikethrough, footnotes and front matter. The text is the source.
+    /// `CommonMark` with tables, strikethrough, footnotes and front matter. Its text is the source itself.
     Markdown,
-    /// HTML, parsed as browsers do. The text is the visible text.
+    /// HTML as browsers read it. Its text is what they show to a reader.
     Html,
-    /// One of the others, detected from the start of the source.
+    /// One of the others, found out by looking at the start of the source.
     Auto,
-}
-
-impl Format {
-    /// In the order of the variants.
-    pub const NAMES: [&'static str; 4] = ["text", "markdown", "html", "auto"];
-
-    /// Parses the option `format`.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidArgument`] listing [`Self::NAMES`].
-    pub fn parse(name: &str) -> Result<Self> {
-        match name {
-            "text" => Ok(Self::Text),
-            "markdown" => Ok(Self::Markdown),
-            "html" => Ok(Self::Html),
-            "auto" => Ok(Self::Auto),
-            _ => {
-                let [text, markdown, html, auto] = Self::NAMES;
-                let message = format!("format must be {text:?}, {markdown:?}, {html:?} or {auto:?}, not {name:?}");
-                Err(Error::new(ErrorKind::InvalidArgument, message))
-            }
-        }
-    }
 }
 
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Self::NAMES[*self as usize])
+        self.serialize(f)
     }
 }
 

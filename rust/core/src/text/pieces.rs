@@ -23,9 +23,9 @@ mod units;
 mod windows;
 mod words;
 
-use std::fmt;
-
+use schemars::JsonSchema;
 pub use sentences::sentences;
+use serde::{Deserialize, Serialize};
 pub use units::Units;
 pub use windows::Windows;
 pub use words::words;
@@ -34,43 +34,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::text::page::ByteSpan;
 
 /// The option `unit`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum Unit {
     /// A sentence, heading, list item, line of code or table row: see [`sentences()`].
+    #[default]
     Sentence,
     /// A word with attached punctuation: see [`words()`].
     Word,
     /// A token of the model's tokenizer.
     Token,
-}
-
-impl Unit {
-    /// In the order of the variants.
-    pub const NAMES: [&'static str; 3] = ["sentence", "word", "token"];
-
-    /// Parses the option `unit`.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidArgument`] listing [`Self::NAMES`].
-    pub fn parse(name: &str) -> Result<Self> {
-        match name {
-            "sentence" => Ok(Self::Sentence),
-            "word" => Ok(Self::Word),
-            "token" => Ok(Self::Token),
-            _ => {
-                let [sentence, word, token] = Self::NAMES;
-                let message = format!("unit must be {sentence:?}, {word:?} or {token:?}, not {name:?}");
-                Err(Error::new(ErrorKind::InvalidArgument, message))
-            }
-        }
-    }
-}
-
-impl fmt::Display for Unit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Self::NAMES[*self as usize])
-    }
 }
 
 /// The windows over the sentences or words of a text.
@@ -90,16 +64,6 @@ pub fn parse_pieces(text: &str, unit: Unit, windows: Windows) -> Result<Vec<Byte
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn units_parse_from_the_names_they_display() {
-        for name in Unit::NAMES {
-            assert_eq!(Unit::parse(name).expect("it is one of the names").to_string(), name);
-        }
-        let error = Unit::parse("foo").expect_err("there is no such unit");
-        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        assert_eq!(error.message(), r#"unit must be "sentence", "word" or "token", not "foo""#);
-    }
 
     #[test]
     fn pieces_are_windows_over_units() {

@@ -23,7 +23,7 @@ impl<const DOT: bool> Simd for Neon<DOT> {
     const LANES: usize = 4;
     const TILE: Tile = Tile::EightByThree;
     const HAS_BF16: bool = false;
-    const BYTES: ByteProduct = if DOT { ByteProduct::SignedQuads } else { ByteProduct::Pairs };
+    const BYTE_PRODUCT: ByteProduct = if DOT { ByteProduct::SignedQuads } else { ByteProduct::Pairs };
 
     type Floats = float32x4_t;
     type Words = uint32x4_t;
@@ -41,31 +41,31 @@ impl<const DOT: bool> Simd for Neon<DOT> {
     instructions! {
         splat(value: f32) -> float32x4_t { vdupq_n_f32(value) }
         load(values: &[f32]) -> float32x4_t { vld1q_f32(values[..4].as_ptr()) }
-        store(place: &mut [f32], values: float32x4_t) { vst1q_f32(place[..4].as_mut_ptr(), values) }
+        store(out: &mut [f32], values: float32x4_t) { vst1q_f32(out[..4].as_mut_ptr(), values) }
         load_bf16(values: &[Bf16]) -> float32x4_t {
             vreinterpretq_f32_u32(vshll_n_u16::<16>(vld1_u16(values[..4].as_ptr().cast())))
         }
-        store_bf16(place: &mut [Bf16], values: float32x4_t) {
+        store_bf16(out: &mut [Bf16], values: float32x4_t) {
             // Half of the last bit that stays, less one where that bit is even; NaN keeps its upper half.
             let bits = vreinterpretq_u32_f32(values);
             let odd = vandq_u32(vshrq_n_u32::<16>(bits), vdupq_n_u32(1));
             let rounded = vaddq_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7fff)));
             let quiet = vorrq_u32(bits, vdupq_n_u32(0x0040_0000));
             let kept = vbslq_u32(vceqq_f32(values, values), rounded, quiet);
-            vst1_u16(place[..4].as_mut_ptr().cast(), vshrn_n_u32::<16>(kept));
+            vst1_u16(out[..4].as_mut_ptr().cast(), vshrn_n_u32::<16>(kept));
         }
-        store_u8(place: &mut [u8], values: float32x4_t) {
+        store_u8(out: &mut [u8], values: float32x4_t) {
             let halves = vmovn_u32(vcvtnq_u32_f32(values));
             let bytes = vmovn_u16(vcombine_u16(halves, halves));
-            vst1_lane_u32::<0>(place[..4].as_mut_ptr().cast(), vreinterpret_u32_u8(bytes));
+            vst1_lane_u32::<0>(out[..4].as_mut_ptr().cast(), vreinterpret_u32_u8(bytes));
         }
-        store_i8(place: &mut [u8], values: float32x4_t) {
+        store_i8(out: &mut [u8], values: float32x4_t) {
             let halves = vmovn_u32(vcvtnq_u32_f32(values));
             let bytes = veor_u8(vmovn_u16(vcombine_u16(halves, halves)), vdup_n_u8(0x80));
-            vst1_lane_u32::<0>(place[..4].as_mut_ptr().cast(), vreinterpret_u32_u8(bytes));
+            vst1_lane_u32::<0>(out[..4].as_mut_ptr().cast(), vreinterpret_u32_u8(bytes));
         }
-        store_i16(place: &mut [i16], values: float32x4_t) {
-            vst1_s16(place[..4].as_mut_ptr(), vmovn_s32(vcvtnq_s32_f32(values)));
+        store_i16(out: &mut [i16], values: float32x4_t) {
+            vst1_s16(out[..4].as_mut_ptr(), vmovn_s32(vcvtnq_s32_f32(values)));
         }
 
         add(a: float32x4_t, b: float32x4_t) -> float32x4_t { vaddq_f32(a, b) }
@@ -76,7 +76,7 @@ impl<const DOT: bool> Simd for Neon<DOT> {
         max(a: float32x4_t, b: float32x4_t) -> float32x4_t { vbslq_f32(vcgtq_f32(a, b), a, b) }
         min(a: float32x4_t, b: float32x4_t) -> float32x4_t { vbslq_f32(vcltq_f32(a, b), a, b) }
         round(a: float32x4_t) -> float32x4_t { vrndnq_f32(a) }
-        exp2_whole(a: float32x4_t) -> float32x4_t {
+        exp2_integer(a: float32x4_t) -> float32x4_t {
             let biased = vaddq_s32(vcvtnq_s32_f32(a), vdupq_n_s32(127));
             vreinterpretq_f32_s32(vshlq_n_s32::<23>(biased))
         }

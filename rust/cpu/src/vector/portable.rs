@@ -1,25 +1,25 @@
-//! Any processor: plain loops over arrays, right everywhere, and what the other sets are tested against.
+//! Any processor: plain loops over arrays, the reference for the other sets.
 
 use super::{Bf16, ByteProduct, Simd, Task, Tile};
 
-/// Numbers in a register: what x86-64 and aarch64 always have.
+/// As in the registers that x86-64 and aarch64 always have.
 const LANES: usize = 4;
 
-/// No instructions but the compiler's own.
+/// No instructions beyond those that the compiler chooses.
 #[derive(Clone, Copy, Debug)]
 pub struct Portable;
 
 #[inline(always)]
-fn each<T: Copy, U>(function: impl Fn(T) -> U, a: [T; LANES]) -> [U; LANES] {
+fn map<T: Copy, U>(function: impl Fn(T) -> U, a: [T; LANES]) -> [U; LANES] {
     a.map(function)
 }
 
 #[inline(always)]
-fn both<T: Copy, U: Copy, V>(function: impl Fn(T, U) -> V, a: [T; LANES], b: [U; LANES]) -> [V; LANES] {
+fn zip_map<T: Copy, U: Copy, V>(function: impl Fn(T, U) -> V, a: [T; LANES], b: [U; LANES]) -> [V; LANES] {
     std::array::from_fn(|lane| function(a[lane], b[lane]))
 }
 
-/// The nearest whole number, of two the even one, for values within ±2²²; without SSE4.1 `round_ties_even` is a call.
+/// Rounds to the nearest even integer, for values within ±2²²; without SSE4.1 `round_ties_even` is a call.
 #[inline(always)]
 pub(crate) fn round(value: f32) -> f32 {
     // From 2²³ on a float32 has no digits after the point, so adding and subtracting 1.5 · 2²³ rounds.
@@ -31,7 +31,7 @@ impl Simd for Portable {
     const LANES: usize = LANES;
     const TILE: Tile = Tile::FourByTwo;
     const HAS_BF16: bool = false;
-    const BYTES: ByteProduct = ByteProduct::Pairs;
+    const BYTE_PRODUCT: ByteProduct = ByteProduct::Pairs;
 
     type Floats = [f32; LANES];
     type Words = [u32; LANES];
@@ -52,8 +52,8 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn store(self, place: &mut [f32], values: Self::Floats) {
-        place[..LANES].copy_from_slice(&values);
+    fn store(self, out: &mut [f32], values: Self::Floats) {
+        out[..LANES].copy_from_slice(&values);
     }
 
     #[inline(always)]
@@ -62,46 +62,46 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn store_bf16(self, place: &mut [Bf16], values: Self::Floats) {
-        place[..LANES].copy_from_slice(&each(Bf16::from_f32, values));
+    fn store_bf16(self, out: &mut [Bf16], values: Self::Floats) {
+        out[..LANES].copy_from_slice(&map(Bf16::from_f32, values));
     }
 
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the values are whole, from 0 to 255")]
-    fn store_u8(self, place: &mut [u8], values: Self::Floats) {
-        place[..LANES].copy_from_slice(&each(|value| value as u8, values));
+    fn store_u8(self, out: &mut [u8], values: Self::Floats) {
+        out[..LANES].copy_from_slice(&map(|value| value as u8, values));
     }
 
     #[inline(always)]
-    fn store_i8(self, place: &mut [u8], values: Self::Floats) {
-        self.store_u8(place, values);
-        place[..LANES].iter_mut().for_each(|byte| *byte ^= 0x80);
+    fn store_i8(self, out: &mut [u8], values: Self::Floats) {
+        self.store_u8(out, values);
+        out[..LANES].iter_mut().for_each(|byte| *byte ^= 0x80);
     }
 
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the values are whole, from 0 to 255")]
-    fn store_i16(self, place: &mut [i16], values: Self::Floats) {
-        place[..LANES].copy_from_slice(&each(|value| value as i16, values));
+    fn store_i16(self, out: &mut [i16], values: Self::Floats) {
+        out[..LANES].copy_from_slice(&map(|value| value as i16, values));
     }
 
     #[inline(always)]
     fn add(self, a: Self::Floats, b: Self::Floats) -> Self::Floats {
-        both(|a, b| a + b, a, b)
+        zip_map(|a, b| a + b, a, b)
     }
 
     #[inline(always)]
     fn sub(self, a: Self::Floats, b: Self::Floats) -> Self::Floats {
-        both(|a, b| a - b, a, b)
+        zip_map(|a, b| a - b, a, b)
     }
 
     #[inline(always)]
     fn mul(self, a: Self::Floats, b: Self::Floats) -> Self::Floats {
-        both(|a, b| a * b, a, b)
+        zip_map(|a, b| a * b, a, b)
     }
 
     #[inline(always)]
     fn div(self, a: Self::Floats, b: Self::Floats) -> Self::Floats {
-        both(|a, b| a / b, a, b)
+        zip_map(|a, b| a / b, a, b)
     }
 
     #[inline(always)]
@@ -111,23 +111,23 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn max(self, a: Self::Floats, b: Self::Floats) -> Self::Floats {
-        both(|a, b| if a > b { a } else { b }, a, b)
+        zip_map(|a, b| if a > b { a } else { b }, a, b)
     }
 
     #[inline(always)]
     fn min(self, a: Self::Floats, b: Self::Floats) -> Self::Floats {
-        both(|a, b| if a < b { a } else { b }, a, b)
+        zip_map(|a, b| if a < b { a } else { b }, a, b)
     }
 
     #[inline(always)]
     fn round(self, a: Self::Floats) -> Self::Floats {
-        each(round, a)
+        map(round, a)
     }
 
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the values are whole, from -126 to 127")]
-    fn exp2_whole(self, a: Self::Floats) -> Self::Floats {
-        each(|a| f32::from_bits(((a as i32 + 127) << 23).cast_unsigned()), a)
+    fn exp2_integer(self, a: Self::Floats) -> Self::Floats {
+        map(|a| f32::from_bits(((a as i32 + 127) << 23).cast_unsigned()), a)
     }
 
     #[inline(always)]
@@ -162,19 +162,19 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn words_as_floats(self, words: Self::Words) -> Self::Floats {
-        each(f32::from_bits, words)
+        map(f32::from_bits, words)
     }
 
     #[inline(always)]
     #[expect(clippy::cast_precision_loss, reason = "as all sets convert")]
     fn words_to_floats(self, words: Self::Words) -> Self::Floats {
-        each(|word| word.cast_signed() as f32, words)
+        map(|word| word.cast_signed() as f32, words)
     }
 
     #[inline(always)]
     fn dot_bf16(self, a: Self::Words, b: Self::Words, c: Self::Floats) -> Self::Floats {
-        let low = |words| each(|word: u32| f32::from_bits(word << 16), words);
-        let high = |words| each(|word: u32| f32::from_bits(word & 0xffff_0000), words);
+        let low = |words| map(|word: u32| f32::from_bits(word << 16), words);
+        let high = |words| map(|word: u32| f32::from_bits(word & 0xffff_0000), words);
         self.mul_add(high(a), high(b), self.mul_add(low(a), low(b), c))
     }
 

@@ -43,7 +43,7 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
     const LANES: usize = 8;
     const TILE: Tile = Tile::SixByTwo;
     const HAS_BF16: bool = false;
-    const BYTES: ByteProduct = if VNNI { ByteProduct::Quads } else { ByteProduct::Pairs };
+    const BYTE_PRODUCT: ByteProduct = if VNNI { ByteProduct::Quads } else { ByteProduct::Pairs };
 
     type Floats = __m256;
     type Words = __m256i;
@@ -65,12 +65,12 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
     instructions! {
         splat(value: f32) -> __m256 { _mm256_set1_ps(value) }
         load(values: &[f32]) -> __m256 { _mm256_loadu_ps(values[..8].as_ptr()) }
-        store(place: &mut [f32], values: __m256) { _mm256_storeu_ps(place[..8].as_mut_ptr(), values) }
+        store(out: &mut [f32], values: __m256) { _mm256_storeu_ps(out[..8].as_mut_ptr(), values) }
         load_bf16(values: &[Bf16]) -> __m256 {
             let halves = _mm_loadu_si128(values[..8].as_ptr().cast());
             _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(halves)))
         }
-        store_bf16(place: &mut [Bf16], values: __m256) {
+        store_bf16(out: &mut [Bf16], values: __m256) {
             // Half of the last bit that stays, less one where that bit is even; NaN keeps its upper half.
             let bits = _mm256_castps_si256(values);
             let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
@@ -79,21 +79,21 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
             let is_nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(values, values));
             let halves = _mm256_srli_epi32::<16>(_mm256_blendv_epi8(rounded, quiet, is_nan));
             let packed = _mm256_permute4x64_epi64::<0b1000>(_mm256_packus_epi32(halves, halves));
-            _mm_storeu_si128(place[..8].as_mut_ptr().cast(), _mm256_castsi256_si128(packed));
+            _mm_storeu_si128(out[..8].as_mut_ptr().cast(), _mm256_castsi256_si128(packed));
         }
-        store_u8(place: &mut [u8], values: __m256) {
+        store_u8(out: &mut [u8], values: __m256) {
             let whole = _mm256_cvtps_epi32(values);
             let pairs = _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256::<1>(whole));
-            _mm_storel_epi64(place[..8].as_mut_ptr().cast(), _mm_packus_epi16(pairs, pairs));
+            _mm_storel_epi64(out[..8].as_mut_ptr().cast(), _mm_packus_epi16(pairs, pairs));
         }
-        store_i8(place: &mut [u8], values: __m256) {
-            let _ = (place, values);
+        store_i8(out: &mut [u8], values: __m256) {
+            let _ = (out, values);
             unreachable!("no set of x86-64 multiplies signed bytes only")
         }
-        store_i16(place: &mut [i16], values: __m256) {
+        store_i16(out: &mut [i16], values: __m256) {
             let whole = _mm256_cvtps_epi32(values);
             let pairs = _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256::<1>(whole));
-            _mm_storeu_si128(place[..8].as_mut_ptr().cast(), pairs);
+            _mm_storeu_si128(out[..8].as_mut_ptr().cast(), pairs);
         }
 
         add(a: __m256, b: __m256) -> __m256 { _mm256_add_ps(a, b) }
@@ -104,7 +104,7 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
         max(a: __m256, b: __m256) -> __m256 { _mm256_max_ps(a, b) }
         min(a: __m256, b: __m256) -> __m256 { _mm256_min_ps(a, b) }
         round(a: __m256) -> __m256 { _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
-        exp2_whole(a: __m256) -> __m256 {
+        exp2_integer(a: __m256) -> __m256 {
             let biased = _mm256_add_epi32(_mm256_cvtps_epi32(a), _mm256_set1_epi32(127));
             _mm256_castsi256_ps(_mm256_slli_epi32::<23>(biased))
         }
@@ -139,7 +139,7 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
         dot_bytes(a: __m256i, b: __m256i, c: __m256i) -> __m256i {
             if VNNI { _mm256_dpbusd_avx_epi32(c, a, b) } else { _mm256_add_epi32(c, _mm256_madd_epi16(a, b)) }
         }
-        prefetch(place: *const u32) { _mm_prefetch::<_MM_HINT_T1>(place.cast()) }
+        prefetch(out: *const u32) { _mm_prefetch::<_MM_HINT_T1>(out.cast()) }
     }
 }
 
@@ -147,7 +147,7 @@ impl<const VNNI: bool, const BF16: bool> Simd for Avx512<VNNI, BF16> {
     const LANES: usize = 16;
     const TILE: Tile = Tile::EightByThree;
     const HAS_BF16: bool = BF16;
-    const BYTES: ByteProduct = if VNNI { ByteProduct::Quads } else { ByteProduct::Pairs };
+    const BYTE_PRODUCT: ByteProduct = if VNNI { ByteProduct::Quads } else { ByteProduct::Pairs };
 
     type Floats = __m512;
     type Words = __m512i;
@@ -181,17 +181,17 @@ impl<const VNNI: bool, const BF16: bool> Simd for Avx512<VNNI, BF16> {
     instructions! {
         splat(value: f32) -> __m512 { _mm512_set1_ps(value) }
         load(values: &[f32]) -> __m512 { _mm512_loadu_ps(values[..16].as_ptr()) }
-        store(place: &mut [f32], values: __m512) { _mm512_storeu_ps(place[..16].as_mut_ptr(), values) }
+        store(out: &mut [f32], values: __m512) { _mm512_storeu_ps(out[..16].as_mut_ptr(), values) }
         load_bf16(values: &[Bf16]) -> __m512 {
             let halves = _mm256_loadu_si256(values[..16].as_ptr().cast());
             _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(halves)))
         }
-        store_bf16(place: &mut [Bf16], values: __m512) {
-            let place = place[..16].as_mut_ptr().cast();
+        store_bf16(out: &mut [Bf16], values: __m512) {
+            let out = out[..16].as_mut_ptr().cast();
             if BF16 {
                 // Both types are 32 bytes of plain data.
                 let halves = std::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(values));
-                _mm256_storeu_si256(place, halves);
+                _mm256_storeu_si256(out, halves);
                 return;
             }
             // As for AVX2.
@@ -200,17 +200,17 @@ impl<const VNNI: bool, const BF16: bool> Simd for Avx512<VNNI, BF16> {
             let rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
             let is_nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(values, values);
             let kept = _mm512_mask_or_epi32(rounded, is_nan, bits, _mm512_set1_epi32(0x0040_0000));
-            _mm256_storeu_si256(place, _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(kept)));
+            _mm256_storeu_si256(out, _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(kept)));
         }
-        store_u8(place: &mut [u8], values: __m512) {
-            _mm_storeu_si128(place[..16].as_mut_ptr().cast(), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(values)));
+        store_u8(out: &mut [u8], values: __m512) {
+            _mm_storeu_si128(out[..16].as_mut_ptr().cast(), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(values)));
         }
-        store_i8(place: &mut [u8], values: __m512) {
-            let _ = (place, values);
+        store_i8(out: &mut [u8], values: __m512) {
+            let _ = (out, values);
             unreachable!("no set of x86-64 multiplies signed bytes only")
         }
-        store_i16(place: &mut [i16], values: __m512) {
-            _mm256_storeu_si256(place[..16].as_mut_ptr().cast(), _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(values)));
+        store_i16(out: &mut [i16], values: __m512) {
+            _mm256_storeu_si256(out[..16].as_mut_ptr().cast(), _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(values)));
         }
 
         add(a: __m512, b: __m512) -> __m512 { _mm512_add_ps(a, b) }
@@ -221,7 +221,7 @@ impl<const VNNI: bool, const BF16: bool> Simd for Avx512<VNNI, BF16> {
         max(a: __m512, b: __m512) -> __m512 { _mm512_max_ps(a, b) }
         min(a: __m512, b: __m512) -> __m512 { _mm512_min_ps(a, b) }
         round(a: __m512) -> __m512 { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
-        exp2_whole(a: __m512) -> __m512 {
+        exp2_integer(a: __m512) -> __m512 {
             let biased = _mm512_add_epi32(_mm512_cvtps_epi32(a), _mm512_set1_epi32(127));
             _mm512_castsi512_ps(_mm512_slli_epi32::<23>(biased))
         }
@@ -249,6 +249,6 @@ impl<const VNNI: bool, const BF16: bool> Simd for Avx512<VNNI, BF16> {
         dot_bytes(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
             if VNNI { _mm512_dpbusd_epi32(c, a, b) } else { _mm512_add_epi32(c, _mm512_madd_epi16(a, b)) }
         }
-        prefetch(place: *const u32) { _mm_prefetch::<_MM_HINT_T1>(place.cast()) }
+        prefetch(out: *const u32) { _mm_prefetch::<_MM_HINT_T1>(out.cast()) }
     }
 }

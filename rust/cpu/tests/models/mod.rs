@@ -20,16 +20,15 @@ use serde_json::{Value, json};
 pub const VOCABULARY: usize = 50;
 pub const LONGEST: usize = 20;
 
-/// A model to be written: tests change what they need.
+/// A model before it is written, so that tests can change it.
 pub struct Draft {
     pub config: Value,
     pub pooling: &'static str,
     pub tensors: Vec<(String, Tensor)>,
-    /// What weights are written in.
+    /// The type in the file.
     pub stored: safetensors::Dtype,
 }
 
-/// Values and sides.
 #[derive(Clone)]
 pub struct Tensor {
     pub values: Vec<f32>,
@@ -50,7 +49,7 @@ pub const ODD: Sizes = Sizes { hidden: 20, intermediate: 36, heads: 5, longest: 
 /// Sizes that fill all registers.
 pub const EVEN: Sizes = Sizes { hidden: 64, intermediate: 160, heads: 2, longest: 300 };
 
-/// A model's directory, removed when it goes.
+/// A temporary directory.
 pub struct ModelDirectory(PathBuf);
 
 impl Drop for ModelDirectory {
@@ -82,12 +81,11 @@ impl ModelDirectory {
 }
 
 pub fn draft(family: &str) -> Draft {
-    draft_of(family, ODD)
+    sized_draft(family, ODD)
 }
 
-/// Weights of two layers, the same in every run, that neither swell nor shrink what goes through them; `RoBERTa`'s position table
-/// has two rows more.
-pub fn draft_of(family: &str, sizes: Sizes) -> Draft {
+/// Weights of two layers, the same in every run, that keep the scale of their inputs; `RoBERTa` has two more position embeddings.
+pub fn sized_draft(family: &str, sizes: Sizes) -> Draft {
     let Sizes { hidden, intermediate, heads, longest } = sizes;
     let offset = if family == "bert" { 0 } else { 2 };
     let config = json!({
@@ -195,12 +193,12 @@ pub fn batch(seed: u64, lengths: &[u32]) -> Batch {
 pub fn rows(network: &Network, batch: &Batch) -> Vec<Vec<f32>> {
     let (mut workspace, mut rows) = (Workspace::default(), vec![1.0; 7]);
     network.encode(batch, &mut workspace, &mut rows);
-    assert_eq!(rows.len(), batch.lengths.len() * network.dimension(), "what was there before is gone");
+    assert_eq!(rows.len(), batch.lengths.len() * network.dimension(), "earlier values are overwritten");
     rows.chunks(network.dimension()).map(<[f32]>::to_vec).collect()
 }
 
-/// The rows of a batch as batches of their own.
-pub fn alone(batch: &Batch) -> Vec<Batch> {
+/// Each row of a batch as a batch.
+pub fn single_rows(batch: &Batch) -> Vec<Batch> {
     let mut start = 0;
     let mut rows = Vec::new();
     for length in &batch.lengths {
@@ -218,11 +216,11 @@ pub fn load(directory: &ModelDirectory, devices: &[&str], threads: Option<usize>
 
 pub fn collect(encoder: &mut CpuEncoder, ticket: Ticket) -> Vec<Vec<f32>> {
     let mut rows = Vec::new();
-    let handed = encoder.collect(ticket, &mut |index, values| {
+    let collected = encoder.collect(ticket, &mut |index, values| {
         assert_eq!(index, rows.len(), "rows come in order");
         rows.push(values.to_vec());
     });
-    handed.expect("the batch is sound");
+    collected.expect("the batch is sound");
     rows
 }
 
@@ -237,7 +235,7 @@ pub fn largest_difference(left: &[Vec<f32>], right: &[Vec<f32>]) -> f32 {
     pairs.map(|(left, right)| (left - right).abs()).fold(0.0, f32::max)
 }
 
-pub fn least_cosine(left: &[Vec<f32>], right: &[Vec<f32>]) -> f32 {
+pub fn min_cosine(left: &[Vec<f32>], right: &[Vec<f32>]) -> f32 {
     assert_eq!(left.len(), right.len());
     let cosines = left.iter().zip(right).map(|(left, right)| left.iter().zip(right).map(|(a, b)| a * b).sum());
     cosines.fold(f32::INFINITY, f32::min)

@@ -1,7 +1,7 @@
-//! The texts of a column, where they lie: of any of the ways in which Arrow keeps strings.
+//! The texts of a column, without copies, in each of Arrow's string layouts.
 //!
-//! Arrow's interface promises UTF-8, offsets that grow and views that lie in their buffers, and nobody checks it on the
-//! way. So what is read here are bytes, each range is checked, and who wants a text asks whether it is one.
+//! Arrow's C interface promises UTF-8, growing offsets, and views within their buffers, but nothing verifies that. So this reads
+//! bytes, checks each range, and leaves UTF-8 to the caller.
 
 use std::sync::Arc;
 
@@ -10,10 +10,9 @@ use arrow_array::{Array, GenericStringArray, OffsetSizeTrait, StringViewArray};
 use arrow_schema::DataType;
 use pullquote_core::error::{Error, ErrorKind, Result};
 
-/// Bytes of a cell: none where it is null, and `Some(None)` where the column does not hold what it says.
+/// Bytes of a cell: `None` if it is null, `Some(None)` if its range is outside the column's buffers.
 pub(super) type Cell<'column> = Option<Option<&'column [u8]>>;
 
-/// Whether a column of this type has texts.
 pub(super) fn holds_texts(kind: &DataType) -> bool {
     match kind {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => true,
@@ -22,7 +21,6 @@ pub(super) fn holds_texts(kind: &DataType) -> bool {
     }
 }
 
-/// The cells of a column, in order; nothing is copied.
 pub(super) fn cells(column: &dyn Array) -> Result<Vec<Cell<'_>>> {
     match column.data_type() {
         DataType::Utf8 => Ok(by_offsets(column.as_string::<i32>())),
@@ -45,7 +43,7 @@ pub(super) fn cells(column: &dyn Array) -> Result<Vec<Cell<'_>>> {
     }
 }
 
-/// About how many bytes the texts of a column have.
+/// Approximate bytes of a column's texts.
 pub(super) fn bytes(column: &dyn Array) -> usize {
     let of_dictionary = |values: &Arc<dyn Array>| bytes(values.as_ref()) / values.len().max(1) * column.len();
     match column.data_type() {
@@ -74,8 +72,7 @@ fn by_offsets<Offset: OffsetSizeTrait>(column: &GenericStringArray<Offset>) -> V
     (0..column.len()).map(cell).collect()
 }
 
-/// A view has the length in its lowest four bytes; behind it stand up to twelve bytes of text, or four of them, the number of a
-/// buffer and the place in it.
+/// A view is four 32-bit words: the length, then up to 12 bytes of text; or the length, a prefix, a buffer's index, and an offset.
 const INLINE: usize = 12;
 
 fn by_views(column: &StringViewArray) -> Vec<Cell<'_>> {
@@ -99,9 +96,8 @@ fn length(view: u128) -> usize {
     word(view, 0)
 }
 
-/// One of the four numbers of a view.
-fn word(view: u128, place: u32) -> usize {
-    #[expect(clippy::cast_possible_truncation, reason = "the lowest 32 bits are what is wanted")]
-    let word = (view >> (32 * place)) as u32;
+fn word(view: u128, index: u32) -> usize {
+    #[expect(clippy::cast_possible_truncation, reason = "takes the lowest 32 bits")]
+    let word = (view >> (32 * index)) as u32;
     word as usize
 }

@@ -1,4 +1,4 @@
-//! Which columns of a table are what, and what each row asks of which page.
+//! The columns of a table, and the query and page of each row.
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema};
@@ -9,19 +9,18 @@ use pyo3::pybacked::PyBackedStr;
 
 use super::cells::{Cell, cells, holds_texts};
 
-/// What people call the columns; see `python/pullquote/tables.py`, which fills it.
+/// `ColumnNames` in `python/pullquote/arrow.py`.
 #[derive(FromPyObject)]
-pub(crate) struct Names {
+pub(crate) struct ColumnNames {
     text: String,
-    /// Where there is none, all rows are asked `questions`.
+    /// Without it, every row has all of `questions`.
     query: Option<String>,
     pub(super) questions: Vec<PyBackedStr>,
     id: Option<String>,
     title: Option<String>,
 }
 
-/// Where the columns are.
-pub(super) struct Places {
+pub(super) struct ColumnIndices {
     pub(super) text: usize,
     query: Option<usize>,
     pub(super) id: Option<usize>,
@@ -30,17 +29,17 @@ pub(super) struct Places {
 
 /// A row of the answer.
 pub(super) struct Row<'table> {
-    /// What was asked, where that can be said.
+    /// None if the query cannot be read.
     pub(super) query: Option<&'table str>,
-    /// What is to be answered, or why nothing can be.
+    /// The query and its page, or why the row has none.
     pub(super) pair: Result<Pair<'table>>,
 }
 
-impl Places {
-    pub(super) fn find(schema: &Schema, names: &Names) -> Result<Self> {
-        let place = |what: &str, name: &str| place(schema, what, name);
+impl ColumnIndices {
+    pub(super) fn find(schema: &Schema, names: &ColumnNames) -> Result<Self> {
+        let index = |what: &str, name: &str| index_of(schema, what, name);
         let texts = |what: &str, name: &str| {
-            let found = place(what, name)?;
+            let found = index(what, name)?;
             match schema.field(found).data_type() {
                 kind if holds_texts(kind) => Ok(found),
                 kind => Err(Error::new(
@@ -52,12 +51,12 @@ impl Places {
         Ok(Self {
             text: texts("text", &names.text)?,
             query: names.query.as_deref().map(|name| texts("query", name)).transpose()?,
-            id: names.id.as_deref().map(|name| place("id", name)).transpose()?,
+            id: names.id.as_deref().map(|name| index("id", name)).transpose()?,
             title: names.title.as_deref().map(|name| texts("title", name)).transpose()?,
         })
     }
 
-    /// What the answer's first column is like.
+    /// The field of the answer's first column.
     pub(super) fn id_field(&self, schema: &Schema) -> Field {
         self.id.map_or_else(
             || Field::new("id", DataType::Int64, false),
@@ -66,41 +65,41 @@ impl Places {
     }
 }
 
-fn place(schema: &Schema, what: &str, name: &str) -> Result<usize> {
+fn index_of(schema: &Schema, what: &str, name: &str) -> Result<usize> {
     let mut found = schema.fields().iter().enumerate().filter(|(_, field)| field.name() == name);
     match (found.next(), found.next()) {
-        (Some((place, _)), None) => Ok(place),
+        (Some((index, _)), None) => Ok(index),
         (Some(_), Some(_)) => Err(Error::new(
             ErrorKind::InvalidArgument,
-            format!("the table has two columns {name:?}, so it cannot be said which is the {what}"),
+            format!("the table has two columns {name:?}; the {what} needs a column name that is unique"),
         )),
         (None, _) => {
             let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
             let advice = if what == "query" {
-                format!("; to ask all rows the same, pass a list of questions: query=[{name:?}]")
+                format!("; to ask the same question of all rows, pass a list: query=[{name:?}]")
             } else {
                 String::new()
             };
             Err(Error::new(
                 ErrorKind::InvalidArgument,
-                format!("the table has no column {name:?} for {what}, but {names:?}{advice}"),
+                format!("the table has no column {name:?} for {what}; its columns are {names:?}{advice}"),
             ))
         }
     }
 }
 
-/// What each row asks of its page; where all are asked the same questions, a row for each of them.
+/// A row for each row of the table, or for each of its rows and questions.
 pub(super) fn read_rows<'table>(
     batches: &'table [RecordBatch],
-    places: &Places,
-    names: &'table Names,
+    indices: &ColumnIndices,
+    names: &'table ColumnNames,
 ) -> Result<Vec<Row<'table>>> {
     let mut rows = Vec::new();
     for batch in batches {
-        let column = |place: usize| cells(batch.column(place).as_ref());
-        let texts = column(places.text)?;
-        let queries = places.query.map(column).transpose()?;
-        let titles = places.title.map(column).transpose()?;
+        let column = |index: usize| cells(batch.column(index).as_ref());
+        let texts = column(indices.text)?;
+        let queries = indices.query.map(column).transpose()?;
+        let titles = indices.title.map(column).transpose()?;
         for (row, cell) in texts.into_iter().enumerate() {
             let page = read("text", cell);
             let Some(queries) = &queries else {
@@ -115,8 +114,8 @@ pub(super) fn read_rows<'table>(
                 (query, _) => ("query", query),
             };
             let query = read(what, cell);
-            let asked = query.as_ref().ok().copied();
-            rows.push(Row { query: asked, pair: page.and_then(|page| Ok(Pair { query: query?, page })) });
+            let readable = query.as_ref().ok().copied();
+            rows.push(Row { query: readable, pair: page.and_then(|page| Ok(Pair { query: query?, page })) });
         }
     }
     Ok(rows)

@@ -1,4 +1,4 @@
-//! Tables as they come: capsules, whose content is taken out and owned from then on.
+//! Tables from Python: the content of Arrow's capsules.
 
 use std::ffi::CStr;
 
@@ -17,20 +17,20 @@ pub(super) const STREAM: &CStr = c"arrow_array_stream";
 pub(super) const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
 
-/// A table of somebody else's, of which nothing was read yet.
+/// A table that was not read yet.
 pub(super) enum Input {
     Stream(FFI_ArrowArrayStream),
     Array(FFI_ArrowArray, FFI_ArrowSchema),
 }
 
 impl Input {
-    /// Takes a table out of an object that offers one.
+    /// Moves a table out of an object that offers Arrow's interface.
     pub(super) fn take(table: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Some(method) = table.getattr_opt("__arrow_c_stream__")? {
             let capsule = method.call0()?;
             let stream = pointer::<FFI_ArrowArrayStream>(&capsule, STREAM)?;
-            // SAFETY: a capsule of this name holds a stream (the PyCapsule interface), which lives as long as the capsule. What
-            // is left there is an empty one, so nobody releases it twice.
+            // SAFETY: a capsule of this name holds a stream (the PyCapsule interface), which lives as long as the capsule. This
+            // leaves an empty stream there, so it is released once.
             return Ok(Self::Stream(unsafe { FFI_ArrowArrayStream::from_raw(stream) }));
         }
         if let Some(method) = table.getattr_opt("__arrow_c_array__")? {
@@ -51,7 +51,7 @@ impl Input {
         ))
     }
 
-    /// Its batches, of which the next is made when it is asked for; needs no lock of Python's.
+    /// Its batches, each produced on demand; needs no Python lock.
     pub(super) fn read(self) -> Result<Box<dyn RecordBatchReader + Send>> {
         match self {
             Self::Stream(stream) => Ok(Box::new(RecordBatchStreamReader::try_new(stream).map_err(no_table)?)),
@@ -60,11 +60,11 @@ impl Input {
                 if !matches!(kind, DataType::Struct(_)) {
                     return Err(no_table(kind));
                 }
-                // SAFETY: both are from one object, which says that they belong together.
+                // SAFETY: one object returned both, so the schema describes the array.
                 let data = unsafe { from_ffi(array, &schema) }.map_err(|error| unreadable(&error))?;
                 let rows = StructArray::from(data);
                 if rows.null_count() > 0 {
-                    let message = "a row of the table is null as a whole, which tables cannot have";
+                    let message = "a row of the table is null; rows of a table cannot be";
                     return Err(Error::new(ErrorKind::InvalidArgument, message));
                 }
                 let batch = RecordBatch::from(rows);

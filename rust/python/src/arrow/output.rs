@@ -1,4 +1,4 @@
-//! The table of answers: a row for each query and page, written in their order, a batch for each that came in.
+//! The table of answers: a row for each query and page in order, and a batch for each batch of the input.
 
 use std::sync::Arc;
 
@@ -10,53 +10,51 @@ use arrow_schema::{DataType, Field, Fields as ArrowFields, Schema, SchemaRef};
 use pullquote_core::engine::{Answers, Work};
 use pullquote_core::error::{Error, ErrorKind, Result};
 
-use super::columns::{Places, Row};
+use super::columns::{ColumnIndices, Row};
 use super::internal;
 
-/// What is told of a passage beside its text, its places and its score.
+/// Optional columns of passages.
 #[derive(Clone, Copy)]
 pub(super) struct Fields {
-    /// What stands before and after it.
+    /// `before` and `after`.
     pub(super) context: bool,
-    /// The words that matched.
+    /// `matches`.
     pub(super) matches: bool,
-    /// Where it stands in the source, where that may be another text.
+    /// `source_start` and `source_end`.
     pub(super) source: bool,
 }
 
-/// Writes the table.
 pub(super) struct Writer {
     schema: SchemaRef,
     fields: Fields,
-    /// Rows of the answer for each that came in.
-    times: usize,
+    /// Rows of the answer for each row of the input.
+    repeats: usize,
     batches: Vec<RecordBatch>,
-    /// Rows that came in and were written.
-    numbered: i64,
+    /// Input rows written; the next row's number, if there is no id column.
+    row_number: i64,
     errors: usize,
     work: Work,
 }
 
-/// Writes the rows of some batches.
-pub(super) struct Writing<'writer, 'table> {
+/// Writes the rows of a group of batches.
+pub(super) struct GroupWriter<'writer, 'table> {
     writer: &'writer mut Writer,
     batches: &'table [RecordBatch],
-    places: &'table Places,
+    indices: &'table ColumnIndices,
     rows: &'table [Row<'table>],
-    /// The row that is written next.
+    /// The next row to write.
     next: usize,
-    /// Which of the batches it is of, and behind which row that ends.
+    /// Its batch, and the row where that ends.
     batch: usize,
     end: usize,
     columns: Columns,
 }
 
-/// The columns of a batch, as far as they are written.
+/// The columns of a batch in progress.
 #[derive(Default)]
 struct Columns {
     query: LargeStringBuilder,
-    /// Passages up to the end of each row.
-    ends: Lengths,
+    passage_counts: Lengths,
     passages: Passages,
     windows: Vec<Option<i64>>,
     errors: LargeStringBuilder,
@@ -80,7 +78,7 @@ struct Passages {
     source_end: Vec<i64>,
 }
 
-/// How long lists are.
+/// Lengths of the lists of a list column.
 #[derive(Default)]
 struct Lengths(Vec<usize>);
 
@@ -93,65 +91,72 @@ impl Writer {
             Field::new("windows", DataType::Int64, true),
             Field::new("error", DataType::LargeUtf8, true),
         ]);
-        let (batches, times) = (Vec::new(), questions.max(1));
-        Self { schema: Arc::new(schema), fields, times, batches, numbered: 0, errors: 0, work: Work::default() }
+        Self {
+            schema: Arc::new(schema),
+            fields,
+            repeats: questions.max(1),
+            batches: Vec::new(),
+            row_number: 0,
+            errors: 0,
+            work: Work::default(),
+        }
     }
 
     pub(super) fn over<'writer, 'table>(
         &'writer mut self,
         batches: &'table [RecordBatch],
         rows: &'table [Row<'table>],
-        places: &'table Places,
-    ) -> Writing<'writer, 'table> {
-        let end = batches.first().map_or(0, |batch| batch.num_rows() * self.times);
-        Writing { writer: self, batches, places, rows, next: 0, batch: 0, end, columns: Columns::default() }
+        indices: &'table ColumnIndices,
+    ) -> GroupWriter<'writer, 'table> {
+        let end = batches.first().map_or(0, |batch| batch.num_rows() * self.repeats);
+        GroupWriter { writer: self, batches, indices, rows, next: 0, batch: 0, end, columns: Columns::default() }
     }
 
     pub(super) fn finish(self) -> (SchemaRef, Vec<RecordBatch>, usize, Work) {
         (self.schema, self.batches, self.errors, self.work)
     }
 
-    /// The ids of a batch, each as often as it has answers.
-    fn ids(&mut self, batch: &RecordBatch, places: &Places) -> Result<ArrayRef> {
+    /// The ids of a batch, each repeated for its answers.
+    fn ids(&mut self, batch: &RecordBatch, indices: &ColumnIndices) -> Result<ArrayRef> {
         let rows = batch.num_rows();
-        let Some(id) = places.id else {
-            let first = self.numbered;
-            let numbers = (first..).take(rows).flat_map(|number| std::iter::repeat_n(number, self.times));
-            self.numbered += i64::try_from(rows).unwrap_or(0);
+        let Some(id) = indices.id else {
+            let first = self.row_number;
+            let numbers = (first..).take(rows).flat_map(|number| std::iter::repeat_n(number, self.repeats));
+            self.row_number += i64::try_from(rows).unwrap_or(0);
             return Ok(Arc::new(Int64Array::from_iter_values(numbers)));
         };
         let ids = batch.column(id);
-        if self.times == 1 {
+        if self.repeats == 1 {
             return Ok(Arc::clone(ids));
         }
         let data = ids.to_data();
-        let mut repeated = MutableArrayData::new(vec![&data], false, rows * self.times);
-        for place in 0..rows * self.times {
-            let row = place / self.times;
+        let mut repeated = MutableArrayData::new(vec![&data], false, rows * self.repeats);
+        for answer in 0..rows * self.repeats {
+            let row = answer / self.repeats;
             repeated.try_extend(0, row, row + 1).map_err(|error| internal(&error))?;
         }
         Ok(make_array(repeated.freeze()))
     }
 }
 
-impl Writing<'_, '_> {
-    /// The answer to the next row that has one: one of a group's.
-    pub(super) fn answer(&mut self, answers: &Answers, place: usize, source: &str) -> Result<()> {
-        self.write_wrong()?;
-        let text = answers.texts[place].as_deref().unwrap_or(source);
-        let row = |place: usize| usize::try_from(answers.ends[place]).unwrap_or(0);
-        let (first, last) = (if place == 0 { 0 } else { row(place - 1) }, row(place));
+impl GroupWriter<'_, '_> {
+    /// Writes the next row that has a pair: answer `index` of `answers`.
+    pub(super) fn answer(&mut self, answers: &Answers, index: usize, source: &str) -> Result<()> {
+        self.write_unreadable()?;
+        let text = answers.texts[index].as_deref().unwrap_or(source);
+        let end = |index: usize| usize::try_from(answers.ends[index]).unwrap_or(0);
+        let (first, last) = (if index == 0 { 0 } else { end(index - 1) }, end(index));
         for highlight in first..last {
             self.columns.passages.push(answers, highlight, text, self.writer.fields);
         }
-        self.columns.windows.push(Some(answers.windows[place]));
+        self.columns.windows.push(Some(answers.windows[index]));
         self.columns.errors.append_null();
-        self.written(last - first)
+        self.finish_row(last - first)
     }
 
-    /// Why the next row that could have an answer has none.
-    pub(super) fn wrong(&mut self, error: &Error) -> Result<()> {
-        self.write_wrong()?;
+    /// Writes the error of the next row that has a pair.
+    pub(super) fn error(&mut self, error: &Error) -> Result<()> {
+        self.write_unreadable()?;
         self.write_error(error)
     }
 
@@ -159,13 +164,13 @@ impl Writing<'_, '_> {
         self.writer.work += work;
     }
 
-    /// Writes what is left: rows that nobody could answer.
+    /// Writes the remaining rows, which have no pair.
     pub(super) fn end(mut self) -> Result<()> {
-        self.write_wrong()
+        self.write_unreadable()
     }
 
-    /// Rows that could not even be asked, up to the next that could.
-    fn write_wrong(&mut self) -> Result<()> {
+    /// Writes rows without a pair, up to the next one with a pair.
+    fn write_unreadable(&mut self) -> Result<()> {
         while let Some(Row { pair: Err(error), .. }) = self.rows.get(self.next) {
             self.write_error(error)?;
         }
@@ -176,23 +181,24 @@ impl Writing<'_, '_> {
         self.writer.errors += 1;
         self.columns.windows.push(None);
         self.columns.errors.append_value(format!("{}: {}", error.kind().row().python_class, error.message()));
-        self.written(0)
+        self.finish_row(0)
     }
 
-    fn written(&mut self, passages: usize) -> Result<()> {
+    fn finish_row(&mut self, passages: usize) -> Result<()> {
         self.columns.query.append_option(self.rows[self.next].query);
-        self.columns.ends.0.push(passages);
+        self.columns.passage_counts.0.push(passages);
         self.next += 1;
         if self.next < self.end {
             return Ok(());
         }
         let batch = &self.batches[self.batch];
-        let ids = self.writer.ids(batch, self.places)?;
+        let ids = self.writer.ids(batch, self.indices)?;
         let columns = std::mem::take(&mut self.columns).finish(ids, self.writer.fields)?;
-        let made = RecordBatch::try_new(Arc::clone(&self.writer.schema), columns).map_err(|error| internal(&error))?;
-        self.writer.batches.push(made);
+        let finished =
+            RecordBatch::try_new(Arc::clone(&self.writer.schema), columns).map_err(|error| internal(&error))?;
+        self.writer.batches.push(finished);
         self.batch += 1;
-        self.end += self.batches.get(self.batch).map_or(0, |batch| batch.num_rows() * self.writer.times);
+        self.end += self.batches.get(self.batch).map_or(0, |batch| batch.num_rows() * self.writer.repeats);
         Ok(())
     }
 }
@@ -201,7 +207,7 @@ impl Columns {
     fn finish(mut self, ids: ArrayRef, fields: Fields) -> Result<Vec<ArrayRef>> {
         let answered: NullBuffer = self.windows.iter().map(Option::is_some).collect::<Vec<bool>>().into();
         let passages = self.passages.finish(fields)?;
-        let highlights = self.ends.over(passages, Some(answered))?;
+        let highlights = self.passage_counts.list(passages, Some(answered))?;
         let windows: ArrayRef = Arc::new(Int64Array::from(self.windows));
         Ok(vec![ids, Arc::new(self.query.finish()), highlights, windows, Arc::new(self.errors.finish())])
     }
@@ -257,7 +263,7 @@ impl Passages {
         if fields.matches {
             let words: Vec<ArrayRef> =
                 vec![Arc::new(self.word.finish()), numbers(self.word_start), numbers(self.word_end)];
-            columns.push(self.matches.over(structs(match_fields(), words)?, None)?);
+            columns.push(self.matches.list(structs(match_fields(), words)?, None)?);
         }
         if fields.source {
             columns.extend([self.source_start, self.source_end].map(numbers));
@@ -286,8 +292,8 @@ impl Fields {
 }
 
 impl Lengths {
-    /// Lists of so many values each.
-    fn over(self, values: ArrayRef, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+    /// Splits values into lists of these lengths.
+    fn list(self, values: ArrayRef, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
         let item = Arc::new(Field::new("item", values.data_type().clone(), false));
         let lists = ListArray::try_new(item, OffsetBuffer::from_lengths(self.0), values, nulls);
         Ok(Arc::new(lists.map_err(|error| internal(&error))?))

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_inside_is_not_public() {
+    fn private_addresses_are_not_public() {
         let inside = [
             "0.0.0.0",
             "0.1.2.3",
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_outside_is_public() {
+    fn other_addresses_are_public() {
         let outside = [
             "1.1.1.1",
             "8.8.8.8",
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_is_allowed_and_nothing_beside_it() {
+    fn fetch_allow_permits_only_its_networks() {
         let guard = Guard::new(vec!["10.1.0.0/16".parse().unwrap(), "fd00::/64".parse().unwrap()]);
         for address in ["10.1.2.3", "::ffff:10.1.2.3", "fd00::1", "8.8.8.8"] {
             assert!(guard.allows(address.parse().unwrap()), "{address}");

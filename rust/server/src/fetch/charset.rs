@@ -65,7 +65,7 @@ mod tests {
     use encoding_rs::{SHIFT_JIS, WINDOWS_1252};
 
     #[test]
-    fn the_first_that_says_what_it_is_is_believed() {
+    fn byte_order_mark_wins_over_header_over_meta() {
         let meta = |charset: &str| format!("<html><META {charset}><p>Čeština</p>");
         let latin =
             |charset: &str| WINDOWS_1252.encode(&format!("<meta {charset}><p>Zürich – Genève</p>")).0.into_owned();

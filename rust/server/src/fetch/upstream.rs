@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::fetch::http_client::{self, Unread};
 use crate::http::admission::{Admitted, too_late};
 use crate::http::failure::{Cause, Failure};
-use crate::http::trace_context::Trace;
+use crate::http::trace_context;
 use crate::settings::Settings;
 
 /// The server that searches.
@@ -55,12 +55,12 @@ impl Upstream {
     /// Asks it. Without a key of its own, it gets the client's, unless that one is meant for us.
     pub(crate) async fn search(&self, app: &App, admitted: &Admitted, body: Vec<u8>) -> Result<Answered, Failure> {
         let mut request = self.client.post(self.search.clone()).header(header::CONTENT_TYPE, "application/json");
-        for (name, value) in admitted.trace.iter().flat_map(Trace::headers) {
-            request = request.header(name, value);
+        if let Some(span) = &admitted.span {
+            request = request.headers(trace_context::headers(span));
         }
         if let Some(key) = &self.key {
             request = request.header("x-api-key", key);
-        } else if !app.keys.are_asked_for() {
+        } else if !app.keys.are_required() {
             for name in ["x-api-key", "authorization"] {
                 if let Some(key) = admitted.headers.get(name) {
                     request = request.header(name, key);

@@ -1,8 +1,8 @@
-//! Admission: how many requests may wait and run, and how the ones that run leave the asynchronous world.
+//! Admission control: how many requests may queue and run, and how they move to a blocking thread.
 //!
-//! A request first takes a slot (refused at once where all are taken: nothing of its body was read then), then its body is
-//! read into memory that is bounded over all requests, then it waits its turn (`turns`), and runs on a thread where it may
-//! block. A request keeps all three until its work has really ended, even where its client has hung up before.
+//! A request first takes a slot; without a free one it is refused, before its body is read. Then it reserves memory for its body,
+//! from a limit over all requests. Then it queues for a permit of the concurrency limit, and runs on a blocking thread. It returns
+//! all three when its work has ended, even if its client disconnected earlier.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
+use opentelemetry::trace::SpanContext;
 use pullquote_core::engine::Work;
 use pullquote_core::error::ErrorKind;
 use pullquote_core::runtime::call::{Call, Stop};
@@ -26,61 +27,60 @@ use crate::http::body;
 use crate::http::concurrency::ConcurrencyLimiter;
 use crate::http::failure::{Cause, Failure};
 use crate::http::middleware::RequestId;
-use crate::http::trace_context::Trace;
 
-/// What bounds the requests of a server.
+/// The limits of a server's requests.
 pub(crate) struct Admission {
-    /// Requests that wait or run.
+    /// Requests that queue or run.
     slots: Arc<Semaphore>,
     /// Requests that run.
-    turns: Arc<ConcurrencyLimiter>,
+    limiter: Arc<ConcurrencyLimiter>,
     /// Bodies in memory, in KiB.
     memory: Arc<Semaphore>,
     max_slots: usize,
 }
 
-/// When a request must be answered, and how urgent it is; an extension of every request.
+/// An extension of every request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestLimits {
     pub(crate) deadline: Instant,
-    /// Lower is more urgent.
+    /// Lower runs first.
     pub(crate) priority: i32,
 }
 
-/// What a request's work is given.
+/// The input of a request's work.
 pub(crate) struct Input {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     pub(crate) limits: RequestLimits,
-    /// How long it waited for its turn.
+    /// Time in the queue.
     pub(crate) queued: Duration,
-    /// The request's name, for lines of the log that are written behind its answer.
+    /// For the log of work that continues after the answer has begun.
     pub(crate) id: RequestId,
     stop: Stop,
 }
 
-/// What ends a request; calls of it may be made on any thread.
+/// The deadline and cancellation of a request's calls, for any thread.
 #[derive(Clone)]
 pub(crate) struct RequestControl {
     limits: RequestLimits,
     stop: Stop,
 }
 
-/// What a request's work comes to.
+/// The result of a request's work.
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     pub(crate) content_type: &'static str,
     pub(crate) body: Body,
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
     pub(crate) work: Work,
-    /// What is still to be done when the answer has begun.
+    /// Work that continues after the answer has begun.
     pub(crate) rest: Option<Continuation>,
 }
 
-/// The rest of a request's work, which its body waits for.
+/// Work that the body of the answer waits for.
 pub(crate) type Continuation = Box<dyn FnOnce(&App) + Send>;
 
-/// What a request took; an extension of every response that had a turn.
+/// An extension of the response of every request that ran.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RequestTimes {
     pub(crate) queued: Duration,
@@ -88,37 +88,37 @@ pub(crate) struct RequestTimes {
     pub(crate) work: Work,
 }
 
-/// A request that was let in: its body is in memory, and its work may have its turn.
+/// A request that has its slot and its body, and may queue for a permit.
 pub(crate) struct Admitted {
     app: Arc<App>,
     pub(crate) headers: HeaderMap,
     body: Bytes,
     pub(crate) limits: RequestLimits,
     id: RequestId,
-    /// Its place in a trace, where it has one.
-    pub(crate) trace: Option<Trace>,
-    hang_up: HangUp,
+    /// Its span, if it is part of a trace.
+    pub(crate) span: Option<SpanContext>,
+    cancel: CancelOnDrop,
     /// Shared with the work that runs.
-    held: Arc<Held>,
-    taken: RequestTimes,
+    held: Arc<HeldPermits>,
+    times: RequestTimes,
 }
 
-/// What a request gives back when the last of its work has ended.
-struct Held {
+/// Returned when the last of a request's work has ended.
+struct HeldPermits {
     _slot: OwnedSemaphorePermit,
     _memory: OwnedSemaphorePermit,
 }
 
-/// Stops the call when what waits for it is dropped, the request's future or the answer's body: its client has hung up.
-struct HangUp(Stop);
+/// Stops a request's calls when its client disconnects, which drops the request's future or the answer's body.
+struct CancelOnDrop(Stop);
 
-/// The body of an answer, and the call that it comes from.
-struct Telemetry {
+/// The body of an answer whose work may still run.
+struct CancelOnDropBody {
     body: Body,
-    _hang_up: HangUp,
+    _cancel: CancelOnDrop,
 }
 
-impl hyper::body::Body for Telemetry {
+impl hyper::body::Body for CancelOnDropBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -138,7 +138,7 @@ impl hyper::body::Body for Telemetry {
     }
 }
 
-impl Drop for HangUp {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.stop();
     }
@@ -146,21 +146,21 @@ impl Drop for HangUp {
 
 impl Admission {
     pub(crate) fn new(settings: &crate::settings::Settings) -> Self {
-        let max_turns = settings.max_concurrent.min(Semaphore::MAX_PERMITS / 4);
-        let max_slots = max_turns + settings.max_queue.min(Semaphore::MAX_PERMITS / 4);
+        let max_running = settings.max_concurrent.min(Semaphore::MAX_PERMITS / 4);
+        let max_slots = max_running + settings.max_queue.min(Semaphore::MAX_PERMITS / 4);
         let kibibytes = (settings.max_queue_bytes / 1024).min(Semaphore::MAX_PERMITS / 4);
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
         Self {
             slots: semaphore(max_slots),
-            turns: ConcurrencyLimiter::new(max_turns, max_slots),
+            limiter: ConcurrencyLimiter::new(max_running, max_slots),
             memory: semaphore(kibibytes),
             max_slots,
         }
     }
 
-    /// How many requests run, and how many wait.
+    /// How many requests run, and how many queue.
     pub(crate) fn state(&self) -> (usize, usize) {
-        let running = self.turns.running();
+        let running = self.limiter.running();
         let admitted = self.max_slots - self.slots.available_permits();
         (running, admitted.saturating_sub(running))
     }
@@ -171,7 +171,7 @@ impl Admission {
         })
     }
 
-    /// Memory for so many bytes of a body.
+    /// Memory for a number of bytes of a body.
     pub(crate) fn memory(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Failure> {
         let kibibytes = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
         Arc::clone(&self.memory).try_acquire_many_owned(kibibytes).map_err(|_| {
@@ -181,19 +181,18 @@ impl Admission {
 }
 
 impl Input {
-    /// A call that ends with the request: by its deadline, its own timeout, or because the client has hung up.
+    /// A call that ends with the request: at its deadline, after its own timeout, or when the client disconnects.
     pub(crate) fn call(&self, timeout: Option<Duration>) -> Call<'static> {
         self.end().within(timeout).call()
     }
 
-    /// What ends the request.
     pub(crate) fn end(&self) -> RequestControl {
         RequestControl { limits: self.limits, stop: self.stop.clone() }
     }
 }
 
 impl RequestControl {
-    /// The same, or sooner.
+    /// With this timeout, if it is shorter.
     pub(crate) fn within(mut self, timeout: Option<Duration>) -> Self {
         if let Some(sooner) = timeout.and_then(|timeout| Instant::now().checked_add(timeout)) {
             self.limits.deadline = self.limits.deadline.min(sooner);
@@ -201,13 +200,11 @@ impl RequestControl {
         self
     }
 
-    /// The same for calls of this priority.
     pub(crate) fn with_priority(mut self, priority: i32) -> Self {
         self.limits.priority = priority;
         self
     }
 
-    /// A call that ends then.
     pub(crate) fn call(&self) -> Call<'static> {
         let left = self.limits.deadline.saturating_duration_since(Instant::now());
         Call::new(Some(left), None).stopped_by(self.stop.clone()).with_priority(self.limits.priority)
@@ -215,24 +212,21 @@ impl RequestControl {
 }
 
 impl Reply {
-    /// A reply of this JSON.
     pub(crate) fn json(value: &impl serde::Serialize, work: Work) -> Result<Self, Failure> {
         let body = serde_json::to_vec(value).map_err(|error| body::unfit(&error))?;
         Ok(Self::new("application/json", body.into(), work))
     }
 
-    /// A reply of this content.
     pub(crate) const fn new(content_type: &'static str, body: Body, work: Work) -> Self {
         Self { status: StatusCode::OK, content_type, body, headers: Vec::new(), work, rest: None }
     }
 
-    /// The same reply with these headers.
     pub(crate) fn with(self, headers: Vec<(HeaderName, HeaderValue)>) -> Self {
         Self { headers, ..self }
     }
 }
 
-/// Runs a request's work on a thread where it may block.
+/// Admits a request and runs its work on a blocking thread.
 pub(crate) async fn compute(
     app: &Arc<App>,
     request: Request,
@@ -263,14 +257,14 @@ impl Admitted {
             body,
             limits,
             id,
-            trace: parts.extensions.get().cloned(),
-            hang_up: HangUp(Stop::default()),
-            held: Arc::new(Held { _slot: slot, _memory: memory }),
-            taken: RequestTimes::default(),
+            span: parts.extensions.get().cloned(),
+            cancel: CancelOnDrop(Stop::default()),
+            held: Arc::new(HeldPermits { _slot: slot, _memory: memory }),
+            times: RequestTimes::default(),
         })
     }
 
-    /// Waits for a turn and runs work in it. Work that has to wait for others in between takes one turn before and one after.
+    /// Waits for a permit and runs work with it. Work with a wait in between takes one permit before and one after it.
     pub(crate) async fn turn<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&App, &Input) -> Result<T, Failure> + Send + 'static,
@@ -278,79 +272,76 @@ impl Admitted {
         self.begin(|app, input| Ok((work(app, input)?, None))).await
     }
 
-    /// The same for work that has a rest: what it comes to is there before the rest is done, which the turn lasts for too.
+    /// As `turn`, for work with a rest: the result comes before the rest is done, with the same permit.
     async fn begin<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&App, &Input) -> Result<(T, Option<Continuation>), Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let began = Instant::now();
-        let turn = self.app.admission.turns.turn(self.limits.priority);
-        let turn = match timeout_at(self.limits.deadline.into(), turn).await {
-            Ok(turn) => turn.ok_or_else(|| internal("the queue was closed"))?,
+        let permit = self.app.admission.limiter.acquire(self.limits.priority);
+        let permit = match timeout_at(self.limits.deadline.into(), permit).await {
+            Ok(permit) => permit.ok_or_else(|| internal("the queue was closed"))?,
             Err(_) => return Err(too_late("the request's timeout passed while it waited for its turn")),
         };
-        self.taken.queued += began.elapsed();
-        self.tell("queue", began.elapsed());
+        self.times.queued += began.elapsed();
+        self.export_span("queue", began.elapsed());
         let input = Input {
             headers: self.headers.clone(),
             body: self.body.clone(),
             limits: self.limits,
-            queued: self.taken.queued,
+            queued: self.times.queued,
             id: self.id.clone(),
-            stop: self.hang_up.0.clone(),
+            stop: self.cancel.0.clone(),
         };
         let (shared, held) = (Arc::clone(&self.app), Arc::clone(&self.held));
-        let (tell, told) = oneshot::channel();
+        let (sender, result) = oneshot::channel();
         let ended = tokio::task::spawn_blocking(move || {
-            let held = (held, turn);
+            let held = (held, permit);
             let began = Instant::now();
             let (done, rest) = match work(&shared, &input) {
                 Ok((done, rest)) => (Ok(done), rest),
                 Err(failure) => (Err(failure), None),
             };
-            let tell = || tell.send((done, began.elapsed()));
+            let send = || sender.send((done, began.elapsed()));
             let Some(rest) = rest else {
-                // Whoever has its answer finds the turn free.
+                // Before the answer: a client that has it finds the permit free.
                 drop(held);
-                return drop(tell());
+                return drop(send());
             };
-            // Where nobody waits for the answer any more, its rest need not be done.
-            if tell().is_ok() {
+            // Without a client, the rest is not needed.
+            if send().is_ok() {
                 rest(&shared);
             }
             drop(held);
         });
-        let Ok((done, ran)) = told.await else {
+        let Ok((done, ran)) = result.await else {
             if let Err(error) = ended.await {
                 tracing::error!(%error, "the work of a request panicked");
             }
             return Err(internal("the work of this request panicked; please report this"));
         };
-        self.taken.ran += ran;
-        self.tell("inference", ran);
+        self.times.ran += ran;
+        self.export_span("inference", ran);
         done
     }
 
-    /// Tells a collector, where there is one, of a part that has just ended.
-    fn tell(&self, part: &'static str, took: Duration) {
-        if let (Some(exporter), Some(trace)) = (&self.app.exporter, &self.trace) {
-            exporter.part(trace, part, took);
+    fn export_span(&self, part: &'static str, took: Duration) {
+        if let (Some(exporter), Some(span)) = (&self.app.exporter, &self.span) {
+            exporter.part(span, part, took);
         }
     }
 
-    /// The response that a reply is.
     pub(crate) fn respond(self, reply: Reply) -> Response {
         let Reply { status, content_type, body, headers, work, rest: _ } = reply;
         if work.tokens > 0 {
             self.app.health.succeeded();
         }
-        // Until the last of it is sent, a client that hangs up stops what is still done for it.
-        let body = Body::new(Telemetry { body, _hang_up: self.hang_up });
+        let body = Body::new(CancelOnDropBody { body, _cancel: self.cancel });
         let mut response = (status, [(header::CONTENT_TYPE, content_type)], body).into_response();
         for (name, value) in headers {
             response.headers_mut().insert(name, value);
         }
-        response.extensions_mut().insert(RequestTimes { work, ..self.taken });
+        response.extensions_mut().insert(RequestTimes { work, ..self.times });
         response
     }
 }

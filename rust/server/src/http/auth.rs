@@ -1,7 +1,7 @@
-//! Keys: who may ask, where not everybody may.
+//! API keys.
 //!
-//! Only hashes of keys are kept, and compared in constant time, all of them: how long it takes tells nothing about any.
-//! A file of keys is read again when it has changed; where it cannot be read any more, the keys it had go on.
+//! The server keeps hashes of keys, and compares each request with all of them in constant time, so that timing reveals nothing.
+//! A changed file of keys is read again; if that fails, its old keys stay valid.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -14,15 +14,13 @@ use subtle::{Choice, ConstantTimeEq};
 
 use crate::settings::Settings;
 
-/// How often the file is looked at.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The longest file of keys.
-const LONGEST_FILE: u64 = 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 type Hash = [u8; 32];
 
-/// The keys that may ask; everybody may where there are none.
+/// The valid keys; without any, every request is allowed.
 pub(crate) struct Keys {
     given: Vec<Hash>,
     file: Option<KeysFile>,
@@ -36,12 +34,12 @@ struct KeysFile {
 #[derive(Clone, Default)]
 struct FileState {
     keys: Vec<Hash>,
-    /// When the file was written and how long it was, so that a change is seen.
+    /// Time and length of the file, to notice a change.
     stamp: Option<(SystemTime, u64)>,
 }
 
 impl Keys {
-    /// Takes the keys of the command line, and reads the file.
+    /// The keys of the settings and of their file.
     pub(crate) fn read(settings: &Settings) -> Result<Self> {
         if settings.api_key.iter().any(|key| key.trim().is_empty()) {
             return Err(Error::new(ErrorKind::InvalidArgument, "an api key is empty; it needs at least one character"));
@@ -56,14 +54,12 @@ impl Keys {
         Ok(Self { given: settings.api_key.iter().map(|key| hash(key)).collect(), file: file.transpose()? })
     }
 
-    /// Whether there are any, so that not everybody may ask.
-    pub(crate) const fn are_asked_for(&self) -> bool {
+    pub(crate) const fn are_required(&self) -> bool {
         !self.given.is_empty() || self.file.is_some()
     }
 
-    /// Whether a request with these headers may ask.
     pub(crate) fn allow(&self, headers: &HeaderMap) -> bool {
-        if !self.are_asked_for() {
+        if !self.are_required() {
             return true;
         }
         let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(bearer);
@@ -80,19 +76,19 @@ impl Keys {
         (among(&self.given) | in_file).into()
     }
 
-    /// Reads the file again whenever it has changed, for as long as this is polled.
+    /// Reads the file again after each change, forever.
     pub(crate) async fn watch(self: Arc<Self>) {
         if self.file.is_none() {
             return;
         }
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
             let keys = Arc::clone(&self);
-            let _ = tokio::task::spawn_blocking(move || keys.look()).await;
+            let _ = tokio::task::spawn_blocking(move || keys.reload_if_changed()).await;
         }
     }
 
-    fn look(&self) {
+    fn reload_if_changed(&self) {
         let Some(file) = &self.file else { return };
         let stamp = file.read.read().unwrap_or_else(PoisonError::into_inner).stamp;
         if stamp_of(&file.path).is_ok_and(|now| Some(now) == stamp) {
@@ -108,12 +104,12 @@ impl Keys {
     }
 }
 
-/// A key for each line; empty ones and those that begin with `#` are none.
+/// A key in each line, except empty ones and those that begin with `#`.
 fn read_file(path: &Path) -> std::io::Result<FileState> {
-    // Before the text: where it changes in between, it is read once more.
+    // Before the text: after a change in between, the file is read again.
     let stamp = stamp_of(path)?;
-    if stamp.1 > LONGEST_FILE {
-        return Err(std::io::Error::other(format!("it is longer than {LONGEST_FILE} bytes")));
+    if stamp.1 > MAX_FILE_BYTES {
+        return Err(std::io::Error::other(format!("it is longer than {MAX_FILE_BYTES} bytes")));
     }
     let text = std::fs::read_to_string(path)?;
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));

@@ -1,8 +1,7 @@
-//! Rows: vectors sent as bytes, little-endian, one behind the other, the first before the last are encoded.
+//! Vectors as little-endian bytes, of which the first are sent before the last are encoded.
 //!
-//! The headers wait for the first part, so that whatever goes wrong until then is a failure like any other. How long the body
-//! is they say already; where something fails behind them the body ends before that, and with it the connection or the stream:
-//! no client can take what came for all.
+//! The headers wait for the first part, so that an earlier failure is an ordinary one. They have the length of the body. After a
+//! later failure, the body ends before that length, and the connection or stream is closed: no client takes it for complete.
 
 use std::io;
 use std::pin::Pin;
@@ -23,7 +22,7 @@ use crate::http::failure::Failure;
 use crate::http::middleware::RequestId;
 use crate::routes::vectors::{Vectors, normalize};
 
-/// What vectors come as where they come as they are.
+/// The content type of raw vectors.
 pub(crate) const OCTETS: &str = "application/octet-stream";
 
 const SHAPE: HeaderName = HeaderName::from_static("x-embedding-shape");
@@ -33,20 +32,20 @@ const PROMPT_TOKENS: HeaderName = HeaderName::from_static("x-prompt-tokens");
 const TRUNCATED: HeaderName = HeaderName::from_static("x-truncated");
 const MODEL: HeaderName = HeaderName::from_static("x-model");
 
-/// What says how vectors lie in a body, by the names of the headers.
+/// The headers that describe a body of vectors.
 pub(crate) const EXPOSED: [HeaderName; 6] = [SHAPE, DTYPE, BYTE_ORDER, PROMPT_TOKENS, TRUNCATED, MODEL];
 
-/// Texts whose vectors are to be sent.
+/// Tokenized texts whose vectors are to be sent.
 pub(crate) struct Encoding {
     parts: StreamedEmbedding,
     end: RequestControl,
     dimension: usize,
 }
 
-/// A body whose parts are still being made.
+/// A body whose parts are still being encoded.
 struct Rows {
     parts: Receiver<io::Result<Bytes>>,
-    /// Bytes that are to come.
+    /// Bytes to come.
     left: usize,
 }
 
@@ -63,17 +62,15 @@ impl Encoding {
         Ok(Self { parts, end, dimension: app.engine.spec().dimension })
     }
 
-    /// How many vectors there will be.
     pub(crate) const fn rows(&self) -> usize {
         self.parts.rows()
     }
 
-    /// How many texts were longer than the model allows.
+    /// The number of texts truncated at the model's limit.
     pub(crate) const fn truncated(&self) -> usize {
         self.parts.truncated()
     }
 
-    /// What it will have taken.
     pub(crate) fn work(&self) -> Work {
         let rows = self.rows();
         let (tokens, truncated) = (self.parts.tokens(), self.truncated());
@@ -86,13 +83,13 @@ impl Encoding {
         Ok(Vectors { values: self.parts.collect(&self.end.call())?, dimension, work })
     }
 
-    /// Encodes the first part and answers with it; the work goes on behind that.
+    /// Encodes the first part and answers with it; the reply's rest encodes the others.
     pub(crate) fn answer(mut self, app: &App, dtype: Dtype, normalizes: bool, id: RequestId) -> Result<Reply, Failure> {
         let (work, dimension) = (self.work(), self.dimension);
         let mut headers = headers(self.rows(), dimension, dtype);
         headers.push((PROMPT_TOKENS, work.tokens.into()));
         headers.push((TRUNCATED, work.truncated.into()));
-        // A name that is no header's value is told by `/v1/models`.
+        // A name that is no header's value is only in `/v1/models`.
         headers.extend(HeaderValue::from_str(&app.settings.model_name).map(|name| (MODEL, name)));
         let bytes = self.rows() * dtype.row_bytes(dimension);
         let first = self.next(dtype, normalizes)?.unwrap_or_default();
@@ -101,7 +98,7 @@ impl Encoding {
         if left == 0 {
             return Ok(Reply { body: first.into(), ..reply });
         }
-        // As many places as there are parts, and one for a failure: encoding never waits for who reads.
+        // It holds all parts and a failure, so that encoding never waits for the client.
         let (sending, parts) = channel(left + 2);
         let _ = sending.try_send(Ok(first));
         let rest = move |app: &App| {
@@ -111,7 +108,7 @@ impl Encoding {
                     Ok(None) => break,
                     Err(failure) => Err(broken(app, &failure, &id)),
                 };
-                // Whoever does not read any more has stopped the call as well.
+                // A client that disconnected has stopped the call.
                 let has_failed = part.is_err();
                 if sending.try_send(part).is_err() || has_failed {
                     break;
@@ -130,7 +127,7 @@ impl Encoding {
     }
 }
 
-/// How so many vectors lie in a body.
+/// The headers of a body of vectors.
 pub(crate) fn headers(rows: usize, dimension: usize, dtype: Dtype) -> Vec<(HeaderName, HeaderValue)> {
     let shape = HeaderValue::from_str(&format!("{rows},{dimension}")).unwrap_or(HeaderValue::from_static(""));
     vec![
@@ -140,7 +137,7 @@ pub(crate) fn headers(rows: usize, dimension: usize, dtype: Dtype) -> Vec<(Heade
     ]
 }
 
-/// Tells the log and the metrics, because the answer has begun and cannot tell the client.
+/// Records a failure after the answer has begun, which cannot contain it.
 fn broken(app: &App, failure: &Failure, id: &RequestId) -> io::Error {
     let cause = failure.cause.row().name;
     app.metrics.failure(&cause);

@@ -1,13 +1,16 @@
-//! Bodies: read within bounds, then parsed with errors that name the place.
+//! Bodies of requests: read within limits, and parsed with errors that name the field.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
+use pullquote_core::engine::option_values::{self, OptionError};
+use pullquote_core::engine::options::Options;
 use pullquote_core::error::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
+use serde_json::{Map, Value};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
@@ -15,7 +18,7 @@ use crate::app::App;
 use crate::http::admission::too_late;
 use crate::http::failure::{Cause, Failure};
 
-/// Reads a body, and holds the memory that it takes.
+/// Reads a body, and reserves memory for it.
 pub(crate) async fn read(
     app: &App,
     headers: &HeaderMap,
@@ -26,10 +29,10 @@ pub(crate) async fn read(
         let message = format!("a body encoded as {encoding:?} cannot be read; send it as it is");
         return Err(Failure::new(Cause::UnsupportedMediaType, message));
     }
-    let patience = (Instant::now() + app.settings.body_timeout).min(deadline);
-    match timeout_at(patience, collect(app, body)).await {
+    let until = (Instant::now() + app.settings.body_timeout).min(deadline);
+    match timeout_at(until, collect(app, body)).await {
         Ok(read) => read,
-        Err(_) if patience == deadline => Err(too_late("the request's timeout passed while its body was read")),
+        Err(_) if until == deadline => Err(too_late("the request's timeout passed while its body was read")),
         Err(_) => Err(Failure::new(
             Cause::SlowSender,
             format!("the body did not come within {} seconds", app.settings.body_timeout.as_secs_f64()),
@@ -77,6 +80,15 @@ pub(crate) fn parse<'body, T: Deserialize<'body>>(headers: &HeaderMap, body: &'b
     Ok(value)
 }
 
+/// Reads the options of a call, which are fields of a body.
+pub(crate) fn read_options(options: Map<String, Value>) -> Result<Options, Failure> {
+    let options = options.into_iter().map(|(name, value)| (name, value.into()));
+    option_values::read(options).map_err(|OptionError { kind, name, message }| {
+        let cause = if kind == ErrorKind::InvalidType { Cause::Unprocessable } else { Cause::Core(kind) };
+        Failure { cause, message, field: name }
+    })
+}
+
 /// Parses a part of a body.
 pub(crate) fn parse_value<T: for<'value> Deserialize<'value>>(value: serde_json::Value) -> Result<T, Failure> {
     serde_path_to_error::deserialize(value).map_err(|error| of_json(&error))
@@ -89,12 +101,12 @@ pub(crate) fn write_line(lines: &mut Vec<u8>, value: &impl Serialize) -> Result<
     Ok(())
 }
 
-/// An answer that cannot be written.
+/// An answer that serde cannot write.
 pub(crate) fn unfit(error: &serde_json::Error) -> Failure {
     Error::new(ErrorKind::Internal, format!("the answer does not fit JSON: {error}")).into()
 }
 
-/// A page on another site can make a browser send any content type but this one without asking the server first.
+/// For this content type, browsers ask the server (CORS) before they send another site's request.
 fn check_content_type(headers: &HeaderMap) -> Result<(), Failure> {
     let named = headers.get(header::CONTENT_TYPE).map_or("", |value| value.to_str().unwrap_or("unreadable"));
     let essence = named.split(';').next().unwrap_or_default().trim();

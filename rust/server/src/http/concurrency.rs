@@ -1,67 +1,62 @@
 //! Concurrency limit: how many requests run at once, and which queued request is next.
 //!
-//! [`pullquote_core::scheduler::fair_queue`] says which request is next; here are those that wait. A permit that ends
-//! wakes the next one, and no request that has disconnected meanwhile is given one.
+//! A semaphore has no priorities, so the scheduler's [`FairQueue`] orders the waiting requests. A dropped permit goes to the next
+//! request whose client has not disconnected.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pullquote_core::scheduler::fair_queue::FairQueue;
 use tokio::sync::oneshot;
 
-/// The turns of a server.
 pub(crate) struct ConcurrencyLimiter {
     state: Mutex<State>,
-    /// How many run at most.
-    pub(crate) places: usize,
-    /// So many may wait, as far as is known; beyond it those who have hung up are looked for.
-    longest: usize,
+    max_running: usize,
+    /// Connected requests that may wait. Above twice this number, disconnected ones are removed.
+    max_waiting: usize,
 }
 
 struct State {
-    /// Permits that are free.
     free: usize,
     waiting: FairQueue<oneshot::Sender<Permit>>,
 }
 
-/// Leave to run; ends when it is dropped.
+/// Allows one request to run, until it is dropped.
 pub(crate) struct Permit(Option<Arc<ConcurrencyLimiter>>);
 
 impl ConcurrencyLimiter {
-    /// For so many that run, of so many that come.
-    pub(crate) fn new(places: usize, longest: usize) -> Arc<Self> {
-        let state = Mutex::new(State { free: places, waiting: FairQueue::default() });
-        Arc::new(Self { state, places, longest })
+    pub(crate) fn new(max_running: usize, max_waiting: usize) -> Arc<Self> {
+        let state = Mutex::new(State { free: max_running, waiting: FairQueue::default() });
+        Arc::new(Self { state, max_running, max_waiting })
     }
 
-    /// How many run.
     pub(crate) fn running(&self) -> usize {
-        self.places - self.lock().free
+        self.max_running - self.lock().free
     }
 
-    /// Waits for a turn; dropping the future is giving it up.
-    pub(crate) async fn turn(self: &Arc<Self>, priority: i32) -> Option<Permit> {
-        let turn = {
+    /// Waits for a permit; dropping the future leaves the queue.
+    pub(crate) async fn acquire(self: &Arc<Self>, priority: i32) -> Option<Permit> {
+        let permit = {
             let mut state = self.lock();
             if state.free > 0 {
                 state.free -= 1;
                 return Some(Permit(Some(Arc::clone(self))));
             }
-            if state.waiting.len() > 2 * self.longest {
-                state.waiting.retain(|who| !who.is_closed());
+            if state.waiting.len() > 2 * self.max_waiting {
+                state.waiting.retain(|request| !request.is_closed());
             }
-            let (give, turn) = oneshot::channel();
-            state.waiting.push(priority, give);
-            turn
+            let (sender, permit) = oneshot::channel();
+            state.waiting.push(priority, sender);
+            permit
         };
-        turn.await.ok()
+        permit.await.ok()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // It is whole between any two statements that can panic.
+        // It is consistent wherever a thread can panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who is next; where nobody waits, a turn is free.
+    /// The next request; without one, a permit becomes free.
     fn next(&self) -> Option<oneshot::Sender<Permit>> {
         let mut state = self.lock();
         state.waiting.begin_turn();
@@ -77,8 +72,8 @@ impl Drop for Permit {
         while let Some(next) = queue.next() {
             match next.send(Self(Some(Arc::clone(&queue)))) {
                 Ok(()) => return,
-                // Has hung up. What comes back must not look for the next one too.
-                Err(mut unwanted) => drop(unwanted.0.take()),
+                // Disconnected. The permit that comes back must not run this loop again.
+                Err(mut unused) => drop(unused.0.take()),
             }
         }
     }
@@ -95,13 +90,13 @@ mod tests {
     }
 
     #[test]
-    fn the_urgent_are_next_and_who_has_hung_up_is_passed_over() {
+    fn urgent_requests_are_next_and_cancelled_ones_are_skipped() {
         run(async {
             let queue = ConcurrencyLimiter::new(1, 10);
-            let running = queue.turn(0).await.unwrap();
-            let mut late = Box::pin(queue.turn(1));
-            let mut urgent = Box::pin(queue.turn(-1));
-            let mut gone = Box::pin(queue.turn(-2));
+            let running = queue.acquire(0).await.unwrap();
+            let mut late = Box::pin(queue.acquire(1));
+            let mut urgent = Box::pin(queue.acquire(-1));
+            let mut gone = Box::pin(queue.acquire(-2));
             assert!((&mut late).now_or_never().is_none() && (&mut urgent).now_or_never().is_none());
             assert!((&mut gone).now_or_never().is_none());
             drop(gone);
@@ -117,15 +112,15 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_was_given_to_one_who_then_hangs_up_is_not_lost() {
+    fn permit_of_cancelled_request_is_passed_on() {
         run(async {
             let queue = ConcurrencyLimiter::new(1, 10);
-            let running = queue.turn(0).await.unwrap();
-            let mut gone = Box::pin(queue.turn(0));
-            let mut next = Box::pin(queue.turn(0));
+            let running = queue.acquire(0).await.unwrap();
+            let mut gone = Box::pin(queue.acquire(0));
+            let mut next = Box::pin(queue.acquire(0));
             assert!((&mut gone).now_or_never().is_none() && (&mut next).now_or_never().is_none());
             drop(running);
-            // It lies in the channel by now.
+            // The permit is in its channel by now.
             drop(gone);
             assert!(next.now_or_never().unwrap().is_some());
             assert_eq!(queue.running(), 0);
@@ -133,12 +128,12 @@ mod tests {
     }
 
     #[test]
-    fn those_who_hang_up_while_nothing_ends_take_no_memory() {
+    fn cancelled_requests_leave_the_queue() {
         run(async {
             let queue = ConcurrencyLimiter::new(1, 4);
-            let running = queue.turn(0).await.unwrap();
+            let running = queue.acquire(0).await.unwrap();
             for priority in 0..1000 {
-                assert!(queue.turn(priority % 7).now_or_never().is_none());
+                assert!(queue.acquire(priority % 7).now_or_never().is_none());
                 assert!(queue.lock().waiting.len() <= 9);
             }
             drop(running);
@@ -147,16 +142,16 @@ mod tests {
     }
 
     #[test]
-    fn never_more_run_than_may() {
+    fn concurrency_limit_is_never_exceeded() {
         let runtime = Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
         let queue = ConcurrencyLimiter::new(3, 200);
         let tasks = (0..200).map(|number| {
             let queue = Arc::clone(&queue);
             runtime.spawn(async move {
-                let turn = queue.turn(number % 5 - 2).await.unwrap();
+                let permit = queue.acquire(number % 5 - 2).await.unwrap();
                 assert!(queue.running() <= 3);
                 tokio::task::yield_now().await;
-                drop(turn);
+                drop(permit);
             })
         });
         let done = runtime.block_on(join_all(tasks.collect::<Vec<_>>()));

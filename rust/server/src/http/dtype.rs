@@ -1,37 +1,40 @@
-//! Numbers of vectors as they go over the wire: the types, and how float32 becomes each.
+//! The types of vectors on the wire, and the conversion of float32 into each.
 //!
-//! What is sent as float32 is the memory that the encoder's rows were written to; every other type is one pass over it.
+//! As float32, the server sends the memory that the encoder wrote. Every other type is one pass over it.
 
 use bytemuck::NoUninit;
 use bytes::Bytes;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 #[cfg(not(target_endian = "little"))]
 compile_error!("vectors are sent as they lie in memory, and the wire is little-endian");
 
-/// What a value of 1 is in int8.
+/// A value of 1 in int8.
 const INT8_UNIT: f32 = 127.0;
 
-/// The type of a vector's numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+/// Type of a vector's numbers, in bytes or base64; float32 by default. int8 is 127 times the value, rounded (halves to even),
+/// from -127 to 127. binary is one bit for each value, 1 where it is above 0; eight in a byte, the first in the highest bit.
+/// Numbers in JSON are always float32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub(crate) enum Dtype {
     #[default]
     Float32,
     Float16,
     Bfloat16,
-    /// `round(127 * value)`, halves to even, from -127 to 127: made for values from -1 to 1.
+    /// Made for values from -1 to 1.
     Int8,
-    /// A bit for each value, 1 where it is above 0; eight in a byte, the first in the highest, as numpy's `packbits` has them.
+    /// As numpy's `packbits`.
     Binary,
 }
 
 impl Dtype {
     pub(crate) const NAMES: [&str; 5] = ["float32", "float16", "bfloat16", "int8", "binary"];
 
-    /// As clients write it.
     pub(crate) const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
@@ -46,7 +49,7 @@ impl Dtype {
         }
     }
 
-    /// Vectors, one behind the other, as bytes. Those of float32 are the vectors' own memory.
+    /// The bytes of vectors; of float32, their own memory.
     pub(crate) fn pack(self, vectors: Vec<f32>, dimension: usize) -> Bytes {
         match self {
             Self::Float32 => owned(vectors),
@@ -126,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_json_are_serde_jsons() {
+    fn json_numbers_match_serde_json() {
         let mut values: Vec<f32> = (0..=u16::MAX).map(|half| f32::from_bits(u32::from(half) << 16 | 0x1234)).collect();
         values.retain(|value| value.is_finite());
         values.extend(VALUES);
@@ -136,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn smaller_types_are_what_their_names_say() {
+    fn narrow_dtypes_round_to_nearest() {
         let signed = |byte: &u8| i8::from_ne_bytes([*byte]);
         let bytes = Dtype::Int8.pack(VALUES.to_vec(), 5);
         assert_eq!(bytes.iter().map(signed).collect::<Vec<_>>(), [64, -32, 0, 127, -127, 127, -127, 1, 0, 0]);

@@ -1,43 +1,36 @@
-//! Failures: what a request ends with where it has no answer, and the body each family of routes says it in.
+//! Failed requests, and their bodies in the format of each API.
 //!
-//! [`Cause::row`] is the one table; where the core failed, its own table decides (`pullquote_core::error`). A failure
-//! travels as an extension of its response, and [`crate::http::middleware`] writes the body, because only there all is known.
+//! [`Cause::row`] is the table of errors that only HTTP has; `pullquote_core::error` has the others. A failure is an extension of
+//! its response, and [`crate::http::middleware`] writes the body.
 
 use std::borrow::Cow;
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use pullquote_core::error::{Error, ErrorKind};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
-/// Why a request has no answer.
+/// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// What the core says.
     Core(ErrorKind),
-    /// The body is no JSON.
+    /// The body is not JSON.
     Malformed,
-    /// The body is JSON, but not what the route takes.
+    /// The body is JSON that the route does not take.
     Unprocessable,
-    /// The request is for a host that this server is not.
     WrongHost,
-    /// The route is there, but not for this method.
     MethodNotAllowed,
-    /// The body came too slowly.
     SlowSender,
-    /// The body is too large.
     TooLarge,
-    /// The body is in no format the route reads.
     UnsupportedMediaType,
-    /// Texts are not being encoded.
     Unhealthy,
-    /// The server is stopping.
     ShuttingDown,
-    /// The server that was asked for results did not give any.
+    /// The upstream search server failed.
     Upstream,
 }
 
-/// A row of the table.
 pub(crate) struct FailureRow {
     pub(crate) status: StatusCode,
     /// The name that programs compare.
@@ -66,6 +59,11 @@ impl Cause {
         ErrorKind::ALL.into_iter().map(Self::Core).chain(Self::OWN)
     }
 
+    /// The name of every cause.
+    fn names() -> Vec<Cow<'static, str>> {
+        Self::all().map(|cause| cause.row().name).collect()
+    }
+
     pub(crate) fn row(self) -> FailureRow {
         let (status, name, retryable) = match self {
             Self::Core(kind) => return core_row(kind),
@@ -84,7 +82,7 @@ impl Cause {
     }
 }
 
-/// The core's own row; its name is the Python class without its ending, as names on the wire are written.
+/// The core's own row. Its name is that of the Python class, in snake case and without `Error`.
 fn core_row(kind: ErrorKind) -> FailureRow {
     let row = kind.row();
     let status = StatusCode::from_u16(row.http_status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -109,7 +107,7 @@ impl Failure {
         Self { cause, message: message.into(), field: Some(field.into()) }
     }
 
-    /// Whether the whole server has too much to do, so that others would be refused as well.
+    /// Seconds for `Retry-After`, if the server would refuse other requests too.
     pub(crate) fn retry_after(&self) -> Option<u32> {
         matches!(self.cause, Cause::Core(ErrorKind::Overloaded) | Cause::ShuttingDown).then_some(1)
     }
@@ -129,18 +127,15 @@ impl IntoResponse for Failure {
     }
 }
 
-/// Whose error body a route answers with.
+/// The format of a route's error body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// pullquote's own.
     Native,
-    /// That of `OpenAI`.
     OpenAi,
-    /// That of Text Embeddings Inference.
+    /// Of Text Embeddings Inference.
     Tei,
-    /// That of Exa.
     Exa,
-    /// One that clients of Cohere, Jina and Text Embeddings Inference read alike.
+    /// For clients of Cohere, Jina and Text Embeddings Inference.
     Rerank,
 }
 
@@ -151,7 +146,7 @@ impl Shape {
             _ if path.ends_with("/rerank") => Self::Rerank,
             _ if path.starts_with("/v1/") => Self::OpenAi,
             "/embed" | "/tokenize" | "/info" => Self::Tei,
-            // Why there are two slashes is said where the routes are, in `routes::exa`.
+            // `routes::exa` explains the two slashes.
             "/contents" | "//contents" | "/search" | "//search" => Self::Exa,
             _ => Self::Native,
         }
@@ -163,7 +158,6 @@ impl Shape {
         if is_body { StatusCode::BAD_REQUEST } else { status }
     }
 
-    /// The body of a failure.
     pub(crate) fn body(self, failure: &Failure, request_id: &str) -> Value {
         let Failure { cause, message, field } = failure;
         let row = cause.row();
@@ -171,37 +165,111 @@ impl Shape {
             Some(field) if self != Self::Native => format!("{field}: {message}"),
             _ => message.clone(),
         };
-        match self {
+        let (kind, message) = (row.name.as_ref(), message.as_str());
+        let tei = || TeiFailure { error: message, error_type: tei_type(row.status) };
+        let body = match self {
             Self::Native => {
-                let mut error = json!({"kind": row.name, "message": message, "retryable": row.retryable});
-                if let Some(field) = field {
-                    error["field"] = json!(field);
-                }
-                json!({"error": error, "request_id": request_id})
+                let error = NativeError { kind, message, field: field.as_deref(), retryable: row.retryable };
+                serde_json::to_value(NativeFailure { error, request_id })
             }
             Self::OpenAi => {
-                let kind = match row.status.as_u16() {
-                    401 => "authentication_error",
-                    404 => "not_found_error",
-                    429 => "rate_limit_error",
-                    400..=499 => "invalid_request_error",
-                    _ => "server_error",
-                };
-                json!({"error": {"message": message, "type": kind, "param": field, "code": row.name}})
+                let error_type = openai_type(row.status);
+                let error = OpenAiError { message, error_type, param: field.as_deref(), code: kind };
+                serde_json::to_value(OpenAiFailure { error })
             }
-            Self::Tei => json!({"error": message, "error_type": tei_type(row.status)}),
+            Self::Tei => serde_json::to_value(tei()),
             Self::Exa => {
-                json!({"requestId": request_id, "error": message, "tag": exa_tag(&row, field.as_deref())})
+                serde_json::to_value(ExaFailure { request_id, error: message, tag: exa_tag(&row, field.as_deref()) })
             }
-            Self::Rerank => {
-                let kind = tei_type(row.status);
-                json!({"error": message, "error_type": kind, "message": message, "detail": message})
-            }
-        }
+            Self::Rerank => serde_json::to_value(RerankFailure { tei: tei(), message, detail: message }),
+        };
+        // Strings and booleans are always JSON.
+        body.unwrap_or_default()
     }
 }
 
-/// What Exa's clients compare; where Exa has no tag for something, ours is told.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct NativeFailure<'failure> {
+    error: NativeError<'failure>,
+    request_id: &'failure str,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+struct NativeError<'failure> {
+    /// For programs to compare.
+    #[schemars(extend("enum" = Cause::names()))]
+    kind: &'failure str,
+    /// What failed, on which value, and what would work.
+    message: &'failure str,
+    /// Where in the body, like `documents[3].text`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<&'failure str>,
+    /// Whether the same request may succeed later.
+    retryable: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct OpenAiFailure<'failure> {
+    error: OpenAiError<'failure>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+struct OpenAiError<'failure> {
+    /// What failed, on which value, and what would work.
+    message: &'failure str,
+    #[serde(rename = "type")]
+    #[schemars(extend("enum" = [
+        "authentication_error", "not_found_error", "rate_limit_error", "invalid_request_error", "server_error",
+    ]))]
+    error_type: &'static str,
+    /// Which field of the body.
+    param: Option<&'failure str>,
+    /// For programs to compare.
+    #[schemars(extend("enum" = Cause::names()))]
+    code: &'failure str,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct TeiFailure<'failure> {
+    /// What failed, on which value, and what would work.
+    error: &'failure str,
+    #[schemars(extend("enum" = ["Validation", "Overloaded", "Unhealthy", "Backend"]))]
+    error_type: &'static str,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ExaFailure<'failure> {
+    request_id: &'failure str,
+    /// What failed, on which value, and what would work.
+    error: &'failure str,
+    /// For programs to compare, like `INVALID_REQUEST_BODY`.
+    tag: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct RerankFailure<'failure> {
+    #[serde(flatten)]
+    tei: TeiFailure<'failure>,
+    /// The same as `error`.
+    message: &'failure str,
+    /// The same as `error`.
+    detail: &'failure str,
+}
+
+fn openai_type(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        401 => "authentication_error",
+        404 => "not_found_error",
+        429 => "rate_limit_error",
+        400..=499 => "invalid_request_error",
+        _ => "server_error",
+    }
+}
+
+/// The tag that Exa's clients compare; for errors that Exa does not have, our own name.
 fn exa_tag(row: &FailureRow, field: Option<&str>) -> String {
     match (row.status.as_u16(), field) {
         (400 | 422, Some("numResults")) => "INVALID_NUM_RESULTS".to_owned(),
@@ -225,10 +293,11 @@ fn tei_type(status: StatusCode) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
     use std::collections::HashSet;
 
     #[test]
-    fn every_cause_has_a_status_of_failure_and_a_name_of_its_own() {
+    fn every_cause_has_an_error_status_and_a_unique_name() {
         let mut names = HashSet::new();
         for cause in Cause::all() {
             let row = cause.row();

@@ -1,8 +1,7 @@
-//! Health: whether an encode has just succeeded, and not whether the process still stands.
+//! Health: whether texts are being encoded.
 //!
-//! Any request whose texts were encoded proves it. Where none was of late, a small text is encoded; that takes its turn
-//! among the batches of all requests, so a busy server is healthy as long as it gets anything done. What a probe found
-//! holds for a while, so that asking often costs nothing.
+//! Each request that encoded a text proves it. Without a recent one, a probe encodes a small text. It shares the batches of all
+//! requests, so a busy server is healthy as long as it makes progress. The result of a probe is reused for a while.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,18 +12,16 @@ use pullquote_core::tokens::Role;
 
 use crate::app::App;
 
-/// How long a success, and what a probe found, speaks for the server.
-const HOLDS: Duration = Duration::from_secs(2);
+/// How long a success, or the result of a probe, is valid.
+const MAX_AGE: Duration = Duration::from_secs(2);
 
-/// How long a probe may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What is known of the encoder.
 #[derive(Default)]
 pub(crate) struct Health {
     /// When a text was last encoded.
     success: Mutex<Option<Instant>>,
-    /// When the last probe ended, and how. Locked while one is under way, so that there is one at a time.
+    /// When the last probe ended, and its result. Locked during a probe, so that there is one at a time.
     probe: tokio::sync::Mutex<Option<(Instant, Result<()>)>>,
 }
 
@@ -38,15 +35,15 @@ impl Health {
         self.success.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|success| success >= moment)
     }
 
-    /// Whether texts are being encoded. Who asks may hang up: the probe goes on, and the next one is told what it found.
+    /// Whether texts are being encoded. If the client disconnects, the probe continues, for the next client.
     pub(crate) async fn check(app: &Arc<App>) -> Result<()> {
-        let found = tokio::spawn(Self::find(Arc::clone(app))).await;
-        found.unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "the probe panicked")))
+        let result = tokio::spawn(Self::find(Arc::clone(app))).await;
+        result.unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "the probe panicked")))
     }
 
     async fn find(app: Arc<App>) -> Result<()> {
         let asked = Instant::now();
-        let recent = asked.checked_sub(HOLDS).unwrap_or(asked);
+        let recent = asked.checked_sub(MAX_AGE).unwrap_or(asked);
         if app.health.succeeded_since(recent) {
             return Ok(());
         }
@@ -57,12 +54,12 @@ impl Health {
             return found.clone();
         }
         let engine = Arc::clone(&app.engine);
-        let probe = move || engine.embed(&["health"], Role::Passage, &Call::new(Some(PATIENCE), None));
+        let probe = move || engine.embed(&["health"], Role::Passage, &Call::new(Some(PROBE_TIMEOUT), None));
         let found = match tokio::task::spawn_blocking(probe).await {
             Ok(embedded) => embedded.map(|_| ()),
             Err(_) => Err(Error::new(ErrorKind::Internal, "the probe panicked")),
         };
-        // Others may have got something done while the probe had to wait.
+        // A request may have succeeded while the probe waited.
         let found = if app.health.succeeded_since(asked) { Ok(()) } else { found };
         if found.is_ok() {
             app.health.succeeded();

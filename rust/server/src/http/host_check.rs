@@ -1,9 +1,8 @@
-//! Hosts: the names a server answers to.
+//! The `Host` names that a server answers to.
 //!
-//! A page of any site can have its own name point to 127.0.0.1 ("DNS rebinding") and then read what a server there answers,
-//! because for the browser it is the same site. It cannot choose the `Host` that the browser sends: that is the page's
-//! own name. So a server that only listens to its own machine and asks for no key answers to addresses, to `localhost`, and
-//! to the names it was told; any other server does so where it was told names.
+//! A page can point its own name to 127.0.0.1 ("DNS rebinding"); the browser then lets it read the answers of a server there. The
+//! page cannot change the `Host` header, which has its own name. So a loopback server without keys answers to addresses,
+//! `localhost` and `--allowed-host` only. Other servers check the header if `--allowed-host` is given.
 
 use std::net::IpAddr;
 
@@ -14,24 +13,23 @@ use pullquote_core::error::{Error, ErrorKind, Result};
 use crate::net::listener::Address;
 use crate::settings::Settings;
 
-/// The names a server answers to, in lower case; none where it answers to all.
+/// The allowed names in lower case; `None` allows all.
 pub(crate) struct Hosts(Option<Vec<String>>);
 
 impl Hosts {
-    /// Which they are for a server that listens there.
     pub(crate) fn read(settings: &Settings, address: &Address, has_keys: bool) -> Result<Self> {
-        let told = &settings.allowed_host;
-        if told.iter().any(|host| host == "*") {
+        let given = &settings.allowed_host;
+        if given.iter().any(|host| host == "*") {
             return Ok(Self(None));
         }
-        let names = told.iter().map(|host| name(host)).collect::<Result<Vec<String>>>()?;
-        // No browser asks at a Unix socket.
+        let names = given.iter().map(|host| name(host)).collect::<Result<Vec<String>>>()?;
+        // Browsers do not reach Unix sockets.
         let is_loopback = matches!(address, Address::Tcp(address) if address.ip().to_canonical().is_loopback());
         let is_open = is_loopback && !has_keys;
         Ok(Self((is_open || !names.is_empty()).then_some(names)))
     }
 
-    /// Whether a request is for this server. One without any host is no browser's.
+    /// Whether a request is for this server. Requests without a host are not from browsers.
     pub(crate) fn allow(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         let Some(names) = &self.0 else { return true };
         let of_headers = headers.get_all(header::HOST).iter().map(|value| value.to_str().ok());
@@ -47,13 +45,13 @@ fn knows(names: &[String], host: &str) -> bool {
     host == "localhost" || address.parse::<IpAddr>().is_ok() || names.contains(&host)
 }
 
-fn name(told: &str) -> Result<String> {
+fn name(given: &str) -> Result<String> {
     let is_name =
-        |host: &Authority| host.port().is_none() && !host.as_str().contains('@') && told.len() == host.host().len();
-    match told.parse::<Authority>() {
+        |host: &Authority| host.port().is_none() && !host.as_str().contains('@') && given.len() == host.host().len();
+    match given.parse::<Authority>() {
         Ok(host) if is_name(&host) => Ok(host.host().trim_end_matches('.').to_ascii_lowercase()),
         _ => {
-            let message = format!("allowed_host must be * or a name like example.com, without a port, not {told:?}");
+            let message = format!("allowed_host must be * or a name like example.com, without a port, not {given:?}");
             Err(Error::new(ErrorKind::InvalidArgument, message))
         }
     }
@@ -64,14 +62,14 @@ mod tests {
     use super::*;
 
     fn allow(names: &[&str], host: &str) -> bool {
-        let hosts = Hosts(Some(names.iter().map(|told| name(told).unwrap()).collect()));
+        let hosts = Hosts(Some(names.iter().map(|given| name(given).unwrap()).collect()));
         let mut headers = HeaderMap::new();
         headers.insert(header::HOST, host.parse().unwrap());
         hosts.allow(&Uri::from_static("/live"), &headers)
     }
 
     #[test]
-    fn addresses_localhost_and_what_was_told_are_answered_to() {
+    fn addresses_localhost_and_allowed_hosts_are_accepted() {
         for host in ["127.0.0.1", "127.0.0.1:8080", "[::1]:8080", "[::1]", "192.168.0.1", "localhost:80", "LocalHost."]
         {
             assert!(allow(&[], host), "{host}");
@@ -85,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn every_host_that_a_request_names_must_be_known() {
+    fn every_named_host_must_be_allowed() {
         let hosts = Hosts(Some(Vec::new()));
         let mut headers = HeaderMap::new();
         assert!(hosts.allow(&Uri::from_static("/live"), &headers));
@@ -98,9 +96,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_said() {
-        for told in ["", "example.com:80", "https://example.com", "a@b", "a b"] {
-            assert!(name(told).unwrap_err().message().starts_with("allowed_host must be * or a name"), "{told}");
+    fn invalid_allowed_host_is_refused() {
+        for given in ["", "example.com:80", "https://example.com", "a@b", "a b"] {
+            let error = name(given).unwrap_err();
+            assert!(error.message().contains("allowed_host") && error.message().contains(given), "{error}");
         }
     }
 }

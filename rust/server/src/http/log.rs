@@ -1,4 +1,4 @@
-//! The log: lines on standard error, written by a thread of their own, so that a full pipe holds up nobody.
+//! The log on standard error. A thread writes it, so that a full pipe blocks no request.
 
 use pullquote_core::error::{Error, ErrorKind, Result};
 use tracing::level_filters::LevelFilter;
@@ -10,13 +10,13 @@ use crate::settings::{LogFormat, Settings};
 /// Writes the last lines when it is dropped.
 pub(crate) type Guard = WorkerGuard;
 
-/// Starts the log. In a process that has one already, that one goes on.
+/// Starts the log. In a process that has one already, that one stays.
 pub(crate) fn start(settings: &Settings) -> Result<Guard> {
     let level: LevelFilter = settings.log_level.parse().map_err(|_| {
         let message = format!("log_level must be off, error, warn, info, debug or trace, not {:?}", settings.log_level);
         Error::new(ErrorKind::InvalidArgument, message)
     })?;
-    // Lines are dropped where nobody reads them.
+    // Lines are dropped while the pipe is full.
     let (writer, guard) = non_blocking(std::io::stderr());
     let lines = tracing_subscriber::fmt().with_max_level(level).with_writer(writer).with_ansi(false).with_target(false);
     let _ = match settings.log_format {

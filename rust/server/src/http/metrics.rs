@@ -1,4 +1,4 @@
-//! Metrics: what the server counts, for Prometheus.
+//! The server's metrics, for Prometheus.
 
 pub(crate) mod devices;
 pub(crate) mod stages;
@@ -21,10 +21,9 @@ use crate::app::App;
 use crate::http::metrics::devices::DeviceMetrics;
 use crate::http::metrics::stages::StageMetrics;
 
-/// What `/metrics` answers with.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Everything that is counted. Counters are written where things happen, gauges when somebody looks.
+/// Counters are incremented as events happen, gauges are set for each `/metrics`.
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<RequestLabels, Counter>,
@@ -67,7 +66,7 @@ struct CauseLabel {
     cause: String,
 }
 
-/// From a tenth of a millisecond to about a minute.
+/// From 0.1 ms to about a minute.
 fn seconds() -> Histogram {
     Histogram::new(exponential_buckets(0.0001, 2.0, 20))
 }
@@ -147,14 +146,12 @@ impl Metrics {
         Self { registry, ..metrics }
     }
 
-    /// A request has ended.
     pub(crate) fn request(&self, method: &Method, route: &str, status: StatusCode, took: Duration) {
         let labels = RequestLabels { method: known(method), route: route.to_owned(), status: status.as_u16() };
         self.requests.get_or_create(&labels).inc();
         self.durations.get_or_create(&RouteLabel { route: labels.route }).observe(took.as_secs_f64());
     }
 
-    /// A request had its turn.
     pub(crate) fn work(&self, queued: Duration, work: &Work) {
         self.queued.observe(queued.as_secs_f64());
         for (counter, count) in [
@@ -168,12 +165,10 @@ impl Metrics {
         }
     }
 
-    /// A request or a connection has no answer.
     pub(crate) fn failure(&self, cause: &str) {
         self.failures.get_or_create(&CauseLabel { cause: cause.to_owned() }).inc();
     }
 
-    /// The text that Prometheus reads.
     pub(crate) fn text(&self, app: &App) -> Result<String, fmt::Error> {
         let (running, waiting) = app.admission.state();
         let (cache, stored) = (app.engine.cache(), app.store.size());
@@ -201,7 +196,7 @@ impl Metrics {
     }
 }
 
-/// The name of a method that there is; clients can make up others without end.
+/// The label of a method: clients can invent any number of others.
 fn known(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
@@ -214,7 +209,7 @@ fn known(method: &Method) -> &'static str {
     }
 }
 
-/// What the system says of this process; only Linux says it in a file.
+/// Resident memory, on Linux.
 fn resident_bytes() -> Option<i64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

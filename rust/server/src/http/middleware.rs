@@ -1,7 +1,7 @@
-//! The envelope: what every request and every response has, whatever the route.
+//! Middleware of all routes.
 //!
-//! A request gets an id, a moment of arrival and a deadline; a response gets that id, the times it took, and where it is a
-//! failure, its body. One line of the log tells of each; no text, key or path of a client is in it, only the route's pattern.
+//! A request gets an id, a deadline and a priority. Its response gets the id, its times, and for a failure the body. Each request is
+//! a line in the log, with the route's pattern, and without any text, key or path of a client.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use opentelemetry::trace::SpanContext;
 use pullquote_core::error::{Error, ErrorKind};
 use uuid::Uuid;
 
@@ -17,8 +18,9 @@ use crate::app::App;
 use crate::http::admission::{RequestLimits, RequestTimes};
 use crate::http::failure::{Cause, Failure, Shape};
 use crate::http::otel::RequestSpan;
-use crate::http::trace_context::{TRACEPARENT, Trace};
+use crate::http::trace_context::{self, TRACEPARENT};
 use crate::net::body_drain::BodyDrain;
+use crate::routes::page::FILES;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_TIMEOUT: HeaderName = HeaderName::from_static("request-timeout-ms");
@@ -26,57 +28,58 @@ const REQUEST_PRIORITY: HeaderName = HeaderName::from_static("request-priority")
 const QUEUE_TIME: HeaderName = HeaderName::from_static("x-queue-time");
 const INFERENCE_TIME: HeaderName = HeaderName::from_static("x-inference-time");
 const TOTAL_TIME: HeaderName = HeaderName::from_static("x-total-time");
-/// The name of a failure, for clients of every family: not every body has a place for it.
+/// The kind of a failure: not every API has a field for it.
 const ERROR_KIND: HeaderName = HeaderName::from_static("x-error-kind");
 
-/// Headers of answers that a page of another site may read, where it may ask at all.
+/// Headers of answers that CORS exposes to other sites.
 pub(crate) const EXPOSED: [HeaderName; 7] =
     [REQUEST_ID, QUEUE_TIME, INFERENCE_TIME, TOTAL_TIME, ERROR_KIND, TRACEPARENT, header::RETRY_AFTER];
 
-/// The longest id that is taken over from a client.
+/// The longest request id that a client may set.
 pub(crate) const LONGEST_ID: usize = 128;
 
-/// Paths that need no key, unless everything does.
-pub(crate) const OPEN: [&str; 9] =
-    ["/live", "/health", "/metrics", "/docs", "/openapi.json", "/", "/page.css", "/page.js", "/page.svg"];
+/// Whether a path needs no key, unless `--protect-all` is set.
+pub(crate) fn is_open(path: &str) -> bool {
+    ["/live", "/health", "/metrics", "/openapi.json"].contains(&path) || FILES.iter().any(|file| file.path == path)
+}
 
-/// The name of a request, in its headers and in the log.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestId(pub(crate) String);
 
-/// A request on its way through; says so where its client hangs up before there is an answer.
+/// A request in progress. Dropped before its answer, it is recorded as cancelled.
 struct RequestGuard<'app> {
     app: &'app App,
     id: RequestId,
-    trace: Option<Trace>,
-    /// None where nobody collects it.
+    /// `None` without a collector.
     span: Option<RequestSpan>,
+    /// `None` without a collector and without a trace of the caller.
+    context: Option<SpanContext>,
     method: Method,
     route: String,
     began: Instant,
-    /// Whether it shares its connection with no other request, so that a header can say that the connection ends.
-    is_alone: bool,
-    is_done: bool,
+    /// HTTP/1.1: `connection: close` may end its connection.
+    is_http1: bool,
+    is_finished: bool,
 }
 
 /// Wraps every route.
 pub(crate) async fn handle(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let began = Instant::now();
-    let (mut request, unread) = BodyDrain::watch(request);
+    let (mut request, drain) = BodyDrain::track(request);
     let id = request_id(request.headers());
-    let caller = Trace::read(request.headers());
+    let caller = trace_context::caller(request.headers());
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let shape = Shape::of(request.uri().path());
-    let (method, is_alone) = (request.method().clone(), request.version() < Version::HTTP_2);
+    let (method, is_http1) = (request.method().clone(), request.version() < Version::HTTP_2);
     let span = app.exporter.as_ref().and_then(|exporter| exporter.request(caller.as_ref(), &method, &route));
-    let trace = span.as_ref().map(RequestSpan::trace).or(caller);
-    let guard = RequestGuard { app: &app, id, trace, span, method, route, began, is_alone, is_done: false };
+    let context = span.as_ref().map(RequestSpan::context).or_else(|| caller.as_ref().map(trace_context::child));
+    let guard = RequestGuard { app: &app, id, span, context, method, route, began, is_http1, is_finished: false };
     let response = match gate(&app, &request, began) {
         Ok(limits) => {
             request.extensions_mut().insert(limits);
             request.extensions_mut().insert(guard.id.clone());
-            if let Some(trace) = &guard.trace {
-                request.extensions_mut().insert(trace.clone());
+            if let Some(context) = &guard.context {
+                request.extensions_mut().insert(context.clone());
             }
             next.run(request).await
         }
@@ -86,13 +89,13 @@ pub(crate) async fn handle(State(app): State<Arc<App>>, request: Request, next: 
         }
     };
     let mut response = guard.finish(response, shape);
-    if !unread.is_read().await {
+    if !drain.finish().await {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response
 }
 
-/// What is asked of every request before its route is.
+/// The checks before any route.
 fn gate(app: &App, request: &Request, began: Instant) -> Result<RequestLimits, Failure> {
     if app.is_stopping() {
         return Err(Failure::new(Cause::ShuttingDown, "the server is stopping; ask another one"));
@@ -101,7 +104,7 @@ fn gate(app: &App, request: &Request, began: Instant) -> Result<RequestLimits, F
         let message = "this server does not answer to the host of this request; --allowed-host makes it";
         return Err(Failure::new(Cause::WrongHost, message));
     }
-    let is_open = !app.settings.protect_all && OPEN.contains(&request.uri().path());
+    let is_open = !app.settings.protect_all && is_open(request.uri().path());
     if !is_open && !app.keys.allow(request.headers()) {
         let message =
             "a key is needed, as authorization: Bearer KEY or x-api-key: KEY, and it must be one that is known";
@@ -133,7 +136,7 @@ fn priority(headers: &HeaderMap) -> Result<i32, Failure> {
     })
 }
 
-/// The client's own id where it is fit to be written into a log, or else a new one.
+/// The client's own id if it is safe in a log, or else a new one.
 fn request_id(headers: &HeaderMap) -> RequestId {
     let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
     let is_fit = |id: &&str| (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
@@ -142,38 +145,38 @@ fn request_id(headers: &HeaderMap) -> RequestId {
 
 impl RequestGuard<'_> {
     fn finish(mut self, mut response: Response, shape: Shape) -> Response {
-        self.is_done = true;
+        self.is_finished = true;
         let failure = response.extensions_mut().remove::<Failure>();
         if let Some(failure) = &failure {
             response = render(failure, shape, &self.id, &response);
         }
-        let taken = response.extensions_mut().remove::<RequestTimes>();
+        let times = response.extensions_mut().remove::<RequestTimes>();
         let total = self.began.elapsed();
         let headers = response.headers_mut();
         if let Ok(id) = HeaderValue::from_str(&self.id.0) {
             headers.insert(REQUEST_ID, id);
         }
-        if let Some(trace) = self.trace.as_ref().and_then(Trace::header) {
-            headers.insert(TRACEPARENT, trace);
+        if let Some(value) = self.context.as_ref().and_then(|span| trace_context::headers(span).remove(TRACEPARENT)) {
+            headers.insert(TRACEPARENT, value);
         }
         headers.insert(TOTAL_TIME, milliseconds(total));
-        if let Some(taken) = &taken {
-            headers.insert(QUEUE_TIME, milliseconds(taken.queued));
-            headers.insert(INFERENCE_TIME, milliseconds(taken.ran));
+        if let Some(times) = &times {
+            headers.insert(QUEUE_TIME, milliseconds(times.queued));
+            headers.insert(INFERENCE_TIME, milliseconds(times.ran));
         }
-        if self.is_alone && self.app.is_stopping() {
+        if self.is_http1 && self.app.is_stopping() {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
-        self.record(response.status(), failure.as_ref(), taken.as_ref(), total);
+        self.record(response.status(), failure.as_ref(), times.as_ref(), total);
         response
     }
 
-    fn record(&mut self, status: StatusCode, failure: Option<&Failure>, taken: Option<&RequestTimes>, total: Duration) {
+    fn record(&mut self, status: StatusCode, failure: Option<&Failure>, times: Option<&RequestTimes>, total: Duration) {
         if let Some(mut span) = self.span.take() {
             span.end(
                 status,
                 failure.map(|failure| failure.cause.row().name).as_deref(),
-                taken.map(|taken| &taken.work),
+                times.map(|times| &times.work),
             );
         }
         let metrics = &self.app.metrics;
@@ -181,22 +184,22 @@ impl RequestGuard<'_> {
         if let Some(failure) = failure {
             metrics.failure(&failure.cause.row().name);
         }
-        if let Some(taken) = taken {
-            metrics.work(taken.queued, &taken.work);
+        if let Some(times) = times {
+            metrics.work(times.queued, &times.work);
         }
-        let taken = taken.copied();
+        let times = times.copied();
         tracing::info!(
             request_id = %self.id.0,
-            trace_id = self.trace.as_ref().map(|trace| trace.id.as_str()),
+            trace_id = self.context.as_ref().map(|span| span.trace_id().to_string()),
             method = %self.method,
             route = %self.route,
             status = status.as_u16(),
             failure = failure.map(|failure| failure.cause.row().name).as_deref(),
             total_us = micros(total),
-            queue_us = taken.map(|taken| micros(taken.queued)),
-            inference_us = taken.map(|taken| micros(taken.ran)),
-            windows = taken.map(|taken| taken.work.windows),
-            tokens = taken.map(|taken| taken.work.tokens),
+            queue_us = times.map(|times| micros(times.queued)),
+            inference_us = times.map(|times| micros(times.ran)),
+            windows = times.map(|times| times.work.windows),
+            tokens = times.map(|times| times.work.tokens),
             "request"
         );
     }
@@ -204,14 +207,14 @@ impl RequestGuard<'_> {
 
 impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
-        if !self.is_done {
+        if !self.is_finished {
             let failure = Failure::from(Error::new(ErrorKind::Cancelled, "the client hung up"));
             self.record(failure.cause.row().status, Some(&failure), None, self.began.elapsed());
         }
     }
 }
 
-/// Writes a failure's body; what the response had for headers (a 405 names the methods there are) stays.
+/// Writes a failure's body, and keeps the headers of the response, such as `Allow` of a 405.
 fn render(failure: &Failure, shape: Shape, id: &RequestId, bare: &Response) -> Response {
     let mut response = (
         shape.status(bare.status()),
@@ -236,12 +239,11 @@ fn render(failure: &Failure, shape: Shape, id: &RequestId, bare: &Response) -> R
     response
 }
 
-/// Whole microseconds, as the log has them.
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Milliseconds with three digits behind the point, as Text Embeddings Inference counts.
+/// Milliseconds with three decimals, as in Text Embeddings Inference.
 fn milliseconds(time: Duration) -> HeaderValue {
     let text = format!("{:.3}", time.as_secs_f64() * 1e3);
     HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("0"))
@@ -258,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_could_spoil_the_log_is_replaced() {
+    fn unsafe_request_id_is_replaced() {
         assert_eq!(id_of("a-1"), "a-1");
         for unfit in ["", "two words", "ünfit", &"x".repeat(LONGEST_ID + 1)] {
             assert_eq!(id_of(unfit).len(), 32, "{unfit:?}");

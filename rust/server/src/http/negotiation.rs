@@ -1,34 +1,30 @@
-//! What a client would rather have: `Accept`, and where it says so, compression.
+//! Content negotiation (RFC 9110, 12.5): the type of an answer by `Accept`, and compression by `Accept-Encoding`.
 //!
-//! RFC 9110, 12.5: of the ranges that fit a type the most specific one says how much it is wanted. A client that wants none of
-//! what a route has gets what the route gives everybody, which the RFC allows and which breaks nobody.
+//! The most specific range that fits a type has its weight. A client that accepts nothing a route offers gets the default.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, header};
 use axum::middleware::Next;
 use axum::response::Response;
 
-/// A thousandth: weights have three digits at most.
-const WHOLE: u16 = 1000;
-
-/// Which of these types a client would rather have. Of equals it is the one that it named more exactly, then the first.
+/// The preferred one of these types. Equal weights go to the type that the client named more exactly, then to the first.
 pub(crate) fn preferred(headers: &HeaderMap, offered: &[&'static str]) -> &'static str {
-    let mut best = ((0, 0), offered.first().copied().unwrap_or_default());
+    let mut best = ((0.0, 0), offered.first().copied().unwrap_or_default());
     for offer in offered {
-        let fits = elements(headers, &header::ACCEPT).filter_map(|(range, weight)| Some((fit(range, offer)?, weight)));
-        // The most specific range decides; its own place says how exactly the type was named.
-        if let Some((exactness, weight)) = fits.max_by_key(|(exactness, _)| *exactness)
-            && weight > 0
-            && (weight, exactness) > best.0
+        let fitting = elements(headers, &header::ACCEPT)
+            .filter_map(|(range, weight)| Some((specificity(range, offer)?, weight)))
+            .max_by_key(|(specificity, _)| *specificity);
+        if let Some((specificity, weight)) = fitting
+            && weight > 0.0
+            && (weight, specificity) > best.0
         {
-            best = ((weight, exactness), offer);
+            best = ((weight, specificity), offer);
         }
     }
     best.1
 }
 
-/// How exactly a range names a type, if it fits it at all.
-fn fit(range: &str, offer: &str) -> Option<u8> {
+fn specificity(range: &str, offer: &str) -> Option<u8> {
     let kind = offer.split('/').next()?;
     if range.eq_ignore_ascii_case(offer) {
         Some(3)
@@ -39,48 +35,37 @@ fn fit(range: &str, offer: &str) -> Option<u8> {
     }
 }
 
-/// The elements of a list with their weights; what cannot be read weighs nothing.
+/// The elements of a list with their weights; an invalid weight counts as 0.
 fn elements<'headers>(
     headers: &'headers HeaderMap,
     name: &HeaderName,
-) -> impl Iterator<Item = (&'headers str, u16)> + use<'headers> {
+) -> impl Iterator<Item = (&'headers str, f32)> + use<'headers> {
     let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).map(|element| {
         let mut parts = element.split(';').map(str::trim);
         let named = parts.next().unwrap_or_default();
         let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
-        (named, weight.map_or(WHOLE, thousandths))
+        let valid = |weight: &str| weight.parse().ok().filter(|weight| (0.0..=1.0).contains(weight));
+        (named, weight.map_or(1.0, |weight| valid(weight).unwrap_or(0.0)))
     })
 }
 
-fn thousandths(weight: &str) -> u16 {
-    let (whole, digits) = weight.split_once('.').unwrap_or((weight, ""));
-    let is_weight = digits.len() <= 3 && digits.bytes().all(|digit| digit.is_ascii_digit());
-    match whole {
-        "1" if digits.bytes().all(|digit| digit == b'0') => WHOLE,
-        "0" if is_weight => format!("{digits:0<3}").parse().unwrap_or(0),
-        _ => 0,
-    }
-}
-
-/// Hands on only a wish for compression that is one. HTTP libraries name the codings they know with every request, which
-/// nobody has asked them for, and vectors hardly get smaller while both sides work hard: what is as it is (`identity`) goes
-/// first, unless the client says that it would rather not have it.
-pub(crate) async fn only_wished_compression(mut request: Request, next: Next) -> Response {
-    if !wants_gzip(request.headers()) {
+/// Removes an `Accept-Encoding` that does not prefer gzip to `identity`. HTTP libraries send it with every request by default,
+/// and vectors hardly get smaller while both sides work hard.
+pub(crate) async fn compress_if_preferred(mut request: Request, next: Next) -> Response {
+    if !prefers_gzip(request.headers()) {
         request.headers_mut().remove(header::ACCEPT_ENCODING);
     }
     next.run(request).await
 }
 
-fn wants_gzip(headers: &HeaderMap) -> bool {
+fn prefers_gzip(headers: &HeaderMap) -> bool {
     let weight = |wanted: &str| {
         let mut named = elements(headers, &header::ACCEPT_ENCODING);
         named.find_map(|(name, weight)| name.eq_ignore_ascii_case(wanted).then_some(weight))
     };
-    let gzip = weight("gzip").unwrap_or(0);
-    // `*` speaks for what is not named; what nobody speaks of may come as it is.
-    gzip > weight("identity").or_else(|| weight("*")).unwrap_or(WHOLE)
+    // `*` is every coding that is not named; `identity` without either is acceptable.
+    weight("gzip").unwrap_or(0.0) > weight("identity").or_else(|| weight("*")).unwrap_or(1.0)
 }
 
 #[cfg(test)]
@@ -96,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_type_is_the_one_that_is_wanted_most() {
+    fn accept_decides_the_type() {
         for (accept, expected) in [
             (&[][..], JSON),
             (&["*/*"], JSON),
@@ -123,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_compressed_for_a_client_that_only_could_read_it() {
+    fn gzip_is_used_only_if_accept_encoding_prefers_it_to_identity() {
         for (accept, expected) in [
             (&[][..], false),
             (&["gzip, deflate, br, zstd"], false),
@@ -135,7 +120,7 @@ mod tests {
             (&["br, identity;q=0"], false),
             (&["GZIP", "Identity;Q=0"], true),
         ] {
-            assert_eq!(wants_gzip(&headers(&header::ACCEPT_ENCODING, accept)), expected, "{accept:?}");
+            assert_eq!(prefers_gzip(&headers(&header::ACCEPT_ENCODING, accept)), expected, "{accept:?}");
         }
     }
 }

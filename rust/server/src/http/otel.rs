@@ -1,14 +1,14 @@
-//! Export: what a request took, as spans for an OpenTelemetry collector, where one was named (`--otlp-endpoint`).
+//! Spans of requests for an OpenTelemetry collector (`--otlp-endpoint`).
 //!
-//! A request is a span of its caller's trace, or of a new one; under it lie one for each time that it waited for its turn and
-//! one for each time that it ran. They leave in batches, from a thread of their own, over OTLP in protobuf; where the collector
-//! cannot keep up they are dropped, and no request waits for it. What OpenTelemetry's environment variables say counts: the
-//! sampler, headers, the service's name. Texts, keys and paths of clients are in none.
+//! A request is a span of its caller's trace, or of a new one. Below it are spans of its time in the queue and of its work.
+//! A thread of OpenTelemetry sends them in batches, over OTLP in protobuf, and drops them if the collector cannot keep up; no
+//! request waits for it. OpenTelemetry's environment variables set the sampler, headers and the service's name. Spans contain no
+//! text, key or path of a client.
 
 use std::time::{Duration, SystemTime};
 
 use axum::http::{Method, StatusCode};
-use opentelemetry::trace::{Span as _, SpanBuilder, SpanKind, Status, TraceContextExt, TracerProvider};
+use opentelemetry::trace::{Span as _, SpanBuilder, SpanContext, SpanKind, Status, TraceContextExt, TracerProvider};
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
@@ -18,29 +18,27 @@ use pullquote_core::error::{Error, ErrorKind, Result};
 use url::Url;
 
 use crate::fetch::http_client;
-use crate::http::trace_context::Trace;
 use crate::settings::Settings;
 
-/// How long a batch may take to arrive, and the last ones when the server stops.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// For sending a batch, and for the last ones when the server stops.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Names this process where nothing in the environment does.
+/// The service's name, unless the environment has one.
 const SERVICE: &str = "pullquote";
 
-/// Routes that are asked every few seconds by machines, and would fill every trace store with nothing.
-const UNTOLD: [&str; 3] = ["/live", "/health", "/metrics"];
+/// Routes that probes call every few seconds.
+const UNTRACED: [&str; 3] = ["/live", "/health", "/metrics"];
 
-/// Spans on their way to a collector.
 pub(crate) struct Exporter {
     provider: SdkTracerProvider,
     tracer: SdkTracer,
 }
 
-/// The span of a request that is being answered.
+/// The span of a request in progress.
 pub(crate) struct RequestSpan(Span);
 
 impl Exporter {
-    /// None where no collector was named.
+    /// `None` without `--otlp-endpoint`.
     pub(crate) fn new(settings: &Settings) -> Result<Option<Self>> {
         let Some(address) = &settings.otlp_endpoint else { return Ok(None) };
         let invalid = |message: String| Error::new(ErrorKind::InvalidArgument, message);
@@ -48,13 +46,15 @@ impl Exporter {
         let endpoint = endpoint
             .filter(|url| matches!(url.scheme(), "http" | "https"))
             .ok_or_else(|| invalid(format!("otlp_endpoint must be like http://localhost:4318, not {address:?}")))?;
-        let client =
-            http_client::blocking_builder().timeout(PATIENCE).build().map_err(|error| http_client::unfit(&error))?;
+        let client = http_client::blocking_builder()
+            .timeout(EXPORT_TIMEOUT)
+            .build()
+            .map_err(|error| http_client::unfit(&error))?;
         let exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(client)
             .with_endpoint(endpoint)
-            .with_timeout(PATIENCE)
+            .with_timeout(EXPORT_TIMEOUT)
             .build()
             .map_err(|error| invalid(format!("otlp_endpoint {address:?} cannot be used: {error}")))?;
         let resource = Resource::builder();
@@ -65,9 +65,9 @@ impl Exporter {
         Ok(Some(Self { tracer: provider.tracer(SERVICE), provider }))
     }
 
-    /// Begins a request's span; none for those that tell nothing.
-    pub(crate) fn request(&self, caller: Option<&Trace>, method: &Method, route: &str) -> Option<RequestSpan> {
-        if UNTOLD.contains(&route) {
+    /// Starts the span of a request; `None` for probes.
+    pub(crate) fn request(&self, caller: Option<&SpanContext>, method: &Method, route: &str) -> Option<RequestSpan> {
+        if UNTRACED.contains(&route) {
             return None;
         }
         let attributes = [
@@ -77,33 +77,32 @@ impl Exporter {
         let span =
             SpanBuilder::from_name(format!("{method} {route}")).with_kind(SpanKind::Server).with_attributes(attributes);
         let context =
-            caller.map_or_else(Context::new, |caller| Context::new().with_remote_span_context(caller.parent()));
+            caller.map_or_else(Context::new, |caller| Context::new().with_remote_span_context(caller.clone()));
         Some(RequestSpan(span.start_with_context(&self.tracer, &context)))
     }
 
-    /// A part of a request that has just ended.
-    pub(crate) fn part(&self, of: &Trace, name: &'static str, took: Duration) {
+    /// A part of a request, which has just ended.
+    pub(crate) fn part(&self, of: &SpanContext, name: &'static str, took: Duration) {
         let ended = SystemTime::now();
-        let context = Context::new().with_remote_span_context(of.context());
+        let context = Context::new().with_remote_span_context(of.clone());
         let span = SpanBuilder::from_name(name).with_start_time(ended - took);
         span.start_with_context(&self.tracer, &context).end_with_timestamp(ended);
     }
 
     /// Sends what is left.
     pub(crate) fn stop(&self) {
-        if let Err(error) = self.provider.shutdown_with_timeout(PATIENCE) {
+        if let Err(error) = self.provider.shutdown_with_timeout(EXPORT_TIMEOUT) {
             tracing::warn!(%error, "the last spans may not have reached the collector");
         }
     }
 }
 
 impl RequestSpan {
-    /// Its place in its trace.
-    pub(crate) fn trace(&self) -> Trace {
-        Trace::of(self.0.span_context())
+    pub(crate) fn context(&self) -> SpanContext {
+        self.0.span_context().clone()
     }
 
-    /// Ends it with what the request came to.
+    /// Ends it with the request's result.
     pub(crate) fn end(&mut self, status: StatusCode, failure: Option<&str>, work: Option<&Work>) {
         let span = &mut self.0;
         span.set_attribute(KeyValue::new("http.response.status_code", i64::from(status.as_u16())));

@@ -1,8 +1,8 @@
-//! Unread: what a client still sends when it has its answer already: a refusal, most often.
+//! The rest of a request's body after an early answer: a full queue, a wrong path, a deadline.
 //!
-//! Over HTTP/1.1 the next request stands behind the body of the last one, so a connection whose body nobody reads to its end
-//! is closed. A client that is not told so asks again on it and gets nothing. So a small rest is read and forgotten; where
-//! there is more, or it does not come, the answer says that the connection closes.
+//! Over HTTP/1.1, hyper closes a connection after an answer if the request's body was not read to its end. A client that does not
+//! know sends its next request there and loses it. So the server reads a small rest and ignores it. If the rest is larger or
+//! does not come, the answer says `connection: close`.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,54 +17,51 @@ use http_body_util::BodyExt;
 use hyper::body::{Frame, SizeHint};
 use tokio::time::timeout;
 
-/// A rest that is worth reading: a new connection costs about as much.
-const SMALL: u64 = 64 * 1024;
+/// The largest rest that is read: a new connection costs about as much.
+const MAX_REST: u64 = 64 * 1024;
 
-/// How long it may take to come: it is on its way already, or else the client waits for something.
-const SOON: Duration = Duration::from_millis(20);
+/// A rest that takes longer is not on its way: the client waits for something.
+const TIMEOUT: Duration = Duration::from_millis(20);
 
-/// What is left of a request's body when its route has let go of it.
+/// What a route leaves unread of a request's body.
 #[derive(Clone, Default)]
 pub(crate) struct BodyDrain(Arc<Mutex<Remainder>>);
 
 #[derive(Default)]
 enum Remainder {
-    /// All was read, or there was nothing, or it does not matter.
+    /// Nothing, or it does not matter.
     #[default]
     Nothing,
-    /// A rest that may be read.
     Rest(Body),
-    /// A rest that must not be read.
     DoNotRead,
 }
 
-/// A body that leaves its rest behind.
+/// A body that passes its rest on when it is dropped.
 struct TrackedBody {
     body: Body,
-    /// Whether its end has come, a bad one too.
+    /// Also after an error.
     has_ended: bool,
-    /// Whether the client waits to be told to send it, which reading it would do.
-    is_awaited: bool,
-    unread: BodyDrain,
+    /// Whether the client waits for `100 Continue`, which a read would send.
+    awaits_continue: bool,
+    drain: BodyDrain,
 }
 
 impl BodyDrain {
-    /// Gives a request a body that leaves its rest here.
-    pub(crate) fn watch(request: Request) -> (Request, Self) {
-        let unread = Self::default();
-        let is_serial = request.version() <= Version::HTTP_11;
-        if !is_serial || request.body().is_end_stream() {
-            return (request, unread);
+    /// Tracks the body of a request.
+    pub(crate) fn track(request: Request) -> (Request, Self) {
+        let drain = Self::default();
+        if request.version() > Version::HTTP_11 || request.body().is_end_stream() {
+            return (request, drain);
         }
-        let is_awaited = request.headers().contains_key(header::EXPECT);
-        let lent = |body| Body::new(TrackedBody { body, has_ended: false, is_awaited, unread: unread.clone() });
-        (request.map(lent), unread)
+        let awaits_continue = request.headers().contains_key(header::EXPECT);
+        let tracked = |body| Body::new(TrackedBody { body, has_ended: false, awaits_continue, drain: drain.clone() });
+        (request.map(tracked), drain)
     }
 
-    /// Whether the connection can carry another request, when the rest of this one has been read.
-    pub(crate) async fn is_read(&self) -> bool {
-        let left = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut body = match left {
+    /// Reads the rest. Whether the connection can carry another request.
+    pub(crate) async fn finish(&self) -> bool {
+        let remainder = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut body = match remainder {
             Remainder::Nothing => return true,
             Remainder::DoNotRead => return false,
             Remainder::Rest(body) => body,
@@ -74,13 +71,13 @@ impl BodyDrain {
             while let Some(frame) = body.frame().await {
                 let Ok(frame) = frame else { return false };
                 read += frame.data_ref().map_or(0, Bytes::len) as u64;
-                if read > SMALL {
+                if read > MAX_REST {
                     return false;
                 }
             }
             true
         };
-        timeout(SOON, drain).await.unwrap_or(false)
+        timeout(TIMEOUT, drain).await.unwrap_or(false)
     }
 }
 
@@ -92,8 +89,7 @@ impl HttpBody for TrackedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        // From now on it is on its way.
-        self.is_awaited = false;
+        self.awaits_continue = false;
         let polled = Pin::new(&mut self.body).poll_frame(context);
         self.has_ended |= matches!(polled, Poll::Ready(None | Some(Err(_))));
         polled
@@ -114,8 +110,8 @@ impl Drop for TrackedBody {
             return;
         }
         let rest = std::mem::replace(&mut self.body, Body::empty());
-        let is_small = rest.size_hint().lower() <= SMALL;
-        let left = if is_small && !self.is_awaited { Remainder::Rest(rest) } else { Remainder::DoNotRead };
-        *self.unread.0.lock().unwrap_or_else(PoisonError::into_inner) = left;
+        let is_small = rest.size_hint().lower() <= MAX_REST;
+        let remainder = if is_small && !self.awaits_continue { Remainder::Rest(rest) } else { Remainder::DoNotRead };
+        *self.drain.0.lock().unwrap_or_else(PoisonError::into_inner) = remainder;
     }
 }

@@ -1,131 +1,136 @@
-//! Connections: accepted within a bound, each served until it or the server ends.
+//! Connections: accepted up to a limit, each served until either side ends it or the server stops.
 //!
-//! HTTP/2 is spoken with whom begins it (`streams` has what bounds it), HTTP/1.1 with everybody else. A connection over the bound is answered 503 and closed. When the server stops, no connection is accepted any more; each is
-//! closed when the request that is in it has been answered, one that has not asked yet after a moment in which it may.
+//! hyper speaks HTTP/2 with clients that start with it, and HTTP/1.1 with all others. A connection over the limit gets 503. A
+//! server that stops accepts what the system has accepted for it, answers the requests in progress, and closes each connection.
+//! A new connection still has a moment for its first request.
 
+use std::error::Error;
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use hyper::body::Incoming;
-use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulConnection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::time::{sleep, timeout};
+use tokio_io_timeout::TimeoutStream;
+use tokio_util::either::Either;
 use tower::ServiceExt;
 
 use crate::app::App;
-use crate::net::http2_streams::{self, Overdue, Streams};
-use crate::net::listener::{Listener, Socket};
-use crate::net::write_timeout::WriteTimeoutStream;
+use crate::net::listener::{Listener, Socket, accept};
+use crate::net::timeouts::{Activity, Overdue};
 
 /// How long a new connection may take to send its first request when the server stops.
 const FIRST_REQUEST: Duration = Duration::from_secs(2);
 
-/// How long a client may go on sending what nobody will read, so that it gets to read its answer.
+/// How long a client may continue to send what the server ignores, so that it can read its answer.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// How long a client of HTTP/2 has to read the end of its last answer before it is told that the connection will end.
-const LAST_READ: Duration = Duration::from_millis(100);
+/// How long a client has to read the end of its last answer before GOAWAY: Python's h2 stops reading once that arrives.
+const GOAWAY_DELAY: Duration = Duration::from_millis(100);
 
-/// Connections over the bound that are told so at the same time; more are closed without a word.
-const TOLD_AT_ONCE: usize = 64;
+/// Connections over the limit that get an answer at the same time; more are closed without one.
+const MAX_REFUSALS: usize = 64;
 
 /// How long to wait when the system has no file descriptor left for a connection.
 const NO_DESCRIPTOR: Duration = Duration::from_millis(50);
 
+/// Requests of an HTTP/2 connection at the same time; a client with more waits.
+const MAX_STREAMS: u32 = 128;
+
+/// What a client of HTTP/2 may send before the server reads it: of a request, and of a connection.
+const STREAM_WINDOW: u32 = 256 * 1024;
+const CONNECTION_WINDOW: u32 = 512 * 1024;
+
 /// Accepts and serves connections.
 pub(crate) struct Connections {
-    protocols: Protocols,
+    http: auto::Builder<TokioExecutor>,
     router: Router,
-    places: Arc<Semaphore>,
-    max_places: usize,
-    told: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
+    max_permits: usize,
+    refusals: Arc<Semaphore>,
     app: Arc<App>,
     /// True from the first signal on.
     stopping: watch::Receiver<bool>,
 }
 
-/// How connections are spoken on, and what bounds those of HTTP/2.
-#[derive(Clone)]
-struct Protocols {
-    one: http1::Builder,
-    two: http2::Builder<TokioExecutor>,
-    limits: http2_streams::Limits,
-}
-
 impl Connections {
     pub(crate) fn new(app: &Arc<App>, router: Router, stopping: watch::Receiver<bool>) -> Self {
         let settings = &app.settings;
-        let mut one = http1::Builder::new();
-        one.timer(TokioTimer::new())
+        let mut http = auto::Builder::new(TokioExecutor::new());
+        http.http1()
+            .timer(TokioTimer::new())
             .header_read_timeout(settings.header_timeout)
             .max_buf_size(settings.max_header_bytes)
             .half_close(false);
-        let limits = http2_streams::Limits { idle: settings.header_timeout, stalled: settings.write_timeout };
-        let protocols = Protocols { one, two: http2_streams::builder(settings.max_header_bytes), limits };
-        let max_places = settings.max_connections.min(Semaphore::MAX_PERMITS / 4);
-        let places = Arc::new(Semaphore::new(max_places));
+        http.http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(MAX_STREAMS)
+            .max_header_list_size(u32::try_from(settings.max_header_bytes).unwrap_or(u32::MAX))
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW);
+        let max_permits = settings.max_connections.min(Semaphore::MAX_PERMITS / 4);
         Self {
-            protocols,
+            http,
             router,
-            places,
-            max_places,
-            told: Arc::new(Semaphore::new(TOLD_AT_ONCE)),
+            permits: Arc::new(Semaphore::new(max_permits)),
+            max_permits,
+            refusals: Arc::new(Semaphore::new(MAX_REFUSALS)),
             app: Arc::clone(app),
             stopping,
         }
     }
 
     /// Accepts until the server stops, then waits until the last connection has ended.
-    pub(crate) async fn serve(mut self, listener: Listener) {
+    pub(crate) async fn serve(self, mut listener: Listener) {
+        let mut stopping = self.stopping.clone();
         loop {
             let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
-                () = stopped(&mut self.stopping) => break,
+                accepted = accept(&mut listener) => accepted,
+                () = stopped(&mut stopping) => break,
             };
             match accepted {
-                Ok(socket) => self.place(socket),
+                Ok(socket) => self.start(socket),
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
                     sleep(NO_DESCRIPTOR).await;
                 }
             }
         }
-        // What the system has accepted in our name is ours to answer.
-        while let Ok(Ok(socket)) = timeout(Duration::ZERO, listener.accept()).await {
-            self.place(socket);
+        while let Ok(Ok(socket)) = timeout(Duration::ZERO, accept(&mut listener)).await {
+            self.start(socket);
         }
         drop(listener);
-        let all = u32::try_from(self.max_places).unwrap_or(u32::MAX);
-        let _ = self.places.acquire_many(all).await;
+        let all = u32::try_from(self.max_permits).unwrap_or(u32::MAX);
+        let _ = self.permits.acquire_many(all).await;
     }
 
-    fn place(&self, socket: Socket) {
-        let metrics = &self.app.metrics;
-        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
-            let open = metrics.connections.clone();
-            let stream = WriteTimeoutStream::new(socket, self.app.settings.write_timeout);
-            let served = serve(self.protocols.clone(), stream, self.router.clone(), self.stopping.clone());
-            let app = Arc::clone(&self.app);
+    fn start(&self, socket: Socket) {
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+            let (http, router, app) = (self.http.clone(), self.router.clone(), Arc::clone(&self.app));
+            let stopping = self.stopping.clone();
             tokio::spawn(async move {
+                let open = app.metrics.connections.clone();
                 open.inc();
-                if served.await == Ended::Stalled {
+                if serve(&http, socket, router, &app, stopping).await == Ended::Stalled {
                     app.metrics.failure("slow_reader");
                 }
                 open.dec();
-                drop(place);
+                drop(permit);
             });
             return;
         }
-        metrics.failure("too_many_connections");
-        if let Ok(place) = Arc::clone(&self.told).try_acquire_owned() {
-            tokio::spawn(refuse(socket, place));
+        self.app.metrics.failure("too_many_connections");
+        if let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() {
+            tokio::spawn(refuse(socket, permit));
         }
     }
 }
@@ -139,144 +144,111 @@ enum Ended {
     Stalled,
 }
 
-/// Finds out which protocol a connection speaks, and speaks it.
 async fn serve(
-    protocols: Protocols,
-    mut stream: WriteTimeoutStream,
+    http: &auto::Builder<TokioExecutor>,
+    socket: Socket,
     router: Router,
-    mut stopping: watch::Receiver<bool>,
+    app: &App,
+    stopping: watch::Receiver<bool>,
 ) -> Ended {
-    let first = {
-        let mut asked = pin!(timeout(protocols.limits.idle, stream.is_http2()));
-        tokio::select! {
-            asked = &mut asked => Some(asked),
-            () = stopped(&mut stopping) => timeout(FIRST_REQUEST, asked).await.ok(),
-        }
-    };
-    match first {
-        Some(Ok(Ok(true))) => serve_streams(&protocols, stream, router, stopping).await,
-        Some(Ok(Ok(false))) => serve_requests(&protocols.one, stream, router, stopping).await,
-        // It sent nothing, or not enough to be anything.
-        _ => {
-            linger(stream.into_parts().0).await;
-            Ended::Closed
-        }
-    }
-}
-
-/// HTTP/1.1: a request, its answer, and the next.
-async fn serve_requests(
-    http: &http1::Builder,
-    stream: WriteTimeoutStream,
-    router: Router,
-    mut stopping: watch::Receiver<bool>,
-) -> Ended {
-    let has_asked = Arc::new(AtomicBool::new(false));
-    let asked = Arc::clone(&has_asked);
+    let settings = &app.settings;
+    let activity = Activity::new(settings.write_timeout);
+    // hyper keeps its stream to the end; then the socket comes back.
+    let (sender, socket_back) = oneshot::channel();
+    let lent = scopeguard::guard(socket, |socket| drop(sender.send(socket)));
+    let mut stream = TimeoutStream::new(Pin::new(lent));
+    stream.set_write_timeout(Some(settings.write_timeout));
+    let noted = activity.clone();
     let service = service_fn(move |request: hyper::Request<Incoming>| {
-        asked.store(true, Ordering::Relaxed);
-        router.clone().oneshot(request.map(Body::new))
-    });
-    let mut connection = http.serve_connection(TokioIo::new(stream), service);
-    let ended = {
-        let mut ends = pin!(std::future::poll_fn(|context| connection.poll_without_shutdown(context)));
-        tokio::select! {
-            ended = &mut ends => Some(ended),
-            () = stopped(&mut stopping) => {
-                if has_asked.load(Ordering::Relaxed) { None } else { timeout(FIRST_REQUEST, ends).await.ok() }
-            }
-        }
-    };
-    let ended = if let Some(ended) = ended {
-        ended
-    } else {
-        Pin::new(&mut connection).graceful_shutdown();
-        std::future::poll_fn(|context| connection.poll_without_shutdown(context)).await
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a connection broke");
-    }
-    let (socket, has_stalled) = connection.into_parts().io.into_inner().into_parts();
-    if has_stalled {
-        return Ended::Stalled;
-    }
-    linger(socket).await;
-    Ended::Closed
-}
-
-/// HTTP/2: requests beside each other, each a stream of the connection.
-async fn serve_streams(
-    protocols: &Protocols,
-    stream: WriteTimeoutStream,
-    router: Router,
-    mut stopping: watch::Receiver<bool>,
-) -> Ended {
-    let streams = Streams::new(protocols.limits);
-    let abandon = stream.handle();
-    let noted = streams.clone();
-    let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let (router, noted) = (router.clone(), noted.begin());
+        let stream = noted.request(request.version());
+        let response = router.clone().oneshot(request.map(Body::new));
         async move {
-            let response = router.oneshot(request.map(Body::new)).await;
-            response.map(|response| response.map(|body| noted.body(body)))
+            let response = response.await?;
+            Ok::<_, std::convert::Infallible>(match stream {
+                Some(stream) => response.map(|body| stream.watch(body)),
+                None => response,
+            })
         }
     });
-    let mut connection = pin!(protocols.two.serve_connection(TokioIo::new(stream), service));
-    let mut is_ending = false;
-    // What was asked is answered first, and what comes meanwhile refused: clients there are (Python's h2) read nothing of an
-    // answer any more once they are told that the connection will end.
-    let mut quiet = pin!(async {
-        stopped(&mut stopping).await;
-        streams.none().await;
-        sleep(LAST_READ).await;
-    });
-    loop {
-        let overdue = tokio::select! {
-            ended = &mut connection => {
-                if let Err(error) = ended {
-                    tracing::debug!(%error, "a connection broke");
-                }
-                return if abandon.is_abandoned() { Ended::Stalled } else { Ended::Closed };
-            }
-            overdue = streams.overdue() => Some(overdue),
-            () = &mut quiet, if !is_ending => None,
-        };
-        if overdue == Some(Overdue::Stalled) || is_ending {
-            // What lies with h2 and with the system for a client that does not take it goes with the connection.
-            abandon.abandon();
-            return if overdue == Some(Overdue::Stalled) { Ended::Stalled } else { Ended::Closed };
+    let connection = http.serve_connection(TokioIo::new(Box::pin(stream)), service);
+    let ended = run(connection, &activity, (settings.header_timeout, settings.write_timeout), stopping).await;
+    if let Ok(socket) = socket_back.await {
+        match ended {
+            Ended::Closed => linger(socket).await,
+            Ended::Stalled => reset(socket),
         }
-        // Tells the client to ask no more; it may still take the end of the last answer.
-        is_ending = true;
-        connection.as_mut().graceful_shutdown();
-        streams.end();
     }
+    ended
+}
+
+/// Runs a connection until it ends, a timeout passes, or the server stops.
+async fn run(
+    connection: impl GracefulConnection<Error = Box<dyn Error + Send + Sync>>,
+    activity: &Activity,
+    (idle_timeout, write_timeout): (Duration, Duration),
+    mut stopping: watch::Receiver<bool>,
+) -> Ended {
+    let mut connection = pin!(connection);
+    let quiet = async {
+        stopped(&mut stopping).await;
+        let _ = timeout(FIRST_REQUEST, activity.first_request()).await;
+        activity.no_streams().await;
+        sleep(GOAWAY_DELAY).await;
+    };
+    let mut overdue = tokio::select! {
+        ended = &mut connection => return of_result(ended),
+        overdue = activity.overdue(idle_timeout) => overdue,
+        () = quiet => Overdue::Idle,
+    };
+    if overdue == Overdue::Idle {
+        connection.as_mut().graceful_shutdown();
+        overdue = tokio::select! {
+            ended = &mut connection => return of_result(ended),
+            overdue = activity.overdue(write_timeout) => overdue,
+        };
+    }
+    if overdue == Overdue::Stalled { Ended::Stalled } else { Ended::Closed }
+}
+
+fn of_result(result: Result<(), Box<dyn Error + Send + Sync>>) -> Ended {
+    let Err(error) = result else { return Ended::Closed };
+    tracing::debug!(%error, "a connection broke");
+    let causes = std::iter::successors(Some(&*error as &(dyn Error + 'static)), |error| (*error).source());
+    let is_timeout = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
+    if causes.filter_map(|error| error.downcast_ref()).any(is_timeout) { Ended::Stalled } else { Ended::Closed }
 }
 
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
-    // Where nobody can say it any more, the server has ended.
+    // An error means that the sender is gone, and the server with it.
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
-/// Ends a connection so that the client can read its answer: closing one with unread bytes would take that from it.
-async fn linger(mut stream: Socket) {
+/// Ends a connection so that the client can read its answer: closing a socket with unread bytes would discard it.
+async fn linger(mut socket: Socket) {
     let drain = async {
-        stream.shutdown().await?;
+        socket.shutdown().await?;
         let mut unread = vec![0; 16 * 1024];
-        while stream.read(&mut unread).await? > 0 {}
-        std::io::Result::Ok(())
+        while socket.read(&mut unread).await? > 0 {}
+        io::Result::Ok(())
     };
     let _ = timeout(LINGER, drain).await;
 }
 
-async fn refuse(mut stream: Socket, place: OwnedSemaphorePermit) {
+/// Closes a connection with what the system still holds for a client that does not read.
+fn reset(socket: Socket) {
+    if let Either::Left(stream) = socket {
+        let _ = stream.set_zero_linger();
+    }
+}
+
+async fn refuse(mut socket: Socket, permit: OwnedSemaphorePermit) {
     let body = r#"{"error":{"kind":"too_many_connections","message":"too many connections are open; try again","retryable":true}}"#;
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\r\nretry-after: 1\r\nconnection: close\r\n\r\n{body}",
         body.len()
     );
-    if let Ok(Ok(())) = timeout(LINGER, stream.write_all(answer.as_bytes())).await {
-        linger(stream).await;
+    if let Ok(Ok(())) = timeout(LINGER, socket.write_all(answer.as_bytes())).await {
+        linger(socket).await;
     }
-    drop(place);
+    drop(permit);
 }

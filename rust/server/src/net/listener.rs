@@ -1,7 +1,7 @@
-//! Sockets: where a server listens, an address or a file, and the connections it accepts there.
+//! Listeners: an address or a Unix socket, and the connections accepted there.
 //!
-//! The file of a Unix socket is made with its permissions before anybody can connect to it, and removed when the server ends.
-//! One that a server left behind when it was killed is taken over; one that answers, or is something else, never is.
+//! The file of a Unix socket gets its permissions before anyone can connect to it, and is removed when the server ends. A new
+//! server takes over the file of a killed one, but never one that answers or is no socket.
 
 use std::fmt;
 use std::io;
@@ -9,15 +9,11 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream as BlockingUnixStream;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 
 use pullquote_core::error::{Error, ErrorKind, Result};
 use socket2::{Domain, SockAddr, Type};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio_util::either::Either;
 
 use crate::settings::Settings;
 
@@ -42,26 +38,20 @@ impl fmt::Display for Address {
     }
 }
 
-/// A place that was taken; gives it back when it is dropped.
+/// A listener inside a runtime.
+pub(crate) type Listener = Either<TcpListener, UnixListener>;
+
+/// A connection.
+pub(crate) type Socket = Either<TcpStream, UnixStream>;
+
+/// A bound listener, outside a runtime. Dropping it frees its address.
 pub(crate) struct BoundListener {
-    listener: Waiting,
+    listener: Either<std::net::TcpListener, std::os::unix::net::UnixListener>,
     pub(crate) address: Address,
     file: Option<SocketFile>,
 }
 
-/// A listener outside of any runtime.
-enum Waiting {
-    Tcp(std::net::TcpListener),
-    Unix(std::os::unix::net::UnixListener),
-}
-
-/// A listener inside of one.
-pub(crate) enum Listener {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
-/// The file of a socket of ours, removed with this value unless somebody else has put one in its place.
+/// The file of our socket, removed with this value unless another file has taken its place.
 pub(crate) struct SocketFile {
     path: PathBuf,
     device: u64,
@@ -69,10 +59,10 @@ pub(crate) struct SocketFile {
 }
 
 impl BoundListener {
-    /// Takes the place that settings name.
-    pub(crate) fn take(settings: &Settings) -> Result<Self> {
+    /// Binds the address of the settings.
+    pub(crate) fn bind(settings: &Settings) -> Result<Self> {
         if let Some(path) = &settings.uds {
-            return Self::file(path, settings.uds_mode).map_err(|error| {
+            return Self::bind_file(path, settings.uds_mode).map_err(|error| {
                 let message = format!("cannot listen on the socket {}: {error}", path.display());
                 Error::new(ErrorKind::InvalidArgument, message)
             });
@@ -80,7 +70,7 @@ impl BoundListener {
         let bound = std::net::TcpListener::bind((settings.host.as_str(), settings.port)).and_then(|listener| {
             listener.set_nonblocking(true)?;
             let address = Address::Tcp(listener.local_addr()?);
-            Ok(Self { listener: Waiting::Tcp(listener), address, file: None })
+            Ok(Self { listener: Either::Left(listener), address, file: None })
         });
         bound.map_err(|error| {
             let message = format!("cannot listen on {}:{}: {error}", settings.host, settings.port);
@@ -88,31 +78,31 @@ impl BoundListener {
         })
     }
 
-    fn file(path: &Path, mode: u32) -> io::Result<Self> {
+    fn bind_file(path: &Path, mode: u32) -> io::Result<Self> {
         remove_stale(path)?;
         let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
         socket.bind(&SockAddr::unix(path)?)?;
         let found = path.symlink_metadata()?;
         let file = SocketFile { path: path.to_owned(), device: found.dev(), inode: found.ino() };
-        // Nobody can connect before it listens, so there is no moment at which others may.
+        // It does not listen yet, so others have no moment to connect.
         std::fs::set_permissions(path, PermissionsExt::from_mode(mode))?;
         socket.listen(BACKLOG)?;
         socket.set_nonblocking(true)?;
         let address = Address::Unix(path.to_owned());
-        Ok(Self { listener: Waiting::Unix(socket.into()), address, file: Some(file) })
+        Ok(Self { listener: Either::Right(socket.into()), address, file: Some(file) })
     }
 
-    /// The listener, for the runtime around this call, and what must be kept as long as it listens.
+    /// The listener for the current runtime, and the file to keep as long as it listens.
     pub(crate) fn listen(self) -> io::Result<(Listener, Option<SocketFile>)> {
         let listener = match self.listener {
-            Waiting::Tcp(listener) => Listener::Tcp(TcpListener::from_std(listener)?),
-            Waiting::Unix(listener) => Listener::Unix(UnixListener::from_std(listener)?),
+            Either::Left(listener) => Either::Left(TcpListener::from_std(listener)?),
+            Either::Right(listener) => Either::Right(UnixListener::from_std(listener)?),
         };
         Ok((listener, self.file))
     }
 }
 
-/// Removes a socket at which nobody listens any more.
+/// Removes the socket of a killed server.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let found = match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -137,111 +127,16 @@ impl Drop for SocketFile {
     }
 }
 
-impl Listener {
-    pub(crate) async fn accept(&self) -> io::Result<Socket> {
-        let kind = match self {
-            Self::Tcp(listener) => {
-                let (stream, _) = listener.accept().await?;
-                // Answers are written whole; waiting for more to send would only delay them.
-                let _ = stream.set_nodelay(true);
-                Kind::Tcp(stream)
-            }
-            Self::Unix(listener) => Kind::Unix(listener.accept().await?.0),
-        };
-        Ok(Socket { kind, abandoned: Arc::default() })
-    }
-}
-
-/// A connection.
-pub(crate) struct Socket {
-    kind: Kind,
-    abandoned: Arc<AtomicBool>,
-}
-
-enum Kind {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-/// Says of a connection, wherever it is, that nothing is worth sending on it any more.
-#[derive(Clone)]
-pub(crate) struct Abandon(Arc<AtomicBool>);
-
-impl Abandon {
-    pub(crate) fn abandon(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn is_abandoned(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-impl Socket {
-    pub(crate) fn handle(&self) -> Abandon {
-        Abandon(Arc::clone(&self.abandoned))
-    }
-}
-
-impl Drop for Socket {
-    /// What still lies with the system for a client that does not read goes with the connection.
-    fn drop(&mut self) {
-        if let Kind::Tcp(stream) = &self.kind
-            && self.abandoned.load(Ordering::Relaxed)
-        {
-            let _ = stream.set_zero_linger();
+/// The next connection.
+pub(crate) async fn accept(listener: &mut Listener) -> io::Result<Socket> {
+    Ok(match listener.accept().await? {
+        Either::Left((stream, _)) => {
+            // Answers are written whole; waiting for more to send would only delay them.
+            let _ = stream.set_nodelay(true);
+            Either::Left(stream)
         }
-    }
-}
-
-impl AsyncRead for Socket {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, read: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match &mut self.kind {
-            Kind::Tcp(stream) => Pin::new(stream).poll_read(context, read),
-            Kind::Unix(stream) => Pin::new(stream).poll_read(context, read),
-        }
-    }
-}
-
-impl AsyncWrite for Socket {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match &mut self.kind {
-            Kind::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
-            Kind::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
-        }
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        parts: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        match &mut self.kind {
-            Kind::Tcp(stream) => Pin::new(stream).poll_write_vectored(context, parts),
-            Kind::Unix(stream) => Pin::new(stream).poll_write_vectored(context, parts),
-        }
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match &self.kind {
-            Kind::Tcp(stream) => stream.is_write_vectored(),
-            Kind::Unix(stream) => stream.is_write_vectored(),
-        }
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.kind {
-            Kind::Tcp(stream) => Pin::new(stream).poll_flush(context),
-            Kind::Unix(stream) => Pin::new(stream).poll_flush(context),
-        }
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.kind {
-            Kind::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
-            Kind::Unix(stream) => Pin::new(stream).poll_shutdown(context),
-        }
-    }
+        Either::Right((stream, _)) => Either::Right(stream),
+    })
 }
 
 #[cfg(test)]
@@ -249,30 +144,30 @@ mod tests {
     use super::*;
 
     fn message(path: &Path) -> String {
-        BoundListener::file(path, 0o600).err().map_or_else(String::new, |error| error.to_string())
+        BoundListener::bind_file(path, 0o600).err().map_or_else(String::new, |error| error.to_string())
     }
 
     #[test]
-    fn the_file_of_a_socket_has_its_permissions_and_goes_with_its_server() {
+    fn unix_socket_file_has_mode_and_is_removed() {
         let folder = std::env::temp_dir().join(format!("pullquote-sockets-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("a.sock");
-        let place = BoundListener::file(&path, 0o640).unwrap();
+        let bound = BoundListener::bind_file(&path, 0o640).unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o640);
-        assert_eq!(place.address.to_string(), format!("unix:{}", path.display()));
+        assert_eq!(bound.address.to_string(), format!("unix:{}", path.display()));
         assert_eq!(message(&path), "another server answers there");
-        // Killed: the file stays, and nobody answers.
-        let BoundListener { listener, file, .. } = place;
+        // As after a kill: the file stays, and nothing answers.
+        let BoundListener { listener, file, .. } = bound;
         drop(listener);
         std::mem::forget(file);
-        let taken_over = BoundListener::file(&path, 0o600).unwrap();
+        let taken_over = BoundListener::bind_file(&path, 0o600).unwrap();
         drop(taken_over);
         assert!(!path.exists());
-        // What is no longer ours is not removed.
-        let place = BoundListener::file(&path, 0o600).unwrap();
+        // A file that is not ours stays.
+        let bound = BoundListener::bind_file(&path, 0o600).unwrap();
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, "mine").unwrap();
-        drop(place);
+        drop(bound);
         assert_eq!(message(&path), "there is a file that is no socket");
         std::fs::remove_dir_all(folder).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Signals: what tells a server to stop.
+//! The signals that stop a server.
 
 use std::io::Result;
 
@@ -14,7 +14,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// From here on they do not end the process by themselves.
+    /// From now on, they do not end the process.
     #[cfg(unix)]
     pub(crate) fn listen() -> Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
@@ -37,7 +37,6 @@ impl Signals {
     #[cfg(not(unix))]
     pub(crate) async fn next(&mut self) {
         if tokio::signal::ctrl_c().await.is_err() {
-            // Nothing will ever tell us.
             std::future::pending::<()>().await;
         }
     }

@@ -1,49 +1,12 @@
-//! What is documented is what there is: routes, methods and fields of bodies, in both directions.
+//! What is documented is what there is: the routes and methods, in both directions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::de::value::Error;
-use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
-use serde::forward_to_deserialize_any;
 use serde_json::{Value, json};
 
-use super::{Facts, Page, document};
-use crate::routes::{bodies, families};
+use super::{Facts, document};
+use crate::routes::families;
 use crate::settings::tests::settings;
-
-/// A deserializer that only wants to know which fields a struct has.
-struct Fields<'list>(&'list mut Vec<&'static str>);
-
-impl<'de> Deserializer<'de> for Fields<'_> {
-    type Error = Error;
-
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
-        Err(Error::custom("no struct"))
-    }
-
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        fields: &'static [&'static str],
-        _: V,
-    ) -> Result<V::Value, Error> {
-        self.0.extend(fields);
-        Err(Error::custom("that is all"))
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
-        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
-    }
-}
-
-/// The fields that serde reads into a struct.
-pub(crate) fn fields_of<T: Deserialize<'static>>() -> Vec<&'static str> {
-    let mut fields = Vec::new();
-    let _ = T::deserialize(Fields(&mut fields));
-    assert!(!fields.is_empty(), "serde tells no fields of this type: is it no struct, or is a field of it flattened?");
-    fields
-}
 
 fn documented(has_keys: bool) -> Value {
     let settings = settings(&json!({})).unwrap();
@@ -102,32 +65,6 @@ fn every_route_and_method_is_documented_and_no_other() {
 }
 
 #[test]
-fn every_field_of_a_body_is_documented_and_no_other() {
-    let document = documented(false);
-    let operations = operations(&document);
-    let mut read = BTreeSet::new();
-    for (method, path, fields) in bodies() {
-        let operation = operations[&(path.to_owned(), method.to_owned())];
-        let schema = resolved(&document, &operation["requestBody"]["content"]["application/json"]["schema"]);
-        assert_eq!(keys(&schema["properties"]), fields.into_iter().collect::<BTreeSet<&str>>(), "{method} {path}");
-        read.insert((path.to_owned(), method.to_owned()));
-    }
-    let taking = |(_, method): &(String, String)| method == "post" || method == "put";
-    assert_eq!(operations.into_keys().filter(taking).collect::<BTreeSet<_>>(), read);
-}
-
-#[test]
-fn every_field_of_a_document_is_documented_and_no_other() {
-    let document = documented(false);
-    let [listed, named] = &document["components"]["schemas"]["Documents"]["anyOf"].as_array().unwrap()[..] else {
-        panic!("documents are a list or have ids");
-    };
-    let [of_one, of_ids] = crate::store::documents::fields().map(BTreeSet::from_iter);
-    assert_eq!(keys(&listed["items"]["anyOf"][1]["properties"]), of_one);
-    assert_eq!(keys(&named["properties"]), of_ids);
-}
-
-#[test]
 fn every_reference_points_at_something_and_every_component_is_pointed_at() {
     fn walk<'document>(document: &'document Value, value: &'document Value, found: &mut BTreeSet<&'document str>) {
         if let Some(path) = value["$ref"].as_str() {
@@ -157,24 +94,20 @@ fn keys_are_asked_for_where_there_are_some_and_never_on_open_routes() {
     let document = documented(true);
     assert!(!has_way_without(&document));
     for ((path, _), operation) in operations(&document) {
-        let is_open = crate::http::middleware::OPEN.contains(&path.as_str());
+        let is_open = crate::http::middleware::is_open(&path);
         assert_eq!(operation["security"] == json!([]), is_open, "{path}");
         assert_eq!(operation["responses"]["401"].is_null(), is_open, "{path}");
     }
 }
 
 #[test]
-fn the_page_has_every_operation_and_every_field() {
-    let document = documented(true);
-    let page = Page::new(&document, true).at("a\"<b>.example");
-    assert!(page.contains("http://a&quot;&lt;b&gt;.example/highlights") && !page.contains("ORIGIN"));
-    for ((path, method), operation) in operations(&document) {
-        assert!(page.contains(&format!("{} {path}</a></h3>", method.to_uppercase())), "{method} {path}");
-        let schema = resolved(&document, &operation["requestBody"]["content"]["application/json"]["schema"]);
-        for name in schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name) {
-            assert!(page.contains(&format!("<dt><code>{name}</code> ")), "{name} of {path}");
-        }
+fn limits_are_filled_in() {
+    let document = documented(false);
+    let text = document.to_string();
+    for name in ["max_", "dimension", "normalize", "model_name", "version"] {
+        assert!(!text.contains(&format!("{{{name}")), "{name}");
     }
-    assert!(page.contains("<code>results[].highlights[].text</code>"));
-    assert!(page.contains("Bearer $PULLQUOTE_KEY"));
+    let schemas = &document["components"]["schemas"];
+    assert_eq!(schemas["EmbedRequest"]["properties"]["dimensions"]["enum"], json!([384, null]));
+    assert_eq!(schemas["EmbedRequest"]["properties"]["normalize"]["enum"], json!([true, null]));
 }

@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
 use pullquote_core::engine::Work;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Name;
@@ -16,7 +17,8 @@ use crate::app::App;
 use crate::http::admission::{Input, Reply, compute};
 use crate::http::body;
 use crate::http::failure::{Cause, Failure};
-use crate::store::documents::check_lengths;
+use crate::openapi::limits::MAX_DOCUMENT_BYTES;
+use crate::store::documents::{HASH_PATTERN, check_lengths};
 use crate::store::{Stored, not_stored, put_status};
 
 /// The longest id in bytes: as long as an address may be.
@@ -26,37 +28,44 @@ pub(super) fn routes() -> Router<Arc<App>> {
     Router::new().route("/documents/{id}", get(read).put(put).delete(delete))
 }
 
-/// What a client sends.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "an object with a text and perhaps a title")]
-struct StoreRequest {
+pub(crate) struct DocumentRequest {
+    /// Added to the relevance of every passage of the page when pages compete.
     #[serde(default)]
     title: Option<String>,
+    /// At most `{max_document_bytes}` bytes of UTF-8.
+    #[schemars(length(max = MAX_DOCUMENT_BYTES))]
     text: String,
 }
 
-/// What comes back.
-#[derive(Serialize)]
-struct Shown<'document> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct PutDocument<'document> {
+    id: &'document str,
+    #[schemars(regex(pattern = HASH_PATTERN))]
+    text_hash: &'document str,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct StoredDocument<'document> {
     id: &'document str,
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<&'document str>,
+    #[schemars(regex(pattern = HASH_PATTERN))]
     text_hash: &'document str,
-    /// Left out where the client has just sent it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<&'document str>,
+    text: &'document str,
 }
 
 async fn put(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> Result<Response, Failure> {
     compute(&app, request, move |app, input| {
         check_id(&id)?;
-        let StoreRequest { title, text } = body::parse(&input.headers, &input.body)?;
+        let DocumentRequest { title, text } = body::parse(&input.headers, &input.body)?;
         check_lengths([text.as_str()], "text", &app.settings)?;
         let document = Stored::new(title, text);
         let text_hash = document.text_hash.clone();
         let is_new = app.store.put(&id, document)?;
-        let shown = Shown { id: &id, title: None, text_hash: &text_hash, text: None };
-        Ok(Reply { status: put_status(is_new), ..Reply::json(&shown, Work::default())? })
+        let answer = PutDocument { id: &id, text_hash: &text_hash };
+        Ok(Reply { status: put_status(is_new), ..Reply::json(&answer, Work::default())? })
     })
     .await
 }
@@ -65,7 +74,7 @@ async fn read(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> 
     compute(&app, request, move |app: &App, _: &Input| {
         let stored = app.store.get(&id)?.ok_or_else(|| not_stored(&id))?;
         let Stored { title, text, text_hash } = &*stored;
-        Reply::json(&Shown { id: &id, title: title.as_deref(), text_hash, text: Some(text) }, Work::default())
+        Reply::json(&StoredDocument { id: &id, title: title.as_deref(), text_hash, text }, Work::default())
     })
     .await
 }
@@ -86,9 +95,4 @@ fn check_id(id: &str) -> Result<(), Failure> {
     }
     let message = format!("an id has at most {LONGEST_ID} bytes of UTF-8, none of them a control character");
     Err(Failure::of_field(Cause::Unprocessable, "id", message))
-}
-
-#[cfg(test)]
-pub(super) fn fields() -> Vec<&'static str> {
-    crate::openapi::tests::fields_of::<StoreRequest>()
 }

@@ -7,7 +7,6 @@
 
 mod answer;
 mod contents;
-pub(crate) mod openapi;
 mod passages;
 mod request;
 mod search;
@@ -21,8 +20,9 @@ use axum::routing::post;
 
 use crate::app::App;
 use crate::http::middleware::RequestId;
-pub(crate) use contents::{LONGEST_NAME, MOST_PAGES};
-pub(crate) use search::{DEFAULT_RESULTS, MOST_RESULTS};
+pub(crate) use answer::ExaAnswer;
+pub(crate) use contents::ContentsRequest;
+pub(crate) use search::SearchRequest;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     // The paths with two slashes: Exa's client for Python puts "/contents" behind whatever base it was given, even one that
@@ -37,10 +37,4 @@ pub(super) fn routes() -> Router<Arc<App>> {
 /// The name of a request.
 fn id_of(request: &Request) -> String {
     request.extensions().get::<RequestId>().map_or_else(String::new, |id| id.0.clone())
-}
-
-/// The fields that `/contents` and `/search` read.
-#[cfg(test)]
-pub(super) fn fields() -> [Vec<&'static str>; 2] {
-    [contents::fields(), search::fields()]
 }

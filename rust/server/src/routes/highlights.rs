@@ -19,21 +19,25 @@ use bytes::Bytes;
 use futures_util::stream;
 use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{self, Answers, Pairing, Work};
+use pullquote_core::text::formats::Format;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use self::vectors::{EncodingFormat, FORM, Numbers, Vectors, Wanted, Written};
+pub(crate) use self::vectors::FORM;
+use self::vectors::{Numbers, VectorFormat, Vectors, Wanted, Written};
 use crate::app::App;
 use crate::http::admission::{Input, Reply, compute};
 use crate::http::body;
 use crate::http::dtype::Dtype;
 use crate::http::failure::Failure;
 use crate::http::negotiation;
+use crate::openapi::limits::MAX_QUERIES;
 use crate::routes::offsets::{Offsets, Positions};
-use crate::store::documents::{self, Documents, check_count};
+use crate::store::documents::{self, Documents, HASH_PATTERN, check_count};
 
-const JSON: &str = "application/json";
-const LINES: &str = "application/x-ndjson";
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const LINES: &str = "application/x-ndjson";
 
 /// Bytes of lines that are handed on together.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -46,34 +50,37 @@ async fn highlights(State(app): State<Arc<App>>, request: Request) -> Result<Res
     compute(&app, request, answer).await
 }
 
-#[derive(Deserialize)]
+/// Queries, pages and options.
+#[derive(Deserialize, JsonSchema)]
 #[serde(expecting = "an object with a query and documents")]
-struct HighlightsRequest {
+#[schemars(deny_unknown_fields)]
+pub(crate) struct HighlightsRequest {
     query: Queries,
     documents: Documents,
     #[serde(default)]
     offsets: Offsets,
-    /// Whether the text that offsets count in comes back: of HTML that is not what was sent.
+    /// Return the text that offsets refer to; for HTML it differs from the source.
     #[serde(default)]
     return_texts: bool,
-    /// Whether the vectors of passages and queries come back, and as what.
+    /// Return vectors of length 1: of each highlight that of its text, as `/embed` computes it, and of each query.
     #[serde(default)]
     return_vectors: bool,
     #[serde(default)]
-    encoding_format: EncodingFormat,
+    encoding_format: VectorFormat,
     #[serde(default)]
     embedding_dtype: Option<Dtype>,
-    /// The options of the call.
     #[serde(flatten)]
+    #[schemars(with = "Options")]
     options: Map<String, Value>,
 }
 
-/// One question, or a list of them.
-#[derive(Deserialize)]
+/// One query for all pages; or a list: one query for each page, or many queries for one page.
+#[derive(Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "a text or a list of texts")]
+#[schemars(inline)]
 enum Queries {
-    One(String),
-    Listed(Vec<String>),
+    One(#[schemars(regex(pattern = r"\S"))] String),
+    Listed(#[schemars(length(min = 1, max = MAX_QUERIES), inner(regex(pattern = r"\S")))] Vec<String>),
 }
 
 /// What is the same for every page of an answer.
@@ -92,90 +99,130 @@ struct Frame<'call> {
     vectors: Option<Written>,
 }
 
-/// The passages of one query, or of all, in one page.
-#[derive(Serialize)]
-struct PageHighlights<'call> {
-    /// Which of the request's documents it is.
+/// The highlights of one page, for one query or for all of them.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct PageHighlights<'call> {
+    /// Index of the page among the request's documents.
     index: usize,
+    /// The document's id, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'call str>,
-    /// Which of the request's queries is answered, where there was a list and each has its own answer.
+    /// Index of the query, for a list of queries with an answer each.
     #[serde(skip_serializing_if = "Option::is_none")]
     query: Option<usize>,
+    /// SHA-256 of the document's UTF-8.
+    #[schemars(regex(pattern = HASH_PATTERN))]
     text_hash: &'call str,
-    format: String,
-    /// How many windows the page has.
+    /// Format that the document was read as.
+    #[schemars(extend("enum" = ["text", "markdown", "html"]))]
+    format: Format,
+    /// Number of the page's windows.
+    #[schemars(range(min = 0))]
     windows: i64,
-    /// How many of them were compared with a query.
+    /// Number of windows that were compared with a query.
+    #[schemars(range(min = 0))]
     windows_scored: i64,
+    /// With `return_texts`: the text that offsets refer to.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'call str>,
     highlights: Vec<Highlight<'call>>,
 }
 
-#[derive(Serialize)]
-struct Highlight<'call> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Highlight<'call> {
+    /// The page's text from `start` to `end`.
     text: &'call str,
+    /// Start in the page, in the unit of `offsets`.
     start: usize,
+    /// End in the page.
     end: usize,
+    /// From 0 to 1; comparable across the pages of an answer.
     score: f32,
+    /// Similarity of meaning, from -1 to 1.
     cosine: f32,
+    /// BM25 score of the words.
     bm25: f32,
+    /// With `fuse`: index of the query that the highlight answers best.
     #[serde(skip_serializing_if = "Option::is_none")]
     query: Option<usize>,
+    /// With `context`: the sentences before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<&'call str>,
+    /// With `context`: the sentences after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<&'call str>,
+    /// With `explain`: the words that matched.
     #[serde(skip_serializing_if = "Option::is_none")]
     matches: Option<Vec<Match<'call>>>,
+    /// For HTML: the start in the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     source_start: Option<usize>,
+    /// For HTML: the end in the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     source_end: Option<usize>,
+    /// With `return_vectors`: its vector.
     #[serde(skip_serializing_if = "Option::is_none")]
     vector: Option<Numbers<'call>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Match<'call> {
+    /// A word of the query.
     word: &'call str,
+    /// Where the word starts in the page.
     start: usize,
+    /// Where it ends.
     end: usize,
 }
 
 /// What belongs to the whole answer.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Footer<'call> {
     offsets: Offsets,
-    usage: Usage,
+    usage: HighlightsUsage,
     timings: Timings,
+    /// With `return_vectors`: the vector of each query.
     #[serde(skip_serializing_if = "Option::is_none")]
     query_vectors: Option<Vec<Numbers<'call>>>,
 }
 
-/// What was done.
-#[derive(Serialize)]
-struct Usage {
+#[derive(Serialize, JsonSchema)]
+struct HighlightsUsage {
+    /// Windows of all pages.
     windows: usize,
+    /// Windows that were compared with a query.
     windows_scored: usize,
+    /// Texts that were encoded for this request.
     encoded: usize,
+    /// Tokens of these texts.
     tokens: usize,
+    /// Texts that were longer than the model's limit, and cut.
     truncated: usize,
 }
 
-/// Where the time went, in seconds.
-#[derive(Serialize)]
+/// Seconds of each stage.
+#[derive(Serialize, JsonSchema)]
 struct Timings {
+    /// Waiting for a turn.
+    #[schemars(range(min = 0))]
     queue: f64,
+    /// Cutting pages into windows.
+    #[schemars(range(min = 0))]
     cutting: f64,
+    #[schemars(range(min = 0))]
     tokenizing: f64,
+    /// Waiting for vectors.
+    #[schemars(range(min = 0))]
     waiting: f64,
+    /// Scoring and selecting passages.
+    #[schemars(range(min = 0))]
     ranking: f64,
 }
 
-#[derive(Serialize)]
-struct Whole<'call> {
+/// The highlights of all pages.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Highlights<'call> {
+    /// Query by query, and page by page.
     results: Vec<PageHighlights<'call>>,
     #[serde(flatten)]
     rest: Footer<'call>,
@@ -183,7 +230,7 @@ struct Whole<'call> {
 
 fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     let asked: HighlightsRequest = body::parse(&input.headers, &input.body)?;
-    let options: Options = body::parse_value(Value::Object(asked.options))?;
+    let options: Options = body::read_options(asked.options)?;
     let (queries, listed) = match asked.query {
         Queries::One(query) => (vec![query], false),
         Queries::Listed(queries) => (queries, true),
@@ -195,7 +242,7 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     let titles = if titles.iter().any(Option::is_some) { titles } else { Vec::new() };
     let queries: Vec<&str> = queries.iter().map(String::as_str).collect();
     let pairing = options.pairing(listed, texts.len())?;
-    let formats = [options.format()?];
+    let formats = [options.format];
     let kind = negotiation::preferred(&input.headers, &[JSON, LINES, FORM]);
     let wanted = Wanted::read(asked.return_vectors, asked.encoding_format, asked.embedding_dtype, kind == FORM)?;
     let end = input.end().within(options.timeout()?);
@@ -227,9 +274,9 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     rest.query_vectors = of_queries.as_ref().map(|queries| queries.rows().collect());
     let pages = (0..answers.ends.len()).map(|answer| frame.page(answer));
     match bytes {
-        Some(bytes) => bytes.form(&Whole { results: pages.collect(), rest }, work),
+        Some(bytes) => bytes.form(&Highlights { results: pages.collect(), rest }, work),
         None if kind == LINES => lines(pages, &rest, work),
-        None => Reply::json(&Whole { results: pages.collect(), rest }, work),
+        None => Reply::json(&Highlights { results: pages.collect(), rest }, work),
     }
 }
 
@@ -315,7 +362,7 @@ impl<'call> Frame<'call> {
             id: document.id.as_deref(),
             query: (self.listed && self.pairing != Pairing::Fused).then_some(query),
             text_hash: document.text_hash(),
-            format: self.answers.formats[index].to_string(),
+            format: self.answers.formats[index],
             windows: self.answers.windows[index],
             windows_scored: self.answers.windows_scored[index],
             text,
@@ -361,7 +408,7 @@ impl Footer<'_> {
         Self {
             query_vectors: None,
             offsets,
-            usage: Usage {
+            usage: HighlightsUsage {
                 windows: work.windows,
                 windows_scored: work.windows_scored,
                 encoded: work.encoded,
@@ -377,24 +424,4 @@ impl Footer<'_> {
             },
         }
     }
-}
-
-#[cfg(test)]
-pub(super) fn fields() -> Vec<&'static str> {
-    // serde has no list of fields where one is flattened; this does not compile where one comes or goes.
-    let _ = |asked: HighlightsRequest| {
-        let HighlightsRequest { query: _, documents: _, offsets: _, return_texts: _, return_vectors: _, .. } = asked;
-        let HighlightsRequest { encoding_format: _, embedding_dtype: _, options: _, .. } = asked;
-    };
-    let mut fields = crate::openapi::tests::fields_of::<Options>();
-    fields.extend([
-        "query",
-        "documents",
-        "offsets",
-        "return_texts",
-        "return_vectors",
-        "encoding_format",
-        "embedding_dtype",
-    ]);
-    fields
 }

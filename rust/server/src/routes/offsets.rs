@@ -2,11 +2,13 @@
 //!
 //! The core counts code points, as Python does. JavaScript, Java and C# count UTF-16 units, Rust and Go bytes of UTF-8.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What offsets count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+/// Unit of offsets: code points as in Python, UTF-16 units as in JavaScript, or bytes of UTF-8.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub(crate) enum Offsets {
     /// Unicode code points.
     #[default]
@@ -78,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_place_is_counted_in_every_way() {
+    fn offsets_in_each_unit_match_recount() {
         for text in ["plain", "a🎉é漢b", "🎉", "漢字", ""] {
             let chars = text.chars().count();
             let places = Positions::of(text, (0..=chars).rev().chain(0..=chars).collect());

@@ -8,15 +8,16 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use pullquote_core::error::ErrorKind;
 use pullquote_core::tokens::Role;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Name;
 use crate::app::App;
@@ -27,6 +28,7 @@ use crate::http::dtype::{Dtype, NUMBER_BYTES, write_list};
 use crate::http::failure::{Cause, Failure};
 use crate::http::middleware::RequestId;
 use crate::http::negotiation;
+use crate::openapi::limits::DIMENSION;
 use crate::routes::vectors::Texts;
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -36,59 +38,108 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/v1/models/{model}", get(model))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(expecting = "an object with an input")]
-struct EmbeddingsRequest {
+pub(crate) struct EmbeddingsRequest {
     input: Texts,
     #[serde(default)]
     encoding_format: EncodingFormat,
     #[serde(default)]
     embedding_dtype: Option<Dtype>,
-    /// What vLLM calls `embedding_dtype`.
+    /// The same as `embedding_dtype`, as vLLM's clients call it.
     #[serde(default)]
     embed_dtype: Option<Dtype>,
-    /// Read to be checked.
     #[serde(default, rename = "endianness")]
     _endianness: Endianness,
+    /// Length of the vectors; this model's cannot be cut.
     #[serde(default)]
+    #[schemars(extend("enum" = [DIMENSION, null]))]
     dimensions: Option<usize>,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+/// Numbers in JSON, or their little-endian bytes: in base64, or as vLLM sends them, with a description of each vector in a header
+/// `metadata` (at most 60 KiB), or without. The last two return bytes whatever `accept` says.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 enum EncodingFormat {
-    /// Numbers of JSON.
     #[default]
     Float,
-    /// What the bytes would be, in JSON.
     Base64,
-    /// Bytes, with what vLLM's clients read of them in a header.
     Bytes,
-    /// Bytes, without that.
     BytesOnly,
 }
 
-/// As vLLM's clients may say it; vectors come in no other.
-#[derive(Clone, Copy, Default, Deserialize)]
+/// Byte order of numbers, as vLLM's clients name it; always little-endian.
+#[derive(Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 enum Endianness {
-    /// The server's own, which is little.
     #[default]
     Native,
     Little,
 }
 
-/// What stands behind the vectors.
+/// What follows the vectors.
 #[derive(Serialize)]
-struct Footer<'app> {
+struct EmbeddingsFooter<'app> {
     model: &'app str,
-    usage: Usage,
+    usage: EmbeddingsUsage,
 }
 
-#[derive(Clone, Copy, Serialize)]
-struct Usage {
+#[derive(Clone, Copy, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct EmbeddingsUsage {
+    /// Tokens that were encoded.
     prompt_tokens: usize,
+    /// The same.
     total_tokens: usize,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Models<'app> {
+    #[schemars(extend("const" = "list"))]
+    object: &'static str,
+    data: [ServedModel<'app>; 1],
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ServedModel<'app> {
+    id: &'app str,
+    #[schemars(extend("const" = "model"))]
+    object: &'static str,
+    /// Start of the server, in seconds since 1970.
+    created: u64,
+    owned_by: &'static str,
+    /// Maximum number of tokens of a text.
+    max_model_len: usize,
+}
+
+/// What [`answer`] writes without serde.
+pub(crate) fn embeddings_schema(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "required": ["object", "data", "model", "usage"],
+        "properties": {
+            "object": {"const": "list"},
+            "data": {"type": "array", "items": {
+                "type": "object",
+                "required": ["object", "index", "embedding"],
+                "properties": {
+                    "object": {"const": "embedding"},
+                    "index": {"type": "integer", "minimum": 0, "description": "Index of the text in the request."},
+                    "embedding": {"anyOf": [vector_schema(generator), {"type": "string", "description": "With base64: its bytes."}]},
+                },
+            }},
+            "model": {"type": "string"},
+            "usage": generator.subschema_for::<EmbeddingsUsage>(),
+        },
+    })
+}
+
+/// A vector of the model, as numbers.
+pub(crate) fn vector_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "array", "items": {"type": "number"}, "minItems": DIMENSION, "maxItems": DIMENSION})
 }
 
 async fn embeddings(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
@@ -105,7 +156,7 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     }
     let texts = asked.input.read("input", app)?;
     let encoding = Encoding::of(app, &texts, Role::Passage, input.end())?;
-    let usage = Usage { prompt_tokens: encoding.work().tokens, total_tokens: encoding.work().tokens };
+    let usage = EmbeddingsUsage { prompt_tokens: encoding.work().tokens, total_tokens: encoding.work().tokens };
     if format == EncodingFormat::Bytes {
         let metadata = metadata(app, &encoding, dtype, usage, &input.id)?;
         let mut reply = encoding.answer(app, dtype, false, input.id.clone())?;
@@ -140,8 +191,8 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
             });
         }
     }
-    let rest =
-        serde_json::to_vec(&Footer { model: &app.settings.model_name, usage }).map_err(|error| body::unfit(&error))?;
+    let rest = serde_json::to_vec(&EmbeddingsFooter { model: &app.settings.model_name, usage })
+        .map_err(|error| body::unfit(&error))?;
     json.extend_from_slice(b"],");
     json.extend_from_slice(&rest[1..]);
     Ok(Reply::new("application/json", json.into(), work))
@@ -177,7 +228,7 @@ fn metadata(
     app: &App,
     encoding: &Encoding,
     dtype: Dtype,
-    usage: Usage,
+    usage: EmbeddingsUsage,
     id: &RequestId,
 ) -> Result<HeaderValue, Failure> {
     let dimension = app.engine.spec().dimension;
@@ -236,24 +287,24 @@ pub(super) fn check_dimensions(asked: Option<usize>, app: &App) -> Result<(), Fa
     }
 }
 
-async fn models(State(app): State<Arc<App>>) -> Json<Value> {
-    Json(json!({"object": "list", "data": [described(&app)]}))
+async fn models(State(app): State<Arc<App>>) -> Response {
+    Json(Models { object: "list", data: [served(&app)] }).into_response()
 }
 
-async fn model(State(app): State<Arc<App>>, Name(model): Name) -> Result<Json<Value>, Failure> {
+async fn model(State(app): State<Arc<App>>, Name(model): Name) -> Result<Response, Failure> {
     if model == app.settings.model_name {
-        return Ok(Json(described(&app)));
+        return Ok(Json(served(&app)).into_response());
     }
     let message = format!("there is no model {model:?} here, only {:?}", app.settings.model_name);
     Err(Failure::of_field(Cause::Core(ErrorKind::NotFound), "model", message))
 }
 
-fn described(app: &App) -> Value {
-    let name = &app.settings.model_name;
-    json!({"id": name, "object": "model", "created": app.started, "owned_by": "pullquote", "max_model_len": app.engine.max_tokens()})
-}
-
-#[cfg(test)]
-pub(super) fn fields() -> Vec<&'static str> {
-    crate::openapi::tests::fields_of::<EmbeddingsRequest>()
+fn served(app: &App) -> ServedModel<'_> {
+    ServedModel {
+        id: &app.settings.model_name,
+        object: "model",
+        created: app.started,
+        owned_by: "pullquote",
+        max_model_len: app.engine.max_tokens(),
+    }
 }

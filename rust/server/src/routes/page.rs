@@ -1,53 +1,92 @@
-//! `GET /`: a page to try it in a browser, with all that it is made of; its files are in `rust/server/page`.
+//! `GET /`, a page to try the server in a browser, `GET /docs`, the API's documentation, and `GET /openapi.json`, which that shows.
 //!
-//! It asks `POST /highlights` like any other client. Whatever text it shows, nothing of it can run: the policy lets scripts and
-//! styles come from here only, and text become nothing but text (trusted types).
+//! The files of the first are in `rust/server/page`, those of the second in `rust/server/docs`. Both pages call the server like
+//! any other client. No text that they show can run: the policy allows scripts and styles from this server only, and on `/` it
+//! makes text nothing but text (trusted types).
 
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
 use crate::app::App;
-use crate::store::documents::text_hash;
+use crate::store::documents::bytes_hash;
 
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
-    base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
+macro_rules! policy {
+    ($images:literal, $more:literal) => {
+        concat!(
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src ",
+            $images,
+            "; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+            $more
+        )
+    };
+}
 
-/// A file of the page.
+const PAGE_POLICY: &str = policy!("'self'", "; require-trusted-types-for 'script'; trusted-types 'none'");
+/// Swagger UI's style sheet has icons in it, and its sanitizer writes HTML.
+const DOCS_POLICY: &str = policy!("'self' data:", "");
+
+/// A file of a page.
 pub(crate) struct File {
     pub(crate) path: &'static str,
     pub(crate) content_type: &'static str,
-    content: &'static str,
+    /// Its operation in the `OpenAPI` document.
+    pub(crate) id: &'static str,
+    pub(crate) summary: &'static str,
+    content: &'static [u8],
+    policy: &'static str,
 }
 
-pub(crate) const HTML: &str = "text/html; charset=utf-8";
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const SVG: &str = "image/svg+xml";
 
-pub(crate) static FILES: [File; 4] = [
-    File { path: "/", content_type: HTML, content: include_str!("../../page/index.html") },
-    File { path: "/page.css", content_type: "text/css; charset=utf-8", content: include_str!("../../page/page.css") },
-    File {
-        path: "/page.js",
-        content_type: "text/javascript; charset=utf-8",
-        content: include_str!("../../page/page.js"),
-    },
-    File { path: "/page.svg", content_type: "image/svg+xml", content: include_str!("../../page/page.svg") },
+macro_rules! file {
+    ($path:literal, $content_type:expr, $id:literal, $summary:literal, $policy:expr, $file:literal) => {
+        File {
+            path: $path,
+            content_type: $content_type,
+            id: $id,
+            summary: $summary,
+            content: include_bytes!(concat!("../../", $file)),
+            policy: $policy,
+        }
+    };
+}
+
+pub(crate) static FILES: [File; 8] = [
+    file!("/", HTML, "page", "A page to try the server", PAGE_POLICY, "page/index.html"),
+    file!("/page.css", CSS, "pageStyle", "Its style", PAGE_POLICY, "page/page.css"),
+    file!("/page.js", SCRIPT, "pageScript", "Its script", PAGE_POLICY, "page/page.js"),
+    file!("/page.svg", SVG, "pageIcon", "Its icon", PAGE_POLICY, "page/page.svg"),
+    file!("/docs", HTML, "docs", "A page that shows this document", DOCS_POLICY, "docs/index.html"),
+    file!("/docs/start.js", SCRIPT, "docsScript", "Its script", DOCS_POLICY, "docs/start.js"),
+    file!("/docs/swagger-ui.css", CSS, "docsViewerStyle", "Swagger UI's style", DOCS_POLICY, "docs/swagger-ui.css.gz"),
+    file!("/docs/swagger-ui.js", SCRIPT, "docsViewer", "Swagger UI", DOCS_POLICY, "docs/swagger-ui.js.gz"),
 ];
 
 pub(super) fn routes() -> Router<Arc<App>> {
-    FILES.iter().fold(Router::new(), |router, file| {
+    let router = Router::new().route("/openapi.json", get(document));
+    FILES.iter().fold(router, |router, file| {
         let tag = tag(file.content);
         router.route(file.path, get(async move |headers: HeaderMap| file.answer(&headers, &tag)))
     })
+}
+
+async fn document(State(app): State<Arc<App>>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], app.document.clone())
 }
 
 impl File {
     fn answer(&self, asked: &HeaderMap, tag: &HeaderValue) -> Response {
         let headers = [
             (header::CONTENT_TYPE, HeaderValue::from_static(self.content_type)),
-            (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
+            (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(self.policy)),
             (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
             (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
             (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
@@ -58,13 +97,20 @@ impl File {
         if is_known(asked, tag) {
             return (StatusCode::NOT_MODIFIED, headers).into_response();
         }
-        (headers, self.content).into_response()
+        let mut response = (headers, self.content).into_response();
+        if self.content.starts_with(&GZIP) {
+            response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        response
     }
 }
 
+/// How a file begins that is stored as browsers take it.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
 /// A name for a file's content.
-fn tag(content: &str) -> HeaderValue {
-    HeaderValue::from_str(&format!("\"{}\"", text_hash(content))).unwrap_or(HeaderValue::from_static("\"\""))
+fn tag(content: &[u8]) -> HeaderValue {
+    HeaderValue::from_str(&format!("\"{}\"", bytes_hash(content))).unwrap_or(HeaderValue::from_static("\"\""))
 }
 
 /// Whether the client has it already.

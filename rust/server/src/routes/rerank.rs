@@ -12,6 +12,7 @@ use axum::routing::post;
 use pullquote_core::encoder::cosine::cosines;
 use pullquote_core::engine::Work;
 use pullquote_core::tokens::Role;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -19,6 +20,7 @@ use crate::app::App;
 use crate::http::admission::{Input, Reply, compute};
 use crate::http::body;
 use crate::http::failure::{Cause, Failure};
+use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::routes::vectors::embed;
 use crate::store::documents::{Documents, RequestPage, check_count, check_lengths};
 
@@ -29,18 +31,28 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .fold(Router::new(), |router, path| router.route(path, post(rerank)))
 }
 
-#[derive(Deserialize)]
+/// Documents as Cohere and Jina send them, or texts as Text Embeddings Inference does.
+#[derive(Deserialize, JsonSchema)]
 #[serde(expecting = "an object with a query and documents, or texts")]
-struct RerankRequest {
+#[schemars(extend("oneOf" = [
+    {"required": ["documents"], "properties": {"documents": {"not": {"type": "null"}}, "texts": {"type": "null"}}},
+    {"required": ["texts"], "properties": {"texts": {"type": "array"}, "documents": {"type": "null"}}},
+]))]
+pub(crate) struct RerankRequest {
+    #[schemars(regex(pattern = r"\S"))]
     query: String,
-    /// Cohere and Jina.
     documents: Option<Documents>,
+    /// Maximum number of results; all by default.
     #[serde(default)]
+    #[schemars(range(min = 1))]
     top_n: Option<usize>,
+    /// Return the text of each document.
     #[serde(default)]
     return_documents: bool,
-    /// Text Embeddings Inference.
+    /// At most `{max_documents}`.
+    #[schemars(length(min = 1, max = MAX_DOCUMENTS), inner(length(max = MAX_DOCUMENT_BYTES)))]
     texts: Option<Vec<String>>,
+    /// Return the text of each of `texts`.
     #[serde(default)]
     return_text: bool,
 }
@@ -51,56 +63,70 @@ struct Rank {
     score: f32,
 }
 
-#[derive(Serialize)]
-struct TeiRank<'call> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct TeiRank<'call> {
+    /// Index of the text in the request.
     index: usize,
+    /// The cosine, from -1 to 1.
     score: f32,
+    /// With `return_text`.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'call str>,
 }
 
-#[derive(Serialize)]
-struct Answer<'call> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Ranking<'call> {
+    #[schemars(extend("format" = "uuid"))]
     id: String,
     model: &'call str,
-    results: Vec<CohereRank<'call>>,
-    /// Jina's.
-    usage: Usage,
-    /// Cohere's.
-    meta: Meta,
+    results: Vec<RankedDocument<'call>>,
+    /// As Jina's clients read it.
+    usage: RerankUsage,
+    /// As Cohere's clients read it.
+    meta: RerankMeta,
 }
 
-#[derive(Serialize)]
-struct CohereRank<'call> {
+#[derive(Serialize, JsonSchema)]
+struct RankedDocument<'call> {
+    /// Index of the document in the request.
     index: usize,
+    /// The cosine, from -1 to 1.
     relevance_score: f32,
+    /// With `return_documents`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    document: Option<Text<'call>>,
+    document: Option<RankedText<'call>>,
 }
 
-#[derive(Serialize)]
-struct Text<'call> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+struct RankedText<'call> {
     text: &'call str,
 }
 
-#[derive(Serialize)]
-struct Usage {
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+struct RerankUsage {
+    /// Tokens that were encoded.
     total_tokens: usize,
 }
 
-#[derive(Serialize)]
-struct Meta {
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+struct RerankMeta {
     api_version: ApiVersion,
     billed_units: BilledUnits,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
 struct ApiVersion {
     version: &'static str,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
 struct BilledUnits {
+    /// Always 1.
     search_units: usize,
 }
 
@@ -137,18 +163,18 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
         let rank = |Rank { index, score }: &Rank| TeiRank { index: *index, score: *score, text: text(*index) };
         return Reply::json(&ranks.iter().map(rank).collect::<Vec<_>>(), work);
     }
-    let document = |index: usize| asked.return_documents.then(|| Text { text: texts[index] });
-    let rank = |Rank { index, score }: &Rank| CohereRank {
+    let document = |index: usize| asked.return_documents.then(|| RankedText { text: texts[index] });
+    let rank = |Rank { index, score }: &Rank| RankedDocument {
         index: *index,
         relevance_score: *score,
         document: document(*index),
     };
-    let answer = Answer {
+    let answer = Ranking {
         id: Uuid::new_v4().to_string(),
         model: &app.settings.model_name,
         results: ranks.iter().map(rank).collect(),
-        usage: Usage { total_tokens: work.tokens },
-        meta: Meta { api_version: ApiVersion { version: "2" }, billed_units: BilledUnits { search_units: 1 } },
+        usage: RerankUsage { total_tokens: work.tokens },
+        meta: RerankMeta { api_version: ApiVersion { version: "2" }, billed_units: BilledUnits { search_units: 1 } },
     };
     Reply::json(&answer, work)
 }
@@ -163,9 +189,4 @@ fn ranks(app: &App, query: &str, texts: &[&str], input: &Input) -> Result<(Vec<R
     let mut work = documents.work;
     work.tokens += asked.work.tokens;
     Ok((ranks, work))
-}
-
-#[cfg(test)]
-pub(super) fn fields() -> Vec<&'static str> {
-    crate::openapi::tests::fields_of::<RerankRequest>()
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use pullquote_core::encoder::model::Pooling;
 use pullquote_core::engine::Work;
 use pullquote_core::tokens::Role;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use super::openai::{check_dimensions, check_json_dtype};
 use crate::app::App;
@@ -20,38 +20,45 @@ use crate::http::body;
 use crate::http::dtype::{Dtype, NUMBER_BYTES, write_list};
 use crate::http::failure::{Cause, Failure};
 use crate::http::negotiation;
+use crate::openapi::limits::{DIMENSION, NORMALIZE};
 use crate::routes::vectors::Texts;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new().route("/embed", post(vectors)).route("/tokenize", post(tokenize)).route("/info", get(info))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(expecting = "an object with inputs")]
-struct Embed {
+pub(crate) struct EmbedRequest {
     inputs: Texts,
-    /// False is refused where the model's own files say that its vectors have length one.
+    /// Bring vectors to length 1; always if the model's own files say so.
     #[serde(default)]
+    #[schemars(extend("enum" = NORMALIZE))]
     normalize: Option<bool>,
-    /// Vectors as the library has them: of length one where the model's own files say so. Text Embeddings Inference has no word
-    /// for it, and reads over this one.
+    /// Leave it to the model's own files whether vectors have length 1. Text Embeddings Inference ignores this field.
     #[serde(default)]
     as_model_says: bool,
-    /// False refuses texts that are too long, instead of cutting them.
+    /// False refuses texts over the model's limit instead of cutting them.
     #[serde(default)]
     truncate: Option<bool>,
+    /// Texts are cut at their end only.
     #[serde(default)]
+    #[schemars(extend("enum" = ["Right", "right"]))]
     truncation_direction: Direction,
+    /// Role of the texts, for models that have a prompt for each.
     #[serde(default)]
+    #[schemars(extend("enum" = ["query", "passage", "document", "corpus", null]))]
     prompt_name: Option<PromptName>,
+    /// Length of the vectors; this model's cannot be cut.
     #[serde(default)]
+    #[schemars(extend("enum" = [DIMENSION, null]))]
     dimensions: Option<usize>,
-    /// Of vectors that come as bytes.
     #[serde(default)]
     embedding_dtype: Option<Dtype>,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline)]
 enum Direction {
     #[serde(alias = "left")]
     Left,
@@ -61,30 +68,70 @@ enum Direction {
 }
 
 /// What sentence-transformers calls the prompts that [`Role`] chooses between.
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 enum PromptName {
     Query,
     #[serde(alias = "document", alias = "corpus")]
     Passage,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(expecting = "an object with inputs")]
-struct Tokenize {
+pub(crate) struct TokenizeRequest {
     inputs: Texts,
+    /// Include the tokens that the model puts around a text.
     #[serde(default = "yes")]
     add_special_tokens: bool,
 }
 
-#[derive(Serialize)]
-struct Token {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Token {
     id: i32,
     text: String,
+    /// Whether the model put it around the text.
     special: bool,
-    /// Bytes of UTF-8.
+    /// Start in bytes of UTF-8.
     start: Option<usize>,
+    /// End in bytes of UTF-8.
     stop: Option<usize>,
+}
+
+/// The model and the limits of the server.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Info<'app> {
+    model_id: &'app str,
+    /// Always null.
+    model_sha: (),
+    model_dtype: &'app str,
+    model_type: ModelType,
+    /// Running and queued requests; excess requests get 429.
+    max_concurrent_requests: usize,
+    /// Maximum number of tokens of a text.
+    max_input_length: usize,
+    max_batch_tokens: Option<usize>,
+    max_batch_requests: Option<usize>,
+    /// Maximum number of texts of a request; more get 422.
+    max_client_batch_size: usize,
+    #[schemars(extend("const" = true))]
+    auto_truncate: bool,
+    /// Always null.
+    tokenization_workers: (),
+    version: &'static str,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+struct ModelType {
+    embedding: ModelPooling,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+struct ModelPooling {
+    #[schemars(extend("enum" = ["mean", "cls", "max", "last_token"]))]
+    pooling: &'static str,
 }
 
 const fn yes() -> bool {
@@ -96,7 +143,7 @@ async fn vectors(State(app): State<Arc<App>>, request: Request) -> Result<Respon
 }
 
 fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
-    let asked: Embed = body::parse(&input.headers, &input.body)?;
+    let asked: EmbedRequest = body::parse(&input.headers, &input.body)?;
     let refused = |field: &str, message: String| Err(Failure::of_field(Cause::Unprocessable, field, message));
     if asked.truncation_direction == Direction::Left {
         return refused("truncation_direction", "texts are cut at their end only; leave it out".to_owned());
@@ -150,7 +197,7 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
 
 async fn tokenize(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
     compute(&app, request, |app, input| {
-        let Tokenize { inputs, add_special_tokens } = body::parse(&input.headers, &input.body)?;
+        let TokenizeRequest { inputs, add_special_tokens } = body::parse(&input.headers, &input.body)?;
         let listed = |text: &String| {
             let tokens = app.engine.tokens().list(text, add_special_tokens)?.into_iter().map(|token| Token {
                 id: token.id,
@@ -167,7 +214,7 @@ async fn tokenize(State(app): State<Arc<App>>, request: Request) -> Result<Respo
     .await
 }
 
-async fn info(State(app): State<Arc<App>>) -> Json<Value> {
+async fn info(State(app): State<Arc<App>>) -> Response {
     let (settings, spec, batching) = (&app.settings, app.engine.spec(), app.engine.batching());
     let wanted = spec.devices.iter().map(|device| device.batch_tokens).max();
     let pooling = match app.model.pooling {
@@ -176,24 +223,19 @@ async fn info(State(app): State<Arc<App>>) -> Json<Value> {
         Pooling::Max => "max",
         Pooling::Last => "last_token",
     };
-    Json(json!({
-        "model_id": settings.model_name,
-        "model_sha": null,
-        "model_dtype": spec.dtype,
-        "model_type": {"embedding": {"pooling": pooling}},
-        "max_concurrent_requests": settings.max_concurrent.saturating_add(settings.max_queue),
-        "max_input_length": app.engine.max_tokens(),
-        "max_batch_tokens": batching.max_tokens.or(wanted),
-        "max_batch_requests": batching.max_rows,
-        "max_client_batch_size": settings.max_inputs,
-        "auto_truncate": true,
-        "tokenization_workers": null,
-        "version": env!("CARGO_PKG_VERSION"),
-    }))
-}
-
-#[cfg(test)]
-pub(super) fn fields() -> [Vec<&'static str>; 2] {
-    use crate::openapi::tests::fields_of;
-    [fields_of::<Embed>(), fields_of::<Tokenize>()]
+    let info = Info {
+        model_id: &settings.model_name,
+        model_sha: (),
+        model_dtype: &spec.dtype,
+        model_type: ModelType { embedding: ModelPooling { pooling } },
+        max_concurrent_requests: settings.max_concurrent.saturating_add(settings.max_queue),
+        max_input_length: app.engine.max_tokens(),
+        max_batch_tokens: batching.max_tokens.or(wanted),
+        max_batch_requests: batching.max_rows,
+        max_client_batch_size: settings.max_inputs,
+        auto_truncate: true,
+        tokenization_workers: (),
+        version: env!("CARGO_PKG_VERSION"),
+    };
+    Json(info).into_response()
 }

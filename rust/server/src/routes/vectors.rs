@@ -2,26 +2,26 @@
 
 use pullquote_core::engine::Work;
 use pullquote_core::tokens::Role;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::app::App;
 use crate::http::admission::RequestControl;
 use crate::http::binary_body::Encoding;
 use crate::http::failure::{Cause, Failure};
+use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_INPUTS};
 use crate::store::documents::{check_count, check_lengths};
 
-/// Texts, or the ids of their tokens, alone or in a list.
-#[derive(Deserialize)]
+/// A text, a list of texts, or the same as token ids: at most `{max_inputs}`. Token ids must be those that this server's tokenizer
+/// gives for a text. A text is cut after `{max_tokens}` tokens.
+#[derive(Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "a text, a list of texts, a list of token ids or a list of lists of token ids")]
+#[schemars(inline)]
 pub(crate) enum Texts {
-    /// A text.
-    One(String),
-    /// Texts.
-    Many(Vec<String>),
-    /// Ids of a text.
-    Ids(Vec<u32>),
-    /// Ids of texts.
-    ManyIds(Vec<Vec<u32>>),
+    One(#[schemars(length(max = MAX_DOCUMENT_BYTES))] String),
+    Many(#[schemars(length(min = 1, max = MAX_INPUTS), inner(length(max = MAX_DOCUMENT_BYTES)))] Vec<String>),
+    Ids(#[schemars(length(min = 1))] Vec<u32>),
+    ManyIds(#[schemars(length(min = 1, max = MAX_INPUTS), inner(length(min = 1)))] Vec<Vec<u32>>),
 }
 
 /// The vectors of texts, one behind the other, and what they took.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -10,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::app::App;
 use crate::http::failure::{Cause, Failure};
+use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::settings::Settings;
 use crate::store::{Stored, not_stored};
 
@@ -18,22 +20,21 @@ const FIELD: &str = "documents";
 
 const NOTHING: &str = "a document needs a text, or the id of one that is stored";
 
-/// The pages of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Pages: texts, or objects with a text or the id of a stored document; or the ids of stored documents. At most `{max_documents}`,
+/// of at most `{max_document_bytes}` bytes each.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(untagged)]
 pub(crate) enum Documents {
-    /// One by one.
-    Listed(Vec<Document>),
-    /// Stored ones.
-    Named(Vec<String>),
+    Listed(#[schemars(length(min = 1, max = MAX_DOCUMENTS))] Vec<Document>),
+    Stored(StoredIds),
 }
 
-/// A page of a request: a text, or an object that has one, or the id of one that is stored.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Document {
-    id: Option<String>,
-    title: Option<String>,
-    /// Never none where there is no id.
-    text: Option<String>,
+/// A page of a request.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(untagged, inline)]
+pub(crate) enum Document {
+    Text(#[schemars(length(max = MAX_DOCUMENT_BYTES))] String),
+    Fields(DocumentFields),
 }
 
 /// A page with its text, wherever that came from.
@@ -48,20 +49,30 @@ enum Content {
     Stored(Arc<Stored>),
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Fields {
+#[schemars(inline, extend("anyOf" = [
+    {"required": ["text"], "properties": {"text": {"type": "string", "maxLength": MAX_DOCUMENT_BYTES}}},
+    {"required": ["id"], "properties": {"id": {"type": "string"}}},
+]))]
+pub(crate) struct DocumentFields {
+    /// Returned with the page's highlights; without a text, the id of a stored document.
     #[serde(default)]
     id: Option<String>,
+    /// Added to the relevance of every passage of the page when pages compete.
     #[serde(default)]
     title: Option<String>,
+    /// The page itself.
     #[serde(default)]
     text: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Ids {
+#[schemars(inline)]
+pub(crate) struct StoredIds {
+    /// Ids of stored documents.
+    #[schemars(length(min = 1, max = MAX_DOCUMENTS))]
     ids: Vec<String>,
 }
 
@@ -70,7 +81,7 @@ impl Documents {
     pub(crate) fn read(self, app: &App) -> Result<Vec<RequestPage>, Failure> {
         let listed = match self {
             Self::Listed(documents) => documents,
-            Self::Named(ids) => ids.into_iter().map(Document::named).collect(),
+            Self::Stored(StoredIds { ids }) => ids.into_iter().map(Document::stored).collect(),
         };
         check_count(listed.len(), FIELD, app.settings.max_documents)?;
         let pages =
@@ -81,12 +92,15 @@ impl Documents {
 }
 
 impl Document {
-    const fn named(id: String) -> Self {
-        Self { id: Some(id), title: None, text: None }
+    const fn stored(id: String) -> Self {
+        Self::Fields(DocumentFields { id: Some(id), title: None, text: None })
     }
 
     fn read(self, app: &App) -> Result<RequestPage, Failure> {
-        let Self { id, title, text } = self;
+        let DocumentFields { id, title, text } = match self {
+            Self::Text(text) => DocumentFields { id: None, title: None, text: Some(text) },
+            Self::Fields(fields) => fields,
+        };
         let content = match (text, &id) {
             (Some(text), _) => Content::Sent { text_hash: text_hash(&text), text },
             (None, Some(id)) => Content::Stored(app.store.get(id)?.ok_or_else(|| not_stored(id))?),
@@ -147,7 +161,7 @@ impl<'de> Visitor<'de> for DocumentsVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Documents, A::Error> {
-        Ids::deserialize(MapAccessDeserializer::new(map)).map(|named| Documents::Named(named.ids))
+        StoredIds::deserialize(MapAccessDeserializer::new(map)).map(Documents::Stored)
     }
 }
 
@@ -165,15 +179,15 @@ impl<'de> Visitor<'de> for DocumentVisitor {
     }
 
     fn visit_string<E: de::Error>(self, text: String) -> Result<Document, E> {
-        Ok(Document { text: Some(text), ..Document::default() })
+        Ok(Document::Text(text))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Document, A::Error> {
-        let Fields { id, title, text } = Fields::deserialize(MapAccessDeserializer::new(map))?;
-        if id.is_none() && text.is_none() {
+        let fields = DocumentFields::deserialize(MapAccessDeserializer::new(map))?;
+        if fields.id.is_none() && fields.text.is_none() {
             return Err(de::Error::custom(NOTHING));
         }
-        Ok(Document { id, title, text })
+        Ok(Document::Fields(fields))
     }
 }
 
@@ -204,22 +218,22 @@ pub(crate) fn check_count(count: usize, field: &str, limit: usize) -> Result<(),
     }
 }
 
+/// What [`text_hash`] returns.
+pub(crate) const HASH_PATTERN: &str = "^sha256:[0-9a-f]{64}$";
+
 /// What a text is known by: the SHA-256 of its UTF-8, named so.
 pub(crate) fn text_hash(text: &str) -> String {
+    bytes_hash(text.as_bytes())
+}
+
+pub(crate) fn bytes_hash(bytes: &[u8]) -> String {
     use std::fmt::Write;
     let mut name = String::from("sha256:");
-    for byte in Sha256::digest(text.as_bytes()) {
+    for byte in Sha256::digest(bytes) {
         // Writing to a string never fails.
         let _ = write!(name, "{byte:02x}");
     }
     name
-}
-
-/// Those of a document, and of a list of ids.
-#[cfg(test)]
-pub(crate) fn fields() -> [Vec<&'static str>; 2] {
-    use crate::openapi::tests::fields_of;
-    [fields_of::<Fields>(), fields_of::<Ids>()]
 }
 
 #[cfg(test)]
@@ -227,17 +241,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_is_a_text_or_has_one() {
+    fn document_is_a_text_or_an_object_with_text() {
         let read = |json: &str| serde_json::from_str::<Document>(json).map_err(|error| error.to_string());
-        assert_eq!(read(r#""a""#).unwrap(), Document { text: Some("a".to_owned()), ..Document::default() });
-        assert_eq!(read(r#"{"id": "1"}"#).unwrap(), Document::named("1".to_owned()));
+        assert_eq!(read(r#""a""#).unwrap(), Document::Text("a".to_owned()));
+        assert_eq!(read(r#"{"id": "1"}"#).unwrap(), Document::stored("1".to_owned()));
         assert!(read("{}").unwrap_err().contains(NOTHING));
-        assert!(read(r#"{"text": "a", "url": "b"}"#).unwrap_err().contains("unknown field `url`"));
-        assert!(read("3").unwrap_err().contains("expected a text, or an object"));
+        assert!(read(r#"{"text": "a", "url": "b"}"#).unwrap_err().contains("url"));
+        assert!(read("3").unwrap_err().contains('3'));
     }
 
     #[test]
-    fn a_text_is_known_by_its_sha256() {
+    fn text_hash_is_sha256() {
         let known = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(text_hash("abc"), known);
     }

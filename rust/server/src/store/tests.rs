@@ -31,7 +31,7 @@ fn text(number: usize) -> String {
 }
 
 #[test]
-fn both_kinds_keep_the_same_and_count_it() {
+fn memory_and_file_store_behave_alike() {
     let path = path("kinds");
     for kept in [store(None, 2, 20), store(Some(&path), 2, 20)] {
         assert!(kept.put("a", stored("12345")).unwrap());
@@ -68,7 +68,7 @@ fn child() {
 }
 
 #[test]
-fn a_file_survives_twenty_kills_in_the_middle_of_writing() {
+fn file_store_survives_kills_while_writing() {
     let path = path("kills");
     let mut acknowledged = 0;
     for life in 0..20 {
@@ -100,11 +100,11 @@ fn a_file_survives_twenty_kills_in_the_middle_of_writing() {
 }
 
 #[test]
-fn a_file_of_another_program_or_store_is_left_alone() {
+fn file_of_another_program_is_refused() {
     let refusal = |path: &Path| FileStore::open(path).err().map(|error| error.message().to_owned()).unwrap();
     let other = path("other");
     rusqlite::Connection::open(&other).unwrap().execute_batch("CREATE TABLE mine (x)").unwrap();
-    assert!(refusal(&other).ends_with("it is a database of another program"));
+    assert!(refusal(&other).contains("another program"));
     let mine = path("mine");
     let open = FileStore::open(&mine).unwrap();
     assert!(refusal(&mine).contains("locked"), "{}", refusal(&mine));
@@ -112,5 +112,5 @@ fn a_file_of_another_program_or_store_is_left_alone() {
     let newer = rusqlite::Connection::open(&mine).unwrap();
     newer.pragma_update(None, "user_version", 99).unwrap();
     drop(newer);
-    assert!(refusal(&mine).contains("its layout is number 99"));
+    assert!(refusal(&mine).contains("99"));
 }

@@ -20,6 +20,6 @@ def load(
     for each core, at most 32, and with 0 those who wait for a batch compute it. ``free_memory`` says how many bytes of a
     CUDA device's memory are free.
 
-    Returns a capsule named ``pullquote.encoder.v4``. Raises the classes of ``pullquote.errors``, or ``RuntimeError``
+    Returns a capsule named ``pullquote.encoder``. Raises the classes of ``pullquote.errors``, or ``RuntimeError``
     where that module is not there.
     """

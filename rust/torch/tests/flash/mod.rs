@@ -1,7 +1,7 @@
 //! A kernel for CPUs of `aten::_flash_attention_forward`, registered with torch's own dispatcher, which unpacks our arguments
-//! for it. It demands what torch's kernel for graphics cards demands (`mha_varlen_fwd` in
+//! for it. It demands what torch's kernel for GPUs demands (`mha_varlen_fwd` in
 //! `ATen/native/transformers/cuda/flash_attn/flash_api.cpp`), computes each row by plain operators in float32, and gives tokens
-//! of no row NaN. Each thread says how its calls shall go.
+//! of no row NaN. Each thread sets the mode of its calls.
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
@@ -12,53 +12,52 @@ use std::sync::{Mutex, Once, PoisonError};
 use pullquote_core::encoder::workers::panic_message;
 use tch::{Device, Kind, Tensor};
 
-/// How calls go.
+/// What the kernel does.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Manner {
+pub enum KernelMode {
     Right,
-    /// The next call fails, those behind go right.
+    /// Fails once, then is right.
     FailsOnce,
     Fails,
-    /// Scores are multiplied by the root of the head's width, as where no scale is given.
-    OwnScale,
-    /// Each token attends to those in front of it only.
+    /// Divides scores by the root of the head's width, as without a scale.
+    DefaultScale,
+    /// Each token attends only to those before it.
     Causal,
-    /// All rows are one.
+    /// All rows are one row.
     Joined,
     /// Each row begins a token late.
     Late,
     /// Only the first 128 tokens of a row are attended to.
     OneBlock,
-    /// A twentieth too much.
+    /// Results are a twentieth too large.
     Inexact,
-    /// Values that are no numbers.
-    NoNumbers,
-    /// Right, with results beside the first that nobody can overlook where they are not freed.
+    Nan,
+    /// Right, and returns large unused results, so that a leak shows.
     Heavy,
 }
 
 thread_local! {
-    static MANNER: Cell<Manner> = const { Cell::new(Manner::Right) };
+    static MODE: Cell<KernelMode> = const { Cell::new(KernelMode::Right) };
     static CALLS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// What was wrong with calls, on any thread.
-static COMPLAINTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// What was wrong with calls, on all threads.
+static VIOLATIONS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// How this thread's calls go from here on.
-pub fn behave(manner: Manner) {
-    MANNER.set(manner);
+/// Sets the mode of this thread's calls.
+pub fn set_mode(mode: KernelMode) {
+    MODE.set(mode);
 }
 
-/// How many calls this thread made since it last asked.
+/// The calls of this thread since the last `calls()`.
 pub fn calls() -> usize {
     CALLS.take()
 }
 
-/// Fails where any call was not as torch's kernel would want it.
-pub fn assert_no_complaints() {
-    let complaints = COMPLAINTS.lock().unwrap_or_else(PoisonError::into_inner);
-    assert!(complaints.is_empty(), "{complaints:?}");
+/// Fails where a call was not as torch's kernel demands.
+pub fn assert_no_violations() {
+    let violations = VIOLATIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    assert!(violations.is_empty(), "{violations:?}");
 }
 
 unsafe extern "C" {
@@ -112,12 +111,12 @@ unsafe extern "C-unwind" fn kernel(words: *mut u64, arguments: u64, results: u64
         let call = unsafe { Call::take(std::slice::from_raw_parts(words, 15)) };
         CALLS.set(CALLS.get() + 1);
         call.check();
-        call.attend(MANNER.get())
+        call.attend(MODE.get())
     }));
     // A panic must not get into C++, which may not end it.
     let attended = attended.unwrap_or_else(|panic| {
-        let complaint = panic_message(&*panic);
-        COMPLAINTS.lock().unwrap_or_else(PoisonError::into_inner).push(complaint);
+        let violation = panic_message(&*panic);
+        VIOLATIONS.lock().unwrap_or_else(PoisonError::into_inner).push(violation);
         None
     });
     match attended {
@@ -129,19 +128,19 @@ unsafe extern "C-unwind" fn kernel(words: *mut u64, arguments: u64, results: u64
             }
         }
         // SAFETY: nothing here waits to be dropped; torch catches it.
-        None => unsafe { throw(c"the kernel was told to fail".as_ptr()) },
+        None => unsafe { throw(c"the kernel fails in this mode".as_ptr()) },
     }
 }
 
-/// What torch handed over.
+/// The arguments of a call.
 struct Call {
     /// Queries, keys and values, `[tokens, heads, width]`.
     parts: [Tensor; 3],
     cumulative_lengths: [Option<Tensor>; 2],
     longest: [i64; 2],
     dropout: f64,
-    /// Causal, and a mask to look at.
-    truths: [u64; 2],
+    /// `is_causal` and `return_debug_mask`.
+    flags: [u64; 2],
     scale: Option<f64>,
     windows: [Option<u64>; 2],
     used_keys: Option<Tensor>,
@@ -160,7 +159,7 @@ impl Call {
                 cumulative_lengths: [present(3), present(4)],
                 longest: [words[5].cast_signed(), words[6].cast_signed()],
                 dropout: f64::from_bits(words[7]),
-                truths: [words[8] & 0xff, words[9] & 0xff],
+                flags: [words[8] & 0xff, words[9] & 0xff],
                 scale: optional(words[10]).map(f64::from_bits),
                 windows: [optional(words[11]), optional(words[12])],
                 used_keys: present(13),
@@ -169,16 +168,16 @@ impl Call {
         }
     }
 
-    /// What torch's kernel checks, and what it takes on trust.
+    /// Checks what torch's kernel checks, and what it relies on.
     fn check(&self) {
         let [queries, keys, values] = &self.parts;
-        let (tokens, heads, width) = queries.size3().expect("queries have three sides");
+        let (tokens, heads, width) = queries.size3().expect("queries have three dimensions");
         for part in [queries, keys, values] {
             assert!(matches!(part.kind(), Kind::Half | Kind::BFloat16), "{:?}", part.kind());
             assert_eq!((part.kind(), part.size()), (queries.kind(), vec![tokens, heads, width]));
             let strides = part.stride();
-            assert_eq!(strides[2], 1, "the last side is dense");
-            // It reads 16 bytes at once.
+            assert_eq!(strides[2], 1, "the last dimension is dense");
+            // The kernel reads 16 bytes at once.
             assert!(strides[0] % 8 == 0 && strides[1] % 8 == 0 && part.data_ptr().addr() % 16 == 0, "{strides:?}");
         }
         assert!(width % 8 == 0 && width <= 256);
@@ -192,7 +191,7 @@ impl Call {
         assert!(ends.len() > 1 && ends[0] == 0 && ends.is_sorted() && ends[ends.len() - 1] <= tokens, "{ends:?}");
         let longest = ends.windows(2).map(|ends| ends[1] - ends[0]).max();
         assert_eq!(self.longest.map(Some), [longest; 2]);
-        assert_eq!((self.dropout, self.truths, self.scale), (0.0, [0, 0], Some(1.0)));
+        assert_eq!((self.dropout, self.flags, self.scale), (0.0, [0, 0], Some(1.0)));
         assert!(self.windows == [None, None] && self.used_keys.is_none() && self.biases.is_none());
         // What this kernel left in an earlier layer went no further.
         let filled = ends[ends.len() - 1];
@@ -201,21 +200,21 @@ impl Call {
     }
 
     fn ends(&self, of: usize) -> Vec<i64> {
-        let lengths = self.cumulative_lengths[of].as_ref().expect("they were looked at");
+        let lengths = self.cumulative_lengths[of].as_ref().expect("they were checked");
         Vec::try_from(&lengths.to_kind(Kind::Int64)).expect("they are int64")
     }
 
-    fn attend(&self, manner: Manner) -> Option<[Tensor; 5]> {
+    fn attend(&self, mode: KernelMode) -> Option<[Tensor; 5]> {
         let [queries, keys, values] = &self.parts;
-        let (tokens, heads, width) = queries.size3().expect("it was looked at");
+        let (tokens, heads, width) = queries.size3().expect("it was checked");
         let mut ends = self.ends(0);
-        match manner {
-            Manner::FailsOnce => behave(Manner::Right),
-            Manner::Joined => ends = vec![0, ends[ends.len() - 1]],
-            Manner::Late => ends.iter_mut().for_each(|end| *end = (*end + 1).min(tokens)),
+        match mode {
+            KernelMode::FailsOnce => set_mode(KernelMode::Right),
+            KernelMode::Joined => ends = vec![0, ends[ends.len() - 1]],
+            KernelMode::Late => ends.iter_mut().for_each(|end| *end = (*end + 1).min(tokens)),
             _ => {}
         }
-        if matches!(manner, Manner::Fails | Manner::FailsOnce) {
+        if matches!(mode, KernelMode::Fails | KernelMode::FailsOnce) {
             return None;
         }
         let output = Tensor::full([tokens, heads, width], f64::NAN, (queries.kind(), Device::Cpu));
@@ -225,27 +224,27 @@ impl Call {
             let own = |part: &Tensor| part.narrow(0, row[0], length).to_kind(Kind::Float).transpose(0, 1);
             let mut scores = own(queries).matmul(&own(keys).transpose(1, 2));
             #[expect(clippy::cast_precision_loss, reason = "it is small")]
-            match manner {
-                Manner::OwnScale => scores /= (width as f64).sqrt(),
-                Manner::Causal => {
+            match mode {
+                KernelMode::DefaultScale => scores /= (width as f64).sqrt(),
+                KernelMode::Causal => {
                     let above = Tensor::ones([length, length], (Kind::Bool, Device::Cpu)).triu(1);
                     scores = scores.masked_fill(&above, f64::NEG_INFINITY);
                 }
-                Manner::OneBlock if length > 128 => {
+                KernelMode::OneBlock if length > 128 => {
                     let _ = scores.narrow(2, 128, length - 128).fill_(f64::NEG_INFINITY);
                 }
-                Manner::NoNumbers => scores *= f64::NAN,
+                KernelMode::Nan => scores *= f64::NAN,
                 _ => {}
             }
             let mut context = scores.softmax(-1, None).matmul(&own(values)).transpose(0, 1);
-            if manner == Manner::Inexact {
+            if mode == KernelMode::Inexact {
                 context *= 1.05;
             }
             output.narrow(0, row[0], length).copy_(&context);
         }
-        let beside = if manner == Manner::Heavy { 1 << 18 } else { 1 };
-        let beside = || Tensor::ones([beside], (Kind::Float, Device::Cpu));
-        Some([output, beside(), beside(), beside(), beside()])
+        let unused = if mode == KernelMode::Heavy { 1 << 18 } else { 1 };
+        let unused = || Tensor::ones([unused], (Kind::Float, Device::Cpu));
+        Some([output, unused(), unused(), unused(), unused()])
     }
 }
 

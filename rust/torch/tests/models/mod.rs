@@ -10,9 +10,9 @@ use pullquote_core::encoder::model::Model;
 use pullquote_core::encoder::{Batch, Encoder, Ticket};
 use pullquote_core::error::Result;
 use pullquote_torch::encoder::TorchEncoder;
-use pullquote_torch::layout::Padding;
-use pullquote_torch::network::{Network, copy_rows};
-use pullquote_torch::varlen::Varlen;
+use pullquote_torch::model::layout::PaddingBuffer;
+use pullquote_torch::model::network::{Network, copy_rows};
+use pullquote_torch::model::varlen::Varlen;
 use serde_json::{Value, json};
 use tch::{CModule, Device, Kind, Tensor};
 
@@ -21,14 +21,14 @@ pub const INTERMEDIATE: i64 = 24;
 pub const VOCABULARY: i64 = 50;
 pub const LONGEST: i64 = 20;
 
-/// A model to be written: tests change what they need.
+/// A model before it is written, so that tests can change it.
 pub struct Draft {
     pub config: Value,
     pub pooling: &'static str,
     pub tensors: Vec<(String, Tensor)>,
 }
 
-/// A model's directory, removed when it goes.
+/// A temporary directory.
 pub struct ModelDirectory(PathBuf);
 
 impl Drop for ModelDirectory {
@@ -56,13 +56,13 @@ pub struct Sizes {
     pub longest: i64,
 }
 
-/// A tiny model, whose sizes fill no register of any processor.
+/// A tiny model, whose sizes fill no register of any cpu.
 pub fn draft(family: &str) -> Draft {
-    draft_of(family, Sizes { hidden: HIDDEN, intermediate: INTERMEDIATE, heads: 2, longest: LONGEST })
+    sized_draft(family, Sizes { hidden: HIDDEN, intermediate: INTERMEDIATE, heads: 2, longest: LONGEST })
 }
 
-/// Weights of two layers, the same in every run; `RoBERTa`'s position table has two rows more.
-pub fn draft_of(family: &str, sizes: Sizes) -> Draft {
+/// Weights of two layers, the same in every run; `RoBERTa` has two more position embeddings.
+pub fn sized_draft(family: &str, sizes: Sizes) -> Draft {
     let Sizes { hidden, intermediate, heads, longest } = sizes;
     let offset = if family == "bert" { 0 } else { 2 };
     let config = json!({
@@ -100,9 +100,9 @@ pub fn draft_of(family: &str, sizes: Sizes) -> Draft {
     Draft { config, pooling: "mean", tensors }
 }
 
-/// A model whose linear layers neither swell nor shrink what goes through them.
-pub fn calm(family: &str, sizes: Sizes, activation: &str) -> Draft {
-    let mut draft = draft_of(family, sizes);
+/// A model whose linear layers keep the scale of their inputs.
+pub fn scaled_draft(family: &str, sizes: Sizes, activation: &str) -> Draft {
+    let mut draft = sized_draft(family, sizes);
     draft.config["hidden_act"] = json!(activation);
     for (name, tensor) in &mut draft.tensors {
         if let (true, [_, inputs]) = (name.starts_with("encoder"), tensor.size().as_slice()) {
@@ -114,7 +114,7 @@ pub fn calm(family: &str, sizes: Sizes, activation: &str) -> Draft {
     draft
 }
 
-/// A module that returns each token's id plus 0, 1 and 2, or the sums of that over a row's tokens.
+/// A module that returns each token's id plus 0, 1 and 2, or the sums of that over each row.
 pub fn trace(pooled: bool) -> CModule {
     let shape = [2, 4];
     let inputs = [
@@ -185,26 +185,26 @@ pub fn batch(seed: u64, lengths: &[u32]) -> Batch {
     Batch::new(ids.collect(), lengths.to_vec())
 }
 
-/// A model on a CPU, as it says.
+/// The network of a model on a CPU.
 pub fn network(directory: &ModelDirectory, dtype: Dtype, kind: Kind, varlen: Varlen) -> Network {
     let model = Model::read(directory.path()).expect("the model is sound");
     tch::no_grad(|| Network::load(&model, Device::Cpu, dtype, kind, varlen)).expect("the model is sound")
 }
 
-/// Rows by the plain way, copied out of torch.
+/// Rows in the padded layout.
 pub fn padded_rows(network: &Network, batch: &Batch) -> Result<Vec<Vec<f32>>> {
-    let rows = network.encode(batch, &mut Padding::default()).expect("torch has memory");
+    let rows = network.encode(batch, &mut PaddingBuffer::default()).expect("torch has memory");
     rows_of(network, &rows)
 }
 
 fn rows_of(network: &Network, rows: &Tensor) -> Result<Vec<Vec<f32>>> {
-    let mut values = vec![1.0; 7]; // what was there before is gone
+    let mut values = vec![1.0; 7]; // is overwritten
     copy_rows(rows, &mut values)?;
     Ok(values.chunks(network.dimension()).map(<[f32]>::to_vec).collect())
 }
 
-/// The rows of a batch as batches of their own.
-pub fn alone(batch: &Batch) -> Vec<Batch> {
+/// Each row of a batch as a batch.
+pub fn single_rows(batch: &Batch) -> Vec<Batch> {
     let mut start = 0;
     let mut rows = Vec::new();
     for length in &batch.lengths {
@@ -217,11 +217,11 @@ pub fn alone(batch: &Batch) -> Vec<Batch> {
 
 pub fn collect(encoder: &mut TorchEncoder, ticket: Ticket) -> Vec<Vec<f32>> {
     let mut rows = Vec::new();
-    let handed = encoder.collect(ticket, &mut |index, values| {
+    let collected = encoder.collect(ticket, &mut |index, values| {
         assert_eq!(index, rows.len(), "rows come in order");
         rows.push(values.to_vec());
     });
-    handed.expect("the batch is sound");
+    collected.expect("the batch is sound");
     rows
 }
 
@@ -236,7 +236,7 @@ pub fn largest_difference(left: &[Vec<f32>], right: &[Vec<f32>]) -> f32 {
     pairs.map(|(left, right)| (left - right).abs()).fold(0.0, f32::max)
 }
 
-pub fn least_cosine(left: &[Vec<f32>], right: &[Vec<f32>]) -> f32 {
+pub fn min_cosine(left: &[Vec<f32>], right: &[Vec<f32>]) -> f32 {
     assert_eq!(left.len(), right.len());
     let cosines = left.iter().zip(right).map(|(left, right)| left.iter().zip(right).map(|(a, b)| a * b).sum());
     cosines.fold(f32::INFINITY, f32::min)

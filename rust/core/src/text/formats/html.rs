@@ -26,6 +26,6 @@ pub(super) fn read(source: &str) -> Reading {
 }
 
 #[cfg(test)]
-mod laws;
+mod properties;
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! What each device of the engine does, as health and metrics tell it.
+//! Metrics of each device.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,7 +8,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use pullquote_core::engine::DeviceState;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct DeviceLabel {
@@ -18,7 +19,6 @@ struct DeviceLabel {
 type Counts = Family<DeviceLabel, Counter<u64, AtomicU64>>;
 type Levels = Family<DeviceLabel, Gauge>;
 
-/// One line of each for every device.
 #[derive(Default)]
 pub(crate) struct DeviceMetrics {
     working: Levels,
@@ -49,7 +49,6 @@ impl DeviceMetrics {
         );
     }
 
-    /// Writes down what is so now.
     pub(crate) fn set(&self, states: Vec<DeviceState>) {
         for state in states {
             let device = DeviceLabel { device: state.name };
@@ -71,10 +70,18 @@ impl DeviceMetrics {
     }
 }
 
-/// What health says of each device.
-pub(crate) fn health(states: Vec<DeviceState>) -> Value {
-    // Without the last error: anybody may ask, and what a function raised may say what somebody asked.
-    let line =
-        |state: DeviceState| json!({"name": state.name, "working": state.is_working, "failures": state.failures});
-    states.into_iter().map(line).collect()
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct DeviceHealth {
+    name: String,
+    /// False while the device is excluded after a failure; the others do its work.
+    working: bool,
+    /// Batches that failed on the device, and were repeated on others.
+    failures: u64,
+}
+
+/// Leaves out the last error: health needs no key, and the error of a Python encoder may contain a caller's text.
+pub(crate) fn health(states: Vec<DeviceState>) -> Vec<DeviceHealth> {
+    let health =
+        |state: DeviceState| DeviceHealth { name: state.name, working: state.is_working, failures: state.failures };
+    states.into_iter().map(health).collect()
 }

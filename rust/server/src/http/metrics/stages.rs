@@ -1,4 +1,4 @@
-//! Where the time of calls and batches goes, as metrics tell it.
+//! Metrics of each stage of calls and batches.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +13,6 @@ struct StageLabel {
     stage: &'static str,
 }
 
-/// One line of each for every stage.
 #[derive(Default)]
 pub(crate) struct StageMetrics {
     times: Family<StageLabel, Counter<f64, AtomicU64>>,
@@ -31,11 +30,10 @@ impl StageMetrics {
         registry.register("stage_runs", "Number of times each stage ran", self.counts.clone());
     }
 
-    /// Writes down what is so now.
     pub(crate) fn set(&self, totals: Vec<StageTotal>) {
         for StageTotal { stage, time, count } in totals {
             let label = StageLabel { stage: stage.name() };
-            // The counter keeps the bits of its number.
+            // A counter of f64 stores its bits.
             self.times.get_or_create(&label).inner().store(time.as_secs_f64().to_bits(), Ordering::Relaxed);
             self.counts.get_or_create(&label).inner().store(count, Ordering::Relaxed);
         }

@@ -2,21 +2,23 @@
 
 use std::time::Instant;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::passages::{ExaPage, Passages, Span};
 use super::request::{TextOptions, Wanted, Warning};
 use crate::fetch::Unfetched;
 
-/// An answer.
-#[derive(Serialize)]
+/// What an upstream adds to it is passed on.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Answer<'call> {
+#[schemars(extend("additionalProperties" = true))]
+pub(crate) struct ExaAnswer<'call> {
     pub(super) request_id: &'call str,
-    pub(super) results: Vec<Found<'call>>,
-    /// Of `/contents` only.
+    pub(super) results: Vec<ExaResult<'call>>,
+    /// With `/contents`: one for each page.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) statuses: Option<Vec<Status<'call>>>,
+    pub(super) statuses: Option<Vec<ExaStatus<'call>>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) warnings: Vec<Warning>,
     pub(super) cost_dollars: Cost,
@@ -24,20 +26,21 @@ pub(super) struct Answer<'call> {
     pub(super) search_time: f64,
 }
 
-/// Nothing, always.
-#[derive(Default, Serialize)]
+#[derive(Default, Serialize, JsonSchema)]
+#[schemars(inline, extend("additionalProperties" = true))]
 pub(super) struct Cost {
     total: u8,
 }
 
-/// A page that was found.
-#[derive(Serialize)]
+/// A page of the answer.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Found<'call> {
+#[schemars(extend("additionalProperties" = true))]
+pub(super) struct ExaResult<'call> {
     id: &'call str,
     url: &'call str,
     title: Option<&'call str>,
-    /// How well it answers the query, where pages were ranked by one.
+    /// Score of its best highlight, with `/search`.
     #[serde(skip_serializing_if = "Option::is_none")]
     score: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,34 +53,38 @@ pub(super) struct Found<'call> {
     extras: Option<Extras>,
 }
 
-/// What Exa's client for Python hands on of a result, beside what it knows.
-#[derive(Serialize)]
+/// Fields that Exa's client for Python passes on.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(inline)]
 pub(super) struct Extras {
     highlight_spans: Vec<Span>,
 }
 
-/// Whether a page that was named could be had.
-#[derive(Serialize)]
-pub(super) struct Status<'call> {
+/// Whether a named page is available.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ExaStatus<'call> {
     id: &'call str,
     #[serde(rename = "status")]
+    #[schemars(extend("enum" = ["success", "error"]))]
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["cached", "crawled"]))]
     source: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<StatusError>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(inline)]
 struct StatusError {
     tag: String,
     http_status_code: u16,
     message: String,
 }
 
-impl<'call> Found<'call> {
+impl<'call> ExaResult<'call> {
     /// A page with what was wanted of it.
     pub(super) fn new(
         page: &'call ExaPage<'call>,
@@ -96,7 +103,7 @@ impl<'call> Found<'call> {
     }
 }
 
-impl<'call> Status<'call> {
+impl<'call> ExaStatus<'call> {
     pub(super) const fn success(id: &'call str, source: &'static str) -> Self {
         Self { id, kind: "success", source: Some(source), error: None }
     }

@@ -11,10 +11,11 @@ use axum::response::Response;
 use futures_util::future::join_all;
 use pullquote_core::engine::Work;
 use pullquote_core::text::formats::Format;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::answer::{Answer, Cost, Found, Status, milliseconds_since};
+use super::answer::{Cost, ExaAnswer, ExaResult, ExaStatus, milliseconds_since};
 use super::id_of;
 use super::passages::{self, ExaPage};
 use super::request::{Wanted, Warning};
@@ -23,6 +24,7 @@ use crate::fetch::{Fetched, Unfetched};
 use crate::http::admission::{Admitted, Input, Reply};
 use crate::http::body;
 use crate::http::failure::{Cause, Failure};
+use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::store::Stored;
 use crate::store::documents::{check_count, check_lengths};
 
@@ -32,30 +34,50 @@ pub(crate) const MOST_PAGES: usize = 100;
 /// The longest name of a page, in characters.
 pub(crate) const LONGEST_NAME: usize = 2048;
 
-/// What a client sends; options stand beside it.
-#[derive(Deserialize)]
+/// Pages, and what to return of each.
+#[derive(Deserialize, JsonSchema)]
 #[serde(expecting = "an object with ids or urls")]
-struct ContentsRequest {
+#[schemars(extend("anyOf" = [
+    {"required": ["ids"], "properties": {"ids": {"type": "array"}, "urls": {"type": "null"}}},
+    {"required": ["urls"], "properties": {"urls": {"type": "array"}, "ids": {"type": "null"}}},
+    {"required": ["documents"], "properties": {
+        "documents": {"type": "array", "minItems": 1}, "ids": {"type": "null"}, "urls": {"type": "null"},
+    }},
+]))]
+pub(crate) struct ContentsRequest {
+    /// Ids of pages, at most 100; ids or urls, not both.
     #[serde(default)]
+    #[schemars(length(min = 1, max = MOST_PAGES), inner(length(min = 1, max = LONGEST_NAME), regex(pattern = r"\S")))]
     ids: Option<Vec<String>>,
+    /// Addresses of pages, at most 100; ids or urls, not both.
     #[serde(default)]
+    #[schemars(length(min = 1, max = MOST_PAGES), inner(length(min = 1, max = LONGEST_NAME), regex(pattern = r"\S")))]
     urls: Option<Vec<String>>,
+    /// Pages that the request itself sends; without ids and urls, all of them are answered.
     #[serde(default)]
+    #[schemars(length(max = MAX_DOCUMENTS))]
     documents: Option<Vec<SentDocument>>,
     #[serde(flatten)]
+    #[schemars(with = "Wanted")]
     options: Map<String, Value>,
 }
 
 /// A page that the request itself sends.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "an object with a text, an id or a url, and perhaps a title")]
+#[schemars(inline, extend("anyOf" = [
+    {"required": ["id"], "properties": {"id": {"type": "string"}}},
+    {"required": ["url"], "properties": {"url": {"type": "string", "pattern": "\\S"}, "id": {"type": "null"}}},
+]))]
 struct SentDocument {
     #[serde(default)]
+    #[schemars(regex(pattern = r"\S"))]
     id: Option<String>,
     #[serde(default)]
     url: Option<String>,
     #[serde(default)]
     title: Option<String>,
+    #[schemars(length(max = MAX_DOCUMENT_BYTES))]
     text: String,
 }
 
@@ -185,9 +207,9 @@ impl Plan {
         found.resize_with(pages.len(), || None);
         let urls = named.iter().filter_map(|named| named.url(sent));
         let results = pages.iter().zip(urls).zip(found);
-        let answer = Answer {
+        let answer = ExaAnswer {
             request_id: id,
-            results: results.map(|((page, url), found)| Found::new(page, url, found, None, wanted)).collect(),
+            results: results.map(|((page, url), found)| ExaResult::new(page, url, found, None, wanted)).collect(),
             statuses: Some(named.iter().map(Named::status).collect()),
             warnings: std::mem::take(warnings),
             cost_dollars: Cost::default(),
@@ -224,12 +246,12 @@ impl Named {
         }
     }
 
-    fn status(&self) -> Status<'_> {
+    fn status(&self) -> ExaStatus<'_> {
         match &self.content {
-            Content::SentDocument(_) | Content::Stored(_) => Status::success(&self.name, "cached"),
-            Content::Read(..) => Status::success(&self.name, "crawled"),
-            Content::None(unfetched) => Status::error(&self.name, unfetched),
-            Content::ToFetch | Content::Fetched(_) => Status::error(&self.name, &Unfetched::Failed),
+            Content::SentDocument(_) | Content::Stored(_) => ExaStatus::success(&self.name, "cached"),
+            Content::Read(..) => ExaStatus::success(&self.name, "crawled"),
+            Content::None(unfetched) => ExaStatus::error(&self.name, unfetched),
+            Content::ToFetch | Content::Fetched(_) => ExaStatus::error(&self.name, &Unfetched::Failed),
         }
     }
 }
@@ -280,11 +302,4 @@ fn check_names(names: &[String], field: &str) -> Result<(), Failure> {
             format!("it must have 1 to {LONGEST_NAME} characters"),
         )),
     }
-}
-
-#[cfg(test)]
-pub(super) fn fields() -> Vec<&'static str> {
-    // serde has no list of fields where some are flattened; this does not compile where one comes or goes.
-    let _ = |ContentsRequest { ids: _, urls: _, documents: _, options: _ }: ContentsRequest| ();
-    [&["ids", "urls", "documents"], super::request::FIELDS.as_slice()].concat()
 }

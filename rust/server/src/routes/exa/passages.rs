@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use pullquote_core::engine::{self, Pairing, Work};
 use pullquote_core::text::formats::{Document, Format};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::request::HighlightOptions;
@@ -33,11 +34,13 @@ pub(super) struct Passages {
     pub(super) spans: Vec<Span>,
 }
 
-/// Where a passage stands in the text of its page, in code points.
-#[derive(Clone, Copy, Debug, Serialize)]
+/// Offsets of a highlight in the text of its page, in code points.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub(super) struct Span {
     start: usize,
     end: usize,
+    /// From 0 to 1.
     pub(super) score: f32,
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use pullquote_core::engine::options::Options;
+use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -30,50 +31,64 @@ const QUIET: [&str; 10] = [
 ];
 
 /// What a client wants of each page: the options of `/contents`, which `/search` has under `contents`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
-pub(super) struct Wanted {
+#[schemars(inline)]
+pub(crate) struct Wanted {
+    /// Return the text of each page.
     text: Option<Switch<TextOptions>>,
+    /// Return highlights of each page.
     highlights: Option<Switch<HighlightOptions>>,
     #[serde(flatten)]
     rest: Map<String, Value>,
 }
 
-/// The options that are known.
-#[cfg(test)]
-pub(super) const FIELDS: [&str; 2] = ["text", "highlights"];
-
-/// An option that is on or off, or on with options of its own.
-#[derive(Clone, Debug)]
+/// `true`, `false`, or an object of options.
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(untagged, inline)]
 enum Switch<T> {
     Plain(bool),
     Detailed(T),
 }
 
-/// How the text of a page is wanted.
-#[derive(Clone, Debug, Default, Deserialize)]
+/// Options of texts.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
+#[schemars(inline)]
 pub(super) struct TextOptions {
+    /// Maximum number of characters; all by default.
+    #[schemars(range(min = 1))]
     pub(super) max_characters: Option<usize>,
     #[serde(flatten)]
     rest: Map<String, Value>,
 }
 
-/// How the highlights of a page are wanted.
-#[derive(Clone, Debug, Default, Deserialize)]
+/// Options of highlights.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
+#[schemars(inline)]
 pub(super) struct HighlightOptions {
+    /// By default the query of the search, or the title of each page.
+    #[schemars(regex(pattern = r"\S"))]
     pub(super) query: Option<String>,
+    /// Sentences of each highlight.
+    #[schemars(range(min = 1))]
     num_sentences: Option<i64>,
+    /// Maximum number of highlights for each page.
+    #[schemars(range(min = 1))]
     highlights_per_url: Option<i64>,
+    /// Maximum number of characters for each page, over all its highlights.
+    #[schemars(range(min = 1))]
     max_characters: Option<i64>,
+    /// Share one budget among all pages; the most relevant highlights get it.
     dynamic: Option<bool>,
     #[serde(flatten)]
     rest: Map<String, Value>,
 }
 
-/// An option that was not honoured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// An option that the server does not have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub(super) struct Warning {
     code: &'static str,
     path: String,
@@ -225,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn null_and_false_are_as_good_as_nothing() {
+    fn null_and_false_are_absent() {
         for nothing in
             [json!({}), json!({"text": null, "highlights": null}), json!({"text": false, "highlights": false})]
         {
@@ -237,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn highlights_are_as_the_client_wants_them() {
+    fn highlights_options_are_read() {
         let few = options(&json!({"numSentences": 2, "highlightsPerUrl": 5, "maxCharacters": 300}), true);
         assert_eq!((few.highlight_length, few.expand, few.top_k, few.max_chars), (2, false, Some(5), Some(300)));
         assert_eq!(few.max_total_chars, None);
@@ -249,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named() {
+    fn invalid_field_is_named() {
         for (asked, field) in [
             (json!({"highlights": {"numSentences": 0}}), "contents.highlights.numSentences"),
             (json!({"highlights": {"maxCharacters": -1}}), "contents.highlights.maxCharacters"),
@@ -263,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_honoured_is_warned_of() {
+    fn unsupported_field_is_a_warning() {
         let asked = json!({
             "summary": true, "subpages": 0, "livecrawl": "always", "context": null,
             "highlights": {"verbosity": "low", "stepSize": 1}, "text": {"includeHtmlTags": true},

@@ -11,10 +11,11 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use pullquote_core::engine::Work;
 use pullquote_core::text::formats::Format;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::answer::{Answer, Cost, Found, milliseconds_since};
+use super::answer::{Cost, ExaAnswer, ExaResult, milliseconds_since};
 use super::passages::{self, ExaPage, Passages};
 use super::request::{HighlightOptions, Wanted, warnings};
 use super::{id_of, upstream};
@@ -36,14 +37,18 @@ pub(crate) const MOST_RESULTS: usize = 100;
 /// Options of a search that change nothing in what is found here.
 const QUIET: [&str; 4] = ["moderation", "type", "useAutoprompt", "stream"];
 
-/// What a client sends.
-#[derive(Deserialize)]
+/// A query, and what to return of each page.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", expecting = "an object with a query")]
-struct SearchRequest {
+pub(crate) struct SearchRequest {
+    #[schemars(regex(pattern = r"\S"))]
     query: String,
     #[serde(default)]
+    #[schemars(range(min = 1, max = MOST_RESULTS), extend("default" = DEFAULT_RESULTS))]
     num_results: Option<i64>,
+    /// What to return of each page.
     #[serde(default)]
+    #[schemars(with = "Option<Wanted>")]
     contents: Option<Map<String, Value>>,
     #[serde(flatten)]
     rest: Map<String, Value>,
@@ -112,10 +117,10 @@ fn answer(app: &App, input: &Input, id: &str, began: Instant) -> Result<Reply, F
     let mut warned = warnings(&search.rest, "", &QUIET);
     warned.extend(search.wanted.warnings(PLACE));
     let results = pages.iter().zip(scores).zip(found);
-    let answer = Answer {
+    let answer = ExaAnswer {
         request_id: id,
         results: results
-            .map(|((page, score), found)| Found::new(page, page.name, found, Some(score), &search.wanted))
+            .map(|((page, score), found)| ExaResult::new(page, page.name, found, Some(score), &search.wanted))
             .collect(),
         statuses: None,
         warnings: warned,
@@ -152,11 +157,4 @@ fn add(work: &mut Work, more: &Work) {
     work.encoded += more.encoded;
     work.tokens += more.tokens;
     work.truncated += more.truncated;
-}
-
-#[cfg(test)]
-pub(super) fn fields() -> Vec<&'static str> {
-    // As in `contents`.
-    let _ = |SearchRequest { query: _, num_results: _, contents: _, rest: _ }: SearchRequest| ();
-    vec!["query", "numResults", "contents"]
 }

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use pullquote_core::engine::Work;
 use pullquote_core::tokens::Role;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -27,12 +28,13 @@ use crate::routes::openai::check_json_dtype;
 use crate::routes::vectors::{self, embed};
 
 /// What the answer is where the vectors come beside it.
-pub(super) const FORM: &str = "multipart/form-data";
+pub(crate) const FORM: &str = "multipart/form-data";
 
-/// How vectors stand in JSON.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+/// How vectors are written in JSON: as numbers, or as base64 of their bytes.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum EncodingFormat {
+#[schemars(inline)]
+pub(super) enum VectorFormat {
     #[default]
     Float,
     Base64,
@@ -58,9 +60,10 @@ pub(super) enum Written {
     Base64(Vec<String>),
 }
 
-/// One of them.
-#[derive(Serialize)]
+/// A vector: numbers, or base64 of their bytes.
+#[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(inline)]
 pub(super) enum Numbers<'vectors> {
     Numbers(&'vectors [f32]),
     Base64(&'vectors str),
@@ -78,7 +81,7 @@ impl Wanted {
     /// What a request's fields and its `Accept` say, if it wants vectors at all.
     pub(super) fn read(
         are_wanted: bool,
-        format: EncodingFormat,
+        format: VectorFormat,
         dtype: Option<Dtype>,
         as_form: bool,
     ) -> Result<Option<Self>, Failure> {
@@ -88,8 +91,8 @@ impl Wanted {
         }
         Ok(Some(match format {
             _ if as_form => Self::Bytes(dtype),
-            EncodingFormat::Base64 => Self::Base64(dtype),
-            EncodingFormat::Float => {
+            VectorFormat::Base64 => Self::Base64(dtype),
+            VectorFormat::Float => {
                 check_json_dtype(dtype)?;
                 Self::Numbers
             }

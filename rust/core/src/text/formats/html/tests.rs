@@ -1,5 +1,5 @@
 use super::Reading;
-use super::laws::{REFERENCES, lawful};
+use super::properties::{REFERENCES, lawful};
 use crate::text::page::BlockKind::{self, Code, Heading, Item, Prose, Row};
 use crate::text::page::ByteSpan;
 

@@ -1,0 +1,143 @@
+"""The `AsyncClient`: the calls of a `Client`, awaitable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any, Literal, Unpack, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullquote._event_loop import EventLoopCalls
+from pullquote._highlighter import Highlighter
+from pullquote._highlights import Highlights
+from pullquote._native import Document
+from pullquote._options import Options
+from pullquote.client import (
+    BaseClient,
+    ClientSettings,
+    EmbedCall,
+    EmbeddingDtype,
+    EmbedOptions,
+    HighlightsCall,
+    RerankResult,
+    StoredDocument,
+    check_rerank,
+    signed_as,
+)
+
+__all__ = ["AsyncClient"]
+
+
+class AsyncClient(BaseClient):
+    """The calls of a `Client`, awaitable; takes the same arguments.
+
+    A call has no thread of its own. Cancelling the task that awaits a call closes its stream, so the server stops its work. Works
+    with asyncio and uvloop, and in several event loops.
+    """
+
+    def __init__(self, url: str | Sequence[str], **settings: Unpack[ClientSettings]) -> None:
+        """Check the settings; the first call starts threads and connects."""
+        super().__init__(url, **settings)
+        self._calls = EventLoopCalls()
+
+    @signed_as(Highlighter.highlights)
+    async def highlights(
+        self,
+        query: str | Sequence[str],
+        texts: Iterable[str | StoredDocument],
+        *,
+        return_texts: bool = False,
+        return_vectors: bool = False,
+        embedding_dtype: EmbeddingDtype = "float32",
+        **options: Unpack[Options],
+    ) -> Highlights:
+        """Find the passages of pages that answer a query: see `Client.highlights`."""
+        server_options = {
+            "return_texts": return_texts,
+            "return_vectors": return_vectors,
+            "embedding_dtype": embedding_dtype,
+        }
+        call = HighlightsCall(query, texts, server_options, options)
+        return call.result(await self._calls.run(lambda to, _: self._native.highlights(call.request, to)))
+
+    @overload
+    async def embed(
+        self,
+        texts: Iterable[str],
+        *,
+        embedding_dtype: Literal["float32"] = "float32",
+        **options: Unpack[EmbedOptions],
+    ) -> NDArray[np.float32]: ...
+    @overload
+    async def embed(
+        self, texts: Iterable[str], *, embedding_dtype: EmbeddingDtype, **options: Unpack[EmbedOptions]
+    ) -> NDArray[Any]: ...
+    @signed_as(Highlighter.embed)
+    async def embed(
+        self,
+        texts: Iterable[str],
+        *,
+        embedding_dtype: EmbeddingDtype = "float32",
+        **options: Unpack[EmbedOptions],
+    ) -> NDArray[Any]:
+        """Turn texts into vectors: see `Client.embed`."""
+        call = EmbedCall(texts, embedding_dtype, options)
+        embeddings = await self._calls.run(
+            lambda to, _: self._native.embed(call.texts, call.is_query, call.options, to)
+        )
+        return call.result(embeddings)
+
+    async def rerank(
+        self, query: str, texts: Iterable[str], *, top_n: int | None = None, timeout: float | None = None
+    ) -> list[RerankResult]:
+        """Sort texts by similarity to a query: see `Client.rerank`."""
+        texts = check_rerank(texts, top_n)
+        options = {"timeout": timeout}
+        ranks = await self._calls.run(lambda to, _: self._native.rerank(query, texts, top_n, options, to))
+        return [RerankResult(index, score, texts[index]) for index, score in ranks]
+
+    async def put_document(
+        self,
+        document_id: str,
+        text: str,
+        *,
+        title: str | None = None,
+        timeout: float | None = None,
+    ) -> str:
+        """Store a document under an id: see `Client.put_document`."""
+        options = {"timeout": timeout}
+        text_hash: str = await self._calls.run(
+            lambda to, _: self._native.put_document(document_id, text, title, options, to)
+        )
+        return text_hash
+
+    async def get_document(self, document_id: str, *, timeout: float | None = None) -> Document:
+        """Read a stored document: see `Client.get_document`."""
+        options = {"timeout": timeout}
+        document: Document = await self._calls.run(lambda to, _: self._native.get_document(document_id, options, to))
+        return document
+
+    async def delete_document(self, document_id: str, *, timeout: float | None = None) -> None:
+        """Delete a stored document: see `Client.delete_document`."""
+        options = {"timeout": timeout}
+        await self._calls.run(lambda to, _: self._native.delete_document(document_id, options, to))
+
+    async def health(self, *, timeout: float | None = None) -> dict[str, str | None]:
+        """Ask each server whether it can encode: see `Client.health`."""
+        return dict(await self._calls.run(lambda to, _: self._native.health({"timeout": timeout}, to)))
+
+    async def close(self) -> None:
+        """Close all connections; calls in flight and later ones raise `ClosedError`. May be called twice."""
+        # It waits up to a second for calls in flight to end, so not on the loop's thread.
+        await asyncio.to_thread(self._native.close)
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()

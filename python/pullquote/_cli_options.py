@@ -1,0 +1,69 @@
+"""The options of `highlights()` on a command line: help, choices and defaults are those of the core's JSON Schema."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any, Literal, cast
+
+from pullquote import _native
+from pullquote._options import Options
+
+__all__ = ["CALL_OPTIONS", "PAGE_OPTIONS", "add_options", "options_from_args"]
+
+# Options for each page on its own, and those for all pages and queries of a call.
+PAGE_OPTIONS = (
+    "top_k",
+    "max_chars",
+    "max_tokens",
+    "min_score",
+    "order",
+    "dedupe",
+    "context",
+    "explain",
+    "lexical_weight",
+    "effort",
+    "format",
+    "unit",
+    "highlight_length",
+    "step_size",
+)
+CALL_OPTIONS = (*PAGE_OPTIONS, "fuse", "max_total_chars", "max_total_tokens")
+SHORT = {"top_k": "-k", "context": "-C"}
+
+
+def add_options(command: argparse.ArgumentParser, names: tuple[str, ...], **defaults: str) -> None:
+    """Add options to a command; `defaults` replace those of the schema."""
+    schema = json.loads(_native.options_schema())["properties"]
+    for name in names:
+        option = schema[name]
+        default = defaults.get(name, option["default"])
+        flags = [flag for flag in (SHORT.get(name), f"--{name.replace('_', '-')}") if flag]
+        keywords: dict[str, Any] = {
+            "default": default,
+            "help": option["description"].replace("%", "%%").replace("`", '"'),
+        }
+        if default is False:
+            keywords["action"] = "store_true"
+        elif "enum" in option:
+            keywords["choices"] = option["enum"]
+        else:
+            keywords["type"] = _parser(option)
+        if default is not None and default is not False:
+            keywords["help"] += " (default: %(default)s)"
+        command.add_argument(*flags, **keywords)
+
+
+def _parser(option: dict[str, Any]) -> Any:
+    if "anyOf" in option:
+        return weight
+    return int if "integer" in option["type"] else float
+
+
+def weight(text: str) -> float | Literal["auto"]:
+    return "auto" if text == "auto" else float(text)
+
+
+def options_from_args(arguments: argparse.Namespace, names: tuple[str, ...]) -> Options:
+    """The options of a call, from parsed arguments."""
+    return cast(Options, {name: getattr(arguments, name) for name in names})

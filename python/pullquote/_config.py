@@ -1,0 +1,159 @@
+"""`EngineConfig`: the arguments of `Highlighter`, and how they become an engine's model, encoder and threads."""
+
+from __future__ import annotations
+
+import operator
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from pullquote import _native
+from pullquote._models import EMBEDDED_NAME, load_encoder, model_directory
+from pullquote._python_encoder import TEXT_MODEL, CustomEncoder, HasEncodeIds, IdsEncoder, TextEncoder, TextFunction
+from pullquote.errors import InvalidArgumentError
+
+__all__ = ["CACHE_BYTES", "EngineConfig", "constructor_arguments", "thread_count"]
+
+# About 5 MB of text with a small model.
+CACHE_BYTES = 256 * 1024 * 1024
+# Default texts of a batch for a custom encoder.
+CUSTOM_BATCH_SIZE = 64
+# More threads are no faster, and take cores from the host.
+MAX_THREADS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """The arguments of `Highlighter`, which documents them. A test compares the two."""
+
+    model: str | Path | None = None
+    devices: str | Sequence[str] = "auto"
+    dtype: str = "auto"
+    threads: int | Literal["caller"] | None = None
+    cache_bytes: int = CACHE_BYTES
+    _: KW_ONLY
+    cores: Iterable[int] | None = None
+    encoder: CustomEncoder | Literal["torch"] | None = None
+    max_batch_tokens: int | None = None
+    max_batch_size: int | None = None
+    batch_timeout: float = 0.0
+    depth: int | None = None
+    device_timeout: float | None = None
+    profile: bool = False
+    trace: str | Path | None = None
+
+    def load(self) -> tuple[EngineConfig, str]:
+        """Check the arguments, and load the model. Returns the config that `_native` takes, and the model's name.
+
+        In that config `model` is a `Path`, `encoder` is loaded, `threads` is an int, and `cores` is a list or `None`.
+        """
+        self._check()
+        cores = _core_list(self.cores)
+        config = replace(
+            self, cores=cores, threads=thread_count(self.threads, cores), cache_bytes=min(self.cache_bytes, sys.maxsize)
+        )
+        if self.encoder is None or isinstance(self.encoder, str):
+            return config._load_model()
+        return config._use_custom_encoder(self.encoder)
+
+    def _check(self) -> None:
+        for name in ("max_batch_tokens", "max_batch_size", "depth"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < 1):
+                message = f"{name} must be at least 1, or None for the device's default, not {value!r}"
+                raise InvalidArgumentError(message)
+        if not isinstance(self.batch_timeout, (int, float)) or not 0 <= self.batch_timeout < float("inf"):
+            message = f"batch_timeout must be 0 seconds, for no waiting, or more, not {self.batch_timeout!r}"
+            raise InvalidArgumentError(message)
+        timeout = self.device_timeout
+        if timeout is not None and not (isinstance(timeout, (int, float)) and 0 < timeout < float("inf")):
+            message = f"device_timeout must be more than 0 seconds, or None for 10, not {timeout!r}"
+            raise InvalidArgumentError(message)
+        if not isinstance(self.cache_bytes, int) or self.cache_bytes < 0:
+            message = f"cache_bytes must be 0, for no cache, or more, not {self.cache_bytes!r}"
+            raise InvalidArgumentError(message)
+        if isinstance(self.encoder, str) and self.encoder != "torch":
+            message = f'encoder must be "torch", a function or an object with a method encode, not {self.encoder!r}'
+            raise InvalidArgumentError(message)
+
+    def _load_model(self) -> tuple[EngineConfig, str]:
+        directory = model_directory(self.model)
+        devices = [self.devices] if isinstance(self.devices, str) else list(self.devices)
+        with _pinned_to(cast("list[int] | None", self.cores)):
+            is_torch = self.encoder == "torch"
+            encoder = load_encoder(directory, devices, self.dtype, cast(int, self.threads), torch=is_torch)
+        name = EMBEDDED_NAME if self.model is None else directory.resolve().name
+        return replace(self, model=directory, encoder=cast(Any, encoder)), name
+
+    def _use_custom_encoder(self, encoder: CustomEncoder) -> tuple[EngineConfig, str]:
+        capsule = getattr(encoder, "__pullquote_encoder__", None)
+        is_capsule = type(encoder).__name__ == "PyCapsule"
+        takes_ids = is_capsule or callable(capsule) or callable(getattr(encoder, "encode_ids", None))
+        if (self.devices, self.dtype) != ("auto", "auto") or (self.model is not None and not takes_ids):
+            message = "a custom encoder determines model, devices and dtype; pass either the encoder or these"
+            raise InvalidArgumentError(message)
+        if not takes_ids:
+            of_texts = TextEncoder(cast(TextFunction, encoder))
+            size = self.max_batch_size or CUSTOM_BATCH_SIZE
+            return replace(self, model=TEXT_MODEL, encoder=cast(Any, of_texts), max_batch_size=size), of_texts.name
+        if self.model is None:
+            message = "an encoder of token ids needs a tokenizer; pass the directory of its model as model"
+            raise InvalidArgumentError(message)
+        directory = model_directory(self.model)
+        if is_capsule or callable(capsule):
+            loaded = capsule() if callable(capsule) else encoder
+            return replace(self, model=directory, encoder=cast(Any, loaded)), directory.resolve().name
+        of_ids = IdsEncoder(cast(HasEncodeIds, encoder))
+        return replace(self, model=directory, encoder=cast(Any, of_ids)), of_ids.name
+
+
+def constructor_arguments(local_names: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of `EngineConfig` among the ``locals()`` of a constructor."""
+    return {field.name: local_names[field.name] for field in fields(EngineConfig)}
+
+
+def thread_count(threads: int | Literal["caller"] | None, cores: list[int] | None) -> int:
+    """The maximum number of threads; 0 means that callers do all work."""
+    if threads == "caller":
+        return 0
+    if threads is None:
+        return min(_native.available_threads(), MAX_THREADS, len(cores) if cores else MAX_THREADS)
+    if isinstance(threads, int) and threads >= 1:
+        return threads
+    message = f'threads must be at least 1, "caller", or None for one for each core, not {threads!r}'
+    raise InvalidArgumentError(message)
+
+
+def _core_list(cores: Iterable[int] | None) -> list[int] | None:
+    if cores is None:
+        return None
+    try:
+        numbers = sorted({operator.index(core) for core in cores})
+    except TypeError:
+        numbers = []
+    if not numbers or numbers[0] < 0:
+        message = f"cores must have at least one core's number, as os.sched_getaffinity(0) has, not {cores!r}"
+        raise InvalidArgumentError(message)
+    return numbers
+
+
+@contextmanager
+def _pinned_to(cores: list[int] | None) -> Iterator[None]:
+    """Pin this thread, and so the threads that it starts, to these cores."""
+    if cores is None or not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, cores)
+    except OSError as error:
+        message = f"threads cannot run on cores {cores}: {error}"
+        raise InvalidArgumentError(message) from None
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

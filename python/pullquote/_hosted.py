@@ -1,0 +1,287 @@
+"""Hosts with a model of their own: token ids out, vectors in.
+
+`Hosted` is for a host that encodes when it likes, and advances a call as vectors arrive. `Planner` is for a host that encodes all
+rows of a call in one round. Nothing here encodes, and only text of large pages uses threads. `pullquote.vllm` is built on it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Unpack, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pullquote._config import CACHE_BYTES, EngineConfig, thread_count
+from pullquote._engine_handle import EngineHandle
+from pullquote._highlights import Highlights
+from pullquote._models import model_directory
+from pullquote._native import Batch
+from pullquote._native import Hosted as NativeHosted
+from pullquote._native import HostedCall as NativeCall
+from pullquote._options import Options, check_request
+from pullquote.errors import EncoderError, InvalidArgumentError
+
+__all__ = ["Hosted", "HostedCall", "Plan", "Planner"]
+
+# Batches of a call in flight: while the host encodes one, the next one is ready.
+DEPTH = 2
+# All batches of a plan are in flight at once.
+UNLIMITED_DEPTH = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class _Host:
+    """What `_native.Hosted` needs to know about the host."""
+
+    name: str
+    dimension: int
+    max_tokens: int | None
+
+
+class Hosted(EngineHandle):
+    """A `Highlighter` whose host encodes the rows. Thread-safe, and a context manager.
+
+    - `model`: directory of the model; only its tokenizer and small files are read.
+    - `dimension`: values in one of the host's vectors. Vectors need not be normalized.
+    - `max_tokens`: the host's limit for a row, in tokens; `None` is the model's.
+    - `max_batch_size`: maximum rows of a batch; `None` is as many as have 4,096 tokens.
+    - `threads`, `cache_bytes`: as for `Highlighter`. Vectors of cached pages are not requested again.
+
+    Raises `ModelNotFoundError`, `InvalidModelError`, `InvalidArgumentError`. After a fork, calls in the child raise `ForkedError`.
+
+    >>> hosted = Hosted(directory, dimension=384)  # doctest: +SKIP
+    >>> call = hosted.start("How far is the moon?", [page])
+    >>> batches = call.advance()
+    >>> while call.result is None:
+    ...     batch = batches.pop()
+    ...     batches += call.advance([(batch.ticket, encode(batch.split()))])
+    """
+
+    _native: NativeHosted
+
+    def __init__(
+        self,
+        model: str | Path,
+        dimension: int,
+        *,
+        max_tokens: int | None = None,
+        max_batch_size: int | None = None,
+        threads: int | Literal["caller"] | None = None,
+        cache_bytes: int = CACHE_BYTES,
+        name: str = "host",
+    ) -> None:
+        """Read the tokenizer."""
+        for argument, value in (
+            ("dimension", dimension),
+            ("max_tokens", 1 if max_tokens is None else max_tokens),
+            ("max_batch_size", 1 if max_batch_size is None else max_batch_size),
+        ):
+            if not isinstance(value, int) or value < 1:
+                message = f"{argument} must be at least 1, not {value!r}"
+                raise InvalidArgumentError(message)
+        directory = model_directory(model)
+        config = EngineConfig(
+            directory,
+            threads=thread_count(threads, None),
+            cache_bytes=cache_bytes,
+            encoder=cast(Any, _Host(name, dimension, max_tokens)),
+            max_batch_size=max_batch_size,
+        )
+        self._open(config, directory.resolve().name)
+
+    def _make_native(self, config: EngineConfig) -> NativeHosted:
+        return NativeHosted(config)
+
+    def start(
+        self,
+        query: str | Sequence[str],
+        texts: Iterable[str],
+        *,
+        depth: int = DEPTH,
+        limit_windows: int | None = None,
+        limit_tokens: int | None = None,
+        **options: Unpack[Options],
+    ) -> HostedCall:
+        """Create a call; its work begins with the first `HostedCall.advance`.
+
+        `query`, `texts`, `options` and errors are those of `Highlighter.highlights`. At most `depth` batches are in flight. A
+        call with more windows or tokens than `limit_windows` or `limit_tokens` ends with `LimitExceededError` before it
+        requests them.
+        """
+        request = check_request(query, texts, options)
+        return HostedCall(request.texts, self._native.start(request, limit_windows, limit_tokens, depth))
+
+    def __repr__(self) -> str:
+        return f"<Hosted {self.model_name!r}, vectors of {self.dimension} by {self.devices[0]}>"
+
+
+class HostedCall:
+    """A call in progress, for one thread at a time; `result` is `None` until it is done."""
+
+    def __init__(self, pages: list[str], native: NativeCall) -> None:
+        """Made by `Hosted.start`."""
+        self._pages = pages
+        self._native = native
+        self.result: Highlights | None = None
+
+    def advance(self, vectors: Iterable[tuple[int, ArrayLike]] = ()) -> list[Batch]:
+        """Take vectors of batches, in any order, and return the next batches to encode.
+
+        `vectors` has the ticket and the vectors ``[rows, dimension]`` of each batch. This cuts, tokenizes and ranks text without
+        Python's lock: milliseconds for a page. An empty list means that the call waits for batches in flight, or is done.
+
+        Raises the errors of `Highlighter.highlights`, and `EncoderError` for vectors of a wrong shape or with NaN.
+        """
+        batches, columns = self._native.advance([(ticket, _matrix(rows)) for ticket, rows in vectors])
+        if columns is not None:
+            self.result = Highlights(self._pages, columns)
+        return batches
+
+    async def run(
+        self, encode: Callable[[Batch], Awaitable[ArrayLike]], executor: Executor | None = None
+    ) -> Highlights:
+        """Drive the call to its end in an event loop: await `encode` for each batch, and read text in `executor`'s threads.
+
+        If this is cancelled, or `encode` raises, it cancels the running `encode` tasks, waits for them, and stops the call.
+        """
+        import asyncio  # noqa: PLC0415 - an event loop runs here, so it is imported already
+
+        loop = asyncio.get_running_loop()
+        running: dict[asyncio.Future[ArrayLike], int] = {}
+        vectors: list[tuple[int, ArrayLike]] = []
+        try:
+            while True:
+                batches = await loop.run_in_executor(executor, self.advance, vectors)
+                if self.result is not None:
+                    return self.result
+                running |= {asyncio.ensure_future(encode(batch)): batch.ticket for batch in batches}
+                done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                vectors = [(running.pop(task), task.result()) for task in done]
+        finally:
+            self.stop()
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    def stop(self) -> None:
+        """Stop the call, at any time and from any thread; never waits."""
+        self._native.stop()
+
+
+class Planner:
+    """For a host that encodes all rows of a call in one round, which needs ``effort="full"``.
+
+    Takes the arguments of `Hosted` except `dimension`, which it sees in the vectors. Keeps nothing between calls.
+
+    >>> plan = Planner(directory).plan("How far is the moon?", [page])  # doctest: +SKIP
+    >>> plan.finish(encode(plan.rows))[0][0].text
+    'The moon is 384,400 km away.'
+    """
+
+    def __init__(
+        self, model: str | Path, *, max_tokens: int | None = None, threads: int | Literal["caller"] | None = None
+    ) -> None:
+        """Read the tokenizer."""
+        self._by_dimension: dict[int, Hosted] = {}
+        self._lock = threading.Lock()
+        self._model, self._max_tokens, self._threads = model, max_tokens, threads
+        self._hosted(1)
+
+    def plan(
+        self,
+        query: str | Sequence[str],
+        texts: Iterable[str],
+        *,
+        limit_windows: int | None = None,
+        limit_tokens: int | None = None,
+        **options: Unpack[Options],
+    ) -> Plan:
+        """Cut and tokenize the text, and return the rows to encode.
+
+        Raises the errors of `Highlighter.highlights`, `LimitExceededError` as `Hosted.start`, and `InvalidArgumentError` for an
+        `effort` other than ``"full"``, which would need vectors to select further rows.
+        """
+        if options.setdefault("effort", "full") != "full":
+            message = f'effort must be "full" where everything is encoded at once, not {options["effort"]!r}'
+            raise InvalidArgumentError(message)
+        pages = texts if isinstance(texts, (str, list)) else list(texts)
+        limits = {"limit_windows": limit_windows, "limit_tokens": limit_tokens}
+
+        def start(hosted: Hosted) -> HostedCall:
+            return hosted.start(query, pages, depth=UNLIMITED_DEPTH, **limits, **options)
+
+        # With this effort the rows do not depend on vectors, so zeros of one value bring out all of them.
+        call, indices = start(self._hosted(1)), dict[tuple[int, ...], int]()
+        batches = call.advance()
+        while call.result is None:
+            for batch in batches:
+                for ids in batch.split():
+                    indices.setdefault(tuple(ids), len(indices))
+            zeros = [(batch.ticket, np.zeros((len(batch.lengths), 1), np.float32)) for batch in batches]
+            batches = call.advance(zeros)
+        return Plan(indices, lambda dimension: start(self._hosted(dimension)))
+
+    def _hosted(self, dimension: int) -> Hosted:
+        with self._lock:
+            if dimension not in self._by_dimension:
+                self._by_dimension[dimension] = Hosted(
+                    self._model, dimension, max_tokens=self._max_tokens, threads=self._threads, cache_bytes=0
+                )
+            return self._by_dimension[dimension]
+
+    @property
+    def max_tokens(self) -> int:
+        """The limit for a row in tokens, special tokens included."""
+        return self._hosted(1).max_tokens
+
+    def close(self) -> None:
+        """Close it; later calls raise `ClosedError`."""
+        for hosted in self._by_dimension.values():
+            hosted.close()
+
+
+class Plan:
+    """A call that needs only vectors: `rows` has the token ids of each distinct row."""
+
+    def __init__(self, indices: dict[tuple[int, ...], int], start: Callable[[int], HostedCall]) -> None:
+        """Made by `Planner.plan`."""
+        self._indices = indices
+        self._start = start
+
+    @property
+    def rows(self) -> list[list[int]]:
+        """Token ids of each row to encode; at least the query's."""
+        return [list(ids) for ids in self._indices]
+
+    def finish(self, vectors: ArrayLike) -> Highlights:
+        """Answer the call with the vectors of its `rows`, in their order: ``[len(rows), dimension]``.
+
+        Raises `EncoderError` for vectors of a wrong shape or with NaN, and the errors of `Highlighter.highlights`.
+        """
+        known = _matrix(vectors)
+        if known.shape[0] != len(self._indices) or not known.shape[1]:
+            message = f"vectors must have shape [{len(self._indices)}, dimension], not {list(known.shape)}"
+            raise EncoderError(message)
+        call = self._start(known.shape[1])
+        batches = call.advance()
+        while call.result is None:
+            rows = [(batch.ticket, known[[self._indices[tuple(ids)] for ids in batch.split()]]) for batch in batches]
+            batches = call.advance(rows)
+        return call.result
+
+
+def _matrix(vectors: ArrayLike) -> NDArray[np.float32]:
+    try:
+        rows = np.ascontiguousarray(vectors, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        message = f"vectors must be numbers [rows, dimension], not {type(vectors).__name__}: {error}"
+        raise EncoderError(message) from error
+    if rows.ndim != 2:
+        message = f"vectors must have two dimensions, [rows, dimension], not shape {list(rows.shape)}"
+        raise EncoderError(message)
+    return rows

@@ -1,0 +1,147 @@
+"""``pullquote job``: runs a job with a progress bar, or shows its status."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from pullquote._cli_options import PAGE_OPTIONS, options_from_args
+from pullquote._progress_bar import ProgressBar
+from pullquote.errors import InvalidArgumentError, InvalidTextError
+from pullquote.jobs._inputs import Columns, InputFile, find_files
+from pullquote.jobs._job import Job
+from pullquote.jobs._outputs import output_name
+from pullquote.jobs._records import JobStatus, job_status, start_job, unfinished_files
+from pullquote.jobs._run import FileProgress, check_job
+from pullquote.jobs._runners import RUNNERS
+from pullquote.jobs._store import OutputStore
+
+__all__ = ["run"]
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run a job, or show its status. Returns the exit code, which is not 0 if a file could not be read."""
+    store = OutputStore(options.output)
+    if options.status:
+        _show(job_status(store), options)
+        return 0
+    job, runner = _job(options), RUNNERS[options.engine](options)
+    files = [file for file in find_files(job.input) if not store.contains(file.url)]
+    _check_names(job, files)
+    with store.lock(), job.highlighter(**_engine_arguments(options)) as highlighter:
+        check_job(highlighter, job)
+        start_job(store, job.settings(highlighter), files)
+        unfinished = unfinished_files(store, files)
+        before = sum(file.bytes for file in files) - sum(file.bytes for file in unfinished)
+        began = time.monotonic()
+        with _Bar(sum(file.bytes for file in files), before) as bar:
+            runner(highlighter, job, unfinished, bar.update)
+        seconds = time.monotonic() - began
+        status = job_status(store)
+    for name, failure in status.failed.items():
+        print(f"pullquote: {name}: {failure}", file=sys.stderr)
+    _show(status, options, pages=bar.pages, seconds=seconds)
+    return InvalidTextError.exit_code if status.failed else 0
+
+
+def _job(options: argparse.Namespace) -> Job:
+    if options.input is None:
+        message = "--input is missing: a directory, a pattern or a file of pages"
+        raise InvalidArgumentError(message)
+    questions = [*(options.query or []), *(_questions(options.queries) if options.queries else [])]
+    if bool(questions) == bool(options.query_column):
+        message = "name the queries: --query Q or --queries FILE for every page, or --query-column NAME for the query of each page"
+        raise InvalidArgumentError(message)
+    return Job(
+        input=options.input,
+        output=options.output,
+        questions=tuple(questions),
+        columns=Columns(options.text, options.query_column, options.id, options.title),
+        options=options_from_args(options, PAGE_OPTIONS),
+        format=options.output_format,
+        model=options.model,
+        encoder=options.encoder,
+        dtype=options.dtype,
+    )
+
+
+def _check_names(job: Job, files: list[InputFile]) -> None:
+    """Raise if two inputs would have the same output."""
+    known: dict[str, InputFile] = {}
+    for file in files:
+        name = output_name(file, job.format)
+        if name in known:
+            message = f"{file.url} and {known[name].url} would both be written to {name}; rename one of them"
+            raise InvalidArgumentError(message)
+        known[name] = file
+
+
+def _engine_arguments(options: argparse.Namespace) -> dict[str, object]:
+    return {
+        "devices": options.device or "auto",
+        "threads": options.threads,
+        "cache_bytes": options.cache_bytes,
+        "max_batch_tokens": options.max_batch_tokens,
+        "max_batch_size": options.max_batch_size,
+    }
+
+
+def _questions(path: Path) -> list[str]:
+    """One in each line that is not empty."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        message = f"{path}: not utf-8 at byte {error.start}"
+        raise InvalidTextError(message) from None
+    except OSError as error:
+        message = f"{path}: {error.strerror or error}"
+        raise InvalidArgumentError(message) from None
+    if questions := [line.strip() for line in text.splitlines() if line.strip()]:
+        return questions
+    message = f"{path} has no question; write one in each line"
+    raise InvalidArgumentError(message)
+
+
+class _Bar:
+    """Progress in bytes of the input, which are known from the start, with the number and rate of pages."""
+
+    def __init__(self, total: int, before: int) -> None:
+        self._bar = ProgressBar(total, "byte", done=before)
+        self._began = time.monotonic()
+        self.pages = 0
+
+    def update(self, progress: FileProgress) -> None:
+        self.pages += progress.rows
+        rate = self.pages / max(time.monotonic() - self._began, 1e-9)
+        self._bar.note = f"{self.pages:,} pages, {rate:,.0f} a second"
+        self._bar.update(progress.bytes)
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.clear()
+
+
+def _show(
+    status: JobStatus, options: argparse.Namespace, *, pages: int | None = None, seconds: float | None = None
+) -> None:
+    if options.json:
+        ran = {} if seconds is None else {"pages_now": pages, "seconds": round(seconds, 3)}
+        print(json.dumps(asdict(status) | ran, ensure_ascii=False))
+        return
+    share = status.bytes_done / max(status.bytes, 1)
+    print(f"{status.files_done:,} of {status.files:,} files done, {share:.1%} of {status.bytes:,} bytes")
+    print(
+        f"{status.rows:,} pages: {status.answers:,} answers, {status.passages:,} passages, {status.errors:,} rows with an error"
+    )
+    if status.failed:
+        print(f"{len(status.failed):,} files cannot be read; the next run tries them again")
+    if seconds is not None:
+        print(f"{pages:,} pages in {seconds:,.1f} s, {(pages or 0) / max(seconds, 1e-9):,.1f} a second")
+    elif status.is_running:
+        print("a job is running here")

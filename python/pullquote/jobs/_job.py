@@ -1,0 +1,72 @@
+"""A job: all that any process needs to do one of its files."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pullquote
+from pullquote._highlighter import Highlighter
+from pullquote._options import Options
+from pullquote._python_encoder import named_encoder
+from pullquote.jobs._inputs import Columns
+from pullquote.jobs._outputs import OutputFormat
+from pullquote.jobs._store import OutputStore
+
+__all__ = ["Job"]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The queries, model, input and output of a job. Can be pickled.
+
+    Without `questions`, the query of each row is in the column ``columns.query``. `encoder` names a Python function as
+    ``package.module:function``. Arguments that change no answer, such as `threads`, belong to `highlighter`.
+    """
+
+    input: str
+    output: str
+    questions: tuple[str, ...] = ()
+    columns: Columns = field(default_factory=Columns)
+    options: Options = field(default_factory=Options)
+    format: OutputFormat = "same"
+    model: str | None = None
+    encoder: str | None = None
+    dtype: str = "auto"
+
+    @property
+    def store(self) -> OutputStore:
+        """The output directory."""
+        return OutputStore(self.output)
+
+    def highlighter(self, **arguments: Any) -> Highlighter:
+        """Load the job's model. A job reads each page once, so the cache is off unless `cache_bytes` is given."""
+        encoder = named_encoder(self.encoder)
+        return Highlighter(self.model, dtype=self.dtype, encoder=encoder, **({"cache_bytes": 0} | arguments))
+
+    def settings(self, highlighter: Highlighter) -> dict[str, Any]:
+        """All that determines the bytes of the outputs. Runs with equal settings are the same job."""
+        columns = self.columns
+        function = None if self.encoder == "torch" else self.encoder
+        return {
+            "version": pullquote.__version__,
+            "model": function or highlighter.model_name,
+            "model_sha256": None if function else _fingerprint(highlighter.model),
+            "encoder": self.encoder,
+            "dtype": highlighter.dtype,
+            "questions": list(self.questions),
+            "columns": {"text": columns.text, "query": columns.query, "id": columns.id, "title": columns.title},
+            "options": dict(self.options),
+            "format": self.format,
+        }
+
+
+def _fingerprint(model: Path) -> str:
+    """A hash of the names and contents of a model's files."""
+    whole = hashlib.sha256()
+    for path in sorted(path for path in model.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
+        with path.open("rb") as file:
+            whole.update(f"{path.relative_to(model)}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+    return whole.hexdigest()

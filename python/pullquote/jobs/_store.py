@@ -1,0 +1,154 @@
+"""The directory of a job's outputs, local or at any URL of fsspec, in which files appear whole or not at all."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import fsspec
+from fsspec.core import url_to_fs
+
+from pullquote.errors import OverloadedError
+
+__all__ = ["OutputStore"]
+
+# The job's own files, next to its outputs. Readers of directories skip names that begin with an underscore.
+OWN = "_pullquote"
+TEMPORARY = f"{OWN}/unfinished"
+LOCK = f"{OWN}/lock"
+
+
+class OutputStore:
+    """A directory of outputs. Names are relative, with slashes.
+
+    A file is written under a temporary name and renamed when it is complete. Locally its bytes are synced before the rename, and
+    its directory after it, so a file that exists after a crash is complete. Elsewhere fsspec's move is used.
+    """
+
+    def __init__(self, url: str) -> None:
+        """Name the directory, which is neither read nor made yet."""
+        self.url = url
+        self._system: fsspec.AbstractFileSystem
+        self._system, path = url_to_fs(url)
+        self._root = path.rstrip("/")
+        self.is_local = "file" in (self._system.protocol, *self._system.protocol)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Lock a local directory for one job until this process ends. Raises `OverloadedError` if another job has it.
+
+        Remote directories have no lock: two jobs there both do the same work.
+        """
+        if not self.is_local:
+            yield
+            return
+        with _file_lock(self._local(LOCK)) as is_acquired:
+            if not is_acquired:
+                message = f"another job is running in {self.url}; wait for it, or name another directory"
+                raise OverloadedError(message)
+            self.remove_temporary()
+            yield
+
+    def remove_temporary(self) -> None:
+        """Remove local temporary files of dead processes. A running process that still writes one fails."""
+        if self.is_local:
+            shutil.rmtree(self._local(TEMPORARY), ignore_errors=True)
+
+    def is_locked(self) -> bool:
+        """Whether a job is running in a local directory; always false for a remote one."""
+        lock = self._local(LOCK)
+        if not self.is_local or not lock.exists():
+            return False
+        with _file_lock(lock) as is_acquired:
+            return not is_acquired
+
+    @contextmanager
+    def open_for_writing(self, name: str) -> Iterator[BinaryIO]:
+        """A file that appears under its name when the block ends, and not at all if the block fails."""
+        temporary = f"{TEMPORARY}/{uuid.uuid4().hex}"
+        self._make_parent(temporary)
+        try:
+            with self._open(temporary, "wb") as file:
+                yield file
+                file.flush()
+                if self.is_local:
+                    os.fsync(file.fileno())
+        except BaseException:
+            self.remove(temporary)
+            raise
+        self._make_parent(name)
+        if self.is_local:
+            self._local(temporary).replace(self._local(name))
+            _sync_directory(self._local(name).parent)
+        else:
+            self._system.mv(self._path(temporary), self._path(name))
+
+    def read(self, name: str) -> bytes | None:
+        """The bytes of a file, or `None`."""
+        try:
+            with self._open(name, "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+    def size(self, name: str) -> int | None:
+        """The size of a file in bytes, or `None`."""
+        try:
+            return int(self._system.size(self._path(name)))
+        except FileNotFoundError:
+            return None
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it exists."""
+        if self.is_local:
+            self._local(name).unlink(missing_ok=True)
+        elif self._system.exists(self._path(name)):
+            self._system.rm_file(self._path(name))
+
+    def contains(self, url: str) -> bool:
+        """Whether a URL lies in this directory."""
+        system, path = url_to_fs(url)
+        return type(system) is type(self._system) and f"{path.rstrip('/')}/".startswith(f"{self._root}/")
+
+    def _open(self, name: str, mode: str) -> BinaryIO:
+        opened = self._local(name).open(mode) if self.is_local else self._system.open(self._path(name), mode)
+        return cast("BinaryIO", opened)
+
+    def _make_parent(self, name: str) -> None:
+        if self.is_local:
+            self._local(name).parent.mkdir(parents=True, exist_ok=True)
+        else:
+            self._system.makedirs(self._path(name).rpartition("/")[0], exist_ok=True)
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    def _local(self, name: str) -> Path:
+        return Path(self._path(name))
+
+
+@contextmanager
+def _file_lock(path: Path) -> Iterator[bool]:
+    """Try to lock a file; yields whether it succeeded. The system releases the lock when the process ends in any way."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
+def _sync_directory(path: Path) -> None:
+    directory = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -1,0 +1,69 @@
+"""The settings in ``--additional-config '{"pullquote": {…}}'``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from pullquote._config import CACHE_BYTES
+from pullquote._server import MEBIBYTE, default
+from pullquote.errors import InvalidArgumentError
+
+__all__ = ["Settings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Limits of the plugins, in addition to vLLM's own."""
+
+    threads: int = 2
+    """Threads for the text of requests, in addition to vLLM's."""
+    cache_bytes: int = CACHE_BYTES
+    """Bytes of the endpoint's page cache; 0 disables it."""
+    max_concurrent: int = default("max-concurrent")
+    """Requests of the endpoint in progress."""
+    max_queue: int = default("max-queue")
+    """Queued requests; excess requests get 429."""
+    max_queue_bytes: int = default("max-queue-bytes")
+    """Bytes of the bodies of all these; excess requests get 429."""
+    max_body_bytes: int = default("max-body-bytes")
+    max_documents: int = default("max-documents")
+    max_document_bytes: int = default("max-document-bytes")
+    max_queries: int = default("max-queries")
+    max_windows: int = 100_000
+    """Windows of all pages of a request."""
+    timeout: float = default("timeout")
+    """Seconds for a request; its own option `timeout` may shorten it."""
+    rows_in_flight: int = 256
+    """Rows of a request in vLLM at a time, which bounds how long a later request waits for a large one."""
+    inline_text_bytes: int = MEBIBYTE // 16
+    """Bytes of queries and pages of a request to the IO processor, which reads text on vLLM's event loop."""
+    inline_windows: int = 2000
+    """Windows of such a request."""
+    inline_requests: int = 1024
+    """Unanswered requests to the IO processor; beyond it the oldest is dropped."""
+
+    @classmethod
+    def of(cls, additional_config: object) -> Settings:
+        """Read vLLM's ``--additional-config``. Raises `InvalidArgumentError` for unknown names and bad values."""
+        ours = additional_config.get("pullquote", {}) if isinstance(additional_config, Mapping) else {}
+        if not isinstance(ours, Mapping):
+            message = f'additional_config["pullquote"] must be an object of settings, not {ours!r}'
+            raise InvalidArgumentError(message)
+        known = {field.name: field.default for field in fields(cls)}
+        for name, value in ours.items():
+            if name not in known:
+                message = f'additional_config["pullquote"] has no setting {name!r}; there are {", ".join(known)}'
+                raise InvalidArgumentError(message)
+            _check(name, value, isinstance(known[name], float))
+        return cls(**ours)
+
+
+def _check(name: str, value: Any, is_float: bool) -> None:
+    least = 0 if name in {"cache_bytes", "max_queue"} else 1
+    fits = not isinstance(value, bool) and isinstance(value, (int, float) if is_float else int)
+    if not fits or not (value > 0 if is_float else value >= least):
+        wanted = "a number of seconds above 0" if is_float else f"a whole number from {least}"
+        message = f'additional_config["pullquote"]["{name}"] must be {wanted}, not {value!r}'
+        raise InvalidArgumentError(message)

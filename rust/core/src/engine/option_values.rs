@@ -1,0 +1,194 @@
+//! Named values from Python or JSON, read into a struct by serde.
+//!
+//! An error names the option, its value and what would work; a wrong type and a value that is not allowed are different kinds.
+
+use std::fmt;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, Visitor};
+use serde::forward_to_deserialize_any;
+
+use crate::error::{Error, ErrorKind};
+
+/// A value of an option. Unlike in JSON, a number may be infinite or NaN.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the variants say it")]
+pub enum OptionValue {
+    Null,
+    Bool(bool),
+    Integer(i64),
+    Float(f64),
+    Text(String),
+    /// A value of no type that an option has, as the caller's language names that type.
+    Other(String),
+}
+
+/// An option that cannot be read.
+#[derive(Debug)]
+pub struct OptionError {
+    /// [`ErrorKind::InvalidType`] or [`ErrorKind::InvalidArgument`].
+    pub kind: ErrorKind,
+    /// The option, where one is at fault.
+    pub name: Option<String>,
+    /// What failed, on which value, and what would work.
+    pub message: String,
+}
+
+/// Reads options into a struct, whose fields are their names.
+///
+/// # Errors
+/// [`OptionError`] for a name that the struct does not have, and for a value that its field cannot take.
+pub fn read<T: DeserializeOwned>(options: impl IntoIterator<Item = (String, OptionValue)>) -> Result<T, OptionError> {
+    T::deserialize(MapAccessDeserializer::new(Options { remaining: options.into_iter(), current: None }))
+}
+
+struct Options<I> {
+    remaining: I,
+    current: Option<(String, OptionValue)>,
+}
+
+impl<'de, I: Iterator<Item = (String, OptionValue)>> de::MapAccess<'de> for Options<I> {
+    type Error = OptionError;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, OptionError> {
+        self.current = self.remaining.next();
+        self.current.as_ref().map(|(name, _)| seed.deserialize(name.as_str().into_deserializer())).transpose()
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, OptionError> {
+        let (name, value) = self.current.take().ok_or_else(|| de::Error::custom("a value without a name"))?;
+        seed.deserialize(&value).map_err(|OptionError { kind, message: expected, .. }| OptionError {
+            kind,
+            message: format!("{name} must be {expected}, not {value}"),
+            name: Some(name),
+        })
+    }
+}
+
+impl<'de> Deserializer<'de> for &OptionValue {
+    type Error = OptionError;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, OptionError> {
+        match self {
+            OptionValue::Null => visitor.visit_unit(),
+            OptionValue::Bool(value) => visitor.visit_bool(*value),
+            OptionValue::Integer(value) => visitor.visit_i64(*value),
+            OptionValue::Float(value) => visitor.visit_f64(*value),
+            OptionValue::Text(value) => visitor.visit_str(value),
+            OptionValue::Other(name) => Err(de::Error::invalid_type(de::Unexpected::Other(name), &visitor)),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, OptionError> {
+        if matches!(self, OptionValue::Null) { visitor.visit_none() } else { visitor.visit_some(self) }
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, OptionError> {
+        match self {
+            OptionValue::Text(variant) => visitor.visit_enum(variant.as_str().into_deserializer()),
+            _ => Err(OptionError::new(ErrorKind::InvalidType, one_of(variants))),
+        }
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct newtype_struct
+        seq tuple tuple_struct map struct identifier ignored_any
+    }
+}
+
+impl fmt::Display for OptionValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("null"),
+            Self::Bool(value) => write!(f, "{value}"),
+            Self::Integer(value) => write!(f, "{value}"),
+            Self::Float(value) => write!(f, "{value}"),
+            Self::Text(value) => write!(f, "{value:?}"),
+            Self::Other(name) => f.write_str(name),
+        }
+    }
+}
+
+impl From<serde_json::Value> for OptionValue {
+    fn from(value: serde_json::Value) -> Self {
+        use serde_json::Value;
+        match value {
+            Value::Null => Self::Null,
+            Value::Bool(value) => Self::Bool(value),
+            Value::Number(value) => {
+                value.as_i64().map_or_else(|| Self::Float(value.as_f64().unwrap_or(f64::NAN)), Self::Integer)
+            }
+            Value::String(value) => Self::Text(value),
+            Value::Array(_) => Self::Other("an array".to_owned()),
+            Value::Object(_) => Self::Other("an object".to_owned()),
+        }
+    }
+}
+
+impl OptionError {
+    /// The error of a call with this option.
+    #[must_use]
+    pub fn into_error(self) -> Error {
+        Error::new(self.kind, self.message)
+    }
+
+    fn new(kind: ErrorKind, message: String) -> Self {
+        Self { kind, name: None, message }
+    }
+}
+
+impl std::error::Error for OptionError {}
+
+impl fmt::Display for OptionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// Until [`Options`] knows the option's name and value, the message is what was expected of it.
+impl de::Error for OptionError {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self::new(ErrorKind::InvalidArgument, message.to_string())
+    }
+
+    fn invalid_type(_: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
+        Self::new(ErrorKind::InvalidType, in_words(expected))
+    }
+
+    fn invalid_value(_: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
+        Self::new(ErrorKind::InvalidArgument, in_words(expected))
+    }
+
+    fn unknown_variant(_: &str, variants: &'static [&'static str]) -> Self {
+        Self::new(ErrorKind::InvalidArgument, one_of(variants))
+    }
+
+    fn unknown_field(name: &str, fields: &'static [&'static str]) -> Self {
+        let message = format!("there is no option {name:?}, only {}", fields.join(", "));
+        Self { name: Some(name.to_owned()), ..Self::new(ErrorKind::InvalidType, message) }
+    }
+}
+
+fn one_of(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+    match quoted.as_slice() {
+        [names @ .., last] if !names.is_empty() => format!("{} or {last}", names.join(", ")),
+        names => names.concat(),
+    }
+}
+
+/// serde names a number by Rust's type.
+fn in_words(expected: &dyn de::Expected) -> String {
+    match expected.to_string().as_str() {
+        "i32" => "an integer of 32 bits".to_owned(),
+        "i64" => "an integer".to_owned(),
+        "f64" => "a number".to_owned(),
+        "a boolean" => "true or false".to_owned(),
+        expected => expected.to_owned(),
+    }
+}

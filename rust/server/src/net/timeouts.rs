@@ -1,0 +1,174 @@
+//! Timeouts that hyper lacks: a connection without a request, and an answer over HTTP/2 that its client does not take.
+//!
+//! Over HTTP/1.1 hyper bounds the time between requests, and a blocked write shows a client that does not read. Over HTTP/2 a
+//! client decides how much may be sent to it, so that no write ever blocks. hyper therefore gets a body in parts, each when the
+//! client has room for it, and a timer runs until hyper fetches the next one.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::Version;
+use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use tokio_util::task::AbortOnDropHandle;
+
+/// The largest part of a body that hyper gets at once. A client can leave the last one untaken, so it is not large.
+const MAX_PART: usize = 64 * 1024;
+
+/// Which timeout has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Overdue {
+    Idle,
+    Stalled,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// No request has come yet.
+    New,
+    /// hyper's own timeouts hold.
+    Http1,
+    Http2 {
+        open_streams: usize,
+    },
+    /// A client of HTTP/2 does not take its answer.
+    Stalled,
+}
+
+/// What a connection does, shared with its streams.
+#[derive(Clone)]
+pub(crate) struct Activity {
+    state: watch::Sender<State>,
+    write_timeout: Duration,
+}
+
+/// A request over HTTP/2, until its answer is sent or it is dropped.
+pub(crate) struct OpenStream(Activity);
+
+impl Activity {
+    pub(crate) fn new(write_timeout: Duration) -> Self {
+        Self { state: watch::Sender::new(State::New), write_timeout }
+    }
+
+    /// Notes a request.
+    pub(crate) fn request(&self, version: Version) -> Option<OpenStream> {
+        if version < Version::HTTP_2 {
+            self.state.send_if_modified(|state| std::mem::replace(state, State::Http1) != State::Http1);
+            return None;
+        }
+        self.state.send_modify(|state| match state {
+            State::Http2 { open_streams } => *open_streams += 1,
+            State::New | State::Http1 => *state = State::Http2 { open_streams: 1 },
+            State::Stalled => {}
+        });
+        Some(OpenStream(self.clone()))
+    }
+
+    /// Waits until nothing was asked for `idle_timeout`, or an answer stalls.
+    pub(crate) async fn overdue(&self, idle_timeout: Duration) -> Overdue {
+        let mut state = self.state.subscribe();
+        loop {
+            let current = *state.borrow_and_update();
+            match current {
+                State::Stalled => return Overdue::Stalled,
+                State::New | State::Http2 { open_streams: 0 } => {
+                    if timeout(idle_timeout, state.changed()).await.is_err() {
+                        return Overdue::Idle;
+                    }
+                }
+                // It cannot fail: `self` has a sender.
+                State::Http1 | State::Http2 { .. } => drop(state.changed().await),
+            }
+        }
+    }
+
+    /// Waits for a first request.
+    pub(crate) async fn first_request(&self) {
+        let _ = self.state.subscribe().wait_for(|state| *state != State::New).await;
+    }
+
+    /// Waits until no stream of HTTP/2 is open.
+    pub(crate) async fn no_streams(&self) {
+        let is_open = |state: &State| matches!(state, State::Http2 { open_streams: 1.. });
+        let _ = self.state.subscribe().wait_for(|state| !is_open(state)).await;
+    }
+}
+
+impl OpenStream {
+    /// Watches that the client takes this body.
+    pub(crate) fn watch(self, body: Body) -> Body {
+        Body::new(WatchedBody { body, rest: Bytes::new(), timer: None, stream: self })
+    }
+
+    /// A timer that marks the connection as stalled, unless it is dropped before.
+    fn timer(&self) -> AbortOnDropHandle<()> {
+        let Activity { state, write_timeout } = self.0.clone();
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            sleep(write_timeout).await;
+            state.send_replace(State::Stalled);
+        }))
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.state.send_modify(|state| {
+            if let State::Http2 { open_streams } = state {
+                *open_streams -= 1;
+            }
+        });
+    }
+}
+
+/// The body of an answer over HTTP/2.
+struct WatchedBody {
+    body: Body,
+    /// What is left of the last frame.
+    rest: Bytes,
+    /// Runs while a part waits for the client.
+    timer: Option<AbortOnDropHandle<()>>,
+    stream: OpenStream,
+}
+
+impl hyper::body::Body for WatchedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        self.timer = None;
+        if self.rest.is_empty() {
+            match ready!(Pin::new(&mut self.body).poll_frame(context)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => self.rest = data,
+                    Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+                },
+                ended => return Poll::Ready(ended),
+            }
+        }
+        let size = self.rest.len().min(MAX_PART);
+        let part = self.rest.split_to(size);
+        self.timer = Some(self.stream.timer());
+        Poll::Ready(Some(Ok(Frame::data(part))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let rest = self.rest.len() as u64;
+        let mut hint = self.body.size_hint();
+        if let Some(upper) = hint.upper() {
+            hint.set_upper(upper + rest);
+        }
+        hint.set_lower(hint.lower() + rest);
+        hint
+    }
+}

@@ -1,0 +1,316 @@
+//! The operations of the document, in the order of its tags.
+
+use serde_json::{Value, json};
+
+use super::schemas::Schemas;
+use crate::http::binary_body::OCTETS;
+use crate::routes::documents::{DocumentRequest, PutDocument, StoredDocument};
+use crate::routes::exa::{ContentsRequest, ExaAnswer, SearchRequest};
+use crate::routes::health::{Healthy, Live, METRICS};
+use crate::routes::highlights::{FORM, Highlights, HighlightsRequest, JSON, LINES};
+use crate::routes::openai::{EmbeddingsRequest, Models, ServedModel, embeddings_schema, vector_schema};
+use crate::routes::page::FILES;
+use crate::routes::rerank::{Ranking, RerankRequest, TeiRank};
+use crate::routes::tei::{EmbedRequest, Info, Token, TokenizeRequest};
+
+/// A method of a route.
+pub(super) struct Operation {
+    pub(super) method: &'static str,
+    pub(super) path: &'static str,
+    /// Its name in generated clients.
+    pub(super) id: &'static str,
+    pub(super) tag: &'static str,
+    pub(super) summary: &'static str,
+    pub(super) description: String,
+    /// The parameter in its path.
+    pub(super) in_path: Option<Value>,
+    /// The schema and an example of what it reads.
+    pub(super) body: Option<(Value, Value)>,
+    pub(super) answers: Vec<Answer>,
+    pub(super) work: Work,
+    /// Statuses of failures besides those of `work`.
+    pub(super) failures: &'static [u16],
+}
+
+/// An answer that is no failure.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) description: &'static str,
+    /// Schemas by content type; none without a body.
+    pub(super) content: Vec<(&'static str, Value)>,
+}
+
+/// How a route handles a request, which decides how it can fail.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Answers at once.
+    Tell,
+    /// Waits for its turn.
+    Compute,
+    /// Parses a body and waits for its turn.
+    Parse,
+}
+
+impl Work {
+    pub(super) const fn failures(self) -> &'static [u16] {
+        match self {
+            Self::Tell => &[400, 401, 421, 503],
+            Self::Compute => &[400, 401, 408, 413, 415, 421, 429, 500, 503, 504],
+            Self::Parse => &[400, 401, 408, 413, 415, 421, 422, 429, 500, 503, 504],
+        }
+    }
+}
+
+impl Operation {
+    fn new(
+        method: &'static str,
+        path: &'static str,
+        id: &'static str,
+        tag: &'static str,
+        summary: &'static str,
+    ) -> Self {
+        let (description, in_path, body, answers) = (String::new(), None, None, Vec::new());
+        Self { method, path, id, tag, summary, description, in_path, body, answers, work: Work::Tell, failures: &[] }
+    }
+
+    fn described(mut self, description: &str) -> Self {
+        description.clone_into(&mut self.description);
+        self
+    }
+
+    fn reads(mut self, schema: Value, example: Value) -> Self {
+        (self.body, self.work) = (Some((schema, example)), Work::Parse);
+        self
+    }
+
+    fn writes(mut self, status: u16, description: &'static str, content: Vec<(&'static str, Value)>) -> Self {
+        self.answers.push(Answer { status, description, content });
+        self
+    }
+
+    fn writes_json(self, description: &'static str, schema: Value) -> Self {
+        self.writes(200, description, vec![(JSON, schema)])
+    }
+
+    fn fails(mut self, failures: &'static [u16]) -> Self {
+        self.failures = failures;
+        self
+    }
+}
+
+pub(super) fn operations(schemas: &mut Schemas) -> Vec<Operation> {
+    let mut operations = highlights(schemas);
+    for family in [documents, exa, openai, tei, rerank, server] {
+        operations.extend(family(schemas));
+    }
+    operations
+}
+
+fn highlights(schemas: &mut Schemas) -> Vec<Operation> {
+    let lines = json!({
+        "type": "string",
+        "description": "One line of JSON for each entry of `results`, and a last line with the other fields.",
+    });
+    let form = json!({
+        "type": "object",
+        "properties": {
+            "highlights": schemas.answer::<Highlights>(),
+            "vectors": {"type": "string"},
+            "queries": {"type": "string"},
+        },
+        "description": "With `return_vectors`: the JSON without vectors, and the vectors as bytes.",
+    });
+    let example = json!({
+        "query": "How is bread made?",
+        "documents": [{"id": "bread", "title": "Bread", "text": "The moon is white. Bread is baked from flour."}],
+        "highlight_length": 1,
+        "top_k": 1,
+    });
+    let content = vec![(JSON, schemas.answer::<Highlights>()), (LINES, lines), (FORM, form)];
+    vec![
+        Operation::new("post", "/highlights", "highlights", "highlights", "Find the passages that answer a query")
+            .described(
+                "Every highlight is an exact substring of its page. With `accept: application/x-ndjson` the highlights of each \
+                 page are one line. With `return_vectors` and `accept: multipart/form-data` the answer has three parts: \
+                 `highlights`, the JSON; `vectors`, the vectors of the highlights as bytes, in the order of the JSON; and \
+                 `queries`, the vectors of the queries. The `x-embedding` headers of a part describe its vectors. After \
+                 `timeout` seconds the answer is 504. If `priority` is 0, the header `request-priority` sets it.",
+            )
+            .reads(schemas.request::<HighlightsRequest>(), example)
+            .writes(200, "Highlights, page by page.", content)
+            .fails(&[404]),
+    ]
+}
+
+fn documents(schemas: &mut Schemas) -> Vec<Operation> {
+    let id = json!({
+        "name": "id",
+        "in": "path",
+        "required": true,
+        "description": "Any name or address, percent-encoded; at most {max_document_id} bytes without control characters.",
+        "schema": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": "{max_document_id}",
+            "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]+$",
+        },
+        "example": "moon",
+    });
+    let operation = |method, name, summary| Operation {
+        in_path: Some(id.clone()),
+        work: Work::Compute,
+        failures: &[404, 422],
+        ..Operation::new(method, "/documents/{id}", name, "documents", summary)
+    };
+    let put = vec![(JSON, schemas.answer::<PutDocument>())];
+    vec![
+        operation("put", "putDocument", "Store a document")
+            .described(
+                "The server keeps documents until they are deleted, and drops none to make room. With `--store` they are in a \
+                 file that survives a crash, otherwise in memory.",
+            )
+            .reads(
+                schemas.request::<DocumentRequest>(),
+                json!({"title": "The moon", "text": "The moon is white. It has no air."}),
+            )
+            .writes(200, "The document replaced another.", put.clone())
+            .writes(201, "The document is new.", put)
+            .fails(&[507]),
+        operation("get", "getDocument", "Return a document")
+            .writes_json("The document.", schemas.answer::<StoredDocument>()),
+        operation("delete", "deleteDocument", "Delete a document").writes(204, "The document is deleted.", Vec::new()),
+    ]
+}
+
+fn exa(schemas: &mut Schemas) -> Vec<Operation> {
+    let contents = json!({
+        "urls": ["https://example.com/bread"],
+        "documents": [{"url": "https://example.com/bread", "text": "Bread is baked from flour. The moon is white."}],
+        "highlights": {"query": "How is bread made?", "highlightsPerUrl": 1},
+    });
+    let search = json!({"query": "How is bread made?", "numResults": 3, "contents": {"highlights": true}});
+    let answer = schemas.answer::<ExaAnswer>();
+    vec![
+        Operation::new("post", "/contents", "contents", "exa", "Find highlights of named pages")
+            .described(
+                "A page is taken from the request itself, else from the stored documents, else fetched if the server may do \
+                 that. A page that is not available gets a status of its own. Exa's other options are accepted; those that \
+                 would change the answer are listed in `warnings`.",
+            )
+            .reads(schemas.request::<ContentsRequest>(), contents)
+            .writes_json("The pages that are available.", answer.clone()),
+        Operation::new("post", "/search", "search", "exa", "Search stored pages, or an upstream server")
+            .described(
+                "Without an upstream server, all stored documents are ranked by the best passage of each. A request is refused \
+                 if more documents are stored than `documents` may have.",
+            )
+            .reads(schemas.request::<SearchRequest>(), search)
+            .writes_json("The pages that were found.", answer)
+            .fails(&[502]),
+    ]
+}
+
+const VECTORS: &str = "With `accept: application/octet-stream` the answer is the vectors as bytes, one after the other; the \
+    `x-embedding` headers describe them. The server sends the first vectors before it computes the last. If it fails in \
+    between, the connection (for HTTP/2: the stream) ends before the body is complete. `content-length` is the body's length, \
+    unless it is compressed for a client that prefers `gzip` to `identity`. Failures are always JSON.";
+
+fn bytes() -> (&'static str, Value) {
+    (OCTETS, json!({"type": "string", "contentMediaType": OCTETS, "description": "Vectors as bytes."}))
+}
+
+fn openai(schemas: &mut Schemas) -> Vec<Operation> {
+    let operation = |method, path, id, summary| Operation::new(method, path, id, "openai", summary);
+    let vectors = vec![(JSON, schemas.written(embeddings_schema)), bytes()];
+    let example = json!({"model": "{model_name}", "input": ["The moon is white.", "Bread is baked from flour."]});
+    let model = json!({
+        "name": "model",
+        "in": "path",
+        "required": true,
+        "schema": {"type": "string", "minLength": 1},
+        "example": "{model_name}",
+    });
+    vec![
+        operation("post", "/v1/embeddings", "createEmbeddings", "Embed texts")
+            .described(&format!(
+                "The server's own model answers, whatever `model` names. Fields that are not listed here, such as `model` and \
+                 `user`, are ignored. {VECTORS}"
+            ))
+            .reads(schemas.request::<EmbeddingsRequest>(), example)
+            .writes(200, "A vector for each text, in order.", vectors),
+        operation("get", "/v1/models", "listModels", "List the model")
+            .writes_json("The only model.", schemas.answer::<Models>()),
+        Operation { in_path: Some(model), ..operation("get", "/v1/models/{model}", "getModel", "Return the model") }
+            .writes_json("The model.", schemas.answer::<ServedModel>())
+            .fails(&[404, 422]),
+    ]
+}
+
+fn tei(schemas: &mut Schemas) -> Vec<Operation> {
+    let operation = |method, path, id, summary| Operation::new(method, path, id, "tei", summary);
+    let vectors = json!({"type": "array", "items": schemas.written(vector_schema)});
+    let tokens = json!({"type": "array", "items": {"type": "array", "items": schemas.answer::<Token>()}});
+    vec![
+        operation("post", "/embed", "embed", "Embed texts")
+            .described(VECTORS)
+            .reads(
+                schemas.request::<EmbedRequest>(),
+                json!({"inputs": ["The moon is white.", "Bread is baked from flour."]}),
+            )
+            .writes(200, "A vector for each text, in order.", vec![(JSON, vectors), bytes()]),
+        operation("post", "/tokenize", "tokenize", "Tokenize texts")
+            .reads(schemas.request::<TokenizeRequest>(), json!({"inputs": "The moon is white."}))
+            .writes_json("A list of tokens for each text, in order.", tokens),
+        operation("get", "/info", "info", "Describe the model and the limits")
+            .writes_json("The model and the limits.", schemas.answer::<Info>()),
+    ]
+}
+
+fn rerank(schemas: &mut Schemas) -> Vec<Operation> {
+    let example = json!({
+        "query": "How is bread made?",
+        "documents": ["The moon is white.", "Bread is baked from flour."],
+        "top_n": 1,
+        "return_documents": true,
+    });
+    let of_texts = json!({"type": "array", "items": schemas.answer::<TeiRank>()});
+    let answer = json!({"anyOf": [schemas.answer::<Ranking>(), of_texts]});
+    let operation = |(path, id)| {
+        Operation::new("post", path, id, "rerank", "Rank documents by their similarity to a query")
+            .described(
+                "A score is the cosine of two vectors. The answer to `documents` is as from Cohere and Jina, the answer to \
+                 `texts` as from Text Embeddings Inference. Fields that are not listed here are ignored.",
+            )
+            .reads(schemas.request::<RerankRequest>(), example.clone())
+            .writes_json("The best first.", answer.clone())
+            .fails(&[404])
+    };
+    [("/rerank", "rerank"), ("/v1/rerank", "rerankV1"), ("/v2/rerank", "rerankV2")].map(operation).into()
+}
+
+fn server(schemas: &mut Schemas) -> Vec<Operation> {
+    let operation = |path, id, summary| Operation::new("get", path, id, "server", summary);
+    let text = |content_type| vec![(content_type, json!({"type": "string"}))];
+    let file = |file: &'static crate::routes::page::File| {
+        operation(file.path, file.id, file.summary).writes(200, "For a browser.", text(file.content_type)).writes(
+            304,
+            "The client has it already (`if-none-match`).",
+            Vec::new(),
+        )
+    };
+    let mut operations = vec![
+        operation("/live", "live", "Check that the process answers").writes_json("It does.", schemas.answer::<Live>()),
+        operation("/health", "health", "Check that texts are encoded")
+            .described(
+                "A request that encoded a text in the last two seconds is the proof; otherwise the server tries it.",
+            )
+            .writes_json("They are.", schemas.answer::<Healthy>()),
+        operation("/metrics", "metrics", "Return metrics")
+            .writes(200, "Metrics for Prometheus.", text(METRICS))
+            .fails(&[500]),
+        operation("/openapi.json", "openapi", "Return this document")
+            .writes_json("OpenAPI 3.1, with the limits of this server.", json!({"type": "object"})),
+    ];
+    operations.extend(FILES.iter().map(file));
+    operations
+}

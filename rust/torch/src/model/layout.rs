@@ -1,0 +1,120 @@
+//! A batch as tensors, in two layouts.
+//!
+//! [`Padded`] is a matrix with a row for each row of the batch, padded to the longest: `TorchScript` modules expect it, and it is
+//! the reference. [`Ragged`] has the rows one after the other in the batch's own order, for GPUs with variable-length attention.
+//! Both trust that the batch was checked.
+
+use pullquote_core::encoder::Batch;
+use tch::{Device, Kind, Tensor};
+
+use crate::error::TorchResult;
+
+/// A batch as a matrix, each row padded to the longest.
+#[derive(Debug)]
+pub struct Padded {
+    /// `int32 [rows, longest]`; padding is id 0.
+    pub ids: Tensor,
+    /// `bool [rows, longest]`: false for padding. `None` where all rows have the same length.
+    pub mask: Option<Tensor>,
+}
+
+/// Memory in which batches are padded, one after the other.
+#[derive(Debug, Default)]
+pub struct PaddingBuffer {
+    ids: Vec<i32>,
+    mask: Vec<bool>,
+}
+
+impl PaddingBuffer {
+    /// Pads a batch and starts its copy to a device.
+    ///
+    /// # Errors
+    /// Where torch has no memory.
+    pub fn pad(&mut self, batch: &Batch, device: Device) -> TorchResult<Padded> {
+        let rows = batch.lengths.len();
+        let longest = batch.lengths.iter().copied().max().unwrap_or(0) as usize;
+        let shape = [dim(rows), dim(longest)];
+        if batch.lengths.iter().all(|length| *length as usize == longest) {
+            return Ok(Padded { ids: upload(Tensor::f_from_slice(&batch.ids)?.f_view_(shape)?, device)?, mask: None });
+        }
+        let Self { ids, mask } = self;
+        ids.clear();
+        ids.resize(rows * longest, 0);
+        mask.clear();
+        mask.resize(rows * longest, false);
+        let mut start = 0;
+        for (row, length) in batch.lengths.iter().map(|length| *length as usize).enumerate() {
+            ids[row * longest..][..length].copy_from_slice(&batch.ids[start..][..length]);
+            mask[row * longest..][..length].fill(true);
+            start += length;
+        }
+        // torch copies both, so that they can be written again while it computes.
+        let ids = upload(Tensor::f_from_slice(ids)?.f_view_(shape)?, device)?;
+        let mask = upload(Tensor::f_from_slice(mask)?.f_view_(shape)?, device)?;
+        Ok(Padded { ids, mask: Some(mask) })
+    }
+}
+
+/// A batch without padding, in the batch's order, for variable-length attention. Empty rows, and tokens of no row, may follow.
+#[derive(Debug)]
+pub struct Ragged {
+    /// `int32 [tokens]`; tokens of no row have id 0.
+    pub ids: Tensor,
+    /// `int32 [tokens]`: the position of each token in its row; 0 for tokens of no row.
+    pub positions: Tensor,
+    /// Where the rows begin and end.
+    pub rows: RowOffsets,
+}
+
+/// Where rows begin that stand one after the other.
+#[derive(Debug)]
+pub struct RowOffsets {
+    /// `int32 [rows + 1]` on the device: the start of each row, and the end of the last one.
+    pub cumulative_lengths: Tensor,
+    /// Tokens of the longest row.
+    pub longest: i64,
+    /// Tokens of all rows; later tokens belong to none.
+    pub tokens: i64,
+}
+
+/// A batch on a device.
+#[derive(Debug)]
+pub enum DeviceBatch {
+    /// In a matrix.
+    Padded(Padded),
+    /// One row after the other.
+    Ragged(Ragged),
+}
+
+impl DeviceBatch {
+    pub(crate) fn ids(&self) -> &Tensor {
+        match self {
+            Self::Padded(padded) => &padded.ids,
+            Self::Ragged(ragged) => &ragged.ids,
+        }
+    }
+}
+
+impl Padded {
+    /// The mask, all true where there is none.
+    pub(super) fn full_mask(&self) -> TorchResult<Tensor> {
+        match &self.mask {
+            Some(mask) => mask.f_alias(),
+            None => self.ids.f_ones_like()?.f_to_kind(Kind::Bool),
+        }
+    }
+}
+
+/// Pinned, because torch would first wait for the device to copy from other memory.
+fn upload(tensor: Tensor, device: Device) -> TorchResult<Tensor> {
+    if device == Device::Cpu {
+        return Ok(tensor);
+    }
+    let kind = tensor.f_kind()?;
+    tensor.f_internal_pin_memory(device)?.f_to_device_(device, kind, true, false)
+}
+
+/// The length of a dimension in torch's type.
+pub(crate) fn dim(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
+}

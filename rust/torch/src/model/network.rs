@@ -1,0 +1,181 @@
+//! A loaded model: a batch of ids to rows of vectors, on one device.
+//!
+//! For every architecture, rows are float32, pooled, and of norm one where the model says so. A network has no state but its
+//! weights: several threads may use it at once, each with its own buffer.
+
+use pullquote_core::encoder::Batch;
+use pullquote_core::encoder::dtype::Dtype;
+use pullquote_core::encoder::model::{Model, Pooling};
+use pullquote_core::encoder::workers::{Compute, check_rows};
+use pullquote_core::error::Result;
+use tch::{Device, Kind, TchError, Tensor};
+
+use super::bert::Bert;
+use super::layout::{DeviceBatch, PaddingBuffer};
+use super::pooling::{normalize, pool_padded, pool_ragged};
+use super::script::{SCRIPT_FILE, Script};
+use super::varlen::Varlen;
+use super::weights::{INDEX_FILE, SINGLE_FILE};
+use crate::dtype::dtype_of_module;
+use crate::error::{TorchResult, batch_error};
+use crate::threads::{OneThreadGuard, use_one_thread};
+
+/// A model on a device.
+#[derive(Debug)]
+pub struct Network {
+    architecture: Architecture,
+    device: Device,
+    pooling: Pooling,
+    normalize: bool,
+    vocabulary: usize,
+    dtype: Dtype,
+}
+
+#[derive(Debug)]
+enum Architecture {
+    Bert(Bert),
+    Script(Script),
+}
+
+// SAFETY: tch's `Tensor` lacks `Sync` because its methods may write through `&self`. No method of `Network` writes to one
+// of its tensors: `bert` calls the `f_..._` methods only on results that no other thread has seen. libtorch allows any number of
+// threads to read a tensor (its reference counts are atomic). `CModule` is `Sync` by itself.
+unsafe impl Sync for Network {}
+
+impl Network {
+    /// Loads a model onto a device, to compute in `dtype`, which torch calls `kind`. A module computes in its own type instead; see
+    /// [`Self::dtype`].
+    ///
+    /// # Errors
+    /// Where the model is missing, damaged, or of an unknown architecture.
+    pub fn load(model: &Model, device: Device, dtype: Dtype, kind: Kind, varlen: Varlen) -> Result<Self> {
+        let (architecture, vocabulary, dtype) = if is_script(model) {
+            let script = Script::load(model, device)?;
+            // A module does not say how many embeddings it has: without a number in config.json any id may be right.
+            let vocabulary = model.vocabulary.unwrap_or(i32::MAX as usize);
+            let dtype = dtype_of_module(script.kind());
+            (Architecture::Script(script), vocabulary, dtype)
+        } else {
+            let bert = Bert::load(model, device, kind, varlen)?;
+            let vocabulary = usize::try_from(bert.vocabulary()).unwrap_or(0);
+            (Architecture::Bert(bert), vocabulary, dtype)
+        };
+        Ok(Self { architecture, device, pooling: model.pooling, normalize: model.normalize, vocabulary, dtype })
+    }
+
+    /// Values in a vector.
+    #[must_use]
+    pub fn dimension(&self) -> usize {
+        let dimension = match &self.architecture {
+            Architecture::Bert(bert) => bert.dimension(),
+            Architecture::Script(script) => script.dimension(),
+        };
+        usize::try_from(dimension).unwrap_or(0)
+    }
+
+    /// Every id must be below it.
+    #[must_use]
+    pub fn vocabulary(&self) -> usize {
+        self.vocabulary
+    }
+
+    /// The device of the weights.
+    #[must_use]
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// The most GPU memory that a token of a batch takes, in bytes; `None` where it is not known.
+    #[must_use]
+    pub fn bytes_per_token(&self, max_tokens: usize) -> Option<u64> {
+        let Architecture::Bert(bert) = &self.architecture else { return None };
+        let bytes_per_value = if self.dtype == Dtype::Float32 { 4 } else { 2 };
+        Some(bert.peak_values_per_token(u64::try_from(max_tokens).unwrap_or(u64::MAX)).saturating_mul(bytes_per_value))
+    }
+
+    /// The type that it computes in.
+    #[must_use]
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// Whether it takes ragged batches.
+    #[must_use]
+    pub fn is_varlen(&self) -> bool {
+        matches!(&self.architecture, Architecture::Bert(bert) if bert.is_varlen())
+    }
+
+    /// The rows of a checked batch in the padded layout: float32 `[rows, dimension]`, on the device.
+    ///
+    /// # Errors
+    /// Where torch has no memory, or a module fails.
+    pub fn encode(&self, batch: &Batch, buffer: &mut PaddingBuffer) -> TorchResult<Tensor> {
+        tch::no_grad(|| {
+            let padded = buffer.pad(batch, self.device)?;
+            self.encode_uploaded(&DeviceBatch::Padded(padded))
+        })
+    }
+
+    /// The rows of a batch on the device, and those of its padding rows.
+    ///
+    /// # Errors
+    /// As [`Self::encode`]; and where the batch is ragged, but [`Self::is_varlen`] is false.
+    pub fn encode_uploaded(&self, batch: &DeviceBatch) -> TorchResult<Tensor> {
+        let rows = match (batch, &self.architecture) {
+            (DeviceBatch::Ragged(ragged), Architecture::Bert(bert)) => {
+                pool_ragged(&bert.forward_ragged(ragged)?, &ragged.rows, self.pooling)?
+            }
+            (DeviceBatch::Ragged(_), Architecture::Script(_)) => {
+                return Err(TchError::Shape("a module takes padded batches only".to_owned()));
+            }
+            (DeviceBatch::Padded(padded), Architecture::Bert(bert)) => {
+                pool_padded(&bert.forward_padded(padded)?, padded.mask.as_ref(), self.pooling)?
+            }
+            (DeviceBatch::Padded(padded), Architecture::Script(script)) => {
+                let vectors = script.forward(padded)?;
+                if vectors.dim() == 2 {
+                    vectors.f_to_kind(Kind::Float)?
+                } else {
+                    pool_padded(&vectors, padded.mask.as_ref(), self.pooling)?
+                }
+            }
+        };
+        if self.normalize { normalize(&rows) } else { Ok(rows) }
+    }
+}
+
+/// Whether a directory has a `TorchScript` module instead of weights.
+fn is_script(model: &Model) -> bool {
+    !model.file(SINGLE_FILE).exists() && !model.file(INDEX_FILE).exists() && model.file(SCRIPT_FILE).exists()
+}
+
+impl Compute for Network {
+    type Workspace = PaddingBuffer;
+
+    fn prepare_worker(&self) {
+        use_one_thread();
+    }
+
+    fn compute(&self, batch: &Batch, buffer: &mut PaddingBuffer, rows: &mut Vec<f32>) -> Result<()> {
+        let encoded = self.encode(batch, buffer).map_err(|error| batch_error(&error))?;
+        copy_rows(&encoded, rows)
+    }
+
+    fn compute_for_caller(&self, batch: &Batch, buffer: &mut PaddingBuffer, rows: &mut Vec<f32>) -> Result<()> {
+        let _guard = OneThreadGuard::new();
+        self.compute(batch, buffer, rows)
+    }
+}
+
+/// Replaces `values` with rows from torch, and checks them, as [`check_rows`] does.
+///
+/// # Errors
+/// As [`check_rows`], and where torch fails now or failed before on this device.
+pub fn copy_rows(rows: &Tensor, values: &mut Vec<f32>) -> Result<()> {
+    let failed = |error: TchError| batch_error(&error);
+    let rows = rows.f_to_device(Device::Cpu).and_then(|rows| rows.f_contiguous()).map_err(failed)?;
+    let count = rows.numel();
+    values.resize(count, 0.0);
+    rows.f_copy_data(values, count).map_err(failed)?;
+    check_rows(values)
+}

@@ -1,0 +1,232 @@
+//! The code for GPUs, run on a CPU: padded shapes, reused staging, completion flags.
+//!
+//! Only a GPU could show that copies overlap with our code, and that nothing waits for them.
+
+mod models;
+
+use std::collections::HashSet;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use models::{LONGEST, batch, collect, draft, encode, largest_difference, load, network, padded_rows, write};
+use pullquote_core::encoder::cosine::cosines;
+use pullquote_core::encoder::dtype::Dtype;
+use pullquote_core::encoder::{Encoder, Ticket};
+use pullquote_core::error::ErrorKind;
+use pullquote_torch::cuda::device::CudaDevice;
+use pullquote_torch::cuda::staging::{Staging, row_bucket};
+use pullquote_torch::encoder::TorchEncoder;
+use pullquote_torch::ffi::table::encoder_table;
+use pullquote_torch::model::varlen::Varlen;
+use tch::{Device, Kind};
+
+/// Batches of many shapes; rows of one up to the longest, few and many.
+fn lengths() -> Vec<Vec<u32>> {
+    let mut all = vec![vec![1], vec![8; 5], vec![20, 1], vec![7; 9], (1..=20).collect(), vec![16; 16], vec![3; 33]];
+    for seed in 0..40_u32 {
+        all.push((0..=seed % 23).map(|row| 1 + (seed * 7 + row * row * 5) % 20).collect());
+    }
+    all
+}
+
+#[test]
+fn cuda_device_gives_the_rows_of_a_cpu_device() {
+    for (family, pooling) in [("bert", "mean"), ("bert", "cls"), ("xlm-roberta", "max"), ("bert", "lasttoken")] {
+        let mut made = draft(family);
+        made.pooling = pooling;
+        let directory = write(&made);
+        let mut cpu = load(&directory, &["cpu"], 1);
+        let mut cuda = TorchEncoder::load_cuda_path_on_cpu(directory.path(), 2, "float32", Varlen::Cuda)
+            .expect("the model is sound");
+        assert!(!cuda.spec().notifies);
+        let batches: Vec<_> = (0..).zip(lengths()).map(|(seed, lengths)| batch(seed, &lengths)).collect();
+        // Three in flight on each, collected in another order than they were submitted.
+        for group in batches.chunks(6) {
+            let submit = |(index, batch)| cuda.submit(index % 2, batch).expect("the batch is sound");
+            let tickets: Vec<Ticket> = group.iter().enumerate().map(submit).collect();
+            for (batch, ticket) in group.iter().zip(tickets).rev() {
+                assert!(cuda.is_finished(ticket));
+                let difference = largest_difference(&encode(&mut cpu, batch), &collect(&mut cuda, ticket));
+                assert!(difference < 1e-5, "{pooling}: {difference} for {:?}", batch.lengths);
+            }
+        }
+        let unknown = cuda.collect(Ticket(10_000), &mut |_, _| {}).expect_err("there is no such batch");
+        assert_eq!(unknown.kind(), ErrorKind::Internal);
+    }
+}
+
+#[test]
+fn padded_batches_have_few_shapes_and_little_padding() {
+    for rows in 1_usize..5000 {
+        assert!((rows..=rows + rows.div_ceil(4)).contains(&row_bucket(rows)), "{rows} rows in {}", row_bucket(rows));
+    }
+    assert_eq!((1..5000).map(row_bucket).collect::<HashSet<_>>().len(), 45);
+    let mut staging = Staging::default();
+    for (seed, lengths) in (0..).zip(lengths()) {
+        let batch = batch(seed, &lengths);
+        let longest = usize::try_from(LONGEST).expect("it is small");
+        let padded = staging.upload_padded(&batch, Device::Cpu, longest).expect("torch has memory");
+        let size = padded.ids.size();
+        let most = i64::from(*lengths.iter().max().expect("there is a row"));
+        assert_eq!(size[0], i64::try_from(row_bucket(lengths.len())).expect("few"));
+        assert!(size[1] >= most && size[1] < most + 8 && (size[1] % 8 == 0 || size[1] == LONGEST), "{size:?}");
+        let mut start = 0;
+        for (row, length) in (0..).zip(&lengths) {
+            let own = padded.ids.get(row);
+            let ids: Vec<i32> = Vec::try_from(&own).expect("they are int32");
+            let length = *length as usize;
+            assert_eq!(ids[..length], batch.ids[start..start + length]);
+            assert!(ids[length..].iter().all(|id| *id == 0));
+            let mask: Vec<bool> = match &padded.mask {
+                Some(mask) => Vec::try_from(&mask.get(row)).expect("they are booleans"),
+                None => vec![true; ids.len()],
+            };
+            assert_eq!(mask.iter().filter(|one| **one).count(), length);
+            assert!(mask[..length].iter().all(|one| *one));
+            start += length;
+        }
+    }
+}
+
+#[test]
+fn staging_is_reused() {
+    let directory = write(&draft("bert"));
+    let network = Arc::new(network(&directory, Dtype::Float32, Kind::Float, Varlen::Cuda));
+    let mut cuda = CudaDevice::new(Arc::clone(&network), 20);
+    let mut before = None;
+    for (ticket, lengths) in (0..).zip(lengths().into_iter().cycle().take(200)) {
+        let batch = batch(ticket, &lengths);
+        cuda.submit(ticket, &batch).expect("the batch is sound");
+        assert!(cuda.is_finished(ticket));
+        // The previous batch, whose staging the next one writes to.
+        if let Some((ticket, batch)) = before.replace((ticket, batch)) {
+            let mut rows = Vec::new();
+            cuda.collect(ticket, |values| rows = values.chunks(network.dimension()).map(<[f32]>::to_vec).collect())
+                .expect("the batch is sound");
+            assert!(largest_difference(&padded_rows(&network, &batch).expect("they are numbers"), &rows) < 1e-5);
+        }
+    }
+    assert!(cuda.staging_count() <= 2, "{} for two batches in flight", cuda.staging_count());
+}
+
+#[test]
+fn profile_times_each_stage() {
+    let directory = write(&draft("bert"));
+    let mut cuda =
+        TorchEncoder::load_cuda_path_on_cpu(directory.path(), 1, "float32", Varlen::Cuda).expect("the model is sound");
+    assert_eq!(cuda.times(), None);
+    for synchronizes in [false, true] {
+        cuda.profile(synchronizes);
+        encode(&mut cuda, &batch(1, &[20; 16]));
+        let times = cuda.times().expect("a batch was collected");
+        assert!(times.copied_in > 0 && times.computed > 0 && times.copied_out > 0, "{times:?}");
+    }
+}
+
+#[test]
+fn non_finite_vectors_fail_their_batch_and_no_other() {
+    let made = draft("bert");
+    let row = made.tensors[0].1.f_narrow(0, 7, 1).and_then(|mut row| row.f_fill_(f64::NAN));
+    let _ = row.expect("torch works");
+    let directory = write(&made);
+    let mut cuda =
+        TorchEncoder::load_cuda_path_on_cpu(directory.path(), 1, "float32", Varlen::Cuda).expect("the model is sound");
+    let bad = pullquote_core::encoder::Batch::new(vec![1, 7], vec![1, 1]);
+    let ticket = cuda.submit(0, &bad).expect("its ids are sound");
+    let error = cuda.collect(ticket, &mut |_, _| panic!("no row of a failed batch")).expect_err("it has no numbers");
+    assert_eq!(error.kind(), ErrorKind::Encoder);
+    assert_eq!(encode(&mut cuda, &batch(3, &[1])).len(), 1);
+}
+
+/// Vectors of length one, and a zero.
+fn queries(count: usize, dimension: usize) -> Vec<f32> {
+    let mut vectors = Vec::new();
+    for query in 0..count {
+        let values = (0..dimension).map(|place| {
+            if query == 2 {
+                0.0
+            } else {
+                f32::from(u8::try_from((query * 31 + place * 7) % 13).expect("it is small")) - 5.0
+            }
+        });
+        let values: Vec<f32> = values.collect();
+        let length = values.iter().map(|value| value * value).sum::<f32>().sqrt().max(1.0);
+        vectors.extend(values.iter().map(|value| value / length));
+    }
+    vectors
+}
+
+/// The scores of rows by the plain formula.
+fn scores(rows: &[Vec<f32>], queries: &[f32]) -> Vec<Vec<f32>> {
+    let of = |row: &Vec<f32>| queries.chunks(row.len()).flat_map(|query| cosines(query, row)).collect();
+    rows.iter().map(of).collect()
+}
+
+#[test]
+fn queries_are_scored_on_the_device() {
+    let directory = write(&draft("bert"));
+    let mut cpu = load(&directory, &["cpu"], 1);
+    assert!(!cpu.spec().scores);
+    let mut cuda =
+        TorchEncoder::load_cuda_path_on_cpu(directory.path(), 1, "float32", Varlen::Cuda).expect("the model is sound");
+    assert!(cuda.spec().scores);
+    let dimension = cuda.spec().dimension;
+    // Batches with and without queries take turns, in reused memory.
+    let mut previous = None;
+    for (seed, lengths) in (0..).zip(lengths()) {
+        let mut batch = batch(seed, &lengths);
+        let rows = encode(&mut cpu, &batch);
+        let expected = match usize::try_from(seed % 4).expect("it is small") {
+            0 => rows,
+            count => {
+                batch.queries = queries(count, dimension);
+                scores(&rows, &batch.queries)
+            }
+        };
+        let ticket = cuda.submit(0, &batch).expect("the batch is sound");
+        if let Some((ticket, expected)) = previous.replace((ticket, expected)) {
+            let found = collect(&mut cuda, ticket);
+            assert!(largest_difference(&found, &expected) < 1e-5, "{found:?} {expected:?}");
+            assert_eq!(found[0].len(), expected[0].len());
+        }
+    }
+    let mut scored = batch(1, &[3]);
+    scored.queries = queries(1, dimension);
+    let refused = cpu.submit(0, &scored).expect_err("it compares nothing");
+    assert_eq!(refused.kind(), ErrorKind::Internal);
+    scored.queries.pop();
+    assert_eq!(cuda.submit(0, &scored).expect_err("one value is missing").kind(), ErrorKind::Encoder);
+}
+
+unsafe extern "C" fn push_scores(context: *mut c_void, index: usize, values: *const f32) {
+    // SAFETY: the test below passes this type, and `values` has as many values as the batch had queries.
+    let (rows, values) = unsafe {
+        let (rows, width) = &mut *context.cast::<(Vec<Vec<f32>>, usize)>();
+        (rows, std::slice::from_raw_parts(values, *width))
+    };
+    assert_eq!(index, rows.len());
+    rows.push(values.to_vec());
+}
+
+#[test]
+fn encoder_table_passes_queries() {
+    let directory = write(&draft("bert"));
+    let rows = encode(&mut load(&directory, &["cpu"], 1), &batch(4, &[3, 3, 10]));
+    let cuda =
+        TorchEncoder::load_cuda_path_on_cpu(directory.path(), 1, "float32", Varlen::Cuda).expect("the model is sound");
+    let queries = queries(2, cuda.spec().dimension);
+    let table = encoder_table(cuda).expect("a spec can be written");
+    let sound = batch(4, &[3, 3, 10]);
+    let mut ticket = 0;
+    let mut found: (Vec<Vec<f32>>, usize) = (Vec::new(), 2);
+    // SAFETY: the state is live until it is released; pointers and counts belong together; the context is what `push_scores`
+    // expects.
+    unsafe {
+        let (ids, lengths) = (sound.ids.as_ptr(), sound.lengths.as_ptr());
+        let queries = queries.as_ptr();
+        assert_eq!((table.submit)(table.state, 0, ids, 16, lengths, 3, queries, 2, &raw mut ticket), 0);
+        assert_eq!((table.collect)(table.state, ticket, push_scores, (&raw mut found).cast()), 0);
+        (table.release)(table.state);
+    }
+    assert!(largest_difference(&found.0, &scores(&rows, &queries)) < 1e-5);
+}

@@ -1,0 +1,233 @@
+"""`Client` has the calls, results and errors of `Highlighter`."""
+
+import inspect
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from pullquote import AsyncClient, Client, Highlighter, errors
+from pullquote.client import Document
+from pullquote.errors import TruncationWarning
+from support.bad_calls import BAD_CALL_IDS, BAD_CALLS
+from support.client_comparison import HTML, TEXTS, assert_same
+from support.fake_letter_encoder import DIMENSION
+from support.messages import pattern, raises
+from support.server_process import ServerProcess, letter_server, running_server, wait_for
+
+MARKDOWN = "# Bread\n\nIt is baked from *flour*. Ovens are hot.\n\n- The moon\n- is white\n"
+
+
+@pytest.fixture(scope="module")
+def client(server: ServerProcess) -> Iterator[Client]:
+    with Client(server.url) as made:
+        yield made
+
+
+ONLY_SERVERS = {"highlights": ["return_texts", "return_vectors", "embedding_dtype"], "embed": ["embedding_dtype"]}
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+@pytest.mark.parametrize("name", ["highlights", "embed", "parse_pieces"])
+def test_client_calls_have_highlighter_signatures(kind: type, name: str) -> None:
+    ours, theirs = (inspect.signature(getattr(owner, name)) for owner in (kind, Highlighter))
+    parameters = list(ours.parameters.values())
+    more = [parameters.pop().name for _ in ONLY_SERVERS.get(name, [])][::-1]
+    assert more == ONLY_SERVERS.get(name, [])
+    for our, their in zip(parameters, theirs.parameters.values(), strict=True):
+        assert (our.name, our.kind, our.default) == (their.name, their.kind, their.default)
+    is_async = kind is AsyncClient and name != "parse_pieces"
+    assert inspect.iscoroutinefunction(getattr(kind, name)) == is_async
+
+
+def test_client_and_async_client_have_same_calls() -> None:
+    def calls(kind: type) -> dict[str, list[inspect.Parameter]]:
+        names = [name for name in dir(kind) if not name.startswith("_") and name != "close_now"]
+        return {name: list(inspect.signature(getattr(kind, name)).parameters.values()) for name in names}
+
+    assert calls(Client) == calls(AsyncClient)
+    assert {"highlights", "embed", "close"} <= calls(Client).keys()
+
+
+def test_client_embed_matches_highlighter(client: Client, highlighter: Highlighter) -> None:
+    roles: list[Literal["passage", "query"]] = ["passage", "query"]
+    for role in roles:
+        ours, theirs = client.embed(TEXTS, role=role), highlighter.embed(TEXTS, role=role)
+        assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+        assert np.abs(ours - theirs).max() < 1e-5
+        assert ours.flags.c_contiguous
+        assert ours.flags.writeable
+
+
+CALLS: list[dict[str, Any]] = [
+    {"query": "How is bread made?", "texts": TEXTS},
+    {"query": "How is bread made?", "texts": TEXTS, "explain": True, "context": 1, "order": "position"},
+    {"query": ["bread", "moon"], "texts": TEXTS, "pairing": "all", "top_k": 1, "explain": True},
+    {"query": ["bread", "moon", "kana", "nothing"], "texts": TEXTS},
+    {"query": ["bread", "moon"], "texts": TEXTS, "fuse": True, "explain": True},
+    {"query": "How is bread made?", "texts": [HTML, MARKDOWN, TEXTS[0]], "format": "auto", "context": 1},
+    {"query": "bread", "texts": [HTML], "format": "html", "explain": True},
+    {"query": "bread", "texts": [MARKDOWN], "format": "markdown", "max_chars": 40},
+    {"query": "bread", "texts": TEXTS, "titles": ["Bread", None, "字", None], "lexical_weight": 0.2, "effort": "full"},
+    {"query": "bread", "texts": TEXTS, "unit": "word", "highlight_length": 2, "expand": False, "dedupe": "none"},
+    {"query": "bread", "texts": (text for text in TEXTS), "min_score": 0.99},
+]
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: " ".join(call.keys() - {"query", "texts"}) or "plain")
+def test_client_highlights_match_highlighter(client: Client, highlighter: Highlighter, call: dict[str, Any]) -> None:
+    texts = list(call["texts"])
+    assert_same(client.highlights(**call | {"texts": texts}), highlighter.highlights(**call | {"texts": texts}))
+
+
+def test_client_highlights_of_real_pages_match_highlighter(
+    client: Client, highlighter: Highlighter, pages: dict[str, str]
+) -> None:
+    call: dict[str, Any] = {"query": "Who?", "texts": list(pages.values()), "explain": True}
+    assert_same(client.highlights(**call), highlighter.highlights(**call))
+
+
+@pytest.mark.parametrize(("change", "error", "names"), BAD_CALLS, ids=BAD_CALL_IDS)
+def test_client_invalid_call_raises_highlighter_error(
+    client: Client, change: dict[str, Any], error: type[Exception], names: list[object]
+) -> None:
+    arguments: dict[str, Any] = {"query": "Where?", "texts": ["Here it is. There it was."]} | change
+    with raises(error, *names):
+        client.highlights(**arguments)
+
+
+def test_client_invalid_embed_raises_highlighter_error(client: Client, highlighter: Highlighter) -> None:
+    calls: list[tuple[Any, dict[str, Any]]] = [
+        ([], {}),
+        ("text", {}),
+        ([3], {}),
+        (["\ud800"], {}),
+        (["a"], {"role": "writer"}),
+        (["a"], {"timeout": -1}),
+        (["a"], {"rolle": "query"}),
+    ]
+    for texts, options in calls:
+        raised = []
+        for owner in (client, highlighter):
+            with pytest.raises((errors.PullquoteError, TypeError)) as caught:
+                owner.embed(texts, **options)
+            raised.append(caught)
+        assert raised[0].type is raised[1].type
+        assert raised[0].value.args[0].replace("Highlighter.", "") == raised[1].value.args[0].replace(
+            "Highlighter.", ""
+        )
+
+
+def test_client_parse_pieces_is_local(client: Client, highlighter: Highlighter) -> None:
+    text = "One. Two. Three."
+    assert client.parse_pieces(text, 2).tolist() == highlighter.parse_pieces(text, 2).tolist()
+    with raises(errors.InvalidArgumentError, "token"):
+        client.parse_pieces(text, unit="token")
+
+
+def test_client_rerank_documents_and_health(client: Client, highlighter: Highlighter) -> None:
+    query = "How is bread made?"
+    cosines = highlighter.embed(TEXTS) @ highlighter.embed([query], role="query")[0]
+    ranks = client.rerank(query, TEXTS, top_n=2)
+    assert [rank.index for rank in ranks] == list(np.argsort(-cosines)[:2])
+    assert ranks[0].text == TEXTS[ranks[0].index]
+    assert np.allclose([rank.score for rank in ranks], np.sort(cosines)[::-1][:2], atol=1e-5)
+    for id in ("plain", "https://example.com/a?b=c#d", "a b/../é%2F", "漢字"):  # noqa: A001 - the wire's word
+        text_hash = client.put_document(id, TEXTS[2], title="字")
+        assert client.get_document(id) == Document(id, TEXTS[2], "字", text_hash)
+        client.delete_document(id)
+        with raises(errors.NotFoundError, "document"):
+            client.get_document(id)
+    with raises(errors.InvalidArgumentError, "top_n"):
+        client.rerank(query, TEXTS, top_n=0)
+    assert client.health() == {client._names: None}
+
+
+def test_server_errors_raise_their_class(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("right\n")
+    with letter_server("--api-keys-file", str(keys), "--store-documents", "1", "--max-inputs", "3") as own:
+        with (
+            Client(own.url, api_key="wrong") as stranger,
+            pytest.raises(errors.UnauthorizedError),
+        ):
+            stranger.embed(["a"])
+        with Client(own.url, api_key="right", headers={"x-request-id": "seen-by-the-server"}) as known:
+            known.put_document("1", "a")
+            with pytest.raises(errors.StoreFullError):
+                known.put_document("2", "b")
+            with raises(errors.InvalidArgumentError, 4, 3):
+                known.embed(["a"] * 4)
+            assert "right" not in repr(known)
+            wait_for(lambda: "seen-by-the-server" in own.log)
+            with (
+                raises(errors.UnavailableError, "http://127.0.0.1:1"),
+                Client("http://127.0.0.1:1") as unreachable,
+            ):
+                unreachable.embed(["a"])
+        with Client([own.url, "http://127.0.0.1:1"], api_key="right", rows_per_request=1) as several:
+            assert several.embed(["a"] * 20).shape == (20, DIMENSION)
+
+
+@pytest.mark.parametrize(
+    ("url", "settings", "error", "names"),
+    [
+        ([], {}, errors.InvalidArgumentError, ["url"]),
+        ("127.0.0.1:8080", {}, errors.InvalidArgumentError, ["127.0.0.1:8080"]),
+        ("ftp://host", {}, errors.InvalidArgumentError, ["url", "ftp://host"]),
+        ("http://me:secret@host", {}, errors.InvalidArgumentError, ["url"]),
+        ("http://host?key=1", {}, errors.InvalidArgumentError, ["url"]),
+        ("unix:run", {}, errors.InvalidArgumentError, ["run"]),
+        (3, {}, TypeError, ["int"]),
+        ([3], {}, errors.InvalidTypeError, ["url", "[3]"]),
+        ("http://host", {"timeout": 0}, errors.InvalidArgumentError, ["timeout", 0]),
+        ("http://host", {"timeout": "1"}, errors.InvalidTypeError, ["timeout", "str"]),
+        ("http://host", {"retries": -1}, errors.InvalidArgumentError, ["retries"]),
+        ("http://host", {"max_in_flight": 0}, errors.InvalidArgumentError, ["max_in_flight"]),
+        ("http://host", {"retry_budget": 2.0}, errors.InvalidArgumentError, ["retry_budget"]),
+        ("http://host", {"wire_dtype": "int8"}, errors.InvalidArgumentError, ["wire_dtype", "int8"]),
+        ("http://host", {"wire_dtype": "int4"}, errors.InvalidArgumentError, ["int4"]),
+        ("http://host", {"api_key": "line\nend"}, errors.InvalidArgumentError, ["api_key"]),
+        ("http://host", {"headers": {"a b": "c"}}, errors.InvalidArgumentError, ["a b"]),
+        ("http://host", {"headers": {"a": 3}}, errors.InvalidTypeError, ["headers"]),
+        ("http://host", {"ca_certs": "/nowhere"}, errors.InvalidArgumentError, ["/nowhere"]),
+        ("http://host", {"ca_certs": __file__}, errors.InvalidArgumentError, ["ca_certs"]),
+        ("http://host", {"timeouts": 3}, TypeError, ["timeouts"]),
+    ],
+    ids=str,
+)
+def test_invalid_client_setting_is_error(
+    url: Any, settings: dict[str, Any], error: type[Exception], names: list[object]
+) -> None:
+    with raises(error, *names) as caught:
+        Client(url, **settings)
+    assert "secret" not in str(caught.value)
+    assert "line\nend" not in str(caught.value)
+
+
+def test_client_cannot_be_pickled(client: Client) -> None:
+    with pytest.raises(TypeError):
+        pickle.dumps(client)
+
+
+LENGTHS = """import numpy as np
+def encode(texts):
+    return np.array([[len(text), 2.0, 3.0] for text in texts], dtype=np.float32)
+"""
+
+
+def test_client_embed_keeps_vector_lengths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`/embed` normalizes by default, as Text Embeddings Inference does."""
+    (tmp_path / "lengths.py").write_text(LENGTHS)
+    monkeypatch.chdir(tmp_path)
+    with running_server("--encoder", "lengths:encode", device=None) as own, Client(own.url) as client:
+        assert client.embed(["a", "bbb"]).tolist() == [[1.0, 2.0, 3.0], [3.0, 2.0, 3.0]]
+
+
+def test_client_warns_of_truncation_as_highlighter(client: Client, highlighter: Highlighter) -> None:
+    for owner in (client, highlighter):
+        with pytest.warns(TruncationWarning, match=pattern(1, 2)):
+            owner.embed(["long " * 600, "short"])

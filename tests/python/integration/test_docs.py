@@ -1,0 +1,186 @@
+"""The documentation: every example prints its output, every link leads somewhere, and tables name what the code has.
+
+A Python block is a whole program, followed by a block of its output. `<!-- not run: why -->` before it says that it needs
+something that the tests lack; `<!-- server -->` gives it a server in place of `http://127.0.0.1:8080`.
+"""
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import pullquote
+from pullquote import errors
+from pullquote.client import ClientSettings
+from support.server_process import ServerProcess
+
+ROOT = Path(__file__).parents[3]
+DOCS = sorted(ROOT.glob("docs/**/*.md"))
+TOP = [ROOT / f"{name}.md" for name in ("README", "ARCHITECTURE", "CONTRIBUTING", "CHANGELOG", "SECURITY")]
+PAGES = [*TOP, *DOCS]
+MOST_WORDS = {"README": 900, "ARCHITECTURE": 3000}
+
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+EXAMPLE = re.compile(r"^```python\n(.*?)^```\n\n^```text\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+HEADING = re.compile(r"^(#+) (.*)$", re.MULTILINE)
+LINK = re.compile(r"(?<!`)\]\(([^)\s]+)\)")
+CODE = re.compile(r"`([^`\n]+)`")
+NAMED_PATH = re.compile(r"(?:rust|python|tests|bench|demo|docs|packages|\.ci)/[\w./*-]+")
+SERVER = "http://127.0.0.1:8080"
+# Ray warns of its own code.
+WARNINGS = {"ray.md": ["-W", "ignore::DeprecationWarning"]}
+# Words that hide the actor, or for which the field has a term.
+UNPLAIN = re.compile(
+    r"\b(nobody|whoever|so many|so much|lets? go of|beside|is told|are told|is asked|is looked at)\b", re.IGNORECASE
+)
+
+
+def named(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def prose(page: Path) -> str:
+    """A page without its blocks of code."""
+    return FENCED.sub("", page.read_text(encoding="utf-8"))
+
+
+def examples() -> Sequence[object]:
+    """Each program, its output, and whether it needs a server."""
+    found = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for number, match in enumerate(EXAMPLE.finditer(text)):
+            mark = text[: match.start()].rstrip().rpartition("\n")[2]
+            if not mark.startswith("<!-- not run"):
+                example = (*match.groups(), mark == "<!-- server -->", WARNINGS.get(page.name, []))
+                found.append(pytest.param(*example, id=f"{named(page)}:{number}"))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("program", "printed", "needs_server", "warnings"), examples())
+def test_example_prints_its_output(
+    program: str, printed: str, needs_server: bool, warnings: list[str], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if needs_server:
+        server: ServerProcess = request.getfixturevalue("server")
+        assert SERVER in program
+        program = program.replace(SERVER, server.url)
+    script = tmp_path / "example.py"
+    script.write_text(program, encoding="utf-8")
+    command = [sys.executable, "-W", "error", *warnings, str(script)]
+    # An example starts its own cluster, even if another one runs.
+    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_ADDRESS": "local"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == printed
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_python_blocks_are_run_or_marked(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    run = {match.start() for match in EXAMPLE.finditer(text)}
+    for match in FENCED.finditer(text):
+        mark = text[: match.start()].rstrip().rpartition("\n")[2]
+        assert match[1] != "python" or match.start() in run or mark.startswith("<!-- not run: "), match[2]
+
+
+def slugs(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    titles = (title for _, title in HEADING.findall(prose(page)))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", [*PAGES, *sorted(ROOT.glob("bench/notes/*.md"))], ids=named)
+def test_links_exist(page: Path) -> None:
+    for link in LINK.findall(prose(page)):
+        address, _, anchor = link.partition("#")
+        if address.startswith(("http:", "https:")):
+            continue
+        target = (page.parent / address).resolve() if address else page
+        assert target.exists(), link
+        assert not anchor or anchor in slugs(target), link
+
+
+def test_index_lists_all_pages() -> None:
+    for folder in (ROOT / "docs", ROOT / "docs" / "decisions"):
+        listed = set(LINK.findall((folder / "index.md").read_text(encoding="utf-8")))
+        assert {page.name for page in folder.glob("*.md")} - {"index.md"} <= listed
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_named_files_exist(page: Path) -> None:
+    for code in CODE.findall(prose(page)):
+        path = code.partition("::")[0]
+        if re.fullmatch(r"\w+/test_[\w*]+\.py", path):
+            path = f"tests/python/{path}"
+        if NAMED_PATH.fullmatch(path):
+            assert any(ROOT.glob(path.rstrip("/"))), code
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_prose_has_plain_words(page: Path) -> None:
+    assert not UNPLAIN.findall(CODE.sub("", prose(page)))
+
+
+@pytest.mark.parametrize(("name", "most"), MOST_WORDS.items())
+def test_page_word_limits(name: str, most: int) -> None:
+    assert len((ROOT / f"{name}.md").read_text(encoding="utf-8").split()) <= most
+
+
+def test_invariant_tests_exist() -> None:
+    invariants = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("## Invariants")[2]
+    tests = [code.split("::") for code in CODE.findall(invariants) if "::" in code and "/" in code]
+    assert len(tests) > 20
+    for path, name in tests:
+        source = (ROOT / ("" if path.startswith("rust/") else "tests/python") / path).read_text(encoding="utf-8")
+        assert re.search(rf"\b(def|fn) {name}\b", source), f"{path}::{name}"
+
+
+@pytest.mark.parametrize("folder", ["core", "cpu", "torch", "server", "client"])
+def test_architecture_lists_all_modules(folder: str) -> None:
+    heading = f"### `rust/{folder}/src`\n"
+    section = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition(heading)[2].partition("\n#")[0]
+    cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    modules = {code.rstrip("/") for cell in cells for code in CODE.findall(cell)}
+    there = {path.stem for path in (ROOT / "rust" / folder / "src").iterdir()} - {"lib"}
+    assert modules == there
+
+
+def first_cells(page: str, *, options: bool = False) -> set[str]:
+    """The code in the first cells of a page's tables."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    cells = [line.split("|")[1] for line in text.splitlines() if line.startswith("|")]
+    return {code for cell in cells for code in CODE.findall(cell) if code.startswith("--") == options}
+
+
+def test_highlighter_arguments_are_documented() -> None:
+    assert inspect.signature(pullquote.Highlighter).parameters.keys() <= first_cells("python-api.md")
+
+
+def test_client_settings_are_documented() -> None:
+    assert ClientSettings.__annotations__.keys() <= first_cells("client.md")
+
+
+def test_server_options_are_documented() -> None:
+    command = [sys.executable, "-m", "pullquote", "serve", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    known = set(re.findall(r"^  (--[\w-]+)", done.stdout, re.MULTILINE))
+    assert known - first_cells("server.md", options=True) == set()
+
+
+def test_errors_are_documented() -> None:
+    text = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+Error)` \| `(\w+)` \| (\d+) \| (\d+) \| (yes|no) \|", text, re.MULTILINE)
+    classes = [getattr(errors, name) for name in errors.__all__ if name not in {"PullquoteError", "TruncationWarning"}]
+    expected = [
+        (made.__name__, made.__bases__[1].__name__, made.http_status, made.exit_code, made.retryable)
+        for made in classes
+    ]
+    told = [(name, base, int(status), int(code), again == "yes") for name, base, status, code, again in rows]
+    assert sorted(told) == sorted(expected)

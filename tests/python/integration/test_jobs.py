@@ -1,0 +1,307 @@
+"""Jobs: every row is answered once, even after kills, and finished files are not done again."""
+
+import json
+import multiprocessing
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from pullquote import Highlighter, _cli, errors
+from pullquote.jobs._inputs import Columns, find_files
+from pullquote.jobs._job import Job
+from pullquote.jobs._records import job_status
+from pullquote.jobs._run import FileProgress, run_files
+from pullquote.jobs._store import OutputStore
+from support.fake_letter_encoder import letters
+from support.job_files import (
+    QUESTIONS,
+    arguments,
+    command,
+    ids,
+    lines,
+    outputs,
+    pages,
+    read_lines,
+    records,
+    run,
+    write_input,
+)
+from support.messages import names_all, raises
+
+KILLS = 10
+# Forks of a process that has imported everything start within 10 ms.
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["pullquote.jobs._command", "pytest.__main__"])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("jobs") / "input"
+    write_input(made, 40)
+    return made
+
+
+@pytest.fixture(scope="module")
+def undisturbed(folder: Path) -> Path:
+    output = folder.parent / "undisturbed"
+    assert run(*arguments(folder, output)) == 0
+    return output
+
+
+def test_each_row_has_answer_or_error(undisturbed: Path) -> None:
+    found = outputs(undisturbed)
+    names = ["a.parquet", "d.ndjson.zst", "deep/b.jsonl", "deep/deeper/c.jsonl.gz", "empty.jsonl"]
+    assert sorted(found) == ["_errors/a.parquet.jsonl", "_errors/deep/b.jsonl.jsonl", *names]
+    for name, seed in zip(names[:4], [1, 5, 2, 4], strict=True):
+        expected = pages(40, seed) + (pages(3, 3) if seed == 2 else [])
+        assert ids(name, found[name]) == [row["id"] for row in expected for _ in QUESTIONS]
+    wrong = read_lines("", found["_errors/a.parquet.jsonl"])
+    assert [(row["row"], row["id"], row["query"]) for row in wrong] == [(40, "null", query) for query in QUESTIONS]
+    assert all(names_all(row["error"], "InvalidTextError", "text", "null") for row in wrong)
+    wrong = read_lines("", found["_errors/deep/b.jsonl.jsonl"])
+    assert [(row["row"], row["id"]) for row in wrong] == [(40, None), (41, None), (42, 7)]
+    assert all(names_all(row["error"], name) for row, name in zip(wrong, ["JSON", "object", "string"], strict=True))
+
+
+def test_job_answers_match_highlights(undisturbed: Path) -> None:
+    found = outputs(undisturbed)
+    rows = parquet.read_table(pa.BufferReader(found["a.parquet"])).to_pylist() + read_lines("", found["deep/b.jsonl"])
+    texts = {row["id"]: row["text"] for seed in (1, 2) for row in pages(40, seed)}
+    with Highlighter(encoder=letters) as highlighter:
+        for row in rows[:20] + rows[-40:-20]:
+            alone = highlighter.highlights(row["query"], [texts[row["id"]]])
+            told = [(h["text"], h["start"], h["end"], h["score"]) for h in row["highlights"]]
+            assert told == [(h.text, h.start, h.end, pytest.approx(h.score, abs=1e-5)) for h in alone[0]]
+            assert row["windows"] == alone.work.windows
+
+
+@pytest.mark.slow
+def test_killed_job_resumes(tmp_path: Path) -> None:
+    write_input(tmp_path / "input", 100)
+    rng = random.Random(8)
+    expected_in = tmp_path / "expected"
+    assert run(*arguments(tmp_path / "input", expected_in)) == 0
+    expected, expected_records = outputs(expected_in), records(expected_in)
+
+    def begun(number: int) -> tuple[Path, Any]:
+        output = tmp_path / f"output-{number}"
+        process = FORKS.Process(target=_cli.main, args=(command(*arguments(tmp_path / "input", output)),))
+        process.start()
+        return output, process
+
+    for number in (0, 1):
+        # The first one also waits for the fork server.
+        began = time.monotonic()
+        _, process = begun(number)
+        process.join(120)
+        assert process.exitcode == 0
+        whole = time.monotonic() - began
+
+    number, kills = 2, 0
+    done: dict[str, tuple[int, int]] = {}
+    while kills < KILLS:
+        output, process = begun(number)
+        process.join(rng.uniform(0.0, whole))
+        if process.exitcode is None:
+            process.kill()
+            process.join(60)
+            kills += process.exitcode == -signal.SIGKILL
+        assert process.exitcode in {0, -signal.SIGKILL}
+        now = finished(output)
+        # Finished files are not written again.
+        assert {name: now[name] for name in done} == done
+        assert all(content == expected[name] for name, content in outputs(output).items())
+        done = now
+        if process.exitcode == 0:
+            assert outputs(output) == expected
+            number, done = number + 1, {}
+    output, process = begun(number)
+    process.join(120)
+    assert process.exitcode == 0
+    assert {name: finished(output)[name] for name in done} == done
+    assert outputs(output) == expected
+    assert {
+        name.replace(output.name, "expected"): content for name, content in records(output).items()
+    } == expected_records
+
+
+def finished(output: Path) -> dict[str, tuple[int, int]]:
+    """Inode and time of each finished output, which change if it is written again."""
+    names = [json.loads(record)["output"] for record in records(output).values()]
+    found = [(name, (output / name).stat()) for name in names]
+    return {name: (status.st_ino, status.st_mtime_ns) for name, status in found}
+
+
+def test_rerun_redoes_only_changed_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_input(tmp_path / "input", 5)
+    job = arguments(tmp_path / "input", tmp_path / "output")
+    assert run(*job) == 0
+    before = finished(tmp_path / "output")
+    # A new time with the same content.
+    os.utime(tmp_path / "input" / "d.ndjson.zst", (1, 1))
+    (tmp_path / "input" / "deep" / "b.jsonl").write_bytes(lines(pages(2, 9)))
+    (tmp_path / "input" / "new.jsonl").write_bytes(lines(pages(1, 10)))
+    (tmp_path / "output" / "empty.jsonl").unlink()
+    capsys.readouterr()
+    assert run(*job, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["pages_now"] == 3
+    after = finished(tmp_path / "output")
+    assert {name for name in after if after[name] != before.get(name)} == {"deep/b.jsonl", "new.jsonl", "empty.jsonl"}
+    assert not (tmp_path / "output" / "_errors" / "deep" / "b.jsonl.jsonl").exists()
+
+
+def test_unreadable_file_is_retried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_input(tmp_path / "input", 5)
+    cut = tmp_path / "input" / "deep" / "deeper" / "c.jsonl.gz"
+    whole = cut.read_bytes()
+    cut.write_bytes(whole[: len(whole) // 2])
+    parquet.write_table(pa.table({"id": [1], "body": ["x"]}), tmp_path / "input" / "other.parquet")
+    parquet.write_table(pa.table({"id": [1], "text": [7]}), tmp_path / "input" / "wrong [1] #2.parquet")
+    job = arguments(tmp_path / "input", tmp_path / "output")
+    assert run(*job) == errors.InvalidTextError.exit_code
+    captured = capsys.readouterr()
+    assert names_all(captured.err, "other.parquet: InvalidTextError", "text", "id", "body")
+    assert names_all(captured.err, "wrong [1] #2.parquet", "text", "Int64")
+    assert names_all(captured.out, "4 of 7")
+    failed = {"deep/deeper/c.jsonl.gz", "other.parquet", "wrong [1] #2.parquet"}
+    assert not failed & outputs(tmp_path / "output").keys()
+    assert job_status(OutputStore(str(tmp_path / "output"))).failed.keys() == failed
+    cut.write_bytes(whole)
+    (tmp_path / "input" / "other.parquet").unlink()
+    parquet.write_table(pa.table({"id": [1], "text": ["x"]}), tmp_path / "input" / "wrong [1] #2.parquet")
+    assert run(*job) == 0
+    assert ids("x.parquet", outputs(tmp_path / "output")["wrong [1] #2.parquet"]) == [1, 1]
+
+
+def test_output_of_another_job_is_refused(folder: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = outputs(undisturbed)
+    assert run(*arguments(folder, undisturbed), "-k", 5) == errors.InvalidArgumentError.exit_code
+    assert names_all(capsys.readouterr().err, "options")
+    with OutputStore(str(undisturbed)).lock():
+        assert run(*arguments(folder, undisturbed)) == errors.OverloadedError.exit_code
+        capsys.readouterr()
+        assert run("--status", "--output", undisturbed, "--json") == 0
+        assert json.loads(capsys.readouterr().out)["is_running"]
+    assert outputs(undisturbed) == before
+
+
+def test_status(undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--status", "--output", undisturbed) == 0
+    printed = capsys.readouterr().out
+    assert names_all(printed, "5 of 5 files", "100.0%", "167 pages", "326 answers", "5 rows")
+    assert run("--status", "--output", tmp_path) == errors.NotFoundError.exit_code
+    assert not any(tmp_path.iterdir())
+
+
+def test_queries_file_and_query_column(tmp_path: Path) -> None:
+    rows = [{"text": "Bread is baked. The moon is far.", "ask": ask, "name": "moon"} for ask in ("bread", None)]
+    source = tmp_path / "pages.jsonl"
+    source.write_bytes(lines(rows))
+    job = ["--input", source, "--query-column", "ask", "--title", "name", "--output-format", "parquet"]
+    assert run(*job, "--output", tmp_path / "columns", "--highlight-length", 1, "-k", 1, "--context", 1) == 0
+    found = parquet.read_table(tmp_path / "columns" / "pages.jsonl.parquet").to_pylist()
+    assert [(row["id"], row["query"]) for row in found] == [("0", "bread"), ("1", "moon")]
+    assert [row["highlights"][0]["text"] for row in found] == ["Bread is baked.", "The moon is far."]
+    assert found[0]["highlights"][0]["after"] == " The moon is far."
+    questions = tmp_path / "questions.txt"
+    questions.write_text("What is baked?\n\n  moon  \n")
+    assert run("--input", source, "--queries", questions, "--output", tmp_path / "file") == 0
+    found = read_lines("", (tmp_path / "file" / "pages.jsonl").read_bytes())
+    assert [(row["id"], row["query"]) for row in found] == [
+        (row, query) for row in (0, 1) for query in ("What is baked?", "moon")
+    ]
+
+
+def test_fsspec_input_and_output(folder: Path, undisturbed: Path) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.put(str(folder), "memory://input", recursive=True)
+    assert run(*arguments(Path("memory://input"), "memory://output")[2:], "--input", "memory://input/**/*.jsonl*") == 0
+    for name in ("deep/b.jsonl", "deep/deeper/c.jsonl.gz"):
+        assert memory.cat(f"memory://output/{name}") == (undisturbed / name).read_bytes()
+    assert memory.find_files("memory://output/_pullquote/unfinished") == []
+    assert job_status(OutputStore("memory://output")).files_done == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["--output", "x"], ["--input"]),
+        (["--input", "x", "--output", "y"], ["--query-column"]),
+        (["--input", "x", "--output", "y", "-q", "a", "--query-column", "b"], ["--query-column"]),
+        (["--input", "nowhere", "--output", "y", "-q", "a"], ["nowhere"]),
+        (["--input", "*.txt", "--output", "y", "-q", "a"], ["empty.txt", "Parquet"]),
+        (["--input", "x", "--output", "y", "--queries", "empty.txt"], ["empty.txt"]),
+        (["--input", "a.*", "--output", "y", "-q", "a", "--output-format", "parquet"], ["a.jsonl.parquet"]),
+        (["--input", "a.jsonl", "--output", "y", "-q", "a", "-k", "0"], ["top_k"]),
+        (["--input", "a.jsonl", "--output", "y", "-q", " "], ["query[0]"]),
+        (["--input", "x", "--output", "y", "--queries", "nowhere.txt"], ["nowhere.txt"]),
+    ],
+)
+def test_invalid_job_arguments_are_errors(
+    arguments: list[str],
+    names: list[object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.txt").write_text(" \n")
+    (tmp_path / "a.jsonl").write_bytes(lines(pages(1, 1)))
+    (tmp_path / "a.jsonl.parquet").write_bytes(b"")
+    assert run(*arguments) == errors.InvalidArgumentError.exit_code
+    assert names_all(capsys.readouterr().err, *names)
+
+
+def test_failed_write_leaves_no_output(folder: Path, tmp_path: Path) -> None:
+    job = Job(str(folder), str(tmp_path), tuple(QUESTIONS), Columns(id="id"))
+    files = find_files(job.input)
+
+    def full(progress: FileProgress) -> None:
+        message = f"no room for {progress.rows} rows"
+        raise OSError(message)
+
+    with Highlighter(encoder=letters) as highlighter, job.store.lock(), raises(OSError, "no room"):
+        run_files(highlighter, job, files, full)
+    assert outputs(tmp_path) == {}
+    assert not list((tmp_path / "_pullquote" / "unfinished").iterdir())
+
+
+def test_chunks_are_joined_in_one_file(
+    folder: Path, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pullquote.jobs import _inputs
+
+    monkeypatch.setattr(_inputs, "CHUNK_ROWS", 7)
+    assert run(*arguments(folder, tmp_path)) == 0
+    expected, found = outputs(undisturbed), outputs(tmp_path)
+    assert found.keys() == expected.keys()
+    tables = [parquet.read_table(pa.BufferReader(of["a.parquet"])) for of in (expected, found)]
+    assert tables[0].equals(tables[1])
+    for name in found.keys() - {"a.parquet"}:
+        assert read_lines(name, found[name]) == read_lines(name, expected[name]), name
+    assert found["d.ndjson.zst"] != expected["d.ndjson.zst"], "its chunks are compressed one by one"
+
+
+def test_chunk_rows_and_chunk_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pullquote.jobs import _inputs
+
+    write_input(tmp_path, 100)
+    whole = {file.name: list(_inputs.read_chunks(file, Columns(id="id"))) for file in find_files(str(tmp_path))}
+    monkeypatch.setattr(_inputs, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(_inputs, "CHUNK_BYTES", 1500)
+    for file in find_files(str(tmp_path)):
+        chunks = list(_inputs.read_chunks(file, Columns(id="id")))
+        assert [row for chunk in chunks for row in chunk.rows] == whole[file.name][0].rows
+        assert pa.concat_tables(chunk.table for chunk in chunks).equals(whole[file.name][0].table)
+        assert len(chunks) > 10 or file.name == "empty.jsonl"
+        assert max(len(chunk.rows) for chunk in chunks) <= 7
+        assert [chunk.share for chunk in chunks] == sorted(chunk.share for chunk in chunks)
+        assert chunks[-1].share == 1.0

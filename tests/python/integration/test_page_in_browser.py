@@ -1,0 +1,280 @@
+"""The page at `/` in a browser with a real server: marks, settings, files, and failures."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+
+from support.browser_helpers import drop, focused, marks, needs_browser, put, settle, visit
+from support.server_process import ServerProcess, letter_server, metric, wait_for
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow, needs_browser]
+
+BREAD = "The moon is white 🌕. Bread is baked from flour 🍞 and water. Ovens are hot.\n\nShips sail on the sea. Cats sleep all day."
+HTML = "<title>B</title><style>p{}</style><h1>Bread &amp; butter</h1><p>Bread is baked from flour 🍞.</p><p>The moon is white.</p>"
+EVIL = "<script>pwned = 1</script><img src=x onerror='pwned = 2'> Bread is baked. </p></article><svg onload=pwned=3>"
+
+
+def slide(page: Page, setting: str, value: int) -> None:
+    page.locator(f"#{setting}").fill(str(value))
+    settle(page)
+
+
+def is_marked(page: Page, answer: dict[str, Any]) -> bool:
+    """Whether the page shows exactly the server's answer."""
+    (result,) = answer["results"]
+    ranked = list(enumerate(result["highlights"], start=1))
+    in_page = sorted(ranked, key=lambda row: row[1]["start"])
+    shown = marks(page)
+    assert page.locator("#reader").text_content() == result["text"]
+    assert [(rank, text) for rank, _, text in shown] == [(rank, h["text"]) for rank, h in in_page]
+    assert [score for _, score, _ in shown] == pytest.approx([h["score"] for _, h in in_page], abs=0.0051)
+    listed = page.locator("#passages .words").all_text_contents()
+    assert listed == [h["text"].strip() for _, h in ranked]
+    return True
+
+
+def test_first_visit_marks_sample_page(page: Page, server: ServerProcess) -> None:
+    visit(page, server)
+    assert len(marks(page)) == 3
+    assert re.fullmatch(r"3 passages in [\d.]+ m?s", page.locator("#status").text_content() or "")
+    assert page.locator("#reader").text_content() == page.locator("#source").input_value()
+    expect(page.locator("#reader mark[data-score^='1 ']")).to_be_in_viewport()
+
+
+@pytest.mark.parametrize(("text", "written"), [(BREAD, "text"), (f"# Bread\n\n{BREAD}", "markdown"), (HTML, "html")])
+def test_marks_match_server_answer(page: Page, server: ServerProcess, text: str, written: str) -> None:
+    visit(page, server)
+    put(page, text, "How is bread made?", written)
+    slide(page, "count", 2)
+    slide(page, "length", 1)
+    asked = {"query": "How is bread made?", "documents": [text], "format": written, "top_k": 2, "highlight_length": 1}
+    assert is_marked(page, server.client.post("/highlights", json=asked | {"return_texts": True}).json())
+
+
+def test_sliders_change_marks(page: Page, server: ServerProcess) -> None:
+    visit(page, server)
+    slide(page, "count", 6)
+    many = marks(page)
+    assert len(many) == 6
+    slide(page, "length", 1)
+    assert sum(len(text) for *_, text in marks(page)) < sum(len(text) for *_, text in many)
+    slide(page, "budget", 300)
+    assert 0 < sum(len(text) for *_, text in marks(page)) <= 300
+    assert page.locator("#budget-says").text_content() == "300 characters"
+    slide(page, "count", 1)
+    assert len(marks(page)) == 1
+    assert page.locator("#place").text_content() == "1 passage"
+
+
+def test_changes_are_debounced(page: Page, server: ServerProcess) -> None:
+    visit(page, server)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.post_data or ""))
+    page.locator("#question").evaluate(
+        "q => { for (const c of 'abcdef') { q.value += c; q.dispatchEvent(new Event('input')); } }"
+    )
+    settle(page)
+    assert len(asked) == 1
+    assert "abcdef" in asked[0]
+
+
+def test_outdated_answer_is_aborted(page: Page, server: ServerProcess) -> None:
+    visit(page, server)
+    held: list[Route] = []
+    failed: list[tuple[str | None, str]] = []
+    page.on("requestfailed", lambda request: failed.append((request.failure, request.post_data or "")))
+
+    def hold_the_first(route: Route) -> None:
+        if held:
+            route.continue_()
+        held.append(route)
+
+    page.route("**/highlights", hold_the_first)
+    with page.expect_request("**/highlights"):
+        page.locator("#question").fill("When was she raised?")
+    expect(page.locator("body")).to_have_class("waiting")
+    page.locator("#question").fill("How many guns did she carry?")
+    settle(page)
+    ((why, asked),) = failed
+    assert why == "net::ERR_ABORTED"
+    assert "raised" in asked
+    assert any("guns" in text for rank, _, text in marks(page) if rank == 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "written"), [("a.html", "html"), ("a.md", "markdown"), ("a.txt", "text"), ("a", "auto")]
+)
+def test_dropped_file_replaces_page(page: Page, server: ServerProcess, name: str, written: str) -> None:
+    visit(page, server)
+    drop(page, name, HTML)
+    expect(page.locator("#name")).to_have_text(name)
+    settle(page)
+    assert page.locator("#format").input_value() == written
+    is_read = written in {"html", "auto"}
+    assert (page.locator("#reader").text_content() == HTML) == (not is_read)
+    assert ("Bread & butter" in (page.locator("#reader").text_content() or "")) == is_read
+
+
+def test_opened_file_and_undo(page: Page, server: ServerProcess, tmp_path: Path) -> None:
+    visit(page, server)
+    sample = page.locator("#source").input_value()
+    path = tmp_path / "bread.txt"
+    path.write_text(BREAD, encoding="utf-8")
+    page.locator("#file").set_input_files(path)
+    expect(page.locator("#reader")).to_have_text(BREAD)
+    page.locator("#undo").click()
+    expect(page.locator("#reader")).to_have_text(sample)
+    assert page.locator("#name").text_content() == "Sample page"
+
+
+def test_binary_file_is_refused(page: Page, server: ServerProcess) -> None:
+    visit(page, server)
+    before = page.locator("#reader").text_content()
+    drop(page, "photo.txt", "\0\1\2")
+    expect(page.locator("#failure-words")).to_have_text("photo.txt is not a text.")
+    assert page.locator("#reader").text_content() == before
+
+
+def paste(page: Page, selector: str, text: str) -> None:
+    page.locator(selector).evaluate(
+        """(element, text) => {
+            const clipboardData = new DataTransfer();
+            clipboardData.setData("text/plain", text);
+            element.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
+        }""",
+        text,
+    )
+
+
+def test_pasted_text_replaces_page(page: Page, server: ServerProcess) -> None:
+    visit(page, server)
+    paste(page, "body", BREAD)
+    expect(page.locator("#reader")).to_have_text(BREAD)
+    page.locator("#edit").click()
+    assert focused(page) == "source"
+    paste(page, "#source", "Bread is baked.")
+    expect(page.locator("#reader")).to_be_visible()
+    expect(page.locator("#reader")).to_have_text("Bread is baked.")
+    paste(page, "#question", "no page")
+    settle(page)
+    assert page.locator("#reader").text_content() == "Bread is baked."
+
+
+@pytest.mark.parametrize("written", ["text", "html", "markdown"])
+def test_scripts_of_page_do_not_run(page: Page, server: ServerProcess, written: str) -> None:
+    visit(page, server)
+    drop(page, "<img src=x onerror=pwned=4>.txt", EVIL)
+    expect(page.locator("#name")).to_have_text("<img src=x onerror=pwned=4>.txt")
+    page.locator("#format").select_option(written)
+    page.locator("#question").fill(f"{EVIL} bread")
+    settle(page)
+    assert page.locator("#reader, #passages, #name").locator("script, img, svg").count() == 0
+    if written != "html":
+        assert page.locator("#reader").text_content() == EVIL
+    assert marks(page)
+    assert page.evaluate("typeof pwned") == "undefined"
+
+
+def test_content_security_policy_blocks_injection(browser: Browser, server: ServerProcess) -> None:
+    page = browser.new_page()
+    page.goto(server.url)
+    for attempt in (
+        "document.body.innerHTML = '<b>'",
+        "document.body.setAttribute('onclick', '1')",
+        "document.createElement('script').text = '1'",
+    ):
+        said = page.evaluate(f"() => {{ try {{ {attempt}; return 'ran'; }} catch (error) {{ return error.name; }} }}")
+        assert said in {"TypeError", "EvalError"}, attempt
+    blocked = page.evaluate(
+        """() => new Promise(done => {
+            document.addEventListener("securitypolicyviolation", event => done(event.violatedDirective), { once: true });
+            fetch("http://127.0.0.1:1/").catch(() => {});
+        })"""
+    )
+    assert blocked == "connect-src"
+    page.close()
+
+
+def test_api_key_form(page: Page) -> None:
+    with letter_server("--api-key", "sesame") as server:
+        visit(page, server)
+        expect(page.locator("#failure-words")).to_have_text("This server answers only those who have a key.")
+        expect(page.get_by_label("API key")).to_be_focused()
+        expect(page.locator("#failure-detail")).to_be_empty()
+        for wrong in ("wrong", "ключ"):
+            page.keyboard.press("ControlOrMeta+a")
+            page.keyboard.insert_text(wrong)
+            page.keyboard.press("Enter")
+            settle(page)
+            expect(page.locator("#failure-detail")).to_have_text("It does not know the one below.")
+        page.get_by_label("API key").fill("sesame")
+        page.get_by_role("button", name="Use key").click()
+        expect(page.locator("#reader mark")).to_have_count(3)
+        assert not page.locator("#failure, #key-form").locator("visible=true").count()
+        assert "sesame" not in (page.locator("#request").text_content() or "")
+
+
+def test_server_restart_keeps_input(page: Page) -> None:
+    with letter_server() as server:
+        visit(page, server)
+        put(page, BREAD, "How is bread made?")
+        port = server.url.rsplit(":", 1)[1]
+    page.locator("#question").fill("Is the moon white?")
+    expect(page.locator("#failure-words")).to_have_text("The server does not answer.")
+    assert page.locator("#question").input_value() == "Is the moon white?"
+    assert page.locator("#source").input_value() == BREAD
+    assert page.locator("#reader").text_content() == BREAD
+    assert marks(page) == []
+    with letter_server("--port", port):
+        page.get_by_role("button", name="Try again").click()
+        expect(page.locator("#reader mark").first).to_be_visible()
+        expect(page.locator("#failure")).to_be_hidden()
+
+
+@pytest.fixture(scope="module")
+def narrow() -> Iterator[ServerProcess]:
+    sizes = ("--max-body-bytes", "30000", "--max-queue-bytes", "30000", "--max-document-bytes", "10000")
+    with letter_server(*sizes, "--max-concurrent", "1", "--max-queue", "0") as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("size", "words", "detail"),
+    [
+        (40_000, "This page is larger than the server takes.", "the body is larger than 30000 bytes"),
+        (20_000, "The server does not take this.", "documents[0]: a text of 20000 bytes is longer than 10000"),
+    ],
+)
+def test_too_large_page_shows_failure(page: Page, narrow: ServerProcess, size: int, words: str, detail: str) -> None:
+    visit(page, narrow)
+    drop(page, "long.txt", "b" * size)
+    expect(page.locator("#failure-words")).to_have_text(words)
+    expect(page.locator("#failure-detail")).to_contain_text(detail)
+    expect(page.locator("#again")).to_be_hidden()
+    assert page.locator("#reader").text_content() == "b" * size
+    page.locator("#undo").click()
+    expect(page.locator("#reader mark")).to_have_count(3)
+
+
+def test_overloaded_server_offers_retry(page: Page, narrow: ServerProcess) -> None:
+    visit(page, narrow)
+    with narrow.connect() as hog:
+        head = b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n"
+        hog.sendall(head)
+        wait_for(lambda: metric(narrow, "pullquote_requests_waiting") >= 1)
+        page.locator("#question").fill("How many guns?")
+        expect(page.locator("#failure-words")).to_have_text("The server has too much to do just now.")
+    wait_for(lambda: metric(narrow, "pullquote_requests_waiting") == 0)
+    page.get_by_role("button", name="Try again").click()
+    expect(page.locator("#reader mark")).to_have_count(3)
+
+
+def test_server_timeout_shows_failure(page: Page) -> None:
+    with letter_server("--timeout", "0.0001") as server:
+        visit(page, server)
+        expect(page.locator("#failure-words")).to_have_text("The answer took longer than the server allows.")
+        assert page.locator("#reader").text_content() == page.locator("#source").input_value()

@@ -1,0 +1,178 @@
+"""Selection of passages: budgets, `dedupe`, `context`, `explain`, `pairing`, `fuse`, `titles`, and the cache."""
+
+from typing import Any
+
+import pytest
+
+import pullquote
+from pullquote import Highlighter, errors
+from pullquote.engine import Match
+from support.messages import raises
+
+ABOUT_BREAD = "Bread is baked from flour, water and salt. The dough rests for an hour. Ovens must be very hot."
+ABOUT_CATS = "Cats sleep for most of the day. They hunt at dawn and at dusk. Some cats like bread crumbs."
+ABOUT_MOON = "The moon is far away. It circles the earth in a month. Nobody lives there."
+
+
+def test_max_total_chars_is_kept_and_spent_on_relevant_pages(highlighter: Highlighter) -> None:
+    texts = [ABOUT_MOON, ABOUT_BREAD, ABOUT_CATS]
+    for budget in (50, 100, 200):
+        found = highlighter.highlights("How is bread baked?", texts, max_total_chars=budget)
+        sizes = [sum(len(highlight.text) for highlight in page) for page in found]
+        assert sum(sizes) <= budget
+        assert sizes[1] == max(sizes)
+        assert sizes[1] > 0
+    everything = highlighter.highlights("How is bread baked?", texts, max_total_chars=10_000)
+    assert [[highlight.text for highlight in page] for page in everything] == [[text] for text in texts]
+
+
+@pytest.mark.parametrize("option", ["max_tokens", "max_total_tokens"])
+def test_max_tokens_and_max_total_tokens_count_model_tokens(
+    highlighter: Highlighter, pages: dict[str, str], option: str
+) -> None:
+    for most in (20, 100):
+        options: dict[str, Any] = {option: most}
+        found = highlighter.highlights("Who was it?", [pages["apollo_program.en.txt"]], **options)[0]
+        used = sum(len(highlighter.parse_pieces(highlight.text, 1, 1, unit="token")) for highlight in found)
+        assert most / 2 < used <= most
+
+
+def test_dedupe_drops_repeated_passages(highlighter: Highlighter) -> None:
+    page = f"{ABOUT_BREAD}\n\n{ABOUT_MOON}\n\n{ABOUT_BREAD.upper()}"
+    query = "How is bread baked?"
+
+    def texts(**options: Any) -> list[str]:
+        result = highlighter.highlights(query, [page, ABOUT_BREAD], top_k=9, highlight_length=1, **options)
+        return [highlight.text for found in result for highlight in found]
+
+    kept, dropped, over_pages = texts(dedupe="none"), texts(), texts(dedupe="answer")
+    assert (len(kept), len(dropped), len(over_pages)) == (12, 9, 6)
+    assert sum("FLOUR" in text.upper() for text in over_pages) == 1
+
+
+def test_heading_and_table_header_stay_with_passage(highlighter: Highlighter) -> None:
+    page = (
+        "# Baking\n\nBread is baked from flour. It is eaten warm.\n\n# Prices\n\n"
+        "| what | price |\n|---|---|\n| bread | 3 |\n| cake | 5 |\n\nAll prices are in euros."
+    )
+    found = highlighter.highlights("What does a cake cost?", [page], top_k=1, highlight_length=1)[0][0]
+    assert found.text.startswith("# Prices\n\n| what | price |")
+    assert found.text.endswith("| cake | 5 |")
+    found = highlighter.highlights("What is bread baked from?", [page], top_k=1, highlight_length=1)[0][0]
+    assert found.text == "# Baking\n\nBread is baked from flour."
+
+
+def test_context_returns_text_before_and_after(highlighter: Highlighter) -> None:
+    found = highlighter.highlights("dough rests", [ABOUT_BREAD], top_k=1, highlight_length=1, context=1)[0][0]
+    assert found.text == "The dough rests for an hour."
+    assert found.before == "Bread is baked from flour, water and salt. "
+    assert found.after == " Ovens must be very hot."
+    assert found.before + found.text + found.after == ABOUT_BREAD
+    plain = highlighter.highlights("dough rests", [ABOUT_BREAD], top_k=1, highlight_length=1)[0][0]
+    assert (plain.before, plain.after) == ("", "")
+
+
+def test_explain_lists_matched_words(highlighter: Highlighter) -> None:
+    query = "How do cats hunt?"
+    found = highlighter.highlights(query, [ABOUT_CATS], top_k=1, highlight_length=1, explain=True)[0][0]
+    assert found.matches
+    assert all(match.word in query for match in found.matches)
+    assert {ABOUT_CATS[match.start : match.end] for match in found.matches} <= {"Cats", "cats", "hunt"}
+    assert Match("hunt", 37, 41) in found.matches
+    assert highlighter.highlights(query, [ABOUT_CATS])[0][0].matches == ()
+
+
+def test_pairing_all_encodes_pages_once(highlighter: Highlighter) -> None:
+    queries, texts = ["How is bread baked?", "When do cats hunt?"], [ABOUT_BREAD, ABOUT_CATS, ABOUT_MOON]
+    result = highlighter.highlights(queries, texts, pairing="all", top_k=1)
+    assert len(result) == 6
+    one = highlighter.highlights(queries[0], texts, top_k=1)
+    assert result.work.windows == one.work.windows
+    for number, query in enumerate(queries):
+        alone = highlighter.highlights(query, texts, top_k=1)
+        for page in range(3):
+            [together], [single] = result[number, page], alone[page]
+            assert (together.text, together.query, together.page) == (single.text, number, page)
+            assert together.score == pytest.approx(single.score, abs=2e-3)
+    with raises(IndexError, "query 2", "page 0"):
+        result[2, 0]
+
+
+def test_fuse_joins_queries_on_each_page(highlighter: Highlighter) -> None:
+    queries, texts = ["How is bread baked?", "When do cats hunt?"], [ABOUT_BREAD, ABOUT_CATS]
+    result = highlighter.highlights(queries, texts, fuse=True, top_k=1, highlight_length=1)
+    assert [found[0].query for found in result] == [0, 1]
+    assert "baked" in result[0][0].text
+    assert "hunt" in result[1][0].text
+
+
+def test_titles_raise_scores_of_their_page(highlighter: Highlighter) -> None:
+    page = "He was born in 1162 near the river. His mother raised him alone."
+    other = "He was born in 1769 on an island. His father was a lawyer."
+    query = "When was Napoleon born?"
+    found = highlighter.highlights(query, [page, other], titles=["Genghis Khan", "Napoleon"], top_k=1)
+    assert found[1][0].score > found[0][0].score + 0.1
+    untitled = highlighter.highlights(query, [page, other], titles=[None, None], top_k=1)
+    assert untitled.scores.tolist() == highlighter.highlights(query, [page, other], top_k=1).scores.tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"context": -1}, ["context", -1]),
+        ({"max_tokens": 0}, ["max_tokens", 0]),
+        ({"max_total_chars": -5}, ["max_total_chars", -5]),
+        ({"dedupe": "keep"}, ["dedupe", "keep", "auto", "page", "answer", "none"]),
+        ({"pairing": "zip"}, ["pairing", "zip", "auto", "each", "all"]),
+        ({"pairing": "each", "fuse": True}, ["fuse", "pairing", "each"]),
+        ({"titles": ["one", "two"]}, ["titles", 2, 1]),
+    ],
+)
+def test_invalid_selection_option_is_error(
+    highlighter: Highlighter, options: dict[str, Any], names: list[object]
+) -> None:
+    with raises(errors.InvalidArgumentError, *names):
+        highlighter.highlights("bread", [ABOUT_BREAD], **options)
+    with raises(errors.InvalidTypeError, "titles[0]", "int"):
+        highlighter.highlights("bread", [ABOUT_BREAD], titles=[3])  # type: ignore[list-item]  # wrong on purpose
+
+
+def test_cache_bytes_reuses_page_vectors(pages: dict[str, str]) -> None:
+    texts = list(pages.values())[:3]
+    with (
+        Highlighter(devices="cpu", dtype="float32") as kept,
+        Highlighter(devices="cpu", dtype="float32", cache_bytes=0) as plain,
+    ):
+        first = kept.highlights("Who was it?", texts)
+        assert first.work.encoded > 0
+        assert kept.cache.misses == len(texts)
+        for query in ("Who was it?", "Where did it happen?"):
+            again, anew = kept.highlights(query, texts), plain.highlights(query, texts)
+            assert (again.work.encoded, again.work.windows) == (0, anew.work.windows)
+            assert again.spans.tolist() == anew.spans.tolist()
+            assert again.scores == pytest.approx(anew.scores, abs=2e-5)
+        assert kept.cache.hits == 2 * len(texts)
+        assert kept.cache.pages == len(texts)
+        assert 0 < kept.cache.bytes < 256 * 1024 * 1024
+        kept.clear_cache()
+        assert (kept.cache.pages, kept.cache.bytes) == (0, 0)
+        assert plain.cache == pullquote.CacheState(0, 0, 0, 0)
+
+
+def test_cache_bytes_bounds_cache(pages: dict[str, str]) -> None:
+    texts = [f"{text}\n\nPage {number}." for number in range(8) for text in list(pages.values())[:1]]
+    with Highlighter(devices="cpu", dtype="float32") as made:
+        made.highlights("Who was it?", texts[:1])
+        one = made.cache.bytes
+    with Highlighter(devices="cpu", dtype="float32", cache_bytes=4 * one + one // 2) as made:
+        for text in texts:
+            made.highlights("Who was it?", [text])
+            assert made.cache.bytes <= 4 * one + one // 2
+        assert made.cache.pages == 4
+        assert made.highlights("Who was it?", texts[-1:]).work.encoded == 0
+        assert made.highlights("Who was it?", texts[:1]).work.encoded > 0
+
+
+def test_negative_cache_bytes_is_error() -> None:
+    with raises(errors.InvalidArgumentError, "cache_bytes", -1):
+        Highlighter(cache_bytes=-1)

@@ -1,0 +1,269 @@
+"""Devices that fail or lack memory: callers get their answers, and `device_states` shows the failures.
+
+The devices are CPUs with injected faults (`support/faulty_encoder_abi.py`).
+"""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pullquote import AsyncHighlighter, Highlighter, errors
+from pullquote._cli import main
+from pullquote._models import embedded_model
+from pullquote.engine import DeviceState, Engine
+from support.faulty_encoder_abi import Fault, FaultyEncoder
+from support.messages import names_all, raises
+from support.server_process import metric, running_server
+
+TEXTS = [f"{'The moon is far. ' * (n % 9)}Sentence {n}." for n in range(96)]
+pytestmark = pytest.mark.slow
+
+TWO = ["cpu:0", "cpu:1"]
+
+
+@pytest.fixture(scope="module")
+def expected() -> Iterator[Any]:
+    with Highlighter(dtype="float32") as highlighter:
+        yield highlighter.embed(TEXTS)
+
+
+def over(own: FaultyEncoder, **options: Any) -> Highlighter:
+    return Highlighter(embedded_model(), encoder=own, cache_bytes=0, **options)
+
+
+def states(highlighter: Any) -> dict[str, DeviceState]:
+    return {state.name: state for state in highlighter.device_states}
+
+
+@pytest.mark.parametrize("has_optional", [True, False])
+@pytest.mark.parametrize(
+    "fault", [Fault(errors.EncoderError.code, "broken"), Fault(errors.DeviceError.code, "gone", at_collect=True)]
+)
+def test_failing_device_is_skipped_and_recovers(has_optional: bool, fault: Fault, expected: Any) -> None:
+    broken = {1}
+    own = FaultyEncoder(TWO, lambda device, *_: fault if device in broken else None, has_optional=has_optional)
+    with over(own) as highlighter:
+        assert np.allclose(highlighter.embed(TEXTS), expected, atol=1e-5)
+        state = states(highlighter)["cpu:1"]
+        assert not state.is_working
+        assert state.failures > 0
+        assert state.batches == 0
+        assert state.last_error == fault.message
+        assert states(highlighter)["cpu:0"].is_working
+        broken.clear()
+        deadline = time.monotonic() + 60
+        while not states(highlighter)["cpu:1"].is_working:
+            assert time.monotonic() < deadline
+            highlighter.embed(TEXTS[:4])
+        assert np.allclose(highlighter.embed(TEXTS), expected, atol=1e-5)
+        assert states(highlighter)["cpu:1"].batches > 0
+        assert highlighter.stages["compute"].count > 0
+        assert highlighter.stages["compute"].seconds > 0
+
+
+def test_device_timeout_moves_batches_to_other_devices(expected: Any) -> None:
+    own = FaultyEncoder(TWO)
+    own.hanging.add(0)
+    # Long enough for the other device on a slow machine.
+    with over(own, device_timeout=2) as highlighter:
+        assert np.allclose(highlighter.embed(TEXTS), expected, atol=1e-5)
+        state = states(highlighter)["cpu:0"]
+        assert not state.is_working
+        assert state.outstanding_tokens > 0
+        assert names_all(state.last_error or "", "cpu:0", "2s")
+        assert np.allclose(highlighter.embed(TEXTS), expected, atol=1e-5)
+        own.hanging.clear()
+        deadline = time.monotonic() + 60
+        while not states(highlighter)["cpu:0"].is_working:
+            assert time.monotonic() < deadline
+            highlighter.embed(TEXTS[:4])
+        assert np.allclose(highlighter.embed(TEXTS), expected, atol=1e-5)
+        assert states(highlighter)["cpu:0"].batches > 0
+    for wrong in (0, -1, "2", float("inf")):
+        with raises(errors.InvalidArgumentError, "device_timeout", wrong):
+            Highlighter(encoder=lambda texts: [[1.0] for _ in texts], device_timeout=wrong)  # type: ignore[arg-type]
+
+
+def test_all_devices_failing_is_device_error_until_recovery(expected: Any) -> None:
+    broken = {0, 1}
+    gone = Fault(errors.DeviceError.code, "gone")
+    own = FaultyEncoder(TWO, lambda device, *_: gone if device in broken else None)
+    with over(own) as highlighter:
+        for _ in range(3):
+            with raises(errors.DeviceError, "gone"):
+                highlighter.embed(TEXTS)
+        assert not any(state.is_working for state in highlighter.device_states)
+        broken.clear()
+        assert np.allclose(highlighter.embed(TEXTS), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("at_collect", [False, True])
+def test_out_of_memory_retries_smaller_batches(at_collect: bool, expected: Any) -> None:
+    memory = [200, 90]
+
+    def fault(device: int, _: int, tokens: int) -> Fault | None:
+        full = Fault(errors.OutOfMemoryError.code, f"{tokens} tokens", at_collect)
+        return full if tokens > memory[device] else None
+
+    with over(FaultyEncoder(TWO, fault)) as highlighter:
+        found: list[Any] = []
+        calls = [threading.Thread(target=lambda: found.append(highlighter.embed(TEXTS))) for _ in range(4)]
+        for call in calls:
+            call.start()
+        for call in calls:
+            call.join()
+        assert len(found) == 4
+        assert all(np.allclose(vectors, expected, atol=1e-5) for vectors in found)
+        for device, name in enumerate(TWO):
+            state = states(highlighter)[name]
+            assert state.is_working
+            assert 0 < state.out_of_memory < 40
+            assert state.batch_tokens <= memory[device]
+
+
+def test_out_of_memory_of_one_text_fails_alone() -> None:
+    full = Fault(errors.OutOfMemoryError.code, "full")
+    own = FaultyEncoder(TWO, lambda _, __, tokens: full if tokens > 40 else None)
+    with over(own) as highlighter:
+        with raises(errors.OutOfMemoryError, "full"):
+            highlighter.embed(["word " * 100, "short"])
+        assert highlighter.embed(["short"]).shape == (1, 384)
+
+
+def test_encoder_function_out_of_memory_shrinks_batches() -> None:
+    class OutOfMemoryError(RuntimeError):
+        """The name of torch's class."""
+
+    sizes: list[int] = []
+
+    def encode(texts: list[str]) -> Any:
+        sizes.append(len(texts))
+        if len(texts) > 4:
+            raise OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
+        return np.array([[len(text), 1.0] for text in texts], np.float32)
+
+    with Highlighter(encoder=encode, cache_bytes=0) as highlighter:
+        vectors = highlighter.embed(TEXTS)
+        assert vectors[:, 0].tolist() == [len(text) for text in TEXTS]
+        assert highlighter.device_states[0].out_of_memory > 0
+        # The smaller size is kept.
+        before = len([size for size in sizes if size > 4])
+        highlighter.embed(TEXTS[:50])
+        assert len([size for size in sizes if size > 4]) <= before + 3
+
+
+def test_depth_bounds_batches_in_flight() -> None:
+    own = FaultyEncoder(["cpu"])
+    with over(own, depth=3) as highlighter:
+        highlighter.embed(TEXTS)
+        assert own.deepest == 3
+        assert highlighter.device_states[0].depth == 3
+    for wrong in (0, 1.5, "2"):
+        with raises(errors.InvalidArgumentError, "depth", wrong):
+            Highlighter(encoder=lambda texts: [[1.0] for _ in texts], depth=wrong)  # type: ignore[arg-type]
+
+
+def test_engine_skips_failing_device() -> None:
+    broken = Fault(errors.EncoderError.code, "broken")
+    own = FaultyEncoder(TWO, lambda device, *_: broken if device == 1 else None)
+    with Engine(embedded_model(), encoder=own) as engine:
+        engine.add_request("a", "moon", TEXTS)
+        outputs = []
+        while engine.has_unfinished_requests():
+            outputs += engine.step()
+        assert outputs[0].error is None
+        assert not states(engine)["cpu:1"].is_working
+
+
+def trace_of(path: Path) -> list[dict[str, Any]]:
+    """The events of a trace, checked against Chrome's trace format."""
+    trace = json.loads(path.read_text())
+    events: list[dict[str, Any]] = trace["traceEvents"]
+    names = {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["ph"] == "M"}
+    lines: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    for event in events:
+        assert event["ph"] in {"M", "X"}
+        assert isinstance(event["name"], str)
+        assert isinstance(event["pid"], int)
+        assert isinstance(event["tid"], int)
+        if event["ph"] == "X":
+            assert event["ts"] >= 0
+            assert event["dur"] >= 0
+            assert (event["pid"], event["tid"]) in names
+            lines.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["ts"] + event["dur"]))
+    for spans in lines.values():
+        # Spans of one track are nested or disjoint, or a viewer cannot draw them.
+        ends: list[float] = []
+        for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
+            while ends and ends[-1] <= start + 1e-3:
+                ends.pop()
+            assert not ends or end <= ends[-1] + 1e-3
+            ends.append(end)
+    return events
+
+
+def test_trace_has_all_stages(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    with Highlighter(devices=TWO, cache_bytes=0, trace=path, profile=True) as highlighter:
+        calls = [threading.Thread(target=highlighter.highlights, args=("moon", TEXTS)) for _ in range(4)]
+        for call in calls:
+            call.start()
+        for call in calls:
+            call.join()
+        batches = sum(state.batches for state in highlighter.device_states)
+        stages = highlighter.stages
+    events = [event for event in trace_of(path) if event["ph"] == "X"]
+    count = {name: len([event for event in events if event["name"] == name]) for name in {*stages, "batch"}}
+    assert count["batch"] == batches
+    for name in ("cut", "tokenize", "wait", "choose", "copy_in", "device_queue", "compute", "copy_out"):
+        assert count[name] == stages[name].count > 0
+        seconds = sum(event["dur"] for event in events if event["name"] == name) / 1e6
+        assert seconds <= stages[name].seconds * 1.001 + 1e-6
+    assert stages["queue"].count > 0
+    assert {event["args"]["name"] for event in trace_of(path) if event["ph"] == "M"} > {"calls", "cpu:0 batch 1"}
+
+
+def test_cli_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page, path = tmp_path / "page.txt", tmp_path / "trace.json"
+    page.write_text("Cats sleep a lot. The moon is 384,400 km away.")
+    assert main(["highlight", "-q", "moon", str(page), "--trace", str(path)]) == 0
+    assert {"cut", "compute", "batch"} <= {event["name"] for event in trace_of(path)}
+    assert main(["embed", str(page), "-o", str(tmp_path / "rows.npy"), "--trace", str(path)]) == 0
+    assert {"tokenize", "compute"} <= {event["name"] for event in trace_of(path)}
+    assert main(["highlight", "-q", "moon", str(page), "--trace", str(path), "--server", "http://127.0.0.1:1"]) == 2
+    assert names_all(capsys.readouterr().err, "--trace", "--server")
+
+
+def test_trace_path_that_cannot_be_written_is_error(tmp_path: Path) -> None:
+    with raises(errors.InvalidArgumentError, "trace", tmp_path / "none" / "trace.json"):
+        Highlighter(encoder=lambda texts: [[1.0] for _ in texts], trace=tmp_path / "none" / "trace.json")
+
+
+def test_serve_reports_devices_and_stages(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    options = ["--device", "cpu:0", "--device", "cpu:1", "--depth", "3", "--device-timeout", "20", "--trace", str(path)]
+    with running_server(*options, device=None) as server:
+        answer = server.client.post("/highlights", json={"query": "moon", "documents": TEXTS})
+        assert answer.status_code == 200
+        health = server.client.get("/health").json()
+        assert health["healthy"] is True
+        assert health["devices"] == [{"name": name, "working": True, "failures": 0} for name in TWO]
+        assert metric(server, 'pullquote_device_working{device="cpu:1"}') == 1
+        assert metric(server, 'pullquote_stage_seconds_total{stage="compute"}') > 0
+        assert metric(server, 'pullquote_device_batches_total{device="cpu:0"}') > 0
+        assert metric(server, 'pullquote_device_out_of_memory_total{device="cpu:0"}') == 0
+        server.client.close()
+        server.signal()
+        assert server.wait() == 0
+    assert any(event["name"] == "compute" for event in trace_of(path))
+
+
+def test_async_highlighter_device_states(tmp_path: Path) -> None:
+    made = AsyncHighlighter(encoder=lambda texts: [[1.0] for _ in texts], depth=1, trace=tmp_path / "trace.json")
+    assert [state.depth for state in made.device_states] == [1]

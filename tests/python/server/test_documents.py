@@ -1,0 +1,111 @@
+"""StoredDocument documents, in memory and in a file that survives kills."""
+
+import threading
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from support.messages import names_all
+from support.server_process import ServerProcess, letter_server
+
+TEXT = "Bread is baked from flour. The moon is white. 🍞"
+
+
+def test_put_get_and_delete_document(server: ServerProcess) -> None:
+    address = "/documents/" + quote("https://example.com/a?b=1#c", safe="")
+    put = server.client.put(address, json={"title": "Bread", "text": TEXT})
+    assert (put.status_code, put.json()["id"]) == (201, "https://example.com/a?b=1#c")
+    assert server.client.put(address, json={"title": "Bread", "text": TEXT}).status_code == 200
+    read = server.client.get(address).json()
+    assert (read["title"], read["text"], read["text_hash"]) == ("Bread", TEXT, put.json()["text_hash"])
+    assert server.client.delete(address).status_code == 204
+    assert server.client.delete(address).status_code == 404
+    missing = server.client.get(address)
+    assert (missing.status_code, missing.json()["error"]["kind"]) == (404, "not_found")
+
+
+def test_highlights_of_stored_document_ids(server: ServerProcess) -> None:
+    server.client.put("/documents/one", json={"text": TEXT})
+    server.client.put("/documents/two", json={"title": "Cats", "text": "Cats sleep a lot."})
+    sent = {"query": "bread", "documents": [{"id": "one", "text": TEXT}, {"id": "two", "text": "Cats sleep a lot."}]}
+    expected = server.client.post("/highlights", json=sent).json()["results"]
+    mixed = {"query": "bread", "documents": [{"id": "one"}, {"id": "two", "text": "Cats sleep a lot."}]}
+    named = {"query": "bread", "documents": {"ids": ["one", "two"]}}
+    for asked in (mixed, named):
+        found = server.client.post("/highlights", json=asked).json()["results"]
+        assert [(page["id"], page["text_hash"]) for page in found] == [(p["id"], p["text_hash"]) for p in expected]
+        assert found[0]["highlights"][0]["text"] == expected[0]["highlights"][0]["text"]
+    missing = server.client.post("/highlights", json={"query": "bread", "documents": {"ids": ["one", "three"]}})
+    assert missing.status_code == 404
+    assert names_all(missing.json()["error"]["message"], "three")
+    nothing = server.client.post("/highlights", json={"query": "bread", "documents": [{"title": "x"}]})
+    assert (nothing.status_code, nothing.json()["error"]["field"]) == (422, "documents[0]")
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+def test_store_documents_and_store_bytes_are_507(kind: str, tmp_path: Path) -> None:
+    where = ["--store", str(tmp_path / "documents.db")] if kind == "file" else []
+    with letter_server("--store-documents", "2", "--store-bytes", "100", *where) as server:
+
+        def put(name: str, text: str) -> httpx.Response:
+            return server.client.put(f"/documents/{name}", json={"text": text})
+
+        assert put("a", "x" * 40).status_code == 201
+        refused = put("b", "x" * 60)
+        assert (refused.status_code, refused.json()["error"]["kind"]) == (507, "store_full")
+        assert put("b", "x" * 50).status_code == 201
+        assert put("c", "x").status_code == 507
+        assert put("a", "x" * 45).status_code == 200
+        assert server.client.delete("/documents/b").status_code == 204
+        assert put("c", "x").status_code == 201
+        assert server.client.get("/documents/a").json()["text"] == "x" * 45
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "status"),
+    [
+        ("x" * 2049, {"text": "a"}, 422),
+        ("a%00b", {"text": "a"}, 422),
+        ("a", {"text": 3}, 422),
+        ("a", {"text": "b", "url": "c"}, 422),
+        ("a", {}, 422),
+    ],
+    ids=str,
+)
+def test_invalid_document_is_422(server: ServerProcess, name: str, body: dict[str, Any], status: int) -> None:
+    assert server.client.put(f"/documents/{name}", json=body).status_code == status
+
+
+def test_store_file_survives_kill(tmp_path: Path) -> None:
+    """One kill over HTTP; `rust/server/src/store/tests.rs` has twenty."""
+    path = str(tmp_path / "documents.db")
+    acknowledged: dict[str, str] = {}
+    with letter_server("--store", path) as server:
+        enough = threading.Event()
+
+        def write(writer: int) -> None:
+            with httpx.Client(base_url=server.url) as client:
+                for number in range(100_000):
+                    name, text = f"{writer}-{number}", f"{writer} {number} " * (1 + number % 50 * 20)
+                    try:
+                        if client.put(f"/documents/{name}", json={"text": text}).status_code == 201:
+                            acknowledged[name] = text
+                    except httpx.TransportError:
+                        return
+                    if number == 30:
+                        enough.set()
+
+        writers = [threading.Thread(target=write, args=(number,)) for number in range(2)]
+        for writer in writers:
+            writer.start()
+        assert enough.wait(60)
+        server.process.kill()
+        for writer in writers:
+            writer.join()
+    with letter_server("--store", path) as server:
+        assert len(acknowledged) > 30
+        for name, text in acknowledged.items():
+            assert server.client.get(f"/documents/{name}").json()["text"] == text

@@ -1,0 +1,190 @@
+"""`POST /highlights`: the library's answers over HTTP."""
+
+import hashlib
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pullquote import Highlighter, Highlights
+from support.messages import names_all
+from support.server_process import ServerProcess
+
+TEXT = "Der Mond ist weiß 🌕. Brot wird aus Mehl gebacken 🍞. Öfen sind heiß."
+HTML = "<title>Caf&eacute;</title><h1>Caf&eacute;</h1><p>Bread &amp; butter 🍞 cost 3 €.</p><p>The moon is white.</p>"
+
+
+def ask(server: ServerProcess, **asked: Any) -> dict[str, Any]:
+    answer = server.client.post("/highlights", json=asked)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def same(page: dict[str, Any], expected: Highlights, index: int) -> bool:
+    """Whether a result has the library's highlights, except for a score's last bits, which depend on the batch."""
+    got = [(h["text"], h["start"], h["end"]) for h in page["highlights"]]
+    return got == [(h.text, h.start, h.end) for h in expected[index]] and np.allclose(
+        [h["score"] for h in page["highlights"]], [h.score for h in expected[index]], atol=2e-5
+    )
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"top_k": 1, "highlight_length": 1},
+    {"max_chars": 300, "order": "position"},
+    {"max_total_tokens": 200, "dedupe": "none"},
+    {"unit": "word", "highlight_length": 20, "step_size": 10},
+    {"lexical_weight": 0, "expand": False},
+    {"lexical_weight": 1.0, "min_score": 0.3},
+    {"step_size": 4, "allow_gaps": True},
+    {"format": "markdown"},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_highlights_match_library(
+    server: ServerProcess, highlighter: Highlighter, pages: dict[str, str], options: dict[str, Any]
+) -> None:
+    texts = list(pages.values())[:2]
+    expected = highlighter.highlights("Who died?", texts, **options)
+    found = ask(server, query="Who died?", documents=texts, **options)
+    assert [page["index"] for page in found["results"]] == [0, 1]
+    assert all(same(page, expected, index) for index, page in enumerate(found["results"]))
+    assert found["offsets"] == "codepoint"
+    assert found["usage"]["windows"] == expected.work.windows
+
+
+@pytest.mark.parametrize("offsets", ["codepoint", "utf16", "byte"])
+@pytest.mark.parametrize("written", ["text", "html"])
+def test_offsets_unit_of_text_and_html(server: ServerProcess, offsets: str, written: str) -> None:
+    source = HTML if written == "html" else TEXT
+    found = ask(
+        server,
+        query="bread Brot Mehl",
+        documents=[{"id": "x", "title": "t", "text": source}],
+        offsets=offsets,
+        format=written,
+        highlight_length=1,
+        context=1,
+        explain=True,
+        return_texts=True,
+    )
+    codec = {"codepoint": "utf-32-le", "utf16": "utf-16-le", "byte": "utf-8"}[offsets]
+    width = {"codepoint": 4, "utf16": 2, "byte": 1}[offsets]
+
+    def cut(text: str, start: int, end: int) -> str:
+        return text.encode(codec)[start * width : end * width].decode(codec)
+
+    (page,) = found["results"]
+    assert page["id"] == "x"
+    assert page["text_hash"] == "sha256:" + hashlib.sha256(source.encode()).hexdigest()
+    text = page["text"]
+    assert (text == source) == (written == "text")
+    best = page["highlights"][0]
+    assert best["matches"]
+    for highlight in page["highlights"]:
+        start, end = highlight["start"], highlight["end"]
+        assert cut(text, start, end) == highlight["text"]
+        assert cut(text, 0, start).endswith(highlight["before"])
+        assert cut(text, end, len(text) * 4).startswith(highlight["after"])
+        assert all(
+            cut(text, m["start"], m["end"]).lower().startswith(m["word"][:3].lower()) for m in highlight["matches"]
+        )
+        assert ("source_start" in highlight) == (written == "html")
+    if written == "html":
+        assert "<p>Bread &amp; butter" in cut(source, best["source_start"], best["source_end"])
+
+
+def test_pairing_and_fuse_over_http(server: ServerProcess, highlighter: Highlighter, pages: dict[str, str]) -> None:
+    texts, queries = list(pages.values())[:2], ["Who died?", "Why?"]
+    each = ask(server, query=queries, documents=texts)
+    assert [(page["query"], page["index"]) for page in each["results"]] == [(0, 0), (1, 1)]
+    expected = highlighter.highlights(queries, texts, pairing="all")
+    every = ask(server, query=queries, documents=texts, pairing="all")
+    assert [(page["query"], page["index"]) for page in every["results"]] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert all(same(page, expected, index) for index, page in enumerate(every["results"]))
+    fused = highlighter.highlights(queries, texts, fuse=True)
+    joined = ask(server, query=queries, documents=texts, fuse=True)
+    assert all("query" not in page and same(page, fused, index) for index, page in enumerate(joined["results"]))
+    assert [h["query"] for h in joined["results"][0]["highlights"]] == [h.query for h in fused[0]]
+
+
+def test_ndjson_matches_json(server: ServerProcess, pages: dict[str, str]) -> None:
+    asked = {"query": "Who died?", "documents": list(pages.values())[:4]}
+    whole = ask(server, **asked)
+    with server.client.stream("POST", "/highlights", json=asked, headers={"accept": "application/x-ndjson"}) as answer:
+        assert answer.headers["content-type"] == "application/x-ndjson"
+        *results, rest = [json.loads(line) for line in answer.iter_lines()]
+    assert [[h["text"] for h in page["highlights"]] for page in results] == [
+        [h["text"] for h in page["highlights"]] for page in whole["results"]
+    ]
+    assert rest.keys() == whole.keys() - {"results"}
+
+
+OK = {"query": "bread", "documents": ["Bread is baked."]}
+
+BAD_BODIES: list[tuple[bytes, int, str]] = [
+    (b"", 400, "malformed_body"),
+    (b"{", 400, "malformed_body"),
+    (b'{"x": ' + b"[" * 200_000, 400, "malformed_body"),
+    (b'{"query": "a", "documents": ["b"]} x', 400, "malformed_body"),
+    (b'{"query": "\xff"}', 400, "invalid_text"),
+    (b'{"query": "\\ud800", "documents": ["a"]}', 400, "malformed_body"),
+    (b'{"query": "a\x00b", "documents": ["a"]}', 400, "malformed_body"),
+    (b"[]", 422, "invalid_body"),
+    (b"null", 422, "invalid_body"),
+]
+
+BAD_FIELDS: list[tuple[dict[str, Any], int, str, list[object]]] = [
+    ({"query": ""}, 400, "", ["query", 0]),
+    ({"query": []}, 422, "query", []),
+    ({"query": 3}, 422, "query", []),
+    ({"query": ["a"] * 65}, 422, "query", [65, 64]),
+    ({"documents": []}, 422, "documents", []),
+    ({"documents": "page"}, 422, "documents", ["string"]),
+    ({"documents": ["a"] * 1001}, 422, "documents", [1001, 1000]),
+    ({"documents": ["a", {"text": 3}]}, 422, "documents[1].text", ["integer"]),
+    ({"documents": [{"text": "a", "url": "b"}]}, 422, "documents[0].url", ["url"]),
+    ({"documents": ["a", "b" * (8 * 1024 * 1024 + 1)]}, 422, "documents[1]", [8388609, 8388608]),
+    ({"topk": 3}, 422, "topk", ["topk", "top_k", "highlight_length"]),
+    ({"top_k": "3"}, 422, "top_k", ["string"]),
+    ({"top_k": 0}, 400, "", ["top_k", 0]),
+    ({"lexical_weight": "some"}, 400, "lexical_weight", ["auto"]),
+    ({"unit": "page"}, 400, "unit", ["unit", "page", "sentence", "word", "token"]),
+    ({"offsets": "chars"}, 422, "offsets", ["chars", "codepoint", "utf16", "byte"]),
+    ({"timeout": 0}, 400, "", ["timeout", 0]),
+    ({"query": ["a", "b"], "documents": ["a", "b", "c"]}, 400, "", ["2 queries", "3 pages"]),
+]
+
+
+@pytest.mark.parametrize(("body", "status", "kind"), BAD_BODIES, ids=[str(row[0])[:30] for row in BAD_BODIES])
+def test_malformed_body_is_refused(server: ServerProcess, body: bytes, status: int, kind: str) -> None:
+    answer = server.client.post("/highlights", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["kind"]) == (status, kind), answer.text
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "field", "names"), BAD_FIELDS, ids=[str(row[0])[:40] for row in BAD_FIELDS]
+)
+def test_invalid_field_is_named(
+    server: ServerProcess, change: dict[str, Any], status: int, field: str, names: list[object]
+) -> None:
+    answer = server.client.post("/highlights", json=OK | change)
+    error = answer.json()["error"]
+    assert (answer.status_code, error.get("field", "")) == (status, field), error
+    assert names_all(error["message"], *names), error
+
+
+@pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
+def test_other_content_types_are_415(server: ServerProcess, kind: str | None) -> None:
+    """Refuses the types that a page of another site may send without a preflight."""
+    headers = {} if kind is None else {"content-type": kind}
+    answer = server.client.post("/highlights", content=json.dumps(OK).encode(), headers=headers)
+    assert (answer.status_code, answer.json()["error"]["kind"]) == (415, "unsupported_media_type")
+
+
+def test_escaped_nul_in_text(server: ServerProcess) -> None:
+    found = ask(server, query="bread", documents=["Bread\x00 is baked. The moon is white."], highlight_length=1)
+    assert found["results"][0]["highlights"][0]["text"] == "Bread\x00 is baked."

@@ -1,0 +1,147 @@
+"""HTTP/2 and Unix sockets, and the limits of connections on them."""
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import hpack
+import httpx
+import pytest
+
+from support.fake_letter_encoder import DIMENSION
+from support.messages import raises
+from support.numbers_server import embed_body, numbers_server
+from support.server_process import ServerProcess, StartError, letter_server, metric, read_until_closed, wait_for
+
+RAW = "application/octet-stream"
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with numbers_server(tmp_path_factory.mktemp("encoder")) as server:
+        yield server
+
+
+def preface(*frames: bytes) -> bytes:
+    return b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"".join(frames)
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+
+SETTINGS = frame(4, 0, 0)
+
+
+def test_http2_prior_knowledge(server: ServerProcess) -> None:
+    with httpx.Client(base_url=server.url, http1=False, http2=True, timeout=60) as client:
+        for _ in range(3):
+            answer = client.post("/embed", json={"inputs": "a"})
+            assert (answer.status_code, answer.http_version) == (200, "HTTP/2")
+        assert client.get("/live").json() == {"live": True}
+        assert client.post("/embed", content=b"{", headers={"content-type": "application/json"}).status_code == 400
+    # A partial preface is no request.
+    with server.connect() as connection:
+        connection.sendall(b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n")
+        assert not read_until_closed(connection).startswith(b"HTTP/1.1 2")
+    # The preface in two parts.
+    with server.connect() as connection:
+        connection.sendall(preface()[:7])
+        time.sleep(0.1)
+        connection.sendall(preface(SETTINGS)[7:])
+        assert connection.recv(9)[3] == 4
+
+
+@pytest.mark.parametrize("begin", [b"", b"GE", b"PRI * HT", preface(), preface(SETTINGS)])
+def test_header_timeout_closes_idle_connection(numbers: ServerProcess, begin: bytes) -> None:
+    began = time.monotonic()
+    with numbers.connect() as connection:
+        connection.settimeout(20)
+        if begin:
+            connection.sendall(begin)
+        read_until_closed(connection)
+    assert 1.5 < time.monotonic() - began < 15
+
+
+@pytest.mark.parametrize("http2", [False, True])
+def test_write_timeout_closes_http1_and_http2_streams(numbers: ServerProcess, http2: bool) -> None:
+    """An HTTP/2 client's window stays at 65,535 bytes, so no socket write blocks."""
+    before = metric(numbers, 'pullquote_failures_total{cause="slow_reader"}')
+    # More than socket buffers, or an HTTP/2 window, hold.
+    body = json.dumps(embed_body(["x 1"] * (8_000 if http2 else 100_000)), separators=(",", ":")).encode()
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        connection.connect(numbers.address)
+        if http2:
+            fields = [
+                (":method", "POST"),
+                (":path", "/embed"),
+                (":scheme", "http"),
+                (":authority", "localhost"),
+                ("content-type", "application/json"),
+                ("accept", RAW),
+            ]
+            connection.sendall(preface(SETTINGS, frame(1, 4, 1, hpack.Encoder().encode(fields))))
+            for start in range(0, len(body), 16_384):
+                part = body[start : start + 16_384]
+                connection.sendall(frame(0, int(start + len(part) == len(body)), 1, part))
+        else:
+            head = f"POST /embed HTTP/1.1\r\nhost: localhost\r\naccept: {RAW}\r\ncontent-type: application/json\r\n"
+            connection.sendall(head.encode() + f"content-length: {len(body)}\r\n\r\n".encode() + body)
+        wait_for(lambda: metric(numbers, 'pullquote_failures_total{cause="slow_reader"}') == before + 1, 60)
+        wait_for(lambda: metric(numbers, "pullquote_connections") == 1)
+
+
+def test_max_connections_counts_http2(numbers: ServerProcess) -> None:
+    def refused() -> bool:
+        with numbers.connect() as connection:
+            connection.sendall(preface(SETTINGS))
+            return connection.recv(9).startswith(b"HTTP/1.1 ")
+
+    idle = [numbers.connect() for _ in range(8)]
+    try:
+        for connection in idle:
+            connection.sendall(preface(SETTINGS))
+        wait_for(refused)
+    finally:
+        for connection in idle:
+            connection.close()
+    wait_for(lambda: not refused())
+
+
+def test_shutdown_drains_http2_stream(tmp_path: Path) -> None:
+    with (
+        numbers_server(tmp_path) as server,
+        httpx.Client(base_url=server.url, http1=False, http2=True, timeout=60) as client,
+    ):
+        with client.stream("POST", "/embed", json=embed_body(["slow 1"] * 9), headers={"accept": RAW}) as answer:
+            server.signal()
+            assert len(answer.read()) == 9 * 12 * 4
+        assert server.wait() == 0
+
+
+def test_uds_mode_and_cleanup(tmp_path: Path) -> None:
+    path = tmp_path / "pullquote.sock"
+    with letter_server("--uds", str(path), "--uds-mode", "660") as server:
+        assert server.started["uds"] == str(path)
+        assert path.stat().st_mode & 0o777 == 0o660
+        for http2 in (False, True):
+            transport = httpx.HTTPTransport(uds=str(path), http1=not http2, http2=http2)
+            with httpx.Client(transport=transport, base_url="http://any.example", timeout=60) as client:
+                answer = client.post("/embed", json={"inputs": ["a", "b"]}, headers={"accept": RAW})
+                assert len(answer.content) == 2 * DIMENSION * 4
+                assert "swagger-ui" in client.get("/docs").text
+        with raises(StartError, path), letter_server("--uds", str(path)):
+            pass
+        server.signal()
+        assert server.wait() == 0
+        assert not path.exists()
+    # A killed server leaves its socket file, and the next one replaces it.
+    with letter_server("--uds", str(path)) as server:
+        server.process.kill()
+        server.process.wait()
+        assert path.is_socket()
+    with letter_server("--uds", str(path)):
+        assert path.stat().st_mode & 0o777 == 0o600

@@ -1,0 +1,117 @@
+"""`pullquote serve`: start, request ids and times, logs, and shutdown."""
+
+import json
+import signal
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+
+from support.gated_server import gated_server, open_gate
+from support.messages import raises
+from support.server_process import (
+    ServerProcess,
+    StartError,
+    letter_server,
+    read_until_closed,
+    wait_for,
+    wait_for_running,
+)
+
+MOON = "The moon is white. Bread is baked from flour."
+ASKED = {"query": "How is bread made?", "documents": [MOON], "highlight_length": 1, "top_k": 1}
+
+
+def test_serve_json_line_has_url_model_and_devices(server: ServerProcess) -> None:
+    assert server.started["model"] == "all-MiniLM-L6-v2"
+    assert server.started["dtype"] == "float32"
+    assert server.started["devices"] == ["cpu"]
+    assert server.started["url"].startswith("http://127.0.0.1:")
+    assert server.client.get("/live").json() == {"live": True}
+
+
+def test_answers_have_request_id_and_times(server: ServerProcess) -> None:
+    answer = server.client.post("/highlights", json=ASKED)
+    assert len(answer.headers["x-request-id"]) == 32
+    times = [float(answer.headers[name]) for name in ("x-queue-time", "x-inference-time", "x-total-time")]
+    assert all(time >= 0 for time in times)
+    assert times[0] + times[1] <= times[2]
+    named = server.client.get("/live", headers={"x-request-id": "mine-1"})
+    assert named.headers["x-request-id"] == "mine-1"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "kind"),
+    [("GET", "/nowhere", 404, "not_found"), ("GET", "/highlights", 405, "method_not_allowed")],
+)
+def test_unknown_route_and_method_are_json_errors(
+    server: ServerProcess, method: str, path: str, status: int, kind: str
+) -> None:
+    answer = server.client.request(method, path)
+    assert answer.status_code == status
+    assert answer.json()["error"]["kind"] == kind
+    assert answer.json()["request_id"] == answer.headers["x-request-id"]
+
+
+def test_log_has_request_ids_and_no_texts(server: ServerProcess) -> None:
+    word = "xylophonic"
+    server.client.post("/highlights", json=ASKED | {"documents": [word]}, headers={"x-request-id": "seen-in-the-log"})
+    server.client.post("/highlights", json={word: word}, headers={"x-request-id": "failed-in-the-log"})
+    server.client.get(f"/{word}", headers={"x-request-id": "lost-in-the-log"})
+    wait_for(lambda: "lost-in-the-log" in server.log)
+    assert "seen-in-the-log" in server.log
+    assert word not in server.log
+
+
+def test_log_format_json() -> None:
+    with letter_server("--log-format", "json") as server:
+        server.client.get("/live", headers={"x-request-id": "one"})
+        wait_for(lambda: '"one"' in server.log)
+        lines = [json.loads(line) for line in server.log.splitlines()]
+    line = next(line for line in lines if line.get("request_id") == "one")
+    assert (line["message"], line["route"], line["status"]) == ("request", "/live", 200)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_first_signal_drains_accepted_requests(number: signal.Signals, tmp_path: Path) -> None:
+    asked = {"query": "Who?", "documents": ["Bread is baked.", "blocker", "The moon is far."]}
+    with gated_server(tmp_path) as server, server.connect() as waiting:
+        waiting.sendall(b"GET /live HTTP/1.1\r\nhost: localhost\r\n")
+        found: list[httpx.Response] = []
+        caller = threading.Thread(target=lambda: found.append(server.client.post("/highlights", json=asked)))
+        caller.start()
+        wait_for_running(server)
+        server.signal(number)
+        wait_for(lambda: "stopping" in server.log)
+        waiting.sendall(b"\r\n")
+        late = read_until_closed(waiting)
+        assert late.startswith(b"HTTP/1.1 503 ")
+        assert b'"kind":"shutting_down"' in late
+        open_gate(tmp_path)
+        caller.join()
+        assert found[0].status_code == 200
+        assert [page["highlights"][0]["text"] for page in found[0].json()["results"]] == asked["documents"]
+        with pytest.raises(OSError, match="refused"):
+            server.connect()
+        assert server.wait() == 0
+
+
+def test_second_signal_stops_at_once(tmp_path: Path) -> None:
+    with gated_server(tmp_path) as server, server.connect() as connection:
+        body = json.dumps({"query": "Who?", "documents": ["blocker"]}).encode()
+        head = f"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n"
+        connection.sendall(head.encode() + b"content-type: application/json\r\n\r\n" + body)
+        wait_for_running(server)
+        server.signal()
+        wait_for(lambda: "stopping" in server.log)
+        server.signal()
+        # The encoder never returns.
+        assert server.process.wait(20) == 130
+        assert read_until_closed(connection) == b""
+
+
+def test_port_in_use_is_error(server: ServerProcess) -> None:
+    port = server.url.rsplit(":", 1)[1]
+    with raises(StartError, f"127.0.0.1:{port}"), letter_server("--port", port):
+        pass

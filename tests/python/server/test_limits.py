@@ -1,0 +1,352 @@
+"""Limits of a server: each has its status, and a concurrent request gets its right answer."""
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from pullquote import errors
+from support.gated_server import gated_server, open_gate
+from support.messages import names_all, raises
+from support.server_process import (
+    ServerProcess,
+    StartError,
+    letter_server,
+    metric,
+    read_until_closed,
+    running_server,
+    wait_for,
+    wait_for_running,
+)
+
+JSON = {"content-type": "application/json"}
+LARGE = 16_000_000
+SMALL = {"query": "bread", "documents": ["Bread is baked. The moon is white."], "highlight_length": 1, "top_k": 1}
+
+
+@pytest.fixture(scope="module")
+def long(whole_pages: dict[str, str]) -> dict[str, Any]:
+    """A request that takes a second or two, with a body below all limits."""
+    return {"query": "Who?", "documents": ["\n\n".join(whole_pages.values())[:15_000]], "effort": "full"}
+
+
+@pytest.fixture(scope="module")
+def narrow() -> Iterator[ServerProcess]:
+    """A server with low limits."""
+    options = {
+        "dtype": "float32",
+        "cache-bytes": "0",  # so that a page takes as long the second time
+        "max-body-bytes": "200000",
+        "max-queue-bytes": "400000",
+        "max-concurrent": "1",
+        "max-queue": "1",
+        "max-connections": "12",
+        "max-header-bytes": "8192",
+        "header-timeout": "1",
+        "body-timeout": "1",
+    }
+    with running_server(*(part for name, value in options.items() for part in (f"--{name}", value))) as server:
+        yield server
+
+
+class RequestInFlight:
+    """A request and its expected answer."""
+
+    def __init__(self, server: ServerProcess, text: str) -> None:
+        self.server = server
+        self.asked = {"query": "Who died?", "documents": [text]}
+        self.expected = self.texts(server.client.post("/highlights", json=self.asked))
+
+    @staticmethod
+    def texts(answer: httpx.Response) -> list[str]:
+        assert answer.status_code == 200, answer.text
+        return [highlight["text"] for page in answer.json()["results"] for highlight in page["highlights"]]
+
+    def during(self, act: Callable[[], None]) -> None:
+        """Act while the request runs, and check its answer."""
+        found: list[httpx.Response] = []
+        thread = threading.Thread(
+            target=lambda: found.append(httpx.post(f"{self.server.url}/highlights", json=self.asked, timeout=60))
+        )
+        thread.start()
+        act()
+        thread.join()
+        assert self.texts(found[0]) == self.expected
+
+
+@pytest.fixture(scope="module")
+def flight(narrow: ServerProcess, whole_pages: dict[str, str]) -> RequestInFlight:
+    return RequestInFlight(narrow, next(iter(whole_pages.values()))[:10_000])
+
+
+def raw(server: ServerProcess, request: bytes) -> bytes:
+    with server.connect() as connection:
+        connection.sendall(request)
+        return read_until_closed(connection)
+
+
+def post(server: ServerProcess, **changes: Any) -> httpx.Response:
+    return httpx.post(f"{server.url}/highlights", json=SMALL | changes, timeout=60)
+
+
+def test_max_body_bytes_is_413(narrow: ServerProcess, flight: RequestInFlight) -> None:
+    def act() -> None:
+        for content in (b"x" * 200_001, iter([b"x" * 50_000] * 5)):  # the second comes in chunks, its size unsaid
+            answer = httpx.post(f"{narrow.url}/highlights", content=content, headers=JSON, timeout=60)
+            assert (answer.status_code, answer.json()["error"]["kind"]) == (413, "body_too_large")
+
+    # Each takes the queue's only place.
+    flight.during(act)
+
+
+def test_max_body_bytes_refuses_before_reading(narrow: ServerProcess) -> None:
+    head = b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 99999999999\r\n\r\n"
+    with narrow.connect() as connection:
+        connection.sendall(head)
+        assert connection.recv(12) == b"HTTP/1.1 413"
+
+
+def test_max_header_bytes_is_431(narrow: ServerProcess, flight: RequestInFlight) -> None:
+    def act() -> None:
+        answer = raw(narrow, b"GET /live HTTP/1.1\r\nhost: localhost\r\nx: " + b"y" * 20_000 + b"\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 431")
+
+    flight.during(act)
+
+
+def test_header_timeout_closes_connection(narrow: ServerProcess, flight: RequestInFlight) -> None:
+    def act() -> None:
+        with narrow.connect() as connection:
+            connection.sendall(b"GET /live HTTP/1.1\r\nhost: localhost\r\n")
+            began = time.monotonic()
+            read_until_closed(connection)
+            assert time.monotonic() - began < 20
+
+    flight.during(act)
+
+
+def test_body_timeout_is_408(narrow: ServerProcess, flight: RequestInFlight) -> None:
+    head = b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"
+
+    def act() -> None:
+        answer = raw(narrow, head)
+        assert answer.startswith(b"HTTP/1.1 408")
+        assert b'"kind":"slow_sender"' in answer
+
+    flight.during(act)
+
+
+def test_max_queue_is_429_before_body_is_read(narrow: ServerProcess, long: dict[str, Any]) -> None:
+    calls: list[httpx.Response] = []
+
+    def call() -> None:
+        calls.append(httpx.post(f"{narrow.url}/highlights", json=long, timeout=60))
+
+    threads = [threading.Thread(target=call) for _ in range(2)]
+    threads[0].start()
+    wait_for_running(narrow)
+    threads[1].start()
+    wait_for(lambda: metric(narrow, "pullquote_requests_waiting") == 1)
+    for _ in range(20):
+        with narrow.connect() as connection:
+            # Nothing of the body is sent.
+            connection.sendall(
+                b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n"
+            )
+            answer = connection.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 429")
+        assert b"\r\nretry-after: 1\r\n" in answer
+        assert b'"kind":"overloaded"' in answer
+    assert metric(narrow, 'pullquote_failures_total{cause="overloaded"}') >= 20
+    for thread in threads:
+        thread.join()
+    assert [call.status_code for call in calls] == [200, 200]
+    assert RequestInFlight.texts(calls[0]) == RequestInFlight.texts(calls[1])
+
+
+def test_max_queue_bytes_is_429() -> None:
+    """The memory for bodies fits one of the largest, which has been announced but not sent."""
+    with letter_server("--max-body-bytes", "1000000", "--max-queue-bytes", "1000000") as server:
+        head = b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 999000\r\n\r\n"
+        with server.connect() as waiting:
+            waiting.sendall(head)
+            wait_for(lambda: metric(server, "pullquote_requests_waiting") == 1)
+            answer = post(server, query="b" * 2000)
+            assert (answer.status_code, answer.json()["error"]["kind"]) == (429, "overloaded")
+        wait_for(lambda: metric(server, "pullquote_requests_waiting") == 0)
+        assert post(server).status_code == 200
+
+
+@pytest.mark.parametrize("how", ["header", "option"])
+def test_request_timeout_is_504(narrow: ServerProcess, long: dict[str, Any], how: str) -> None:
+    headers = {"request-timeout-ms": "150"} if how == "header" else {}
+    asked = long if how == "header" else long | {"timeout": 0.15}
+    answer = httpx.post(f"{narrow.url}/highlights", json=asked, headers=headers, timeout=60)
+    assert (answer.status_code, answer.json()["error"]["kind"]) == (504, "deadline_exceeded")
+    assert RequestInFlight.texts(post(narrow)) == ["Bread is baked."]
+
+
+def test_server_timeout_bounds_request_timeout(tmp_path: Path) -> None:
+    with gated_server(tmp_path, "--timeout", "0.3") as server:
+        body = SMALL | {"documents": ["blocker"]}
+        answer = httpx.post(f"{server.url}/highlights", json=body, headers={"request-timeout-ms": "60000"}, timeout=60)
+        assert answer.status_code == 504
+        open_gate(tmp_path)
+        assert post(server).status_code == 200
+
+
+@pytest.mark.parametrize("value", ["0", "-5", "soon", "1.5"])
+def test_invalid_request_timeout_header_is_400(narrow: ServerProcess, value: str) -> None:
+    answer = httpx.post(f"{narrow.url}/highlights", json=SMALL, headers={"request-timeout-ms": value})
+    assert answer.status_code == 400
+    assert names_all(answer.json()["error"]["message"], "request-timeout-ms", value)
+
+
+def test_hang_up_cancels_request(narrow: ServerProcess, long: dict[str, Any]) -> None:
+    """The cancelled request would take five times as long as the timed one."""
+    (text,) = long["documents"]
+    body = json.dumps(long | {"documents": [f"{text} {number}" for number in range(5)]}, ensure_ascii=False).encode()
+    head = f"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    began = time.monotonic()
+    with narrow.connect() as connection:
+        connection.sendall(head.encode() + body)
+        wait_for_running(narrow)
+    wait_for(lambda: metric(narrow, "pullquote_requests_running") == 0)
+    assert metric(narrow, 'pullquote_failures_total{cause="cancelled"}') >= 1
+    stopped = time.monotonic() - began
+    began = time.monotonic()
+    assert httpx.post(f"{narrow.url}/highlights", json=long, timeout=60).status_code == 200
+    assert stopped < 3 * (time.monotonic() - began)
+
+
+@pytest.fixture(scope="module")
+def impatient() -> Iterator[ServerProcess]:
+    """A server with a document larger than socket buffers, and a write timeout of one second."""
+    with letter_server("--write-timeout", "1", "--max-document-bytes", "32000000") as server:
+        assert server.client.put("/documents/large", json={"text": "x" * LARGE}).status_code == 201
+        yield server
+
+
+def read_slowly(server: ServerProcess, pause: float) -> int:
+    """Read the large document with pauses; returns the number of bytes."""
+    with socket.socket() as connection:
+        # Set before connecting, because it limits the advertised window.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        connection.settimeout(60)
+        connection.connect(server.address)
+        connection.sendall(b"GET /documents/large HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        total = 0
+        with contextlib.suppress(ConnectionResetError):
+            for part in range(3):
+                while total < LARGE // 4 * (part + 1) and (read := connection.recv(65536)):
+                    total += len(read)
+                time.sleep(pause)
+            total += len(read_until_closed(connection))
+        return total
+
+
+def test_write_timeout_closes_stalled_reader(impatient: ServerProcess) -> None:
+    failures = 'pullquote_failures_total{cause="slow_reader"}'
+    before = metric(impatient, failures)
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        connection.connect(impatient.address)
+        connection.sendall(b"GET /documents/large HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        wait_for(lambda: metric(impatient, failures) == before + 1)
+        # Only the connection of this request is left.
+        wait_for(lambda: metric(impatient, "pullquote_connections") == 1)
+        connection.settimeout(60)
+        assert len(read_until_closed(connection)) < LARGE
+    assert len(impatient.client.get("/documents/large").json()["text"]) == LARGE
+
+
+def test_write_timeout_spares_slow_reader(impatient: ServerProcess) -> None:
+    """The read takes longer than the timeout, but no pause does."""
+    assert read_slowly(impatient, 0.6) > LARGE
+
+
+def test_max_connections_is_503(narrow: ServerProcess) -> None:
+    narrow.client.get("/live")
+    idle: list[socket.socket] = []
+    try:
+        idle = [narrow.connect() for _ in range(12)]
+        wait_for(lambda: refused(narrow))
+    finally:
+        for connection in idle:
+            connection.close()
+    wait_for(lambda: not refused(narrow))
+    assert metric(narrow, 'pullquote_failures_total{cause="too_many_connections"}') >= 1
+
+
+def refused(server: ServerProcess) -> bool:
+    with server.connect() as connection:
+        connection.sendall(b"GET /live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        answer = read_until_closed(connection)
+    if answer.startswith(b"HTTP/1.1 200"):
+        return False
+    assert answer.startswith(b"HTTP/1.1 503")
+    assert b'"kind":"too_many_connections"' in answer
+    return True
+
+
+def test_thousand_idle_connections_do_not_block_requests(server: ServerProcess) -> None:
+    idle = [server.connect() for _ in range(1000)]
+    try:
+        assert post(server).status_code == 200
+        wait_for(lambda: metric(server, "pullquote_connections") > 1000)
+    finally:
+        for connection in idle:
+            connection.close()
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"nonsense\r\n\r\n",
+        b"GET /live HTTP/9.9\r\n\r\n",
+        b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello!",
+        b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-length: -1\r\n\r\n",
+        b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"GET / HTTP/1.1\r\nhost: localhost\r\nbad header\r\n\r\n",
+        b"\x00" * 100 + b"\r\n\r\n",
+    ],
+)
+def test_malformed_request_is_refused(narrow: ServerProcess, flight: RequestInFlight, request_bytes: bytes) -> None:
+    def act() -> None:
+        answer = raw(narrow, request_bytes)
+        assert answer.startswith(b"HTTP/1.1 4") or answer == b"", answer
+        assert answer.count(b"HTTP/1.1 ") <= 1
+
+    flight.during(act)
+
+
+def test_pipelined_requests_are_answered_in_order(server: ServerProcess) -> None:
+    body = json.dumps(SMALL).encode()
+    one = f"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    last = b"GET /live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+    answer = raw(server, (one.encode() + body) * 3 + last)
+    assert answer.count(b"HTTP/1.1 200 OK") == 4
+    assert answer.count(b"Bread is baked.") == 3
+    assert answer.endswith(b'{"live":true}')
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        (["--max-concurrent", "0"], ["max_concurrent", 0]),
+        (["--api-keys-file", "/nowhere"], ["/nowhere"]),
+        (["--store", "/nowhere/x.db"], ["/nowhere/x.db"]),
+    ],
+    ids=str,
+)
+def test_invalid_server_setting_stops_start(options: list[str], names: list[object]) -> None:
+    with raises(StartError, *names) as caught, letter_server(*options):
+        pass
+    assert caught.value.exit_code == errors.InvalidArgumentError.exit_code

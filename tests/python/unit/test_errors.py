@@ -1,0 +1,213 @@
+"""Errors: one table, and messages that name the argument, its value and what would work."""
+
+import builtins
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pullquote
+from pullquote import Highlighter, _native, errors
+from pullquote._models import embedded_model
+from support.bad_calls import BAD_CALL_IDS, BAD_CALLS
+from support.messages import raises
+
+
+def test_error_table_has_class_for_each_row() -> None:
+    table = _native.error_table()
+    names = {row["python_class"] for row in table}
+    assert names | {"PullquoteError", "TruncationWarning"} == set(errors.__all__)
+    for row in table:
+        error = getattr(errors, row["python_class"])
+        base = getattr(builtins, row["python_base"])
+        assert issubclass(error, errors.PullquoteError)
+        assert issubclass(error, base)
+        for name in ("code", "exit_code", "http_status", "retryable"):
+            assert getattr(error, name) == row[name]
+        assert str(error("what failed")) == "what failed"
+
+
+@pytest.mark.parametrize(("change", "error", "names"), BAD_CALLS, ids=BAD_CALL_IDS)
+def test_invalid_call_raises_and_next_call_works(
+    highlighter: Highlighter, change: dict[str, Any], error: type[Exception], names: list[object]
+) -> None:
+    arguments: dict[str, Any] = {"query": "Where?", "texts": ["Here it is. There it was."]} | change
+    with raises(error, *names):
+        highlighter.highlights(**arguments)
+    assert highlighter.highlights("Where?", ["Here it is."])[0][0].text == "Here it is."
+
+
+def test_allow_gaps_permits_step_size_over_highlight_length(highlighter: Highlighter) -> None:
+    text = "One is. Two is. Three is. Four is."
+    assert pullquote.parse_pieces(text, 1, 2, allow_gaps=True).tolist() == [[0, 7], [16, 25]]
+    assert len(highlighter.highlights("Two", [text], highlight_length=1, step_size=2, allow_gaps=True)[0]) == 2
+
+
+def test_empty_page_has_no_highlights(highlighter: Highlighter) -> None:
+    assert list(highlighter.highlights("Who?", ["", "  \n"])) == [[], []]
+
+
+def test_parse_pieces_in_tokens_without_model_is_error() -> None:
+    with raises(errors.InvalidArgumentError, "token", "Highlighter"):
+        pullquote.parse_pieces("text", 1, 1, "token")  # type: ignore[arg-type]  # wrong on purpose
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A copy of the embedded model that a test may change; the weights are a link."""
+    copy = tmp_path / "model"
+    shutil.copytree(embedded_model(), copy, ignore=shutil.ignore_patterns("*.safetensors"))
+    (copy / "model.safetensors").symlink_to(embedded_model() / "model.safetensors")
+    return copy
+
+
+def edit(name: str, **changes: Any) -> Callable[[Path], None]:
+    def spoil(model: Path) -> None:
+        path = model / name
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return spoil
+
+
+def write(name: str, content: bytes) -> Callable[[Path], None]:
+    def spoil(model: Path) -> None:
+        (model / name).unlink()
+        (model / name).write_bytes(content)
+
+    return spoil
+
+
+def remove(name: str) -> Callable[[Path], None]:
+    return lambda model: (model / name).unlink()
+
+
+def truncate_weights(model: Path) -> None:
+    whole = (model / "model.safetensors").read_bytes()
+    write("model.safetensors", whole[: len(whole) // 2])(model)
+
+
+def smaller_tokenizer(model: Path) -> None:
+    """Add one token more than the embedding table has rows."""
+    tokenizer = json.loads((model / "tokenizer.json").read_text())
+    vocabulary = tokenizer["model"]["vocab"]
+    vocabulary["onetokentoomany"] = len(vocabulary)
+    (model / "tokenizer.json").write_text(json.dumps(tokenizer))
+
+
+BAD_MODELS: list[tuple[Callable[[Path], None], type[Exception], list[object]]] = [
+    (remove("config.json"), errors.ModelNotFoundError, ["config.json"]),
+    (remove("tokenizer.json"), errors.ModelNotFoundError, ["tokenizer.json"]),
+    (remove("model.safetensors"), errors.ModelNotFoundError, ["model.safetensors"]),
+    (write("config.json", b"{"), errors.InvalidModelError, ["config.json"]),
+    (write("tokenizer.json", b"{}"), errors.InvalidModelError, ["tokenizer.json"]),
+    (write("model.safetensors", b"not weights"), errors.InvalidModelError, ["model.safetensors"]),
+    (truncate_weights, errors.InvalidModelError, ["model.safetensors"]),
+    (smaller_tokenizer, errors.InvalidModelError, [30523, 30522]),
+    (edit("config.json", hidden_size=768), errors.InvalidModelError, [768]),
+    (edit("config.json", model_type="mamba"), errors.UnsupportedModelError, ["mamba", "bert", "xlm-roberta"]),
+    (edit("config.json", hidden_act="swish"), errors.UnsupportedModelError, ["swish"]),
+    (edit("1_Pooling/config.json", pooling_mode_cls_token=True), errors.UnsupportedModelError, ["pooling"]),
+]
+
+
+@pytest.mark.parametrize(("spoil", "error", "names"), BAD_MODELS)
+def test_invalid_model_is_error(
+    model: Path, spoil: Callable[[Path], None], error: type[Exception], names: list[object]
+) -> None:
+    spoil(model)
+    with raises(error, *names):
+        Highlighter(model, devices="cpu")
+
+
+BAD_DEVICES: list[tuple[dict[str, Any], type[Exception], list[object]]] = [
+    ({"devices": "tpu"}, errors.DeviceError, ["tpu"]),
+    ({"devices": ["cpu", "cpu"]}, errors.InvalidArgumentError, ["cpu"]),
+    ({"devices": "cpu:x"}, errors.DeviceError, ["cpu:x"]),
+    ({"devices": []}, errors.InvalidArgumentError, ["devices"]),
+    ({"dtype": "float8"}, errors.InvalidArgumentError, ["dtype", "float8", "bfloat16"]),
+    ({"threads": 0}, errors.InvalidArgumentError, ["threads", 0]),
+    ({"model": "/nowhere/at/all"}, errors.ModelNotFoundError, ["/nowhere/at/all"]),
+    ({"model": 3}, errors.InvalidTypeError, ["model", "int"]),
+]
+
+
+@pytest.mark.parametrize(("arguments", "error", "names"), BAD_DEVICES)
+def test_invalid_device_dtype_or_threads_is_error(
+    arguments: dict[str, Any], error: type[Exception], names: list[object]
+) -> None:
+    with raises(error, *names):
+        Highlighter(**arguments)
+
+
+@pytest.mark.slow
+def test_missing_cuda_device_is_device_error() -> None:
+    with raises(errors.DeviceError, "cuda:63"):
+        Highlighter(devices="cuda:63")
+
+
+def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment or None
+    )
+
+
+HIDE = """
+import sys
+class Hide:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {names}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Hide())
+"""
+
+
+ASKED_FOR_TORCH = (
+    "import sys, pullquote\n"
+    "assert pullquote.highlights('moon', ['The moon rises.'])[0]\n"
+    "assert 'torch' not in sys.modules\n"
+    "for asked in {'encoder': 'torch'}, {'devices': 'cuda'}, {'devices': ['cpu', 'cuda:1']}:\n"
+    "    try:\n        pullquote.Highlighter(**asked)\n"
+    "    except pullquote.PullquoteError as error:\n        print(type(error).__name__, error)\n"
+)
+
+
+@pytest.mark.parametrize("missing", ["pullquote_torch", "torch"])
+def test_missing_torch_is_no_encoder_error(missing: str) -> None:
+    done = python(HIDE.format(names={missing}) + ASKED_FOR_TORCH)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 3, done.stderr
+    for line in lines:
+        assert line.startswith("NoEncoderError"), line
+        assert missing in line, line
+        assert "pullquote[torch]" in line, line
+
+
+def test_wrong_torch_is_torch_version_error() -> None:
+    code = "import types, sys; t = types.ModuleType('torch'); t.__version__ = '2.13.0+cpu'; wrong = t\n" + (
+        ASKED_FOR_TORCH.replace("for asked in", "sys.modules['torch'] = wrong\nfor asked in")
+    )
+    done = python(code)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 3, done.stderr
+    for line in lines:
+        assert line.startswith("TorchVersionError"), line
+        assert "2.13.0+cpu" in line, line
+        assert "2.11" in line, line
+
+
+def test_unknown_encoder_name_is_error() -> None:
+    with raises(errors.InvalidArgumentError, "encoder", "touch", "torch"):
+        Highlighter(encoder="touch")  # type: ignore[arg-type]
+
+
+def test_closed_highlighter_raises_closed_error() -> None:
+    with Highlighter(devices="cpu") as closed:
+        assert closed.highlights("cat", ["The cat."])[0]
+    closed.close()
+    with pytest.raises(errors.ClosedError):
+        closed.highlights("cat", ["The cat."])
