@@ -30,7 +30,7 @@ from typing import Any
 
 import pyarrow as pa
 
-# The modules beside this file are the package `bench`, for mypy too.
+# The modules in this directory are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import record

@@ -7,9 +7,9 @@ clients take turns, upwards in one round and downwards in the next; ratios are b
 have more tokens here and fewer there, so throughput is compared in tokens, and every number of clients gets pages from
 all over the text.
 
-The policy (`rust/core/src/batches.rs`): jobs take turns, a batch each, and what a job leaves free of its last batch is
-filled by the next. So requests that came together end together, each after about the time that all of them take: the
-median latency is the queue's length over the throughput, and no request waits twice as long as another like it.
+The policy (`rust/core/src/scheduler/batches.rs`): jobs take turns of one batch, and the next job fills the free rows of a
+job's last batch. So requests that arrive together end together, each after about the time of all of them: the median
+latency is the length of the queue over the throughput, and no request waits twice as long as a similar one.
 
 It is measured with the embedded model, from threads, and in more rounds with a model that costs next to nothing, where
 the time is the engine's own.
@@ -33,7 +33,7 @@ from statistics import median
 
 import numpy as np
 
-# The modules beside this file are the package `bench`, for mypy too.
+# The modules in this directory are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pullquote
@@ -91,7 +91,7 @@ Way = Callable[[Ask, list[str], int], Answered]
 
 
 def by_threads(ask: Ask, pages: list[str], clients: int) -> Answered:
-    """Ask for all pages from so many threads; returns the seconds that each took, and its tokens."""
+    """Request all pages from `clients` threads; returns the seconds and tokens of each request."""
     waiting = iter(pages)
     answered: Answered = []
 
@@ -110,7 +110,7 @@ def by_threads(ask: Ask, pages: list[str], clients: int) -> Answered:
 
 
 def by_tasks(ask: Ask, pages: list[str], clients: int) -> Answered:
-    """Ask for all pages from so many asyncio tasks; returns the seconds that each waited, and its tokens."""
+    """Request all pages from `clients` asyncio tasks; returns the seconds and tokens of each request."""
     waiting: Iterator[str] = iter(pages)
     answered: Answered = []
 
@@ -171,7 +171,7 @@ class Measured:
         return float(np.polyfit(np.log(levels), np.log(medians), 1)[0]) if len(levels) > 1 else float("nan")
 
     def goals(self) -> list[Goal]:
-        """Compare with what was set out to be reached."""
+        """Compare with the goals."""
         most, tail = max(self.runs), min(64, max(self.runs))
         where = f"{self.setting.name}, {self.way}"
         return [
@@ -237,7 +237,7 @@ def measure(setting: Setting) -> list[Measured]:
 
 
 def one_run(way: Way, ask: Ask, pages: list[str], clients: int) -> Run:
-    """Ask for all pages and read what this process used meanwhile."""
+    """Request all pages, and measure the processor time of this process."""
     before = resource.getrusage(resource.RUSAGE_SELF)
     meter = Meter()
     began = time.perf_counter()
@@ -271,7 +271,7 @@ def raw_numbers(result: Measured) -> dict[str, object]:
 
 
 def markdown(around: dict[str, object], results: list[Measured]) -> str:
-    """Write the record that people read."""
+    """Write the record as Markdown."""
     lines = [
         *record.heading(CLAIM, around),
         f"Each request is another page of {CHARACTERS:,} characters; medians over the rounds (least to most). Queue is the",

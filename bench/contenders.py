@@ -1,4 +1,4 @@
-"""The sides of the end-to-end measurement, each behind the same door: `run` does the work and says how long it took.
+"""The sides of the end-to-end measurement, with a common interface: `run` does the work and returns its duration.
 
 pullquote and sentence-transformers run each in a process of its own, because both set libtorch's threads for a whole
 process; they are timed inside it. The third side, a pipeline of processes, is in `pipeline.py`.
@@ -133,7 +133,7 @@ class SentenceTransformers:
         return Run(time.perf_counter() - start, chosen, {})
 
     def close(self) -> None:
-        """Nothing: its process ends with it."""
+        """Nothing, because its process ends with it."""
 
     def _encode(self, texts: list[str]) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
         vectors = self._model.encode(

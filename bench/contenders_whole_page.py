@@ -80,7 +80,7 @@ class Script:
         return Run(time.perf_counter() - start, chosen, {})
 
     def close(self) -> None:
-        """Nothing: its process ends with it."""
+        """Nothing, because its process ends with it."""
 
     def _load(self, graph: Path, setting: Setting) -> None:
         raise NotImplementedError

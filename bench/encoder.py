@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from transformers import AutoTokenizer
 
-# The modules beside this file are the package `bench`, for mypy and for the processes started from here too.
+# The modules in this directory are the package `bench`, for mypy and for the processes started from here too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import encoders, record
@@ -133,7 +133,7 @@ def measure(model: Path, exported: encoders.Exported, rows: Rows, rounds: int) -
 
 
 def markdown(around: dict[str, object], results: list[Measured]) -> str:
-    """Write the record that people read."""
+    """Write the record as Markdown."""
     every = encoders.sides()
     lines = [
         *record.long_heading(CLAIM, around),

@@ -17,7 +17,7 @@ from statistics import median
 
 import numpy as np
 
-# The modules beside this file are the package `bench`, for mypy and for the processes started from here too.
+# The modules in this directory are the package `bench`, for mypy and for the processes started from here too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import record
@@ -199,7 +199,7 @@ def raw_numbers(result: Measured, workload: Workload) -> dict[str, object]:
 
 
 def markdown(around: dict[str, object], workload: Workload, results: list[Measured]) -> str:
-    """Write the record that people read."""
+    """Write the record as Markdown."""
     counts = workload.counts()
     lines = [
         *record.long_heading(CLAIM, around),

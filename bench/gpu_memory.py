@@ -1,9 +1,9 @@
-"""Claim: requests of wildly different sizes leave a card's memory as it was: after 5,000 at most 1.05 times what it was after 500.
+"""Claim: requests of wildly different sizes leave a card's memory as it was: after 5,000 at most 1.05 times that after 500.
 
 Requests of 1 to 1,024 texts of 4 to 512 tokens, one after the other and eight at once, through `Highlighter.embed` in float16.
-What torch's allocator holds (reserved) and has given out (allocated) is read behind every hundred, by its own counters, and
-what the driver says that the process has. Beside it the wrong way, on purpose: rayon's iterators around the encoder
-(`rust/torch/examples/rayon_around.rs`), of which only the driver's number is known.
+After every hundred, the memory that torch's allocator reserves and allocates is read from its own counters, and the memory of
+the process from the driver. For comparison the wrong way, on purpose: rayon's iterators around the encoder
+(`rust/torch/examples/rayon_around.rs`), for which only the driver's number is known.
 
 Without a card there is nothing to measure. `--device cpu` runs the same on a processor, with resident memory in the place
 of a card's, to see that it works; nothing is kept then.
@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-# The modules beside this file are the package `bench`, for mypy too.
+# The modules in this directory are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
@@ -69,7 +69,7 @@ def device_name(device: str) -> str:
 
 
 def right_way(model: Path, device: str, requests: int) -> dict[str, list[float]]:
-    """Ask a highlighter; returns mebibytes behind every block."""
+    """Send the requests to a highlighter; returns mebibytes after every block."""
     rng = random.Random(7)  # noqa: S311 - the same requests each time
     seen: dict[str, list[float]] = {"reserved": [], "allocated": [], "driver": []}
     dtype = "float32" if device == "cpu" else "float16"
@@ -99,7 +99,7 @@ def texts(rng: random.Random) -> list[str]:
 
 
 def wrong_way(model: Path, device: str, requests: int) -> dict[str, Any]:
-    """Ask rayon's iterators; returns mebibytes behind every block, and what failed."""
+    """Send the requests through rayon's iterators; returns mebibytes after every block, and the errors."""
     package = ["-p", "pullquote-torch", "--no-default-features", "--example", "rayon_around"]
     library = str(Path(torch.__file__).parent / "lib")
     environment = os.environ | {"LIBTORCH_USE_PYTORCH": "1", "LD_LIBRARY_PATH": library}
@@ -150,7 +150,7 @@ def process_memory(process: int, device: str) -> float:
 
 
 def markdown(around: dict[str, object], ours: dict[str, list[float]], theirs: dict[str, Any]) -> str:
-    """Write the record that people read."""
+    """Write the record as Markdown."""
     lines = [
         *record.long_heading(CLAIM, around),
         "",

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
-# The modules beside this file are the package `bench`, for mypy too.
+# The modules in this directory are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pullquote
@@ -99,7 +99,7 @@ def build() -> Path:
 
 
 def asleep(binary: Path, model: Path, devices: int, seconds: float, wanted: str = "vectors") -> Sleeping:
-    """Run so many devices for so long."""
+    """Run this number of devices for this time."""
     command = [str(binary), str(model), str(devices), str(SLEEPING_MILLISECONDS), str(seconds), wanted]
     said = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout)
     return Sleeping(
@@ -113,7 +113,7 @@ def asleep(binary: Path, model: Path, devices: int, seconds: float, wanted: str 
 
 
 def on_cards(seconds: float) -> dict[str, dict[str, float]]:
-    """Ask a real card as 1, 2 and 4 devices; nothing where there is none."""
+    """Measure a graphics card as 1, 2 and 4 devices; empty without a card."""
     import torch  # noqa: PLC0415 - takes seconds, and the rest needs it not
 
     if not torch.cuda.is_available():
@@ -142,7 +142,7 @@ def markdown(
     cards: dict[str, dict[str, float]],
     quiet: str,
 ) -> str:
-    """Write the record that people read."""
+    """Write the record as Markdown."""
     lines = [
         *record.heading(CLAIM, record.circumstances()),
         f"Devices that take {SLEEPING_MILLISECONDS} ms for a batch of 256 rows of 64 tokens and 384 values; two batches each.",

@@ -1,6 +1,6 @@
-"""Claim: inside a real vLLM the passages are those of our own engine, for whoever asks at once, hangs up or asks nonsense.
+"""Claim: in a real vLLM passages equal those of our own engine, whether clients are concurrent, disconnect or err.
 
-vLLM serves the embedded model on this machine's CPU, in float32, in a Python of its own beside another torch (`make
+vLLM serves the embedded model on this machine's CPU, in float32, in a Python of its own with another torch (`make
 vllm-test` sets it up). Asked are real pages: offline by ``LLM.encode``, and online by ``POST /pooling`` and ``POST
 /v1/highlights``, by our own client too; then by 24 users at once, by clients that hang up in the middle, with bodies that
 are wrong, and once more after a restart. Every answer is compared with those of our own engine, asked in this process
@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-# The modules beside this file are the package `bench`, for mypy too.
+# The modules in this directory are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from demo.demo import PAGES, QUESTIONS
@@ -79,7 +79,7 @@ BAD: list[tuple[str, Any, int, int]] = [
 
 
 def bodies(pages: dict[str, str]) -> list[dict[str, Any]]:
-    """What is asked: the beginning of each page by its question, all together, and some options."""
+    """Return the requests: the beginning of each page by its question, all together, and some options."""
     each: list[dict[str, Any]] = [
         {"query": question, "documents": [{"id": name, "text": pages[name][:4000]}]}
         for name, question in QUESTIONS.items()
@@ -145,7 +145,7 @@ def scores_of(answer: dict[str, Any]) -> Any:
 
 
 def fresh(text: str, number: int) -> str:
-    """A page that no cache knows."""
+    """Return a page that is in no cache."""
     return re.sub(r"\. ", f" ({number}). ", text)
 
 
@@ -153,7 +153,7 @@ Pair = tuple[dict[str, Any], dict[str, Any]]
 
 
 def online(vllm: Vllm, pages: dict[str, str], asked: list[Pair], tally: Tally) -> dict[str, Any]:
-    """Everything that is asked of a running server but its restart."""
+    """Run every online request, except the one after a restart."""
     with Highlighter(devices="cpu", dtype="float32") as highlighter:
         automatic = [
             (body | {"effort": "auto"}, own_answer(highlighter, body | {"effort": "auto"})) for body, _ in asked
@@ -297,7 +297,7 @@ def main() -> None:
 
 
 def goals_of(raw: dict[str, Any]) -> list[Goal]:
-    """What has to be."""
+    """Return the goals."""
     runs = [raw["offline"], raw["online"], raw["restarted"]]
     statuses = raw["online"]["bad"]
     wrong_statuses = sum(statuses[what] != [here, pooling] for what, _, here, pooling in BAD)
@@ -318,7 +318,7 @@ def goals_of(raw: dict[str, Any]) -> list[Goal]:
 
 
 def table(raw: dict[str, Any], goals: list[Goal]) -> str:
-    """What people read."""
+    """Write the record as Markdown."""
     online, many = raw["online"], raw["online"]["at once"]
     page, gone = online["a page"], online["hung up"]
 

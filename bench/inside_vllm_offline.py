@@ -1,4 +1,4 @@
-"""The offline half of `bench/inside_vllm.py`: a program for the Python that vLLM is installed in, beside another torch.
+"""The offline half of `bench/inside_vllm.py`: a program for the Python of vLLM, which has another torch.
 
 .make/vllm/bin/python bench/inside_vllm_offline.py MODEL < bodies.json > answers.json
 """

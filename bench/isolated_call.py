@@ -1,4 +1,4 @@
-"""One call of `highlights()` in a process of its own, whose peak of memory is nobody else's.
+"""One call of `highlights()` in a process of its own, so that the peak of memory is that of the call.
 
 A `Task` comes as JSON on the standard input, an `Outcome` goes as JSON to the standard output; `measure` does both ends.
 """
@@ -14,7 +14,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-# The modules beside this file are the package `bench`, for mypy and where this file is what is run.
+# The modules in this directory are the package `bench`, for mypy and where this file is what is run.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.texts import QUERY, prose
@@ -25,7 +25,7 @@ _WARM_UP_CHARACTERS = 3_000
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """So many pages of so many characters, and their windows; called so often at least, and until so many seconds are over."""
+    """The number and size of the pages, their windows, and the least number of calls and of seconds."""
 
     model: str
     characters: int
@@ -41,8 +41,8 @@ class Outcome:
     """What the calls took, and what they added to the process's memory at their peak, in bytes.
 
     `first_peak_bytes` is of the first call, over what the process had before it: what is made once and stays is in it.
-    `next_peak_bytes` is of the second, over what the first left behind when all free memory went back to the system; of a
-    single call there is none. `utf8_bytes` are those of the pages, `tokens` what was encoded; `stages` is what `Work` says of
+    `next_peak_bytes` is of the second, over what the first left after all free memory went back to the system; a
+    single call has none. `utf8_bytes` are those of the pages, `tokens` what was encoded; `stages` is what `Work` says of
     the last call.
     """
 

@@ -4,12 +4,12 @@ Rates: the same pages as a table in memory (`highlights_arrow`) and as Parquet a
 hashing, reading, writing and syncing) take turns with the embedded model, in one process. A ratio is that of pages a second in
 the same round.
 
-A longer job is done by `--engine ray`'s engine on a node of this machine, whose one actor has all cores. What a job of one page
-takes there (an actor begins, nearly) is measured beside it and taken off, since a job of hours begins once; the ratio is to the
-local job of the same round.
+A longer job runs on `--engine ray`'s engine on a node of this machine, whose one actor has all cores. A job of one page there,
+which is nearly only the start of the actor, is measured too and subtracted, since a job of hours starts once; the ratio is to
+the local job of the same round.
 
-Memory: 50,000 pages in 50 files, in a process of their own, with a model that costs next to nothing; resident memory is looked
-at behind each file, as it is when all that is free went back to the system. On Ray it is the actor's, as it is.
+Memory: 50,000 pages in 50 files, in a process of their own, with a model that costs next to nothing; resident memory is read
+after each file, once all free memory went back to the system. On Ray it is the memory of the actor, as it is.
 
     .venv/bin/python bench/jobs.py --rounds 3
 """
@@ -38,7 +38,7 @@ import pyarrow as pa
 import ray
 from pyarrow import parquet
 
-# The modules beside this file are the package `bench`, for mypy too.
+# The modules in this directory are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import record
@@ -148,7 +148,7 @@ def _rates(
 
 
 def _on_ray(highlighter: Highlighter, folder: Path, arguments: argparse.Namespace) -> dict[str, list[float]]:
-    """A longer job on Ray: seconds of it, of a job of one page beside it, and pages a second of the difference."""
+    """Run a longer job and a job of one page on Ray; returns the seconds of both, and pages a second of the difference."""
     _write(folder / "one", "parquet", _table(1), 1)
     _write(folder / "long", "parquet", _table(arguments.ray_pages), 8)
     found: dict[str, list[float]] = {"seconds": [], "begins": [], "rates": []}
@@ -168,7 +168,7 @@ def _on_ray(highlighter: Highlighter, folder: Path, arguments: argparse.Namespac
 
 
 def _memory_on_ray(folder: Path) -> list[int]:
-    """Bytes that the actor had behind each file of the job that `_memory` does here."""
+    """Return the actor's bytes after each file of the job that `_memory` runs in this process."""
     resident: list[int] = []
 
     def on_progress(_: FileProgress) -> None:

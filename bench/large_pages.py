@@ -1,7 +1,7 @@
 """Pages of about 24 kB, each with a question of its own, cut from the real texts there are.
 
 The articles of a file are joined, and the whole is cut at blank lines: short articles share a page with their neighbours and
-long ones make several. No page stands twice. A page is asked the middle one of the questions whose answers it holds.
+long ones make several. No page occurs twice. The query of a page is the middle one of the questions that it answers.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 from bench.record import REPOSITORY
 from bench.texts import BLANK_LINE, QUERY, entries, page_files
 
-_PAGE_BYTES = 23_000  # in UTF-8; a page ends at the first blank line behind them
+_PAGE_BYTES = 23_000  # in UTF-8; a page ends at the first blank line after them
 
 
 @dataclass(frozen=True, slots=True)
 class LargePage:
-    """A page's text, what it is asked, and the name of the file it is cut from."""
+    """A page's text, its query, and the name of its file."""
 
     text: str
     query: str

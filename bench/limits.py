@@ -1,7 +1,7 @@
 """Claim: limits of requests (pieces, tokens, time) cost less than a hundredth of the throughput.
 
-An `Engine` is asked about pages, in pairs of rounds: once with no limit, once with all three, none of which is reached. Who
-goes first takes turns. It is measured with a model that costs next to nothing, where the time is the engine's own, and in
+An `Engine` answers pages in pairs of rounds: one without limits, one with all three, none of which is reached. They
+alternate in going first. It is measured with a model that costs next to nothing, where the time is the engine's own, and in
 time of the processor: what it does for others is not in it. Rounds are short and many, because a virtual machine's speed
 changes by a tenth from one second to the next, and then both rounds of a pair have nearly the same: pairs of a second each
 told nothing below 5 %.
@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median, stdev
 from typing import Any
 
-# The modules beside this file are the package `bench`, for mypy too.
+# The modules in this directory are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import record, small_model
@@ -36,7 +36,7 @@ LIMITS: dict[str, Any] = {"timeout": 3600.0, "limit_windows": 10**9, "limit_toke
 
 
 def ask(engine: Engine, pages: list[str], limits: dict[str, Any]) -> float:
-    """Ask about all pages; returns the seconds of processor time."""
+    """Request all pages; returns the seconds of processor time."""
     began = time.process_time()
     for number, page in enumerate(pages):
         engine.add_request(str(number), QUERY, [page], {"effort": "full"}, **limits)

@@ -29,7 +29,7 @@ class CoreUse:
     others: float
 
     def remark(self) -> str:
-        """Say what belongs behind a run's time: that others disturbed it, or nothing."""
+        """Return a remark if other processes disturbed the run, else an empty string."""
         return f", WHILE OTHERS USED {self.others:.1f} CORES" if self.others > QUIET else ""
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-# The modules beside this file are the package `bench`, for mypy too.
+# The modules in this directory are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import record
@@ -35,8 +35,8 @@ from pullquote import Highlighter
 from pullquote.errors import DeadlineExceededError, PullquoteError
 
 CLAIM = "memory"
-BLOCK = 100  # requests between two looks at memory
-FIRST = 1000  # what the last look is compared with
+BLOCK = 100  # requests between two readings of memory
+FIRST = 1000  # the reading that the last one is compared with
 GOAL = 1.03
 # Of a block, in turn. Memory depends on how many threads were at work just now, by 3 %, so the turns divide a thousand: what
 # is compared comes after blocks of the same number.
@@ -73,7 +73,7 @@ def main() -> None:
 
 
 def measure(highlighter: Highlighter, requests: int) -> dict[str, Any]:
-    """Ask in blocks, each with as many threads as its turn, and read memory behind each."""
+    """Send requests in blocks, each with the next number of threads, and read memory after each block."""
     rng = random.Random(5)  # noqa: S311 - the same requests each time
     texts = sources()
     outcomes: Counter[str] = Counter()
@@ -158,7 +158,7 @@ def page(rng: random.Random, texts: dict[str, list[str]], written_in: str, size:
 
 
 def ask(highlighter: Highlighter, made: dict[str, Any]) -> str:
-    """Ask, look at the answer, and say how it went."""
+    """Send a request, check the answer, and return the outcome."""
     try:
         if "embed" in made:
             assert len(highlighter.embed(made["embed"])) == len(made["embed"])
@@ -178,7 +178,7 @@ def cancel(_: int, __: FrameType | None) -> None:
 
 
 def ask_and_cancel(highlighter: Highlighter, rng: random.Random, texts: dict[str, list[str]]) -> str:
-    """Ask for several large pages on the main thread, and think better of it."""
+    """Request several large pages on the main thread, and cancel the call."""
     pages = [page(rng, texts, "text", LARGEST) for _ in range(4)]
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.06)
@@ -201,7 +201,7 @@ def ratio(values: list[int]) -> float:
 
 
 def markdown(raw: dict[str, Any]) -> str:
-    """Write the record that people read."""
+    """Write the record as Markdown."""
     lines = [
         *record.long_heading(CLAIM, raw),
         f"- allocator: {', '.join(f'{name}={raw[name]}' for name in ALLOCATOR if name in raw) or 'as installed'}",

@@ -1,8 +1,8 @@
-"""Claim: a server that is asked for twenty times what it can do answers what it has accepted in time, and refuses cheaply.
+"""Claim: a server under twenty times its capacity answers the accepted requests in time, and refuses others cheaply.
 
-The model does ten batches of eight texts a second and uses no core, so what the server uses is for requests. Patient users,
-as many as the server lets in, ask with pauses; `wrk` asks beside them with hundreds of connections as fast as it is refused,
-which is far more than twenty times what is done. What a refusal costs is the server's processor time over all requests of
+The model does ten batches of eight texts a second and uses no core, so what the server uses is for requests. Patient clients,
+as many as the server accepts, send requests with pauses; meanwhile `wrk` sends requests on hundreds of connections as fast as
+it is refused, far more than twenty times the capacity. What a refusal costs is the server's processor time over all requests of
 that time, and, at a hundred refusals a second, what it says itself (`x-total-time`).
 
     sudo apt-get install wrk
@@ -27,7 +27,7 @@ from typing import Any
 
 import httpx
 
-# The modules beside this file are the package `bench`, for mypy too.
+# The modules in this directory are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import record
@@ -94,7 +94,7 @@ def judge(measured: dict[str, Any]) -> list[Goal]:
 
 
 def flood(server: Server, seconds: float) -> dict[str, Any]:
-    """Ask for far too much, and beside it patiently."""
+    """Overload the server, with patient clients at the same time."""
     over = threading.Event()
     resident: list[int] = []
     before = server.cpu_seconds()
@@ -110,7 +110,7 @@ def flood(server: Server, seconds: float) -> dict[str, Any]:
             flooding = subprocess.Popen([*command, server.url + "/embed"], stdout=subprocess.PIPE, text=True)
             began = time.perf_counter()
             while flooding.poll() is None:
-                time.sleep(seconds / 100)  # between two looks at memory
+                time.sleep(seconds / 100)  # between two readings of memory
                 if time.perf_counter() - began > seconds / 10:
                     resident.append(resident_bytes(server.process.pid))
             told = flooding.communicate()[0]
@@ -133,7 +133,7 @@ def flood(server: Server, seconds: float) -> dict[str, Any]:
 
 
 def ask_patiently(url: str, over: threading.Event) -> list[float]:
-    """Ask until it is over, coming again when refused; how long each accepted request took."""
+    """Send requests until `over`, again after a refusal; returns the duration of each accepted one."""
     taken = []
     with httpx.Client(base_url=url, timeout=120) as client:
         while not over.is_set():
@@ -144,15 +144,15 @@ def ask_patiently(url: str, over: threading.Event) -> list[float]:
                 taken.append(time.perf_counter() - began)
             else:
                 assert answer.status_code == httpx.codes.TOO_MANY_REQUESTS, answer.text
-                over.wait(0.05)  # a patient user comes again after a while
+                over.wait(0.05)  # a patient client retries after a while
     return taken
 
 
 def refusals(server: Server, seconds: float) -> list[float]:
-    """Fill the server, and be refused a hundred times a second: how long each took it, by its own word."""
+    """Fill the server, and be refused a hundred times a second; returns the server's own duration of each."""
     over = threading.Event()
     taken: list[float] = []
-    # So many ask at once, again and again, that hardly a place is ever free.
+    # Enough concurrent clients that hardly a place is ever free.
     with ThreadPoolExecutor(2 * (CONCURRENT + QUEUE)) as users, httpx.Client(base_url=server.url, timeout=60) as client:
         full = [users.submit(ask_patiently, server.url, over) for _ in range(2 * (CONCURRENT + QUEUE))]
         began = time.perf_counter()
@@ -168,7 +168,7 @@ def refusals(server: Server, seconds: float) -> list[float]:
 
 
 def quarters(resident: list[int]) -> float:
-    """Compare the last quarter of the looks at memory with the first."""
+    """Compare the last quarter of the readings of memory with the first."""
     quarter = len(resident) // 4
     return median(resident[-quarter:]) / median(resident[:quarter])
 
@@ -179,7 +179,7 @@ def p99(values: list[float]) -> float:
 
 
 def number(told: str, pattern: str) -> int:
-    """Find a number in what wrk tells; 0 where it has nothing to tell of it."""
+    """Find a number in the output of wrk; 0 if it is not there."""
     found = re.search(pattern, told)
     return int(found[1]) if found else 0
 

@@ -96,7 +96,7 @@ class Pipeline:
         ends = np.cumsum([len(one) for one in queries])
         asked = Page("".join(queries), np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1))
         start = time.perf_counter()
-        # A queue is bounded, so its feeder must wait beside the chooser, not before it.
+        # A queue is bounded, so its feeder must run concurrently with the chooser, not before it.
         feeder = threading.Thread(target=self._feed, args=([(_QUERY, asked), *enumerate(pages)],), daemon=True)
         feeder.start()
         gathered = self._gather([*pages, asked])

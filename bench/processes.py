@@ -1,8 +1,8 @@
-"""Claim: an interpreter ends within two seconds of its last line beside calls in progress, and a fork is told within one.
+"""Claim: an interpreter with calls in progress ends within two seconds of its last line; a fork gets an error within one.
 
 Each is a process of its own, measured from outside for the end, and in the child for the fork: an interpreter whose daemon
-threads are in calls that would take minutes, of each kind of caller; and a fork that calls what was made before it, beside
-eight threads of the parent that call.
+threads are in calls that would take minutes, of each kind of caller; and a fork that calls what was made before it, while
+eight threads of the parent call too.
 
     .venv/bin/python bench/processes.py
 """
@@ -16,7 +16,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-# The modules beside this file are the package `bench`, for mypy too.
+# The modules in this directory are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import record

@@ -1,7 +1,7 @@
 """Claim: ranking by words as well as by meaning, and growing whole passages, costs next to nothing.
 
 Three ways to ask the same pages, which encode exactly the same windows, take turns: the plain one (the best windows by
-cosine), words beside it, and the way it is by default, with sentences ranked and passages chosen. A ratio is the seconds of a
+cosine), the same with words, and the default, which ranks sentences and chooses passages. A ratio is the seconds of a
 way over those of the plain one in the same round.
 
     .venv/bin/python bench/ranking_cost.py --rounds 5
@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-# The modules beside this file are the package `bench`, for mypy too.
+# The modules in this directory are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pullquote

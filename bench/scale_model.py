@@ -1,7 +1,7 @@
 """Claim: what a job over many machines takes can be said beforehand, from what one core does.
 
-The model is `bench/simulation.py`. It is told two things that are measured here: pages a second of one core in a job of one
-process, and how long a job of one page takes on Ray, before and beside its page. From these it predicts a job on 1, 2 and 3
+The model is `bench/simulation.py`. Its two inputs are measured here: pages a second of one core in a job of one
+process, and the time of a job of one page on Ray, before and during its page. From these it predicts a job on 1, 2 and 3
 nodes of one core each. The nodes are processes of this machine, so all of them share its cores, which the model knows; then the
 job is run on them with `--engine ray`'s engine. A ratio is the measured time over the predicted one.
 
@@ -27,7 +27,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
-# The modules beside this file are the package `bench`, for mypy too.
+# The modules in this directory are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import record
@@ -49,7 +49,7 @@ CHARACTERS = 400
 NODES = (1, 2, 3)
 STORE = 100 * 1024 * 1024
 
-# What is planned: pages, files of so many, machines of so many cores, and how often one of them fails.
+# The plan: pages, pages in a file, machines, cores of a machine, and how often a machine fails.
 PAGES = 1_000_000_000
 FILE_PAGES = (10_000, 100_000)
 MACHINES = (10, 100, 1000)
@@ -192,7 +192,7 @@ def _on_ray(folder: Path, core_use: list[CoreUse]) -> dict[str, float]:
     numbers = itertools.count()
     try:
         with Highlighter(threads=1, cache_bytes=0) as highlighter:
-            # The first one of a cluster starts more than those behind it.
+            # The first one of a cluster starts more than the later ones.
             for name in ("one", "one", *map(str, NODES)):
                 if name.isdigit() and int(name) > 1:
                     nodes.add_node(num_cpus=1, object_store_memory=STORE)
@@ -210,7 +210,7 @@ def _on_ray(folder: Path, core_use: list[CoreUse]) -> dict[str, float]:
 
 
 def _predict(plain: dict[str, Any], fixed: float, nodes: int, pages: int) -> float:
-    """Seconds of a job on so many nodes of one core. What Ray does for one page is an actor's start, and a core's work."""
+    """Return the seconds of a job on `nodes` of one core. Ray's work for one page is an actor's start, and a core's work."""
     core_rate = plain["pages"] / plain["seconds"]
     return simulate([pages / 24 / core_rate] * 24, Cluster(nodes, cores(), start=fixed)).seconds
 

@@ -23,7 +23,7 @@ from statistics import median
 
 import numpy as np
 
-# The modules beside this file are the package `bench`, for mypy and for the processes started from here too.
+# The modules in this directory are the package `bench`, for mypy and for the processes started from here too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import plot, record, small_model
@@ -183,7 +183,7 @@ def raw_numbers(series: Series) -> dict[str, object]:
 
 
 def markdown(around: dict[str, object], results: list[Series], core_use: list[CoreUse]) -> str:
-    """Write the record that people read."""
+    """Write the record as Markdown."""
     lines = [*record.heading(CLAIM, around), f"![the same as a plot]({CLAIM}.svg)"]
     for series in results:
         same = next(iter(series.tasks.values()))

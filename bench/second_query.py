@@ -1,8 +1,8 @@
 """Claim: a second query on the same page costs its own encoding and the scoring, and nothing of the page.
 
-A page of 100 kB is asked two questions, the second when the first is answered; then what was kept is let go. All windows
+A page of 100 kB gets two queries, the second after the answer to the first; then the cache is emptied. All windows
 of the page are encoded for the first. A ratio is the seconds of the first question over those of the second in the same
-round. The encoding of the second question alone stands beside them.
+round. The encoding of the second query alone is given for comparison.
 
     .venv/bin/python bench/second_query.py --rounds 5
 """
@@ -15,7 +15,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-# The modules beside this file are the package `bench`, for mypy too.
+# The modules in this directory are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pullquote

@@ -36,7 +36,7 @@ from pathlib import Path
 from statistics import median
 from typing import Literal
 
-# The modules beside this file are the package `bench`, for mypy too.
+# The modules in this directory are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pullquote.engine
@@ -58,7 +58,7 @@ LEVELS = {"threads": SEQUENCES, "steps": SEQUENCES, "callers": CALLERS, "workers
 LEAST = 0.97
 # Two callers to one, on two cores: one process' threads share caches, memory and Python's lock.
 LEAST_OF_TWO = 1.7
-# The slowest hundredth, in shares of the time: who comes last in a round of all waits for all.
+# The slowest hundredth, in shares of the time: the last one in a round of all waits for all.
 MOST_SHARES = 2.0
 # Tokens for a second of a core: threads that spin use cores and encode nothing.
 LEAST_WORK = 0.95
@@ -66,7 +66,7 @@ LEAST_WORK = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """All pages of a round, asked about by so many sequences."""
+    """All pages of a round, requested by a number of sequences."""
 
     kind: str
     sequences: int
@@ -201,7 +201,7 @@ def goals(rounds: list[Round]) -> list[Goal]:
 
 
 def pages_for(sequences: int, pages: list[str]) -> list[str]:
-    """Choose every so many-th page: at least a quarter of them, and two for each sequence."""
+    """Choose pages at equal steps: at least a quarter of them, and two for each sequence."""
     return pages[:: len(pages) // max(len(pages) // 4, min(2 * sequences, len(pages)))]
 
 

@@ -1,4 +1,4 @@
-"""Claim: the same model function answers far more requests a second behind `pullquote serve` than behind FastAPI.
+"""Claim: the same model function answers far more requests a second in `pullquote serve` than in FastAPI.
 
 The published comparison, rebuilt: 40 users as fast as they can, a text each; batches of at most 50 that wait 100 ms for
 more. FastAPI and uvicorn with an asyncio queue (`bench/fastapi_server.py`) against `pullquote serve --encoder`, with the
@@ -8,7 +8,7 @@ Both servers run all the time, and take turns at being asked. The load is `wrk`,
 is seen by what it gets from `/live`. What the function does alone is measured in a process of its own, in a loop over
 batches of as many texts as there are users.
 
-Then our own encoder behind its server: 32 texts a request, against the same texts through `Highlighter.embed`.
+Then our own encoder in its server: 32 texts a request, against the same texts through `Highlighter.embed`.
 
     sudo apt-get install wrk
     .venv/bin/python bench/serving.py
@@ -34,7 +34,7 @@ from statistics import median
 
 import httpx
 
-# The modules beside this file are the package `bench`, for mypy too.
+# The modules in this directory are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pullquote
@@ -89,7 +89,7 @@ class Server:
                 self.log.seek(0)
                 message = f"{command} did not start: {self.log.read().decode(errors='replace')}"
                 raise RuntimeError(message)
-            time.sleep(0.1)  # FastAPI's server tells nobody when it is ready, so both are asked until they answer
+            time.sleep(0.1)  # FastAPI's server does not signal that it is ready, so both are polled
 
     def _answers(self) -> bool:
         try:
@@ -146,7 +146,7 @@ def function(model: str) -> str:
 
 
 def free_port() -> int:
-    """Find a port that nobody has."""
+    """Find a free port."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])

@@ -1,8 +1,8 @@
-"""Files done by actors on machines, as `pullquote job --engine ray` does them: who does what when, and what failures cost.
+"""Files done by actors on machines, as `pullquote job --engine ray` does them: the schedule, and the cost of failures.
 
 An actor begins with some work before its first file (importing, loading), has two files at once, and computes with its cores;
 where all actors want more cores than there are, all get an equal part. An actor that fails loses what it has done of its files,
-which go to whoever is free next, and begins again after a while. What this leaves out: disks, networks and Ray's own work.
+which go to the next free actor, and begins again after a while. What this leaves out: disks, networks and Ray's own work.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Outcome:
 
 
 def simulate(work: Sequence[float], cluster: Cluster, seed: int = 0) -> Outcome:
-    """Do files of so much `work` each, in seconds of a core, the largest first."""
+    """Process files with this `work` each, in seconds of a core, the largest first."""
     rng = random.Random(seed)  # noqa: S311 - nothing is kept secret by it
     queue = deque(sorted(work, reverse=True))
     count = cluster.actors

@@ -1,4 +1,4 @@
-"""Models of a size one asks for: BERT with random weights, behind the tokenizer of the embedded model.
+"""Models of a chosen size: BERT with random weights, and the tokenizer of the embedded model.
 
 The same tokens, the same path through the engine and libtorch; their vectors mean nothing. The small one, a layer of 32,
 costs next to nothing, so that what is measured is everything but the network. The one of 110 million weights is as large

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 
-# The modules beside this file are the package `bench`, for mypy too.
+# The modules in this directory are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pullquote
@@ -110,7 +110,7 @@ embed = lambda texts: list(model.encode(texts, normalize_embeddings=True, show_p
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What is installed, and the program; without one, the command line is asked."""
+    """The packages to install, and the program; without one, the command line runs."""
 
     packages: list[str]
     program: str | None
@@ -139,7 +139,7 @@ class Measured:
     core_use: list[CoreUse] = field(default_factory=list)
 
     def goals(self) -> list[Goal]:
-        """Compare with what was set out to be reached."""
+        """Compare with the goals."""
         first, second = (median(stages[place] for stages in self.stages) for place in (3, 4))
         importing = median(sum(stages[:4]) for stages in self.stages)
         return [
@@ -215,7 +215,7 @@ class Stage:
         return sum(path.stat().st_size for path in files)
 
 
-# Nothing of this process' own environment is found from there, and no hub is asked.
+# Hides the environment of this process, and disables the hub.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL"))}
 ENVIRONMENT["HF_HUB_OFFLINE"] = "1"
 
@@ -248,7 +248,7 @@ def main() -> None:
 
 
 def markdown(around: dict[str, object], result: Measured) -> str:
-    """Write the record that people read."""
+    """Write the record as Markdown."""
     lines = [
         *record.heading(CLAIM, around),
         f"{around['rounds']} rounds; medians (least to most)",

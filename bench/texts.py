@@ -33,7 +33,7 @@ def entries(file: Path) -> list[dict[str, Any]]:
 
 
 def prose(characters: int) -> str:
-    """Take so many characters of the demo's English pages.
+    """Take a number of characters of the demo's English pages.
 
     They hold about 156,000; more is had by reading them again, with the number of the reading at the end of every sentence.
     """
@@ -46,13 +46,13 @@ def prose(characters: int) -> str:
 
 
 def prose_pages(count: int, characters: int) -> list[str]:
-    """Cut `prose` into pages of so many characters, one behind the other."""
+    """Cut `prose` into consecutive pages of this number of characters."""
     text = prose(count * characters)
     return [text[first : first + characters] for first in range(0, count * characters, characters)]
 
 
 def different_pages(count: int, characters: int) -> list[str]:
-    """Cut pages of so many characters out of the demo's, each at another place; they overlap."""
+    """Cut pages of this number of characters out of the demo's, each at another offset; they overlap."""
     text = _pages()
     room = len(text) - characters
     return [text[start : start + characters] for start in (number * room // count for number in range(count))]

@@ -171,7 +171,7 @@ def until_idle(vllm: Vllm) -> float:
 
 
 def free_port() -> int:
-    """A port that nobody listens at."""
+    """Find a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

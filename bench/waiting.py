@@ -1,11 +1,11 @@
-"""Claim: a small request does not wait for a large one that came earlier, and who waits uses no core.
+"""Claim: a small request does not wait for an earlier large one, and a waiting thread uses no core.
 
 A job of 5 MB is asked for from one thread; while it runs, requests for single pages of 20 kB come one after the other from
-another. Jobs take turns, a batch each (`rust/core/src/batches.rs`), so that a page is answered long before the job
-is. How long pages take when nobody else asks stands beside it.
+another. Jobs take turns, a batch each (`rust/core/src/scheduler/batches.rs`), so that a page is answered long before the job
+is. The time of pages without other requests is given for comparison.
 
-Then: what the whole process uses in ten seconds in which nobody asks; what a thread uses that waits for vectors which others
-compute; and what the pages' thread used while it waited behind the job.
+Then: what the whole process uses in ten seconds without requests; what a thread uses that waits for vectors which others
+compute; and what the pages' thread used while it waited for the job.
 
     .venv/bin/python bench/waiting.py
 """
@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
-# The modules beside this file are the package `bench`, for mypy too.
+# The modules in this directory are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pullquote
@@ -49,7 +49,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What a thread or the whole process used of the cores in so many seconds, and how often it was switched."""
+    """The time, the processor time of a thread or the whole process in it, and the context switches."""
 
     seconds: float
     cpu_seconds: float
@@ -58,10 +58,10 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Everything measured with one model; `behind` are the pages that came while the job ran, and were answered before it.
+    """Everything measured with one model; `behind` are the pages requested during the job and answered before its end.
 
     `waiting` is a call that does hardly more than wait; only the embedded model is slow enough for one. Of a call stands here
-    what the thread that made it used, and as `idle` what the whole process did while nobody asked.
+    what the thread that made it used, and as `idle` what the whole process used without requests.
     """
 
     model: str
@@ -74,7 +74,7 @@ class Measured:
     core_use: list[CoreUse]
 
     def goals(self) -> list[Goal]:
-        """Compare with what was set out to be reached."""
+        """Compare with the goals."""
         slowest = max((each.seconds for each in self.behind), default=math.nan)
         idle = self.idle.cpu_seconds / self.idle.seconds
         goals = [
@@ -157,7 +157,7 @@ def used(call: Callable[[], object], whose: int, cpu_time: Callable[[], float]) 
 
 
 def pages_behind(job: str, pages: list[str], ask: Callable[[str], Used]) -> tuple[float, list[Used]]:
-    """Ask for the job from a thread, and for pages from this one until it ends; returns the job's seconds, and the pages'."""
+    """Request the job on a thread, and pages on this one until it ends; returns the job's seconds, and the pages'."""
     jobs: list[Used] = []
     behind: list[Used] = []
     thread = threading.Thread(target=lambda: jobs.append(ask(job)))
@@ -172,7 +172,7 @@ def pages_behind(job: str, pages: list[str], ask: Callable[[str], Used]) -> tupl
 
 
 def markdown(around: dict[str, object], results: list[Measured]) -> str:
-    """Write the record that people read."""
+    """Write the record as Markdown."""
     lines = [
         *record.heading(CLAIM, around),
         f"A job of {JOB_CHARACTERS:,} characters and pages of {PAGE_CHARACTERS:,}; medians (least to most).",

@@ -2,8 +2,8 @@
 
 pullquote with its defaults, and the same with every window encoded, against the pipeline of processes in float32 and in
 bfloat16, and against scripts around OpenVINO in bfloat16 (where the processor has none, that is its float32), ONNX Runtime and
-fastembed. The rivals embed the same windows. Each page is asked a question
-of its own, or all are asked one `--query`.
+fastembed. The rivals embed the same windows. Each page has a query
+of its own, or all have one `--query`.
 
 A round takes a block of pages, each round another one. All sides take their turns with it, another one first in each round,
 and what counts is the ratio within the round. Blocks are drawn evenly from all pages. pullquote's two sides are then run
@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 
-# The modules beside this file are the package `bench`, for mypy and for the processes started from here too.
+# The modules in this directory are the package `bench`, for mypy and for the processes started from here too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import record
@@ -73,7 +73,7 @@ class Pages:
     tokens: list[int]
 
     def every(self, step: int, first: int) -> Pages:
-        """Take each so many-th page: a block."""
+        """Take pages at equal steps: a block."""
         return Pages(self.pages[first::step], self.queries[first::step], self.tokens[first::step])
 
     def amount(self) -> Amount:
@@ -108,7 +108,7 @@ class Measured:
         return {stage: work[stage] / seconds for stage in STAGES}
 
     def goals(self) -> list[Goal]:
-        """Say what the claim is."""
+        """Return the goals of the claim."""
         bounds = [(FULL, FLOAT32, 4), (FULL, BFLOAT16, 2), (AUTO, FLOAT32, 10)]
         goals = [
             Goal(f"{ours}: speed over that of {rival}", median(self.ratios(ours, rival)), least=least)
@@ -219,7 +219,7 @@ def take_turns(sides: dict[str, Contender], block: Pages, number: int, measured:
 
 
 def timed(name: str, side: Contender, pages: Pages, core_use: list[CoreUse]) -> Run:
-    """Run a side once, and see who used the cores."""
+    """Run a side once, and measure the use of the cores."""
     meter = Meter()
     run = side.run(pages.queries, pages.pages)
     core_use.append(meter.stop())
@@ -247,7 +247,7 @@ def check(runs: dict[str, Run], block: Pages, measured: Measured) -> None:
 
 
 def markdown(around: dict[str, object], every: Pages, measured: Measured, goals: list[Goal]) -> str:
-    """Write the record that people read."""
+    """Write the record as Markdown."""
     sources = around["sources"]
     assert isinstance(sources, dict)
     lines = [

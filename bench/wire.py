@@ -7,7 +7,7 @@ model is a fixed matrix on both sides (`serving_models.fixed_matrix`), so that o
 1,024 float32 a request, 10 and 40 requests in flight. Both servers give the model all texts of a request at once.
 
 Our client's call is many requests, whose vectors come in one array. "aiohttp, one array" does the same job with aiohttp.
-Server and client share the machine's cores, so beside the rates stands what one second of a core carries: the processor time
+Server and client share the machine's cores, so the rates come with what one second of a core carries: the processor time
 of both sides together.
 
 All servers run all the time, and every pair of a server and a client takes its turn in each round. What a bare loopback socket
@@ -30,7 +30,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
-# The modules beside this file are the package `bench`, for mypy too.
+# The modules in this directory are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import record

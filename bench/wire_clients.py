@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 RAW = "application/octet-stream"
 DIMENSION = 1024
 
-# Calls of clients that split one large call themselves have so many requests for each that is in flight.
+# Clients that split one large call themselves get this number of requests for each in flight.
 REQUESTS_A_CALL = 4
 
 Vectors = NDArray[np.float32]

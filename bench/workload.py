@@ -80,7 +80,7 @@ def load_workload(paths: list[Path], query: str, model: Path, limit: int | None)
 
     A directory's ``.txt`` and ``.md`` files (its README aside) are cut at blank lines into pages of about 6,000
     characters; ``.jsonl`` and ``.jsonl.gz`` files hold a page a line, an object with ``"text"``, and are taken whole.
-    `limit` keeps only so many pages, spread evenly over all. Raises `ValueError` for any other path, and where there
+    `limit` keeps at most that number of pages, spread evenly over all. Raises `ValueError` for any other path, and where there
     are no pages.
     """
     texts = [text for path in paths for text in _texts(path) if text.strip()]  # so that each has a window

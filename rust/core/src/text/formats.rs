@@ -1,9 +1,9 @@
-//! Formats: what a source says in words, and how it lays that out.
+//! Formats of sources: their text, blocks, links and title.
 //!
-//! A *source* is what the caller has: plain text, Markdown or HTML. A [`Document`] is that source read: the text that
-//! pieces are cut from, the blocks that the source's own markup lays it out in, and the way back from a place of the
-//! text to the place of the source it was read from. Reading never fails and takes time linear in the source. What a
-//! piece of a block is, is for [`crate::text::pieces`] to say, and so is the layout of plain text, which has no markup.
+//! A *source* is the caller's input: plain text, Markdown or HTML. A [`Document`] is a parsed source: its text, the
+//! blocks of its markup, and a map from positions in the text to positions in the source. Parsing never fails and takes
+//! time linear in the source. [`crate::text::pieces`] splits blocks into units, and finds the layout of plain text,
+//! which has no markup.
 
 mod detect;
 mod html;
@@ -41,24 +41,24 @@ impl fmt::Display for Format {
     }
 }
 
-/// A source that was read.
+/// A parsed source.
 #[derive(Clone, Debug)]
 pub struct Document<'source> {
-    /// Borrowed where the text is the source.
+    /// Borrowed if the text is the source.
     text: Cow<'source, str>,
     /// Never [`Format::Auto`].
     format: Format,
     /// `None` for plain text.
     blocks: Option<Vec<Block>>,
-    /// Ordered and disjoint; none leaves its block.
+    /// Sorted and disjoint, each within one block.
     links: Vec<ByteSpan>,
     title: Option<String>,
-    /// `None` where the text is the source.
+    /// `None` if the text is the source.
     map: Option<SourceMap>,
 }
 
 impl<'source> Document<'source> {
-    /// Reads a source. Whatever it holds, something comes of it.
+    /// Parses a source; never fails.
     #[must_use]
     pub fn read(source: &'source str, format: Format) -> Self {
         let format = if format == Format::Auto { detect::format(source) } else { format };
@@ -82,13 +82,13 @@ impl<'source> Document<'source> {
         }
     }
 
-    /// The text that pieces are cut from. For plain text and Markdown it is the source.
+    /// The text that windows are taken from: for plain text and Markdown, the source.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The text, where it is not the source.
+    /// The text if it differs from the source, that is for HTML.
     #[must_use]
     pub fn into_extracted(self) -> Option<String> {
         match self.text {
@@ -97,40 +97,39 @@ impl<'source> Document<'source> {
         }
     }
 
-    /// What the source was read as; never [`Format::Auto`].
+    /// The given or detected format; never [`Format::Auto`].
     #[must_use]
     pub const fn format(&self) -> Format {
         self.format
     }
 
-    /// The blocks the source lays its text out in: ordered, disjoint, trimmed, none empty, and together they cover all
-    /// that is not white space. `None` for plain text.
+    /// Sorted, disjoint and trimmed blocks, none empty, which cover all that is not white space. `None` for plain text.
     #[must_use]
     pub fn blocks(&self) -> Option<&[Block]> {
         self.blocks.as_deref()
     }
 
-    /// Stretches of the text that must not be cut, ordered and disjoint: links, images and inline code of Markdown,
-    /// short links of HTML. None leaves its block.
+    /// Spans that no unit boundary may split, sorted and disjoint, each within one block: links, images and inline code
+    /// of Markdown, short links of HTML.
     #[must_use]
     pub fn links(&self) -> &[ByteSpan] {
         &self.links
     }
 
-    /// What the source calls itself: the title of an HTML page or of Markdown's front matter, or else the first heading
-    /// of the first level. `None` for plain text.
+    /// The title of an HTML page or of Markdown's front matter, else the first heading of level one. `None` for plain
+    /// text.
     #[must_use]
     pub fn title(&self) -> Option<&str> {
         self.title.as_deref()
     }
 
-    /// The stretch of the source that a span of the text was read from: from the start of what became the span's first
-    /// character to the end of what became its last one, with the markup between them. A span of white space that the
-    /// source does not have gives an empty span.
+    /// The part of the source that a span of the text comes from: from the start of its first character to the end of
+    /// its last one, including the markup between them. The span is empty for white space that the source does not
+    /// contain.
     ///
     /// # Panics
     ///
-    /// When the span does not lie on character boundaries of the text.
+    /// If the span is not on character boundaries of the text.
     #[must_use]
     pub fn source_span(&self, span: ByteSpan) -> ByteSpan {
         self.map.as_ref().map_or(span, |map| map.source_span(span))

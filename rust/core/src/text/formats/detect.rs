@@ -1,17 +1,17 @@
-//! Detection: what a source is written in, by its start.
+//! Detects the format of a source from its start.
 //!
-//! Plain text read as Markdown or HTML loses more than the other way round, so markup has to be convincing: a page that
-//! begins as HTML does, or is mostly lines of its tags; or different kinds of Markdown that stand where they would.
+//! Plain text parsed as Markdown or HTML loses more than the reverse, so the evidence has to be strong: a page starts
+//! like HTML, or most of its lines are HTML tags; or it has several kinds of Markdown in the usual places.
 
 use super::Format;
 
-/// How many bytes are looked at.
+/// Bytes that detection examines.
 const START: usize = 64 * 1024;
 
-/// How much Markdown convinces, see [`Signs`].
+/// The least weight of [`Signs`] that makes a source Markdown.
 const CONVINCING: usize = 4;
 
-/// What a source is written in; never [`Format::Auto`].
+/// Never [`Format::Auto`].
 pub(super) fn format(source: &str) -> Format {
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     let start = first_bytes(source, START);
@@ -19,7 +19,7 @@ pub(super) fn format(source: &str) -> Format {
     if begins_with_tag(opening, &["!doctype html", "html", "head", "body"]) {
         return Format::Html;
     }
-    // A program of a shell, or XML that is not HTML.
+    // A shell script, or XML that is not HTML.
     if start.starts_with("#!") || start.trim_start().starts_with("<?xml") {
         return Format::Text;
     }
@@ -30,13 +30,13 @@ pub(super) fn format(source: &str) -> Format {
     if is_fragment(opening, is_cut) { Format::Html } else { Format::Text }
 }
 
-/// The first bytes of a text, at most so many, without a part of a character.
+/// At most `most` bytes, which end on a character boundary.
 fn first_bytes(text: &str, most: usize) -> &str {
     let end = (0..=most.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
     &text[..end.unwrap_or_default()]
 }
 
-/// What follows white space, comments and an XML declaration.
+/// The text after white space, comments and an XML declaration.
 fn after_comments(mut start: &str) -> &str {
     loop {
         start = start.trim_start();
@@ -52,7 +52,6 @@ fn after_comments(mut start: &str) -> &str {
     }
 }
 
-/// Whether a text begins with one of these tags.
 fn begins_with_tag(text: &str, names: &[&str]) -> bool {
     let Some(text) = text.strip_prefix('<') else { return false };
     names.iter().any(|name| {
@@ -61,7 +60,7 @@ fn begins_with_tag(text: &str, names: &[&str]) -> bool {
     })
 }
 
-/// The tags of blocks, which nobody writes who does not write HTML.
+/// Block elements; their tags are rare outside HTML.
 const BLOCKS: [&str; 25] = [
     "article",
     "aside",
@@ -90,8 +89,8 @@ const BLOCKS: [&str; 25] = [
     "ul",
 ];
 
-/// Whether a text is a part of a page: it begins with a block and ends with one, if its end was not cut off, or most of
-/// its lines have tags of different blocks at their ends.
+/// Whether a text is an HTML fragment: it starts with a block element and ends with a tag (unless truncated), or most
+/// of its lines start and end with tags, of different block elements.
 fn is_fragment(text: &str, is_cut: bool) -> bool {
     let mut has_end = [false; BLOCKS.len()];
     let mut ends = 0;
@@ -111,11 +110,11 @@ fn is_fragment(text: &str, is_cut: bool) -> bool {
     is_one || (ends >= 3 && (starts_so || kinds >= 2) && tagged() * 2 > lines().count())
 }
 
-/// The signs of Markdown in a text.
+/// Counts of Markdown syntax in a text.
 #[derive(Default)]
 struct Signs {
-    /// Headings with an empty line before and prose, or more Markdown, behind. All of the first level are one: comments
-    /// are of the first level.
+    /// Headings after an empty line and before prose or more Markdown. All headings of level one count once, because
+    /// comments of programs look like them.
     headings: usize,
     has_main_heading: bool,
     fences: usize,
@@ -125,7 +124,7 @@ struct Signs {
     strong: usize,
     code: usize,
     has_front_matter: bool,
-    /// Lines that look like a program, and lines in all, outside of fences.
+    /// Lines of code, and all lines, outside fences.
     program: usize,
     lines: usize,
 }
@@ -134,7 +133,7 @@ impl Signs {
     fn of(text: &str) -> Self {
         let mut signs = Self { has_front_matter: has_front_matter(text), ..Self::default() };
         let mut fence: Option<&str> = None;
-        // The line before; and the level of the heading that was the last line that was not empty.
+        // The previous line, and the level of the heading if the last non-empty line was one.
         let (mut before, mut heading) = ("", None);
         for line in text.lines().map(str::trim_end) {
             let content = line.trim_start();
@@ -178,9 +177,10 @@ impl Signs {
         signs
     }
 
-    /// Headings alone convince when there are some; the rest when there are different kinds, or many of one. Weighed on
-    /// 5,600 files of Rust's registry and a Linux system: 1 of 4,294 that are neither HTML nor Markdown is taken for
-    /// Markdown, 35 of 794 of Markdown, licences and such, for text; all 542 of HTML are found.
+    /// Headings alone are enough if there are several; otherwise several kinds of syntax, or many instances of one.
+    /// Measured on 5,600 files of Rust's registry and a Linux system: 1 of 4,294 files that are neither HTML nor
+    /// Markdown is detected as Markdown, 35 of 794 Markdown files (licences and such) as text, and all 542 HTML files
+    /// as HTML.
     fn convince(&self) -> bool {
         let weigh = |count: usize, one: usize, more: usize| match count {
             0 => 0,
@@ -200,8 +200,8 @@ impl Signs {
     }
 }
 
-/// Whether a text begins with front matter: with keys between lines of three marks, and no more keys behind those, as
-/// files of several documents in YAML have.
+/// Whether a text starts with front matter: keys between lines of three marks, and no key after them, unlike a YAML
+/// file of several documents.
 fn has_front_matter(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim_end);
     let (marks, separator) = match lines.next() {
@@ -218,14 +218,14 @@ fn has_front_matter(text: &str) -> bool {
         && lines.find(|line| !line.is_empty()).is_some_and(|line| !is_key(line))
 }
 
-/// The level of a heading with `#`.
+/// The level of a `#` heading.
 fn heading_level(line: &str) -> Option<usize> {
     let title = line.trim_start_matches('#');
     let level = line.len() - title.len();
     ((1..=6).contains(&level) && title.starts_with(' ')).then_some(level)
 }
 
-/// Whether a line may follow a heading, rather than a comment.
+/// Whether a line after a `#` line shows that it was a heading, not a comment.
 fn is_markdown_or_prose(line: &str) -> bool {
     let marks = ["```", "~~~", "![", "[", "|", "> ", "<", "**"];
     let is_prose = line.starts_with(char::is_alphabetic) && line.split_whitespace().nth(3).is_some();
@@ -235,22 +235,21 @@ fn is_markdown_or_prose(line: &str) -> bool {
         || (is_prose && !is_program(line))
 }
 
-/// Whether a line is an item of a list.
 fn is_item(line: &str) -> bool {
     let number = line.trim_start_matches(|c: char| c.is_ascii_digit());
     let marks: &[&str] = if number.len() < line.len() { &[". ", ") "] } else { &["- ", "* ", "+ "] };
     marks.iter().any(|mark| number.starts_with(mark))
 }
 
-/// Whether a line is what stands below the header of a table.
+/// Whether this is the line between the header and the rows of a table.
 fn is_delimiter_row(line: &str) -> bool {
     line.contains('|') && line.contains("--") && line.chars().all(|c| matches!(c, '|' | '-' | ':' | ' '))
 }
 
-/// No target of a link has more bytes.
+/// Bytes of the longest link target.
 const LONGEST_TARGET: usize = 2000;
 
-/// How many links a line has whose target looks like one.
+/// Counts at most three links whose target looks like a URL or path.
 fn links(line: &str) -> usize {
     let Some(bracket) = line.find('[') else { return 0 };
     let is_target = |rest: &str| {
@@ -263,7 +262,7 @@ fn links(line: &str) -> usize {
     line.match_indices("](").filter(is_link).take(3).count()
 }
 
-/// How many stretches of a line stand between two of these marks, as words do.
+/// Counts the spans of words between two of these marks.
 fn between_marks(line: &str, marks: &str) -> usize {
     let parts: Vec<&str> = line.split(marks).collect();
     let outside = |part: &str| !part.ends_with(char::is_alphanumeric);
@@ -275,7 +274,7 @@ fn between_marks(line: &str, marks: &str) -> usize {
         .min(parts.len().saturating_sub(1) / 2)
 }
 
-/// Whether a line is one of a program.
+/// Whether a line looks like code.
 fn is_program(line: &str) -> bool {
     const STARTS: [&str; 15] = [
         "import ", "from ", "def ", "class ", "return ", "export ", "echo ", "sudo ", "if [", "elif ", "fn ", "let ",

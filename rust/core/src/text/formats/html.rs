@@ -1,8 +1,8 @@
-//! HTML: the text that a browser shows to a reader, and the blocks its elements lay it out in.
+//! HTML: its visible text, and the blocks of its elements.
 //!
-//! Three steps: `tokens` tells markup from text with a tokenizer that follows the standard, `tree` decides which elements
-//! are open and what is hidden, `text` writes down what is left. Only white space is written that is not in the source.
-//! Nothing here goes deeper with the depth of the source, and every step takes time linear in it.
+//! Three steps: `tokens` splits the source into markup and text with a tokenizer that follows the standard, `tree`
+//! tracks the open elements and hides the invisible ones, `text` writes the visible text. Only white space is written
+//! that is not in the source. Nothing recurses with the depth of the source, and every step takes linear time.
 
 mod elements;
 mod text;
@@ -12,7 +12,6 @@ mod tree;
 use super::map::SourceMap;
 use crate::text::page::{Block, ByteSpan};
 
-/// A page of HTML that was read.
 pub(super) struct Reading {
     pub(super) text: String,
     pub(super) blocks: Vec<Block>,
@@ -21,7 +20,7 @@ pub(super) struct Reading {
     pub(super) map: SourceMap,
 }
 
-/// Reads a page, or a fragment of one.
+/// Parses a page or a fragment.
 pub(super) fn read(source: &str) -> Reading {
     text::write(source, &tokens::read(source))
 }

@@ -1,8 +1,8 @@
-//! Markdown: the text is the source, its structure is what `pulldown-cmark` finds in it.
+//! Markdown: the text is the source, and `pulldown-cmark` finds its structure.
 //!
-//! Every leaf of that structure, a paragraph or a table, has its lines for itself; so a block is made of whole lines, and
-//! the marks of the lists and quotes around it belong to it. Lines that the parser says nothing of (rules, definitions
-//! of links, the empty lines of a quote) become blocks of their own, so that nothing of the source is lost.
+//! Every leaf of the structure, such as a paragraph or a table, has its own lines. So a block consists of whole lines,
+//! including the marks of the lists and quotes around it. Lines that the parser does not report (rules, link
+//! definitions, the empty lines of a quote) become blocks of their own, so that the blocks cover the whole source.
 
 mod front_matter;
 mod raw_html;
@@ -11,21 +11,20 @@ use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use crate::text::page::{Block, BlockKind, ByteSpan};
 
-/// What Markdown's structure is beside its text.
+/// The structure of a source.
 pub(super) struct Layout {
     pub(super) blocks: Vec<Block>,
     pub(super) links: Vec<ByteSpan>,
     pub(super) title: Option<String>,
 }
 
-/// The structure of a source.
 pub(super) fn layout(source: &str) -> Layout {
     let front_matter = front_matter::find(source);
     let mut blocks = Blocks { source, done: Vec::new(), covered: 0 };
     if let Some(front_matter) = &front_matter {
         blocks.add(front_matter.span, Form::Lines(BlockKind::Code));
     }
-    // The parser takes a byte order mark for text; the first block has it all the same, with its line.
+    // To the parser a byte order mark is text; the first block includes it with its line.
     let body = blocks.covered.max(if source.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 });
     let mut leaves = Leaves::default();
     let extensions = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_FOOTNOTES;
@@ -38,7 +37,7 @@ pub(super) fn layout(source: &str) -> Layout {
     }
     blocks.add_rules(source.len());
     let title = front_matter.and_then(|front_matter| front_matter.title);
-    // Where one kind of white space ends a block for us and not for the parser, a link may reach over the edge: it is none then.
+    // Some white space ends a block here but not in the parser. A link across such an end is dropped.
     let mut links = leaves.links;
     links.retain(|link| {
         let block = blocks.done.partition_point(|block| block.span.end < link.end);
@@ -50,25 +49,25 @@ pub(super) fn layout(source: &str) -> Layout {
 /// How the lines of a leaf become blocks.
 #[derive(Clone, Copy)]
 enum Form {
-    /// All of them one block: its kind, and whether it goes on with what the block before it began.
+    /// One block: its kind, and whether it continues the block before it.
     Whole(BlockKind, bool),
-    /// Each a block of this kind, which goes on with the one before it.
+    /// A block of this kind for each line; all but the first continue.
     Lines(BlockKind),
-    /// What `raw_html` makes of them.
+    /// The blocks of `raw_html`.
     RawHtml,
 }
 
-/// The leaves of the structure, collected from the parser's events.
+/// Collects the leaves of the structure from the parser's events.
 #[derive(Default)]
 struct Leaves {
     found: Vec<(ByteSpan, Form)>,
     links: Vec<ByteSpan>,
     title: Title,
-    /// For each list item that is open: how many leaves came before it.
+    /// For each open list item: the number of leaves before it.
     items: Vec<usize>,
-    /// Whether the events are those of a leaf that was added when it began.
+    /// Whether the current events are inside a leaf that was already added.
     in_leaf: bool,
-    /// The text of a tight list item, which the parser reports without a paragraph around it.
+    /// The text of a tight list item, for which the parser reports no paragraph.
     tight: Option<ByteSpan>,
 }
 
@@ -93,7 +92,7 @@ impl Leaves {
             Event::SoftBreak | Event::HardBreak => self.title.push(" "),
             Event::Rule => self.end_tight(),
             Event::InlineHtml(_) => self.extend_tight(span),
-            // Lines of a leaf; and what only extensions that are off would report.
+            // Parts of leaves, and events of disabled extensions.
             Event::Html(_) | Event::TaskListMarker(_) | Event::InlineMath(_) | Event::DisplayMath(_) => {}
         }
     }
@@ -149,7 +148,7 @@ impl Leaves {
         }
     }
 
-    /// The form of a paragraph here.
+    /// The form of a paragraph: in a list item or outside.
     fn prose(&self) -> Form {
         match self.items.last() {
             Some(&before) => Form::Whole(BlockKind::Item, self.found.len() > before),
@@ -170,7 +169,7 @@ impl Leaves {
         }
     }
 
-    /// Adds a link, unless it is in another one.
+    /// Adds a link unless it is inside another one.
     fn link(&mut self, span: ByteSpan) {
         if self.links.last().is_none_or(|last| last.end <= span.start) {
             self.links.push(span);
@@ -178,7 +177,7 @@ impl Leaves {
     }
 }
 
-/// The first heading of the first level.
+/// The first heading of level one that is not empty.
 #[derive(Default)]
 enum Title {
     #[default]
@@ -215,16 +214,16 @@ impl Title {
     }
 }
 
-/// The blocks of a source, made line by line.
+/// Builds the blocks of a source line by line.
 struct Blocks<'source> {
     source: &'source str,
     done: Vec<Block>,
-    /// How far the source is covered; the start of a line.
+    /// The end of the last block's lines; the start of a line.
     covered: usize,
 }
 
 impl Blocks<'_> {
-    /// Adds a leaf, and before it what the parser did not report.
+    /// Adds a leaf, and the unreported lines before it.
     fn add(&mut self, leaf: ByteSpan, form: Form) {
         let leaf = leaf.trimmed(self.source);
         if leaf.is_empty() || leaf.start < self.covered {
@@ -252,7 +251,7 @@ impl Blocks<'_> {
         }
     }
 
-    /// Adds the lines up to here, which no leaf has.
+    /// Adds the unreported lines up to `end`.
     fn add_rules(&mut self, end: usize) {
         for line in split_lines(self.source, ByteSpan { start: self.covered, end }) {
             self.push(line, BlockKind::Rule, false);
@@ -268,10 +267,10 @@ impl Blocks<'_> {
     }
 }
 
-/// What ends a line of Markdown.
+/// Characters that end a line of Markdown.
 const LINE_ENDS: [char; 2] = ['\n', '\r'];
 
-/// The lines of a span, with what ends them.
+/// The lines of a span, with their line ends.
 fn split_lines(source: &str, span: ByteSpan) -> impl Iterator<Item = ByteSpan> {
     let mut start = span.start;
     span.of(source).split_inclusive(LINE_ENDS).map(move |line| {

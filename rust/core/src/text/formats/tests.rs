@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Asserts the law of blocks, and that links are ordered, disjoint, and leave no block.
+/// Asserts that blocks and links are as [`Document::blocks`] and [`Document::links`] promise.
 pub(super) fn assert_lawful(text: &str, blocks: &[Block], links: &[ByteSpan]) {
     let mut done = 0;
     for block in blocks {
@@ -39,7 +39,7 @@ fn text_and_markdown_are_their_source() {
 }
 
 #[test]
-fn auto_is_found_out() {
+fn auto_detects_the_format() {
     let cases = [
         ("<p>A</p>", Format::Html, "A"),
         (
@@ -55,8 +55,8 @@ fn auto_is_found_out() {
     }
 }
 
-/// A mebibyte of each shape that a reader could take longer than linear time for, or go too deep in: where it does, this
-/// test does not end.
+/// A mebibyte of each shape for which a parser could take more than linear time or recurse too deep; then this test
+/// does not end.
 #[test]
 fn hostile_sources_end() {
     const SIZE: usize = 1 << 20;
@@ -149,16 +149,16 @@ fn hostile_sources_end() {
     for shape in shapes {
         read(&shape.repeat(SIZE / shape.len()));
     }
-    // Many ends of what is far behind, or never was.
+    // Many end tags of distant elements, or of none.
     for (starts, ends) in [("<b>", "</i>"), ("<b>", "</p>"), ("<div>", "</b>"), ("<li><b>", "</li>"), ("<x>", "</y>")] {
-        let behind = "<i><p><b><table><tr><td>";
-        read(&format!("{behind}{}{}", starts.repeat(SIZE / 2 / starts.len()), ends.repeat(SIZE / 2 / ends.len())));
+        let distant = "<i><p><b><table><tr><td>";
+        read(&format!("{distant}{}{}", starts.repeat(SIZE / 2 / starts.len()), ends.repeat(SIZE / 2 / ends.len())));
     }
     let long = "a".repeat(SIZE);
     read(&format!("<p style='{long}' {long}={long}>b</p><{long}>c</{long}>&{long};&#{};", "0".repeat(SIZE)));
-    // A wide table whose rows are short: the parser fills them up.
+    // A wide table with short rows, which the parser fills up.
     read(&format!("{}\n{}\n{}", "|a".repeat(SIZE >> 5), "|-".repeat(SIZE >> 5), "|b\n".repeat(SIZE >> 2)));
-    // Deeper and deeper lists.
+    // Nested lists.
     read(&(0..SIZE).map(|depth| format!("{}- a\n", " ".repeat(depth))).take(1400).collect::<String>());
 }
 

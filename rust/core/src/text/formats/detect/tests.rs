@@ -54,7 +54,7 @@ fn everything_else_is_text() {
 }
 
 #[test]
-fn only_the_start_is_looked_at() {
+fn only_the_start_decides() {
     let words = "é ".repeat(START);
     assert_eq!(format(&format!("{words}\n\n# A\n\n## B\n\nSome words of prose.")), Format::Text);
     assert_eq!(format(&format!("<html>{words}")), Format::Html);

@@ -1,22 +1,22 @@
-//! Elements: what each name of HTML means for the tree and for the text.
+//! The elements of HTML and their effects on tree and text.
 //!
-//! Follows <https://html.spec.whatwg.org/multipage/parsing.html> (which elements end which) and its chapter on rendering
-//! (which are blocks, which are not shown).
+//! Follows <https://html.spec.whatwg.org/multipage/parsing.html> (which elements end which) and its chapter on
+//! rendering (which are blocks, which are hidden).
 
 use html5gum::State;
 
-/// What an element does in the tree.
+/// The effect of an element on the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Part of a line; what nobody knows is one, too.
+    /// Part of a line; also every unknown element.
     Inline,
-    /// A link.
+    /// `a`.
     Anchor,
-    /// A block that may hold others.
+    /// A block that may contain others.
     Block,
-    /// `div` or `address`: a block that does not keep a new list item from ending the one around it.
+    /// `div` or `address`: a block inside which a new list item still ends the open one.
     Division,
-    /// A block that begins a part of the page; a heading that was not closed ends before it.
+    /// A block that starts a section of the page, and ends an unclosed heading before it.
     Section,
     /// `p`.
     Paragraph,
@@ -24,17 +24,17 @@ pub(super) enum Role {
     MainHeading,
     /// `h2` to `h6`.
     Heading,
-    /// A list.
+    /// `ul`, `ol`, `dl` and the like.
     List,
     /// `li`.
     Item,
     /// `dt` or `dd`.
     Term,
-    /// `pre` and its forerunners.
+    /// `pre` and its obsolete variants.
     Pre,
     /// `table`.
     Table,
-    /// `tbody` and its kind.
+    /// `tbody`, `thead` or `tfoot`.
     RowGroup,
     /// `tr`.
     Row,
@@ -42,28 +42,28 @@ pub(super) enum Role {
     Cell,
     /// `caption`.
     Caption,
-    /// `svg`: a drawing, not shown, with rules of its own for what is in it.
+    /// `svg`: hidden, with parsing rules of its own for its content.
     Drawing,
-    /// `math`: with rules of its own for what is in it.
+    /// `math`: with parsing rules of its own for its content.
     Math,
-    /// `option` or `optgroup`: not shown, and ended by the next one.
+    /// `option` or `optgroup`: hidden, and ended by the next one.
     Choice,
-    /// Not shown, with all that is in it.
+    /// Hidden with its content.
     Hidden,
-    /// `title`: not shown, but kept.
+    /// `title`: hidden, but stored.
     Title,
     /// `br`.
     LineBreak,
     /// `hr`.
     Rule,
-    /// Has no content, and shows no text.
+    /// Has no content and no text.
     Void,
-    /// Where it starts and ends makes no difference: `html`, `head`, `body`.
+    /// `html`, `head`, `body`: ignored wherever it starts and ends.
     Ignored,
 }
 
 impl Role {
-    /// Whether a new one ends an open paragraph.
+    /// Whether its start ends an open paragraph.
     pub(super) const fn ends_paragraph(self) -> bool {
         matches!(
             self,
@@ -82,26 +82,26 @@ impl Role {
         )
     }
 
-    /// Whether an end tag of an inline element reaches behind it.
+    /// Whether end tags of inline elements may close elements outside it.
     pub(super) const fn is_inline(self) -> bool {
         matches!(self, Self::Inline | Self::Anchor)
     }
 
-    /// Whether an item of a list inside it is not one of the list around it.
+    /// Whether a list item inside it leaves a list item around it open.
     pub(super) const fn keeps_items_apart(self) -> bool {
         !self.is_inline() && !matches!(self, Self::Division | Self::Paragraph | Self::Item | Self::Term)
     }
 
-    /// Whether nothing in it is shown.
+    /// Whether its content is invisible.
     pub(super) const fn is_hidden(self) -> bool {
         matches!(self, Self::Drawing | Self::Choice | Self::Hidden | Self::Title)
     }
 
-    /// How many roles there are.
+    /// The number of roles.
     pub(super) const COUNT: usize = Self::Ignored as usize + 1;
 }
 
-/// The role of an element.
+/// Maps the name of an element to its role.
 pub(super) fn role(name: &[u8]) -> Role {
     match name {
         b"a" => Role::Anchor,
@@ -137,7 +137,7 @@ pub(super) fn role(name: &[u8]) -> Role {
     }
 }
 
-/// How the tokenizer has to read what follows the start tag of an element, unless as always.
+/// The state of the tokenizer after the element's start tag; `None` for the usual one.
 pub(super) fn content(name: &[u8]) -> Option<State> {
     match name {
         b"textarea" | b"title" => Some(State::RcData),
@@ -148,7 +148,7 @@ pub(super) fn content(name: &[u8]) -> Option<State> {
     }
 }
 
-/// Whether an element inside a drawing or mathematics holds HTML.
+/// Whether an element inside `svg` or `math` contains HTML.
 pub(super) fn holds_html(name: &[u8], root: Role) -> bool {
     match root {
         Role::Drawing => matches!(name, b"foreignobject" | b"desc" | b"title"),
@@ -156,7 +156,7 @@ pub(super) fn holds_html(name: &[u8], root: Role) -> bool {
     }
 }
 
-/// Whether the start tag of an element ends a drawing or mathematics: that one was left open.
+/// Whether the start tag of an element ends an unclosed `svg` or `math`.
 pub(super) fn ends_foreign(name: &[u8]) -> bool {
     matches!(
         name,

@@ -1,11 +1,11 @@
-//! Properties of reading HTML, tested with random sources.
+//! Properties of parsed HTML, tested with random sources.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::text::formats::tests::assert_lawful;
 
-/// Reads a source, asserts every law on the way.
+/// Parses a source and asserts every property.
 pub(super) fn lawful(source: &str) -> Reading {
     let reading = read(source);
     let Reading { text, blocks, links, map, .. } = &reading;
@@ -26,7 +26,7 @@ pub(super) fn lawful(source: &str) -> Reading {
     reading
 }
 
-/// References that the tests use, and what they stand for.
+/// Character references of the tests, and their characters.
 pub(super) const REFERENCES: [(&str, &str); 16] = [
     ("&amp;", "&"),
     ("&amp", "&"),
@@ -46,7 +46,7 @@ pub(super) const REFERENCES: [(&str, &str); 16] = [
     ("&Tab;", "\t"),
 ];
 
-/// Whether a character of the text is what a stretch of the source says.
+/// Whether a character of the text comes from this part of the source.
 fn stands_for(source: &str, character: char) -> bool {
     let is_same = source.chars().eq([character]);
     let is_reference = REFERENCES.iter().any(|&(name, text)| name == source && text.contains(character));
@@ -61,7 +61,7 @@ fn stands_for(source: &str, character: char) -> bool {
     }
 }
 
-/// A page of words in inline elements in blocks, and the text it must have.
+/// A page of words in inline elements in blocks, and its expected text.
 fn nested() -> impl Strategy<Value = (String, Vec<String>)> {
     let words = prop::sample::select(vec!["one", "two.", "é", "漢字", "x y"]);
     let line = words.prop_map(|words| (words.to_owned(), words.to_owned()));
@@ -82,7 +82,7 @@ fn nested() -> impl Strategy<Value = (String, Vec<String>)> {
     })
 }
 
-/// Pieces of markup that are at odds with each other.
+/// Random sequences of conflicting markup.
 fn soup() -> impl Strategy<Value = String> {
     let mut pieces = vec![
         "a",
@@ -190,7 +190,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn nothing_breaks_the_laws(source in soup()) {
+    fn random_markup_keeps_every_property(source in soup()) {
         lawful(&source);
     }
 }

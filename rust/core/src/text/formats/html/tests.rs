@@ -116,7 +116,7 @@ fn tables_of_layout_are_not() {
     assert_eq!(blocks(&long[..LONGEST_DATA - 5]).len(), 1);
 }
 
-/// How many characters a cell may have in a table of data.
+/// Characters of the longest cell of a data table.
 const LONGEST_DATA: usize = 400;
 
 #[test]

@@ -1,7 +1,7 @@
-//! Text: what is shown of a page, written down with its blocks, its links and the way back to the source.
+//! Writes the visible text of a page, with its blocks, links and source map.
 //!
-//! White space is written only when the next character is: so none is left at the ends of lines and blocks, and what
-//! stands between two blocks is decided by all that ended and started there.
+//! White space is written together with the character after it. So lines and blocks never end in white space, and the
+//! separation of two blocks depends on all elements that ended and started between them.
 
 use super::Reading;
 use super::elements::Role;
@@ -9,10 +9,10 @@ use super::tree::{Event, Events};
 use crate::text::formats::map::SourceMap;
 use crate::text::page::{Block, BlockKind, ByteSpan};
 
-/// A link of more bytes than this may be cut: it is a text that someone linked.
+/// Bytes of the longest link that is never split; longer ones are linked prose.
 const LONGEST_LINK: usize = 200;
 
-/// Writes down what is shown of a source.
+/// Writes the visible text of a source.
 pub(super) fn write(source: &str, events: &Events) -> Reading {
     let mut writer = Writer { source, frames: vec![Frame::ROOT], ..Writer::default() };
     for &event in &events.list {
@@ -31,44 +31,44 @@ pub(super) fn write(source: &str, events: &Events) -> Reading {
     Reading { text: writer.text, blocks: writer.blocks, links: writer.links, title, map: writer.map }
 }
 
-/// A text on one line.
+/// Replaces white space by single spaces.
 fn collapsed(text: &str) -> String {
     text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What separates two blocks.
+/// The separator between two blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Separation {
-    /// They are one.
+    /// None: it is the same block.
     #[default]
     None,
-    /// The end of a line.
+    /// A line end.
     Line,
-    /// An empty line.
+    /// A blank line.
     Paragraph,
 }
 
-/// An element that is open.
+/// An open element.
 #[derive(Clone, Copy)]
 struct Frame {
     role: Role,
-    /// What blocks right in it are.
+    /// The kind of blocks directly in it.
     kind: BlockKind,
-    /// Which frame those blocks go on with: an item, code, a table.
+    /// The index of the frame that those blocks continue: an item, code or a table.
     owner: usize,
-    /// How many blocks came before it.
+    /// The number of blocks before it.
     before: usize,
-    /// What separates it from what is around it.
+    /// The separator before and after it.
     separation: Separation,
-    /// What separates the blocks in it: those of a list item stand close.
+    /// The separator between blocks in it: a line end in list items.
     between: Separation,
-    /// Whether it is a table, a row or a cell of data.
+    /// Whether it belongs to a data table, not to a layout table.
     is_data: bool,
-    /// For a table: whether it had a row. For a row: whether it had a cell.
+    /// For a table: whether it has a row yet. For a row: whether it has a cell yet.
     has_part: bool,
-    /// For a link: where it starts in the text, and whether it starts in a block.
+    /// For a link: its start in the text, and whether a block was open there.
     link: (usize, bool),
-    /// Whether it is in `h1`.
+    /// Whether it is inside `h1`.
     is_main: bool,
 }
 
@@ -87,11 +87,11 @@ impl Frame {
     };
 }
 
-/// White space that is written before the next character of code.
+/// White space of code, written before the next character.
 #[derive(Clone, Copy)]
 struct White {
     source: ByteSpan,
-    /// What stands for the source, unless it is written as it is.
+    /// The character to write instead; `None` to copy the source.
     decoded: Option<char>,
 }
 
@@ -103,19 +103,19 @@ struct Writer<'source> {
     blocks: Vec<Block>,
     links: Vec<ByteSpan>,
     title: Option<String>,
-    /// The root, and the elements that are open.
+    /// The root and the open elements.
     frames: Vec<Frame>,
-    /// Where the block starts that is being written.
+    /// The start of the open block.
     block: Option<usize>,
-    /// What to write before the next block.
+    /// The separator before the next block.
     separation: Separation,
-    /// What to write before the next character, if it is on the same line: the first character of white space.
+    /// The first white space character since the last other character on the line; becomes one space.
     space: Option<ByteSpan>,
-    /// The tag of the first line break since the last character, and whether there were more.
+    /// The span of the first line break since the last character, and whether there were more.
     line_break: Option<(ByteSpan, bool)>,
-    /// How many cells of a row began since the last character.
+    /// Cells of a row that started since the last character.
     tabs: usize,
-    /// White space of code since the last character.
+    /// Since the last character.
     code_space: Vec<White>,
 }
 
@@ -131,7 +131,7 @@ impl Writer<'_> {
             return;
         }
         let is_code = parent.kind == BlockKind::Code;
-        // What is in a heading but does not belong into one shows that the heading was not closed.
+        // Blocks inside a heading show that it was not closed.
         let prose = if parent.kind == BlockKind::Heading { BlockKind::Prose } else { parent.kind };
         let own = self.frames.len();
         let in_data = parent.is_data;
@@ -192,7 +192,7 @@ impl Writer<'_> {
         self.frames.pop();
     }
 
-    /// Starts a cell of a row of data.
+    /// Starts a cell of a data table.
     fn start_cell(&mut self) {
         self.space = None;
         self.line_break = None;
@@ -203,7 +203,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Adds the link that ends here, if it is short and in one block.
+    /// Adds the link if it is short and in one block.
     fn end_link(&mut self, (start, in_block): (usize, bool)) {
         let Some(block) = self.block else { return };
         if in_block && block > start {
@@ -217,7 +217,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Ends the block, and separates it from what comes.
+    /// Ends the block, and separates it from the next one.
     fn boundary(&mut self, separation: Separation) {
         self.end_block();
         self.separation = self.separation.max(separation);
@@ -255,7 +255,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Text of the source as it is.
+    /// Writes text that is identical in the source.
     fn verbatim(&mut self, span: ByteSpan) {
         let is_code = self.top().kind == BlockKind::Code;
         let mut start = span.start;
@@ -283,7 +283,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Text that stands for something else in the source: one character, or two that belong together.
+    /// Writes text that differs from its source: one character, or the two of one reference.
     fn decoded(&mut self, source: ByteSpan, text: &str) {
         match text.chars().next().filter(|&first| is_white(first)) {
             Some(white) if self.top().kind == BlockKind::Code => {
@@ -298,14 +298,14 @@ impl Writer<'_> {
         }
     }
 
-    /// White space that is one space, or nothing at the start of a line.
+    /// Notes white space, which becomes one space, or nothing at the start of a line.
     fn white(&mut self, source: ByteSpan) {
         if self.block.is_some() && self.line_break.is_none() && self.tabs == 0 {
             self.space.get_or_insert(source);
         }
     }
 
-    /// White space of code; the end of a line ends a block.
+    /// Notes white space of code; a line end ends the block.
     fn code_white(&mut self, white: White) {
         let has_line_end = white.decoded.map_or_else(|| white.source.of(self.source).contains('\n'), |c| c == '\n');
         if has_line_end {
@@ -314,7 +314,7 @@ impl Writer<'_> {
         self.code_space.push(white);
     }
 
-    /// Writes what has to stand before a character, and starts a block unless it goes on.
+    /// Writes the white space before a character, and starts a block if none is open.
     fn before_character(&mut self) {
         let kind = self.top().kind;
         if let Some((_, true)) = self.line_break
@@ -345,7 +345,7 @@ impl Writer<'_> {
         self.block.get_or_insert(self.text.len());
     }
 
-    /// Writes the white space of code. Where code begins, only that of its first line counts.
+    /// Writes the white space of code. At the start of code, drops the lines before the first one with text.
     fn write_code_space(&mut self) {
         let mut white = std::mem::take(&mut self.code_space);
         if self.block.is_none() && (self.separation != Separation::None || self.text.is_empty()) {
@@ -383,20 +383,20 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes a character that the source does not have.
+    /// Writes a character that the source does not contain.
     fn insert(&mut self, white: char) {
         let end = self.map.source_end();
         self.write_for(ByteSpan { start: end, end }, white);
     }
 
-    /// Writes a character that stands for a stretch of the source.
+    /// Writes white space that replaces a part of the source.
     fn write_for(&mut self, source: ByteSpan, white: char) {
         self.map.push_whole(self.text.len(), source);
         self.text.push(white);
     }
 }
 
-/// What HTML collapses into one space.
+/// White space that HTML collapses into one space.
 fn is_white(c: char) -> bool {
     c.is_ascii_whitespace()
 }

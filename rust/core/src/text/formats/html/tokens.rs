@@ -1,7 +1,7 @@
-//! Tokens: markup and text of a source, told apart by `html5gum`, with where they lie.
+//! Splits a source into markup and text with `html5gum`, and finds their positions.
 //!
-//! The tokenizer reports decoded bytes and how far it has read. What was text in the source as it is, and what was a
-//! character reference, follows from comparing the two.
+//! The tokenizer reports decoded bytes and how far it has read. Comparing them with the source shows which text is
+//! identical there and which is a character reference.
 
 use std::convert::Infallible;
 
@@ -10,10 +10,10 @@ use html5gum::{Emitter, Error, State, Tokenizer};
 use super::tree::{Events, StartTag, Tree};
 use crate::text::page::ByteSpan;
 
-/// Reads a source: what of it is to be shown.
+/// Runs the tokenizer and the tree over a source.
 pub(super) fn read(source: &str) -> Events {
     let mut tree = Tree::default();
-    // A byte order mark is none of the text.
+    // The text does not include a byte order mark.
     let start = if source.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let tokens = Tokens {
         source,
@@ -29,21 +29,20 @@ pub(super) fn read(source: &str) -> Events {
     tree.into_events()
 }
 
-/// What the tokenizer calls.
+/// The callbacks of the tokenizer.
 struct Tokens<'source, 'tree> {
     source: &'source str,
     tree: &'tree mut Tree,
-    /// How far the tokenizer has read.
+    /// The offset the tokenizer has reached.
     position: usize,
-    /// Where the next text starts, unless there is something between that is not reported.
+    /// The start of the next text, unless something unreported comes first.
     text_start: usize,
-    /// Where the tag or comment starts that is being read.
+    /// The start of the current tag or comment.
     markup_start: usize,
-    /// Text that is the same in the source. Only a whole run is text: the tokenizer may cut a character in two.
+    /// Text identical in the source. Emitted as a whole run, because the tokenizer may split a character.
     run: ByteSpan,
-    /// The tag being read.
     tag: Tag,
-    /// The name of the last start tag: only its end tag ends a script.
+    /// The name of the last start tag; only its end tag ends a script.
     last_start: Vec<u8>,
 }
 
@@ -53,15 +52,15 @@ struct Tag {
     self_closing: bool,
     name: Vec<u8>,
     attribute: Vec<u8>,
-    /// The value of the attribute, where it matters.
+    /// The value of the attribute, if it matters.
     value: Vec<u8>,
-    /// Whether an attribute hides the element.
+    /// Whether an attribute seen so far hides the element.
     hides: bool,
-    /// Which attributes were seen: only the first one of a name counts.
+    /// Only the first attribute of each name counts.
     seen: Vec<Attribute>,
 }
 
-/// An attribute that matters.
+/// An attribute that may hide its element.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Attribute {
     AriaHidden,
@@ -93,7 +92,7 @@ impl Tag {
         self.seen.clear();
     }
 
-    /// Takes account of the attribute that was read.
+    /// Applies the current attribute.
     fn end_attribute(&mut self) {
         if let Some(attribute) = Attribute::of(&self.attribute)
             && !self.seen.contains(&attribute)
@@ -122,11 +121,11 @@ fn displays_nothing(style: &[u8]) -> bool {
 }
 
 impl Tokens<'_, '_> {
-    /// Hands on the run of text that ends before something else.
+    /// Passes the run of text to the tree.
     fn end_run(&mut self) {
         if !self.run.is_empty() {
-            // Always some: what lies between two tags or references is whole characters. But the tokenizer is not ours,
-            // and a slip of it had better cost a word than the call.
+            // Always `Some`: text between two tags or references is whole characters. If a bug of the tokenizer breaks
+            // that, the call loses a word instead of failing.
             if let Some(text) = self.source.get(self.run.start..self.run.end) {
                 self.tree.text(self.run, text);
             }
@@ -134,14 +133,14 @@ impl Tokens<'_, '_> {
         self.run = ByteSpan { start: self.position, end: self.position };
     }
 
-    /// Text that stands for something else in the source.
+    /// Passes text that differs from its source to the tree.
     fn decoded(&mut self, source: ByteSpan, text: &[u8]) {
         self.end_run();
         self.tree.decoded(source, &String::from_utf8_lossy(text));
         self.run = ByteSpan { start: source.end, end: source.end };
     }
 
-    /// Leaves markup behind.
+    /// Ends a tag, comment or doctype.
     fn end_markup(&mut self) {
         self.end_run();
         self.text_start = self.position;
@@ -178,7 +177,7 @@ impl Emitter for Tokens<'_, '_> {
         } else if is_reference {
             self.decoded(gap, text);
         } else {
-            // One character of the source that is read as another: a line end, or NUL.
+            // One character that is replaced: a line end, or NUL.
             self.decoded(ByteSpan { start: gap.end.saturating_sub(1).max(gap.start), end: gap.end }, text);
         }
     }
@@ -231,7 +230,7 @@ impl Emitter for Tokens<'_, '_> {
             return None;
         }
         self.last_start.clone_from(name);
-        // A dialog is not shown before a script opens it.
+        // A dialog is hidden until a script opens it.
         let hides = *hides || (name == b"dialog" && !seen.contains(&Attribute::Open));
         self.tree.start(&StartTag { name, hides, self_closing: *self_closing, span })
     }
@@ -268,7 +267,7 @@ impl Emitter for Tokens<'_, '_> {
         false
     }
 
-    // What nobody asks for.
+    // Unused callbacks.
     fn set_last_start_tag(&mut self, _: Option<&[u8]>) {}
     fn emit_error(&mut self, _: Error) {}
     fn push_comment(&mut self, _: &[u8]) {}

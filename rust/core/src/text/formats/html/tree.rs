@@ -1,11 +1,11 @@
-//! The tree: which elements are open, which of them end which, and what is not shown.
+//! Tracks the open elements, the elements they end, and hidden content.
 //!
-//! Not a tree in memory, but its walk: a list of [`Event`]s whose ends match their starts. The rules are the standard's,
-//! but for what only shows in the look of a page: text in a table outside its cells stays where it is, and formatting
-//! that was not closed is not taken up again in the next block.
+//! Stores no tree, but the list of [`Event`]s of a walk, in which every start has its end. The rules are the
+//! standard's, except where only the look of a page differs: text in a table outside its cells stays in place, and
+//! unclosed formatting does not continue in the next block.
 //!
-//! Browsers look through all open elements for the one that an end tag closes. Here every name knows where it is open,
-//! so that a page of a hundred thousand unclosed elements takes no longer than another one of its length.
+//! A browser searches all open elements for the one that an end tag closes. Here every name has a list of its open
+//! elements, so that a hundred thousand unclosed elements still take linear time.
 
 use std::collections::HashMap;
 
@@ -14,94 +14,92 @@ use html5gum::State;
 use super::elements::{self, Role};
 use crate::text::page::ByteSpan;
 
-/// What is shown of a page, in order.
+/// The visible content of a page, in order.
 #[derive(Default)]
 pub(super) struct Events {
     pub(super) list: Vec<Event>,
-    /// The text of all [`Event::Decoded`], one behind the other.
+    /// The concatenated text of all [`Event::Decoded`].
     pub(super) decoded: String,
-    /// The text of `title`.
+    /// The text of the first `title`.
     pub(super) title: Option<String>,
 }
 
-/// A step through what is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// An element starts.
+    /// An element starts, other than a table.
     Open(Role),
-    /// A table starts. It may be there only to lay out the page.
+    /// A table starts; `layout` if it only lays out the page.
     OpenTable { layout: bool },
-    /// The last element that started and did not end yet ends.
+    /// The innermost open element ends.
     Close,
-    /// Text of the source as it is.
+    /// Text that is identical in the source.
     Text(ByteSpan),
-    /// Text that stands for something else in the source.
+    /// Text that differs from its source, such as a character reference; `text` is a span of [`Events::decoded`].
     Decoded { source: ByteSpan, text: ByteSpan },
-    /// The tag of a line break.
+    /// The span of its tag.
     LineBreak(ByteSpan),
-    /// A block starts or ends here.
+    /// A block starts or ends.
     Boundary,
 }
 
-/// A start tag.
 pub(super) struct StartTag<'tag> {
     pub(super) name: &'tag [u8],
-    /// Whether its attributes hide the element.
+    /// Whether an attribute hides the element.
     pub(super) hides: bool,
-    /// Whether it is written as one without content; means nothing but in drawings and mathematics.
+    /// Whether it is written `<a/>`; only matters in `svg` and `math`.
     pub(super) self_closing: bool,
     pub(super) span: ByteSpan,
 }
 
-/// A cell of more characters than this is there for the layout of the page.
+/// Characters of the longest cell of a data table; a longer one makes it a layout table.
 const LONGEST_CELL: usize = 400;
 
-/// The open elements, from the outermost to the innermost. A *depth* is a place in this list.
+/// The open elements, outermost first. A *depth* is an index into this list.
 #[derive(Default)]
 pub(super) struct Tree {
     done: Events,
     open: Vec<Open>,
-    /// The number of each name that was seen. Strangers choose the names, so they are hashed with a key.
+    /// The number of each name. Names come from untrusted pages, so the map hashes them with a random key.
     names: HashMap<Box<[u8]>, usize>,
-    /// For each name: what it means, and the depths where it is open.
+    /// For each name: its role, and the depths at which it is open.
     elements: Vec<(Role, Vec<usize>)>,
-    /// For each role: the depths where it is open.
+    /// For each role: the depths at which it is open.
     by_role: [Vec<usize>; Role::COUNT],
-    /// The depths of all that is not inline.
+    /// The depths of elements that are not inline.
     blocks: Vec<usize>,
-    /// The depths of all that keeps list items apart.
+    /// The depths of elements that separate list items.
     item_bounds: Vec<usize>,
-    /// The depths of elements in drawings and mathematics that hold HTML again.
+    /// The depths of elements in `svg` or `math` that contain HTML.
     html_in_foreign: Vec<usize>,
-    /// The depth of the outermost element that is not shown.
+    /// The depth of the outermost hidden element.
     hidden: Option<usize>,
-    /// For each open cell that is shown: where its table starts, and how many characters it has.
+    /// For each visible open cell: the event of its table, and its characters so far.
     cells: Vec<(usize, usize)>,
 }
 
 struct Open {
-    /// The number of its name.
+    /// The number of the name.
     name: usize,
     role: Role,
-    /// Where it starts in the events, if it is there.
+    /// The index of its start event; `None` without one.
     event: Option<usize>,
 }
 
 impl Tree {
-    /// What is shown, when the source has ended.
+    /// Closes all elements at the end of the source.
     pub(super) fn into_events(mut self) -> Events {
         self.truncate(0);
         self.done
     }
 
-    /// Text of the source as it is.
+    /// Text that is identical in the source.
     pub(super) fn text(&mut self, span: ByteSpan, text: &str) {
         if self.is_shown(text) {
             self.done.list.push(Event::Text(span));
         }
     }
 
-    /// Text that stands for something else in the source.
+    /// Text that differs from its source, such as a character reference.
     pub(super) fn decoded(&mut self, source: ByteSpan, text: &str) {
         if self.is_shown(text) {
             let start = self.done.decoded.len();
@@ -111,7 +109,7 @@ impl Tree {
         }
     }
 
-    /// Whether text that comes now is shown; counts it if it is, keeps it if it is the title.
+    /// Whether text here is visible. Counts visible text of cells, and stores the text of the title.
     fn is_shown(&mut self, text: &str) -> bool {
         if let (Some(title), Some(Role::Title)) = (&mut self.done.title, self.open.last().map(|open| open.role)) {
             title.push_str(text);
@@ -127,7 +125,7 @@ impl Tree {
         self.hidden.is_none()
     }
 
-    /// A start tag; returns how what follows has to be read, unless as always.
+    /// Handles a start tag. Returns the next state of the tokenizer, `None` for the usual one.
     pub(super) fn start(&mut self, tag: &StartTag<'_>) -> Option<State> {
         if self.is_foreign() {
             if !elements::ends_foreign(tag.name) {
@@ -174,7 +172,7 @@ impl Tree {
         elements::content(tag.name)
     }
 
-    /// Ends what the start of an element ends without an end tag.
+    /// Ends the elements whose end tags are optional before this one.
     fn end_implied(&mut self, role: Role) {
         let last = self.last(role);
         match role {
@@ -189,13 +187,13 @@ impl Tree {
         match (role, top) {
             (Role::MainHeading | Role::Heading, Some(Role::MainHeading | Role::Heading))
             | (Role::Choice, Some(Role::Choice)) => self.truncate(self.open.len() - 1),
-            // A table right in a table is one behind it.
+            // A table directly in a table, outside its cells, follows it.
             (Role::Table, _) if last > self.last(Role::Cell).max(self.last(Role::Caption)) => self.truncate_to(last),
             _ => {}
         }
     }
 
-    /// Starts a part of a table, and the row that a cell without one has.
+    /// Starts a part of a table, with a row for a cell outside rows.
     fn start_in_table(&mut self, name: usize, role: Role, hides: bool) {
         // A fragment may have rows without a table.
         let Some(table) = self.last(Role::Table) else { return self.boundary() };
@@ -213,7 +211,7 @@ impl Tree {
         }
     }
 
-    /// Starts an element of a drawing or of mathematics.
+    /// Starts an element inside `svg` or `math`.
     fn start_foreign(&mut self, tag: &StartTag<'_>) {
         if tag.self_closing {
             return;
@@ -227,7 +225,7 @@ impl Tree {
         self.push(name, Role::Inline, tag.hides || is_annotation);
     }
 
-    /// An end tag.
+    /// Handles an end tag.
     pub(super) fn end(&mut self, name: &[u8], span: ByteSpan) {
         let number = self.number(name);
         let role = self.elements[number].0;
@@ -237,7 +235,7 @@ impl Tree {
             Role::LineBreak => return self.line_break(span),
             Role::Ignored | Role::Void | Role::Rule => return,
             Role::Paragraph if last > self.paragraph_bound() => (last, None),
-            // A browser makes an empty paragraph of it.
+            // A browser adds an empty paragraph.
             Role::Paragraph => return self.boundary(),
             Role::Inline | Role::Anchor => (last, self.blocks.last().copied()),
             Role::Item => (last, self.bound().max(self.last(Role::List))),
@@ -255,18 +253,18 @@ impl Tree {
         }
     }
 
-    /// Whether the innermost open element is one of a drawing or of mathematics.
+    /// Whether the innermost open element is of `svg` or `math`.
     pub(super) fn is_foreign(&self) -> bool {
         self.last(Role::Drawing).max(self.last(Role::Math)) > self.html_in_foreign.last().copied()
     }
 
-    /// The depth of the innermost element that end tags inside it do not reach behind.
+    /// The depth of the innermost element that end tags inside it do not cross.
     fn bound(&self) -> Option<usize> {
         let roles = [Role::Table, Role::Cell, Role::Caption, Role::Drawing, Role::Math];
         roles.into_iter().map(|role| self.last(role)).max().flatten().max(self.html_in_foreign.last().copied())
     }
 
-    /// The same for the ends of paragraphs: what is in a button ends none around it.
+    /// The same for the ends of paragraphs, which hidden elements such as buttons also stop.
     fn paragraph_bound(&self) -> Option<usize> {
         self.bound().max(self.last(Role::Hidden))
     }
@@ -317,7 +315,7 @@ impl Tree {
         }
         if role == Role::Cell && has_event {
             let table = self.last(Role::Table).and_then(|table| self.open[table].event);
-            // Whatever holds something that is shown is shown.
+            // The table is visible because its cell is.
             self.cells.push((table.unwrap_or_default(), 0));
         }
         self.elements[name].1.push(depth);
@@ -337,7 +335,7 @@ impl Tree {
         }
     }
 
-    /// Ends all elements from this depth on.
+    /// Ends all elements at this depth or deeper.
     fn truncate(&mut self, depth: usize) {
         while self.open.len() > depth
             && let Some(Open { name, role, event }) = self.open.pop()

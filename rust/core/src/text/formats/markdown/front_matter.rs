@@ -1,19 +1,18 @@
-//! Front matter: what a source says of itself before it starts, in YAML between `---` or in TOML between `+++`.
+//! Front matter: metadata at the start of a source, in YAML between `---` or in TOML between `+++`.
 //!
-//! The parser's own extension finds such blocks anywhere in a source, where they are a rule and a heading; only the
-//! start of a source is looked at here.
+//! The parser's own extension finds such blocks anywhere, where they are a rule and a heading; this only examines the
+//! start.
 
 use crate::text::page::ByteSpan;
 
-/// Front matter that was found.
 pub(super) struct FrontMatter {
-    /// Its lines, the first and the last one included.
+    /// Its lines, including the marks.
     pub(super) span: ByteSpan,
-    /// What it calls the source.
+    /// The value of its key `title`.
     pub(super) title: Option<String>,
 }
 
-/// The front matter of a source: a first line of three marks, one that is not blank, and a line of the same marks.
+/// The front matter of a source: a line of three marks, a line that is not blank, and a closing line of marks.
 pub(super) fn find(source: &str) -> Option<FrontMatter> {
     let text = source.strip_prefix('\u{feff}').unwrap_or(source);
     let mut lines = text.split_inclusive('\n');
@@ -40,7 +39,7 @@ pub(super) fn find(source: &str) -> Option<FrontMatter> {
     None
 }
 
-/// The value of a line that gives the title, without its quotation marks.
+/// The value of a `title` line, without quotation marks.
 fn value_of_title(line: &str, separator: char) -> Option<String> {
     let value = line.strip_prefix("title")?.trim_start().strip_prefix(separator)?.trim();
     let unquoted = ['"', '\''].iter().find_map(|&mark| value.strip_prefix(mark)?.strip_suffix(mark));

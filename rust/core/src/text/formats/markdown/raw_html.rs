@@ -1,12 +1,12 @@
-//! Raw HTML between the paragraphs of Markdown, line by line: what a line says decides, not what it would be shown as.
+//! Raw HTML between the paragraphs of Markdown, line by line. The content of a line decides, not its rendering.
 
 use super::split_lines;
 use crate::text::page::{Block, BlockKind, ByteSpan};
 
-/// Starts of raw HTML that is code, whatever its lines hold.
+/// Raw HTML that starts with these tags is code.
 const CODE: [&str; 4] = ["<script", "<style", "<pre", "<textarea"];
 
-/// The blocks of these lines: lines of markup alone are rules, lines of text next to each other are one block.
+/// The blocks of these lines: lines of only markup are rules, adjacent lines with text are one block.
 pub(super) fn blocks(source: &str, lines: ByteSpan) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     let start = lines.of(source).trim_start_matches([' ', '>']);
@@ -30,7 +30,7 @@ pub(super) fn blocks(source: &str, lines: ByteSpan) -> Vec<Block> {
     blocks
 }
 
-/// What markup the end of a line is in.
+/// The markup that is open at the end of a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Markup {
     None,
@@ -39,9 +39,9 @@ enum Markup {
 }
 
 impl Markup {
-    /// Goes on to the end of a line; returns whether the line has text beside markup.
+    /// Advances to the end of a line; returns whether it has text outside markup.
     fn read(&mut self, line: &str) -> bool {
-        // A `>` outside a tag is the mark of a quote that the line is in.
+        // A `>` outside a tag is a quote mark.
         let mut rest = if *self == Self::None { line.trim_start_matches([' ', '\t', '>']) } else { line };
         let mut has_text = false;
         loop {

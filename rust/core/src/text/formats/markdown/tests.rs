@@ -89,7 +89,7 @@ fn structure_bounds_blocks() {
 }
 
 #[test]
-fn links_and_inline_code_are_told_whole() {
+fn links_and_inline_code_have_their_spans() {
     let cases: &[(&str, &[&str])] = &[
         ("A [link](/a), [![image](b)](c) and `a. b`", &["[link](/a)", "[![image](b)](c)", "`a. b`"]),
         ("<http://a.b> [c][d] [d]\n\n[d]: /e", &["<http://a.b>", "[c][d]", "[d]"]),
@@ -119,7 +119,7 @@ fn a_title_comes_from_the_front_matter_or_the_first_heading() {
     }
 }
 
-/// Pieces of markup that are at odds with each other.
+/// Random sequences of conflicting markup.
 fn soup() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
         "a",
@@ -190,7 +190,7 @@ proptest! {
 }
 
 #[test]
-fn a_link_that_leaves_its_block_is_none() {
+fn a_link_across_blocks_is_dropped() {
     // Found by `nothing_is_lost`.
     let source = "\u{a0}_\n# \u{3000}<pre>\u{2028}```Word. </div>```\t\n---\n[^1]: \0-->\u{2028}![\u{3000}[^1]a-->\u{feff}  |\u{a0}é";
     let layout = layout(source);
