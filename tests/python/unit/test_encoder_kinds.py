@@ -146,9 +146,8 @@ def test_table_error_codes(fault: Fault, kind: type[Exception], message: str, at
         highlighter.embed([MOON])
 
 
-@pytest.mark.parametrize("has_threads", [True, False])
-def test_table_optional_functions_may_be_null(has_threads: bool, highlighter: Highlighter) -> None:
-    own = FaultyEncoder(["cpu"], has_threads=has_threads, has_optional=False)
+def test_table_optional_functions_may_be_null(highlighter: Highlighter) -> None:
+    own = FaultyEncoder(["cpu"], has_optional=False)
     with Highlighter(embedded_model(), encoder=own, profile=True) as other:
         assert np.allclose(other.embed([MOON]), highlighter.embed([MOON]), atol=1e-5)
     assert own.runs == 0
