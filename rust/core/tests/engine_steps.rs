@@ -92,7 +92,7 @@ fn the_request_with_the_lowest_priority_finishes_first() {
 fn exceeding_a_limit_ends_one_request_and_reports_its_progress() {
     let mut steps = steps(1, true);
     let limited = |windows, tokens| Call::default().with_limits(WorkLimits { windows, tokens });
-    add(&mut steps, "many windows", 100, limited(Some(50), None));
+    add(&mut steps, "windows", 100, limited(Some(50), None));
     add(&mut steps, "tokens", 100, limited(None, Some(100)));
     add(&mut steps, "time", 100, Call::new(Some(Duration::from_nanos(1)), None));
     add(&mut steps, "enough", 100, limited(Some(10_000), Some(1_000_000)));

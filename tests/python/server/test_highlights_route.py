@@ -149,7 +149,7 @@ BAD_FIELDS: list[tuple[dict[str, Any], int, str, list[object]]] = [
     ({"documents": [{"text": "a", "url": "b"}]}, 422, "documents[0].url", ["url"]),
     ({"documents": ["a", "b" * (8 * 1024 * 1024 + 1)]}, 422, "documents[1]", [8388609, 8388608]),
     ({"topk": 3}, 422, "topk", ["topk", "top_k", "highlight_length"]),
-    ({"top_k": "3"}, 422, "top_k", ["string"]),
+    ({"top_k": "3"}, 422, "top_k", ["top_k", "3"]),
     ({"top_k": 0}, 400, "", ["top_k", 0]),
     ({"lexical_weight": "some"}, 400, "lexical_weight", ["auto"]),
     ({"unit": "page"}, 400, "unit", ["unit", "page", "sentence", "word", "token"]),

@@ -30,7 +30,7 @@ BAD_CALLS: list[tuple[dict[str, Any], type[Exception], list[object]]] = [
     ({"lexical_weight": "some"}, errors.InvalidArgumentError, ["lexical_weight", "some", "auto"]),
     ({"lexical_weight": float("nan")}, errors.InvalidArgumentError, ["lexical_weight", "NaN"]),
     ({"order": "random"}, errors.InvalidArgumentError, ["order", "random", "score", "position"]),
-    ({"top_k": "3"}, errors.InvalidTypeError, ["top_k", "str"]),
+    ({"top_k": "3"}, errors.InvalidTypeError, ["top_k", "3"]),
     ({"timeout": 0}, errors.InvalidArgumentError, ["timeout", 0]),
     ({"timeout": 1e-9}, errors.DeadlineExceededError, ["timeout"]),
 ]

@@ -17,6 +17,6 @@ def names_all(message: str, *names: object) -> bool:
     return re.match(pattern(*names), message) is not None
 
 
-def raises(kind: type[E], *names: object) -> pytest.RaisesExc[E]:
+def raises(kind: type[E] | tuple[type[E], ...], *names: object) -> pytest.RaisesExc[E]:
     """`pytest.raises`, for an error whose message contains all names."""
     return pytest.raises(kind, match=pattern(*names))
