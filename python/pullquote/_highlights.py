@@ -36,12 +36,11 @@ class Highlight:
 
     `start` and `end` count characters (Unicode code points), as Python's slices do.
 
-    `score`, from 0 to 1, is comparable between the pages of a call: ``1 / (1 + exp(2 - relevance))``. The relevance of a window
-    joins meaning and words, ``(1 - w) * z(cosine) + w * z(BM25)``, where ``w`` is `lexical_weight` and ``z`` counts in standard
-    deviations from the mean of all windows of the call. That of a sentence is ``((1 - w) * z(cosine) + w * words) / 1.4`` with
-    ``words = 2/3 * z(BM25) + 8 * coverage(sentence) + 2 * coverage(paragraph)``: cosine and BM25 are those of the best windows
-    around it, and coverage is the share of the query's words, weighted by their rarity, that it holds. A passage has the score
-    of its best sentence. `cosine` (-1 to 1) and `bm25` (0 and more) are the best of the windows around that sentence.
+    `score`, from 0 to 1, is the probability that the passage answers the query. It depends on the query, the passage and the
+    language of its page, not on the other pages of the call, so that scores of different calls compare. It comes from `cosine`
+    and from the share of the query's words in the passage's best sentence, each weighed by how rare it is in the language.
+
+    `cosine` (-1 to 1) and `bm25` (0 and more) are the best of the windows around that sentence.
 
     `page` and `query` are the indices of its text and of the query it answers. `before` and `after` are the `context` around it,
     and `matches` the words that match, with `explain`. `source_start` and `source_end` are its position in the source, which
@@ -144,6 +143,11 @@ class Highlights(Sequence[list[Highlight]]):
 
     def __iter__(self) -> Iterator[list[Highlight]]:
         return (self._list(i) for i in range(len(self)))
+
+    @property
+    def answered(self) -> bool:
+        """Whether any passage probably answers its query: its score is at least that of ``min_score="auto"``."""
+        return bool((self.scores >= _native.ANSWERED).any())
 
     def __repr__(self) -> str:
         return f"<Highlights: {len(self.scores)} passages in {len(self)} lists>"

@@ -12,6 +12,7 @@ from pullquote._options import Request
 from pullquote.arrow import ArrowTable, ColumnNames
 
 __all__ = [
+    "ANSWERED",
     "Batch",
     "CacheState",
     "Client",
@@ -46,6 +47,7 @@ __all__ = [
 ]
 
 __version__: str
+ANSWERED: float
 
 def parse_pieces(
     text: str, highlight_length: int, step_size: int, unit: str, allow_gaps: bool

@@ -37,7 +37,7 @@ class Options(TypedDict, total=False):
     max_tokens: int | None
     max_total_chars: int | None
     max_total_tokens: int | None
-    min_score: float | None
+    min_score: float | Literal["auto"] | None
     order: Order
     dedupe: Dedupe
     context: int

@@ -21,13 +21,14 @@ mod steps;
 mod streamed_embed;
 
 use std::process;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
 
 use crate::encoder::model::Model;
 use crate::encoder::{Batching, Encoder, EncoderSpec};
 use crate::error::{Error, ErrorKind, Result};
 pub use crate::ranking::Effort;
+use crate::ranking::probability::CosineScale;
 use crate::runtime::affinity::CpuAffinity;
 use crate::runtime::call::{self, Call, ShutdownToken};
 use crate::runtime::profiling::{Profiler, Stage};
@@ -57,6 +58,8 @@ pub use streamed_embed::StreamedEmbedding;
 pub struct Engine {
     tokens: Tokens,
     spec: EncoderSpec,
+    /// Set by the model, or in the first call.
+    cosine_scale: OnceLock<CosineScale>,
     pool: TextPool,
     tasks: Tasks,
     cache: Cache,
@@ -110,6 +113,7 @@ impl Engine {
             device_stats: Arc::new(DeviceStats::new(&spec)),
             profiler: Arc::default(),
             spec,
+            cosine_scale: CosineScale::of_model(model).map(OnceLock::from).unwrap_or_default(),
             pool,
             tasks,
             cache,

@@ -4,8 +4,8 @@ mod bounds;
 mod dedupe;
 mod passages;
 
-pub use bounds::{Bounds, Budget, DEFAULT_TOP_K, Dedupe, DedupeOption, Limits, Order};
-pub use passages::{Passage, RankedPage, Seeds, choose_passages, enforce_token_limits};
+pub use bounds::{Bounds, Budget, DEFAULT_TOP_K, Dedupe, DedupeOption, Limits, MinScore, Order};
+pub use passages::{Passage, RankedPage, SeedScores, Seeds, choose_passages, enforce_token_limits};
 
 #[cfg(test)]
 mod tests;

@@ -2,11 +2,13 @@
 //! ([`relevance`]).
 //!
 //! `parsed_page` holds what is independent of the query, `evidence` the scores of one query on a page. `candidates`
-//! selects the windows to encode; `titles` scores pages against each other.
+//! selects the windows to encode; [`probability`] turns evidence into the score of a passage; `titles` scores pages
+//! against each other.
 
 pub(crate) mod candidates;
 pub(crate) mod evidence;
 pub(crate) mod parsed_page;
+pub mod probability;
 pub mod relevance;
 pub(crate) mod selection;
 pub mod terms;

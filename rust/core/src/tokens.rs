@@ -274,7 +274,10 @@ impl Tokens {
     /// A window between its first and last safe boundary; empty, at the window's end, without any.
     fn body(&self, text: &str, window: ByteSpan, starts_safely: bool) -> ByteSpan {
         // A prompt that does not end in a space merges with the first word.
-        let first_char = if starts_safely { 0 } else { window.of(text).chars().next().map_or(0, char::len_utf8) };
+        let first = window.of(text).chars().next();
+        let is_safe = starts_safely
+            && (self.prompt(Role::Passage).is_empty() || first.is_none_or(|c| self.family.may_follow_space(c)));
+        let first_char = if is_safe { 0 } else { first.map_or(0, char::len_utf8) };
         let start = self.family.next_safe(text, window.start + first_char, window.end).unwrap_or(window.end);
         let end = self.family.last_safe(text, start, window.end).unwrap_or(start);
         ByteSpan { start, end }

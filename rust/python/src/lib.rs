@@ -56,6 +56,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("ANSWERED", pullquote_core::ranking::probability::ANSWERED)?;
     module.add_class::<Batch>()?;
     module.add_class::<CacheState>()?;
     module.add_class::<Client>()?;

@@ -103,7 +103,7 @@ def test_answering_passage_ranks_first(highlighter: Highlighter, whole_pages: di
     page = whole_pages["apollo_program.en.txt"][20_000:30_000]
     found = highlighter.highlights("What caused the Apollo 1 cabin fire?", [page])[0]
     [answer] = [highlight for highlight in found[:2] if "an electrical fire began in the cabin" in highlight.text]
-    assert answer.score > 0.6
+    assert answer.score > 0.4
     assert answer.cosine > 0.4
     assert answer.bm25 > 3
     assert [highlight.score for highlight in found] == sorted((h.score for h in found), reverse=True)

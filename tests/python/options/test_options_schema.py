@@ -24,7 +24,8 @@ def python_type(option: dict[str, Any]) -> Any:
     if "enum" in option:
         return Literal[tuple(option["enum"])]
     if "anyOf" in option:
-        return float | Literal["auto"]
+        number: Any = float | Literal["auto"]
+        return number | None if {"type": "null"} in option["anyOf"] else number
     names = option["type"] if isinstance(option["type"], list) else [option["type"]]
     union: Any = TYPES[names[0]]
     for name in names[1:]:

@@ -6,9 +6,9 @@ use std::ops::Range;
 use super::prepared::PreparedPage;
 use super::{Pairing, Question, Request, Work, column};
 use crate::error::Result;
-use crate::highlights::{Passage, RankedPage, Seeds, choose_passages, enforce_token_limits};
+use crate::highlights::{Passage, RankedPage, SeedScores, Seeds, choose_passages, enforce_token_limits};
 use crate::ranking::evidence::{PageEvidence, QueryEvidence};
-use crate::ranking::relevance::score;
+use crate::ranking::probability::score;
 use crate::ranking::terms::terms;
 use crate::text::formats::Format;
 use crate::tokens::Tokens;
@@ -37,7 +37,7 @@ pub struct Answers {
     pub windows: Vec<i64>,
     /// For each page, how many of them were scored against a query.
     pub windows_scored: Vec<i64>,
-    /// For each highlight, its score from 0 to 1 (see [`crate::ranking::relevance`]).
+    /// For each highlight, its score from 0 to 1 (see [`crate::ranking::probability`]).
     pub scores: Vec<f32>,
     /// For each highlight, the best cosine of the windows around its seed.
     pub cosines: Vec<f32>,
@@ -72,6 +72,9 @@ struct PageQueries<'evidence, 'page, 'text> {
     evidence: Vec<(usize, &'evidence PageEvidence<'page, 'text>)>,
     /// The best relevance of each seed over the queries.
     relevance: Cow<'evidence, [f32]>,
+    /// The best order and logit of each seed over the queries.
+    order: Cow<'evidence, [f32]>,
+    logits: Cow<'evidence, [f32]>,
     /// The best title relevance over the queries.
     title: f32,
 }
@@ -102,28 +105,29 @@ pub(super) fn choose_answers(
     Ok(answers)
 }
 
-/// The best passages of one page among the windows scored so far.
-pub(super) fn scored_passages(evidence: &PageEvidence, page: &PreparedPage, question: &Question) -> Vec<Passage> {
+/// The relevance of the best passages of one page among the windows scored so far.
+pub(super) fn scored_passages(evidence: &PageEvidence, page: &PreparedPage, question: &Question) -> Vec<f32> {
     let is_scored = evidence.is_scored();
-    let seeds = evidence.relevance.iter().enumerate();
-    let relevance: Vec<f32> =
-        seeds.map(|(seed, relevance)| if is_scored(seed) { *relevance } else { f32::NEG_INFINITY }).collect();
-    let ranked = ranked(page, &relevance, 0.0, question);
-    let mut chosen = choose_passages(&[ranked], &question.bounds).pop().unwrap_or_default();
-    chosen.retain(|passage| passage.relevance.is_finite());
-    chosen
+    let scored = |values: &[f32]| -> Vec<f32> {
+        let seeds = values.iter().enumerate();
+        seeds.map(|(seed, value)| if is_scored(seed) { *value } else { f32::NEG_INFINITY }).collect()
+    };
+    let (relevance, order, logits) = (scored(&evidence.relevance), scored(&evidence.order), scored(&evidence.logits));
+    let ranked = ranked(page, SeedScores { relevance: &relevance, order: &order, logits: &logits }, 0.0, question);
+    let chosen = choose_passages(&[ranked], &question.bounds).pop().unwrap_or_default();
+    chosen.into_iter().map(|passage| relevance[passage.seed]).filter(|relevance| relevance.is_finite()).collect()
 }
 
 fn ranked<'ranked>(
     prepared: &'ranked PreparedPage,
-    relevance: &'ranked [f32],
+    scores: SeedScores<'ranked>,
     title: f32,
     question: &Question,
 ) -> RankedPage<'ranked> {
     let PreparedPage { page, parsed, tokens_before, .. } = prepared;
     let seeds =
         if question.expands() { Seeds::Units(question.max_passage_units()) } else { Seeds::Windows(&parsed.windows) };
-    RankedPage { page, units: &parsed.units, seeds, relevance, title, tokens_before, language: parsed.language }
+    RankedPage { page, units: &parsed.units, seeds, scores, title, tokens_before, language: parsed.language }
 }
 
 impl<'evidence, 'page, 'text> PageQueries<'evidence, 'page, 'text> {
@@ -133,23 +137,31 @@ impl<'evidence, 'page, 'text> PageQueries<'evidence, 'page, 'text> {
             title: evidence.title,
             evidence: vec![(query.query, evidence)],
             relevance: Cow::Borrowed(evidence.relevance.as_slice()),
+            order: Cow::Borrowed(evidence.order.as_slice()),
+            logits: Cow::Borrowed(evidence.logits.as_slice()),
         };
         query.pages.iter().map(single).collect()
     }
 
-    /// Adds a query. A seed's relevance becomes that for the query it answers best.
+    /// Adds a query. The evidence for a seed becomes that for the query it answers best.
     fn add(&mut self, query: usize, evidence: &'evidence PageEvidence<'page, 'text>) {
-        for (best, relevance) in self.relevance.to_mut().iter_mut().zip(&evidence.relevance) {
-            *best = best.max(*relevance);
-        }
+        let raise = |best: &mut [f32], values: &[f32]| {
+            best.iter_mut().zip(values).for_each(|(best, value)| *best = best.max(*value));
+        };
+        raise(self.relevance.to_mut(), &evidence.relevance);
+        raise(self.order.to_mut(), &evidence.order);
+        raise(self.logits.to_mut(), &evidence.logits);
         self.title = self.title.max(evidence.title);
         self.evidence.push((query, evidence));
     }
 
+    fn scores(&self) -> SeedScores<'_> {
+        SeedScores { relevance: &self.relevance, order: &self.order, logits: &self.logits }
+    }
+
     /// The query that a seed answers best, and its evidence.
     fn best(&self, seed: usize) -> (usize, &'evidence PageEvidence<'page, 'text>) {
-        let is_best =
-            |(_, evidence): &&(usize, &PageEvidence)| evidence.relevance.get(seed) == self.relevance.get(seed);
+        let is_best = |(_, evidence): &&(usize, &PageEvidence)| evidence.order.get(seed) == self.order.get(seed);
         *self.evidence.iter().find(is_best).unwrap_or(&self.evidence[0])
     }
 }
@@ -164,7 +176,7 @@ impl Answers {
         tokens: &Tokens,
     ) -> Result<()> {
         let page_of = |queries: &PageQueries| &pages[queries.evidence[0].1.index];
-        let each = queries.iter().map(|queries| ranked(page_of(queries), &queries.relevance, queries.title, question));
+        let each = queries.iter().map(|queries| ranked(page_of(queries), queries.scores(), queries.title, question));
         let mut chosen = choose_passages(&each.collect::<Vec<RankedPage>>(), &question.bounds);
         if question.bounds.counts_tokens() {
             let count = |page: usize, run: &Range<usize>| {
@@ -203,7 +215,7 @@ impl Answers {
         let source = prepared.document.source_span(units.span(run));
         let source = prepared.source.as_ref().unwrap_or(&prepared.page).chars(source);
         self.sources.extend([column(source.start), column(source.end)]);
-        self.scores.push(score(passage.relevance));
+        self.scores.push(score(passage.logit));
         let (cosine, bm25) = evidence.best_scores(passage.seed);
         self.cosines.push(cosine);
         self.bm25_scores.push(bm25);

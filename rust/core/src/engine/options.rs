@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::engine::{Effort, Pairing, Question};
 use crate::error::{Error, ErrorKind, Result};
-use crate::highlights::{Bounds, DedupeOption, Limits, Order};
+use crate::highlights::{Bounds, DedupeOption, Limits, MinScore, Order};
 use crate::ranking::relevance::LexicalWeight;
 use crate::text::formats::Format;
 use crate::text::pieces::{Unit, Windows};
@@ -55,8 +55,10 @@ pub struct Options {
     /// Maximum number of the model's tokens for all pages together; the most relevant passages get them.
     #[schemars(range(min = 1))]
     pub max_total_tokens: Option<i64>,
-    /// Minimum score of a highlight, from 0 to 1; the result may be empty.
-    pub min_score: Option<f64>,
+    /// Minimum score of a highlight, the probability that it answers the query, from 0 to 1; the result may be empty. `auto`
+    /// leaves out what hardly answers it, and keeps 95 % of the answers.
+    #[schemars(schema_with = "min_score_schema")]
+    pub min_score: Option<MinScore>,
     /// `score` returns the best highlights first, `position` the order of the page.
     pub order: Order,
     /// Drop near-duplicate passages: within each `page`, across the whole `answer`, or nowhere (`none`); `auto` is `answer` when
@@ -274,35 +276,57 @@ fn invalid<T>(message: String) -> Result<T> {
     Err(Error::new(ErrorKind::InvalidArgument, message))
 }
 
-/// `"auto"`, or a number.
+fn min_score_schema(_: &mut schemars::SchemaGenerator) -> Schema {
+    schemars::json_schema!({"anyOf": [{"const": "auto"}, {"type": "number"}, {"type": "null"}]})
+}
+
+/// `"auto"` as `None`, or a number; what is expected.
+struct NumberOrAuto(&'static str);
+
+impl Visitor<'_> for NumberOrAuto {
+    type Value = Option<f64>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+        if text == "auto" { Ok(None) } else { Err(E::invalid_value(de::Unexpected::Str(text), &self)) }
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
+        Ok(Some(number))
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "only 0 and 1 are allowed, and checked later")]
+    fn visit_i64<E>(self, number: i64) -> Result<Self::Value, E> {
+        Ok(Some(number as f64))
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "only 0 and 1 are allowed, and checked later")]
+    fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
+        Ok(Some(number as f64))
+    }
+}
+
 fn weight<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    struct Weight;
-    impl Visitor<'_> for Weight {
-        type Value = Option<f64>;
+    deserializer.deserialize_any(NumberOrAuto("\"auto\" or a number from 0.0 (meaning alone) to 1.0 (words alone)"))
+}
 
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("\"auto\" or a number from 0.0 (meaning alone) to 1.0 (words alone)")
-        }
+impl<'de> Deserialize<'de> for MinScore {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let score = deserializer.deserialize_any(NumberOrAuto("\"auto\" or a number from 0 to 1"))?;
+        Ok(score.map_or(Self::Auto, Self::Score))
+    }
+}
 
-        fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-            if text == "auto" { Ok(None) } else { Err(E::invalid_value(de::Unexpected::Str(text), &self)) }
-        }
-
-        fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
-            Ok(Some(number))
-        }
-
-        #[expect(clippy::cast_precision_loss, reason = "only 0 and 1 are allowed, and checked later")]
-        fn visit_i64<E>(self, number: i64) -> Result<Self::Value, E> {
-            Ok(Some(number as f64))
-        }
-
-        #[expect(clippy::cast_precision_loss, reason = "only 0 and 1 are allowed, and checked later")]
-        fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
-            Ok(Some(number as f64))
+impl Serialize for MinScore {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Auto => serializer.serialize_str("auto"),
+            Self::Score(score) => serializer.serialize_f64(*score),
         }
     }
-    deserializer.deserialize_any(Weight)
 }
 
 #[expect(clippy::ref_option, reason = "what serde calls")]
@@ -340,6 +364,7 @@ mod tests {
             (r#"{"order": []}"#, ErrorKind::InvalidType, ["order", "array", "\"score\" or \"position\""]),
             (r#"{"effort": "most"}"#, ErrorKind::InvalidArgument, ["effort", "\"most\"", "\"auto\""]),
             (r#"{"lexical_weight": "some"}"#, ErrorKind::InvalidArgument, ["lexical_weight", "\"some\"", "\"auto\""]),
+            (r#"{"min_score": "high"}"#, ErrorKind::InvalidArgument, ["min_score", "\"high\"", "\"auto\""]),
             (r#"{"priority": 3000000000}"#, ErrorKind::InvalidArgument, ["priority", "3000000000", "32 bits"]),
         ] {
             let error = read(json).unwrap_err();

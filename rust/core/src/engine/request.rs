@@ -111,7 +111,6 @@ impl Question {
             passages: self.bounds.max_passages(),
             chars: budget.chars,
             tokens: budget.tokens,
-            min_relevance: self.bounds.min_relevance(),
         }
     }
 }

@@ -17,7 +17,8 @@ use super::{Answers, Pairing, all_rows, column, token_count};
 use crate::encoder::cosine::cosines;
 use crate::error::Result;
 use crate::ranking::candidates::{first_round, second_round, take_samples};
-use crate::ranking::evidence::{PageEvidence, QueryEvidence};
+use crate::ranking::evidence::{PageEvidence, PageTitle, QueryEvidence};
+use crate::ranking::probability::{CosineScale, PAIRS};
 use crate::ranking::selection::WindowSelection;
 use crate::ranking::titles::Titles;
 use crate::runtime::call::{self};
@@ -29,6 +30,7 @@ use crate::tokens::Role;
 
 pub(super) async fn answer(mut context: CallContext<'_, '_>) -> Result<Answers> {
     let request = context.request;
+    let scale = cosine_scale(&mut context).await?;
     let queries = encode(&mut context, request.queries, Role::Query).await?;
     let documents = read_documents(&mut context)?;
     let titles = titles(&mut context, &documents, &queries).await?;
@@ -36,13 +38,13 @@ pub(super) async fn answer(mut context: CallContext<'_, '_>) -> Result<Answers> 
     yield_now().await;
     let pages = prepare(&mut context, &documents, &duplicates)?;
     yield_now().await;
-    let all_evidence = all_evidence(&mut context, &pages, &titles)?;
+    let all_evidence = all_evidence(&mut context, &pages, &documents, &titles)?;
     yield_now().await;
     let mut comparison = Comparison::new(&pages, &duplicates, &queries, all_evidence, &context.engine.spec);
     score_candidates(&mut context, &mut comparison).await?;
-    if expand_candidates(&mut context, &mut comparison) {
+    if expand_candidates(&mut context, &mut comparison, scale) {
         score_candidates(&mut context, &mut comparison).await?;
-        rank(&mut context, &mut comparison);
+        rank(&mut context, &mut comparison, scale);
     }
     let began = Instant::now();
     let mut answers =
@@ -59,6 +61,18 @@ pub(super) async fn answer(mut context: CallContext<'_, '_>) -> Result<Answers> 
     answers.formats = documents.iter().map(Document::format).collect();
     answers.texts = documents.into_iter().map(Document::into_extracted).collect();
     Ok(answers)
+}
+
+/// What the model's cosines mean: as it says, or measured in its first call. Not part of any call's work.
+async fn cosine_scale(context: &mut CallContext<'_, '_>) -> Result<CosineScale> {
+    if let Some(scale) = context.engine.cosine_scale.get() {
+        return Ok(*scale);
+    }
+    let (work, (questions, answers)) = (context.work, PAIRS.iter().copied().unzip::<_, _, Vec<_>, Vec<_>>());
+    let questions = encode(context, &questions, Role::Query).await?;
+    let answers = encode(context, &answers, Role::Passage).await?;
+    context.work = work;
+    Ok(*context.engine.cosine_scale.get_or_init(|| CosineScale::of(&questions, &answers)))
 }
 
 /// Encodes a few short texts. Equal texts are encoded once.
@@ -101,6 +115,7 @@ async fn titles(context: &mut CallContext<'_, '_>, documents: &[Document<'_>], q
 fn all_evidence<'page, 'document>(
     context: &mut CallContext<'_, '_>,
     pages: &'page [PreparedPage<'document>],
+    documents: &[Document<'_>],
     titles: &Titles,
 ) -> Result<Vec<QueryEvidence<'page, 'document>>> {
     let began = Instant::now();
@@ -110,12 +125,14 @@ fn all_evidence<'page, 'document>(
     let pairs: Vec<(usize, usize)> =
         queries.flat_map(|query| request.pages_of(query).map(move |page| (page, query))).collect();
     let bytes = pairs.iter().map(|(page, _)| pages[*page].page.text().len()).sum();
+    let tokens = &context.engine.tokens;
+    let title_of: FxHashMap<usize, &str> = request.titled_pages(documents).into_iter().collect();
     let evidence = context.engine.pool.run(context.call, bytes, || {
         text_pool::map(&pairs, |(page, query)| {
             call::check(&stop, deadline)?;
             let PreparedPage { page: text, parsed, .. } = &pages[*page];
-            let title = titles.relevance(*query, *page);
-            Ok(PageEvidence::new(*page, (text, parsed), request.queries[*query], question.expands(), title))
+            let title = PageTitle { text: title_of.get(page).copied(), relevance: titles.relevance(*query, *page) };
+            Ok(PageEvidence::new(*page, (text, parsed), request.queries[*query], question.expands(), title, tokens))
         })
     })?;
     let mut evidence = evidence.into_iter();
@@ -132,23 +149,23 @@ fn all_evidence<'page, 'document>(
     Ok(all_evidence)
 }
 
-/// Sets the relevance of all pages' seeds from the scored windows.
-fn rank(context: &mut CallContext<'_, '_>, comparison: &mut Comparison) {
+/// Sets the relevance and the logits of all pages' seeds from the scored windows.
+fn rank(context: &mut CallContext<'_, '_>, comparison: &mut Comparison, scale: CosineScale) {
     let began = Instant::now();
-    comparison.all_evidence.iter_mut().for_each(QueryEvidence::rank);
+    let weight = context.question.lexical_weight;
+    comparison.all_evidence.iter_mut().for_each(|query| query.rank(weight, scale));
     context.record(Stage::Choose, began);
 }
 
 /// Selects the windows of the second round, from the scores of the first. Returns whether there are any.
-fn expand_candidates(context: &mut CallContext<'_, '_>, comparison: &mut Comparison) -> bool {
-    rank(context, comparison);
+fn expand_candidates(context: &mut CallContext<'_, '_>, comparison: &mut Comparison, scale: CosineScale) -> bool {
+    rank(context, comparison, scale);
     let began = Instant::now();
     let is_partial = |evidence: &PageEvidence| evidence.selection != WindowSelection::All;
     let mut has_more = false;
     for query in comparison.all_evidence.iter_mut().filter(|query| query.pages.iter().any(is_partial)) {
         let best = |evidence: &PageEvidence| -> Vec<f32> {
-            let passages = scored_passages(evidence, &comparison.pages[evidence.index], context.question);
-            passages.into_iter().map(|passage| passage.relevance).collect()
+            scored_passages(evidence, &comparison.pages[evidence.index], context.question)
         };
         let best = query.pages.iter().map(best).collect();
         let selections = second_round(query, best, &context.question.candidate_limits());

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::ranking::relevance::relevance;
+use crate::ranking::probability::{ANSWERED, logit};
 
 /// Highlights of a page if the caller sets neither `top_k` nor a budget.
 pub const DEFAULT_TOP_K: usize = 3;
@@ -68,7 +68,16 @@ pub struct Limits {
     /// Tokens of all highlights of an answer.
     pub max_total_tokens: Option<i64>,
     /// The lowest score of a highlight.
-    pub min_score: Option<f64>,
+    pub min_score: Option<MinScore>,
+}
+
+/// The lowest score of a highlight.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum MinScore {
+    /// [`ANSWERED`].
+    Auto,
+    /// From 0 to 1.
+    Score(f64),
 }
 
 /// Checked limits, with order and deduplication.
@@ -136,7 +145,11 @@ impl Bounds {
             chars: at_least_one("max_total_chars", limits.max_total_chars)?,
             tokens: at_least_one("max_total_tokens", limits.max_total_tokens)?,
         };
-        let min_score = limits.min_score.unwrap_or(f64::NEG_INFINITY);
+        let min_score = match limits.min_score {
+            None => f64::NEG_INFINITY,
+            Some(MinScore::Auto) => ANSWERED.into(),
+            Some(MinScore::Score(score)) => score,
+        };
         if min_score.is_nan() {
             return invalid("min_score must be a number, not NaN".to_owned());
         }
@@ -170,13 +183,13 @@ impl Bounds {
         self.page.tokens != usize::MAX || self.answer.tokens != usize::MAX
     }
 
-    /// `min_score` as relevance; infinite for scores that all or none reach.
+    /// The logit of `min_score`; infinite for scores that all or none reach.
     #[must_use]
-    pub fn min_relevance(&self) -> f32 {
+    pub fn min_logit(&self) -> f32 {
         match self.min_score {
             all if all <= 0.0 => f32::NEG_INFINITY,
             none if none >= 1.0 => f32::INFINITY,
-            least => relevance(least),
+            least => logit(least),
         }
     }
 }
@@ -206,7 +219,10 @@ mod tests {
         assert_eq!(message(Limits { top_k: Some(0), ..none }), "top_k must be at least 1, not 0");
         assert_eq!(message(Limits { max_chars: Some(-3), ..none }), "max_chars must be at least 1, not -3");
         assert_eq!(message(Limits { max_total_tokens: Some(0), ..none }), "max_total_tokens must be at least 1, not 0");
-        assert_eq!(message(Limits { min_score: Some(f64::NAN), ..none }), "min_score must be a number, not NaN");
+        assert_eq!(
+            message(Limits { min_score: Some(MinScore::Score(f64::NAN)), ..none }),
+            "min_score must be a number, not NaN"
+        );
     }
 
     #[test]

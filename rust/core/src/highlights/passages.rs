@@ -1,7 +1,7 @@
 //! Chooses passages: runs of units over all pages of an answer.
 //!
-//! All units of all pages are visited once, the most relevant first. So a budget shared by pages goes to the most
-//! relevant ones. With `top_k`, a passage is the run around its seed with the most relevance above a threshold. With
+//! All units of all pages are visited once, the one that most probably answers the query first, so that a budget shared
+//! by pages goes to the best of all. With `top_k`, a passage is the run around its seed with the most relevance above a threshold. With
 //! only a budget, the best units that fit are taken, and neighbours join. Windows are taken as they are. Units of a
 //! group (a table row, a list item with its introduction) stay together, and near-duplicates of better passages are
 //! dropped.
@@ -29,7 +29,18 @@ pub enum Seeds<'page> {
     Units(usize),
 }
 
-/// A page with the relevance of each seed.
+/// The evidence for each seed of a page.
+#[derive(Clone, Copy, Debug)]
+pub struct SeedScores<'page> {
+    /// What passages grow by.
+    pub relevance: &'page [f32],
+    /// What the order of the page's passages goes by.
+    pub order: &'page [f32],
+    /// The logits of the probability that a seed answers the query, which fall in that order.
+    pub logits: &'page [f32],
+}
+
+/// A page with the evidence for its seeds.
 #[derive(Clone, Copy, Debug)]
 pub struct RankedPage<'page> {
     /// The text that units are spans of.
@@ -38,9 +49,9 @@ pub struct RankedPage<'page> {
     pub units: &'page Units,
     /// What passages grow from.
     pub seeds: Seeds<'page>,
-    /// For each seed.
-    pub relevance: &'page [f32],
-    /// Added to every seed's relevance.
+    /// The evidence for them.
+    pub scores: SeedScores<'page>,
+    /// Added to every seed's logit where pages compete for a budget.
     pub title: f32,
     /// Tokens before each unit, and in the whole page; empty without a token limit.
     pub tokens_before: &'page [usize],
@@ -53,22 +64,26 @@ pub struct RankedPage<'page> {
 pub struct Passage {
     /// First to last.
     pub units: Range<usize>,
-    /// Its most relevant seed.
+    /// Its best seed.
     pub seed: usize,
-    /// The seed's relevance, with the title's.
-    pub relevance: f32,
+    /// The seed's logit.
+    pub logit: f32,
 }
 
 /// Chooses the best passages of each page, in the order that the bounds say. Ties go to the earlier page and seed.
 #[must_use]
 pub fn choose_passages(pages: &[RankedPage], bounds: &Bounds) -> Vec<Vec<Passage>> {
-    let min_relevance = bounds.min_relevance();
+    let min_logit = bounds.min_logit();
     let mut order: Vec<(f32, usize, usize)> = Vec::new();
     for (number, page) in pages.iter().enumerate() {
-        let seeds = page.relevance.iter().enumerate().map(|(seed, relevance)| (relevance + page.title, number, seed));
-        order.extend(seeds.filter(|(relevance, ..)| *relevance >= min_relevance));
+        let seeds = page.scores.logits.iter().enumerate().filter(|(_, logit)| **logit >= min_logit);
+        order.extend(seeds.map(|(seed, logit)| (logit + page.title, number, seed)));
     }
-    order.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+    let by_order = |page: usize, a: usize, b: usize| {
+        let order = pages[page].scores.order;
+        order[b].total_cmp(&order[a]).then(a.cmp(&b))
+    };
+    order.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)).then_with(|| by_order(a.1, a.2, b.2)));
     let mut remaining = bounds.answer;
     let mut seen = SeenShingles::default();
     let mut selections: Vec<PageSelection> = pages.iter().map(|page| PageSelection::new(*page, bounds)).collect();
@@ -92,7 +107,7 @@ struct GrowingRun {
     reaches_threshold: bool,
 }
 
-/// Drops the least relevant passages until exactly counted tokens are within the limits. The counts so far were sums
+/// Drops the worst passages until exactly counted tokens are within the limits. The counts so far were sums
 /// over units, and a run may have a few tokens more than its units.
 ///
 /// # Errors
@@ -105,7 +120,7 @@ pub fn enforce_token_limits(
     let mut all = Vec::new();
     for (page, passages) in pages.iter().enumerate() {
         for passage in passages {
-            all.push((passage.relevance, page, passage.units.start, count(page, &passage.units)?));
+            all.push((passage.logit, page, passage.units.start, count(page, &passage.units)?));
         }
     }
     // The best first, so that the limits drop the others.
@@ -186,8 +201,8 @@ impl<'page> PageSelection<'page> {
     }
 
     fn is_better(&self, seed: usize, other: usize) -> bool {
-        let relevance = |seed: usize| self.ranked.relevance[seed];
-        relevance(seed).total_cmp(&relevance(other)).then(other.cmp(&seed)).is_gt()
+        let order = self.ranked.scores.order;
+        order[seed].total_cmp(&order[other]).then(other.cmp(&seed)).is_gt()
     }
 
     fn contains(&self, unit: usize) -> bool {
@@ -213,7 +228,7 @@ impl<'page> PageSelection<'page> {
     /// group alone if no run gains anything. At most `max_units`, except for a longer group.
     fn expand(&self, seed: usize, max_units: usize, remaining: Budget, max_group: Budget) -> Range<usize> {
         let group = self.group(seed, max_group);
-        let threshold = MIN_SHARE_OF_SEED * self.ranked.relevance[seed];
+        let threshold = MIN_SHARE_OF_SEED * self.ranked.scores.relevance[seed];
         let mut best = (0.0, group.clone());
         if threshold <= 0.0 {
             return group;
@@ -253,7 +268,7 @@ impl<'page> PageSelection<'page> {
         if units.len() > max_units || is_selected || !remaining.fits(self.length(&units)) {
             return None;
         }
-        let relevance = &self.ranked.relevance[added];
+        let relevance = &self.ranked.scores.relevance[added];
         let gain = run.gain + relevance.iter().map(|relevance| relevance - threshold).sum::<f32>();
         Some(GrowingRun { units, gain, reaches_threshold: relevance.iter().any(|relevance| *relevance >= threshold) })
     }
@@ -272,15 +287,15 @@ impl<'page> PageSelection<'page> {
     }
 
     fn passages(self, order: Order) -> Vec<Passage> {
-        let relevance = |seed: usize| self.ranked.relevance[seed] + self.ranked.title;
         let passage = |(start, (end, seed)): (usize, (usize, usize))| Passage {
             units: start..end,
             seed,
-            relevance: relevance(seed),
+            logit: self.ranked.scores.logits[seed],
         };
         let mut passages: Vec<Passage> = self.runs.into_iter().map(passage).collect();
         if order == Order::Score {
-            passages.sort_by(|a, b| b.relevance.total_cmp(&a.relevance).then(a.seed.cmp(&b.seed)));
+            let order = self.ranked.scores.order;
+            passages.sort_by(|a, b| order[b.seed].total_cmp(&order[a.seed]).then(a.seed.cmp(&b.seed)));
         }
         passages
     }

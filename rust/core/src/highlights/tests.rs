@@ -21,7 +21,8 @@ fn ranked<'page>(
     seeds: Seeds<'page>,
     relevance: &'page [f32],
 ) -> RankedPage<'page> {
-    RankedPage { page, units, seeds, relevance, title: 0.0, tokens_before: &[], language: Language::None }
+    let scores = SeedScores { relevance, order: relevance, logits: relevance };
+    RankedPage { page, units, seeds, scores, title: 0.0, tokens_before: &[], language: Language::None }
 }
 
 fn runs(passages: Vec<Passage>) -> Vec<(usize, usize)> {

@@ -44,8 +44,6 @@ pub(crate) struct CandidateLimits {
     /// Budget of a page's passages.
     pub(crate) chars: usize,
     pub(crate) tokens: usize,
-    /// The lowest relevance that passages may have.
-    pub(crate) min_relevance: f32,
 }
 
 /// The highest cosine assumed for a window that was not encoded, in deviations above its page's mean.
@@ -165,7 +163,7 @@ pub(crate) fn second_round(
         f32::NEG_INFINITY
     };
     let selections = query.pages.iter().zip(best).map(|(evidence, best)| {
-        let to_beat = to_beat(best, limits).max(limits.min_relevance.max(over_all) - evidence.title);
+        let to_beat = to_beat(best, limits).max(over_all - evidence.title);
         extend_selection(evidence, scale, to_beat * if limits.expands { UNIT_SPREAD } else { 1.0 }, limits)
     });
     selections.collect()

@@ -6,10 +6,18 @@
 use std::ops::Range;
 
 use super::parsed_page::ParsedPage;
+use super::probability::{Calibration, CosineScale, Evidence, asks_for_number, has_number};
 use super::relevance::{self, BM25, COSINE, LexicalWeight, Scale, best_around, join, scale_units};
 use super::selection::{CosineSample, WindowSelection};
-use super::terms::{QueryTerm, query_terms};
+use super::terms::{PageTerms, QueryTerm, Term, closest_terms, may_be_misspelled, query_terms, terms as words};
 use crate::text::page::Page;
+use crate::tokens::Tokens;
+
+/// How much a word of the query counts as covered if only the page's title has it.
+const TITLE_CREDIT: f32 = 0.25;
+
+/// Weight of a word of the page that is only close to one of the query.
+const CORRECTED_WEIGHT: f32 = 0.8;
 
 /// A query and the evidence for it on each of its pages.
 pub(crate) struct QueryEvidence<'page, 'text> {
@@ -27,10 +35,12 @@ pub(crate) struct PageEvidence<'page, 'text> {
     /// For each window; empty with a lexical weight of 0.
     pub(crate) bm25: Vec<f32>,
     coverage: Option<UnitCoverage>,
+    /// The share of the query in each seed, by the language; empty with a lexical weight of 0.
+    language_coverage: Vec<f32>,
     /// The lexical score of each seed, as a z-score; empty with a lexical weight of 0.
     pub(crate) lexical: Vec<f32>,
     pub(crate) lexical_weight: f32,
-    /// The title's relevance, which is added to that of every passage.
+    /// The title's relevance, which is added where pages compete.
     pub(crate) title: f32,
     /// The windows that estimate the page's cosines; `None` for all scored ones.
     pub(crate) sample: Option<CosineSample>,
@@ -40,8 +50,22 @@ pub(crate) struct PageEvidence<'page, 'text> {
     pub(crate) cosine: Vec<f32>,
     /// For each seed of passages.
     pub(crate) relevance: Vec<f32>,
+    /// For each seed, of the probability that it answers the query: no higher than that of a seed before it in order.
+    pub(crate) logits: Vec<f32>,
+    /// For each seed: what the order of the page's passages goes by.
+    pub(crate) order: Vec<f32>,
     /// Whether seeds are units, from which passages grow. Otherwise seeds are windows.
     expands: bool,
+    /// Whether the query asks for a number or a date.
+    asks_for_number: bool,
+}
+
+/// A page's title, if it has one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageTitle<'title> {
+    pub(crate) text: Option<&'title str>,
+    /// Added where pages compete: see [`super::titles`].
+    pub(crate) relevance: f32,
 }
 
 /// The share of the query in each unit, and in the paragraph around it.
@@ -50,6 +74,25 @@ struct UnitCoverage {
     has_terms: bool,
     units: Vec<f32>,
     paragraphs: Vec<f32>,
+}
+
+/// Replaces the terms that the page lacks, and the model's vocabulary too, by the page's closest ones.
+fn correct_spelling(terms: &mut [QueryTerm], page_terms: &PageTerms, page: &Page, parsed: &ParsedPage) {
+    let missing = page_terms.find(terms).missing();
+    let is_misspelled =
+        |(term, missing): &(&mut QueryTerm, bool)| *missing && term.rarity >= 1.0 && may_be_misspelled(&term.text);
+    let misspelled: Vec<&mut QueryTerm> =
+        terms.iter_mut().zip(missing).filter(is_misspelled).map(|(term, _)| term).collect();
+    if misspelled.is_empty() {
+        return;
+    }
+    let words: Vec<&str> = misspelled.iter().map(|term| term.text.as_str()).collect();
+    let closest = closest_terms(&words, page.text(), parsed.language);
+    for (term, closest) in misspelled.into_iter().zip(closest) {
+        if let Some(closest) = closest {
+            (term.term, term.weight) = (closest, CORRECTED_WEIGHT * term.weight);
+        }
+    }
 }
 
 impl<'page, 'text> QueryEvidence<'page, 'text> {
@@ -71,12 +114,13 @@ impl<'page, 'text> QueryEvidence<'page, 'text> {
         Scale::weighted(cosines.into_iter(), COSINE)
     }
 
-    /// Sets the relevance of every seed from the cosines so far.
-    pub(crate) fn rank(&mut self) {
+    /// Sets the relevance and the logit of every seed from the cosines so far.
+    pub(crate) fn rank(&mut self, lexical_weight: LexicalWeight, model: CosineScale) {
         let scale = self.cosine_scale();
         let unit_scale = Scale::of(self.pages.iter().flat_map(PageEvidence::unit_cosines), COSINE);
         for evidence in &mut self.pages {
             evidence.rank(scale, unit_scale);
+            evidence.set_logits(lexical_weight, model);
         }
     }
 }
@@ -88,15 +132,28 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
         (page, parsed): (&'page Page<'text>, &'page ParsedPage),
         query: &str,
         expands: bool,
-        title: f32,
+        title: PageTitle,
+        tokens: &Tokens,
     ) -> Self {
-        let terms = query_terms(query, parsed.language);
-        let (mut bm25, mut coverage) = (Vec::new(), None);
+        let mut terms = query_terms(query, parsed.language);
+        for term in &mut terms {
+            term.rarity = tokens.rarity(&term.text);
+        }
+        let (mut bm25, mut coverage, mut language_coverage) = (Vec::new(), None, Vec::new());
         if let Some(page_terms) = &parsed.terms {
+            correct_spelling(&mut terms, page_terms, page, parsed);
             let postings = page_terms.find(&terms);
             bm25 = postings.bm25(&parsed.windows);
+            let units: Vec<Range<usize>> = (0..parsed.units.spans.len()).map(|unit| unit..unit + 1).collect();
+            let in_title: Vec<Term> = title
+                .text
+                .map_or_else(Vec::new, |title| words(title, parsed.language))
+                .iter()
+                .map(|word| word.term)
+                .collect();
+            language_coverage =
+                postings.language_coverage(if expands { &units } else { &parsed.windows }, &in_title, TITLE_CREDIT);
             coverage = expands.then(|| {
-                let units: Vec<Range<usize>> = (0..parsed.units.spans.len()).map(|unit| unit..unit + 1).collect();
                 let paragraphs = &parsed.units.paragraphs;
                 let of_paragraphs = paragraphs.iter().zip(postings.coverage(paragraphs));
                 let of_units = of_paragraphs.flat_map(|(run, coverage)| std::iter::repeat_n(coverage, run.len()));
@@ -111,14 +168,18 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
             terms,
             bm25,
             coverage,
+            language_coverage,
             lexical: Vec::new(),
             lexical_weight: 0.0,
-            title,
+            title: title.relevance,
             sample: None,
             selection: WindowSelection::All,
             cosine: vec![0.0; parsed.rows],
             relevance: Vec::new(),
+            logits: Vec::new(),
+            order: Vec::new(),
             expands,
+            asks_for_number: asks_for_number(query),
         }
     }
 
@@ -143,6 +204,12 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
         let mut seeds: Vec<usize> = (0..self.lexical.len()).filter(|seed| never.binary_search(seed).is_err()).collect();
         seeds.sort_by(|a, b| self.lexical[*b].total_cmp(&self.lexical[*a]));
         seeds
+    }
+
+    fn seed_text(&self, seed: usize) -> &str {
+        let units = &self.parsed.units;
+        let span = if self.expands { units.spans[seed] } else { units.span(&self.parsed.windows[seed]) };
+        span.of(self.page.text())
     }
 
     /// The windows that contain a seed; the seed itself if it is a window.
@@ -202,6 +269,56 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
                 self.relevance[*unit] = self.relevance[*unit].min(0.0);
             }
         }
+    }
+
+    /// Sets the logit of every seed. A seed without a score counts as the page's mean.
+    fn set_logits(&mut self, lexical_weight: LexicalWeight, model: CosineScale) {
+        let (windows, units) = (&self.parsed.windows, self.parsed.units.spans.len());
+        #[expect(clippy::cast_possible_truncation, reason = "cosines are single precision")]
+        let mean = Scale::weighted(self.weighted_cosines().into_iter(), COSINE).at(0.0) as f32;
+        let scored = self.selection.rows(windows.len());
+        let values: Vec<f32> = scored.iter().map(|window| self.cosine[*window]).collect();
+        let ranges: Vec<Range<usize>> = scored.iter().map(|window| windows[*window].clone()).collect();
+        let cosines = if self.expands {
+            best_around(units, &ranges, &values, mean)
+        } else {
+            let mut all = vec![mean; windows.len()];
+            scored.iter().zip(&values).for_each(|(window, value)| all[*window] = *value);
+            all
+        };
+        let calibration = Calibration::new(lexical_weight, self.parsed.characters_per_token);
+        let logit = |(seed, cosine): (usize, &f32)| {
+            let own = self.unit_cosines().get(seed).copied().filter(|_| self.expands).unwrap_or(*cosine);
+            let coverage = self.language_coverage.get(seed).copied().unwrap_or(0.0);
+            let lacks_number = self.asks_for_number && !has_number(self.seed_text(seed));
+            calibration.logit(Evidence { cosine: model.to_minilm(cosine.max(own)), coverage, lacks_number })
+        };
+        let mut logits: Vec<f32> = cosines.iter().enumerate().map(logit).collect();
+        if self.expands {
+            for unit in &self.parsed.units.boilerplate {
+                logits[*unit] = f32::NEG_INFINITY;
+            }
+        }
+        let order: Vec<f32> = self
+            .relevance
+            .iter()
+            .zip(&logits)
+            .map(|(relevance, logit)| calibration.order(*relevance, *logit))
+            .collect();
+        let mut seeds: Vec<usize> = (0..logits.len()).collect();
+        seeds.sort_by(|a, b| order[*b].total_cmp(&order[*a]));
+        // No seed is likelier than a better one, if that has a score.
+        let is_scored = self.is_scored();
+        let mut least = f32::INFINITY;
+        for seed in seeds {
+            logits[seed] = logits[seed].min(least);
+            if is_scored(seed) {
+                least = logits[seed];
+            }
+        }
+        drop(is_scored);
+        self.logits = logits;
+        self.order = order;
     }
 
     /// Whether any window around a seed has a score.

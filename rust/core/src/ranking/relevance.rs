@@ -10,9 +10,9 @@
 //! relevance = ((1 - lexical_weight) * semantic + lexical_weight * lexical) / 1.4
 //! ```
 //!
-//! Coverage is the share of the query in a range (see [`crate::ranking::terms::QueryPostings::coverage`]). A score is
-//! the relevance mapped to 0 to 1: `1 / (1 + exp(2 - relevance))`. docs/decisions/0001-passages-and-relevance.md has
-//! the trials behind the constants.
+//! Coverage is the share of the query in a range (see [`crate::ranking::terms::QueryPostings::coverage`]). Relevance
+//! compares the windows of one call; [`super::probability`] tells how good they are.
+//! docs/decisions/0001-passages-and-relevance.md has the trials behind the constants.
 
 use std::ops::Range;
 
@@ -147,18 +147,6 @@ pub fn join(semantic: &[f32], lexical: &[f32], lexical_weight: f32) -> Vec<f32> 
     pairs.map(|(semantic, lexical)| (1.0 - lexical_weight) * semantic + lexical_weight * lexical).collect()
 }
 
-/// Maps relevance to a score from 0 to 1.
-#[must_use]
-pub fn score(relevance: f32) -> f32 {
-    1.0 / (1.0 + (2.0 - relevance).exp())
-}
-
-/// The inverse of [`score`]; infinite at 0 and 1.
-#[must_use]
-pub fn relevance(score: f32) -> f32 {
-    2.0 - (1.0 / score - 1.0).ln()
-}
-
 impl LexicalWeight {
     /// Checks a weight; `None` is [`LexicalWeight::Auto`].
     ///
@@ -201,25 +189,30 @@ impl LexicalWeight {
         match self {
             Self::Weight(weight) => weight,
             Self::Auto => {
-                let unknown = ((2.2 - characters_per_token) / 0.8).clamp(0.0, 1.0);
                 let trusted = (coverage / TRUSTED_COVERAGE).clamp(0.5, 1.0);
+                let unknown = unknown_script(characters_per_token);
                 (0.5 + 0.3 * unknown) * (1.0 - (1.0 - trusted) * (1.0 - unknown))
             }
         }
     }
+
+    /// The weight in a probability: with [`Self::Auto`] ½, and up to 1 for scripts that the tokenizer does not know.
+    pub(crate) fn share_of_words(self, characters_per_token: f32) -> f32 {
+        match self {
+            Self::Weight(weight) => weight,
+            Self::Auto => 0.5 + 0.5 * unknown_script(characters_per_token),
+        }
+    }
+}
+
+/// From 0, for scripts that a tokenizer knows, to 1.
+fn unknown_script(characters_per_token: f32) -> f32 {
+    ((2.2 - characters_per_token) / 0.8).clamp(0.0, 1.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn score_and_relevance_are_inverse() {
-        for value in [-3.0_f32, 0.0, 2.0, 4.5] {
-            assert!((relevance(score(value)) - value).abs() < 1e-4);
-        }
-        assert!((score(2.0) - 0.5).abs() < 1e-6);
-    }
 
     #[test]
     fn z_scores_of_many_values_have_mean_zero_and_deviation_one() {

@@ -8,9 +8,11 @@
 mod bm25;
 mod characters;
 mod compounds;
+mod irregular;
 mod language;
 mod normalizer;
 mod scan;
+mod spelling;
 mod stop_words;
 mod suffixes;
 
@@ -20,6 +22,7 @@ pub use language::{Language, guess_language};
 use crate::text::page::ByteSpan;
 use language::is_stop_word;
 use scan::scan;
+pub(crate) use spelling::{closest_terms, may_be_misspelled};
 
 /// How a term relates to the word that it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +74,9 @@ pub struct QueryTerm {
     pub term: Term,
     /// From 0 to 1: compounds count more than their parts.
     pub weight: f32,
+    /// From 0, for the most frequent words of the language, to 1. [`query_terms`] sets 1; a tokenizer knows better (see
+    /// [`crate::tokens::Tokens::rarity`]).
+    pub rarity: f32,
     /// As written in the query.
     pub text: String,
 }
@@ -102,7 +108,7 @@ pub fn query_terms(query: &str, language: Language) -> Vec<QueryTerm> {
         if let Some(known) = terms.get_mut(index) {
             known.weight = known.weight.max(weight);
         } else {
-            terms.push(QueryTerm { term, weight, text: span.of(query).to_owned() });
+            terms.push(QueryTerm { term, weight, rarity: 1.0, text: span.of(query).to_owned() });
         }
     }
     terms

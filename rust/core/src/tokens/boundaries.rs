@@ -93,6 +93,11 @@ impl Family {
         }
     }
 
+    /// Whether the ids of a text that starts with this character stay the same after a space.
+    pub(super) fn may_follow_space(self, first: char) -> bool {
+        self != Self::Metaspace || starts_word(first)
+    }
+
     /// The first safe byte in `from..=to`.
     pub(super) fn next_safe(self, text: &str, from: usize, to: usize) -> Option<usize> {
         if self == Self::Unknown {

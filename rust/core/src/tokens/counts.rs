@@ -23,6 +23,23 @@ impl Tokens {
         Ok(self.encode(text)?.len())
     }
 
+    /// How rare a word is in the model's languages: from 0, for the most frequent words, to 1, for words that the
+    /// vocabulary lacks.
+    ///
+    /// Vocabularies are in the order of frequency (`WordPiece`, Unigram) or of merges, which is nearly the same (BPE).
+    /// The rarity is the logarithm of the word's rank after "the", relative to that of the last rank.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a logarithm, of which two digits are used")]
+    pub fn rarity(&self, word: &str) -> f32 {
+        let rank = |word: &str| match self.encode(&format!(" {word}")).ok()?.get_ids() {
+            [id] if Some(id.cast_signed()) != self.unknown => Some(*id),
+            _ => None,
+        };
+        let first = rank("the").unwrap_or(0);
+        let last = self.tokenizer.get_vocab_size(false).max(2) as f32;
+        rank(&word.to_lowercase()).map_or(1.0, |rank| (rank.saturating_sub(first) as f32 + 1.0).ln() / last.ln())
+    }
+
     /// The number of special tokens around every row.
     #[must_use]
     pub const fn special_tokens(&self) -> usize {

@@ -118,6 +118,11 @@ impl QueryPostings<'_> {
         self.lists.iter().any(|list| list.distinct_units > 0)
     }
 
+    /// For each term of the query, whether the page lacks it.
+    pub(crate) fn missing(&self) -> Vec<bool> {
+        self.lists.iter().map(|list| list.distinct_units == 0).collect()
+    }
+
     /// The BM25 score of each range of units; 0 for a range without any of the query's terms.
     ///
     /// Takes one step for each range and each term that the page has.
@@ -170,6 +175,30 @@ impl QueryPostings<'_> {
             }
         });
         single(scores)
+    }
+
+    /// As [`Self::coverage`], but a term weighs as much as it is rare in the language. So it depends on the range and
+    /// the query only, and light words of the query count little even if the page has few of them. A term of `title`
+    /// counts as covered by `credit` where a range lacks it.
+    ///
+    /// # Panics
+    ///
+    /// If a range ends after the last unit.
+    #[must_use]
+    pub fn language_coverage(&self, ranges: &[Range<usize>], title: &[Term], credit: f32) -> Vec<f32> {
+        let weight = |term: &QueryTerm| term.weight * term.rarity;
+        let all: f32 = self.query.iter().map(weight).sum();
+        let in_title = |term: &QueryTerm| title.contains(&term.term);
+        let given: f32 = self.query.iter().filter(|term| in_title(term)).map(weight).sum::<f32>() * credit;
+        // What the title gives is taken back where the range has the term itself.
+        let own = |term: &QueryTerm| weight(term) * if in_title(term) { 1.0 - credit } else { 1.0 };
+        let mut covered = vec![given; ranges.len()];
+        self.count_in(ranges, |term, _, counts| {
+            for (covered, &count) in covered.iter_mut().zip(counts) {
+                *covered += if count > 0 { own(term) } else { 0.0 };
+            }
+        });
+        covered.into_iter().map(|covered| if all > 0.0 { covered / all } else { 0.0 }).collect()
     }
 
     /// Calls `each` for every term on the page, with the number of its occurrences in each range.

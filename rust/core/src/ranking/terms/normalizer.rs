@@ -7,6 +7,7 @@ use rustc_hash::FxHasher;
 use unicode_normalization::char::{compose, decompose_compatible};
 
 use super::characters::digit_value;
+use super::irregular::base;
 use super::suffixes::bengali_stem;
 use super::{Language, Term};
 
@@ -72,6 +73,12 @@ impl Normalizer {
 
     /// The term of the word in the buffer of [`Self::begin`]; only words of letters are stemmed.
     pub(super) fn finish(&mut self, all_letters: bool) -> Term {
+        if all_letters
+            && self.language == Language::English
+            && let Some(base) = base(&self.lowered)
+        {
+            base.clone_into(&mut self.lowered);
+        }
         let algorithm = self.stemmer.filter(|_| all_letters && self.lowered.len() <= LONGEST_WORD);
         let stem = algorithm.map(|algorithm| algorithm.stem(&self.lowered));
         let word = stem.as_deref().unwrap_or(&self.lowered);

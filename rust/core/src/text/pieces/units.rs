@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use super::blocks::blocks;
+use super::marks::{is_closing, is_emphasis};
 use super::sentences::for_each_block;
 use crate::text::page::{Block, BlockKind, ByteSpan};
 
@@ -15,6 +16,12 @@ const MAX_GROUP_CHARS: usize = 600;
 
 /// Characters of consecutive headings that stay with the text after them: a menu of headings is not one group.
 const MAX_HEADING_CHARS: usize = 200;
+
+/// Links in a row that are a menu.
+const MIN_MENU: usize = 4;
+
+/// Dots between an entry of a table of contents and its page number.
+const MIN_LEADER_DOTS: usize = 3;
 
 /// The units of a page and how they relate.
 #[derive(Clone, Debug, Default)]
@@ -26,7 +33,8 @@ pub struct Units {
     /// Runs of units without a blank line between them: sorted, disjoint, and covering all units. A heading is in the run of
     /// the text after it.
     pub paragraphs: Vec<Range<usize>>,
-    /// Units without content of their own: rules, page numbers, headers and footers. Sorted.
+    /// Units without content of their own: rules, page numbers, headers, footers, and entries of menus and of tables of
+    /// contents. Sorted.
     pub boilerplate: Vec<usize>,
 }
 
@@ -57,6 +65,7 @@ impl Units {
         };
         let mut spans: Vec<ByteSpan> = Vec::new();
         let mut elements: Vec<Element> = Vec::new();
+        let all_links = links;
         let mut links = links.iter().peekable();
         for_each_block(text, layout, |block, sentences| {
             let first = spans.len();
@@ -74,13 +83,17 @@ impl Units {
                 _ => elements.push(Element { kind: block.kind, units: first..spans.len() }),
             }
         });
-        let joins_group = joins_group(text, &spans, &elements);
+        let mut joins_group = joins_group(text, &spans, &elements);
+        join_introduced(text, &spans, &elements, &mut joins_group);
         let mut joins_paragraph = joins_group.clone();
         for (joins, pair) in joins_paragraph.iter_mut().skip(1).zip(spans.windows(2)) {
             *joins |= !has_blank_line(&text[pair[0].end..pair[1].start]);
         }
         let rules = elements.iter().filter(|element| element.kind == BlockKind::Rule);
-        let boilerplate = rules.flat_map(|element| element.units.clone()).collect();
+        let mut boilerplate: Vec<usize> = rules.flat_map(|element| element.units.clone()).collect();
+        boilerplate.extend(contents_entries(text, &spans, &elements, all_links));
+        boilerplate.sort_unstable();
+        boilerplate.dedup();
         Self { groups: runs(&joins_group), paragraphs: runs(&joins_paragraph), boilerplate, spans }
     }
 
@@ -158,6 +171,90 @@ fn joins_group(text: &str, spans: &[ByteSpan], elements: &[Element]) -> Vec<bool
     joins
 }
 
+/// Joins a title or what ends with a colon to what it introduces: the sentence, code, quotation or first item after it, and
+/// the whole list or verse if that is short.
+fn join_introduced(text: &str, spans: &[ByteSpan], elements: &[Element], joins: &mut [bool]) {
+    let mut kinds = vec![BlockKind::Prose; spans.len()];
+    for element in elements {
+        kinds[element.units.clone()].fill(element.kind);
+    }
+    let fits = |run: Range<usize>| bytecount::num_chars(span(spans, &run).of(text).as_bytes()) <= MAX_GROUP_CHARS;
+    let end_of = |joins: &[bool], first: usize| {
+        joins.iter().skip(first + 1).position(|joins| !joins).map_or(spans.len(), |length| first + 1 + length)
+    };
+    let mut start = 0;
+    for next in 1..spans.len() {
+        if joins[next] {
+            continue;
+        }
+        let group = std::mem::replace(&mut start, next);
+        let is_code = matches!(kinds[next - 1], BlockKind::Code | BlockKind::Row);
+        let ends_line = |end: usize, start: usize| has_blank_line(&text[end..start]);
+        let is_alone = (next == 1 || ends_line(spans[next - 2].end, spans[next - 1].start))
+            && ends_line(spans[next - 1].end, spans[next].start);
+        if is_code || !introduces(spans[next - 1].of(text), is_alone) {
+            continue;
+        }
+        let end = end_of(joins, next);
+        if !fits(group..end) {
+            continue;
+        }
+        joins[next] = true;
+        start = group;
+        let continues = |unit: usize| {
+            let gap = &text[spans[unit - 1].end..spans[unit].start];
+            let is_verse = || gap.contains('\n') && !has_blank_line(gap);
+            kinds[unit] == kinds[next] && (kinds[unit] == BlockKind::Item || is_verse())
+        };
+        let mut last = end;
+        while last < spans.len() && continues(last) && fits(group..end_of(joins, last)) {
+            last = end_of(joins, last);
+        }
+        if last == spans.len() || !continues(last) {
+            joins[end.min(last)..last].fill(true);
+        }
+    }
+}
+
+/// Whether a unit means little without what follows: it ends with a colon, it is bold as a title is, or it is a question
+/// that stands alone.
+fn introduces(unit: &str, is_alone: bool) -> bool {
+    let bold = unit.strip_prefix("**").and_then(|unit| unit.strip_suffix("**"));
+    let is_title = bold.is_some_and(|title| !title.contains("**"));
+    let end = unit.trim_end_matches(|c| is_closing(c) || is_emphasis(c));
+    end.ends_with([':', '：']) || is_title || (is_alone && end.ends_with(['?', '？', '؟']))
+}
+
+/// Units of menus and of tables of contents: lines with leader dots and a page number, and runs of elements that are
+/// nothing but a link. A link of Markdown counts only if it leads to a place on the page.
+fn contents_entries(text: &str, spans: &[ByteSpan], elements: &[Element], links: &[ByteSpan]) -> Vec<usize> {
+    let is_link = |unit: usize| {
+        let (span, unit) = (spans[unit], spans[unit].of(text));
+        let label = unit.trim_start_matches(|c: char| c.is_ascii_digit() || c.is_whitespace() || "-*+.".contains(c));
+        let start = span.end - label.len();
+        let link = links.partition_point(|link| link.end < span.end);
+        let is_whole = links.get(link).is_some_and(|link| link.start <= start && !label.is_empty());
+        is_whole && (!label.starts_with('[') || !label.contains("](") || label.contains("](#"))
+    };
+    let mut entries: Vec<usize> = (0..spans.len()).filter(|unit| has_leader_dots(spans[*unit].of(text))).collect();
+    let is_entry = |element: &Element| {
+        matches!(element.kind, BlockKind::Item | BlockKind::Prose) && element.units.clone().all(is_link)
+    };
+    for run in elements.chunk_by(|one, next| is_entry(one) == is_entry(next)) {
+        if run.len() >= MIN_MENU && is_entry(&run[0]) {
+            entries.extend(run.iter().flat_map(|element| element.units.clone()));
+        }
+    }
+    entries
+}
+
+/// Whether this is a line of a table of contents: `2.1. Install ........ 7`.
+fn has_leader_dots(line: &str) -> bool {
+    let before = line.trim_end_matches(|c: char| c.is_ascii_digit());
+    let title = before.trim_end_matches(['.', ' ', '…']);
+    before.len() < line.len() && bytecount::count(&before.as_bytes()[title.len()..], b'.') >= MIN_LEADER_DOTS
+}
+
 /// Whether a row only separates a table's header from its rows: `|---|:-:|`.
 fn is_separator_row(row: &str) -> bool {
     row.bytes().all(|byte| matches!(byte, b'|' | b'-' | b':' | b'+' | b'=' | b' '))
@@ -180,11 +277,53 @@ mod tests {
             ("# One\n## Two\nFirst. Second.", &["# One\n## Two\nFirst.", "Second."]),
             ("Intro.\n- A thing. And more.\n- Another.", &["Intro.", "- A thing. And more.", "- Another."]),
             ("| a | b |\n|---|---|\n| 1 | 2 |\n\nText.", &["| a | b |\n|---|---|\n| 1 | 2 |", "Text."]),
-            ("Run:\n\n```\nls\n\nps\n```\n\nDone.", &["Run:", "```\nls\n\nps\n```", "Done."]),
+            ("Run:\n\n```\nls\n\nps\n```\n\nDone.", &["Run:\n\n```\nls\n\nps\n```", "Done."]),
         ];
         for (text, expected) in cases {
             assert_eq!(groups(text), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_colon_brings_along_what_it_introduces() {
+        let cases: [(&str, &[&str]); 7] = [
+            ("We need:\n- Apples\n- Pears\n\nDone.", &["We need:\n- Apples\n- Pears", "Done."]),
+            (
+                "Nothing here. It appears::\n\nMy name is one\nTwo is my name\n\nDone.",
+                &["Nothing here.", "It appears::\n\nMy name is one\nTwo is my name", "Done."],
+            ),
+            ("Note:", &["Note:"]),
+            (
+                "**Which potatoes.** Old ones. New ones are wet.",
+                &["**Which potatoes.** Old ones.", "New ones are wet."],
+            ),
+            ("7. Is it free?\n\nYes, it is. More.", &["7. Is it free?\n\nYes, it is.", "More."]),
+            ("Who knows? Nobody does.", &["Who knows?", "Nobody does."]),
+            ("One: two.\n\nThree.", &["One: two.", "Three."]),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(groups(text), expected, "{text:?}");
+        }
+        let list = format!("We need:\n{}", "- One thing of about fifty characters for this list.\n".repeat(30));
+        assert_eq!(groups(&list).len(), 30, "the first item comes along");
+    }
+
+    #[test]
+    fn entries_of_contents_are_boilerplate() {
+        let boilerplate = |text: &str, links: &[ByteSpan]| -> Vec<String> {
+            let units = Units::sentences(text, None, links);
+            units.boilerplate.iter().map(|unit| units.spans[*unit].of(text).to_owned()).collect()
+        };
+        let text = "1. Install ........ 7\n2. Use . . . . . . 12\n\nThe rest is history ... 1999 was a year.";
+        assert_eq!(boilerplate(text, &[]), ["1. Install ........ 7", "2. Use . . . . . . 12"]);
+        let menu = "- [One](#one)\n- [Two](#two)\n- [Three](#three)\n- [Four](#four)\n\nText with [a link](#one).";
+        let links = |text: &str| -> Vec<ByteSpan> {
+            let starts = text.match_indices('[').map(|(start, _)| start);
+            starts.map(|start| ByteSpan { start, end: start + text[start..].find(')').unwrap() + 1 }).collect()
+        };
+        assert_eq!(boilerplate(menu, &links(menu)).len(), 4);
+        let outside = menu.replace("(#", "(https://example.com/");
+        assert_eq!(boilerplate(&outside, &links(&outside)).len(), 0, "places elsewhere may be what is asked for");
     }
 
     #[test]

@@ -1,0 +1,183 @@
+//! Probability: how likely it is that a passage answers the query, which is its score.
+//!
+//! Relevance compares the windows of one call, and so depends on all of its pages. A probability depends on the query,
+//! the passage and the language of its page, so that scores of different pages and calls compare. It comes from the
+//! cosine as it is, and from the share of the query's words in the passage, each weighed by how rare it is in the
+//! language.
+//!
+//! Three logistic regressions were fitted on pages that answer a question, on other pages, and on the same pages without
+//! the answer: for cosine and words together, and for each alone. The lexical weight interpolates between them. Cosines
+//! are on `MiniLM`'s scale; those of other models are brought to it ([`CosineScale`]). `bench/calibration.py` measures and
+//! fits all of this.
+
+use super::relevance::LexicalWeight;
+use crate::encoder::cosine::cosines;
+use crate::encoder::model::Model;
+
+/// The least score that [`crate::highlights::MinScore::Auto`] keeps: 95 % of the first passages that answer have more.
+pub const ANSWERED: f32 = 0.2;
+
+/// Weight of a seed's logit against its relevance in the order of passages. Where it is 0.5, first passages of short
+/// questions are right more often, and those of longer ones as often.
+const ORDER_WEIGHT: f32 = 0.5;
+
+/// How much less likely a sentence without a number answers "when" or "how many": measured on 47 such questions, the
+/// answer has a number nine times of ten, other passages six times.
+const LACKS_NUMBER: f32 = 1.0;
+
+/// Beginnings of English questions for a number or a date.
+const NUMBER_QUESTIONS: &[&str] = &[
+    "when ",
+    "since when ",
+    "what year",
+    "which year",
+    "in what year",
+    "in which year",
+    "what date",
+    "what time",
+    "how many ",
+    "how much ",
+    "how long ",
+    "how old ",
+    "how far ",
+    "how tall ",
+    "how high ",
+    "how often ",
+];
+
+/// Numbers as English words.
+const NUMBER_WORDS: &[&str] = &[
+    "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "twenty",
+    "thirty", "forty", "fifty", "sixty", "hundred", "thousand", "million", "billion", "half", "once", "twice", "none",
+    "zero",
+];
+
+/// Whether an English query asks for a number or a date.
+pub(crate) fn asks_for_number(query: &str) -> bool {
+    let query = query.trim_start_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+    NUMBER_QUESTIONS.iter().any(|beginning| query.starts_with(beginning))
+}
+
+/// Whether a text has a number, in digits or as an English word.
+pub(crate) fn has_number(text: &str) -> bool {
+    text.contains(char::is_numeric)
+        || text
+            .split(|c: char| !c.is_alphabetic())
+            .any(|word| NUMBER_WORDS.contains(&word.to_ascii_lowercase().as_str()))
+}
+
+/// What the probability of a seed is computed from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Evidence {
+    /// The best cosine of the windows around the seed, on `MiniLM`'s scale.
+    pub(crate) cosine: f32,
+    /// The share of the query in the seed: see [`super::terms::QueryPostings::language_coverage`].
+    pub(crate) coverage: f32,
+    /// Whether the query asks for a number or a date, and the seed has none.
+    pub(crate) lacks_number: bool,
+}
+
+/// How evidence counts on a page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Calibration {
+    /// 0 for the cosine alone, ½ for both, 1 for words alone.
+    words: f32,
+    /// From 0 for the language that the model was made for to 1 for others in its script: their cosines are lower.
+    foreign: f32,
+}
+
+impl Calibration {
+    /// For a page with this number of characters per token, which tells how well the model's tokenizer knows its language.
+    pub(crate) fn new(lexical_weight: LexicalWeight, characters_per_token: f32) -> Self {
+        Self {
+            words: lexical_weight.share_of_words(characters_per_token),
+            foreign: ((3.6 - characters_per_token) / 1.4).clamp(0.0, 1.0),
+        }
+    }
+
+    /// The logit of the probability.
+    pub(crate) fn logit(self, Evidence { cosine, coverage, lacks_number }: Evidence) -> f32 {
+        let meaning = 7.3 * cosine - 4.7;
+        let both = 6.1 * cosine + 3.2 * coverage + 0.6 * self.foreign - 5.4;
+        let words = 7.0 * coverage - 3.6;
+        let logit = if self.words <= 0.5 {
+            meaning + 2.0 * self.words * (both - meaning)
+        } else {
+            both + (2.0 * self.words - 1.0) * (words - both)
+        };
+        if lacks_number { logit - LACKS_NUMBER } else { logit }
+    }
+
+    /// What the order of a page's passages goes by.
+    pub(crate) fn order(self, relevance: f32, logit: f32) -> f32 {
+        relevance + ORDER_WEIGHT * (1.0 - self.foreign) * logit
+    }
+}
+
+/// The probability of a logit.
+#[must_use]
+pub fn score(logit: f32) -> f32 {
+    1.0 / (1.0 + (-logit).exp())
+}
+
+/// The inverse of [`score`]; infinite at 0 and 1.
+#[must_use]
+pub fn logit(score: f32) -> f32 {
+    -(1.0 / score - 1.0).ln()
+}
+
+/// What the cosines of a model mean: those between questions and unrelated sentences, and between questions and their
+/// answers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CosineScale {
+    unrelated: f32,
+    answer: f32,
+}
+
+/// Questions and short answers about unrelated subjects.
+pub(crate) const PAIRS: [(&str, &str); 8] = [
+    ("When does the museum open?", "The museum opens at nine every morning."),
+    ("Who painted the ceiling of the chapel?", "The ceiling of the chapel was painted by an Italian artist."),
+    ("How do I install the program?", "Run the installer and follow the steps to install the program."),
+    ("What causes volcanoes to erupt?", "Volcanoes erupt because pressure builds up in the magma below."),
+    ("How many players are on a football team?", "A football team has eleven players on the field."),
+    ("What is the boiling point of water?", "Water boils at one hundred degrees at sea level."),
+    ("Which bank lends money to small farms?", "The cooperative bank lends money to small farms."),
+    ("Why did the king lose the war?", "The king lost the war because his army ran out of food."),
+];
+
+impl CosineScale {
+    /// `MiniLM`'s, measured with [`Self::of`].
+    pub const MINILM: Self = Self { unrelated: 0.008, answer: 0.78 };
+
+    /// As a model's `config.json` says: `"pullquote": {"cosines": [unrelated, answer]}`.
+    pub(crate) fn of_model(model: &Model) -> Option<Self> {
+        let cosines = &model.config["pullquote"]["cosines"];
+        #[expect(clippy::cast_possible_truncation, reason = "cosines are single precision")]
+        let cosine = |index: usize| cosines[index].as_f64().map(|cosine| cosine as f32);
+        Some(Self { unrelated: cosine(0)?, answer: cosine(1)? })
+    }
+
+    /// From the vectors of the questions and of the answers of [`PAIRS`].
+    pub(crate) fn of(questions: &[Vec<f32>], answers: &[Vec<f32>]) -> Self {
+        let all = answers.concat();
+        let (mut related, mut unrelated) = (0.0, 0.0);
+        for (number, question) in questions.iter().enumerate() {
+            for (other, cosine) in cosines(question, &all).into_iter().enumerate() {
+                *if number == other { &mut related } else { &mut unrelated } += cosine;
+            }
+        }
+        #[expect(clippy::cast_precision_loss, reason = "eight")]
+        let pairs = questions.len() as f32;
+        Self { unrelated: unrelated / (pairs * (pairs - 1.0)), answer: related / pairs }
+    }
+
+    /// The cosine of `MiniLM` that means the same. A model that cannot tell answers from other sentences keeps its own.
+    pub(crate) fn to_minilm(self, cosine: f32) -> f32 {
+        let spread = self.answer - self.unrelated;
+        if spread < 0.05 {
+            return cosine;
+        }
+        Self::MINILM.unrelated + (cosine - self.unrelated) / spread * (Self::MINILM.answer - Self::MINILM.unrelated)
+    }
+}
