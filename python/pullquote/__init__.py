@@ -5,9 +5,9 @@
 >>> pullquote.parse_pieces(page, 1, 1).tolist()
 [[0, 17], [18, 46], [47, 62]]
 
-`highlights()` needs a model: ``pip install pullquote-minilm`` installs one. Importing this package starts no threads and loads
-no model. Everything else is in `pullquote.engine`, `pullquote.client`, `pullquote.arrow`, `pullquote.errors`, `pullquote.ray`
-and `pullquote.vllm`.
+`highlights()` needs a model: ``pip install pullquote-minilm`` installs one, and ``model="org/name"`` names one of the Hugging Face
+Hub. Importing this package starts no threads and loads no model. Everything else is in `pullquote.engine`, `pullquote.client`,
+`pullquote.arrow`, `pullquote.errors`, `pullquote.ray` and `pullquote.vllm`.
 """
 
 import importlib

@@ -69,6 +69,10 @@ class AsyncHighlighter(EngineStatus):
         device_timeout: float | None = None,
         profile: bool = False,
         trace: str | Path | None = None,
+        revision: str | None = None,
+        token: str | None = None,
+        cache_dir: str | Path | None = None,
+        local_files_only: bool = False,
         max_concurrent: int = MAX_CONCURRENT,
     ) -> None:
         """Load the model, as `Highlighter` does."""

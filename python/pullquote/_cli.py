@@ -1,4 +1,4 @@
-"""The command line: ``pullquote highlight``, ``pullquote embed``, ``pullquote serve`` and ``pullquote job``.
+"""The command line: ``pullquote highlight``, ``embed``, ``serve``, ``job`` and ``models``.
 
 Prints text, or JSON lines with ``--json``. A file that cannot be read is an error on standard error; other files continue, and the
 exit code is that of the first error (see `pullquote.errors`).
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullquote import _native, _server
+from pullquote import _models_command, _native, _server
 from pullquote._cli_options import CALL_OPTIONS, PAGE_OPTIONS, add_options, options_from_args
 from pullquote._config import CACHE_BYTES, EngineConfig
 from pullquote._highlighter import Highlighter
@@ -136,7 +136,12 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--json", action="store_true", help="print JSON lines")
         if command in (highlight, embed):
             command.add_argument("--encoding", default="utf-8", help="encoding of the files (default: %(default)s)")
-        command.add_argument("--model", help="directory of a model (default: the embedded all-MiniLM-L6-v2)")
+        command.add_argument(
+            "--model",
+            help="name of a model of the Hugging Face Hub, such as BAAI/bge-small-en-v1.5, or the directory of one "
+            "(default: the embedded all-MiniLM-L6-v2)",
+        )
+        command.add_argument("--revision", help="branch, tag or commit of a named model (default: main)")
         command.add_argument(
             "--encoder",
             metavar="MODULE:FUNCTION",
@@ -153,6 +158,9 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--threads", type=int, help="threads for text, and for a CPU device (default: all cores)")
     for command in (highlight, embed):
         _add_server(command)
+
+    models = commands.add_parser("models", help="list the models of the cache, or download some")
+    _models_command.add_options(models)
     return parser
 
 
@@ -255,7 +263,7 @@ def _highlighter_or_client(options: argparse.Namespace) -> Highlighter | Client:
     if not options.server:
         return _highlighter(options)
     own = {"model": options.model, "encoder": options.encoder, "device": options.device, "threads": options.threads}
-    own["trace"] = options.trace
+    own |= {"revision": options.revision, "trace": options.trace}
     named = [f"--{name}" for name, value in own.items() if value] + (["--dtype"] if options.dtype != "auto" else [])
     if named:
         message = f"the server determines {named[0]}; leave it out, or --server"

@@ -7,14 +7,15 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from pullquote import _native
-from pullquote._models import EMBEDDED_NAME, load_encoder, model_directory
+from pullquote._hub import HubOptions, is_snapshot, repair
+from pullquote._models import find_model, load_encoder
 from pullquote._python_encoder import TEXT_MODEL, CustomEncoder, HasEncodeIds, IdsEncoder, TextEncoder, TextFunction
-from pullquote.errors import InvalidArgumentError
+from pullquote.errors import InvalidArgumentError, InvalidModelError
 
 __all__ = ["CACHE_BYTES", "EngineConfig", "constructor_arguments", "thread_count"]
 
@@ -45,6 +46,10 @@ class EngineConfig:
     device_timeout: float | None = None
     profile: bool = False
     trace: str | Path | None = None
+    revision: str | None = None
+    token: str | None = field(default=None, repr=False)
+    cache_dir: str | Path | None = None
+    local_files_only: bool = False
 
     def load(self) -> tuple[EngineConfig, str]:
         """Check the arguments, and load the model. Returns the config that `_native` takes, and the model's name.
@@ -81,13 +86,22 @@ class EngineConfig:
             raise InvalidArgumentError(message)
 
     def _load_model(self) -> tuple[EngineConfig, str]:
-        directory = model_directory(self.model)
+        directory, name = self._find_model()
         devices = [self.devices] if isinstance(self.devices, str) else list(self.devices)
         with _pinned_to(cast("list[int] | None", self.cores)):
             is_torch = self.encoder == "torch"
-            encoder = load_encoder(directory, devices, self.dtype, cast(int, self.threads), torch=is_torch)
-        name = EMBEDDED_NAME if self.model is None else directory.resolve().name
+            try:
+                encoder = load_encoder(directory, devices, self.dtype, cast(int, self.threads), torch=is_torch)
+            except InvalidModelError as error:
+                if not is_snapshot(directory):
+                    raise
+                message = f"{error}; {repair(name)}"
+                raise InvalidModelError(message) from error
         return replace(self, model=directory, encoder=cast(Any, encoder)), name
+
+    def _find_model(self, *, weights: bool = True) -> tuple[Path, str]:
+        hub = HubOptions(self.revision, self.token, self.cache_dir, self.local_files_only)
+        return find_model(self.model, hub, weights=weights)
 
     def _use_custom_encoder(self, encoder: CustomEncoder) -> tuple[EngineConfig, str]:
         capsule = getattr(encoder, "__pullquote_encoder__", None)
@@ -101,12 +115,12 @@ class EngineConfig:
             size = self.max_batch_size or CUSTOM_BATCH_SIZE
             return replace(self, model=TEXT_MODEL, encoder=cast(Any, of_texts), max_batch_size=size), of_texts.name
         if self.model is None:
-            message = "an encoder of token ids needs a tokenizer; pass the directory of its model as model"
+            message = "an encoder of token ids needs a tokenizer; pass its model's directory or name as model"
             raise InvalidArgumentError(message)
-        directory = model_directory(self.model)
+        directory, name = self._find_model(weights=False)
         if is_capsule or callable(capsule):
             loaded = capsule() if callable(capsule) else encoder
-            return replace(self, model=directory, encoder=cast(Any, loaded)), directory.resolve().name
+            return replace(self, model=directory, encoder=cast(Any, loaded)), name
         of_ids = IdsEncoder(cast(HasEncodeIds, encoder))
         return replace(self, model=directory, encoder=cast(Any, of_ids)), of_ids.name
 

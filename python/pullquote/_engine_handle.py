@@ -107,6 +107,10 @@ class EngineHandle(EngineStatus, ABC):
         device_timeout: float | None = None,
         profile: bool = False,
         trace: str | Path | None = None,
+        revision: str | None = None,
+        token: str | None = None,
+        cache_dir: str | Path | None = None,
+        local_files_only: bool = False,
     ) -> None:
         """Load the model, which takes about a second for a small one. `Highlighter` documents the arguments."""
         config, name = EngineConfig(**constructor_arguments(locals())).load()

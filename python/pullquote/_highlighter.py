@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Literal, Unpack
 
 import numpy as np
@@ -62,8 +63,10 @@ class Highlighter(EngineHandle):
     Calls of different threads share batches, and each call gets its own answer. Calls release Python's lock while they work. Use
     it as a context manager, or call `close`, to free its memory.
 
-    - `model`: directory of a model in the layout of Hugging Face and sentence-transformers (BERT, RoBERTa, XLM-RoBERTa, or a
-      TorchScript module). `None` is the embedded all-MiniLM-L6-v2.
+    - `model`: name of a model of the Hugging Face Hub, for example ``"BAAI/bge-small-en-v1.5"``, or the directory of one (BERT,
+      RoBERTa, XLM-RoBERTa, or a TorchScript module); an existing path wins. Without an owner, a name is one of
+      ``sentence-transformers``. The cache that all programs share is read first; what it lacks is downloaded. `None` is the
+      embedded all-MiniLM-L6-v2, which its name means too where it is installed and no `revision` is given.
     - `devices`: ``"auto"`` (every CUDA device if ``pullquote-torch`` is installed and finds one, else the CPU), ``"cpu"``, or a
       list such as ``["cuda:0", "cuda:1"]``. ``["cpu:0", "cpu:1"]`` are logical devices that share the cores.
     - `dtype`: ``"float32"``, ``"bfloat16"``, ``"float16"``, ``"int8"`` or ``"auto"``. ``"auto"`` is float16 on CUDA, bfloat16
@@ -93,11 +96,16 @@ class Highlighter(EngineHandle):
     - `profile`: make CUDA devices wait after each stage, so that `stages` separates them. Slower.
     - `trace`: file for a trace of every stage of every call and batch, written by `close` in Chrome's format. Open it at
       https://ui.perfetto.dev.
+    - `revision`: branch, tag or commit of a named model; `None` is ``main``. A branch stays at the commit that the cache has:
+      ``pullquote models get NAME`` fetches the newest. `token`: for private and gated models; `None` is ``HF_TOKEN`` or the token
+      that ``hf auth login`` stored. It is sent to no other host than the hub's. `cache_dir`: folder of the cache; `None` is
+      ``HF_HUB_CACHE``, or ``hub`` in ``HF_HOME``. `local_files_only`: never use the network, as with ``HF_HUB_OFFLINE=1``.
 
     The device that would finish first gets the next batch. A failing device is paused with increasing back-off, and others retry
     its batches; `device_states` reports that. Batches shrink when memory is short.
 
-    Raises `NoEncoderError`, `TorchVersionError`, `ModelNotFoundError`, `InvalidModelError`, `UnsupportedModelError`, `DeviceError`.
+    Raises `NoEncoderError`, `TorchVersionError`, `ModelNotFoundError`, `InvalidModelError`, `UnsupportedModelError`, `DeviceError`;
+    for downloads also `UnauthorizedError` (gated models, bad tokens), `UnavailableError` (no network) and `BadAnswerError`.
     After a fork, calls in the child raise `ForkedError`: make a new highlighter there.
     """
 
@@ -266,31 +274,41 @@ class Highlighter(EngineHandle):
         return self._native.parse_pieces(text, highlight_length, step_size, unit, allow_gaps)
 
 
-_shared: Highlighter | None = None
+# By model, revision and cache.
+_shared: dict[tuple[str | Path | None, ...], Highlighter] = {}
 _shared_lock = threading.Lock()
 
 
-def _shared_highlighter() -> Highlighter:
-    global _shared  # noqa: PLW0603 - it is made on first use
-    if _shared is None:
-        with _shared_lock:
-            if _shared is None:
-                _shared = Highlighter()
-    return _shared
+def highlights(
+    query: str | Sequence[str],
+    texts: Iterable[str],
+    *,
+    model: str | Path | None = None,
+    revision: str | None = None,
+    token: str | None = None,
+    cache_dir: str | Path | None = None,
+    local_files_only: bool = False,
+    **options: Unpack[Options],
+) -> Highlights:
+    """Find the passages of pages that answer a query, on the default devices.
 
-
-def highlights(query: str | Sequence[str], texts: Iterable[str], **options: Unpack[Options]) -> Highlights:
-    """Find the passages of pages that answer a query, with the embedded model on the default devices.
-
-    The first call loads the model; later calls share it. See `Highlighter.highlights` for options and errors.
+    The first call with a model loads it, and keeps it for later calls. `model` to `local_files_only` are those of `Highlighter`:
+    the default is the embedded model. See `Highlighter.highlights` for options and errors.
     """
-    return _shared_highlighter().highlights(query, texts, **options)
+    key = (model, revision, cache_dir)
+    if (highlighter := _shared.get(key)) is None:
+        with _shared_lock:
+            if (highlighter := _shared.get(key)) is None:
+                highlighter = _shared[key] = Highlighter(
+                    model, revision=revision, token=token, cache_dir=cache_dir, local_files_only=local_files_only
+                )
+    return highlighter.highlights(query, texts, **options)
 
 
 def _forget_shared() -> None:
-    """A fork's child has none of the shared highlighter's threads, so it makes its own."""
+    """A fork's child has none of the threads of shared highlighters, so it makes its own."""
     global _shared, _shared_lock
-    _shared, _shared_lock = None, threading.Lock()
+    _shared, _shared_lock = {}, threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from pullquote._config import CACHE_BYTES, EngineConfig, thread_count
 from pullquote._engine_handle import EngineHandle
 from pullquote._highlights import Highlights
-from pullquote._models import model_directory
+from pullquote._models import find_model
 from pullquote._native import Batch
 from pullquote._native import Hosted as NativeHosted
 from pullquote._native import HostedCall as NativeCall
@@ -46,7 +46,7 @@ class _Host:
 class Hosted(EngineHandle):
     """A `Highlighter` whose host encodes the rows. Thread-safe, and a context manager.
 
-    - `model`: directory of the model; only its tokenizer and small files are read.
+    - `model`: directory or name of the model; only its tokenizer and small files are read, or downloaded.
     - `dimension`: values in one of the host's vectors. Vectors need not be normalized.
     - `max_tokens`: the host's limit for a row, in tokens; `None` is the model's.
     - `max_batch_size`: maximum rows of a batch; `None` is as many as have 4,096 tokens.
@@ -84,7 +84,7 @@ class Hosted(EngineHandle):
             if not isinstance(value, int) or value < 1:
                 message = f"{argument} must be at least 1, not {value!r}"
                 raise InvalidArgumentError(message)
-        directory = model_directory(model)
+        directory, model_name = find_model(model, weights=False)
         config = EngineConfig(
             directory,
             threads=thread_count(threads, None),
@@ -92,7 +92,7 @@ class Hosted(EngineHandle):
             encoder=cast(Any, _Host(name, dimension, max_tokens)),
             max_batch_size=max_batch_size,
         )
-        self._open(config, directory.resolve().name)
+        self._open(config, model_name)
 
     def _make_native(self, config: EngineConfig) -> NativeHosted:
         return NativeHosted(config)

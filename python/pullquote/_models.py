@@ -8,8 +8,9 @@ import os
 from pathlib import Path
 from types import ModuleType
 
-from pullquote import _native
-from pullquote.errors import InvalidTypeError, ModelNotFoundError, NoEncoderError
+from pullquote import _hub, _native
+from pullquote._hub import HubOptions
+from pullquote.errors import InvalidArgumentError, InvalidTypeError, ModelNotFoundError, NoEncoderError
 
 __all__ = [
     "EMBEDDED_NAME",
@@ -17,13 +18,16 @@ __all__ = [
     "INSTALL",
     "INSTALL_TORCH",
     "embedded_model",
+    "find_model",
     "find_torch_encoder",
     "load_encoder",
     "model_directory",
 ]
 
 EMBEDDED_NAME = "all-MiniLM-L6-v2"
+EMBEDDED_HUB_NAME = f"sentence-transformers/{EMBEDDED_NAME}"
 EMBEDDED_PACKAGE = "pullquote-minilm"
+EMBEDDED_MODULE = "pullquote_minilm"
 INSTALL = f"pip install {EMBEDDED_PACKAGE}"
 INSTALL_TORCH = 'pip install "pullquote[torch]"'
 # Weights for the CPU encoder, and the TorchScript module that needs libtorch.
@@ -36,21 +40,42 @@ def embedded_model() -> Path:
 
     Raises `ModelNotFoundError` if that is not installed.
     """
-    package = importlib.util.find_spec("pullquote_minilm")
+    package = importlib.util.find_spec(EMBEDDED_MODULE)
     for location in (package.submodule_search_locations or []) if package else []:
         return Path(location) / "model"
-    message = f"no model was named, and the embedded model is not installed; run: {INSTALL}"
+    message = f"no model was named, and the embedded model is not installed; name one, or run: {INSTALL}"
     raise ModelNotFoundError(message)
 
 
-def model_directory(model: str | Path | None) -> Path:
-    """The directory of a model; `None` is the embedded one."""
-    if model is None:
-        return embedded_model()
-    if not isinstance(model, (str, Path)):
-        message = f"model must be the path of a directory, not {type(model).__name__}"
+def find_model(model: str | Path | None, hub: HubOptions | None = None, *, weights: bool = True) -> tuple[Path, str]:
+    """The directory and the name of a model: a directory, a name of the Hugging Face Hub, or the embedded model for `None`.
+
+    A model of the hub is downloaded if its cache lacks it; without `weights`, only its small files.
+    Raises `InvalidTypeError`, `InvalidArgumentError`, and the errors of `_hub.find`.
+    """
+    hub = hub or HubOptions()
+    if model is not None and not isinstance(model, (str, Path)):
+        message = f"model must be the path of a directory or a name such as BAAI/bge-small-en-v1.5, not {type(model).__name__}"
         raise InvalidTypeError(message)
-    return Path(model).expanduser()
+    name = _hub.hub_name(model) if isinstance(model, str) else None
+    if name is not None and (
+        hub.revision is not None or name != EMBEDDED_HUB_NAME or importlib.util.find_spec(EMBEDDED_MODULE) is None
+    ):
+        return _hub.find(name, hub, weights=weights), name
+    if hub.revision is not None:
+        message = (
+            f"revision {hub.revision!r} is for a model of the Hugging Face Hub; {model or EMBEDDED_NAME} is a directory"
+        )
+        raise InvalidArgumentError(message)
+    if model is None or name is not None:
+        return embedded_model(), EMBEDDED_NAME
+    directory = Path(model).expanduser()
+    return directory, directory.resolve().name
+
+
+def model_directory(model: str | Path | None) -> Path:
+    """The directory of a model, as `find_model` finds it."""
+    return find_model(model)[0]
 
 
 def load_encoder(directory: Path, devices: list[str], dtype: str, threads: int, *, torch: bool) -> object:

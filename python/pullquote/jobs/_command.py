@@ -66,6 +66,7 @@ def _job(options: argparse.Namespace) -> Job:
         model=options.model,
         encoder=options.encoder,
         dtype=options.dtype,
+        revision=options.revision,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pullquote
 from pullquote._highlighter import Highlighter
+from pullquote._hub import is_snapshot
 from pullquote._options import Options
 from pullquote._python_encoder import named_encoder
 from pullquote.jobs._inputs import Columns
@@ -35,6 +36,7 @@ class Job:
     model: str | None = None
     encoder: str | None = None
     dtype: str = "auto"
+    revision: str | None = None
 
     @property
     def store(self) -> OutputStore:
@@ -44,7 +46,8 @@ class Job:
     def highlighter(self, **arguments: Any) -> Highlighter:
         """Load the job's model. A job reads each page once, so the cache is off unless `cache_bytes` is given."""
         encoder = named_encoder(self.encoder)
-        return Highlighter(self.model, dtype=self.dtype, encoder=encoder, **({"cache_bytes": 0} | arguments))
+        arguments = {"cache_bytes": 0, "revision": self.revision} | arguments
+        return Highlighter(self.model, dtype=self.dtype, encoder=encoder, **arguments)
 
     def settings(self, highlighter: Highlighter) -> dict[str, Any]:
         """All that determines the bytes of the outputs. Runs with equal settings are the same job."""
@@ -64,7 +67,10 @@ class Job:
 
 
 def _fingerprint(model: Path) -> str:
-    """A hash of the names and contents of a model's files."""
+    """A hash of the names and contents of a model's files; of a model of the Hugging Face Hub, its commit."""
+    if is_snapshot(model):
+        # Of which each machine's cache may have other files.
+        return model.name
     whole = hashlib.sha256()
     for path in sorted(path for path in model.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
         with path.open("rb") as file:

@@ -45,6 +45,7 @@ class PageHighlighter:
         encoder: CustomEncoder | None = None,
         max_batch_tokens: int | None = None,
         max_batch_size: int | None = None,
+        revision: str | None = None,
         **options: Any,
     ) -> None:
         """Load the model; `query` to `title` and `options` are those of `Highlighter.highlights_arrow`."""
@@ -57,6 +58,7 @@ class PageHighlighter:
             encoder=encoder,
             max_batch_tokens=max_batch_tokens,
             max_batch_size=max_batch_size,
+            revision=revision,
             **assigned_resources(encoder),
         )
 

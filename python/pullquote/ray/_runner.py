@@ -23,6 +23,7 @@ import ray.data
 from fsspec.core import url_to_fs
 
 from pullquote._highlighter import Highlighter
+from pullquote._hub import is_snapshot
 from pullquote.errors import InvalidArgumentError, PullquoteError, UnavailableError
 from pullquote.jobs._inputs import InputFile
 from pullquote.jobs._job import Job
@@ -65,6 +66,9 @@ class RayRunner:
         if not files:
             return
         job = _with_absolute_paths(job if job.encoder else replace(job, dtype=highlighter.dtype))
+        if is_snapshot(highlighter.model):
+            # All nodes take the commit that this process found.
+            job = replace(job, revision=highlighter.model.name)
         with _cluster():
             cpus, gpus = self._actor_resources()
             constructor_arguments = {

@@ -15,6 +15,7 @@ mod failures;
 mod function;
 mod highlighter;
 mod hosted;
+mod hub_cache;
 mod leave;
 mod native_threads;
 mod options;
@@ -81,6 +82,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Work>()?;
     module.add_function(wrap_pyfunction!(parse_pieces, module)?)?;
     module.add_function(wrap_pyfunction!(available_threads, module)?)?;
+    module.add_function(wrap_pyfunction!(hub_cache::needed_files, module)?)?;
+    module.add_function(wrap_pyfunction!(hub_cache::find_snapshot, module)?)?;
+    module.add_function(wrap_pyfunction!(hub_cache::cached_models, module)?)?;
     module.add_function(wrap_pyfunction!(native_threads::wait_for_threads, module)?)?;
     module.add_function(wrap_pyfunction!(native_threads::forget_threads, module)?)?;
     module.add_function(wrap_pyfunction!(instruction_set, module)?)?;

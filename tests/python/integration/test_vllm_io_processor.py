@@ -179,6 +179,6 @@ def test_tokenizer_must_be_that_of_vllm_model(monkeypatch: pytest.MonkeyPatch) -
     assert tokenizer_directory(model(own, own)) == tokenizer_directory(model(own, None)) == embedded_model()
     with raises(errors.InvalidArgumentError, "tokenizer", "other"):
         tokenizer_directory(model(own, "other"))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with raises(errors.ModelNotFoundError, "nobody/has-this"):
         tokenizer_directory(model("nobody/has-this", None))

@@ -1,0 +1,55 @@
+"""``pullquote models``: what the cache of the Hugging Face Hub has, and downloads into it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+
+from pullquote import _native
+from pullquote._hub import HubOptions, cache_directory, hub_name, snapshot_directory
+from pullquote.errors import InvalidArgumentError
+
+__all__ = ["add_options"]
+
+
+def add_options(models: argparse.ArgumentParser) -> None:
+    """Add the options of ``pullquote models`` and ``pullquote models get``."""
+    models.add_argument("--json", action="store_true", help="print JSON lines")
+    models.set_defaults(run=_list)
+    commands = models.add_subparsers(metavar="COMMAND")
+    get = commands.add_parser("get", help="download the newest commit of models, and replace damaged files")
+    get.add_argument("names", nargs="+", metavar="NAME", help="for example BAAI/bge-small-en-v1.5")
+    get.add_argument("--revision", help="branch, tag or commit (default: main)")
+    get.set_defaults(run=_get)
+
+
+def _list(options: argparse.Namespace) -> int:
+    cache = cache_directory()
+    models = _native.cached_models(cache)
+    for name, commit, refs, size, found in models:
+        # Its files are named without their directory, which is the same for all.
+        problem = found and found.replace(f"{snapshot_directory(cache, name, commit)}{os.sep}", "")
+        if options.json:
+            row = {"name": name, "revision": commit, "refs": refs, "bytes": size, "problem": problem}
+            print(json.dumps(row, ensure_ascii=False))
+        else:
+            print(f"{name}  {', '.join(refs) or commit}  {size / 1e6:,.1f} MB  {problem or 'loads'}")
+    if not models and not options.json:
+        print(f"no models in {cache}")
+    return 0
+
+
+def _get(options: argparse.Namespace) -> int:
+    from pullquote._hub_download import fetch  # noqa: PLC0415 - only downloads need it
+
+    for given in options.names:
+        if (name := hub_name(given)) is None:
+            message = f"{given!r} is a path; name a model of the Hugging Face Hub, such as BAAI/bge-small-en-v1.5"
+            raise InvalidArgumentError(message)
+        directory = fetch(name, HubOptions(options.revision))
+        if options.json:
+            print(json.dumps({"name": name, "revision": directory.name, "directory": str(directory)}))
+        else:
+            print(directory)
+    return 0
