@@ -69,6 +69,10 @@ class AsyncHighlighter(EngineStatus):
         device_timeout: float | None = None,
         profile: bool = False,
         trace: str | Path | None = None,
+        truncate_dim: int | None = None,
+        prompt_name: str | None = None,
+        query_prompt: str | None = None,
+        passage_prompt: str | None = None,
         max_concurrent: int = MAX_CONCURRENT,
     ) -> None:
         """Load the model, as `Highlighter` does."""
