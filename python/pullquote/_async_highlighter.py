@@ -73,6 +73,10 @@ class AsyncHighlighter(EngineStatus):
         token: str | None = None,
         cache_dir: str | Path | None = None,
         local_files_only: bool = False,
+        truncate_dim: int | None = None,
+        prompt_name: str | None = None,
+        query_prompt: str | None = None,
+        passage_prompt: str | None = None,
         max_concurrent: int = MAX_CONCURRENT,
     ) -> None:
         """Load the model, as `Highlighter` does."""

@@ -43,6 +43,8 @@ EXIT_NO_INPUT = 66
 EXIT_NO_OUTPUT = 73
 # Environment variable of the server's key: unlike --api-key, process lists do not show it.
 API_KEY = "PULLQUOTE_API_KEY"
+# Options of a model, which a server has already.
+MODEL_OPTIONS = ("truncate-dim", "prompt-name", "query-prompt", "passage-prompt")
 MAX_BATCH_TIMEOUT = 2.0
 EXIT_INTERRUPTED = 130
 
@@ -131,6 +133,12 @@ def _parser() -> argparse.ArgumentParser:
     job = commands.add_parser("job", help="find passages for files of pages; continues where an earlier run stopped")
     _add_job(job)
     job.set_defaults(run=_job)
+
+    for command in (highlight, embed, serve):
+        command.add_argument("--truncate-dim", type=int, help="values of a vector to keep (default: all)")
+        command.add_argument("--prompt-name", help="name of the query's prompt in the model's files (default: query)")
+        command.add_argument("--query-prompt", help="text before queries (default: the model's)")
+        command.add_argument("--passage-prompt", help="text before passages (default: the model's)")
 
     for command in (highlight, embed, serve, job):
         command.add_argument("--json", action="store_true", help="print JSON lines")
@@ -264,7 +272,10 @@ def _highlighter_or_client(options: argparse.Namespace) -> Highlighter | Client:
         return _highlighter(options)
     own = {"model": options.model, "encoder": options.encoder, "device": options.device, "threads": options.threads}
     own |= {"revision": options.revision, "trace": options.trace}
-    named = [f"--{name}" for name, value in own.items() if value] + (["--dtype"] if options.dtype != "auto" else [])
+    own |= {name: vars(options)[name.replace("-", "_")] for name in MODEL_OPTIONS}
+    named = [f"--{name}" for name, value in own.items() if value is not None] + (
+        ["--dtype"] if options.dtype != "auto" else []
+    )
     if named:
         message = f"the server determines {named[0]}; leave it out, or --server"
         raise InvalidArgumentError(message)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from pullquote import _native
+from pullquote._convert import with_safetensors
 from pullquote._hub import HubOptions, is_snapshot, repair
 from pullquote._models import find_model, load_encoder
 from pullquote._python_encoder import TEXT_MODEL, CustomEncoder, HasEncodeIds, IdsEncoder, TextEncoder, TextFunction
@@ -50,6 +51,10 @@ class EngineConfig:
     token: str | None = field(default=None, repr=False)
     cache_dir: str | Path | None = None
     local_files_only: bool = False
+    truncate_dim: int | None = None
+    prompt_name: str | None = None
+    query_prompt: str | None = None
+    passage_prompt: str | None = None
 
     def load(self) -> tuple[EngineConfig, str]:
         """Check the arguments, and load the model. Returns the config that `_native` takes, and the model's name.
@@ -66,10 +71,10 @@ class EngineConfig:
         return config._use_custom_encoder(self.encoder)
 
     def _check(self) -> None:
-        for name in ("max_batch_tokens", "max_batch_size", "depth"):
+        for name in ("max_batch_tokens", "max_batch_size", "depth", "truncate_dim"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
-                message = f"{name} must be at least 1, or None for the device's default, not {value!r}"
+                message = f"{name} must be at least 1, or None for the default, not {value!r}"
                 raise InvalidArgumentError(message)
         if not isinstance(self.batch_timeout, (int, float)) or not 0 <= self.batch_timeout < float("inf"):
             message = f"batch_timeout must be 0 seconds, for no waiting, or more, not {self.batch_timeout!r}"
@@ -86,14 +91,18 @@ class EngineConfig:
             raise InvalidArgumentError(message)
 
     def _load_model(self) -> tuple[EngineConfig, str]:
-        directory, name = self._find_model()
+        found, name = self._find_model()
+        directory = with_safetensors(found)
         devices = [self.devices] if isinstance(self.devices, str) else list(self.devices)
         with _pinned_to(cast("list[int] | None", self.cores)):
             is_torch = self.encoder == "torch"
+            threads, truncate_dim = cast(int, self.threads), self.truncate_dim
             try:
-                encoder = load_encoder(directory, devices, self.dtype, cast(int, self.threads), torch=is_torch)
+                encoder = load_encoder(
+                    directory, devices, self.dtype, threads, torch=is_torch, truncate_dim=truncate_dim
+                )
             except InvalidModelError as error:
-                if not is_snapshot(directory):
+                if not is_snapshot(found):
                     raise
                 message = f"{error}; {repair(name)}"
                 raise InvalidModelError(message) from error
@@ -107,8 +116,11 @@ class EngineConfig:
         capsule = getattr(encoder, "__pullquote_encoder__", None)
         is_capsule = type(encoder).__name__ == "PyCapsule"
         takes_ids = is_capsule or callable(capsule) or callable(getattr(encoder, "encode_ids", None))
-        if (self.devices, self.dtype) != ("auto", "auto") or (self.model is not None and not takes_ids):
-            message = "a custom encoder determines model, devices and dtype; pass either the encoder or these"
+        is_default = (self.devices, self.dtype, self.truncate_dim) == ("auto", "auto", None)
+        if not is_default or (self.model is not None and not takes_ids):
+            message = (
+                "a custom encoder determines model, devices, dtype and truncate_dim; pass either the encoder or these"
+            )
             raise InvalidArgumentError(message)
         if not takes_ids:
             of_texts = TextEncoder(cast(TextFunction, encoder))

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, cast
+from typing import Literal, NamedTuple, Self, cast
 
 from pullquote._config import CACHE_BYTES, EngineConfig, constructor_arguments
 from pullquote._native import CacheState, DeviceState, StageTime, forget_threads, wait_for_threads
@@ -20,10 +20,18 @@ from pullquote._native import EngineHandle as NativeHandle
 from pullquote._python_encoder import CustomEncoder
 from pullquote._trace import TraceFile
 
-__all__ = ["EngineHandle", "EngineStatus"]
+__all__ = ["EngineHandle", "EngineStatus", "Prompts"]
 
 # Seconds that the interpreter waits at its end for running functions of encoders.
 EXIT_TIMEOUT = 1.5
+
+
+class Prompts(NamedTuple):
+    """Text prepended to queries and passages, and its source: the model's files, pullquote's table of models, or the caller."""
+
+    query: str
+    passage: str
+    source: str
 
 
 class EngineStatus:
@@ -50,6 +58,11 @@ class EngineStatus:
     def backend(self) -> str:
         """The CPU's instruction set, ``torch``, or ``python`` or ``host`` for a custom encoder."""
         return self._native.backend
+
+    @property
+    def prompts(self) -> Prompts:
+        """What precedes queries and passages, and where it is from."""
+        return Prompts(*self._native.prompts)
 
     @property
     def devices(self) -> list[str]:
@@ -111,6 +124,10 @@ class EngineHandle(EngineStatus, ABC):
         token: str | None = None,
         cache_dir: str | Path | None = None,
         local_files_only: bool = False,
+        truncate_dim: int | None = None,
+        prompt_name: str | None = None,
+        query_prompt: str | None = None,
+        passage_prompt: str | None = None,
     ) -> None:
         """Load the model, which takes about a second for a small one. `Highlighter` documents the arguments."""
         config, name = EngineConfig(**constructor_arguments(locals())).load()
@@ -142,7 +159,9 @@ class EngineHandle(EngineStatus, ABC):
 
     def __repr__(self) -> str:
         place = f"{', '.join(self.devices)} ({self.backend}) in {self.dtype}"
-        return f"<{type(self).__name__} {self.model_name!r} on {place}>"
+        query, passage, source = self.prompts
+        prompts = f", prompts {query!r} and {passage!r} from {source}" if query or passage else ""
+        return f"<{type(self).__name__} {self.model_name!r} on {place}{prompts}>"
 
 
 @atexit.register

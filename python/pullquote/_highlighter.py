@@ -64,9 +64,10 @@ class Highlighter(EngineHandle):
     it as a context manager, or call `close`, to free its memory.
 
     - `model`: name of a model of the Hugging Face Hub, for example ``"BAAI/bge-small-en-v1.5"``, or the directory of one (BERT,
-      RoBERTa, XLM-RoBERTa, or a TorchScript module); an existing path wins. Without an owner, a name is one of
-      ``sentence-transformers``. The cache that all programs share is read first; what it lacks is downloaded. `None` is the
-      embedded all-MiniLM-L6-v2, which its name means too where it is installed and no `revision` is given.
+      RoBERTa, MPNet, DistilBERT, ModernBERT, Nomic, GTE, Jina v2, Qwen3, Gemma 3, static embeddings, or a TorchScript module);
+      an existing path wins. Without an owner, a name is one of ``sentence-transformers``. The cache that all programs share is
+      read first; what it lacks is downloaded. `None` is the embedded all-MiniLM-L6-v2, which its name means too where it is
+      installed and no `revision` is given.
     - `devices`: ``"auto"`` (every CUDA device if ``pullquote-torch`` is installed and finds one, else the CPU), ``"cpu"``, or a
       list such as ``["cuda:0", "cuda:1"]``. ``["cpu:0", "cpu:1"]`` are logical devices that share the cores.
     - `dtype`: ``"float32"``, ``"bfloat16"``, ``"float16"``, ``"int8"`` or ``"auto"``. ``"auto"`` is float16 on CUDA, bfloat16
@@ -93,6 +94,9 @@ class Highlighter(EngineHandle):
       ``threads="caller"`` the number of waiting callers, at most one for each core.
     - `device_timeout`: seconds without a finished batch after which other devices take over a device's batches. It gets new ones
       after it has finished those. `None` is 10. A single device has no timeout.
+    - `truncate_dim`: cut vectors to their first values, and scale them to unit length.
+    - `query_prompt`, `passage_prompt`: text before queries and passages instead of the model's; `prompt_name`: the name of the
+      query's prompt in the model's files. `prompts` has what is used, and its source.
     - `profile`: make CUDA devices wait after each stage, so that `stages` separates them. Slower.
     - `trace`: file for a trace of every stage of every call and batch, written by `close` in Chrome's format. Open it at
       https://ui.perfetto.dev.

@@ -78,7 +78,9 @@ def model_directory(model: str | Path | None) -> Path:
     return find_model(model)[0]
 
 
-def load_encoder(directory: Path, devices: list[str], dtype: str, threads: int, *, torch: bool) -> object:
+def load_encoder(
+    directory: Path, devices: list[str], dtype: str, threads: int, *, torch: bool, truncate_dim: int | None = None
+) -> object:
     """Load a model: with libtorch for CUDA devices, for TorchScript modules and if `torch` is true, else with the CPU encoder.
 
     ``["auto"]`` is every CUDA device if ``pullquote-torch`` is installed and finds one, else the CPU. Returns an encoder for
@@ -90,8 +92,11 @@ def load_encoder(directory: Path, devices: list[str], dtype: str, threads: int, 
     has_cuda = any(isinstance(name, str) and name.partition(":")[0] == "cuda" for name in devices)
     is_module = (directory / MODULE).exists() and not any((directory / name).exists() for name in WEIGHTS)
     if torch or has_cuda or is_module or (devices == ["auto"] and _finds_cuda()):
+        if truncate_dim is not None:
+            message = f'truncate_dim={truncate_dim} needs the CPU encoder; pass devices="cpu", and no encoder'
+            raise InvalidArgumentError(message)
         return find_torch_encoder().load(str(directory), devices, dtype, threads)
-    return _native.CpuEncoder(str(directory), devices, dtype, threads)
+    return _native.CpuEncoder(str(directory), devices, dtype, threads, truncate_dim)
 
 
 def find_torch_encoder() -> ModuleType:

@@ -153,7 +153,9 @@ class CompletionQueue:
 
 @final
 class CpuEncoder:
-    def __new__(cls, model: str, devices: list[str], dtype: str, threads: int | None) -> CpuEncoder: ...
+    def __new__(
+        cls, model: str, devices: list[str], dtype: str, threads: int | None, truncate_dim: int | None = None
+    ) -> CpuEncoder: ...
 
 @final
 class DeviceState:
@@ -242,6 +244,8 @@ class EngineHandle:
     def dtype(self) -> str: ...
     @property
     def backend(self) -> str: ...
+    @property
+    def prompts(self) -> tuple[str, str, str]: ...
     @property
     def devices(self) -> list[str]: ...
     @property

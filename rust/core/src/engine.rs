@@ -24,7 +24,7 @@ use std::process;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
 
-use crate::encoder::model::Model;
+use crate::encoder::model::{Model, Prompts};
 use crate::encoder::{Batching, Encoder, EncoderSpec};
 use crate::error::{Error, ErrorKind, Result};
 pub use crate::ranking::Effort;
@@ -199,6 +199,12 @@ impl Engine {
     #[must_use]
     pub const fn max_tokens(&self) -> usize {
         self.tokens.max_tokens()
+    }
+
+    /// What precedes queries and passages.
+    #[must_use]
+    pub const fn prompts(&self) -> &Prompts {
+        self.tokens.prompts()
     }
 
     /// Contents and hit counts of the page cache.

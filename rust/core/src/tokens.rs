@@ -15,7 +15,7 @@ use std::ops::Range;
 use serde_json::Value;
 use tokenizers::{Encoding, Tokenizer};
 
-use crate::encoder::model::{Model, Prompts};
+use crate::encoder::model::{Body, Model, Prompts};
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::text_pool;
 use crate::text::page::ByteSpan;
@@ -43,6 +43,8 @@ pub struct Tokens {
     prefix: Vec<i32>,
     suffix: Vec<i32>,
     unknown: Option<i32>,
+    /// Whether unknown tokens are left out.
+    drops_unknown: bool,
     /// Whether every token is one byte, which says nothing about the scripts that a model knows.
     has_only_bytes: bool,
     /// Replaces the tokenizer if tokens are bytes.
@@ -146,19 +148,17 @@ impl Tokens {
         // We truncate and pad ourselves. The file's limit would cut pages silently (MiniLM's is 128).
         tokenizer.with_truncation(None).map_err(|error| damaged(error.to_string()))?;
         tokenizer.with_padding(None);
-        let special = tokenizer.encode("", true).map_err(|error| damaged(error.to_string()))?;
-        let filled = tokenizer.encode("a", true).map_err(|error| damaged(error.to_string()))?;
-        let inside = filled.get_special_tokens_mask().iter().position(|special| *special == 0).unwrap_or(0);
-        let special = signed(special.get_ids());
-        let (prefix, suffix) = special.split_at(inside.min(special.len()));
+        let (prefix, suffix) = match model.body {
+            Body::Transformer => special_ids(&tokenizer).map_err(damaged)?,
+            // An id that the encoder skips: no row may be empty.
+            Body::Static { .. } => (vec![0], Vec::new()),
+        };
         let (normalized, added): (Vec<_>, Vec<_>) =
             tokenizer.get_added_tokens_decoder().into_values().partition(|token| token.normalized);
-        if model.max_tokens <= special.len() {
-            return Err(damaged(format!(
-                "{} special tokens leave no room in {} tokens",
-                special.len(),
-                model.max_tokens
-            )));
+        let special = prefix.len() + suffix.len();
+        if model.max_tokens <= special {
+            let max_tokens = model.max_tokens;
+            return Err(damaged(format!("{special} special tokens leave no room in {max_tokens} tokens")));
         }
         Ok(Self {
             family: Family::new(&json),
@@ -166,8 +166,9 @@ impl Tokens {
             has_only_bytes: Family::new(&json) == Family::ByteLevel
                 && tokenizer.get_vocab_size(false) <= BYTE_VOCABULARY,
             byte_table: ByteTable::new(&tokenizer, &json),
-            prefix: prefix.to_vec(),
-            suffix: suffix.to_vec(),
+            drops_unknown: matches!(model.body, Body::Static { drops_unknown: true }),
+            prefix,
+            suffix,
             added: added.into_iter().map(|token| token.content).collect(),
             added_lowercase: normalized.into_iter().map(|token| token.content.to_lowercase()).collect(),
             limit: model.max_tokens,
@@ -314,6 +315,12 @@ impl Tokens {
         self.limit
     }
 
+    /// What precedes queries and passages.
+    #[must_use]
+    pub const fn prompts(&self) -> &Prompts {
+        &self.prompts
+    }
+
     fn max_text_tokens(&self) -> usize {
         self.limit - self.prefix.len() - self.suffix.len()
     }
@@ -326,10 +333,14 @@ impl Tokens {
     }
 
     fn ids(&self, text: &str) -> Result<Vec<i32>> {
-        match &self.byte_table {
-            Some(table) => Ok(table.ids(text)),
-            None => Ok(signed(self.encode(text)?.get_ids())),
+        let mut ids = match &self.byte_table {
+            Some(table) => table.ids(text),
+            None => signed(self.encode(text)?.get_ids()),
+        };
+        if self.drops_unknown {
+            ids.retain(|id| Some(*id) != self.unknown);
         }
+        Ok(ids)
     }
 
     fn encode(&self, text: &str) -> Result<Encoding> {
@@ -425,6 +436,16 @@ impl Segments {
     fn first_from(&self, boundary: usize) -> usize {
         self.spans.partition_point(|span| span.start < boundary)
     }
+}
+
+/// The ids that the tokenizer puts before and after every text.
+fn special_ids(tokenizer: &Tokenizer) -> Result<(Vec<i32>, Vec<i32>), String> {
+    let encode = |text| tokenizer.encode(text, true).map_err(|error| error.to_string());
+    let filled = encode("a")?;
+    let inside = filled.get_special_tokens_mask().iter().position(|special| *special == 0).unwrap_or(0);
+    let mut prefix = signed(encode("")?.get_ids());
+    let suffix = prefix.split_off(inside.min(prefix.len()));
+    Ok((prefix, suffix))
 }
 
 /// Shortens parts, in order, to `max` ids in total. Returns whether any ids were dropped.

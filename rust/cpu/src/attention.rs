@@ -11,9 +11,67 @@ use crate::vector::{MAX_LANES, Simd, Task, Tile};
 /// The attention heads of a layer.
 #[derive(Clone, Copy, Debug)]
 pub struct Heads {
+    /// Of queries.
     pub count: usize,
+    /// Of keys and of values; divides `count`. Consecutive heads of queries share one.
+    pub keys: usize,
     /// Values of a head, with padding to whole registers and words.
     pub width: usize,
+}
+
+impl Heads {
+    /// Values of a token: its queries, keys and values.
+    pub const fn qkv(self) -> usize {
+        (self.count + 2 * self.keys) * self.width
+    }
+}
+
+/// How many tokens before and after itself a token sees.
+#[derive(Clone, Copy, Debug)]
+pub struct Reach {
+    pub before: usize,
+    pub after: usize,
+}
+
+impl Reach {
+    /// The keys that some queries see, of `length`: the first, and one past the last.
+    #[inline(always)]
+    fn keys(self, first: usize, last: usize, length: usize) -> (usize, usize) {
+        (first.saturating_sub(self.before), last.saturating_add(self.after).saturating_add(1).min(length))
+    }
+}
+
+/// Added to scores: a number for each head and distance.
+#[derive(Debug)]
+pub struct DistanceBias {
+    /// `[heads, distances]`, from the key that is farthest before the query.
+    values: Vec<f32>,
+    longest: usize,
+}
+
+impl DistanceBias {
+    /// For rows of at most `longest` tokens. `value` is that of a head and a key's position minus the query's.
+    pub fn new(heads: usize, longest: usize, value: impl Fn(usize, isize) -> f32) -> Self {
+        let mut bias = Self { values: Vec::new(), longest };
+        let (stride, farthest) = (bias.stride(), longest.cast_signed() - 1);
+        bias.values.reserve(heads * stride);
+        for head in 0..heads {
+            bias.values.extend((-farthest..=farthest).map(|distance| value(head, distance)));
+            bias.values.resize((head + 1) * stride, 0.0);
+        }
+        bias
+    }
+
+    /// Registers are read beyond the last key.
+    const fn stride(&self) -> usize {
+        2 * self.longest - 1 + MAX_LANES
+    }
+
+    /// Of a head's query, from the first key on.
+    #[inline(always)]
+    fn of_query(&self, head: usize, query: usize) -> &[f32] {
+        &self.values[head * self.stride() + self.longest - 1 - query..]
+    }
 }
 
 /// Buffers for one head, used again for the next one.
@@ -31,11 +89,13 @@ pub struct AttentionScratch {
 /// Attention of all heads within one row. The queries are scaled already.
 #[derive(Debug)]
 pub struct Attend<'call, E> {
-    /// `[length, 3, heads, width]`
+    /// `[length, heads.qkv()]`: the heads of queries, of keys, and of values.
     pub qkv: &'call [E],
     /// `[length, heads, width]`
     pub output: &'call mut [E],
     pub heads: Heads,
+    pub reach: Reach,
+    pub bias: Option<&'call DistanceBias>,
     pub scratch: &'call mut AttentionScratch,
 }
 
@@ -44,7 +104,7 @@ impl<E: Element> Task for Attend<'_, E> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self { qkv, output, heads, scratch } = self;
+        let Self { qkv, output, heads, reach, bias, scratch } = self;
         let width = heads.width;
         let length = output.len() / (heads.count * width);
         let padded = length.next_multiple_of(MAX_LANES);
@@ -56,11 +116,14 @@ impl<E: Element> Task for Attend<'_, E> {
             scores: scratch.scores.slice_mut(tile * padded),
             weights: scratch.weights.slice_mut(tile * padded),
         };
-        for head in 0..heads.count {
-            let head = Head { qkv, offset: head * width, length, padded, heads: heads.count, width };
-            head.pack_keys(buffers.keys);
-            if words > 1 {
-                head.pack_values(buffers.values);
+        let group = heads.count / heads.keys;
+        for number in 0..heads.count {
+            let head = Head { qkv, heads, number, key_number: number / group, length, padded, reach, bias };
+            if number % group == 0 {
+                head.pack_keys(buffers.keys);
+                if words > 1 {
+                    head.pack_values(buffers.values);
+                }
             }
             if length < tile {
                 for query in 0..length {
@@ -85,28 +148,49 @@ struct HeadBuffers<'scratch, E> {
 
 /// One head of one row.
 struct Head<'row, E> {
-    /// The row: `[length, 3, heads, width]`.
+    /// The row: `[length, heads.qkv()]`.
     qkv: &'row [E],
-    /// Where the head's values begin among those of all heads.
-    offset: usize,
+    heads: Heads,
+    number: usize,
+    /// Of its keys and values.
+    key_number: usize,
     length: usize,
     /// The length with padding to full registers.
     padded: usize,
-    heads: usize,
-    width: usize,
+    reach: Reach,
+    bias: Option<&'row DistanceBias>,
 }
 
 impl<E: Element> Head<'_, E> {
     /// Values from one token to the next.
     #[inline(always)]
     fn stride(&self) -> usize {
-        3 * self.heads * self.width
+        self.heads.qkv()
     }
 
-    /// The row from a token's query (`part` 0), key (1) or value (2) on.
+    /// The row from a token's query on.
     #[inline(always)]
-    fn row_part(&self, token: usize, part: usize) -> &[E] {
-        &self.qkv[token * self.stride() + part * self.heads * self.width + self.offset..]
+    fn query(&self, token: usize) -> &[E] {
+        &self.qkv[token * self.stride() + self.number * self.heads.width..]
+    }
+
+    /// The row from a token's key on.
+    #[inline(always)]
+    fn key(&self, token: usize) -> &[E] {
+        &self.qkv[token * self.stride() + (self.heads.count + self.key_number) * self.heads.width..]
+    }
+
+    /// The row from a token's value on.
+    #[inline(always)]
+    fn value(&self, token: usize) -> &[E] {
+        &self.qkv[token * self.stride() + (self.heads.count + self.heads.keys + self.key_number) * self.heads.width..]
+    }
+
+    /// The keys that some queries see, with padding to full registers.
+    #[inline(always)]
+    fn padded_keys(&self, first: usize, last: usize) -> (usize, usize) {
+        let (start, end) = self.reach.keys(first, last, self.length);
+        (start / MAX_LANES * MAX_LANES, end.next_multiple_of(MAX_LANES))
     }
 
     /// Transposes keys: word by word, all keys next to each other, then zeros.
@@ -114,7 +198,7 @@ impl<E: Element> Head<'_, E> {
     fn pack_keys(&self, keys: &mut [u32]) {
         keys.chunks_exact_mut(self.padded).for_each(|row| row[self.length..].fill(0));
         for token in 0..self.length {
-            let words: &[u32] = bytemuck::cast_slice(&self.row_part(token, 1)[..self.width]);
+            let words: &[u32] = bytemuck::cast_slice(&self.key(token)[..self.heads.width]);
             for (word, row) in words.iter().zip(keys.chunks_exact_mut(self.padded)) {
                 row[token] = *word;
             }
@@ -124,9 +208,9 @@ impl<E: Element> Head<'_, E> {
     /// Joins the values of two neighbouring tokens into words, then zeros.
     #[inline(always)]
     fn pack_values(&self, values: &mut [u32]) {
-        for (row, first) in values.chunks_exact_mut(self.width).zip((0..self.padded).step_by(2)) {
+        for (row, first) in values.chunks_exact_mut(self.heads.width).zip((0..self.padded).step_by(2)) {
             let values_of = |token: usize| -> &[u16] {
-                if token < self.length { bytemuck::cast_slice(&self.row_part(token, 2)[..self.width]) } else { &[] }
+                if token < self.length { bytemuck::cast_slice(&self.value(token)[..self.heads.width]) } else { &[] }
             };
             match (values_of(first), values_of(first + 1)) {
                 ([], _) => row.fill(0),
@@ -151,17 +235,19 @@ fn attend_tile<S: Simd, E: Element>(
     output: &mut [E],
     buffers: &mut HeadBuffers<'_, E>,
 ) {
-    for key in (0..head.padded).step_by(S::TILE.registers() * S::LANES) {
-        let registers = S::TILE.registers().min((head.padded - key) / S::LANES);
+    let keys = head.padded_keys(query, query + S::TILE.rows() - 1);
+    for key in (keys.0..keys.1).step_by(S::TILE.registers() * S::LANES) {
+        let registers = S::TILE.registers().min((keys.1 - key) / S::LANES);
         with_tile!(S::TILE, registers, score::<S, E>(simd, head, query, key, buffers));
     }
     let mut inverse_sums = [0.0; 8];
     for (row, inverse_sum) in inverse_sums[..S::TILE.rows()].iter_mut().enumerate() {
-        *inverse_sum = exponentiate(simd, head, row, buffers);
+        *inverse_sum = exponentiate(simd, head, query + row, row, keys, buffers);
     }
-    for start in (0..head.width).step_by(S::TILE.registers() * S::LANES) {
-        let registers = S::TILE.registers().min((head.width - start) / S::LANES);
-        with_tile!(S::TILE, registers, sum_values::<S, E>(simd, head, query, start, &inverse_sums, output, buffers));
+    for start in (0..head.heads.width).step_by(S::TILE.registers() * S::LANES) {
+        let registers = S::TILE.registers().min((head.heads.width - start) / S::LANES);
+        let place = Place { query, keys, start };
+        with_tile!(S::TILE, registers, sum_values::<S, E>(simd, head, place, &inverse_sums, output, buffers));
     }
 }
 
@@ -173,12 +259,14 @@ fn attend_one<S: Simd, E: Element>(
     output: &mut [E],
     buffers: &mut HeadBuffers<'_, E>,
 ) {
-    for key in (0..head.padded).step_by(S::LANES) {
+    let keys = head.padded_keys(query, query);
+    for key in (keys.0..keys.1).step_by(S::LANES) {
         score::<S, E, 1, 1>(simd, head, query, key, buffers);
     }
-    let inverse_sum = exponentiate(simd, head, 0, buffers);
-    for start in (0..head.width).step_by(S::LANES) {
-        sum_values::<S, E, 1, 1>(simd, head, query, start, &[inverse_sum; 8], output, buffers);
+    let inverse_sum = exponentiate(simd, head, query, 0, keys, buffers);
+    for start in (0..head.heads.width).step_by(S::LANES) {
+        let place = Place { query, keys, start };
+        sum_values::<S, E, 1, 1>(simd, head, place, &[inverse_sum; 8], output, buffers);
     }
 }
 
@@ -191,10 +279,9 @@ fn score<S: Simd, E: Element, const ROWS: usize, const REGISTERS: usize>(
     key: usize,
     buffers: &mut HeadBuffers<'_, E>,
 ) {
-    let queries =
-        WordMatrix { words: bytemuck::cast_slice(head.row_part(query, 0)), stride: head.stride() / E::PER_WORD };
+    let queries = WordMatrix { words: bytemuck::cast_slice(head.query(query)), stride: head.stride() / E::PER_WORD };
     let keys = WordMatrix { words: &buffers.keys[key..], stride: head.padded };
-    let sums = product::<S, E::Product, ROWS, REGISTERS>(simd, queries, keys, head.width / E::PER_WORD);
+    let sums = product::<S, E::Product, ROWS, REGISTERS>(simd, queries, keys, head.heads.width / E::PER_WORD);
     for (row, sums) in sums.into_iter().enumerate() {
         for (register, sum) in sums.into_iter().enumerate() {
             simd.store(
@@ -205,13 +292,31 @@ fn score<S: Simd, E: Element, const ROWS: usize, const REGISTERS: usize>(
     }
 }
 
-/// The softmax of a query's scores, not yet divided: writes exponentials, and returns one over their sum.
+/// The softmax of a query's scores, not yet divided: writes exponentials, and returns one over their sum. `row` is the
+/// query's among those of the tile.
 #[inline(always)]
-fn exponentiate<S: Simd, E: Element>(simd: S, head: &Head<'_, E>, row: usize, buffers: &mut HeadBuffers<'_, E>) -> f32 {
-    let row = row * head.padded..(row + 1) * head.padded;
-    let (scores, weights) = (&mut buffers.scores[row.clone()], &mut buffers.weights[row]);
+fn exponentiate<S: Simd, E: Element>(
+    simd: S,
+    head: &Head<'_, E>,
+    query: usize,
+    row: usize,
+    keys: (usize, usize),
+    buffers: &mut HeadBuffers<'_, E>,
+) -> f32 {
+    let first = row * head.padded;
+    let (scores, weights) = (&mut buffers.scores[first..first + keys.1], &mut buffers.weights[first..first + keys.1]);
+    if let Some(bias) = head.bias {
+        let bias = bias.of_query(head.number, query);
+        for (scores, bias) in scores[keys.0..].chunks_exact_mut(S::LANES).zip(bias[keys.0..].chunks_exact(S::LANES)) {
+            let score = simd.add(simd.load(scores), simd.load(bias));
+            simd.store(scores, score);
+        }
+    }
     // The exponential of this is zero.
-    scores[head.length..].fill(-1e30);
+    let (start, end) = head.reach.keys(query, query, head.length);
+    scores[keys.0..start].fill(-1e30);
+    scores[end..].fill(-1e30);
+    let (scores, weights) = (&scores[keys.0..], &mut weights[keys.0..]);
     let mut max = simd.splat(f32::NEG_INFINITY);
     for scores in scores.chunks_exact(S::LANES) {
         max = simd.max(max, simd.load(scores));
@@ -226,27 +331,41 @@ fn exponentiate<S: Simd, E: Element>(simd: S, head: &Head<'_, E>, row: usize, bu
     1.0 / simd.reduce_add(sum)
 }
 
+/// A part of a head's results.
+#[derive(Clone, Copy)]
+struct Place {
+    /// The first query.
+    query: usize,
+    /// The keys that count, with padding.
+    keys: (usize, usize),
+    /// The first value.
+    start: usize,
+}
+
 /// Sums of the values, weighted for some queries.
 #[inline(always)]
 fn sum_values<S: Simd, E: Element, const ROWS: usize, const REGISTERS: usize>(
     simd: S,
     head: &Head<'_, E>,
-    query: usize,
-    start: usize,
+    place: Place,
     inverse_sums: &[f32; 8],
     output: &mut [E],
     buffers: &mut HeadBuffers<'_, E>,
 ) {
     let words = E::PER_WORD;
-    let weights = WordMatrix { words: bytemuck::cast_slice(buffers.weights), stride: head.padded / words };
+    let Place { query, keys, start } = place;
+    let Heads { count, width, .. } = head.heads;
+    let weights: &[u32] = bytemuck::cast_slice(buffers.weights);
+    let weights = WordMatrix { words: &weights[keys.0 / words..], stride: head.padded / words };
     let values = if words > 1 {
-        WordMatrix { words: &buffers.values[start..], stride: head.width }
+        WordMatrix { words: &buffers.values[keys.0 / words * width + start..], stride: width }
     } else {
-        WordMatrix { words: bytemuck::cast_slice(&head.row_part(0, 2)[start..]), stride: head.stride() }
+        WordMatrix { words: bytemuck::cast_slice(&head.value(keys.0)[start..]), stride: head.stride() }
     };
-    let sums = product::<S, E::Product, ROWS, REGISTERS>(simd, weights, values, head.length.div_ceil(words));
+    let depth = (keys.1.min(head.length) - keys.0).div_ceil(words);
+    let sums = product::<S, E::Product, ROWS, REGISTERS>(simd, weights, values, depth);
     for (row, (sums, inverse_sum)) in sums.into_iter().zip(inverse_sums).enumerate() {
-        let first = (query + row) * head.heads * head.width + head.offset + start;
+        let first = ((query + row) * count + head.number) * width + start;
         for (register, sum) in sums.into_iter().enumerate() {
             let value = simd.mul(E::Product::to_floats(simd, sum), simd.splat(*inverse_sum));
             E::store(simd, &mut output[first + register * S::LANES..], value);

@@ -7,13 +7,18 @@
 
 mod attention;
 pub mod encoder;
+mod head;
 pub mod instructions;
 pub mod linear;
+mod load;
 pub mod math;
 mod memory;
 pub mod network;
 mod norm;
 mod pooling;
 pub mod product;
+mod rotary;
+mod table;
+mod transformer;
 pub mod vector;
 mod weights;

@@ -2,7 +2,30 @@
 
 use pullquote_core::encoder::model::Activation;
 
-use crate::vector::Simd;
+use crate::product::Element;
+use crate::vector::{Simd, Task};
+
+/// Multiplies values by others, as gated layers do. In the linear layer's epilogue it would cost a quarter of the time of layers
+/// that are not gated: their sums would leave the registers.
+#[derive(Debug)]
+pub struct Multiply<'call, E> {
+    /// A multiple of the registers' lanes, and so is `by`.
+    pub values: &'call mut [E],
+    /// As many values.
+    pub by: &'call [E],
+}
+
+impl<E: Element> Task for Multiply<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        for (values, by) in self.values.chunks_exact_mut(S::LANES).zip(self.by.chunks_exact(S::LANES)) {
+            let product = simd.mul(E::load(simd, values), E::load(simd, by));
+            E::store(simd, values, product);
+        }
+    }
+}
 
 /// e to the power of x, to the last bit or two; zero from -87.3 down, NaN of NaN.
 #[inline(always)]
@@ -29,7 +52,21 @@ pub fn activate<S: Simd>(simd: S, activation: Activation, x: S::Floats) -> S::Fl
         Activation::GeluTanh => gelu_tanh(simd, x),
         // NaN passes through as the second operand.
         Activation::Relu => simd.max(simd.splat(0.0), x),
+        Activation::Silu => simd.mul(x, sigmoid(simd, x)),
+        // tanh x = 2 sigmoid 2x - 1.
+        Activation::Tanh => {
+            let doubled = sigmoid(simd, simd.add(x, x));
+            simd.sub(simd.add(doubled, doubled), simd.splat(1.0))
+        }
+        Activation::Sigmoid => sigmoid(simd, x),
     }
+}
+
+/// 1 / (1 + e^-x)
+#[inline(always)]
+fn sigmoid<S: Simd>(simd: S, x: S::Floats) -> S::Floats {
+    let one = simd.splat(1.0);
+    simd.div(one, simd.add(one, exp(simd, simd.sub(simd.splat(0.0), x))))
 }
 
 /// An activation whose result is rounded to bfloat16.

@@ -1,4 +1,4 @@
-//! From the vectors of a row's tokens to one vector, in float32 whatever type they have.
+//! From the vectors of a row's tokens to one vector, in float32 whatever type they have, and to unit length.
 
 use pullquote_core::encoder::model::Pooling;
 
@@ -24,18 +24,27 @@ impl<E: Element> Task for Pool<'_, E> {
     type Output = ();
 
     #[inline(always)]
+    #[expect(clippy::cast_precision_loss, reason = "rows are far shorter than float32 counts exactly")]
     fn run<S: Simd>(self, simd: S) {
         let Self { tokens, vector, pooling, normalize } = self;
         let width = vector.len();
         let count = tokens.len() / width;
-        #[expect(clippy::cast_precision_loss, reason = "rows are far shorter than float32 counts exactly")]
-        let inverse_count = simd.splat(1.0 / count as f32);
+        let divisor = match pooling {
+            Pooling::MeanSqrtLength => (count as f32).sqrt(),
+            Pooling::WeightedMean => (count * (count + 1) / 2) as f32,
+            _ => count as f32,
+        };
+        let inverse = simd.splat(1.0 / divisor);
         let mut squares = simd.splat(0.0);
         for (start, out) in (0..).step_by(S::LANES).zip(vector.chunks_exact_mut(S::LANES)) {
             let token = |token: usize| E::load(simd, &tokens[token * width + start..]);
             let pooled = match pooling {
-                Pooling::Mean => {
-                    simd.mul((1..count).fold(token(0), |sum, next| simd.add(sum, token(next))), inverse_count)
+                Pooling::Mean | Pooling::MeanSqrtLength => {
+                    simd.mul((1..count).fold(token(0), |sum, next| simd.add(sum, token(next))), inverse)
+                }
+                Pooling::WeightedMean => {
+                    let add = |sum, next: usize| simd.mul_add(token(next), simd.splat((next + 1) as f32), sum);
+                    simd.mul((1..count).fold(token(0), add), inverse)
                 }
                 Pooling::Max => {
                     let max = (1..count).fold(token(0), |max, next| simd.max(max, token(next)));
@@ -50,11 +59,34 @@ impl<E: Element> Task for Pool<'_, E> {
             squares = simd.mul_add(pooled, pooled, squares);
         }
         if normalize {
-            let scale = simd.splat(1.0 / simd.reduce_add(squares).sqrt().max(MIN_NORM));
-            for values in vector.chunks_exact_mut(S::LANES) {
-                let scaled = simd.mul(simd.load(values), scale);
-                simd.store(values, scaled);
-            }
+            scale_to_unit(simd, vector, squares);
         }
+    }
+}
+
+/// Divides a vector, padded with zeros, by its L2 norm.
+#[derive(Debug)]
+pub struct Normalize<'call> {
+    pub vector: &'call mut [f32],
+}
+
+impl Task for Normalize<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let add = |squares, values: &[f32]| simd.mul_add(simd.load(values), simd.load(values), squares);
+        let squares = self.vector.chunks_exact(S::LANES).fold(simd.splat(0.0), add);
+        scale_to_unit(simd, self.vector, squares);
+    }
+}
+
+/// `squares` adds up to the square of the norm.
+#[inline(always)]
+fn scale_to_unit<S: Simd>(simd: S, vector: &mut [f32], squares: S::Floats) {
+    let scale = simd.splat(1.0 / simd.reduce_add(squares).sqrt().max(MIN_NORM));
+    for values in vector.chunks_exact_mut(S::LANES) {
+        let scaled = simd.mul(simd.load(values), scale);
+        simd.store(values, scaled);
     }
 }

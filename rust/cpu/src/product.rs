@@ -31,6 +31,8 @@ pub trait Element: bytemuck::Pod + Send + Sync + std::fmt::Debug {
 
     /// Rounded to this type.
     fn from_f32(value: f32) -> Self;
+    /// Widened, which is exact.
+    fn to_f32(self) -> f32;
     /// A word of as many values as it holds, rounded to this type.
     fn word(values: &[f32]) -> u32;
     /// Reads a register of values.
@@ -116,6 +118,10 @@ impl Element for f32 {
         value
     }
 
+    fn to_f32(self) -> f32 {
+        self
+    }
+
     fn word(values: &[f32]) -> u32 {
         values[0].to_bits()
     }
@@ -137,6 +143,10 @@ impl Element for Bf16 {
 
     fn from_f32(value: f32) -> Self {
         Self::from_f32(value)
+    }
+
+    fn to_f32(self) -> f32 {
+        Self::to_f32(self)
     }
 
     fn word(values: &[f32]) -> u32 {

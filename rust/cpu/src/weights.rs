@@ -21,7 +21,8 @@ pub const SINGLE_FILE: &str = "model.safetensors";
 /// Says which of several files has which tensor.
 pub const INDEX_FILE: &str = "model.safetensors.index.json";
 /// Checkpoints are saved with or without the name of the module around the encoder.
-const OUTER_MODULES: [&str; 3] = ["bert.", "roberta.", "model."];
+const OUTER_MODULES: [&str; 8] =
+    ["bert.", "roberta.", "model.", "mpnet.", "distilbert.", "nomic_bert.", "new.", "gte."];
 
 /// The tensors of a model, by name.
 #[derive(Debug)]
@@ -108,6 +109,39 @@ impl Weights {
             return Err(Error::new(ErrorKind::UnsupportedModel, message));
         }
         Ok(tensor)
+    }
+
+    /// Whether there is a tensor of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.tensors.contains_key(name)
+    }
+
+    /// Takes out a list of whole numbers below a bound, once.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidModel`] where it is missing, no list, or has other numbers.
+    pub fn take_indices(&mut self, name: &str, bound: usize) -> Result<Vec<usize>> {
+        let invalid = |why: &str| {
+            let source = self.source.display();
+            Error::new(ErrorKind::InvalidModel, format!("{source}: the tensor {name} {why}"))
+        };
+        let tensor = self.tensors.get(name).ok_or_else(|| invalid("is missing"))?;
+        let bytes = &tensor.file[tensor.bytes.clone()];
+        let indices: Vec<i64> = match (tensor.dtype, tensor.shape.len()) {
+            (Dtype::I32, 1) => bytes.as_chunks().0.iter().map(|bytes| i64::from(i32::from_le_bytes(*bytes))).collect(),
+            (Dtype::I64, 1) => bytes.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect(),
+            (dtype, _) => {
+                return Err(invalid(&format!(
+                    "is {dtype:?} of {} dimensions, not a list of I32 or I64",
+                    tensor.shape.len()
+                )));
+            }
+        };
+        let index = |index: i64| usize::try_from(index).ok().filter(|index| *index < bound);
+        let indices = indices
+            .into_iter()
+            .map(|found| index(found).ok_or_else(|| invalid(&format!("has {found}, not below {bound}"))));
+        indices.collect()
     }
 
     pub fn source(&self) -> &Path {

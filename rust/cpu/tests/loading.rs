@@ -19,10 +19,11 @@ fn assert_names(error: &Error, kind: ErrorKind, words: &[&str]) {
 #[test]
 fn unsupported_models_are_named() {
     let cases = [
-        ("model_type", json!("mpnet"), &["\"mpnet\"", "bert, roberta, xlm-roberta, camembert", "model.pt"][..]),
-        ("hidden_act", json!("silu"), &["\"silu\"", "gelu_new", "relu"]),
+        ("model_type", json!("t5"), &["\"t5\"", "bert, camembert, distilbert", "model.pt"][..]),
+        ("hidden_act", json!("mish"), &["\"mish\"", "gelu_new", "relu"]),
         ("position_embedding_type", json!("relative_key"), &["\"relative_key\"", "absolute"]),
         ("is_decoder", json!(true), &["is_decoder"]),
+        ("auto_map", json!({"AutoModel": "modeling.Mine"}), &["auto_map.AutoModel", "modeling.Mine", "nomic_bert"]),
     ];
     for (key, value, words) in cases {
         let mut draft = draft("bert");

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pullquote_core::encoder::model::Model;
+use pullquote_core::encoder::model::{Model, ModelOptions, PromptOverrides};
 use pullquote_core::encoder::{Batching, Encoder};
 use pullquote_core::engine::Engine;
 use pullquote_core::engine::options::seconds;
@@ -33,11 +33,16 @@ pub(crate) struct EngineConfig<'py> {
     device_timeout: Option<f64>,
     profile: bool,
     trace: Option<PathBuf>,
+    truncate_dim: Option<usize>,
+    prompt_name: Option<String>,
+    query_prompt: Option<String>,
+    passage_prompt: Option<String>,
 }
 
 impl EngineConfig<'_> {
     pub(crate) fn engine(self, py: Python<'_>) -> PyResult<Engine> {
-        let model = leave_python(py, None, |_| Model::read(&self.model))?;
+        let options = self.model_options();
+        let model = leave_python(py, None, |_| Model::read_with(&self.model, &options))?;
         let encoder: Box<dyn Encoder> = if self.encoder.is_instance_of::<PyCapsule>() {
             Box::new(ForeignEncoder::take(&self.encoder)?)
         } else if let Ok(cpu) = self.encoder.cast::<CpuEncoder>() {
@@ -46,6 +51,18 @@ impl EngineConfig<'_> {
             FunctionEncoder::from_python(&self.encoder, self.threads > 0, &model)?
         };
         self.engine_of(py, &model, encoder)
+    }
+
+    /// What the caller says about the model.
+    fn model_options(&self) -> ModelOptions {
+        ModelOptions {
+            prompts: PromptOverrides {
+                name: self.prompt_name.clone(),
+                query: self.query_prompt.clone(),
+                passage: self.passage_prompt.clone(),
+            },
+            truncate_dim: self.truncate_dim,
+        }
     }
 
     /// An engine of this model and this encoder.

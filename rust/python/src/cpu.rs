@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
+use pullquote_core::encoder::dtype::Dtype;
+use pullquote_core::encoder::model::{Model, ModelOptions};
 use pullquote_core::error::ErrorKind;
 use pullquote_cpu::encoder;
 use pullquote_cpu::instructions::InstructionSet;
@@ -19,6 +21,7 @@ pub(crate) struct CpuEncoder(Mutex<Option<encoder::CpuEncoder>>);
 impl CpuEncoder {
     /// Starts the worker threads, which inherit the calling thread's affinity.
     #[new]
+    #[pyo3(signature = (model, devices, dtype, threads, truncate_dim = None))]
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 passes owned values")]
     fn new(
         py: Python<'_>,
@@ -26,8 +29,14 @@ impl CpuEncoder {
         devices: Vec<String>,
         dtype: &str,
         threads: Option<usize>,
+        truncate_dim: Option<usize>,
     ) -> PyResult<Self> {
-        let loaded = leave_python(py, None, |_| encoder::CpuEncoder::load(&model, &devices, dtype, threads))?;
+        let options = ModelOptions { truncate_dim, ..ModelOptions::default() };
+        let loaded = leave_python(py, None, |_| {
+            let model = Model::read_with(&model, &options)?;
+            let (dtype, set) = (Dtype::parse(dtype)?, InstructionSet::selected()?);
+            encoder::CpuEncoder::load_with(&model, &devices, dtype, threads, set)
+        })?;
         Ok(Self(Mutex::new(Some(loaded))))
     }
 }

@@ -60,6 +60,13 @@ impl EngineHandle {
         &self.engine.spec().backend
     }
 
+    /// What precedes queries and passages, and where it is from.
+    #[getter]
+    fn prompts(&self) -> (&str, &str, &str) {
+        let prompts = self.engine.prompts();
+        (&prompts.query, &prompts.passage, prompts.source.name())
+    }
+
     #[getter]
     fn devices(&self) -> Vec<&str> {
         self.engine.spec().devices.iter().map(|device| device.name.as_str()).collect()

@@ -3,22 +3,36 @@
 //! This reads the small files: architecture, pooling, the longest input, and the prompts before queries and passages.
 //! [`crate::tokens`] reads the tokenizer, the encoder reads the weights.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use crate::error::{Error, ErrorKind, Result};
+use files::{invalid, number, optional, required, text, unsupported};
+pub use modules::Module;
+use modules::Modules;
+pub use prompts::{PromptOverrides, PromptSource, Prompts};
+pub use transformer::Transformer;
 
+mod families;
+mod files;
+mod modules;
+pub mod names;
+mod prompts;
 pub mod transformer;
 
-pub use transformer::{Activation, Transformer};
+/// The longest input of a model that has no limit: static embeddings.
+const NO_LIMIT: usize = 1 << 20;
 
 /// How the token vectors of a row become one vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooling {
     /// The mean over all tokens, special tokens included.
     Mean,
+    /// The sum over all tokens, divided by the root of their number.
+    MeanSqrtLength,
+    /// The mean, weighted by the token's position from 1.
+    WeightedMean,
     /// The vector of the first token.
     Cls,
     /// The maximum in each dimension.
@@ -27,33 +41,86 @@ pub enum Pooling {
     Last,
 }
 
-/// Text prepended to queries and passages, as asymmetric models need it. Often empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Prompts {
-    /// For queries.
-    pub query: String,
-    /// For passages.
-    pub passage: String,
+/// A function of one value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activation {
+    /// f(x) = x.
+    Identity,
+    /// With the error function.
+    Gelu,
+    /// Approximated with tanh.
+    GeluTanh,
+    /// max(x, 0).
+    Relu,
+    /// x times the logistic function.
+    Silu,
+    /// The hyperbolic tangent.
+    Tanh,
+    /// The logistic function.
+    Sigmoid,
+}
+
+impl Activation {
+    /// The names in `config.json`.
+    pub(crate) const NAMES: [(&str, Self); 6] = [
+        ("gelu", Self::Gelu),
+        ("gelu_new", Self::GeluTanh),
+        ("gelu_pytorch_tanh", Self::GeluTanh),
+        ("relu", Self::Relu),
+        ("silu", Self::Silu),
+        ("swish", Self::Silu),
+    ];
+
+    fn parse(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, activation)| *activation)
+    }
+}
+
+/// What a caller says about a model; `None` and the default are what its files say.
+#[derive(Clone, Debug, Default)]
+pub struct ModelOptions {
+    /// Instead of the model's prompts.
+    pub prompts: PromptOverrides,
+    /// Cut vectors to their first values, and scale them to unit length.
+    pub truncate_dim: Option<usize>,
+}
+
+/// What computes the vectors of tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// A transformer: see [`Transformer::read`].
+    Transformer,
+    /// A table of vectors.
+    Static {
+        /// Whether tokens outside the vocabulary count for nothing, as in model2vec.
+        drops_unknown: bool,
+    },
 }
 
 /// A model's description, without its weights.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// Absolute, or relative to the working directory.
+    /// Of the configuration, the tokenizer and the weights; absolute, or relative to the working directory.
     pub directory: PathBuf,
     /// The whole `config.json`, from which encoders read the architecture.
     pub config: Value,
     /// `model_type` of `config.json`; empty if it has none.
     pub model_type: String,
+    /// What computes the vectors of tokens.
+    pub body: Body,
     /// Rows of the embedding table; `None` if `config.json` does not say.
     pub vocabulary: Option<usize>,
     /// The longest row in token ids, special tokens included.
     pub max_tokens: usize,
-    /// From the module `Pooling`; the mean without `modules.json`.
-    pub pooling: Pooling,
-    /// Whether to scale vectors to unit length.
+    /// From the module `Pooling`; the mean without `modules.json`. The vectors of several are concatenated.
+    pub pooling: Vec<Pooling>,
+    /// What follows pooling, in this order.
+    pub modules: Vec<Module>,
+    /// Vectors are cut to their first values after all modules.
+    pub truncate_dim: Option<usize>,
+    /// Whether vectors have unit length.
     pub normalize: bool,
-    /// From `config_sentence_transformers.json`.
+    /// From `config_sentence_transformers.json`, or a table of known models.
     pub prompts: Prompts,
 }
 
@@ -65,7 +132,15 @@ impl Model {
     /// damaged file, [`ErrorKind::UnsupportedModel`] for a setting that changes vectors and that pullquote does not
     /// implement.
     pub fn read(directory: impl Into<PathBuf>) -> Result<Self> {
-        Self::read_with(directory.into(), Modules::read)
+        Self::read_with(directory, &ModelOptions::default())
+    }
+
+    /// As [`Self::read`], with a caller's options.
+    ///
+    /// # Errors
+    /// As [`Model::read`], and [`ErrorKind::InvalidArgument`] for a prompt that the model does not name.
+    pub fn read_with(directory: impl Into<PathBuf>, options: &ModelOptions) -> Result<Self> {
+        Self::read_modules(&directory.into(), options, Modules::read)
     }
 
     /// As [`Self::read`], without modules and pooling, for hosts that encode with a model of their own.
@@ -73,20 +148,27 @@ impl Model {
     /// # Errors
     /// As [`Model::read`], except for unsupported modules and pooling.
     pub fn read_for_host(directory: impl Into<PathBuf>) -> Result<Self> {
-        Self::read_with(directory.into(), |_| Ok(Modules::PLAIN))
+        Self::read_modules(&directory.into(), &ModelOptions::default(), |root| Ok(Modules::plain(root)))
     }
 
-    fn read_with(directory: PathBuf, modules: impl FnOnce(&Path) -> Result<Modules>) -> Result<Self> {
-        if !directory.is_dir() {
+    fn read_modules(
+        root: &Path,
+        options: &ModelOptions,
+        modules: impl FnOnce(&Path) -> Result<Modules>,
+    ) -> Result<Self> {
+        if !root.is_dir() {
             return Err(Error::new(
                 ErrorKind::ModelNotFound,
                 format!(
                     "no model directory at {}; expected a folder with config.json and tokenizer.json",
-                    directory.display()
+                    root.display()
                 ),
             ));
         }
-        let config = required(&directory.join("config.json"))?;
+        let modules = modules(root)?;
+        let directory = modules.folder;
+        let path = directory.join("config.json");
+        let config = if modules.is_static { optional(&path)?.unwrap_or(Value::Null) } else { required(&path)? };
         let model_type = text(&config, "model_type").unwrap_or_default().to_owned();
         let transformer = optional(&directory.join("sentence_bert_config.json"))?.unwrap_or(Value::Null);
         if transformer.get("do_lower_case").and_then(Value::as_bool) == Some(true) {
@@ -95,13 +177,33 @@ impl Model {
                 "sentence_bert_config.json: do_lower_case true; put a Lowercase normalizer into tokenizer.json",
             ));
         }
-        let modules = modules(&directory)?;
+        // sentence-transformers reads model2vec's files in its own way, if they name its modules.
+        let body = match (modules.is_static, model_type.as_str()) {
+            (true, _) => Body::Static { drops_unknown: false },
+            (false, "model2vec") => Body::Static { drops_unknown: true },
+            (false, _) => Body::Transformer,
+        };
+        let mut after = modules.after;
+        if body == (Body::Static { drops_unknown: true })
+            && config.get("normalize").and_then(Value::as_bool) == Some(true)
+        {
+            after.push(Module::Normalize);
+        }
+        let max_tokens = match body {
+            Body::Static { drops_unknown: false } => NO_LIMIT,
+            // The text has one more id, so that none is empty.
+            Body::Static { drops_unknown: true } => number(&config, "max_length").unwrap_or(512).min(NO_LIMIT) + 1,
+            Body::Transformer => max_tokens(&directory, &config, &model_type, &transformer)?,
+        };
         Ok(Self {
             vocabulary: number(&config, "vocab_size"),
-            max_tokens: max_tokens(&directory, &config, &model_type, &transformer)?,
+            max_tokens,
+            body,
             pooling: modules.pooling,
-            normalize: modules.normalize,
-            prompts: prompts(&directory, modules.include_prompt)?,
+            normalize: options.truncate_dim.is_some() || after.last() == Some(&Module::Normalize),
+            modules: after,
+            truncate_dim: options.truncate_dim,
+            prompts: prompts::read(root, modules.include_prompt, &options.prompts)?,
             directory,
             config,
             model_type,
@@ -115,81 +217,16 @@ impl Model {
     }
 }
 
-/// The content of `modules.json` and the files it names.
-struct Modules {
-    pooling: Pooling,
-    normalize: bool,
-    include_prompt: bool,
-}
-
-impl Modules {
-    /// Without `modules.json`, sentence-transformers takes the mean.
-    const PLAIN: Self = Self { pooling: Pooling::Mean, normalize: false, include_prompt: true };
-
-    fn read(directory: &Path) -> Result<Self> {
-        let mut found = Self::PLAIN;
-        let Some(modules) = optional(&directory.join("modules.json"))? else { return Ok(found) };
-        let modules =
-            modules.as_array().ok_or_else(|| invalid(&directory.join("modules.json"), "expected a list of modules"))?;
-        for module in modules {
-            let kind = text(module, "type").unwrap_or_default();
-            match kind.rsplit('.').next().unwrap_or_default() {
-                "Transformer" => {}
-                "Pooling" => {
-                    let path = directory.join(text(module, "path").unwrap_or_default()).join("config.json");
-                    let config = required(&path)?;
-                    found.pooling = pooling(&path, &config)?;
-                    found.include_prompt = config.get("include_prompt").and_then(Value::as_bool).unwrap_or(true);
-                }
-                "Normalize" => found.normalize = true,
-                _ => {
-                    return Err(unsupported(
-                        directory,
-                        &format!(
-                            "modules.json names the module {kind:?}; known are Transformer, Pooling and Normalize"
-                        ),
-                    ));
-                }
-            }
-        }
-        Ok(found)
-    }
-}
-
-fn pooling(path: &Path, config: &Value) -> Result<Pooling> {
-    const MODES: [(&str, &str, Pooling); 4] = [
-        ("pooling_mode_mean_tokens", "mean", Pooling::Mean),
-        ("pooling_mode_cls_token", "cls", Pooling::Cls),
-        ("pooling_mode_max_tokens", "max", Pooling::Max),
-        ("pooling_mode_lasttoken", "lasttoken", Pooling::Last),
-    ];
-    // Older versions of sentence-transformers write one flag for each mode, newer ones a name.
-    if let Some(name) = text(config, "pooling_mode") {
-        return MODES.iter().find(|mode| mode.1 == name).map(|mode| mode.2).ok_or_else(|| {
-            unsupported(path, &format!("pooling_mode {name:?}; known are mean, cls, max and lasttoken"))
-        });
-    }
-    let flags = config.as_object().ok_or_else(|| invalid(path, "expected an object"))?;
-    let set: Vec<&str> = flags
-        .iter()
-        .filter(|(name, value)| name.starts_with("pooling_mode_") && value.as_bool() == Some(true))
-        .map(|(name, _)| name.as_str())
-        .collect();
-    match set.as_slice() {
-        [one] => MODES.iter().find(|mode| mode.0 == *one).map(|mode| mode.2),
-        _ => None,
-    }
-    .ok_or_else(|| unsupported(path, &format!("pooling by {set:?}; known is one of mean, cls, max and last token")))
-}
-
 /// The smallest limit of sentence-transformers, the tokenizer and the position table.
 fn max_tokens(directory: &Path, config: &Value, model_type: &str, transformer: &Value) -> Result<usize> {
     let tokenizer = optional(&directory.join("tokenizer_config.json"))?.unwrap_or(Value::Null);
-    let positions = number(config, "max_position_embeddings").map(|positions| {
-        // RoBERTa's positions start after the padding id.
-        let offset = if is_roberta(model_type) { number(config, "pad_token_id").unwrap_or(1) + 1 } else { 0 };
-        positions.saturating_sub(offset)
-    });
+    // `nomic_bert` has the names of GPT-2.
+    let positions = number(config, "max_position_embeddings").or_else(|| number(config, "n_positions"));
+    // Beyond those, Nomic's code stretches its rotary embeddings.
+    let is_stretched = config.get("rotary_scaling_factor").is_some_and(|factor| !factor.is_null());
+    let trained = number(config, "max_trained_positions").filter(|_| is_stretched);
+    let positions = positions.map(|positions| positions.min(trained.unwrap_or(positions)));
+    let positions = positions.map(|positions| positions.saturating_sub(families::first_position(model_type, config)));
     let limit = [
         number(transformer, "max_seq_length"),
         number(&tokenizer, "model_max_length").filter(|length| *length < 1 << 20),
@@ -208,52 +245,4 @@ fn max_tokens(directory: &Path, config: &Value, model_type: &str, transformer: &
         Some(limit) => Err(invalid(directory, &format!("its longest input is {limit} tokens; at least 4 are needed"))),
         None => Ok(512),
     }
-}
-
-/// Whether positions start after the padding id, as in `RoBERTa`.
-fn is_roberta(model_type: &str) -> bool {
-    matches!(model_type, "roberta" | "xlm-roberta" | "camembert")
-}
-
-fn prompts(directory: &Path, include_prompt: bool) -> Result<Prompts> {
-    let path = directory.join("config_sentence_transformers.json");
-    let Some(config) = optional(&path)? else { return Ok(Prompts::default()) };
-    let named = |name: &str| config.get("prompts").and_then(|prompts| text(prompts, name));
-    let default = text(&config, "default_prompt_name").and_then(named).unwrap_or_default();
-    // The names that sentence-transformers tries, in its order.
-    let query = named("query").unwrap_or(default).to_owned();
-    let passage = ["document", "passage", "corpus"].into_iter().find_map(named).unwrap_or(default).to_owned();
-    if !(include_prompt || query.is_empty() && passage.is_empty()) {
-        return Err(unsupported(&path, "include_prompt false: prompts that pooling leaves out"));
-    }
-    Ok(Prompts { query, passage })
-}
-
-fn required(path: &Path) -> Result<Value> {
-    optional(path)?.ok_or_else(|| Error::new(ErrorKind::ModelNotFound, format!("the model lacks {}", path.display())))
-}
-
-fn optional(path: &Path) -> Result<Option<Value>> {
-    match fs::read(path) {
-        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| invalid(path, &error.to_string())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(invalid(path, &error.to_string())),
-    }
-}
-
-fn text<'value>(value: &'value Value, key: &str) -> Option<&'value str> {
-    value.get(key).and_then(Value::as_str)
-}
-
-fn number(value: &Value, key: &str) -> Option<usize> {
-    // Files write `model_max_length` as 1e30 for "no limit"; it is no u64, and so becomes `None`.
-    value.get(key).and_then(Value::as_u64).and_then(|number| usize::try_from(number).ok())
-}
-
-fn invalid(path: &Path, why: &str) -> Error {
-    Error::new(ErrorKind::InvalidModel, format!("{} is damaged: {why}", path.display()))
-}
-
-fn unsupported(path: &Path, what: &str) -> Error {
-    Error::new(ErrorKind::UnsupportedModel, format!("{}: not supported: {what}", path.display()))
 }

@@ -217,11 +217,12 @@ async fn tokenize(State(app): State<Arc<App>>, request: Request) -> Result<Respo
 async fn info(State(app): State<Arc<App>>) -> Response {
     let (settings, spec, batching) = (&app.settings, app.engine.spec(), app.engine.batching());
     let wanted = spec.devices.iter().map(|device| device.batch_tokens).max();
-    let pooling = match app.model.pooling {
-        Pooling::Mean => "mean",
-        Pooling::Cls => "cls",
-        Pooling::Max => "max",
-        Pooling::Last => "last_token",
+    let pooling = match app.model.pooling[..] {
+        [Pooling::Cls] => "cls",
+        [Pooling::Max] => "max",
+        [Pooling::Last] => "last_token",
+        // It has no names for the others.
+        _ => "mean",
     };
     let info = Info {
         model_id: &settings.model_name,

@@ -61,6 +61,9 @@ impl Linear {
             Activation::Gelu => values.f_gelu_("none"),
             Activation::GeluTanh => values.f_gelu_("tanh"),
             Activation::Relu => values.f_relu_(),
+            Activation::Silu => values.f_silu_(),
+            Activation::Tanh => values.f_tanh_(),
+            Activation::Sigmoid => values.f_sigmoid_(),
         }
     }
 }
@@ -81,6 +84,15 @@ impl Bert {
     /// [`ErrorKind::ModelNotFound`] where the weights are not what `config.json` says.
     pub(super) fn load(model: &Model, device: Device, kind: Kind, varlen: Varlen) -> Result<Self> {
         let config = Transformer::read(model)?;
+        if !config.is_bert() {
+            let (path, found) = (model.file("config.json"), &model.model_type);
+            let message = format!(
+                "{}: the libtorch encoder computes BERT, RoBERTa, XLM-RoBERTa and CamemBERT, but model_type is {found:?}; the \
+                 CPU encoder computes it: devices=\"cpu\"",
+                path.display()
+            );
+            return Err(Error::new(ErrorKind::UnsupportedModel, message));
+        }
         let is_varlen = varlen.is_usable(device, kind, &config);
         let mut loader = Loader { weights: Weights::read(&model.directory)?, device, kind };
         let word_embeddings = loader.take("embeddings.word_embeddings.weight", &[ANY, dim(config.hidden)])?;
@@ -163,7 +175,7 @@ impl Bert {
 
     /// Attention over rows of one length, `[rows, length, 3 · hidden]` to `[rows, length, hidden]`.
     fn attend(&self, qkv: &Tensor, rows: i64, length: i64, mask: Option<&Tensor>) -> TorchResult<Tensor> {
-        let (heads, width) = (dim(self.config.heads), dim(self.config.head()));
+        let (heads, width) = (dim(self.config.heads), dim(self.config.head_width));
         // [3, rows, heads, length, width]
         let parts = qkv.f_view_([rows, length, 3, heads, width])?.f_permute([2, 0, 3, 1, 4])?;
         let (queries, keys, values) = (parts.f_select(0, 0)?, parts.f_select(0, 1)?, parts.f_select(0, 2)?);
@@ -200,7 +212,7 @@ impl Loader {
 
     fn position_embeddings(&mut self, model: &Model, config: &Transformer) -> Result<Tensor> {
         let name = "embeddings.position_embeddings.weight";
-        let (hidden, first) = (dim(config.hidden), dim(config.first_position));
+        let (hidden, first) = (dim(config.hidden), dim(config.first_position.unwrap_or(0)));
         let table = self.take(name, &[ANY, hidden])?;
         let types = self.take("embeddings.token_type_embeddings.weight", &[ANY, hidden])?;
         let rows = table.size().first().copied().unwrap_or(0).saturating_sub(first);
@@ -234,7 +246,7 @@ impl Loader {
     fn qkv(&mut self, name: &str, config: &Transformer) -> Result<Linear> {
         let hidden = dim(config.hidden);
         #[expect(clippy::cast_precision_loss, reason = "heads are narrow: their width is exact in f64")]
-        let scale = 1.0 / (config.head() as f64).sqrt();
+        let scale = 1.0 / (config.head_width as f64).sqrt();
         let mut weights = Vec::with_capacity(3);
         let mut biases = Vec::with_capacity(3);
         for part in ["query", "key", "value"] {

@@ -5,9 +5,9 @@
 
 use pullquote_core::encoder::Batch;
 use pullquote_core::encoder::dtype::Dtype;
-use pullquote_core::encoder::model::{Model, Pooling};
+use pullquote_core::encoder::model::{Model, Module, Pooling};
 use pullquote_core::encoder::workers::{Compute, check_rows};
-use pullquote_core::error::Result;
+use pullquote_core::error::{Error, ErrorKind, Result};
 use tch::{Device, Kind, TchError, Tensor};
 
 use super::bert::Bert;
@@ -33,7 +33,7 @@ pub struct Network {
 
 #[derive(Debug)]
 enum Architecture {
-    Bert(Bert),
+    Bert(Box<Bert>),
     Script(Script),
 }
 
@@ -58,9 +58,9 @@ impl Network {
         } else {
             let bert = Bert::load(model, device, kind, varlen)?;
             let vocabulary = usize::try_from(bert.vocabulary()).unwrap_or(0);
-            (Architecture::Bert(bert), vocabulary, dtype)
+            (Architecture::Bert(Box::new(bert)), vocabulary, dtype)
         };
-        Ok(Self { architecture, device, pooling: model.pooling, normalize: model.normalize, vocabulary, dtype })
+        Ok(Self { architecture, device, pooling: pooling(model)?, normalize: model.normalize, vocabulary, dtype })
     }
 
     /// Values in a vector.
@@ -141,6 +141,22 @@ impl Network {
             }
         };
         if self.normalize { normalize(&rows) } else { Ok(rows) }
+    }
+}
+
+/// The pooling of a model without other modules than a norm.
+fn pooling(model: &Model) -> Result<Pooling> {
+    let is_plain = model.truncate_dim.is_none() && model.modules.iter().all(|module| *module == Module::Normalize);
+    match model.pooling[..] {
+        [pooling @ (Pooling::Mean | Pooling::Cls | Pooling::Max | Pooling::Last)] if is_plain => Ok(pooling),
+        _ => {
+            let message = format!(
+                "{}: the libtorch encoder pools by one of mean, cls, max and last token, without Dense and LayerNorm modules; the CPU \
+                 encoder has the others: devices=\"cpu\"",
+                model.file("modules.json").display()
+            );
+            Err(Error::new(ErrorKind::UnsupportedModel, message))
+        }
     }
 }
 

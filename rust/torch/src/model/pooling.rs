@@ -3,7 +3,7 @@
 //! Sums are float32 whatever type the tokens have, and so are the rows.
 
 use pullquote_core::encoder::model::Pooling;
-use tch::{Kind, Tensor};
+use tch::{Kind, TchError, Tensor};
 
 use super::layout::RowOffsets;
 use crate::error::TorchResult;
@@ -18,7 +18,13 @@ fn pool(tokens: &Tensor, pooling: Pooling) -> TorchResult<Tensor> {
         Pooling::Cls => tokens.f_select(1, 0)?.f_to_kind(Kind::Float),
         Pooling::Max => tokens.f_amax(1_i64, false)?.f_to_kind(Kind::Float),
         Pooling::Last => tokens.f_select(1, -1)?.f_to_kind(Kind::Float),
+        Pooling::MeanSqrtLength | Pooling::WeightedMean => Err(refused()),
     }
+}
+
+/// Models with these are refused when they are loaded.
+fn refused() -> TchError {
+    TchError::Shape("this encoder pools by mean, cls, max and last token".to_owned())
 }
 
 /// Pools padded rows, by the mask of [`super::layout::Padded`].
@@ -40,7 +46,7 @@ pub(super) fn pool_padded(tokens: &Tensor, mask: Option<&Tensor>, pooling: Pooli
             let last = last.f_expand([-1, 1, width], false)?;
             tokens.f_gather(1, &last, false)?.f_squeeze_dim(1)?.f_to_kind(Kind::Float)
         }
-        Pooling::Cls => pool(tokens, pooling),
+        Pooling::Cls | Pooling::MeanSqrtLength | Pooling::WeightedMean => pool(tokens, pooling),
     }
 }
 
@@ -65,6 +71,7 @@ pub(super) fn pool_ragged(tokens: &Tensor, rows: &RowOffsets, pooling: Pooling) 
             let last = starts.f_narrow(0, 1, count)?.f_sub_scalar(1)?;
             tokens.f_index_select(0, &last)?.f_to_kind(Kind::Float)
         }
+        Pooling::MeanSqrtLength | Pooling::WeightedMean => Err(refused()),
     }
 }
 

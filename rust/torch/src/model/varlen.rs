@@ -83,7 +83,7 @@ pub(super) fn attend(qkv: &Tensor, heads: i64, rows: &RowOffsets) -> TorchResult
 /// Whether [`attend`] works for a model's heads on this device, and agrees with plain attention. Waits for the device.
 fn matches_reference(device: Device, kind: Kind, config: &Transformer) -> bool {
     // Checked here, because the kernel would complain on stderr.
-    let width = config.head();
+    let width = config.head_width;
     // Values are at most 1, and so are their means. The means' weights are rounded, and the means again: each time by at most
     // 1/2048 of themselves in float16 and 1/256 in bfloat16. Twice the sum of both leaves room for sums in another order. Mixed-up
     // rows, or another scale, differ by tenths.

@@ -1,120 +1,179 @@
-//! The architecture in `config.json`, checked once.
+//! What a transformer computes, as data: the encoders interpret it, and none has a file for an architecture.
+//!
+//! [`Transformer::read`] finds it in `config.json`; `families` has what each `model_type` means by it, and `names` what
+//! each calls its tensors.
 
-use serde_json::Value;
+use super::Activation;
+use super::names::Names;
 
-use super::{Model, is_roberta};
-use crate::error::{Error, ErrorKind, Result};
-
-/// Supported values of `model_type`.
-const MODEL_TYPES: [&str; 4] = ["bert", "roberta", "xlm-roberta", "camembert"];
-
-/// The activation of the feed-forward layers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Activation {
-    /// f(x) = x.
-    Identity,
-    /// With the error function.
-    Gelu,
-    /// Approximated with tanh.
-    GeluTanh,
-    /// max(x, 0).
-    Relu,
-}
-
-/// The sizes of a BERT-like transformer.
-#[derive(Clone, Copy, Debug)]
+/// The sizes of a transformer, and what its layers do.
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Transformer {
     /// Width of a token's vector.
     pub hidden: usize,
     /// Width inside the feed-forward layers.
     pub intermediate: usize,
-    /// Attention heads; divides `hidden`.
+    /// Query heads.
     pub heads: usize,
+    /// Heads of keys and values; divides `heads`. Consecutive query heads share one.
+    pub key_heads: usize,
+    /// Width of a head; `hidden / heads` in most models.
+    pub head_width: usize,
     /// Number of layers.
     pub layers: usize,
-    /// Added to the variance in layer norms.
+    /// The norms of tokens.
+    pub norm: Norm,
+    /// Added to the variance in norms.
     pub epsilon: f64,
+    /// Where the norms of a layer are.
+    pub block: Block,
+    /// Whether the embeddings are normalized before the first layer.
+    pub embedding_norm: bool,
+    /// The word embeddings are multiplied by it.
+    pub embedding_scale: f32,
+    /// The row of the position table for a row's first token; `None` without such a table.
+    pub first_position: Option<usize>,
+    /// Whether the embedding of token type 0 is added to every token.
+    pub token_types: bool,
+    /// Added to the scores of attention.
+    pub bias: Bias,
+    /// Norms of queries and keys, before they are rotated.
+    pub query_norm: QueryNorm,
+    /// Scores are multiplied by it.
+    pub attention_scale: f64,
+    /// Whether tokens see no later ones.
+    pub causal: bool,
+    /// What differs between layers, one for each.
+    pub attention: Vec<LayerAttention>,
     /// Applied inside the feed-forward layers.
     pub activation: Activation,
-    /// The position of a row's first token.
-    pub first_position: usize,
+    /// Whether the activated values are multiplied by a second projection.
+    pub gated: bool,
+    /// Which layers have biases.
+    pub biases: Biases,
+    /// What the tensors may be called: the encoder takes the first whose feed-forward layer is in the file.
+    pub names: &'static [Names],
+}
+
+/// How tokens are normalized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Norm {
+    /// To mean 0 and variance 1, then times a weight, plus a bias if `Biases::norms`.
+    Layer,
+    /// To a mean square of 1, then times a weight. No bias.
+    RootMeanSquare {
+        /// Added to the stored weight.
+        offset: u8,
+    },
+}
+
+/// Where the norms of a layer are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Block {
+    /// `x = norm(x + attention(x))`, and the same for the feed-forward layer, as in BERT.
+    PostNorm,
+    /// `x = x + attention(norm(x))`, and a norm after the last layer.
+    PreNorm {
+        /// Whether the first attention takes the embeddings without a norm.
+        skips_first: bool,
+        /// `x = x + norm(attention(norm(x)))`.
+        output_norms: bool,
+    },
+}
+
+/// Added to the score of a query and a key, by their distance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bias {
+    /// Nothing.
+    None,
+    /// A weight for each head and bucket of distances, shared by all layers, as in T5; see [`bucket`].
+    Buckets(usize),
+    /// The distance times a slope of each head; see [`alibi_slopes`].
+    Alibi,
+}
+
+/// Norms of queries and keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueryNorm {
+    /// None.
+    None,
+    /// Of each head by itself.
+    Heads,
+    /// Of all heads of a token together, where [`Names`] has a name for it.
+    Rows,
+}
+
+/// What differs between the layers of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LayerAttention {
+    /// Tokens see those up to this far before and after them. `None` sees all.
+    pub window: Option<usize>,
+    /// For pairs of values at `i` and `i + head_width / 2`: radians for each position. Empty without rotary embeddings.
+    pub rotary: Vec<f32>,
+}
+
+/// Which layers have biases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
+pub struct Biases {
+    /// Queries, keys and values.
+    pub qkv: bool,
+    /// The attention's output.
+    pub attention: bool,
+    /// The projections into the feed-forward layer.
+    pub up: bool,
+    /// The projection out of it.
+    pub down: bool,
+    /// Layer norms.
+    pub norms: bool,
+}
+
+impl Biases {
+    /// All, as in BERT.
+    pub const ALL: Self = Self { qkv: true, attention: true, up: true, down: true, norms: true };
+    /// None.
+    pub const NONE: Self = Self { qkv: false, attention: false, up: false, down: false, norms: false };
 }
 
 impl Transformer {
-    /// Reads and checks `config.json`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::UnsupportedModel`] for another architecture, [`ErrorKind::InvalidModel`] for a missing or
-    /// impossible number.
-    pub fn read(model: &Model) -> Result<Self> {
-        let config = &model.config;
-        let path = model.file("config.json");
-        let unsupported = |what: String| Error::new(ErrorKind::UnsupportedModel, format!("{}: {what}", path.display()));
-        if !MODEL_TYPES.contains(&model.model_type.as_str()) {
-            let (known, found) = (MODEL_TYPES.join(", "), &model.model_type);
-            return Err(unsupported(format!(
-                "model_type {found:?} is not known; known are {known}, or any TorchScript module saved as model.pt"
-            )));
-        }
-        let activation = match text(config, "hidden_act").unwrap_or("gelu") {
-            "gelu" => Activation::Gelu,
-            "gelu_new" | "gelu_pytorch_tanh" => Activation::GeluTanh,
-            "relu" => Activation::Relu,
-            other => {
-                let known = "gelu, gelu_new, gelu_pytorch_tanh and relu";
-                return Err(unsupported(format!("hidden_act {other:?} is not known; known are {known}")));
-            }
-        };
-        match text(config, "position_embedding_type").unwrap_or("absolute") {
-            "absolute" => {}
-            other => {
-                return Err(unsupported(format!("position_embedding_type {other:?} is not known; known is absolute")));
-            }
-        }
-        if config.get("is_decoder").and_then(Value::as_bool) == Some(true) {
-            return Err(unsupported("is_decoder true is not known; known are encoders".to_owned()));
-        }
-        let padding = config.get("pad_token_id").and_then(Value::as_u64).and_then(|id| usize::try_from(id).ok());
-        let first_position = if is_roberta(&model.model_type) { padding.unwrap_or(1).saturating_add(1) } else { 0 };
-        let shape = Self {
-            hidden: count(model, "hidden_size")?,
-            intermediate: count(model, "intermediate_size")?,
-            heads: count(model, "num_attention_heads")?,
-            layers: count(model, "num_hidden_layers")?,
-            epsilon: config.get("layer_norm_eps").and_then(Value::as_f64).unwrap_or(1e-12),
-            activation,
-            first_position,
-        };
-        let Self { hidden, heads, .. } = shape;
-        if hidden % heads != 0 {
-            let message =
-                format!("{}: hidden_size {hidden} is no multiple of num_attention_heads {heads}", path.display());
-            return Err(Error::new(ErrorKind::InvalidModel, message));
-        }
-        Ok(shape)
-    }
-
-    /// Width of one attention head.
+    /// Whether it is BERT but for sizes and the first position, and so are its tensors' names.
     #[must_use]
-    pub const fn head(&self) -> usize {
-        self.hidden / self.heads
+    pub fn is_bert(&self) -> bool {
+        self.names.first() == Some(&super::names::BERT) && self.bias == Bias::None
     }
 }
 
-fn text<'config>(config: &'config Value, key: &str) -> Option<&'config str> {
-    config.get(key).and_then(Value::as_str)
+/// The bucket of T5's relative positions, without a direction in the first half: `distance` is the key's position minus
+/// the query's. Distances from 128 on share a bucket (<https://arxiv.org/abs/1910.10683>, section 2.1).
+#[must_use]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "both are small"
+)]
+pub fn bucket(distance: isize, buckets: usize) -> usize {
+    let half = buckets / 2;
+    let exact = half / 2;
+    let away = distance.unsigned_abs();
+    let first = if distance > 0 { half } else { 0 };
+    if away < exact {
+        return first + away;
+    }
+    // In float32 and in this order, as the models were trained: some distances lie on a boundary.
+    let place = (away as f32 / exact as f32).ln() / (128.0 / exact as f64).ln() as f32 * (half - exact) as f32;
+    first + (exact + place as usize).min(half - 1)
 }
 
-/// A required number of `config.json`. The upper bound keeps products of two of them within usize.
-fn count(model: &Model, key: &str) -> Result<usize> {
-    let found = model.config.get(key);
-    let number = found.and_then(Value::as_u64).and_then(|number| usize::try_from(number).ok());
-    number.filter(|number| (1..1 << 24).contains(number)).ok_or_else(|| {
-        let found = found.map_or_else(|| "missing".to_owned(), Value::to_string);
-        let path = model.file("config.json");
-        Error::new(
-            ErrorKind::InvalidModel,
-            format!("{}: {key} is {found}; expected a whole number from 1", path.display()),
-        )
-    })
+/// The slopes of `ALiBi` (<https://arxiv.org/abs/2108.12409>): a geometric sequence; heads beyond a power of two take
+/// every second slope of the next one.
+#[must_use]
+pub fn alibi_slopes(heads: usize) -> Vec<f32> {
+    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "both are small")]
+    let sequence = |count: usize, step: usize, taken: usize| -> Vec<f32> {
+        (0..taken).map(|head| (-8.0 * (head * step + 1) as f64 / count as f64).exp2() as f32).collect()
+    };
+    let power = if heads.is_power_of_two() { heads } else { heads.next_power_of_two() / 2 };
+    [sequence(power, 1, power), sequence(2 * power, 2, heads - power)].concat()
 }

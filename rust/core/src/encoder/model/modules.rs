@@ -1,0 +1,183 @@
+//! `modules.json`: what follows the transformer, as sentence-transformers writes it.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::files::{invalid, number, optional, required, text, unsupported};
+use super::{Activation, Pooling};
+use crate::error::Result;
+
+/// A step from the pooled vector to the model's.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Module {
+    /// Scale to unit length.
+    Normalize,
+    /// `activation(weight · vector + bias)`, from `linear.weight` and `linear.bias` in its folder.
+    Dense {
+        /// Of the weights.
+        folder: PathBuf,
+        /// Values in its vector.
+        inputs: usize,
+        /// Values in its result.
+        outputs: usize,
+        /// Whether it has a bias.
+        bias: bool,
+        /// Applied to each value.
+        activation: Activation,
+    },
+    /// A layer norm with torch's epsilon, from `norm.weight` and `norm.bias` in its folder.
+    LayerNorm {
+        /// Of the weights.
+        folder: PathBuf,
+        /// Values in a vector.
+        width: usize,
+    },
+}
+
+/// The content of `modules.json` and the files it names.
+pub(super) struct Modules {
+    /// The folder of the first module, in which the tokenizer and the weights are.
+    pub(super) folder: PathBuf,
+    pub(super) is_static: bool,
+    pub(super) pooling: Vec<Pooling>,
+    pub(super) after: Vec<Module>,
+    pub(super) include_prompt: bool,
+}
+
+const KNOWN: &str = "Transformer, StaticEmbedding, Pooling, Dense, LayerNorm and Normalize";
+
+impl Modules {
+    /// Without `modules.json`, sentence-transformers takes the mean.
+    pub(super) fn plain(root: &Path) -> Self {
+        Self {
+            folder: root.to_owned(),
+            is_static: false,
+            pooling: vec![Pooling::Mean],
+            after: Vec::new(),
+            include_prompt: true,
+        }
+    }
+
+    pub(super) fn read(root: &Path) -> Result<Self> {
+        let mut found = Self::plain(root);
+        let list = root.join("modules.json");
+        let Some(modules) = optional(&list)? else { return Ok(found) };
+        let modules = modules.as_array().ok_or_else(|| invalid(&list, "expected a list of modules"))?;
+        for module in modules {
+            let kind = text(module, "type").unwrap_or_default();
+            let folder = folder(root, &list, text(module, "path").unwrap_or_default())?;
+            match kind.rsplit('.').next().unwrap_or_default() {
+                "Transformer" => found.folder = folder,
+                "StaticEmbedding" => {
+                    found.is_static = true;
+                    found.folder = folder;
+                }
+                "Pooling" => {
+                    let path = folder.join("config.json");
+                    let config = required(&path)?;
+                    found.pooling = pooling(&path, &config)?;
+                    found.include_prompt = config.get("include_prompt").and_then(Value::as_bool).unwrap_or(true);
+                }
+                "Normalize" => found.after.push(Module::Normalize),
+                "Dense" => found.after.push(dense(folder)?),
+                "LayerNorm" => {
+                    let path = folder.join("config.json");
+                    let width = number(&required(&path)?, "dimension");
+                    let width = width.ok_or_else(|| invalid(&path, "dimension is missing"))?;
+                    found.after.push(Module::LayerNorm { folder, width });
+                }
+                _ => {
+                    let what = format!("modules.json names the module {kind:?}; known are {KNOWN}");
+                    return Err(unsupported(root, &what));
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// A module's folder. A model may read nothing outside its directory.
+fn folder(root: &Path, list: &Path, path: &str) -> Result<PathBuf> {
+    let is_inside = Path::new(path).components().all(|part| matches!(part, std::path::Component::Normal(_)));
+    if is_inside {
+        Ok(root.join(path))
+    } else {
+        Err(invalid(list, &format!("the path {path:?} is outside the directory")))
+    }
+}
+
+fn dense(folder: PathBuf) -> Result<Module> {
+    let path = folder.join("config.json");
+    let config = required(&path)?;
+    let size = |key: &str| {
+        let found = number(&config, key).filter(|number| (1..1 << 24).contains(number));
+        found.ok_or_else(|| invalid(&path, &format!("{key} is missing, or no whole number from 1")))
+    };
+    for key in ["module_input_name", "module_output_name"] {
+        let name = text(&config, key).unwrap_or("sentence_embedding");
+        if name != "sentence_embedding" {
+            return Err(unsupported(&path, &format!("{key} {name:?}; known is sentence_embedding")));
+        }
+    }
+    if config.get("use_residual").and_then(Value::as_bool) == Some(true) {
+        return Err(unsupported(&path, "use_residual true; known is false"));
+    }
+    // sentence-transformers writes the class of torch, and takes Tanh without one.
+    let class = text(&config, "activation_function").unwrap_or("torch.nn.modules.activation.Tanh");
+    let activation = match class.rsplit('.').next().unwrap_or_default() {
+        "Identity" => Some(Activation::Identity),
+        "Tanh" => Some(Activation::Tanh),
+        "ReLU" => Some(Activation::Relu),
+        "GELU" => Some(Activation::Gelu),
+        "SiLU" => Some(Activation::Silu),
+        "Sigmoid" => Some(Activation::Sigmoid),
+        _ => None,
+    };
+    let activation = activation.ok_or_else(|| {
+        let known = "Identity, Tanh, ReLU, GELU, SiLU and Sigmoid";
+        unsupported(&path, &format!("activation_function {class:?}; known are {known}"))
+    })?;
+    Ok(Module::Dense {
+        inputs: size("in_features")?,
+        outputs: size("out_features")?,
+        bias: config.get("bias").and_then(Value::as_bool).unwrap_or(true),
+        activation,
+        folder,
+    })
+}
+
+/// In the order in which sentence-transformers concatenates several.
+const POOLINGS: [(&str, &str, Pooling); 6] = [
+    ("pooling_mode_cls_token", "cls", Pooling::Cls),
+    ("pooling_mode_max_tokens", "max", Pooling::Max),
+    ("pooling_mode_mean_tokens", "mean", Pooling::Mean),
+    ("pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", Pooling::MeanSqrtLength),
+    ("pooling_mode_weightedmean_tokens", "weightedmean", Pooling::WeightedMean),
+    ("pooling_mode_lasttoken", "lasttoken", Pooling::Last),
+];
+
+fn pooling(path: &Path, config: &Value) -> Result<Vec<Pooling>> {
+    let named = |name: &Value| {
+        let mode = POOLINGS.iter().find(|mode| Some(mode.1) == name.as_str()).map(|mode| mode.2);
+        mode.ok_or_else(|| {
+            let known = POOLINGS.map(|mode| mode.1).join(", ");
+            unsupported(path, &format!("pooling_mode {name}; known are {known}"))
+        })
+    };
+    // Older versions of sentence-transformers write one flag for each mode, newer ones a name or several.
+    match config.get("pooling_mode") {
+        Some(Value::Array(list)) if !list.is_empty() => return list.iter().map(named).collect(),
+        Some(name) => return Ok(vec![named(name)?]),
+        None => {}
+    }
+    let flags = config.as_object().ok_or_else(|| invalid(path, "expected an object"))?;
+    let mut set =
+        flags.iter().filter(|(name, value)| name.starts_with("pooling_mode_") && value.as_bool() == Some(true));
+    if let Some((name, _)) = set.find(|(name, _)| POOLINGS.iter().all(|mode| mode.0 != name.as_str())) {
+        return Err(unsupported(path, &format!("{name}; known are {}", POOLINGS.map(|mode| mode.0).join(", "))));
+    }
+    let is_set = |flag: &str| flags.get(flag).and_then(Value::as_bool) == Some(true);
+    let modes: Vec<Pooling> = POOLINGS.iter().filter(|mode| is_set(mode.0)).map(|mode| mode.2).collect();
+    Ok(if modes.is_empty() { vec![Pooling::Mean] } else { modes })
+}

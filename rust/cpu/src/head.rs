@@ -1,0 +1,114 @@
+//! The modules after pooling: dense layers, norms, and unit length in between. All in float32.
+
+use pullquote_core::encoder::dtype::Dtype;
+use pullquote_core::encoder::model::{Activation, Module};
+use pullquote_core::error::{Error, ErrorKind, Result};
+
+use crate::linear::{Linear, LinearScratch, OutputRows};
+use crate::load::{Loader, PaddedDim};
+use crate::memory::AlignedBuffer;
+use crate::norm::{LayerNorm, NormRow};
+use crate::pooling::Normalize;
+use crate::vector::Simd;
+use crate::weights::Weights;
+
+/// torch's default.
+const EPSILON: f32 = 1e-5;
+
+/// The modules, in their order.
+#[derive(Debug)]
+pub struct Head(Vec<Step>);
+
+#[derive(Debug)]
+enum Step {
+    Dense { layer: Linear, activation: Activation, outputs: usize },
+    Norm(LayerNorm),
+    Normalize,
+}
+
+/// Buffers for the rows of a batch.
+#[derive(Debug, Default)]
+pub struct HeadScratch {
+    input: AlignedBuffer,
+    output: AlignedBuffer,
+    linear: LinearScratch,
+}
+
+impl Head {
+    /// Loads the modules after vectors of a width, and returns the width after them.
+    ///
+    /// # Errors
+    /// As `Weights::read`, and [`ErrorKind::InvalidModel`] where a module takes vectors of another width.
+    pub fn load<S: Simd>(modules: &[Module], mut width: usize) -> Result<(Self, usize)> {
+        let mut steps = Vec::with_capacity(modules.len());
+        for module in modules {
+            let (folder, inputs) = match module {
+                Module::Normalize => {
+                    steps.push(Step::Normalize);
+                    continue;
+                }
+                Module::Dense { folder, inputs, .. } => (folder, *inputs),
+                Module::LayerNorm { folder, width } => (folder, *width),
+            };
+            if inputs != width {
+                let folder = folder.display();
+                let message =
+                    format!("{folder}: the module takes vectors of {inputs} values, but those before have {width}");
+                return Err(Error::new(ErrorKind::InvalidModel, message));
+            }
+            let mut loader = Loader::<S>::new(Weights::read(folder)?, Dtype::Float32);
+            let whole = PaddedDim::Whole(width);
+            if let Module::Dense { outputs, bias, activation, .. } = module {
+                let rows = PaddedDim::Whole(*outputs);
+                let layer = loader.linear("linear", (rows, *outputs), (whole, width), *bias, None)?;
+                steps.push(Step::Dense { layer, activation: *activation, outputs: *outputs });
+                width = *outputs;
+            } else {
+                let (weight, bias) = (loader.take("norm.weight", &[width])?, loader.take("norm.bias", &[width])?);
+                steps.push(Step::Norm(LayerNorm::new(weight, bias, EPSILON, whole.padded())));
+            }
+        }
+        Ok((Self(steps), width))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Replaces `count` rows, which have no padding.
+    pub fn apply<S: Simd>(&self, simd: S, count: usize, rows: &mut Vec<f32>, scratch: &mut HeadScratch) {
+        let HeadScratch { input, output, linear } = scratch;
+        for step in &self.0 {
+            let width = rows.len() / count;
+            let padded = PaddedDim::Whole(width).padded();
+            let input: &mut [f32] = input.slice_mut(count.next_multiple_of(S::TILE.rows()) * padded);
+            input.fill(0.0);
+            for (input, row) in input.chunks_exact_mut(padded).zip(rows.chunks_exact(width)) {
+                input[..width].copy_from_slice(row);
+            }
+            let (results, stride, width): (&[f32], usize, usize) = match step {
+                Step::Dense { layer, activation, outputs } => {
+                    let stride = layer.outputs();
+                    let values: &mut [f32] = output.slice_mut(input.len() / padded * stride);
+                    let into = OutputRows { values, stride, first: 0 };
+                    layer.apply(simd, input, *activation, into, linear);
+                    (output.slice_mut(count * stride), stride, *outputs)
+                }
+                Step::Norm(norm) => {
+                    let values: &mut [f32] = output.slice_mut(count * padded);
+                    for (input, output) in input.chunks_exact(padded).zip(values.chunks_exact_mut(padded)) {
+                        simd.vectorize(NormRow { input, output, norm });
+                    }
+                    (values, padded, width)
+                }
+                Step::Normalize => {
+                    let rows = input.chunks_exact_mut(padded).take(count);
+                    rows.for_each(|vector| simd.vectorize(Normalize { vector }));
+                    (input, padded, width)
+                }
+            };
+            rows.clear();
+            results.chunks_exact(stride).take(count).for_each(|row| rows.extend_from_slice(&row[..width]));
+        }
+    }
+}

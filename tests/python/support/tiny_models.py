@@ -1,0 +1,235 @@
+"""Tiny models with random weights, saved by transformers and sentence-transformers, one for each family."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
+
+VOCABULARY = 400
+LONGEST = 512
+SIZES = {"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 96}
+# As DistilBERT calls them.
+RENAMED = {"dim": 64, "n_layers": 3, "n_heads": 4, "hidden_dim": 96}
+
+
+def tokenizer(*, ends_only: bool = False) -> PreTrainedTokenizerFast:
+    """Words of one to three letters of several scripts; texts between ``<s>`` and ``</s>``, or with ``ends_only`` before that."""
+    letters = [chr(letter) for start in (0x61, 0x430, 0x3B1) for letter in range(start, start + 24)]
+    han = [chr(letter) for letter in range(0x4E00, 0x4E00 + 100)]
+    pieces = (
+        letters + [f"##{letter}" for letter in letters] + han + [f"{a}{b}" for a in letters[:8] for b in letters[:12]]
+    )
+    names = ["<s>", "<pad>", "</s>", "<unk>", *dict.fromkeys(pieces)][:VOCABULARY]
+    found = Tokenizer(models.WordPiece({name: index for index, name in enumerate(names)}, unk_token=names[3]))
+    found.normalizer = normalizers.BertNormalizer()
+    found.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    single = "$A </s>" if ends_only else "<s> $A </s>"
+    found.post_processor = processors.TemplateProcessing(single=single, special_tokens=[("<s>", 0), ("</s>", 2)])
+    special = {"cls_token": names[0], "pad_token": names[1], "sep_token": names[2], "unk_token": names[3]}
+    return PreTrainedTokenizerFast(tokenizer_object=found, model_max_length=LONGEST, **special)
+
+
+def randomize(model: torch.nn.Module, seed: int = 0) -> None:
+    """Weights that keep the scale of their inputs, and norms and biases that are neither ones nor zeros."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            if parameter.dim() == 1:
+                is_weight = name.endswith("weight")
+                parameter.copy_(0.2 * noise + (1.0 if is_weight else 0.0))
+            elif "embed" in name or "bias" in name:
+                parameter.copy_(noise)
+            else:
+                parameter.copy_(noise * (1.5 / parameter.shape[1]) ** 0.5)
+
+
+def save(model: Any, path: Path, *, pooling: str = "mean", ends_only: bool = False) -> SentenceTransformer:
+    """Save a model of transformers as sentence-transformers does, and load that."""
+    body = path.with_name(f"{path.name}-body")
+    randomize(model)
+    model.save_pretrained(body)
+    tokenizer(ends_only=ends_only).save_pretrained(body)
+    transformer = Transformer(str(body), max_seq_length=LONGEST)
+    pooled = Pooling(transformer.get_embedding_dimension(), pooling)
+    SentenceTransformer(modules=[transformer, pooled], device="cpu").save(str(path))
+    return SentenceTransformer(str(path), device="cpu")
+
+
+def of_transformers(name: str, **settings: Any) -> Callable[[], Any]:
+    """A function that makes a model of a family from the names of its classes."""
+
+    def make() -> Any:
+        config = getattr(transformers, f"{name}Config")(vocab_size=VOCABULARY, **settings)
+        return getattr(transformers, f"{name}Model")(config)
+
+    return make
+
+
+POSITIONS = {"max_position_embeddings": LONGEST}
+OFFSET_POSITIONS = {"max_position_embeddings": LONGEST + 2, "pad_token_id": 1}
+DECODER = SIZES | {"num_key_value_heads": 2, "head_dim": 24, "max_position_embeddings": LONGEST}
+MARKS = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "cls_token_id": 0, "sep_token_id": 2}
+
+FAMILIES: dict[str, Callable[[], Any]] = {
+    "bert": of_transformers("Bert", **SIZES, **POSITIONS),
+    "roberta": of_transformers("Roberta", **SIZES, **OFFSET_POSITIONS),
+    "camembert": of_transformers("Camembert", **SIZES, **OFFSET_POSITIONS),
+    "xlm-roberta": of_transformers("XLMRoberta", **SIZES, **OFFSET_POSITIONS),
+    "mpnet": of_transformers("MPNet", **SIZES, **OFFSET_POSITIONS),
+    "distilbert": of_transformers("DistilBert", **RENAMED, **POSITIONS),
+    "nomic_bert": of_transformers("NomicBert", **SIZES, **POSITIONS),
+    "gte": of_transformers("Gte", **SIZES, **POSITIONS),
+    "modernbert": of_transformers("ModernBert", **SIZES, **POSITIONS, **MARKS, local_attention=32),
+    "modernbert-biases": of_transformers(
+        "ModernBert", **SIZES, **POSITIONS, **MARKS, attention_bias=True, mlp_bias=True, norm_bias=True
+    ),
+    "qwen3": of_transformers("Qwen3", **DECODER),
+    "qwen3-window": of_transformers(
+        "Qwen3", **DECODER, attention_bias=True, use_sliding_window=True, sliding_window=20, max_window_layers=1
+    ),
+    "gemma3": of_transformers(
+        "Gemma3Text",
+        **DECODER,
+        sliding_window=32,
+        use_bidirectional_attention=True,
+        query_pre_attn_scalar=24,
+        pad_token_id=1,
+    ),
+    "gemma3-causal": of_transformers(
+        "Gemma3Text", **DECODER, sliding_window=32, sliding_window_pattern=2, query_pre_attn_scalar=24, pad_token_id=1
+    ),
+}
+
+
+class JinaBert(torch.nn.Module):
+    """What jina-bert-implementation and jina-bert-v2-qk-post-norm compute, from https://arxiv.org/abs/2310.19923, section 2.
+
+    The names of the parameters are those of its checkpoints. transformers does not have it.
+    """
+
+    def __init__(self, *, query_norm: bool) -> None:
+        super().__init__()
+        self.hidden, self.inside, self.heads, self.query_norm = 60, 96, 6, query_norm
+        hidden, inside = self.hidden, self.inside
+        sizes = {"word": VOCABULARY, "token_type": 2}
+        self.embeddings = torch.nn.ModuleDict(
+            {f"{name}_embeddings": torch.nn.Embedding(count, hidden) for name, count in sizes.items()}
+            | {"LayerNorm": torch.nn.LayerNorm(hidden, eps=1e-12)}
+        )
+        self.encoder = torch.nn.ModuleDict(
+            {"layer": torch.nn.ModuleList(self._layer(hidden, inside) for _ in range(3))}
+        )
+
+    def _layer(self, hidden: int, inside: int) -> torch.nn.ModuleDict:
+        linear, norm, tree = torch.nn.Linear, torch.nn.LayerNorm, torch.nn.ModuleDict
+        attention: dict[str, torch.nn.Module] = {name: linear(hidden, hidden) for name in ("query", "key", "value")}
+        output: dict[str, Any] = {"dense": linear(hidden, hidden)}
+        up, down = linear(hidden, 2 * inside, bias=False), linear(inside, hidden)
+        if not self.query_norm:
+            output["LayerNorm"] = norm(hidden, eps=1e-12)
+            mlp = tree({"gated_layers": up, "wo": down, "layernorm": norm(hidden, eps=1e-12)})
+            return tree({"attention": tree({"self": tree(attention), "output": tree(output)}), "mlp": mlp})
+        attention |= {f"layer_norm_{part}": norm(hidden, eps=1e-12) for part in "qk"}
+        norms: dict[str, torch.nn.Module] = {f"layer_norm_{number}": norm(hidden, eps=1e-12) for number in (1, 2)}
+        mlp = tree({"up_gated_layer": up, "down_layer": down})
+        return tree({"attention": tree({"self": tree(attention), "output": tree(output)}), "mlp": mlp} | norms)
+
+    def config(self) -> dict[str, Any]:
+        code = "jina-bert-v2-qk-post-norm" if self.query_norm else "jina-bert-implementation"
+        return {
+            "model_type": "bert",
+            "auto_map": {"AutoModel": f"jinaai/{code}--modeling_bert.JinaBertModel"},
+            "position_embedding_type": "alibi",
+            "feed_forward_type": "geglu",
+            "hidden_size": self.hidden,
+            "intermediate_size": self.inside,
+            "num_attention_heads": self.heads,
+            "num_hidden_layers": 3,
+            "layer_norm_eps": 1e-12,
+            "max_position_embeddings": LONGEST,
+            "vocab_size": VOCABULARY,
+        }
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """The mean of one text's token vectors."""
+        embeddings: Any = self.embeddings
+        hidden = embeddings["LayerNorm"](
+            embeddings["word_embeddings"](ids) + embeddings["token_type_embeddings"].weight[0]
+        )
+        # Four of six heads have the slopes of four heads, the others every second one of eight.
+        slopes = torch.tensor([2.0 ** (-2 * head) for head in range(1, 5)] + [2.0**-1, 2.0**-3])
+        places = torch.arange(len(ids))
+        bias = -(places[:, None] - places[None]).abs() * slopes[:, None, None]
+        layers: Any = self.encoder["layer"]
+        for layer in layers:
+            hidden = self._forward_layer(layer, hidden, bias)
+        mean: torch.Tensor = hidden.mean(dim=0)
+        return mean
+
+    def _forward_layer(self, layer: Any, hidden: Any, bias: torch.Tensor) -> Any:
+        attention, output, mlp = layer["attention"]["self"], layer["attention"]["output"], layer["mlp"]
+        query, key, value = (attention[name](hidden) for name in ("query", "key", "value"))
+        if self.query_norm:
+            query, key = attention["layer_norm_q"](query), attention["layer_norm_k"](key)
+        query, key, value = (part.unflatten(1, (self.heads, -1)).transpose(0, 1) for part in (query, key, value))
+        scores = query @ key.transpose(1, 2) / (self.hidden / self.heads) ** 0.5 + bias
+        context = (scores.softmax(-1) @ value).transpose(0, 1).flatten(1)
+        attended = output["dense"](context) + hidden
+        if self.query_norm:
+            attended = layer["layer_norm_1"](attended)
+            plain, gate = mlp["up_gated_layer"](attended).chunk(2, dim=-1)
+            return layer["layer_norm_2"](mlp["down_layer"](plain * torch.nn.functional.gelu(gate)) + attended)
+        attended = output["LayerNorm"](attended)
+        gate, plain = mlp["gated_layers"](attended).chunk(2, dim=-1)
+        return mlp["layernorm"](mlp["wo"](plain * torch.nn.functional.gelu(gate)) + attended)
+
+
+def save_jina(path: Path, *, query_norm: bool) -> JinaBert:
+    """A directory of jina-embeddings-v2, and what computes it."""
+    model = JinaBert(query_norm=query_norm).eval()
+    randomize(model)
+    path.mkdir()
+    tokenizer().save_pretrained(path)
+    (path / "config.json").write_text(json.dumps(model.config()), "utf-8")
+    save_file(model.state_dict(), path / "model.safetensors")
+    return model
+
+
+def write_with_own_code(source: Path, path: Path) -> None:
+    """Write a `gte` of transformers as a `new` of Alibaba-NLP/new-impl, or its `nomic_bert` as one of nomic-ai/nomic-bert-2048.
+
+    transformers writes the tensors as they do.
+    """
+    shutil.copytree(source, path)
+    config = json.loads((path / "config.json").read_text("utf-8"))
+    if config["model_type"] == "nomic_bert":
+        own = {
+            "model_type": "nomic_bert",
+            "n_embd": config["hidden_size"],
+            "n_head": config["num_attention_heads"],
+            "n_layer": config["num_hidden_layers"],
+            "n_inner": config["intermediate_size"],
+            "n_positions": config["max_position_embeddings"],
+            "layer_norm_epsilon": config["layer_norm_eps"],
+            "rotary_emb_base": 1000,
+            "activation_function": "swiglu",
+            "auto_map": {"AutoModel": "nomic-ai/nomic-bert-2048--modeling_hf_nomic_bert.NomicBertModel"},
+        }
+    else:
+        code = {"AutoModel": "Alibaba-NLP/new-impl--modeling.NewModel"}
+        own = config | {"model_type": "new", "rope_theta": 160000, "auto_map": code}
+        tensors = load_file(path / "model.safetensors")
+        save_file({f"new.{name}": tensor for name, tensor in tensors.items()}, path / "model.safetensors")
+    (path / "config.json").write_text(json.dumps(own), "utf-8")
