@@ -13,6 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use pullquote_core::engine::Work;
 use pullquote_core::tokens::Role;
 use schemars::JsonSchema;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::openai::check_dimensions;
@@ -46,6 +47,10 @@ pub(crate) struct CohereEmbedRequest {
     #[serde(default)]
     #[schemars(length(min = 1, max = MAX_INPUTS))]
     inputs: Option<Vec<EmbedInput>>,
+    /// Images have no vectors here; send texts.
+    #[serde(default)]
+    #[schemars(with = "()")]
+    images: Option<IgnoredAny>,
     /// One of the names of the served model.
     #[serde(default)]
     #[schemars(extend("enum" = MODEL_NAMES))]
@@ -199,6 +204,10 @@ fn embed(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failu
     let asked: CohereEmbedRequest = input.parse()?;
     check_model(asked.model.as_deref(), app)?;
     check_dimensions(asked.output_dimension, app)?;
+    if asked.images.is_some() {
+        let message = "images have no vectors here; send texts";
+        return Err(Failure::of_field(Cause::Unprocessable, "images", message));
+    }
     let role = match asked.input_type.as_deref() {
         None => Role::Passage,
         Some(name) => purpose(name)?.role("input_type", app)?,
@@ -210,7 +219,7 @@ fn embed(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failu
             (inputs.into_iter().map(join).collect(), "inputs")
         }
         _ => {
-            let message = "one of texts and inputs must be there, and not both; images have no vectors here";
+            let message = "one of texts and inputs must be there, and not both";
             return Err(Failure::of_field(Cause::Unprocessable, "texts", message));
         }
     };

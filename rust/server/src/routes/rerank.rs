@@ -81,6 +81,10 @@ pub(crate) struct RerankRequest {
     #[serde(default)]
     #[schemars(extend("enum" = [false, null]))]
     raw_scores: Option<bool>,
+    /// The same, as vLLM names it.
+    #[serde(default)]
+    #[schemars(extend("enum" = [true, null]))]
+    use_activation: Option<bool>,
     /// Cut a query over the model's limit; by default it is cut with `texts`, and refused with `documents`. Documents are never cut.
     #[serde(default)]
     truncate: Option<bool>,
@@ -230,6 +234,9 @@ fn read(app: &App, input: &Input) -> Result<Reply, Failure> {
     }
     if asked.raw_scores == Some(true) {
         return refused("raw_scores", "a score is a cosine, which has no other form; leave it out");
+    }
+    if asked.use_activation == Some(false) {
+        return refused("use_activation", "a score is a cosine, which has no other form; leave it out");
     }
     let direction = asked.truncation_direction.unwrap_or_default();
     let total = match asked.max_tokens_per_doc {

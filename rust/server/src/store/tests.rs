@@ -160,7 +160,7 @@ fn file_of_another_program_is_refused() {
     assert!(refusal(&other).contains("another program"));
     let mine = path("mine");
     let open = FileStore::open(&mine).unwrap();
-    assert!(refusal(&mine).contains("locked"), "{}", refusal(&mine));
+    assert!(refusal(&mine).contains("another process"), "{}", refusal(&mine));
     drop(open);
     let newer = rusqlite::Connection::open(&mine).unwrap();
     newer.pragma_update(None, "user_version", 99).unwrap();
