@@ -24,7 +24,7 @@ CORE_SOURCES := Cargo.toml Cargo.lock $(shell find rust/core -name '*.rs' -o -na
 NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/cpu rust/python rust/server rust/client python -name '*.rs' -o -name '*.css' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -path '*/page/*' -o -path '*/server/docs/*' -o -name '*.json')
 TORCH_SOURCES := $(CORE_SOURCES) $(shell find rust/torch -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi')
 
-.PHONY: help setup demo docs test test-fast gpu-test browser-test vllm-test fuzz stress sanitize lint format bench gpu-bench wheel audit clean
+.PHONY: help setup demo docs test test-fast gpu-test client-test browser-test vllm-test fuzz stress sanitize lint format bench gpu-bench wheel audit clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -46,6 +46,9 @@ test-fast: setup ## Run the quick tests in two minutes: no torch, no Ray, no bro
 
 gpu-test: setup .make/pullquote-torch ## Run the tests that need a GPU; without one they are skipped
 	$(BIN)/python -m pytest -m gpu -rs
+
+client-test: setup .make/clients .make/clients-js ## Test the server with other servers' clients
+	$(BIN)/python -m pytest tests/python/server/test_clients.py
 
 browser-test: setup .make/pullquote-torch ## Test the server's page in Chromium; installs Debian's package if it is missing
 	@command -v chromium >/dev/null || { \
@@ -163,6 +166,14 @@ clean: ## Remove everything that was installed and built
 .make/docs: .make/dev
 	$(BIN)/uv pip install --quiet --group docs
 	@touch $@
+
+.make/clients: .make/dev
+	$(BIN)/uv pip install --quiet --group clients
+	@touch $@
+
+# Their JavaScript clients. Without npm their test is skipped.
+.make/clients-js:
+	@if command -v npm >/dev/null; then npm install --silent --no-save --no-audit --prefix $@ openai @huggingface/inference cohere-ai; fi
 
 .make/bench: .make/dev
 	$(BIN)/uv pip install --quiet --group bench

@@ -39,6 +39,13 @@ SETTINGS = {
         ),
         Setting("uds-mode", "600", "permissions of that file, as chmod takes them; clients need write permission"),
         Setting("model-name", None, "name of the model in answers (default: that of its directory)", metavar="NAME"),
+        Setting(
+            "served-model-name",
+            [],
+            "another name that requests may give the model, or * for all; repeatable. Requests for other models get 404",
+            metavar="NAME",
+        ),
+        Setting("url-prefix", "", "a path under which all routes are as well, such as /v1 or /api", metavar="PATH"),
     ],
     "timeouts, in seconds": [
         Setting("timeout", 60.0, "a request, from its first line; clients may shorten it with Request-Timeout-Ms"),
@@ -82,10 +89,21 @@ SETTINGS = {
             "URL of the search service for /search, such as https://api.exa.ai; this server adds highlights",
             metavar="URL",
         ),
-        Setting("upstream-key", None, "its key (default: the client's key, if this server needs none)", metavar="KEY"),
+        Setting(
+            "upstream-key",
+            None,
+            "its key, also as the environment's PULLQUOTE_UPSTREAM_KEY (default: the client's key, if this server needs none)",
+            metavar="KEY",
+        ),
     ],
     "access": [
-        Setting("api-key", [], "a valid key; repeatable; without keys, every client has access", metavar="KEY"),
+        Setting(
+            "api-key",
+            [],
+            "a valid key, also as the environment's PULLQUOTE_API_KEY, which other users of the machine cannot see; repeatable; "
+            "without keys, every client has access",
+            metavar="KEY",
+        ),
         Setting("api-keys-file", None, "file with a key in each line, read again when it changes", metavar="PATH"),
         Setting("protect-all", False, "require a key for /, /live, /health, /metrics, /docs and /openapi.json too"),
         Setting("cors-origin", [], "an origin whose pages may call this server, or *; repeatable", metavar="ORIGIN"),
@@ -145,7 +163,10 @@ def serve(highlighter: Highlighter, options: argparse.Namespace) -> int:
     for setting in (setting for group in SETTINGS.values() for setting in group):
         name = setting.name.replace("-", "_")
         value = getattr(options, name)
-        settings[name] = [] if value is None and isinstance(setting.default, list) else value
+        settings[name] = list(value or []) if isinstance(setting.default, list) else value
+    if key := os.environ.get("PULLQUOTE_API_KEY"):
+        settings["api_key"].append(key)
+    settings["upstream_key"] = settings["upstream_key"] or os.environ.get("PULLQUOTE_UPSTREAM_KEY")
     settings["model_name"] = options.model_name or highlighter.model_name
     settings["model_directory"] = str(highlighter.model)
     _raise_file_limit(options.max_connections)

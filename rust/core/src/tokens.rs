@@ -8,6 +8,7 @@ mod boundaries;
 mod byte_table;
 mod counts;
 mod decode;
+mod rows;
 
 use std::fs;
 use std::ops::Range;
@@ -23,6 +24,7 @@ use boundaries::Family;
 use byte_table::ByteTable;
 use counts::unknown_id;
 pub use decode::Token;
+pub use rows::{GivenIds, Row, RowOptions, TextOrIds, TruncationSide};
 
 /// Bytes of a page that are tokenized at once: enough to amortize the call, few enough to occupy all cores and to
 /// notice a cancelled call soon.

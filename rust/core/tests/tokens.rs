@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use pullquote_core::encoder::model::Model;
 use pullquote_core::text::page::ByteSpan;
 use pullquote_core::text::pieces::{self, Unit, Windows};
-use pullquote_core::tokens::{Role, Tokens};
+use pullquote_core::tokens::{GivenIds, Role, RowOptions, TextOrIds, Tokens, TruncationSide};
 use serde_json::{Value, json};
 
 /// A text, and windows between any two of its character boundaries.
@@ -145,4 +145,57 @@ fn characters_per_token_are_few_in_unknown_scripts() {
     // Without any safe boundary, every window is tokenized alone.
     let chinese = characters_per_token(&sentence_piece(true), &"漢字日本語漢字日本語".repeat(20));
     assert!((0.5..1.5).contains(&chinese), "{chinese}");
+}
+
+fn options(max_tokens: usize, side: TruncationSide, adds_special_tokens: bool) -> RowOptions {
+    RowOptions { max_tokens, side, adds_special_tokens }
+}
+
+#[test]
+fn row_of_keeps_the_end_that_the_side_says() {
+    for prompt in ["", "passage: "] {
+        let (_folder, model) = model(&word_piece(), 512, ("", prompt));
+        let tokens = Tokens::read(&model).unwrap();
+        let text = "the cat is bread in the moon";
+        let whole = tokens.text(text, Role::Passage).unwrap().0;
+        let row = |options| tokens.row_of(TextOrIds::Text(text), Role::Passage, &options).unwrap();
+        assert_eq!(row(options(512, TruncationSide::Left, true)).ids, whole);
+        let (max, inner) = (whole.len() - 3, &whole[1..whole.len() - 1]);
+        let left = row(options(max, TruncationSide::Left, true));
+        let right = row(options(max, TruncationSide::Right, true));
+        assert_eq!((left.length, right.length), (whole.len(), whole.len()));
+        assert!(left.is_truncated() && left.ids.len() == max && right.ids.len() == max);
+        assert_eq!(right.ids[1..max - 1], inner[..max - 2]);
+        let prompt_ids = left.ids.iter().zip(&whole).take_while(|(a, b)| a == b).count() - 1;
+        assert_eq!(prompt_ids > 0, !prompt.is_empty());
+        assert_eq!(left.ids[1 + prompt_ids..max - 1], inner[inner.len() - (max - 2 - prompt_ids)..]);
+        assert_eq!(row(options(512, TruncationSide::Right, false)).ids, inner);
+    }
+}
+
+#[test]
+fn window_rows_overlap_and_cover_a_long_text() {
+    let (_folder, model) = model(&word_piece(), 10, ("", ""));
+    let tokens = Tokens::read(&model).unwrap();
+    let text = "the cat is bread in the moon ".repeat(5);
+    let whole =
+        tokens.row_of(TextOrIds::Text(&text), Role::Passage, &options(10, TruncationSide::Right, true)).unwrap();
+    let rows = tokens.window_rows(&text, Role::Passage, 10, usize::MAX).unwrap();
+    assert!(rows.iter().all(|row| row.len() == 10 && row[0] == 2 && row[9] == 3));
+    assert_eq!(rows[0], whole.ids);
+    assert_eq!(rows.len(), (whole.length - 2 - 8).div_ceil(4) + 1);
+    assert_eq!(tokens.window_rows("the cat", Role::Passage, 10, usize::MAX).unwrap().len(), 1);
+    assert_eq!(tokens.window_rows(&text, Role::Passage, 10, 10).unwrap(), rows[..1]);
+}
+
+#[test]
+fn ids_without_special_tokens_or_of_another_vocabulary_are_no_ids_of_a_text() {
+    let (_folder, model) = model(&word_piece(), 512, ("", ""));
+    let tokens = Tokens::read(&model).unwrap();
+    let ids: Vec<u32> = tokens.text("the cat", Role::Passage).unwrap().0.iter().map(|id| id.cast_unsigned()).collect();
+    let inner: Vec<i32> = ids[1..ids.len() - 1].iter().map(|id| id.cast_signed()).collect();
+    assert_eq!(tokens.inner_ids(&ids, true).unwrap(), GivenIds::Valid(inner));
+    assert_eq!(tokens.inner_ids(&ids[1..], true).unwrap(), GivenIds::Unmarked);
+    assert!(matches!(tokens.inner_ids(&ids[1..], false).unwrap(), GivenIds::Valid(ids) if ids.len() == 3));
+    assert_eq!(tokens.inner_ids(&[2, 100_000, 3], true).unwrap(), GivenIds::Unknown(100_000));
 }

@@ -12,11 +12,14 @@ pub(crate) mod http_client;
 mod unfetched;
 pub(crate) mod upstream;
 
+use std::borrow::Cow;
+use std::io::Read;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderValue, header};
+use flate2::read::MultiGzDecoder;
 use pullquote_core::error::Result;
 use pullquote_core::text::formats::Format;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -57,6 +60,9 @@ pub(crate) struct Fetched {
     format: Format,
     /// What its server calls its encoding.
     charset: Option<String>,
+    /// Encodings that the client has not decoded, in the order in which they were applied.
+    codings: Vec<String>,
+    max_bytes: usize,
     /// What it takes out of the memory that all bodies have together.
     _memory: OwnedSemaphorePermit,
 }
@@ -128,21 +134,44 @@ impl Fetcher {
         }
         let kind = response.headers().get(header::CONTENT_TYPE).map(|kind| kind.to_str().unwrap_or("unreadable"));
         let (format, charset) = read_kind(kind)?;
+        let codings = codings(&response);
         let (bytes, memory) =
             http_client::read(app, response, self.max_bytes).await.map_err(|unread| match unread {
                 Unread::TooLarge => Unfetched::TooLarge(self.max_bytes),
                 Unread::NoMemory(_) => Unfetched::NoMemory,
                 Unread::Broken(error) => Unfetched::of(&error),
             })?;
-        Ok(Fetched { bytes, format, charset, _memory: memory })
+        Ok(Fetched { bytes, format, charset, codings, max_bytes: self.max_bytes, _memory: memory })
     }
 }
 
 impl Fetched {
     /// Its source in Unicode, and what that is written in.
-    pub(crate) fn read(&self) -> (String, Format) {
-        (charset::decode(&self.bytes, self.charset.as_deref(), self.format == Format::Html), self.format)
+    pub(crate) fn read(&self) -> Result<(String, Format), Unfetched> {
+        let mut bytes = Cow::Borrowed(self.bytes.as_slice());
+        for coding in self.codings.iter().rev() {
+            bytes = Cow::Owned(decoded(&bytes, coding, self.max_bytes)?);
+        }
+        Ok((charset::decode(&bytes, self.charset.as_deref(), self.format == Format::Html), self.format))
     }
+}
+
+/// The encodings of a response. The client decodes a single one, and takes it out of the headers.
+fn codings(response: &Response) -> Vec<String> {
+    let values = response.headers().get_all(header::CONTENT_ENCODING).into_iter();
+    let names = values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
+    names.map(|name| name.trim().to_ascii_lowercase()).filter(|name| !name.is_empty() && name != "identity").collect()
+}
+
+/// Bytes without one encoding. Only servers that compress what is compressed already use more than one, with gzip.
+fn decoded(bytes: &[u8], coding: &str, most: usize) -> Result<Vec<u8>, Unfetched> {
+    if !matches!(coding, "gzip" | "x-gzip") {
+        return Err(Unfetched::NoText(format!("content-encoding {}", coding.chars().take(100).collect::<String>())));
+    }
+    let mut all = Vec::new();
+    let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
+    MultiGzDecoder::new(bytes).take(limit).read_to_end(&mut all).map_err(|_| Unfetched::Failed)?;
+    if all.len() > most { Err(Unfetched::TooLarge(most)) } else { Ok(all) }
 }
 
 /// Where a response sends us on to.

@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use pullquote_core::engine::Engine;
 use pullquote_core::error::{Error, ErrorKind, Result};
+use sd_notify::NotifyState;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
@@ -38,6 +39,9 @@ pub use settings::{LogFormat, Settings};
 
 /// Blocking threads besides those of requests and name lookups: for health probes, the store and the file of keys.
 const SPARE_THREADS: usize = 8;
+
+/// Signals this close together are one: `timeout` sends one to the process and one to its group.
+const SAME_SIGNAL: Duration = Duration::from_secs(2);
 
 /// A server that has bound its address.
 pub struct Server {
@@ -55,6 +59,13 @@ pub enum Ended {
     Done,
     /// Some requests were not answered, after a second signal or `shutdown_timeout`.
     Cut,
+}
+
+/// Tells systemd, or another manager with its protocol; without one, nothing happens.
+fn notify(state: NotifyState) {
+    if let Err(error) = sd_notify::notify(false, &[state]) {
+        tracing::warn!(%error, "the service manager was not told");
+    }
 }
 
 impl Server {
@@ -102,14 +113,16 @@ impl Server {
             let served = tokio::spawn(Connections::new(&app, routes::router(&app)?, stopping).serve(listener));
             tokio::spawn(Arc::clone(&app.keys).watch());
             tracing::info!(%address, "serving");
+            notify(NotifyState::Ready);
             signals.next().await;
+            notify(NotifyState::Stopping);
             let (running, waiting) = app.admission.state();
             tracing::info!(running, waiting, "stopping: answering what was accepted");
             app.stop();
             let _ = stop.send(true);
             let ended = tokio::select! {
                 _ = served => Ended::Done,
-                () = signals.next() => Ended::Cut,
+                () = signals.next_after(SAME_SIGNAL) => Ended::Cut,
                 () = tokio::time::sleep(app.settings.shutdown_timeout) => Ended::Cut,
             };
             tracing::info!(?ended, "stopped");

@@ -9,11 +9,15 @@ mod schemas;
 
 use std::collections::BTreeMap;
 
+use axum::http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
 use crate::http::binary_body::OCTETS;
-use crate::http::failure::{Cause, ExaFailure, NativeFailure, OpenAiFailure, RerankFailure, Shape, TeiFailure};
+use crate::http::failure::{
+    Cause, ExaFailure, NativeFailure, OpenAiFailure, RerankFailure, Shape, TeiFailure, VllmFailure,
+};
 use crate::http::middleware::{LONGEST_ID, is_open};
+use crate::routes::vectors::Purpose;
 use crate::settings::Settings;
 use operations::{Answer, Operation, Work, operations};
 use schemas::{Schemas, fill};
@@ -27,6 +31,10 @@ pub(crate) mod limits {
     pub(crate) const DIMENSION: &str = "{dimension}";
     /// The values of `normalize` that the model allows.
     pub(crate) const NORMALIZE: &str = "{normalize}";
+    /// What texts may be for.
+    pub(crate) const PURPOSES: &str = "{purposes}";
+    /// The names of the model.
+    pub(crate) const MODEL_NAMES: &str = "{model_names}";
 }
 
 /// What a document says of its server.
@@ -62,6 +70,8 @@ impl Facts<'_> {
     /// What schemas and descriptions name in braces.
     fn by_name(&self) -> Map<String, Value> {
         let settings = self.settings;
+        let names = std::iter::once(&settings.model_name).chain(&settings.served_model_name).map(|name| json!(name));
+        let model_names: Vec<Value> = names.chain([json!(""), Value::Null]).collect();
         let facts = json!({
             "version": env!("CARGO_PKG_VERSION"),
             "max_request_id": LONGEST_ID,
@@ -71,6 +81,8 @@ impl Facts<'_> {
             "max_queries": settings.max_queries,
             "max_inputs": settings.max_inputs,
             "model_name": settings.model_name,
+            "model_names": model_names,
+            "purposes": Purpose::NAMES.into_iter().map(Some).chain([None]).collect::<Vec<_>>(),
             "dimension": self.dimension,
             "max_tokens": self.max_tokens,
             "normalize": if self.normalizes { json!([true, null]) } else { json!([true, false, null]) },
@@ -102,7 +114,7 @@ impl Operation {
     }
 
     fn is_open(&self, facts: &Facts) -> bool {
-        is_open(self.path) && !facts.settings.protect_all
+        self.method == "get" && is_open(&Method::GET, self.path) && !facts.settings.protect_all
     }
 
     fn parameters(&self) -> Vec<Value> {
@@ -118,8 +130,9 @@ impl Operation {
     /// The statuses of its failures.
     fn statuses(&self, facts: &Facts) -> impl Iterator<Item = u16> {
         let (is_open, shape) = (self.is_open(facts), self.shape());
-        let all = self.work.failures().iter().chain(self.failures).copied();
-        all.filter(move |status| (*status != 401 || !is_open) && (*status != 422 || shape != Shape::Exa))
+        let has_422 = shape.status(StatusCode::UNPROCESSABLE_ENTITY) == StatusCode::UNPROCESSABLE_ENTITY;
+        let of_work = self.work.failures().iter().copied().filter(move |status| *status != 422 || has_422);
+        of_work.chain(self.failures.iter().copied()).filter(move |status| *status != 401 || !is_open)
     }
 
     fn responses(&self, facts: &Facts) -> Map<String, Value> {
@@ -135,6 +148,9 @@ impl Operation {
 impl Answer {
     fn json(&self, work: Work) -> Value {
         let mut headers = ALWAYS.to_vec();
+        if work == Work::Parse {
+            headers.extend([("x-ignored-fields", "IgnoredFields"), ("x-truncated", "Truncated")]);
+        }
         if work != Work::Tell {
             headers.extend([("x-queue-time", "QueueTime"), ("x-inference-time", "InferenceTime")]);
         }
@@ -144,7 +160,6 @@ impl Answer {
                 ("x-embedding-dtype", "EmbeddingDtype"),
                 ("x-embedding-byte-order", "EmbeddingByteOrder"),
                 ("x-prompt-tokens", "PromptTokens"),
-                ("x-truncated", "Truncated"),
                 ("x-model", "Model"),
             ]);
         }
@@ -194,6 +209,7 @@ fn failure(shape: Shape, status: u16, schemas: &mut Schemas) -> Value {
         Shape::Tei => schemas.answer::<TeiFailure>(),
         Shape::Exa => schemas.answer::<ExaFailure>(),
         Shape::Rerank => schemas.answer::<RerankFailure>(),
+        Shape::Vllm => schemas.answer::<VllmFailure>(),
     };
     json!({
         "description": format!("{} ({}.)", meaning(status), kinds.join(", ")),
@@ -212,8 +228,10 @@ const fn meaning(status: u16) -> &'static str {
         415 => "The content type is not JSON, or the body is compressed.",
         421 => "The request is for another host.",
         422 => "The body is JSON, but does not fit the route.",
+        424 => "The model is not of the kind that the route is for.",
         429 => "The queue is full; try again later.",
         500 => "The server failed on this request.",
+        501 => "The route is another API's, and this server does not do what it is for.",
         502 => "The upstream server returned no results.",
         503 => "Texts cannot be encoded, or the server is stopping; try another server.",
         504 => "The request's time limit has passed.",

@@ -1,5 +1,6 @@
 //! The routes, a family in each module.
 
+pub(crate) mod cohere;
 pub(crate) mod documents;
 pub(crate) mod exa;
 pub(crate) mod health;
@@ -10,6 +11,7 @@ pub(crate) mod page;
 pub(crate) mod rerank;
 pub(crate) mod tei;
 pub(crate) mod vectors;
+pub(crate) mod vllm;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +38,7 @@ const CORS_AGE: Duration = Duration::from_secs(60 * 60);
 /// The routes of all families.
 pub(crate) fn families() -> Router<Arc<App>> {
     Router::new()
+        .merge(cohere::routes())
         .merge(documents::routes())
         .merge(exa::routes())
         .merge(health::routes())
@@ -44,6 +47,7 @@ pub(crate) fn families() -> Router<Arc<App>> {
         .merge(page::routes())
         .merge(rerank::routes())
         .merge(tei::routes())
+        .merge(vllm::routes())
 }
 
 /// All routes, and the envelope around them.
@@ -55,6 +59,7 @@ pub(crate) fn router(app: &Arc<App>) -> Result<Router> {
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
         .layer(from_fn(compress_if_preferred))
         .with_state(Arc::clone(app));
+    let router = prefixed(router, &app.settings.url_prefix);
     let origins = &app.settings.cors_origin;
     if origins.is_empty() {
         return Ok(router);
@@ -67,6 +72,14 @@ pub(crate) fn router(app: &Arc<App>) -> Result<Router> {
         .expose_headers(ExposeHeaders::list(EXPOSED.into_iter().chain(binary_body::EXPOSED)))
         .max_age(CORS_AGE);
     Ok(router.layer(layer))
+}
+
+/// The routes, and the same under a prefix. Under `/v1` clients of infinity find what they look for already.
+fn prefixed(router: Router, prefix: &str) -> Router {
+    match prefix.trim_end_matches('/') {
+        "" | "/v1" => router,
+        path => Router::new().nest(path, router.clone()).fallback_service(router),
+    }
 }
 
 /// The name that stands in a route's path.

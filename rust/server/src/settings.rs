@@ -21,6 +21,8 @@ pub struct Settings {
     #[serde(deserialize_with = "mode")]
     pub uds_mode: u32,
     pub model_name: String,
+    pub served_model_name: Vec<String>,
+    pub url_prefix: String,
     pub model_directory: PathBuf,
     #[serde(deserialize_with = "duration")]
     pub timeout: Duration,
@@ -105,6 +107,15 @@ impl Settings {
                 settings.max_body_bytes, settings.max_queue_bytes
             )));
         }
+        let path = settings.url_prefix.trim_end_matches('/');
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte);
+        let is_path = path.starts_with('/') && !path.contains("//") && path.bytes().all(is_plain);
+        if !matches!(path, "" | "/v1") && (!is_path || path.starts_with("/v1/") || path.starts_with("/v2")) {
+            return Err(invalid(format!(
+                "url_prefix must be a path such as /api, and not under /v1 or /v2, not {:?}",
+                settings.url_prefix
+            )));
+        }
         Ok(settings)
     }
 }
@@ -133,7 +144,7 @@ pub(crate) mod tests {
     /// Settings that can be, with a change.
     pub(crate) fn settings(change: &Value) -> Result<Settings> {
         let mut settings = json!({
-            "host": "127.0.0.1", "port": 0, "uds": null, "uds_mode": "600", "model_name": "m", "model_directory": "m",
+            "host": "127.0.0.1", "port": 0, "uds": null, "uds_mode": "600", "model_name": "m", "served_model_name": [], "url_prefix": "", "model_directory": "m",
             "timeout": 60, "header_timeout": 30, "body_timeout": 1e300, "write_timeout": 30, "shutdown_timeout": 75,
             "max_connections": 1, "max_header_bytes": 8192, "max_body_bytes": 1024, "max_concurrent": 1, "max_queue": 0,
             "max_queue_bytes": 1024, "max_documents": 1, "max_document_bytes": 1, "max_queries": 1, "max_inputs": 1,
@@ -161,6 +172,8 @@ pub(crate) mod tests {
             (json!({"max_body_bytes": -1}), &["max_body_bytes", "usize"]),
             (json!({"fetch_allow": ["10.0.0.0/33"]}), &["fetch_allow"]),
             (json!({"log_format": "xml"}), &["log_format", "xml"]),
+            (json!({"url_prefix": "api"}), &["url_prefix", "api"]),
+            (json!({"url_prefix": "/v2/x"}), &["url_prefix", "/v2/x"]),
         ] {
             let error = settings(&change).err().expect("a setting is invalid");
             assert!(names.iter().all(|name| error.message().contains(name)), "{error}");

@@ -6,9 +6,10 @@
 
 pub(crate) mod documents;
 mod file;
+mod memory;
+mod words;
 
-use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use axum::http::StatusCode;
 use pullquote_core::error::{ErrorKind, Result as CoreResult};
@@ -17,6 +18,7 @@ use crate::http::failure::{Cause, Failure};
 use crate::settings::Settings;
 use crate::store::documents::text_hash;
 use file::FileStore;
+use memory::MemoryStore;
 
 /// A document that is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,15 +35,8 @@ pub(crate) struct Store {
 }
 
 enum Kept {
-    Memory(RwLock<Memory>),
+    Memory(MemoryStore),
     File(FileStore),
-}
-
-#[derive(Default)]
-struct Memory {
-    documents: HashMap<String, Arc<Stored>>,
-    /// What all of them take.
-    size: Size,
 }
 
 /// How much is kept.
@@ -85,7 +80,7 @@ impl Store {
     pub(crate) fn open(settings: &Settings) -> CoreResult<Self> {
         let kept = match &settings.store {
             Some(path) => Kept::File(FileStore::open(path)?),
-            None => Kept::Memory(RwLock::default()),
+            None => Kept::Memory(MemoryStore::new()?),
         };
         let bounds = Bounds(Size { documents: settings.store_documents, bytes: settings.store_bytes });
         Ok(Self { kept, bounds })
@@ -95,13 +90,7 @@ impl Store {
     pub(crate) fn put(&self, id: &str, document: Stored) -> Result<bool, Failure> {
         let bytes = document.bytes(id);
         match &self.kept {
-            Kept::Memory(memory) => {
-                let mut memory = memory.write().unwrap_or_else(PoisonError::into_inner);
-                let old = memory.documents.get(id).map(|old| old.bytes(id));
-                memory.size = self.bounds.replace(memory.size, old, bytes)?;
-                memory.documents.insert(id.to_owned(), Arc::new(document));
-                Ok(old.is_none())
-            }
+            Kept::Memory(memory) => memory.put(id, document, |size, old| self.bounds.replace(size, old, bytes)),
             Kept::File(file) => file.put(id, &document, bytes, |size, old| self.bounds.replace(size, old, bytes)),
         }
     }
@@ -109,9 +98,7 @@ impl Store {
     /// The document under an id.
     pub(crate) fn get(&self, id: &str) -> Result<Option<Arc<Stored>>, Failure> {
         match &self.kept {
-            Kept::Memory(memory) => {
-                Ok(memory.read().unwrap_or_else(PoisonError::into_inner).documents.get(id).map(Arc::clone))
-            }
+            Kept::Memory(memory) => Ok(memory.get(id)),
             Kept::File(file) => Ok(file.get(id)?.map(Arc::new)),
         }
     }
@@ -119,15 +106,18 @@ impl Store {
     /// All documents with their ids, in the order of these.
     pub(crate) fn all(&self) -> Result<Vec<(String, Arc<Stored>)>, Failure> {
         match &self.kept {
-            Kept::Memory(memory) => {
-                let memory = memory.read().unwrap_or_else(PoisonError::into_inner);
-                let mut all: Vec<_> =
-                    memory.documents.iter().map(|(id, stored)| (id.clone(), Arc::clone(stored))).collect();
-                drop(memory);
-                all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-                Ok(all)
-            }
+            Kept::Memory(memory) => Ok(memory.all()),
             Kept::File(file) => Ok(file.all()?.into_iter().map(|(id, stored)| (id, Arc::new(stored))).collect()),
+        }
+    }
+
+    /// The documents with words of a query, the best by BM25 first.
+    pub(crate) fn search(&self, query: &str, most: usize) -> Result<Vec<(String, Arc<Stored>)>, Failure> {
+        match &self.kept {
+            Kept::Memory(memory) => Ok(memory.search(query, most)?),
+            Kept::File(file) => {
+                Ok(file.search(query, most)?.into_iter().map(|(id, stored)| (id, Arc::new(stored))).collect())
+            }
         }
     }
 
@@ -142,13 +132,7 @@ impl Store {
     /// Lets a document go; whether there was one.
     pub(crate) fn delete(&self, id: &str) -> Result<bool, Failure> {
         match &self.kept {
-            Kept::Memory(memory) => {
-                let mut memory = memory.write().unwrap_or_else(PoisonError::into_inner);
-                let Some(old) = memory.documents.remove(id) else { return Ok(false) };
-                memory.size.documents -= 1;
-                memory.size.bytes -= old.bytes(id);
-                Ok(true)
-            }
+            Kept::Memory(memory) => Ok(memory.delete(id)?),
             Kept::File(file) => Ok(file.delete(id)?),
         }
     }
@@ -156,7 +140,7 @@ impl Store {
     /// How much is kept.
     pub(crate) fn size(&self) -> Size {
         match &self.kept {
-            Kept::Memory(memory) => memory.read().unwrap_or_else(PoisonError::into_inner).size,
+            Kept::Memory(memory) => memory.size(),
             Kept::File(file) => file.size(),
         }
     }

@@ -102,11 +102,29 @@ def test_base64_and_vllm_bytes_match_octet_stream(
     assert len(metadata["data"]) == len(TEXTS)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_endianness_big_reverses_each_number(server: ServerProcess, dtype: str) -> None:
+    def ask(encoding: str, endianness: str) -> httpx.Response:
+        asked = {"input": TEXTS, "encoding_format": encoding, "embed_dtype": dtype, "endianness": endianness}
+        return server.client.post("/v1/embeddings", json=asked)
+
+    width = 4 if dtype == "float32" else 2
+    swapped = np.frombuffer(ask("bytes_only", "little").content, f"<u{width}").astype(f">u{width}").tobytes()
+    big = ask("bytes", "big")
+    assert big.content == swapped == ask("bytes_only", "big").content
+    assert {item["endianness"] for item in json.loads(big.headers["metadata"])["data"]} == {"big"}
+    assert big.headers["x-embedding-byte-order"] == "big"
+    rows = ask("base64", "big").json()["data"]
+    assert b"".join(base64.b64decode(row["embedding"]) for row in rows) == swapped
+
+
 def test_openai_client_reads_base64_and_octet_stream(server: ServerProcess, vectors: NDArray[np.float32]) -> None:
     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0)
-    assert np.array_equal([row.embedding for row in client.embeddings.create(input=TEXTS, model="m").data], vectors)
+    assert np.array_equal(
+        [row.embedding for row in client.embeddings.create(input=TEXTS, model="all-MiniLM-L6-v2").data], vectors
+    )
     raw = client.embeddings.with_raw_response.create(
-        input=TEXTS, model="m", encoding_format="float", extra_headers={"accept": RAW}
+        input=TEXTS, model="all-MiniLM-L6-v2", encoding_format="float", extra_headers={"accept": RAW}
     )
     assert raw.content == vectors.tobytes()
 
@@ -138,7 +156,7 @@ def test_accept_header_selects_media_type(
         ("/embed", {"inputs": "a", "embedding_dtype": "fp8_e4m3"}, ["fp8_e4m3", *DTYPES]),
         ("/embed", {"inputs": ["long " * 600], "truncate": False}, ["1 of 1", 256]),
         ("/v1/embeddings", {"input": []}, ["input"]),
-        ("/v1/embeddings", {"input": "a", "endianness": "big"}, ["big", "native", "little"]),
+        ("/v1/embeddings", {"input": "a", "endianness": "middle"}, ["big", "native", "little"]),
         (
             "/v1/embeddings",
             {"input": "a", "embedding_dtype": "int8", "embed_dtype": "binary"},
@@ -152,7 +170,8 @@ def test_errors_are_json_for_octet_stream_requests(
     server: ServerProcess, route: str, body: dict[str, Any], names: list[object]
 ) -> None:
     answer = server.client.post(route, json=body, headers={"accept": RAW})
-    assert (answer.status_code, answer.headers["content-type"]) == (422, "application/json")
+    assert answer.status_code == (400 if route == "/v1/embeddings" else 422)
+    assert answer.headers["content-type"] == "application/json"
     assert names_all(answer.text, *names)
     assert not [name for name in answer.headers if name.startswith("x-embedding")]
 
@@ -160,7 +179,7 @@ def test_errors_are_json_for_octet_stream_requests(
 @pytest.mark.parametrize(("route", "field"), ROUTES)
 def test_embedding_dtype_needs_binary_format(server: ServerProcess, route: str, field: str) -> None:
     answer = server.client.post(route, json={field: "a", "embedding_dtype": "int8"})
-    assert answer.status_code == 422
+    assert answer.status_code == (400 if route == "/v1/embeddings" else 422)
     assert names_all(answer.text, "int8", "float32")
 
 
@@ -220,7 +239,12 @@ def test_streamed_rows_are_in_order(numbers: ServerProcess) -> None:
 def test_failure_before_first_row_is_json_error(numbers: ServerProcess) -> None:
     answer = numbers.client.post("/embed", json=embed_body(["fail 1", "x 2"]), headers={"accept": RAW})
     assert answer.status_code >= 500
-    assert "cannot encode this" in answer.json()["error"]
+    # The client gets the kind and the id, under which the log has the reason.
+    assert "cannot encode this" not in answer.text
+    assert names_all(answer.json()["error"], "encoder", answer.headers["x-request-id"])
+    wait_for(lambda: "cannot encode this" in numbers.log)
+    line = next(line for line in numbers.log.splitlines() if "cannot encode this" in line)
+    assert answer.headers["x-request-id"] in line
 
 
 @pytest.mark.parametrize("http2", [False, True])

@@ -9,8 +9,9 @@ import pytest
 
 from pullquote import Highlighter
 from support.messages import names_all, raises
-from support.server_process import ServerProcess
+from support.server_process import ServerProcess, StartError, letter_server
 
+MODEL = "all-MiniLM-L6-v2"
 TEXTS = ["Bread is baked from flour.", "The moon is white.", "漢字とかな 🎉"]
 
 
@@ -21,7 +22,7 @@ def client(server: ServerProcess) -> openai.OpenAI:
 
 def test_openai_client_embeddings_match_library(client: openai.OpenAI, highlighter: Highlighter) -> None:
     """The client requests base64."""
-    answer = client.embeddings.create(input=TEXTS, model="text-embedding-3-small")
+    answer = client.embeddings.create(input=TEXTS, model=MODEL)
     vectors = np.array([row.embedding for row in answer.data], dtype=np.float32)
     assert np.abs(vectors - highlighter.embed(TEXTS)).max() < 1e-5
     assert [row.index for row in answer.data] == [0, 1, 2]
@@ -30,8 +31,8 @@ def test_openai_client_embeddings_match_library(client: openai.OpenAI, highlight
 
 
 def test_encoding_format_float_matches_base64(client: openai.OpenAI, server: ServerProcess) -> None:
-    floats = client.embeddings.create(input="one", model="m", encoding_format="float").data[0].embedding
-    packed = server.client.post("/v1/embeddings", json={"input": "one", "model": "m", "encoding_format": "base64"})
+    floats = client.embeddings.create(input="one", model=MODEL, encoding_format="float").data[0].embedding
+    packed = server.client.post("/v1/embeddings", json={"input": "one", "model": MODEL, "encoding_format": "base64"})
     data = base64.b64decode(packed.json()["data"][0]["embedding"])
     assert np.array_equal(np.frombuffer(data, "<f4"), np.array(floats, dtype=np.float32))
 
@@ -39,11 +40,124 @@ def test_encoding_format_float_matches_base64(client: openai.OpenAI, server: Ser
 def test_embeddings_of_token_ids_match_text(client: openai.OpenAI, server: ServerProcess) -> None:
     text = TEXTS[0]
     ids = [token["id"] for token in server.client.post("/tokenize", json={"inputs": text}).json()[0]]
-    of_text, of_ids, of_bare_ids = (
-        client.embeddings.create(input=asked, model="m").data[0].embedding for asked in (text, ids, [ids[1:-1]])
+    of_text, of_ids, of_mixed = (
+        client.embeddings.create(input=asked, model=MODEL).data[0].embedding for asked in (text, ids, [ids, text])
     )
     assert np.abs(np.array(of_text) - of_ids).max() < 1e-6
-    assert np.abs(np.array(of_text) - of_bare_ids).max() < 1e-6
+    assert np.abs(np.array(of_text) - of_mixed).max() < 1e-6
+
+
+def test_add_special_tokens_false_takes_ids_as_they_are(client: openai.OpenAI, server: ServerProcess) -> None:
+    ids = [token["id"] for token in server.client.post("/tokenize", json={"inputs": TEXTS[0]}).json()[0]]
+    bare: dict[str, Any] = {"add_special_tokens": False}
+    of_text, of_ids, of_whole = (
+        client.embeddings.create(input=asked, model=MODEL, extra_body=bare) for asked in (TEXTS[0], ids[1:-1], ids)
+    )
+    assert np.abs(np.array(of_text.data[0].embedding) - of_ids.data[0].embedding).max() < 1e-6
+    assert of_text.usage.prompt_tokens == of_ids.usage.prompt_tokens == len(ids) - 2
+    whole = client.embeddings.create(input=TEXTS[0], model=MODEL).data[0].embedding
+    assert np.abs(np.array(whole) - of_whole.data[0].embedding).max() < 1e-6
+    assert np.abs(np.array(whole) - of_ids.data[0].embedding).max() > 1e-3
+
+
+def test_token_ids_of_another_tokenizer_are_refused(client: openai.OpenAI) -> None:
+    """The ids that OpenAI's tokenizer has for single words, as LangChain sends them."""
+    for ids in ([15339], [14957], [68, 1014], [4438, 374, 19692, 1903, 30]):
+        for asked in (ids, [ids, ids]):
+            with raises(openai.BadRequestError, "add_special_tokens", "check_embedding_ctx_length"):
+                client.embeddings.create(input=asked, model=MODEL)
+    with raises(openai.BadRequestError, 100257):
+        client.embeddings.create(input=[101, 100257, 102], model=MODEL)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"prompt_string": "hello world"},
+        {"content": [{"type": "text", "text": "hello "}, {"type": "text", "text": "world"}]},
+        ["hello world", {"prompt_string": "hello world"}],
+    ],
+    ids=str,
+)
+def test_llama_cpp_inputs_are_texts(server: ServerProcess, highlighter: Highlighter, asked: Any) -> None:
+    answer = server.client.post("/v1/embeddings", json={"input": asked}).json()
+    expected = highlighter.embed(["hello world"])[0]
+    for row in answer["data"]:
+        assert np.abs(np.array(row["embedding"], np.float32) - expected).max() < 1e-5
+
+
+@pytest.mark.parametrize("body", [["hello"], "hello", 5, True], ids=str)
+def test_body_that_is_no_object_is_refused(server: ServerProcess, body: Any) -> None:
+    for path in ("/v1/embeddings", "/embed", "/rerank", "/v2/embed", "/score", "/highlights", "/tokenize"):
+        assert server.client.post(path, json=body).status_code in (400, 422), path
+
+
+@pytest.mark.parametrize("asked", [{"content": "a"}, {"content": [{"type": "image_url"}]}, [1, "a", 2], [{}]], ids=str)
+def test_other_inputs_are_refused(server: ServerProcess, asked: Any) -> None:
+    answer = server.client.post("/v1/embeddings", json={"input": asked})
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "input")
+
+
+def test_unknown_fields_are_named_in_a_header(server: ServerProcess) -> None:
+    answer = server.client.post("/v1/embeddings", json={"input": "a", "user": "u", "made_up": 1, "other": {}})
+    assert answer.headers["x-ignored-fields"] == "made_up, other"
+    assert "x-ignored-fields" not in server.client.post("/embed", json={"inputs": "a"}).headers
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"normalize": False}, "normalize"),
+        ({"use_activation": False}, "normalize"),
+        ({"dimensions": 100}, "dimensions"),
+        ({"input_type": "made-up"}, "input_type"),
+        ({"task": "made-up"}, "task"),
+        ({"prompt_name": "made-up"}, "prompt_name"),
+        ({"messages": [{"role": "user", "content": "a"}]}, "messages"),
+    ],
+    ids=str,
+)
+def test_options_that_are_not_honoured_are_refused(server: ServerProcess, body: dict[str, Any], param: str) -> None:
+    answer = server.client.post("/v1/embeddings", json={"input": "a", **body})
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
+
+
+def test_unknown_model_is_404_and_served_names_are_known(server: ServerProcess) -> None:
+    for path, body in (
+        ("/v1/embeddings", {"input": "a"}),
+        ("/embeddings", {"input": "a"}),
+        ("/score", {"queries": "a", "documents": "b"}),
+        ("/pooling", {"input": "a"}),
+        ("/v2/embed", {"texts": ["a"]}),
+        ("/rerank", {"query": "a", "documents": ["b"]}),
+    ):
+        refused = server.client.post(path, json={"model": "gpt-9", **body})
+        assert refused.status_code == 404, path
+        assert names_all(refused.text, "gpt-9", MODEL)
+        for model in (MODEL, "", None):
+            assert server.client.post(path, json={"model": model, **body}).status_code == 200, path
+    with letter_server("--served-model-name", "text-embedding-3-small", "--served-model-name", "ada") as named:
+        for model, status in (("ada", 200), ("text-embedding-3-small", 200), ("other", 404)):
+            assert named.client.post("/v1/embeddings", json={"input": "a", "model": model}).status_code == status
+        assert named.client.get("/v1/models/ada").status_code == 200
+    with letter_server("--served-model-name", "*") as any_name:
+        assert any_name.client.post("/v1/embeddings", json={"input": "a", "model": "x"}).status_code == 200
+
+
+def test_url_prefix_serves_all_routes_under_it_too() -> None:
+    with letter_server("--url-prefix", "/api/v9", "--api-key", "k") as server:
+        server.client.headers["authorization"] = "Bearer k"
+        for prefix in ("", "/api/v9"):
+            assert server.client.post(f"{prefix}/embeddings", json={"input": "a"}).status_code == 200
+            (model,) = server.client.get(f"{prefix}/models").json()["data"]
+            assert model["stats"]["queue_absolute"] == 0
+            assert server.client.get(f"{prefix}/live", headers={"authorization": ""}).status_code == 200
+            assert server.client.post(f"{prefix}/embed", json={}, headers={"authorization": ""}).status_code == 401
+            missing = server.client.get(f"{prefix}/nowhere")
+            assert (missing.status_code, missing.json()["error"]["kind"]) == (404, "not_found")
+    for prefix in ("api", "/v2", "/a b"):
+        with raises(StartError, "url_prefix"), letter_server("--url-prefix", prefix):
+            pass
 
 
 @pytest.mark.parametrize(
@@ -64,14 +178,14 @@ def test_embeddings_of_token_ids_match_text(client: openai.OpenAI, server: Serve
 def test_invalid_embeddings_request_is_openai_error(
     client: openai.OpenAI, body: dict[str, Any], param: str, names: list[object]
 ) -> None:
-    with raises(openai.UnprocessableEntityError, *names) as caught:
-        client.embeddings.create(model="m", **({"encoding_format": "float"} | body))
+    with raises(openai.BadRequestError, *names) as caught:
+        client.embeddings.create(model=MODEL, **({"encoding_format": "float"} | body))
     assert caught.value.param == param
     assert caught.value.type == "invalid_request_error"
 
 
 def test_dimensions_equal_to_model(client: openai.OpenAI) -> None:
-    assert len(client.embeddings.create(input="a", model="m", dimensions=384).data[0].embedding) == 384
+    assert len(client.embeddings.create(input="a", model=MODEL, dimensions=384).data[0].embedding) == 384
 
 
 def test_models_lists_one_model(client: openai.OpenAI) -> None:
@@ -94,7 +208,7 @@ def test_embed_matches_library(server: ServerProcess, highlighter: Highlighter) 
         ({"inputs": []}, ["inputs"]),
         ({"inputs": ["short", "long " * 600], "truncate": False}, ["1 of 2", 256]),
         ({"inputs": "a", "normalize": False}, ["normalize"]),
-        ({"inputs": "a", "truncation_direction": "Left"}, ["truncation_direction"]),
+        ({"inputs": "a", "truncation_direction": "Up"}, ["truncation_direction"]),
     ],
     ids=str,
 )
@@ -130,7 +244,7 @@ def test_rerank_documents_by_cosine(server: ServerProcess, highlighter: Highligh
     query = "How is bread made?"
     cosines = highlighter.embed(DOCUMENTS) @ highlighter.embed([query], role="query")[0]
     expected = np.argsort(-cosines)
-    asked = {"model": "m", "query": query, "documents": DOCUMENTS, "top_n": 2, "return_documents": True}
+    asked = {"model": MODEL, "query": query, "documents": DOCUMENTS, "top_n": 2, "return_documents": True}
     answer = server.client.post(path, json=asked).json()
     assert [row["index"] for row in answer["results"]] == list(expected[:2])
     assert answer["results"][0]["document"] == {"text": DOCUMENTS[1]}
@@ -152,7 +266,10 @@ def test_rerank_texts_as_tei(server: ServerProcess) -> None:
         ({"query": "a"}, ["documents", "texts"]),
         ({"query": " ", "texts": ["a"]}, ["query"]),
         ({"query": "a", "documents": []}, ["documents"]),
-        ({"query": "a", "documents": ["b"], "top_n": 0}, ["top_n"]),
+        ({"query": "a", "documents": ["b"], "top_n": -1}, ["top_n"]),
+        ({"query": "a", "documents": [1, 2]}, ["documents"]),
+        ({"query": "a", "texts": ["b"], "raw_scores": True}, ["raw_scores"]),
+        ({"query": "a", "documents": [{"number": 1}]}, ["documents[0]"]),
     ],
     ids=str,
 )
@@ -160,5 +277,9 @@ def test_invalid_rerank_request_is_error_for_each_client(
     server: ServerProcess, body: dict[str, Any], names: list[object]
 ) -> None:
     answer = server.client.post("/rerank", json=body)
-    assert answer.status_code == 422
+    if "texts" in body:
+        assert (answer.status_code, answer.json()["error_type"]) == (422, "Validation")
+        assert names_all(answer.json()["error"], *names)
+        return
+    assert answer.status_code == 400
     assert all(names_all(answer.json()[field], *names) for field in ("error", "message", "detail"))

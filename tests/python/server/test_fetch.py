@@ -1,5 +1,6 @@
 """Pages that `/contents` fetches: media types, private addresses, limits, and failures of single pages."""
 
+import gzip
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -97,6 +98,23 @@ def test_fetch_mixed_media_types(fetching: ServerProcess, pages_there: FakeWeb) 
 )
 def test_fetch_decodes_charset(fetching: ServerProcess, pages_there: FakeWeb, content: bytes, kind: str | None) -> None:
     assert text_of(fetching, pages_there.page("/charset", content, kind)).strip() == "Žluťoučký kůň"
+
+
+def test_fetch_decodes_gzip_in_gzip(fetching: ServerProcess, pages_there: FakeWeb) -> None:
+    kind = {"content-type": "text/plain"}
+    pages_there.pages["/once"] = (200, kind | {"content-encoding": "gzip"}, gzip.compress(b"Bread."))
+    pages_there.pages["/twice"] = (
+        200,
+        kind | {"content-encoding": "gzip, gzip"},
+        gzip.compress(gzip.compress(b"Bread.")),
+    )
+    bomb = gzip.compress(gzip.compress(bytes(1_000_000)))
+    pages_there.pages["/bomb"] = (200, kind | {"content-encoding": "gzip, gzip"}, bomb)
+    pages_there.pages["/other"] = (200, kind | {"content-encoding": "gzip, made-up"}, b"x")
+    for path in ("/once", "/twice"):
+        assert text_of(fetching, pages_there.url + path) == "Bread."
+    assert tag_of(fetching, pages_there.url + "/bomb") == ("CRAWL_UNKNOWN_ERROR", 500)
+    assert tag_of(fetching, pages_there.url + "/other")[0] == "UNSUPPORTED_URL"
 
 
 def test_fetch_redirects_limit(fetching: ServerProcess, pages_there: FakeWeb) -> None:

@@ -1,8 +1,14 @@
 """`pullquote serve`: start, request ids and times, logs, and shutdown."""
 
+import contextlib
 import json
+import os
 import signal
+import socket
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 
 import httpx
@@ -103,12 +109,78 @@ def test_second_signal_stops_at_once(tmp_path: Path) -> None:
         head = f"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n"
         connection.sendall(head.encode() + b"content-type: application/json\r\n\r\n" + body)
         wait_for_running(server)
+        stopped = time.monotonic()
         server.signal()
         wait_for(lambda: "stopping" in server.log)
+        # `timeout` sends its signal to the process and to its group: that is one.
+        server.signal()
+        wait_for(lambda: time.monotonic() > stopped + 2.1)
+        assert server.process.poll() is None
         server.signal()
         # The encoder never returns.
         assert server.process.wait(20) == 130
         assert read_until_closed(connection) == b""
+
+
+def test_requests_that_came_before_a_signal_are_all_answered() -> None:
+    """Each of many connections has sent a request that the server has not read when the signal comes."""
+    request = b"GET /live HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    with letter_server() as server, contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(server.connect()) for _ in range(60)]
+        for connection in connections:
+            connection.sendall(request)
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+        server.process.send_signal(signal.SIGSTOP)
+        for connection in connections:
+            connection.sendall(request)
+        late = [stack.enter_context(server.connect()) for _ in range(20)]
+        for connection in late:
+            connection.sendall(request)
+        server.signal()
+        server.process.send_signal(signal.SIGCONT)
+        for connection in connections + late:
+            assert read_until_closed(connection).startswith((b"HTTP/1.1 200 ", b"HTTP/1.1 503 "))
+        assert server.wait() == 0
+
+
+# Runs the server with a socket of its own as systemd hands one over: file descriptor 3.
+ACTIVATE = """
+import os, socket, sys
+listener = socket.create_server(("127.0.0.1", 0))
+os.dup2(listener.fileno(), 3)
+os.set_inheritable(3, True)
+os.environ |= {"LISTEN_FDS": "1", "LISTEN_PID": str(os.getpid())}
+command = [sys.executable, "-m", "pullquote", "serve", "--json", "--encoder", "support.fake_letter_encoder:letters"]
+print(listener.getsockname()[1], flush=True)
+os.execv(sys.executable, command)
+"""
+
+
+def test_systemd_socket_and_notification(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[1])
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    )
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(60)
+        with subprocess.Popen([sys.executable, "-c", ACTIVATE], stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            port = int(process.stdout.readline())
+            assert manager.recv(1000) == b"READY=1\n"
+            assert httpx.get(f"http://127.0.0.1:{port}/live").json() == {"live": True}
+            process.terminate()
+            assert manager.recv(1000) == b"STOPPING=1\n"
+            assert process.wait(60) == 0
+
+
+def test_api_key_from_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULLQUOTE_API_KEY", "from-outside")
+    with letter_server() as server:
+        for key, status in (("from-outside", 200), ("other", 401)):
+            answer = server.client.post("/embed", json={"inputs": "a"}, headers={"x-api-key": key})
+            assert answer.status_code == status
 
 
 def test_port_in_use_is_error(server: ServerProcess) -> None:

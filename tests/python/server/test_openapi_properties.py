@@ -37,8 +37,21 @@ include-path = ["/contents", "/highlights", "/search"]
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 422, 504]
 
 [[operations]]
-include-path = ["/embed", "/rerank", "/tokenize", "/v1/embeddings", "/v1/rerank", "/v2/rerank"]
-checks.positive_data_acceptance.expected-statuses = ["2xx", 404, 422, 504]
+include-path = [
+    "/", "/decode", "/embed", "/embeddings", "/invocations", "/pooling", "/rerank", "/score", "/similarity", "/tokenize",
+    "/v1/embed", "/v1/embeddings", "/v1/rerank", "/v1/score", "/v2/embed", "/v2/rerank",
+]
+checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 422, 504]
+
+[[operations]]
+include-path = ["/answer", "/embed_all", "/embed_sparse", "/findSimilar", "/predict"]
+checks.not_a_server_error.expected-statuses = ["4xx", 501, 504]
+checks.positive_data_acceptance.expected-statuses = [424, 501, 504]
+
+# Its body is that of any of four routes.
+[[operations]]
+include-path = ["/invocations"]
+checks.negative_data_rejection.enabled = false
 
 [generation]
 # Unknown headers are ignored.

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from support.fake_web import FakeWeb, fake_web
 from support.messages import raises
-from support.server_process import ServerProcess, StartError, letter_server
+from support.server_process import ServerProcess, StartError, letter_server, wait_for
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 CALLER = "b7ad6b7169203331"
@@ -135,6 +136,18 @@ def test_unreachable_otlp_endpoint_does_not_delay_requests() -> None:
                     assert ask(server, "/embed", {"inputs": "bread"}).status_code == 200
                 server.signal()
                 assert server.wait() == 0
+
+
+def test_unreachable_otlp_endpoint_is_logged_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
+    with letter_server("--otlp-endpoint", "http://127.0.0.1:9") as server:
+        # Each has a batch of its own.
+        for count in range(1, 6):
+            assert ask(server, "/embed", {"inputs": "bread"}).status_code == 200
+            time.sleep(0.2)
+            wait_for(lambda: "did not reach the collector" in server.log)
+            assert server.log.count("did not reach the collector") == 1, count
+        assert "ExportError" not in server.log
 
 
 @pytest.mark.parametrize("address", ["localhost:4317", "nowhere", "", "ftp://localhost"])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import pullquote
 from pullquote.errors import ClosedError, DeadlineExceededError, EncoderError, InvalidArgumentError, InvalidTypeError
 from support.messages import names_all, raises
-from support.server_process import ServerProcess, running_server
+from support.server_process import ServerProcess, running_server, wait_for
 
 WORDS = ["cat", "moon", "bread", "trial", "ship"]
 PAGE = "Cats sleep a lot. The moon is far away. Bread is baked. A trial was held. The ship sank — naïve 🦊 crew."
@@ -250,7 +250,10 @@ def test_serve_encoder_function(own_server: ServerProcess) -> None:
     assert (info["model_id"], info["max_batch_requests"], info["max_batch_tokens"]) == ("encode", 64, 65536)
     failed = own_server.client.post("/embed", json={"inputs": ["raise"]})
     assert failed.status_code == 500
-    assert names_all(failed.json()["error"], "encode", "RuntimeError: on purpose")
+    # Only the log has the reason.
+    assert names_all(failed.json()["error"], "encoder", failed.headers["x-request-id"])
+    assert "on purpose" not in failed.text
+    wait_for(lambda: "RuntimeError: on purpose" in own_server.log)
     with httpx.Client(base_url=own_server.url, timeout=1.0) as client, pytest.raises(httpx.TimeoutException):
         client.post("/embed", json={"inputs": ["hang"]})
     started = time.monotonic()

@@ -14,7 +14,7 @@ use crate::runtime::call::{self, Call, Stop};
 use crate::runtime::text_pool;
 use crate::scheduler::batches::RowSource;
 use crate::scheduler::{Pending, Scheduler, block_on};
-use crate::tokens::Role;
+use crate::tokens::{Role, Row, RowOptions, TextOrIds, TokenPage};
 
 /// Tokenized texts whose vectors are encoded in parts.
 pub struct StreamedEmbedding {
@@ -37,6 +37,76 @@ impl Engine {
         let scheduler = self.scheduler()?;
         let call = &call.with_shutdown(&self.shutdown);
         let (rows, truncated) = self.rows_of_texts(texts, role, call)?;
+        self.streamed(scheduler, rows, truncated, call)
+    }
+
+    /// As [`Self::embed_streamed`], of rows that [`Self::rows`] or the tokenizer made.
+    ///
+    /// # Errors
+    /// As [`Engine::embed`], except errors of the encoder.
+    pub fn embed_rows(&self, rows: Vec<Row>, call: &Call) -> Result<StreamedEmbedding> {
+        let scheduler = self.scheduler()?;
+        let rows = rows.into_iter().map(|row| (row.is_truncated(), row.ids)).map(|(is_cut, ids)| (ids, is_cut));
+        let page = TokenPage::of_rows(rows.collect());
+        let truncated = page.truncated.len();
+        self.streamed(scheduler, all_rows(&Arc::new(page)), truncated, &call.with_shutdown(&self.shutdown))
+    }
+
+    /// Tokenizes texts, truncated as the options say.
+    ///
+    /// # Errors
+    /// As [`Engine::embed`], except errors of the encoder.
+    pub fn rows(&self, sources: &[TextOrIds], role: Role, options: &RowOptions, call: &Call) -> Result<Vec<Row>> {
+        self.map_sources(sources, call, |source| self.tokens.row_of(*source, role, options))
+    }
+
+    /// Tokenizes texts, each into the windows of [`Tokens::window_rows`].
+    ///
+    /// # Errors
+    /// As [`Engine::embed`], except errors of the encoder.
+    pub fn window_rows(
+        &self,
+        texts: &[&str],
+        role: Role,
+        (max_tokens, total_tokens): (usize, usize),
+        call: &Call,
+    ) -> Result<Vec<Vec<Vec<i32>>>> {
+        let sources: Vec<TextOrIds> = texts.iter().map(|text| TextOrIds::Text(text)).collect();
+        self.map_sources(&sources, call, |source| match source {
+            TextOrIds::Text(text) => self.tokens.window_rows(text, role, max_tokens, total_tokens),
+            TextOrIds::Ids(ids) => Ok(vec![ids.to_vec()]),
+        })
+    }
+
+    /// Tokenizes on the text pool.
+    fn map_sources<T: Send>(
+        &self,
+        sources: &[TextOrIds],
+        call: &Call,
+        tokenize: impl Fn(&TextOrIds) -> Result<T> + Sync,
+    ) -> Result<Vec<T>> {
+        let bytes = |source: &TextOrIds| match source {
+            TextOrIds::Text(text) => check_length(text).map(|()| text.len()),
+            TextOrIds::Ids(ids) => Ok(ids.len()),
+        };
+        let bytes = sources.iter().map(bytes).sum::<Result<usize>>()?;
+        let call = &call.with_shutdown(&self.shutdown);
+        let (stop, deadline) = (call.stop().clone(), call.deadline());
+        self.pool.run(call, bytes, || {
+            text_pool::map(sources, |source| {
+                call::check(&stop, deadline)?;
+                tokenize(source)
+            })
+        })
+    }
+
+    fn streamed(
+        &self,
+        scheduler: Arc<Scheduler>,
+        rows: Vec<RowSource>,
+        truncated: usize,
+        call: &Call,
+    ) -> Result<StreamedEmbedding> {
         call.check_tokens(token_count(&rows))?;
         Ok(StreamedEmbedding {
             scheduler,

@@ -32,6 +32,17 @@ impl Tokens {
         Ok(ids.iter().zip(encoding.get_tokens()).enumerate().map(token).collect())
     }
 
+    /// The text of ids, which need not be the one that they were made from.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for an id that the tokenizer does not have; [`ErrorKind::Internal`] if it fails.
+    pub fn decode(&self, ids: &[u32], skips_special_tokens: bool) -> Result<String> {
+        if let Some(unknown) = ids.iter().find(|id| self.tokenizer.id_to_token(**id).is_none()) {
+            return Err(Error::new(ErrorKind::InvalidArgument, format!("the tokenizer has no token {unknown}")));
+        }
+        self.tokenizer.decode(ids, skips_special_tokens).map_err(|error| failed(&*error))
+    }
+
     /// The text with these ids, with or without special ids. `None` if the tokenizer gives these ids to no text.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 //! from a limit over all requests. Then it queues for a permit of the concurrency limit, and runs on a blocking thread. It returns
 //! all three when its work has ended, even if its client disconnected earlier.
 
+use std::cell::RefCell;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -19,14 +20,22 @@ use opentelemetry::trace::SpanContext;
 use pullquote_core::engine::Work;
 use pullquote_core::error::ErrorKind;
 use pullquote_core::runtime::call::{Call, Stop};
+use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout_at;
 
 use crate::app::App;
+use crate::http::binary_body::TRUNCATED;
 use crate::http::body;
 use crate::http::concurrency::ConcurrencyLimiter;
 use crate::http::failure::{Cause, Failure};
 use crate::http::middleware::RequestId;
+
+/// Fields of the request that the route does not know.
+pub(crate) const IGNORED: HeaderName = HeaderName::from_static("x-ignored-fields");
+
+/// The longest value of that header, in characters.
+const LONGEST_IGNORED: usize = 1024;
 
 /// The limits of a server's requests.
 pub(crate) struct Admission {
@@ -56,6 +65,8 @@ pub(crate) struct Input {
     pub(crate) queued: Duration,
     /// For the log of work that continues after the answer has begun.
     pub(crate) id: RequestId,
+    /// Fields of the body that nothing has read.
+    ignored: RefCell<Vec<String>>,
     stop: Stop,
 }
 
@@ -181,6 +192,18 @@ impl Admission {
 }
 
 impl Input {
+    /// Parses the body, which is a JSON object.
+    pub(crate) fn parse<'body, T: Deserialize<'body>>(&'body self) -> Result<T, Failure> {
+        body::parse(&self.headers, &self.body, |path| self.ignored.borrow_mut().push(path))
+    }
+
+    /// A header with the fields that the route does not know.
+    fn ignored_header(&self) -> Option<(HeaderName, HeaderValue)> {
+        let names: String = self.ignored.borrow().join(", ").chars().take(LONGEST_IGNORED).collect();
+        let names = HeaderValue::from_str(&names).ok().filter(|names| !names.is_empty())?;
+        Some((IGNORED, names))
+    }
+
     /// A call that ends with the request: at its deadline, after its own timeout, or when the client disconnects.
     pub(crate) fn call(&self, timeout: Option<Duration>) -> Call<'static> {
         self.end().within(timeout).call()
@@ -235,6 +258,7 @@ pub(crate) async fn compute(
     let mut admitted = Admitted::new(app, request).await?;
     let begun = |app: &App, input: &Input| {
         let mut reply = work(app, input)?;
+        reply.headers.extend(input.ignored_header());
         let rest = reply.rest.take();
         Ok((reply, rest))
     };
@@ -291,6 +315,7 @@ impl Admitted {
             limits: self.limits,
             queued: self.times.queued,
             id: self.id.clone(),
+            ignored: RefCell::default(),
             stop: self.cancel.0.clone(),
         };
         let (shared, held) = (Arc::clone(&self.app), Arc::clone(&self.held));
@@ -338,6 +363,9 @@ impl Admitted {
         }
         let body = Body::new(CancelOnDropBody { body, _cancel: self.cancel });
         let mut response = (status, [(header::CONTENT_TYPE, content_type)], body).into_response();
+        if work.tokens > 0 {
+            response.headers_mut().insert(TRUNCATED, work.truncated.into());
+        }
         for (name, value) in headers {
             response.headers_mut().insert(name, value);
         }

@@ -1,4 +1,4 @@
-//! Vectors as little-endian bytes, of which the first are sent before the last are encoded.
+//! Vectors as bytes, of which the first are sent before the last are encoded.
 //!
 //! The headers wait for the first part, so that an earlier failure is an ordinary one. They have the length of the body. After a
 //! later failure, the body ends before that length, and the connection or stream is closed: no client takes it for complete.
@@ -12,15 +12,15 @@ use axum::http::{HeaderName, HeaderValue};
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 use pullquote_core::engine::{StreamedEmbedding, Work};
-use pullquote_core::tokens::Role;
+use pullquote_core::tokens::{Role, TextOrIds};
 use tokio::sync::mpsc::{Receiver, channel};
 
 use crate::app::App;
 use crate::http::admission::{Reply, RequestControl};
-use crate::http::dtype::Dtype;
-use crate::http::failure::Failure;
+use crate::http::dtype::NumberFormat;
+use crate::http::failure::{Cause, Failure};
 use crate::http::middleware::RequestId;
-use crate::routes::vectors::{Vectors, normalize};
+use crate::routes::vectors::{Item, Truncation, Vectors, normalize, too_long};
 
 /// The content type of raw vectors.
 pub(crate) const OCTETS: &str = "application/octet-stream";
@@ -29,7 +29,7 @@ const SHAPE: HeaderName = HeaderName::from_static("x-embedding-shape");
 const DTYPE: HeaderName = HeaderName::from_static("x-embedding-dtype");
 const BYTE_ORDER: HeaderName = HeaderName::from_static("x-embedding-byte-order");
 const PROMPT_TOKENS: HeaderName = HeaderName::from_static("x-prompt-tokens");
-const TRUNCATED: HeaderName = HeaderName::from_static("x-truncated");
+pub(crate) const TRUNCATED: HeaderName = HeaderName::from_static("x-truncated");
 const MODEL: HeaderName = HeaderName::from_static("x-model");
 
 /// The headers that describe a body of vectors.
@@ -50,7 +50,7 @@ struct Rows {
 }
 
 impl Encoding {
-    /// Tokenizes texts; nothing is encoded yet.
+    /// Tokenizes texts; nothing is encoded yet. Texts over the model's limit are cut.
     pub(crate) fn of<Text: AsRef<str>>(
         app: &App,
         texts: &[Text],
@@ -60,6 +60,33 @@ impl Encoding {
         let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
         let parts = app.engine.embed_streamed(&texts, role, &end.call())?;
         Ok(Self { parts, end, dimension: app.engine.spec().dimension })
+    }
+
+    /// Tokenizes the items of a field, truncated as the client says; nothing is encoded yet.
+    pub(crate) fn of_items(
+        app: &App,
+        items: &[Item],
+        field: &str,
+        (role, truncation): (Role, &Truncation),
+        end: RequestControl,
+    ) -> Result<Self, Failure> {
+        let texts: Option<Vec<&str>> = items.iter().map(Item::text).collect();
+        let encoding = if let Some(texts) = texts.filter(|_| truncation.is_default(app)) {
+            Self::of(app, &texts, role, end)?
+        } else {
+            let sources: Vec<TextOrIds> = items.iter().map(Item::source).collect();
+            let rows = app.engine.rows(&sources, role, &truncation.options, &end.call())?;
+            if let Some(index) = rows.iter().position(|row| row.ids.is_empty()) {
+                let message = "it has no tokens without special tokens; leave add_special_tokens out";
+                return Err(Failure::of_field(Cause::Unprocessable, format!("{field}[{index}]"), message));
+            }
+            let parts = app.engine.embed_rows(rows, &end.call())?;
+            Self { parts, end, dimension: app.engine.spec().dimension }
+        };
+        if encoding.truncated() > 0 && !truncation.is_allowed {
+            return Err(too_long(app, items, field, (role, truncation), encoding.truncated())?);
+        }
+        Ok(encoding)
     }
 
     pub(crate) const fn rows(&self) -> usize {
@@ -84,15 +111,21 @@ impl Encoding {
     }
 
     /// Encodes the first part and answers with it; the reply's rest encodes the others.
-    pub(crate) fn answer(mut self, app: &App, dtype: Dtype, normalizes: bool, id: RequestId) -> Result<Reply, Failure> {
+    pub(crate) fn answer(
+        mut self,
+        app: &App,
+        format: NumberFormat,
+        normalizes: bool,
+        id: RequestId,
+    ) -> Result<Reply, Failure> {
         let (work, dimension) = (self.work(), self.dimension);
-        let mut headers = headers(self.rows(), dimension, dtype);
+        let mut headers = headers(self.rows(), dimension, format);
         headers.push((PROMPT_TOKENS, work.tokens.into()));
         headers.push((TRUNCATED, work.truncated.into()));
         // A name that is no header's value is only in `/v1/models`.
         headers.extend(HeaderValue::from_str(&app.settings.model_name).map(|name| (MODEL, name)));
-        let bytes = self.rows() * dtype.row_bytes(dimension);
-        let first = self.next(dtype, normalizes)?.unwrap_or_default();
+        let bytes = self.rows() * format.dtype.row_bytes(dimension);
+        let first = self.next(format, normalizes)?.unwrap_or_default();
         let reply = Reply::new(OCTETS, Body::empty(), work).with(headers);
         let left = self.parts.remaining_parts();
         if left == 0 {
@@ -103,7 +136,7 @@ impl Encoding {
         let _ = sending.try_send(Ok(first));
         let rest = move |app: &App| {
             loop {
-                let part = match self.next(dtype, normalizes) {
+                let part = match self.next(format, normalizes) {
                     Ok(Some(part)) => Ok(part),
                     Ok(None) => break,
                     Err(failure) => Err(broken(app, &failure, &id)),
@@ -118,22 +151,22 @@ impl Encoding {
         Ok(Reply { body: Body::new(Rows { parts, left: bytes }), rest: Some(Box::new(rest)), ..reply })
     }
 
-    fn next(&mut self, dtype: Dtype, normalizes: bool) -> Result<Option<Bytes>, Failure> {
+    fn next(&mut self, format: NumberFormat, normalizes: bool) -> Result<Option<Bytes>, Failure> {
         let Some(mut vectors) = self.parts.next(&self.end.call())? else { return Ok(None) };
         if normalizes {
             normalize(&mut vectors, self.dimension);
         }
-        Ok(Some(dtype.pack(vectors, self.dimension)))
+        Ok(Some(format.pack(vectors, self.dimension)))
     }
 }
 
 /// The headers of a body of vectors.
-pub(crate) fn headers(rows: usize, dimension: usize, dtype: Dtype) -> Vec<(HeaderName, HeaderValue)> {
+pub(crate) fn headers(rows: usize, dimension: usize, format: NumberFormat) -> Vec<(HeaderName, HeaderValue)> {
     let shape = HeaderValue::from_str(&format!("{rows},{dimension}")).unwrap_or(HeaderValue::from_static(""));
     vec![
         (SHAPE, shape),
-        (DTYPE, HeaderValue::from_static(dtype.name())),
-        (BYTE_ORDER, HeaderValue::from_static("little")),
+        (DTYPE, HeaderValue::from_static(format.dtype.name())),
+        (BYTE_ORDER, HeaderValue::from_static(format.byte_order())),
     ]
 }
 

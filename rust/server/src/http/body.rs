@@ -11,6 +11,7 @@ use pullquote_core::error::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 use serde_json::{Map, Value};
+use serde_path_to_error::Track;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
@@ -63,8 +64,12 @@ async fn collect(app: &App, mut body: Body) -> Result<(Bytes, OwnedSemaphorePerm
     Ok((read.into(), memory))
 }
 
-/// Parses a body of JSON.
-pub(crate) fn parse<'body, T: Deserialize<'body>>(headers: &HeaderMap, body: &'body [u8]) -> Result<T, Failure> {
+/// Parses a body, which is a JSON object; calls `ignored` with each field that is not read.
+pub(crate) fn parse<'body, T: Deserialize<'body>>(
+    headers: &HeaderMap,
+    body: &'body [u8],
+    mut ignored: impl FnMut(String),
+) -> Result<T, Failure> {
     check_content_type(headers)?;
     let malformed = |message: String| Failure::new(Cause::Malformed, message);
     if body.is_empty() {
@@ -74,8 +79,14 @@ pub(crate) fn parse<'body, T: Deserialize<'body>>(headers: &HeaderMap, body: &'b
         let message = format!("the body is not UTF-8 at byte {}", error.valid_up_to());
         Failure::from(Error::new(ErrorKind::InvalidText, message))
     })?;
-    let mut reader = serde_json::Deserializer::from_str(text);
-    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| of_json(&error))?;
+    // serde would take the entries of a list for an object's fields, in their order.
+    if text.trim_start().starts_with('[') {
+        return Err(Failure::new(Cause::Unprocessable, "the body is a list; it must be a JSON object"));
+    }
+    let (mut reader, mut track) = (serde_json::Deserializer::from_str(text), Track::new());
+    let tracked = serde_path_to_error::Deserializer::new(&mut reader, &mut track);
+    let parsed = serde_ignored::deserialize(tracked, |path| ignored(path.to_string()));
+    let value = parsed.map_err(|error| of_json(&serde_path_to_error::Error::new(track.path(), error)))?;
     reader.end().map_err(|error| malformed(format!("behind the JSON of the body: {error}")))?;
     Ok(value)
 }
@@ -85,7 +96,7 @@ pub(crate) fn read_options(options: Map<String, Value>) -> Result<Options, Failu
     let options = options.into_iter().map(|(name, value)| (name, value.into()));
     option_values::read(options).map_err(|OptionError { kind, name, message }| {
         let cause = if kind == ErrorKind::InvalidType { Cause::Unprocessable } else { Cause::Core(kind) };
-        Failure { cause, message, field: name }
+        Failure { cause, message, field: name, shape: None }
     })
 }
 

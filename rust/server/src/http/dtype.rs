@@ -12,6 +12,51 @@ use serde::{Deserialize, Serialize};
 #[cfg(not(target_endian = "little"))]
 compile_error!("vectors are sent as they lie in memory, and the wire is little-endian");
 
+/// Byte order of numbers in bytes or base64; `native` is little-endian.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(crate) enum Endianness {
+    #[default]
+    Native,
+    Little,
+    Big,
+}
+
+/// How numbers become bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NumberFormat {
+    pub(crate) dtype: Dtype,
+    pub(crate) endianness: Endianness,
+}
+
+impl NumberFormat {
+    pub(crate) const fn byte_order(self) -> &'static str {
+        match self.endianness {
+            Endianness::Big => "big",
+            Endianness::Native | Endianness::Little => "little",
+        }
+    }
+
+    /// The bytes of vectors.
+    pub(crate) fn pack(self, vectors: Vec<f32>, dimension: usize) -> Bytes {
+        let little = self.dtype.pack(vectors, dimension);
+        let width = self.dtype.number_bytes();
+        if self.endianness != Endianness::Big || width == 1 {
+            return little;
+        }
+        let mut big = Vec::from(little);
+        big.chunks_exact_mut(width).for_each(<[u8]>::reverse);
+        big.into()
+    }
+}
+
+impl From<Dtype> for NumberFormat {
+    fn from(dtype: Dtype) -> Self {
+        Self { dtype, endianness: Endianness::Native }
+    }
+}
+
 /// A value of 1 in int8.
 const INT8_UNIT: f32 = 127.0;
 
@@ -37,6 +82,14 @@ impl Dtype {
 
     pub(crate) const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
+    }
+
+    const fn number_bytes(self) -> usize {
+        match self {
+            Self::Float32 => 4,
+            Self::Float16 | Self::Bfloat16 => 2,
+            Self::Int8 | Self::Binary => 1,
+        }
     }
 
     /// The bytes of a vector.
@@ -70,7 +123,7 @@ impl Dtype {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a cast from float32 to int8 ends at its bounds, and so is meant")]
-fn int8(value: f32) -> i8 {
+pub(crate) fn int8(value: f32) -> i8 {
     ((value * INT8_UNIT).round_ties_even() as i8).max(-i8::MAX)
 }
 
@@ -136,6 +189,14 @@ mod tests {
         let mut json = Vec::new();
         write_list(&mut json, &values);
         assert_eq!(String::from_utf8(json).unwrap(), serde_json::to_string(&values).unwrap());
+    }
+
+    #[test]
+    fn big_endian_reverses_each_number() {
+        let big = |dtype| NumberFormat { dtype, endianness: Endianness::Big }.pack(vec![1.0, -2.0], 2);
+        assert_eq!(big(Dtype::Float32)[..], [0x3f, 0x80, 0, 0, 0xc0, 0, 0, 0]);
+        assert_eq!(big(Dtype::Float16)[..], [0x3c, 0, 0xc0, 0]);
+        assert_eq!(big(Dtype::Int8), Dtype::Int8.pack(vec![1.0, -2.0], 2));
     }
 
     #[test]

@@ -27,6 +27,10 @@ pub(crate) enum Cause {
     UnsupportedMediaType,
     Unhealthy,
     ShuttingDown,
+    /// The route is for another kind of model.
+    OtherModel,
+    /// The route belongs to an API, and this server does not do what it is for.
+    NotImplemented,
     /// The upstream search server failed.
     Upstream,
 }
@@ -41,7 +45,7 @@ pub(crate) struct FailureRow {
 
 impl Cause {
     /// Those that only HTTP has.
-    const OWN: [Self; 10] = [
+    const OWN: [Self; 12] = [
         Self::Malformed,
         Self::Unprocessable,
         Self::WrongHost,
@@ -51,6 +55,8 @@ impl Cause {
         Self::UnsupportedMediaType,
         Self::Unhealthy,
         Self::ShuttingDown,
+        Self::OtherModel,
+        Self::NotImplemented,
         Self::Upstream,
     ];
 
@@ -76,6 +82,8 @@ impl Cause {
             Self::UnsupportedMediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", false),
             Self::Unhealthy => (StatusCode::SERVICE_UNAVAILABLE, "unhealthy", true),
             Self::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, "shutting_down", true),
+            Self::OtherModel => (StatusCode::FAILED_DEPENDENCY, "unsupported_by_model", false),
+            Self::NotImplemented => (StatusCode::NOT_IMPLEMENTED, "not_implemented", false),
             Self::Upstream => (StatusCode::BAD_GATEWAY, "upstream_failed", true),
         };
         FailureRow { status, name: Cow::Borrowed(name), retryable }
@@ -96,15 +104,38 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     /// Where in the body, as `documents[3].text`.
     pub(crate) field: Option<String>,
+    /// The format of its body, if that is not the one of the path.
+    pub(crate) shape: Option<Shape>,
 }
 
 impl Failure {
     pub(crate) fn new(cause: Cause, message: impl Into<String>) -> Self {
-        Self { cause, message: message.into(), field: None }
+        Self { cause, message: message.into(), field: None, shape: None }
     }
 
     pub(crate) fn of_field(cause: Cause, field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { cause, message: message.into(), field: Some(field.into()) }
+        Self { cause, message: message.into(), field: Some(field.into()), shape: None }
+    }
+
+    pub(crate) fn with_shape(self, shape: Shape) -> Self {
+        Self { shape: Some(shape), ..self }
+    }
+
+    /// Whether its message is for the log only: it may contain what an encoder says of its input.
+    pub(crate) const fn is_internal(&self) -> bool {
+        matches!(
+            self.cause,
+            Cause::Unhealthy
+                | Cause::Core(
+                    ErrorKind::Encoder
+                        | ErrorKind::Device
+                        | ErrorKind::OutOfMemory
+                        | ErrorKind::ModelNotFound
+                        | ErrorKind::InvalidModel
+                        | ErrorKind::UnsupportedModel
+                        | ErrorKind::Internal
+                )
+        )
     }
 
     /// Seconds for `Retry-After`, if the server would refuse other requests too.
@@ -137,6 +168,8 @@ pub(crate) enum Shape {
     Exa,
     /// For clients of Cohere, Jina and Text Embeddings Inference.
     Rerank,
+    /// For clients of vLLM and Cohere.
+    Vllm,
 }
 
 impl Shape {
@@ -144,22 +177,28 @@ impl Shape {
     pub(crate) fn of(path: &str) -> Self {
         match path {
             _ if path.ends_with("/rerank") => Self::Rerank,
+            "/v1/embed" | "/v2/embed" | "/v1/tokenize" | "/score" | "/v1/score" | "/pooling" | "/invocations" => {
+                Self::Vllm
+            }
+            "/embeddings" | "/models" => Self::OpenAi,
             _ if path.starts_with("/v1/") => Self::OpenAi,
-            "/embed" | "/tokenize" | "/info" => Self::Tei,
+            "/" | "/embed" | "/embed_all" | "/embed_sparse" | "/predict" | "/similarity" | "/tokenize" | "/decode"
+            | "/info" | "/ping" => Self::Tei,
             // `routes::exa` explains the two slashes.
-            "/contents" | "//contents" | "/search" | "//search" => Self::Exa,
+            "/contents" | "//contents" | "/search" | "//search" | "/findSimilar" | "//findSimilar" | "/answer"
+            | "//answer" => Self::Exa,
             _ => Self::Native,
         }
     }
 
-    /// The status of a failure: Exa has no 422.
+    /// The status of a failure: only Text Embeddings Inference and this server itself have 422.
     pub(crate) fn status(self, status: StatusCode) -> StatusCode {
-        let is_body = self == Self::Exa && status == StatusCode::UNPROCESSABLE_ENTITY;
+        let is_body = status == StatusCode::UNPROCESSABLE_ENTITY && !matches!(self, Self::Native | Self::Tei);
         if is_body { StatusCode::BAD_REQUEST } else { status }
     }
 
     pub(crate) fn body(self, failure: &Failure, request_id: &str) -> Value {
-        let Failure { cause, message, field } = failure;
+        let Failure { cause, message, field, shape: _ } = failure;
         let row = cause.row();
         let message = match field {
             Some(field) if self != Self::Native => format!("{field}: {message}"),
@@ -182,6 +221,12 @@ impl Shape {
                 serde_json::to_value(ExaFailure { request_id, error: message, tag: exa_tag(&row, field.as_deref()) })
             }
             Self::Rerank => serde_json::to_value(RerankFailure { tei: tei(), message, detail: message }),
+            Self::Vllm => {
+                let status = self.status(row.status);
+                let (error_type, code) = (vllm_type(status), status.as_u16());
+                let error = VllmError { message, error_type, param: field.as_deref(), code };
+                serde_json::to_value(VllmFailure { error, message })
+            }
         };
         // Strings and booleans are always JSON.
         body.unwrap_or_default()
@@ -259,6 +304,39 @@ pub(crate) struct RerankFailure<'failure> {
     detail: &'failure str,
 }
 
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct VllmFailure<'failure> {
+    error: VllmError<'failure>,
+    /// The same, as Cohere's clients read it.
+    message: &'failure str,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+struct VllmError<'failure> {
+    /// What failed, on which value, and what would work.
+    message: &'failure str,
+    #[serde(rename = "type")]
+    #[schemars(extend("enum" = [
+        "BadRequestError", "AuthenticationError", "NotFoundError", "RateLimitError", "InternalServerError",
+    ]))]
+    error_type: &'static str,
+    /// Which field of the body.
+    param: Option<&'failure str>,
+    /// The status.
+    code: u16,
+}
+
+fn vllm_type(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        401 => "AuthenticationError",
+        404 => "NotFoundError",
+        429 => "RateLimitError",
+        400..=499 => "BadRequestError",
+        _ => "InternalServerError",
+    }
+}
+
 fn openai_type(status: StatusCode) -> &'static str {
     match status.as_u16() {
         401 => "authentication_error",
@@ -284,6 +362,7 @@ fn exa_tag(row: &FailureRow, field: Option<&str>) -> String {
 fn tei_type(status: StatusCode) -> &'static str {
     match status.as_u16() {
         429 => "Overloaded",
+        424 => "Backend",
         400..=499 => "Validation",
         503 => "Unhealthy",
         _ => "Backend",
@@ -323,6 +402,12 @@ mod tests {
             json!({"requestId": "id", "error": "input: too many", "tag": "INVALID_REQUEST_BODY"})
         );
         assert_eq!(Shape::of("/search").status(StatusCode::UNPROCESSABLE_ENTITY), StatusCode::BAD_REQUEST);
+        let too_many = Shape::of("/v2/embed").body(&failure, "id");
+        assert_eq!(too_many["message"], "input: too many");
+        assert_eq!(
+            too_many["error"],
+            json!({"message": "input: too many", "type": "BadRequestError", "param": "input", "code": 400})
+        );
         assert_eq!(Shape::of("/v2/rerank").body(&failure, "id")["message"], "input: too many");
         assert_eq!(
             Shape::of("/highlights").body(&failure, "id"),

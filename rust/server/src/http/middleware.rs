@@ -15,7 +15,7 @@ use pullquote_core::error::{Error, ErrorKind};
 use uuid::Uuid;
 
 use crate::app::App;
-use crate::http::admission::{RequestLimits, RequestTimes};
+use crate::http::admission::{IGNORED, RequestLimits, RequestTimes};
 use crate::http::failure::{Cause, Failure, Shape};
 use crate::http::otel::RequestSpan;
 use crate::http::trace_context::{self, TRACEPARENT};
@@ -32,15 +32,21 @@ const TOTAL_TIME: HeaderName = HeaderName::from_static("x-total-time");
 const ERROR_KIND: HeaderName = HeaderName::from_static("x-error-kind");
 
 /// Headers of answers that CORS exposes to other sites.
-pub(crate) const EXPOSED: [HeaderName; 7] =
-    [REQUEST_ID, QUEUE_TIME, INFERENCE_TIME, TOTAL_TIME, ERROR_KIND, TRACEPARENT, header::RETRY_AFTER];
+pub(crate) const EXPOSED: [HeaderName; 8] =
+    [IGNORED, REQUEST_ID, QUEUE_TIME, INFERENCE_TIME, TOTAL_TIME, ERROR_KIND, TRACEPARENT, header::RETRY_AFTER];
 
 /// The longest request id that a client may set.
 pub(crate) const LONGEST_ID: usize = 128;
 
-/// Whether a path needs no key, unless `--protect-all` is set.
-pub(crate) fn is_open(path: &str) -> bool {
-    ["/live", "/health", "/metrics", "/openapi.json"].contains(&path) || FILES.iter().any(|file| file.path == path)
+/// Whether a route needs no key, unless `--protect-all` is set.
+pub(crate) fn is_open(method: &Method, path: &str) -> bool {
+    let is_read = matches!(*method, Method::GET | Method::HEAD);
+    is_read && is_open_path(path)
+}
+
+fn is_open_path(path: &str) -> bool {
+    ["/live", "/health", "/ping", "/metrics", "/openapi.json"].contains(&path)
+        || FILES.iter().any(|file| file.path == path)
 }
 
 #[derive(Clone, Debug)]
@@ -104,7 +110,7 @@ fn gate(app: &App, request: &Request, began: Instant) -> Result<RequestLimits, F
         let message = "this server does not answer to the host of this request; --allowed-host makes it";
         return Err(Failure::new(Cause::WrongHost, message));
     }
-    let is_open = !app.settings.protect_all && is_open(request.uri().path());
+    let is_open = !app.settings.protect_all && is_open(request.method(), request.uri().path());
     if !is_open && !app.keys.allow(request.headers()) {
         let message =
             "a key is needed, as authorization: Bearer KEY or x-api-key: KEY, and it must be one that is known";
@@ -146,9 +152,10 @@ fn request_id(headers: &HeaderMap) -> RequestId {
 impl RequestGuard<'_> {
     fn finish(mut self, mut response: Response, shape: Shape) -> Response {
         self.is_finished = true;
-        let failure = response.extensions_mut().remove::<Failure>();
-        if let Some(failure) = &failure {
-            response = render(failure, shape, &self.id, &response);
+        let mut failure = response.extensions_mut().remove::<Failure>();
+        if let Some(failure) = &mut failure {
+            self.conceal(failure);
+            response = render(failure, failure.shape.unwrap_or(shape), &self.id, &response);
         }
         let times = response.extensions_mut().remove::<RequestTimes>();
         let total = self.began.elapsed();
@@ -169,6 +176,16 @@ impl RequestGuard<'_> {
         }
         self.record(response.status(), failure.as_ref(), times.as_ref(), total);
         response
+    }
+
+    /// Logs what only the operator may read, and leaves the kind of the failure to the client.
+    fn conceal(&self, failure: &mut Failure) {
+        if failure.is_internal() {
+            let kind = failure.cause.row().name;
+            tracing::error!(request_id = %self.id.0, failure = %kind, "{}", failure.message);
+            failure.message =
+                format!("{kind}: the server failed; its log has the reason under the request id {}", self.id.0);
+        }
     }
 
     fn record(&mut self, status: StatusCode, failure: Option<&Failure>, times: Option<&RequestTimes>, total: Duration) {

@@ -5,14 +5,16 @@
 //! request waits for it. OpenTelemetry's environment variables set the sampler, headers and the service's name. Spans contain no
 //! text, key or path of a client.
 
-use std::time::{Duration, SystemTime};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 use axum::http::{Method, StatusCode};
 use opentelemetry::trace::{Span as _, SpanBuilder, SpanContext, SpanKind, Status, TraceContextExt, TracerProvider};
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span};
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{self, SdkTracer, SdkTracerProvider, Span, SpanData};
 use pullquote_core::engine::Work;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use url::Url;
@@ -32,6 +34,42 @@ const UNTRACED: [&str; 3] = ["/live", "/health", "/metrics"];
 pub(crate) struct Exporter {
     provider: SdkTracerProvider,
     tracer: SdkTracer,
+}
+
+/// How often a failure to send spans is logged.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Sends spans, and logs failures once a minute instead of every five seconds.
+#[derive(Debug)]
+struct QuietExporter {
+    exporter: SpanExporter,
+    logged: Mutex<Option<Instant>>,
+}
+
+impl trace::SpanExporter for QuietExporter {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let spans = batch.len();
+        if let Err(error) = self.exporter.export(batch).await {
+            let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+            if logged.is_none_or(|logged| logged.elapsed() >= LOG_INTERVAL) {
+                *logged = Some(Instant::now());
+                tracing::warn!(%error, spans, "spans did not reach the collector; this is logged once a minute");
+            }
+        }
+        Ok(())
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.exporter.shutdown_with_timeout(timeout)
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.exporter.force_flush()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.exporter.set_resource(resource);
+    }
 }
 
 /// The span of a request in progress.
@@ -57,6 +95,7 @@ impl Exporter {
             .with_timeout(EXPORT_TIMEOUT)
             .build()
             .map_err(|error| invalid(format!("otlp_endpoint {address:?} cannot be used: {error}")))?;
+        let exporter = QuietExporter { exporter, logged: Mutex::default() };
         let resource = Resource::builder();
         let is_named = std::env::var_os("OTEL_SERVICE_NAME").is_some_and(|name| !name.is_empty());
         let resource = if is_named { resource } else { resource.with_service_name(SERVICE) };

@@ -171,10 +171,16 @@ async fn serve(
         }
     });
     let connection = http.serve_connection(TokioIo::new(Box::pin(stream)), service);
-    let ended = run(connection, &activity, (settings.header_timeout, settings.write_timeout), stopping).await;
-    if let Ok(socket) = socket_back.await {
+    let timeouts = (settings.header_timeout, settings.write_timeout);
+    let ended = run(connection, &activity, timeouts, stopping.clone()).await;
+    if let Ok(mut socket) = socket_back.await {
         match ended {
-            Ended::Closed => linger(socket).await,
+            Ended::Closed => {
+                if *stopping.borrow() && activity.may_be_http1() {
+                    answer_unread(&mut socket).await;
+                }
+                linger(socket).await;
+            }
             Ended::Stalled => reset(socket),
         }
     }
@@ -196,6 +202,8 @@ async fn run(
         sleep(GOAWAY_DELAY).await;
     };
     let mut overdue = tokio::select! {
+        // What a client has already sent is read before the connection closes for any other reason.
+        biased;
         ended = &mut connection => return of_result(ended),
         overdue = activity.overdue(idle_timeout) => overdue,
         () = quiet => Overdue::Idle,
@@ -234,6 +242,18 @@ async fn linger(mut socket: Socket) {
     let _ = timeout(LINGER, drain).await;
 }
 
+/// Refuses a request that came after hyper last read, in the moment before it closed an idle connection.
+async fn answer_unread(socket: &mut Socket) {
+    let mut start = [0; 4];
+    // Only what is there already.
+    let Ok(Ok(count)) = timeout(Duration::ZERO, socket.read(&mut start)).await else { return };
+    // The preface of HTTP/2 is no request.
+    if count > 0 && start != *b"PRI " {
+        let answer = refusal("shutting_down", "the server is stopping; ask another one");
+        let _ = timeout(LINGER, socket.write_all(answer.as_bytes())).await;
+    }
+}
+
 /// Closes a connection with what the system still holds for a client that does not read.
 fn reset(socket: Socket) {
     if let Either::Left(stream) = socket {
@@ -241,12 +261,17 @@ fn reset(socket: Socket) {
     }
 }
 
-async fn refuse(mut socket: Socket, permit: OwnedSemaphorePermit) {
-    let body = r#"{"error":{"kind":"too_many_connections","message":"too many connections are open; try again","retryable":true}}"#;
-    let answer = format!(
+/// A whole answer, without hyper.
+fn refusal(kind: &str, message: &str) -> String {
+    let body = format!(r#"{{"error":{{"kind":"{kind}","message":"{message}","retryable":true}}}}"#);
+    format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\r\nretry-after: 1\r\nconnection: close\r\n\r\n{body}",
         body.len()
-    );
+    )
+}
+
+async fn refuse(mut socket: Socket, permit: OwnedSemaphorePermit) {
+    let answer = refusal("too_many_connections", "too many connections are open; try again");
     if let Ok(Ok(())) = timeout(LINGER, socket.write_all(answer.as_bytes())).await {
         linger(socket).await;
     }

@@ -1,4 +1,4 @@
-//! Listeners: an address or a Unix socket, and the connections accepted there.
+//! Listeners: an address, a Unix socket or a socket of systemd, and the connections accepted there.
 //!
 //! The file of a Unix socket gets its permissions before anyone can connect to it, and is removed when the server ends. A new
 //! server takes over the file of a killed one, but never one that answers or is no socket.
@@ -10,6 +10,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream as BlockingUnixStream;
 use std::path::{Path, PathBuf};
 
+use listenfd::ListenFd;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use socket2::{Domain, SockAddr, Type};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
@@ -59,8 +60,14 @@ pub(crate) struct SocketFile {
 }
 
 impl BoundListener {
-    /// Binds the address of the settings.
+    /// Takes the socket that systemd has bound (`LISTEN_FDS`), or else binds the address of the settings.
     pub(crate) fn bind(settings: &Settings) -> Result<Self> {
+        let inherited = Self::inherited().map_err(|error| {
+            Error::new(ErrorKind::InvalidArgument, format!("the socket of LISTEN_FDS cannot be used: {error}"))
+        })?;
+        if let Some(inherited) = inherited {
+            return Ok(inherited);
+        }
         if let Some(path) = &settings.uds {
             return Self::bind_file(path, settings.uds_mode).map_err(|error| {
                 let message = format!("cannot listen on the socket {}: {error}", path.display());
@@ -76,6 +83,22 @@ impl BoundListener {
             let message = format!("cannot listen on {}:{}: {error}", settings.host, settings.port);
             Error::new(ErrorKind::InvalidArgument, message)
         })
+    }
+
+    fn inherited() -> io::Result<Option<Self>> {
+        let mut sockets = ListenFd::from_env();
+        if sockets.len() == 0 {
+            return Ok(None);
+        }
+        if let Ok(Some(listener)) = sockets.take_tcp_listener(0) {
+            listener.set_nonblocking(true)?;
+            let address = Address::Tcp(listener.local_addr()?);
+            return Ok(Some(Self { listener: Either::Left(listener), address, file: None }));
+        }
+        let Some(listener) = sockets.take_unix_listener(0)? else { return Ok(None) };
+        listener.set_nonblocking(true)?;
+        let path = listener.local_addr()?.as_pathname().map(Path::to_owned).unwrap_or_default();
+        Ok(Some(Self { listener: Either::Right(listener), address: Address::Unix(path), file: None }))
     }
 
     fn bind_file(path: &Path, mode: u32) -> io::Result<Self> {

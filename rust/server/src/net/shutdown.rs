@@ -1,6 +1,7 @@
 //! The signals that stop a server.
 
 use std::io::Result;
+use std::time::{Duration, Instant};
 
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -24,6 +25,17 @@ impl Signals {
     #[expect(clippy::unnecessary_wraps, reason = "it can fail elsewhere")]
     pub(crate) const fn listen() -> Result<Self> {
         Ok(Self {})
+    }
+
+    /// The next signal that is not within a time from now.
+    pub(crate) async fn next_after(&mut self, time: Duration) {
+        let until = Instant::now() + time;
+        loop {
+            self.next().await;
+            if Instant::now() >= until {
+                return;
+            }
+        }
     }
 
     #[cfg(unix)]

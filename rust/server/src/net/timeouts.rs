@@ -86,6 +86,11 @@ impl Activity {
         }
     }
 
+    /// Whether the client speaks HTTP/1.1, as far as it has shown.
+    pub(crate) fn may_be_http1(&self) -> bool {
+        matches!(*self.state.borrow(), State::New | State::Http1)
+    }
+
     /// Waits for a first request.
     pub(crate) async fn first_request(&self) {
         let _ = self.state.subscribe().wait_for(|state| *state != State::New).await;

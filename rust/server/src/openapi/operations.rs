@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::schemas::Schemas;
 use crate::http::binary_body::OCTETS;
+use crate::routes::cohere::{CohereEmbedRequest, CohereEmbeddings, CohereTokenizeRequest, CohereTokens};
 use crate::routes::documents::{DocumentRequest, PutDocument, StoredDocument};
 use crate::routes::exa::{ContentsRequest, ExaAnswer, SearchRequest};
 use crate::routes::health::{Healthy, Live, METRICS};
@@ -11,7 +12,10 @@ use crate::routes::highlights::{FORM, Highlights, HighlightsRequest, JSON, LINES
 use crate::routes::openai::{EmbeddingsRequest, Models, ServedModel, embeddings_schema, vector_schema};
 use crate::routes::page::FILES;
 use crate::routes::rerank::{Ranking, RerankRequest, TeiRank};
-use crate::routes::tei::{EmbedRequest, Info, Token, TokenizeRequest};
+use crate::routes::tei::{
+    DecodeRequest, EmbedRequest, Info, SimilarityRequest, Token, TokenizeRequest, TokenizedPrompt,
+};
+use crate::routes::vllm::{ScoreRequest, Scores, pooling_schema};
 
 /// A method of a route.
 pub(super) struct Operation {
@@ -92,6 +96,10 @@ impl Operation {
         self.writes(200, description, vec![(JSON, schema)])
     }
 
+    fn computes(self) -> Self {
+        Self { work: Work::Compute, ..self }
+    }
+
     fn fails(mut self, failures: &'static [u16]) -> Self {
         self.failures = failures;
         self
@@ -100,7 +108,7 @@ impl Operation {
 
 pub(super) fn operations(schemas: &mut Schemas) -> Vec<Operation> {
     let mut operations = highlights(schemas);
-    for family in [documents, exa, openai, tei, rerank, server] {
+    for family in [documents, exa, openai, tei, rerank, cohere, vllm, server] {
         operations.extend(family(schemas));
     }
     operations
@@ -201,12 +209,15 @@ fn exa(schemas: &mut Schemas) -> Vec<Operation> {
             .writes_json("The pages that are available.", answer.clone()),
         Operation::new("post", "/search", "search", "exa", "Search stored pages, or an upstream server")
             .described(
-                "Without an upstream server, all stored documents are ranked by the best passage of each. A request is refused \
-                 if more documents are stored than `documents` may have.",
+                "Without an upstream server, all stored documents are ranked by the best passage of each. If more documents \
+                 are stored than `documents` may have, those with the query's words are.",
             )
             .reads(schemas.request::<SearchRequest>(), search)
             .writes_json("The pages that were found.", answer)
             .fails(&[502]),
+        Operation::new("post", "/findSimilar", "findSimilar", "exa", "Refused: this server has no index of the web")
+            .fails(&[501]),
+        Operation::new("post", "/answer", "answer", "exa", "Refused: this server does not write answers").fails(&[501]),
     ]
 }
 
@@ -230,37 +241,82 @@ fn openai(schemas: &mut Schemas) -> Vec<Operation> {
         "schema": {"type": "string", "minLength": 1},
         "example": "{model_name}",
     });
-    vec![
-        operation("post", "/v1/embeddings", "createEmbeddings", "Embed texts")
+    let mut embeddings = |path, id, summary| {
+        operation("post", path, id, summary)
             .described(&format!(
-                "The server's own model answers, whatever `model` names. Fields that are not listed here, such as `model` and \
-                 `user`, are ignored. {VECTORS}"
+                "A text that is longer than {{max_tokens}} tokens is refused by `/v1/embeddings`, and cut by `/embeddings`; \
+                 `truncate` and `truncate_prompt_tokens` decide otherwise. {VECTORS}"
             ))
-            .reads(schemas.request::<EmbeddingsRequest>(), example)
-            .writes(200, "A vector for each text, in order.", vectors),
+            .reads(schemas.request::<EmbeddingsRequest>(), example.clone())
+            .writes(200, "A vector for each text, in order.", vectors.clone())
+            .fails(&[404])
+    };
+    let mut operations: Vec<Operation> = [
+        ("/v1/embeddings", "createEmbeddings", "Embed texts"),
+        ("/embeddings", "createTruncatedEmbeddings", "Embed texts, cut at the model's limit"),
+    ]
+    .map(|(path, id, summary)| embeddings(path, id, summary))
+    .into();
+    operations.extend([
         operation("get", "/v1/models", "listModels", "List the model")
+            .writes_json("The only model.", schemas.answer::<Models>()),
+        operation("get", "/models", "listModelsAtRoot", "List the model")
             .writes_json("The only model.", schemas.answer::<Models>()),
         Operation { in_path: Some(model), ..operation("get", "/v1/models/{model}", "getModel", "Return the model") }
             .writes_json("The model.", schemas.answer::<ServedModel>())
             .fails(&[404, 422]),
-    ]
+    ]);
+    operations
 }
 
 fn tei(schemas: &mut Schemas) -> Vec<Operation> {
     let operation = |method, path, id, summary| Operation::new(method, path, id, "tei", summary);
     let vectors = json!({"type": "array", "items": schemas.written(vector_schema)});
     let tokens = json!({"type": "array", "items": {"type": "array", "items": schemas.answer::<Token>()}});
+    let texts = json!({"inputs": ["The moon is white.", "Bread is baked from flour."]});
+    let compared = json!({"inputs": {"source_sentence": "Bread is baked.", "sentences": ["The moon is white."]}});
+    let similarities = json!({"type": "array", "items": {"type": "number"}});
+    let embed_or_compare =
+        json!({"anyOf": [schemas.request::<EmbedRequest>(), schemas.request::<SimilarityRequest>()]});
+    let decoded = json!({"type": "array", "items": {"type": "string"}});
+    let content = vec![(JSON, vectors), bytes()];
+    let other = |path, id, what| {
+        let summary = "Refused with 424: the model gives one vector for each text";
+        operation("post", path, id, summary).described(what).computes().fails(&[422, 424])
+    };
     vec![
+        operation("post", "/", "embedOrCompare", "Embed or compare texts, as huggingface_hub asks for it")
+            .described("As `/embed`, or with a `source_sentence` as `/similarity`.")
+            .reads(embed_or_compare, texts.clone())
+            .writes(
+                200,
+                "A vector for each text, or a cosine for each sentence.",
+                vec![(JSON, json!({"type": "array"})), bytes()],
+            ),
         operation("post", "/embed", "embed", "Embed texts")
             .described(VECTORS)
-            .reads(
-                schemas.request::<EmbedRequest>(),
-                json!({"inputs": ["The moon is white.", "Bread is baked from flour."]}),
-            )
-            .writes(200, "A vector for each text, in order.", vec![(JSON, vectors), bytes()]),
+            .reads(schemas.request::<EmbedRequest>(), texts)
+            .writes(200, "A vector for each text, in order.", content),
+        operation("post", "/similarity", "similarity", "Compare sentences with one by their cosines")
+            .reads(schemas.request::<SimilarityRequest>(), compared)
+            .writes_json("A cosine for each sentence, in order.", similarities),
         operation("post", "/tokenize", "tokenize", "Tokenize texts")
             .reads(schemas.request::<TokenizeRequest>(), json!({"inputs": "The moon is white."}))
-            .writes_json("A list of tokens for each text, in order.", tokens),
+            .writes_json(
+                "A list of tokens for each text, in order; for a `prompt`, its ids.",
+                json!({"anyOf": [tokens, schemas.answer::<TokenizedPrompt>()]}),
+            )
+            .fails(&[404]),
+        operation("post", "/decode", "decode", "Return the texts of token ids")
+            .reads(schemas.request::<DecodeRequest>(), json!({"ids": [101, 7852, 102]}))
+            .writes_json("A text for each list.", decoded),
+        other("/embed_all", "embedAll", "Text Embeddings Inference returns a vector for each token."),
+        other(
+            "/embed_sparse",
+            "embedSparse",
+            "Text Embeddings Inference returns a weight for each word of a vocabulary.",
+        ),
+        other("/predict", "predict", "Text Embeddings Inference returns the scores of a classifier."),
         operation("get", "/info", "info", "Describe the model and the limits")
             .writes_json("The model and the limits.", schemas.answer::<Info>()),
     ]
@@ -278,14 +334,73 @@ fn rerank(schemas: &mut Schemas) -> Vec<Operation> {
     let operation = |(path, id)| {
         Operation::new("post", path, id, "rerank", "Rank documents by their similarity to a query")
             .described(
-                "A score is the cosine of two vectors. The answer to `documents` is as from Cohere and Jina, the answer to \
+                "A score is the cosine of two vectors; a document that is longer than {max_tokens} tokens is read in windows, and \
+                 has the score of the best. The answer to `documents` is as from Cohere and Jina, the answer to \
                  `texts` as from Text Embeddings Inference. Fields that are not listed here are ignored.",
             )
             .reads(schemas.request::<RerankRequest>(), example.clone())
             .writes_json("The best first.", answer.clone())
-            .fails(&[404])
+            .fails(&[404, 422])
     };
     [("/rerank", "rerank"), ("/v1/rerank", "rerankV1"), ("/v2/rerank", "rerankV2")].map(operation).into()
+}
+
+fn cohere(schemas: &mut Schemas) -> Vec<Operation> {
+    let operation = |path, id, summary| Operation::new("post", path, id, "cohere", summary);
+    let example = json!({
+        "model": "{model_name}",
+        "texts": ["The moon is white."],
+        "input_type": "search_document",
+        "embedding_types": ["float", "ubinary"],
+    });
+    let mut operations: Vec<Operation> = [("/v1/embed", "cohereEmbedV1"), ("/v2/embed", "cohereEmbedV2")]
+        .map(|(path, id)| {
+            operation(path, id, "Embed texts, as Cohere does")
+                .reads(schemas.request::<CohereEmbedRequest>(), example.clone())
+                .writes_json("A vector for each text, in order, of each type.", schemas.answer::<CohereEmbeddings>())
+                .fails(&[404])
+        })
+        .into();
+    operations.push(
+        operation("/v1/tokenize", "cohereTokenize", "Tokenize a text, as Cohere does")
+            .reads(schemas.request::<CohereTokenizeRequest>(), json!({"text": "The moon is white."}))
+            .writes_json("Token ids.", schemas.answer::<CohereTokens>())
+            .fails(&[404]),
+    );
+    operations
+}
+
+fn vllm(schemas: &mut Schemas) -> Vec<Operation> {
+    let operation = |path, id, summary| Operation::new("post", path, id, "vllm", summary);
+    let pair = json!({"queries": "How is bread made?", "documents": ["The moon is white.", "Bread is baked."]});
+    let mut operations: Vec<Operation> = [("/score", "score"), ("/v1/score", "scoreV1")]
+        .map(|(path, id)| {
+            operation(path, id, "Compare texts by their cosines")
+                .reads(schemas.request::<ScoreRequest>(), pair.clone())
+                .writes_json("A cosine for each pair.", schemas.answer::<Scores>())
+                .fails(&[404])
+        })
+        .into();
+    let example = json!({"model": "{model_name}", "input": ["The moon is white."]});
+    let vectors = vec![(JSON, schemas.written(pooling_schema)), bytes()];
+    operations.push(
+        operation("/pooling", "pooling", "Embed texts, as vLLM's pooling does")
+            .described("As `/v1/embeddings`, for the task `embed`; the server does not have vLLM's other tasks.")
+            .reads(schemas.request::<EmbeddingsRequest>(), example.clone())
+            .writes(200, "A vector for each text, in order.", vectors)
+            .fails(&[404]),
+    );
+    operations.push(
+        operation("/invocations", "invocations", "Ask for what the body's fields are of")
+            .described(
+                "With `input` as `/v1/embeddings`, with `inputs` as `/embed`, with `query` as `/rerank`, and with `queries` or \
+                 `text_1` as `/score`.",
+            )
+            .reads(json!({"type": "object"}), example)
+            .writes(200, "As from that route.", vec![(JSON, json!({})), bytes()])
+            .fails(&[404, 422]),
+    );
+    operations
 }
 
 fn server(schemas: &mut Schemas) -> Vec<Operation> {
@@ -304,6 +419,9 @@ fn server(schemas: &mut Schemas) -> Vec<Operation> {
             .described(
                 "A request that encoded a text in the last two seconds is the proof; otherwise the server tries it.",
             )
+            .writes_json("They are.", schemas.answer::<Healthy>()),
+        operation("/ping", "ping", "Check that texts are encoded")
+            .described("As `/health`.")
             .writes_json("They are.", schemas.answer::<Healthy>()),
         operation("/metrics", "metrics", "Return metrics")
             .writes(200, "Metrics for Prometheus.", text(METRICS))

@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use super::Name;
 use crate::app::App;
 use crate::http::admission::{Input, Reply, compute};
-use crate::http::body;
 use crate::http::failure::{Cause, Failure};
 use crate::openapi::limits::MAX_DOCUMENT_BYTES;
 use crate::store::documents::{HASH_PATTERN, check_lengths};
@@ -59,7 +58,7 @@ pub(crate) struct StoredDocument<'document> {
 async fn put(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> Result<Response, Failure> {
     compute(&app, request, move |app, input| {
         check_id(&id)?;
-        let DocumentRequest { title, text } = body::parse(&input.headers, &input.body)?;
+        let DocumentRequest { title, text } = input.parse()?;
         check_lengths([text.as_str()], "text", &app.settings)?;
         let document = Stored::new(title, text);
         let text_hash = document.text_hash.clone();

@@ -10,6 +10,7 @@ mod contents;
 mod passages;
 mod request;
 mod search;
+mod shortlist;
 mod upstream;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use axum::extract::Request;
 use axum::routing::post;
 
 use crate::app::App;
+use crate::http::failure::{Cause, Failure};
 use crate::http::middleware::RequestId;
 pub(crate) use answer::ExaAnswer;
 pub(crate) use contents::ContentsRequest;
@@ -32,6 +34,24 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("//contents", post(contents::contents))
         .route("/search", post(search::search))
         .route("//search", post(search::search))
+        .route("/findSimilar", post(find_similar))
+        .route("//findSimilar", post(find_similar))
+        .route("/answer", post(answer_route))
+        .route("//answer", post(answer_route))
+}
+
+/// Exa finds pages of the web that are similar to one; this server has no index of the web.
+async fn find_similar() -> Failure {
+    let message =
+        "this server does not know which pages of the web are similar; POST /search ranks its stored documents";
+    Failure::new(Cause::NotImplemented, message)
+}
+
+/// Exa writes an answer; this server has no model that writes.
+async fn answer_route() -> Failure {
+    let message =
+        "this server does not write answers; POST /search with contents.highlights returns the passages that answer";
+    Failure::new(Cause::NotImplemented, message)
 }
 
 /// The name of a request.

@@ -1,6 +1,7 @@
 //! `GET /live`: whether the process answers at all. `GET /health`: whether it encodes. `GET /metrics`: what it counts.
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::extract::State;
 use axum::http::header;
@@ -18,7 +19,11 @@ pub(crate) use crate::http::metrics::CONTENT_TYPE as METRICS;
 use crate::http::metrics::devices::{self, DeviceHealth};
 
 pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/live", get(live)).route("/health", get(health)).route("/metrics", get(metrics))
+    Router::new()
+        .route("/live", get(live))
+        .route("/health", get(health))
+        .route("/ping", get(health))
+        .route("/metrics", get(metrics))
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -28,10 +33,13 @@ pub(crate) struct Live {
 }
 
 #[derive(Serialize, JsonSchema)]
+#[expect(clippy::struct_field_names, reason = "the field is what programs compare")]
 pub(crate) struct Healthy {
     #[schemars(extend("const" = true))]
     healthy: bool,
     devices: Vec<DeviceHealth>,
+    /// In seconds since 1970, as infinity's clients read it.
+    unix: f64,
 }
 
 async fn live() -> Json<Live> {
@@ -40,12 +48,18 @@ async fn live() -> Json<Live> {
 
 async fn health(State(app): State<Arc<App>>) -> Result<Json<Healthy>, Failure> {
     match Health::check(&app).await {
-        Ok(()) => Ok(Json(Healthy { healthy: true, devices: devices::health(app.engine.devices()) })),
+        Ok(()) => {
+            Ok(Json(Healthy { healthy: true, devices: devices::health(app.engine.devices()), unix: unix_time() }))
+        }
         Err(error) => {
             let message = format!("texts are not being encoded: {}", error.message());
             Err(Failure::new(Cause::Unhealthy, message))
         }
     }
+}
+
+fn unix_time() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
 async fn metrics(State(app): State<Arc<App>>) -> Result<impl IntoResponse, Failure> {

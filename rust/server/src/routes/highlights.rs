@@ -229,7 +229,7 @@ pub(crate) struct Highlights<'call> {
 }
 
 fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
-    let asked: HighlightsRequest = body::parse(&input.headers, &input.body)?;
+    let asked: HighlightsRequest = input.parse()?;
     let options: Options = body::read_options(asked.options)?;
     let (queries, listed) = match asked.query {
         Queries::One(query) => (vec![query], false),

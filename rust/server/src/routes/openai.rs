@@ -1,10 +1,11 @@
-//! `POST /v1/embeddings` and `GET /v1/models`, as `OpenAI`'s clients know them.
+//! `POST /v1/embeddings` and `GET /v1/models`, as clients of `OpenAI`, vLLM, llama.cpp and infinity know them.
 //!
-//! Whatever model a request names, the one that is served answers, and says its name. Fields that belong to `OpenAI`'s own
-//! business (`user`) are read over. Vectors come as numbers, in base64, or as bytes (see [`crate::http::binary_body`]), as `OpenAI`, vLLM and
-//! `Accept` ask for them.
+//! A text over the model's limit is refused, unless the request asks for truncation; under `/embeddings`, as Text Embeddings
+//! Inference and infinity have it, it is cut. Vectors come as numbers, in base64, or as bytes (see
+//! [`crate::http::binary_body`]), as `OpenAI`, vLLM and `Accept` ask for them.
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -13,9 +14,10 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use pullquote_core::error::ErrorKind;
+use pullquote_core::engine::Work;
 use pullquote_core::tokens::Role;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -24,17 +26,19 @@ use crate::app::App;
 use crate::http::admission::{Input, Reply, compute};
 use crate::http::binary_body::{Encoding, OCTETS};
 use crate::http::body;
-use crate::http::dtype::{Dtype, NUMBER_BYTES, write_list};
+use crate::http::dtype::{Dtype, Endianness, NUMBER_BYTES, NumberFormat, write_list};
 use crate::http::failure::{Cause, Failure};
 use crate::http::middleware::RequestId;
 use crate::http::negotiation;
-use crate::openapi::limits::DIMENSION;
-use crate::routes::vectors::Texts;
+use crate::openapi::limits::{DIMENSION, MODEL_NAMES, NORMALIZE, PURPOSES};
+use crate::routes::vectors::{Direction, Purpose, Texts, Truncation, check_model, normalization};
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
         .route("/v1/embeddings", post(embeddings))
+        .route("/embeddings", post(truncated_embeddings))
         .route("/v1/models", get(models))
+        .route("/models", get(models))
         .route("/v1/models/{model}", get(model))
 }
 
@@ -49,8 +53,47 @@ pub(crate) struct EmbeddingsRequest {
     /// The same as `embedding_dtype`, as vLLM's clients call it.
     #[serde(default)]
     embed_dtype: Option<Dtype>,
-    #[serde(default, rename = "endianness")]
-    _endianness: Endianness,
+    #[serde(default)]
+    endianness: Endianness,
+    /// One of the names of the served model.
+    #[serde(default)]
+    #[schemars(extend("enum" = MODEL_NAMES))]
+    model: Option<String>,
+    /// Ignored.
+    #[serde(default, rename = "user")]
+    _user: Option<String>,
+    /// Put the model's special tokens around texts. Token ids have them, or need `false`.
+    #[serde(default)]
+    add_special_tokens: Option<bool>,
+    /// Cut texts over the model's limit; by default `/v1/embeddings` refuses them, and `/embeddings` cuts them.
+    #[serde(default, alias = "auto_truncate")]
+    truncate: Option<bool>,
+    /// Cut texts to this number of tokens; -1 is the model's limit.
+    #[serde(default)]
+    #[schemars(range(min = -1))]
+    truncate_prompt_tokens: Option<i64>,
+    /// Which end of a long text is dropped.
+    #[serde(default, alias = "truncation_side")]
+    #[schemars(extend("enum" = ["Left", "left", "Right", "right", null]))]
+    truncation_direction: Option<Direction>,
+    /// Bring vectors to length 1; always if the model's own files say so.
+    #[serde(default, alias = "use_activation")]
+    #[schemars(extend("enum" = NORMALIZE))]
+    normalize: Option<bool>,
+    /// What the texts are for, for models that have a prompt for each.
+    #[serde(default, alias = "prompt_name", alias = "task")]
+    #[schemars(extend("enum" = PURPOSES))]
+    input_type: Option<Purpose>,
+    /// Lower runs first.
+    #[serde(default)]
+    priority: Option<i32>,
+    /// Only text.
+    #[serde(default, rename = "modality")]
+    _modality: Option<Modality>,
+    /// Messages of a chat have no vector here; send `input`.
+    #[serde(default)]
+    #[schemars(with = "()")]
+    messages: Option<IgnoredAny>,
     /// Length of the vectors; this model's cannot be cut.
     #[serde(default)]
     #[schemars(extend("enum" = [DIMENSION, null]))]
@@ -62,7 +105,7 @@ pub(crate) struct EmbeddingsRequest {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-enum EncodingFormat {
+pub(super) enum EncodingFormat {
     #[default]
     Float,
     Base64,
@@ -70,30 +113,62 @@ enum EncodingFormat {
     BytesOnly,
 }
 
-/// Byte order of numbers, as vLLM's clients name it; always little-endian.
-#[derive(Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
+/// What infinity's clients send.
+#[derive(Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
-enum Endianness {
-    #[default]
-    Native,
-    Little,
+enum Modality {
+    Text,
 }
+
+/// What is asked for, checked.
+pub(super) struct Embeddings {
+    pub(super) encoding: Encoding,
+    pub(super) format: EncodingFormat,
+    pub(super) numbers: NumberFormat,
+    pub(super) normalizes: bool,
+}
+
+/// How an API writes a list of vectors.
+#[derive(Clone, Copy)]
+pub(super) struct ListShape {
+    /// What `id` begins with.
+    pub(super) id: &'static str,
+    /// The name of an entry.
+    pub(super) object: &'static str,
+    /// The field of its vector.
+    pub(super) field: &'static str,
+}
+
+const EMBEDDINGS: ListShape = ListShape { id: "embd", object: "embedding", field: "embedding" };
 
 /// What follows the vectors.
 #[derive(Serialize)]
 struct EmbeddingsFooter<'app> {
+    id: String,
+    created: u64,
     model: &'app str,
     usage: EmbeddingsUsage,
 }
 
 #[derive(Clone, Copy, Serialize, JsonSchema)]
 #[schemars(inline)]
-struct EmbeddingsUsage {
+pub(super) struct EmbeddingsUsage {
     /// Tokens that were encoded.
     prompt_tokens: usize,
     /// The same.
     total_tokens: usize,
+    /// Always 0.
+    completion_tokens: usize,
+    /// The number of texts that were cut.
+    truncated: usize,
+}
+
+impl EmbeddingsUsage {
+    pub(super) const fn of(work: &Work) -> Self {
+        let Work { tokens, truncated, .. } = *work;
+        Self { prompt_tokens: tokens, total_tokens: tokens, completion_tokens: 0, truncated }
+    }
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -113,22 +188,46 @@ pub(crate) struct ServedModel<'app> {
     owned_by: &'static str,
     /// Maximum number of tokens of a text.
     max_model_len: usize,
+    /// As infinity's clients read it.
+    stats: ModelStats,
+    #[schemars(extend("const" = "pullquote"))]
+    backend: &'static str,
+}
+
+/// Requests of the server.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+struct ModelStats {
+    /// Queued requests, as a part of the most that may queue.
+    queue_fraction: f64,
+    /// Queued requests.
+    queue_absolute: usize,
+    /// Running requests.
+    results_pending: usize,
+    /// Maximum number of texts of a batch, if it is limited.
+    batch_size: Option<usize>,
 }
 
 /// What [`answer`] writes without serde.
 pub(crate) fn embeddings_schema(generator: &mut SchemaGenerator) -> Schema {
+    list_schema(EMBEDDINGS, generator)
+}
+
+pub(super) fn list_schema(shape: ListShape, generator: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
-        "required": ["object", "data", "model", "usage"],
+        "required": ["object", "data", "id", "created", "model", "usage"],
         "properties": {
             "object": {"const": "list"},
+            "id": {"type": "string"},
+            "created": {"type": "integer", "description": "In seconds since 1970."},
             "data": {"type": "array", "items": {
                 "type": "object",
-                "required": ["object", "index", "embedding"],
+                "required": ["object", "index", shape.field],
                 "properties": {
-                    "object": {"const": "embedding"},
+                    "object": {"const": shape.object},
                     "index": {"type": "integer", "minimum": 0, "description": "Index of the text in the request."},
-                    "embedding": {"anyOf": [vector_schema(generator), {"type": "string", "description": "With base64: its bytes."}]},
+                    shape.field: {"anyOf": [vector_schema(generator), {"type": "string", "description": "With base64: its bytes."}]},
                 },
             }},
             "model": {"type": "string"},
@@ -143,62 +242,101 @@ pub(crate) fn vector_schema(_: &mut SchemaGenerator) -> Schema {
 }
 
 async fn embeddings(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, answer).await
+    compute(&app, request, |app, input| answer(app, input, false)).await
 }
 
-fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
-    let asked: EmbeddingsRequest = body::parse(&input.headers, &input.body)?;
-    check_dimensions(asked.dimensions, app)?;
-    let dtype = asked.dtype()?;
-    let format = asked.format(&input.headers);
-    if format == EncodingFormat::Float {
-        check_json_dtype(dtype)?;
-    }
-    let texts = asked.input.read("input", app)?;
-    let encoding = Encoding::of(app, &texts, Role::Passage, input.end())?;
-    let usage = EmbeddingsUsage { prompt_tokens: encoding.work().tokens, total_tokens: encoding.work().tokens };
-    if format == EncodingFormat::Bytes {
-        let metadata = metadata(app, &encoding, dtype, usage, &input.id)?;
-        let mut reply = encoding.answer(app, dtype, false, input.id.clone())?;
-        reply.headers.push((HeaderName::from_static("metadata"), metadata));
-        return Ok(reply);
-    }
-    if format == EncodingFormat::BytesOnly {
-        return encoding.answer(app, dtype, false, input.id.clone());
-    }
-    let vectors = encoding.whole()?;
-    let (rows, work, dimension) = (vectors.rows().len(), vectors.work, vectors.dimension);
-    let mut json = Vec::with_capacity(vectors.values.len() * NUMBER_BYTES);
-    json.extend_from_slice(br#"{"object":"list","data":["#);
-    // What stands around a vector is the same for all but its index, so it is not serde that writes it.
-    let mut write = |index: usize, embedding: &dyn Fn(&mut Vec<u8>)| {
-        let comma = if index > 0 { "," } else { "" };
-        json.extend_from_slice(format!(r#"{comma}{{"object":"embedding","index":{index},"embedding":"#).as_bytes());
-        embedding(&mut json);
-        json.push(b'}');
-    };
-    if format == EncodingFormat::Float {
-        vectors.rows().enumerate().for_each(|(index, vector)| write(index, &|json| write_list(json, vector)));
-    } else {
-        let packed = dtype.pack(vectors.values, dimension);
-        let bytes = dtype.row_bytes(dimension);
-        for index in 0..rows {
-            let row = STANDARD.encode(&packed[index * bytes..(index + 1) * bytes]);
-            write(index, &|json| {
-                json.push(b'"');
-                json.extend_from_slice(row.as_bytes());
-                json.push(b'"');
-            });
+async fn truncated_embeddings(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    compute(&app, request, |app, input| answer(app, input, true)).await
+}
+
+pub(super) fn answer(app: &App, input: &Input, truncates: bool) -> Result<Reply, Failure> {
+    input.parse::<EmbeddingsRequest>()?.read(app, input, truncates)?.answer(app, input, EMBEDDINGS)
+}
+
+impl Embeddings {
+    pub(super) fn answer(self, app: &App, input: &Input, shape: ListShape) -> Result<Reply, Failure> {
+        let Self { encoding, format, numbers, normalizes } = self;
+        let usage = EmbeddingsUsage::of(&encoding.work());
+        if format == EncodingFormat::Bytes {
+            let metadata = metadata(app, &encoding, numbers, usage, &input.id)?;
+            let mut reply = encoding.answer(app, numbers, normalizes, input.id.clone())?;
+            reply.headers.push((HeaderName::from_static("metadata"), metadata));
+            return Ok(reply);
         }
+        if format == EncodingFormat::BytesOnly {
+            return encoding.answer(app, numbers, normalizes, input.id.clone());
+        }
+        let mut vectors = encoding.whole()?;
+        if normalizes {
+            vectors.normalize();
+        }
+        let (rows, work, dimension) = (vectors.rows().len(), vectors.work, vectors.dimension);
+        let mut json = Vec::with_capacity(vectors.values.len() * NUMBER_BYTES);
+        json.extend_from_slice(br#"{"object":"list","data":["#);
+        let ListShape { id, object, field } = shape;
+        // What stands around a vector is the same for all but its index, so it is not serde that writes it.
+        let mut write = |index: usize, embedding: &dyn Fn(&mut Vec<u8>)| {
+            let comma = if index > 0 { "," } else { "" };
+            json.extend_from_slice(format!(r#"{comma}{{"object":"{object}","index":{index},"{field}":"#).as_bytes());
+            embedding(&mut json);
+            json.push(b'}');
+        };
+        if format == EncodingFormat::Float {
+            vectors.rows().enumerate().for_each(|(index, vector)| write(index, &|json| write_list(json, vector)));
+        } else {
+            let packed = numbers.pack(vectors.values, dimension);
+            let bytes = numbers.dtype.row_bytes(dimension);
+            for index in 0..rows {
+                let row = STANDARD.encode(&packed[index * bytes..(index + 1) * bytes]);
+                write(index, &|json| {
+                    json.push(b'"');
+                    json.extend_from_slice(row.as_bytes());
+                    json.push(b'"');
+                });
+            }
+        }
+        let footer = EmbeddingsFooter {
+            id: format!("{id}-{}", input.id.0),
+            created: unix_time(),
+            model: &app.settings.model_name,
+            usage,
+        };
+        let rest = serde_json::to_vec(&footer).map_err(|error| body::unfit(&error))?;
+        json.extend_from_slice(b"],");
+        json.extend_from_slice(&rest[1..]);
+        Ok(Reply::new("application/json", json.into(), work))
     }
-    let rest = serde_json::to_vec(&EmbeddingsFooter { model: &app.settings.model_name, usage })
-        .map_err(|error| body::unfit(&error))?;
-    json.extend_from_slice(b"],");
-    json.extend_from_slice(&rest[1..]);
-    Ok(Reply::new("application/json", json.into(), work))
 }
 
 impl EmbeddingsRequest {
+    /// Checks the request and tokenizes its texts. `truncates` is what happens to long texts by default.
+    pub(super) fn read(self, app: &App, input: &Input, truncates: bool) -> Result<Embeddings, Failure> {
+        check_model(self.model.as_deref(), app)?;
+        check_dimensions(self.dimensions, app)?;
+        if self.messages.is_some() {
+            let message = "messages of a chat have no vector here; send their text as input";
+            return Err(Failure::of_field(Cause::Unprocessable, "messages", message));
+        }
+        let numbers = NumberFormat { dtype: self.dtype()?, endianness: self.endianness };
+        let format = self.format(&input.headers);
+        if format == EncodingFormat::Float {
+            check_json_dtype(numbers.dtype)?;
+        }
+        let normalizes = normalization(self.normalize, "normalize", false, app)?;
+        let role = self.input_type.map_or(Ok(Role::Passage), |purpose| purpose.role("input_type", app))?;
+        let direction = self.truncation_direction.unwrap_or_default();
+        let mut truncation = Truncation::new(app, self.truncate.unwrap_or(truncates), direction).to(
+            self.truncate_prompt_tokens,
+            "truncate_prompt_tokens",
+            app,
+        )?;
+        truncation.options.adds_special_tokens = self.add_special_tokens.unwrap_or(true);
+        let items = self.input.read("input", app, truncation.options.adds_special_tokens)?;
+        let end = input.end().with_priority(self.priority.unwrap_or(input.limits.priority));
+        let encoding = Encoding::of_items(app, &items, "input", (role, &truncation), end)?;
+        Ok(Embeddings { encoding, format, numbers, normalizes })
+    }
+
     fn dtype(&self) -> Result<Dtype, Failure> {
         match (self.embedding_dtype, self.embed_dtype) {
             (Some(ours), Some(theirs)) if ours != theirs => {
@@ -227,17 +365,17 @@ const LONGEST_METADATA: usize = 60 * 1024;
 fn metadata(
     app: &App,
     encoding: &Encoding,
-    dtype: Dtype,
+    numbers: NumberFormat,
     usage: EmbeddingsUsage,
     id: &RequestId,
 ) -> Result<HeaderValue, Failure> {
     let dimension = app.engine.spec().dimension;
-    let bytes = dtype.row_bytes(dimension);
+    let bytes = numbers.dtype.row_bytes(dimension);
     let row = |index: usize| {
         json!({
             "index": index,
-            "embed_dtype": dtype.name(),
-            "endianness": "little",
+            "embed_dtype": numbers.dtype.name(),
+            "endianness": numbers.byte_order(),
             "start": index * bytes,
             "end": (index + 1) * bytes,
             "shape": [dimension],
@@ -245,7 +383,7 @@ fn metadata(
     };
     let metadata = json!({
         "id": id.0,
-        "created": app.started,
+        "created": unix_time(),
         "model": app.settings.model_name,
         "data": (0..encoding.rows()).map(row).collect::<Vec<_>>(),
         "usage": usage,
@@ -292,19 +430,30 @@ async fn models(State(app): State<Arc<App>>) -> Response {
 }
 
 async fn model(State(app): State<Arc<App>>, Name(model): Name) -> Result<Response, Failure> {
-    if model == app.settings.model_name {
-        return Ok(Json(served(&app)).into_response());
-    }
-    let message = format!("there is no model {model:?} here, only {:?}", app.settings.model_name);
-    Err(Failure::of_field(Cause::Core(ErrorKind::NotFound), "model", message))
+    check_model(Some(&model), &app)?;
+    Ok(Json(served(&app)).into_response())
 }
 
 fn served(app: &App) -> ServedModel<'_> {
+    let (running, queued) = app.admission.state();
     ServedModel {
         id: &app.settings.model_name,
         object: "model",
         created: app.started,
         owned_by: "pullquote",
         max_model_len: app.engine.max_tokens(),
+        stats: ModelStats {
+            #[expect(clippy::cast_precision_loss, reason = "a fraction of few requests")]
+            queue_fraction: queued as f64 / app.settings.max_queue.max(1) as f64,
+            queue_absolute: queued,
+            results_pending: running,
+            batch_size: app.engine.batching().max_rows,
+        },
+        backend: "pullquote",
     }
+}
+
+/// In seconds since 1970.
+pub(super) fn unix_time() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

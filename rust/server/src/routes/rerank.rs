@@ -1,7 +1,8 @@
 //! `POST /rerank`: documents by how near they are to a query, for clients of Cohere, Jina and Text Embeddings Inference.
 //!
-//! A score is the cosine of the two vectors, from -1 to 1; what a document has behind the model's limit has no part in it.
-//! A request with `texts` is answered as Text Embeddings Inference does, one with `documents` as Cohere and Jina do.
+//! A score is the cosine of the two vectors, from -1 to 1. A document over the model's limit is read in overlapping windows, and
+//! its score is that of the best. A request with `texts` is answered as Text Embeddings Inference does, one with `documents` as
+//! Cohere and Jina do.
 
 use std::sync::Arc;
 
@@ -11,18 +12,21 @@ use axum::response::Response;
 use axum::routing::post;
 use pullquote_core::encoder::cosine::cosines;
 use pullquote_core::engine::Work;
-use pullquote_core::tokens::Role;
+use pullquote_core::tokens::{Role, Row};
 use schemars::JsonSchema;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::app::App;
 use crate::http::admission::{Input, Reply, compute};
-use crate::http::body;
-use crate::http::failure::{Cause, Failure};
-use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
-use crate::routes::vectors::embed;
-use crate::store::documents::{Documents, RequestPage, check_count, check_lengths};
+use crate::http::binary_body::Encoding;
+use crate::http::failure::{Cause, Failure, Shape};
+use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, MODEL_NAMES};
+use crate::routes::vectors::{Direction, Item, Truncation, check_model};
+use crate::store::documents::{Documents, check_count, check_lengths};
+use crate::store::not_stored;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     // Cohere's clients ask under their version.
@@ -30,6 +34,9 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .into_iter()
         .fold(Router::new(), |router, path| router.route(path, post(rerank)))
 }
+
+/// The most tokens of a window of a long document: a passage is less similar to a query the more else its window has.
+const WINDOW_TOKENS: usize = 128;
 
 /// Documents as Cohere and Jina send them, or texts as Text Embeddings Inference does.
 #[derive(Deserialize, JsonSchema)]
@@ -41,20 +48,76 @@ pub(super) fn routes() -> Router<Arc<App>> {
 pub(crate) struct RerankRequest {
     #[schemars(regex(pattern = r"\S"))]
     query: String,
-    documents: Option<Documents>,
+    documents: Option<RerankDocuments>,
+    /// One of the names of the served model.
+    #[serde(default)]
+    #[schemars(extend("enum" = MODEL_NAMES))]
+    model: Option<String>,
     /// Maximum number of results; all by default.
     #[serde(default)]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 0))]
     top_n: Option<usize>,
-    /// Return the text of each document.
+    /// Return each document.
     #[serde(default)]
     return_documents: bool,
+    /// Fields of documents that count, in their order; by default `text`, or else all that are texts.
+    #[serde(default)]
+    rank_fields: Option<Vec<String>>,
+    /// Tokens that are read of each document; all by default.
+    #[serde(default, alias = "truncate_prompt_tokens")]
+    #[schemars(range(min = -1))]
+    max_tokens_per_doc: Option<i64>,
+    /// Windows that are read of each document; all by default.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    max_chunks_per_doc: Option<usize>,
     /// At most `{max_documents}`.
     #[schemars(length(min = 1, max = MAX_DOCUMENTS), inner(length(max = MAX_DOCUMENT_BYTES)))]
     texts: Option<Vec<String>>,
     /// Return the text of each of `texts`.
     #[serde(default)]
     return_text: bool,
+    /// A score is a cosine, which has no other form.
+    #[serde(default)]
+    #[schemars(extend("enum" = [false, null]))]
+    raw_scores: Option<bool>,
+    /// The same, as vLLM names it.
+    #[serde(default)]
+    #[schemars(extend("enum" = [true, null]))]
+    use_activation: Option<bool>,
+    /// Cut a query over the model's limit; by default it is cut with `texts`, and refused with `documents`. Documents are never cut.
+    #[serde(default)]
+    truncate: Option<bool>,
+    /// Which end of a long query is dropped.
+    #[serde(default, alias = "truncation_side")]
+    #[schemars(extend("enum" = ["Left", "left", "Right", "right", null]))]
+    truncation_direction: Option<Direction>,
+}
+
+/// Texts, or objects with any fields or with the id of a stored document; or the ids of stored documents. At most
+/// `{max_documents}`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "a list of texts or objects, or an object with the ids of stored documents")]
+#[schemars(inline)]
+enum RerankDocuments {
+    Listed(#[schemars(length(min = 1, max = MAX_DOCUMENTS))] Vec<FieldDocument>),
+    Stored(Documents),
+}
+
+/// A text, or an object with any fields.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+enum FieldDocument {
+    Text(#[schemars(length(max = MAX_DOCUMENT_BYTES))] String),
+    Fields(Map<String, Value>),
+}
+
+/// A document to rank.
+struct Candidate {
+    text: String,
+    /// The object that was sent, without `text`.
+    fields: Map<String, Value>,
 }
 
 /// How near a document is.
@@ -101,13 +164,20 @@ struct RankedDocument<'call> {
 #[schemars(inline)]
 struct RankedText<'call> {
     text: &'call str,
+    /// The other fields of the document that was sent.
+    #[serde(flatten)]
+    fields: &'call Map<String, Value>,
 }
 
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
 struct RerankUsage {
     /// Tokens that were encoded.
+    prompt_tokens: usize,
+    /// The same.
     total_tokens: usize,
+    /// 1 if the query was cut.
+    truncated: usize,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -134,36 +204,69 @@ async fn rerank(State(app): State<Arc<App>>, request: Request) -> Result<Respons
     compute(&app, request, answer).await
 }
 
-fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
-    let asked: RerankRequest = body::parse(&input.headers, &input.body)?;
+pub(super) fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
+    let is_tei = || serde_json::from_slice::<TeiFields>(&input.body).is_ok();
+    read(app, input).map_err(|failure| if is_tei() { failure.with_shape(Shape::Tei) } else { failure })
+}
+
+/// What only requests of Text Embeddings Inference have.
+#[derive(Deserialize)]
+struct TeiFields {
+    #[serde(rename = "texts")]
+    _texts: IgnoredAny,
+}
+
+fn read(app: &App, input: &Input) -> Result<Reply, Failure> {
+    let asked: RerankRequest = input.parse()?;
     let refused = |field: &str, message: &str| Err(Failure::of_field(Cause::Unprocessable, field, message));
-    let pages;
-    let (texts, of_tei): (Vec<&str>, bool) = match (asked.documents, &asked.texts) {
-        (Some(documents), None) => {
-            pages = documents.read(app)?;
-            (pages.iter().map(RequestPage::text).collect(), false)
-        }
+    check_model(asked.model.as_deref(), app)?;
+    let (candidates, of_tei) = match (asked.documents, asked.texts) {
+        (Some(documents), None) => (documents.read(app, asked.rank_fields.as_deref())?, false),
         (None, Some(texts)) => {
             check_count(texts.len(), "texts", app.settings.max_documents)?;
             check_lengths(texts.iter().map(String::as_str), "texts", &app.settings)?;
-            (texts.iter().map(String::as_str).collect(), true)
+            (texts.into_iter().map(Candidate::of).collect(), true)
         }
         _ => return refused("documents", "one of documents and texts must be there, and not both"),
     };
     if asked.query.trim().is_empty() {
         return refused("query", "the query is empty; it needs at least one character that is not white space");
     }
-    if asked.top_n == Some(0) {
-        return refused("top_n", "top_n must be at least 1, not 0");
+    if asked.raw_scores == Some(true) {
+        return refused("raw_scores", "a score is a cosine, which has no other form; leave it out");
     }
-    let (mut ranks, work) = ranks(app, &asked.query, &texts, input)?;
-    ranks.truncate(asked.top_n.unwrap_or(usize::MAX));
+    if asked.use_activation == Some(false) {
+        return refused("use_activation", "a score is a cosine, which has no other form; leave it out");
+    }
+    let direction = asked.truncation_direction.unwrap_or_default();
+    let total = match asked.max_tokens_per_doc {
+        None | Some(-1) => usize::MAX,
+        Some(tokens) => match usize::try_from(tokens) {
+            Ok(tokens) if tokens > 0 => tokens,
+            _ => return refused("max_tokens_per_doc", "it must be -1, or at least 1"),
+        },
+    };
+    let query = Query {
+        text: asked.query,
+        truncation: Truncation::new(
+            app,
+            asked.truncate.unwrap_or(of_tei || asked.max_tokens_per_doc.is_some()),
+            direction,
+        ),
+    };
+    let limits = DocumentLimits { tokens: total, windows: asked.max_chunks_per_doc.unwrap_or(usize::MAX).max(1) };
+    let texts: Vec<&str> = candidates.iter().map(|candidate| candidate.text.as_str()).collect();
+    let (mut ranks, work) = ranks(app, query, &texts, limits, input)?;
+    // vLLM's clients send 0 for all.
+    ranks.truncate(asked.top_n.filter(|most| *most > 0).unwrap_or(usize::MAX));
     if of_tei {
         let text = |index: usize| asked.return_text.then(|| texts[index]);
         let rank = |Rank { index, score }: &Rank| TeiRank { index: *index, score: *score, text: text(*index) };
         return Reply::json(&ranks.iter().map(rank).collect::<Vec<_>>(), work);
     }
-    let document = |index: usize| asked.return_documents.then(|| RankedText { text: texts[index] });
+    let document = |index: usize| {
+        asked.return_documents.then(|| RankedText { text: texts[index], fields: &candidates[index].fields })
+    };
     let rank = |Rank { index, score }: &Rank| RankedDocument {
         index: *index,
         relevance_score: *score,
@@ -173,20 +276,106 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
         id: Uuid::new_v4().to_string(),
         model: &app.settings.model_name,
         results: ranks.iter().map(rank).collect(),
-        usage: RerankUsage { total_tokens: work.tokens },
+        usage: RerankUsage { prompt_tokens: work.tokens, total_tokens: work.tokens, truncated: work.truncated },
         meta: RerankMeta { api_version: ApiVersion { version: "2" }, billed_units: BilledUnits { search_units: 1 } },
     };
     Reply::json(&answer, work)
 }
 
+impl RerankDocuments {
+    fn read(self, app: &App, rank_fields: Option<&[String]>) -> Result<Vec<Candidate>, Failure> {
+        let documents = match self {
+            Self::Listed(documents) => documents,
+            Self::Stored(documents) => {
+                let pages = documents.read(app)?;
+                return Ok(pages.iter().map(|page| Candidate::of(page.text().to_owned())).collect());
+            }
+        };
+        check_count(documents.len(), "documents", app.settings.max_documents)?;
+        let read = |(index, document)| match document {
+            FieldDocument::Text(text) => Ok(Candidate::of(text)),
+            FieldDocument::Fields(fields) => Candidate::of_fields(fields, rank_fields, index, app),
+        };
+        let candidates: Vec<Candidate> = documents.into_iter().enumerate().map(read).collect::<Result<_, _>>()?;
+        check_lengths(candidates.iter().map(|candidate| candidate.text.as_str()), "documents", &app.settings)?;
+        Ok(candidates)
+    }
+}
+
+impl Candidate {
+    fn of(text: String) -> Self {
+        Self { text, fields: Map::new() }
+    }
+
+    /// As Cohere's first version reads it: the named fields, or else `text`, or else all that are texts.
+    fn of_fields(
+        mut fields: Map<String, Value>,
+        names: Option<&[String]>,
+        index: usize,
+        app: &App,
+    ) -> Result<Self, Failure> {
+        let value = |name: &str| fields.get(name).and_then(Value::as_str);
+        if let (1, Some(id)) = (fields.len(), value("id")) {
+            let stored = app.store.get(id)?.ok_or_else(|| not_stored(id))?;
+            return Ok(Self { text: stored.text.clone(), fields });
+        }
+        let parts: Vec<&str> = match (names, value("text")) {
+            (Some(names), _) => names.iter().filter_map(|name| value(name)).collect(),
+            (None, Some(text)) => vec![text],
+            (None, None) => fields.values().filter_map(Value::as_str).collect(),
+        };
+        if parts.is_empty() {
+            let message = "the document has no field that is a text and counts";
+            return Err(Failure::of_field(Cause::Unprocessable, format!("documents[{index}]"), message));
+        }
+        let text = parts.join("\n");
+        fields.remove("text");
+        Ok(Self { text, fields })
+    }
+}
+
+/// A query, and how much of it counts.
+struct Query {
+    text: String,
+    truncation: Truncation,
+}
+
+/// What is read of a document.
+#[derive(Clone, Copy)]
+struct DocumentLimits {
+    tokens: usize,
+    windows: usize,
+}
+
 /// The documents, the nearest first; of equals the one that stands first.
-fn ranks(app: &App, query: &str, texts: &[&str], input: &Input) -> Result<(Vec<Rank>, Work), Failure> {
-    let asked = embed(app, &[query], Role::Query, input.end())?;
-    let documents = embed(app, texts, Role::Passage, input.end())?;
-    let scores = cosines(&asked.values, &documents.values);
-    let mut ranks: Vec<Rank> = scores.into_iter().enumerate().map(|(index, score)| Rank { index, score }).collect();
-    ranks.sort_by(|a, b| b.score.total_cmp(&a.score));
-    let mut work = documents.work;
+fn ranks(
+    app: &App,
+    query: Query,
+    texts: &[&str],
+    limits: DocumentLimits,
+    input: &Input,
+) -> Result<(Vec<Rank>, Work), Failure> {
+    let asked = [Item::Text(query.text)];
+    let role = (Role::Query, &query.truncation);
+    let asked = Encoding::of_items(app, &asked, "query", role, input.end())?.whole()?;
+    let window = WINDOW_TOKENS.min(app.engine.max_tokens());
+    let mut documents = app.engine.window_rows(texts, Role::Passage, (window, limits.tokens), &input.call(None))?;
+    for windows in &mut documents {
+        windows.truncate(limits.windows);
+    }
+    let counts: Vec<usize> = documents.iter().map(Vec::len).collect();
+    let rows = documents.into_iter().flatten().map(|ids| Row { length: ids.len(), ids }).collect();
+    let rows = app.engine.embed_rows(rows, &input.call(None))?;
+    let mut work = Work { windows: rows.rows(), encoded: rows.rows(), tokens: rows.tokens(), ..asked.work };
     work.tokens += asked.work.tokens;
+    let scores = cosines(&asked.values, &rows.collect(&input.call(None))?);
+    let mut first = 0;
+    let best = |(index, count): (usize, &usize)| {
+        let windows = &scores[first..first + count];
+        first += count;
+        Rank { index, score: windows.iter().copied().fold(f32::NEG_INFINITY, f32::max) }
+    };
+    let mut ranks: Vec<Rank> = counts.iter().enumerate().map(best).collect();
+    ranks.sort_by(|a, b| b.score.total_cmp(&a.score));
     Ok((ranks, work))
 }

@@ -1,4 +1,6 @@
-//! `POST /embed`, `POST /tokenize` and `GET /info`, as clients of Text Embeddings Inference know them.
+//! The routes of Text Embeddings Inference, except `/rerank`.
+//!
+//! A text over the model's limit is cut by default. Routes for models of another kind answer 424, as they do there.
 
 use std::sync::Arc;
 
@@ -6,25 +8,38 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use pullquote_core::encoder::cosine::cosines;
 use pullquote_core::encoder::model::Pooling;
 use pullquote_core::engine::Work;
+use pullquote_core::error::Error;
 use pullquote_core::tokens::Role;
 use schemars::JsonSchema;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::openai::{check_dimensions, check_json_dtype};
 use crate::app::App;
 use crate::http::admission::{Input, Reply, compute};
 use crate::http::binary_body::{Encoding, OCTETS};
-use crate::http::body;
 use crate::http::dtype::{Dtype, NUMBER_BYTES, write_list};
 use crate::http::failure::{Cause, Failure};
 use crate::http::negotiation;
-use crate::openapi::limits::{DIMENSION, NORMALIZE};
-use crate::routes::vectors::Texts;
+use crate::openapi::limits::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, MODEL_NAMES, NORMALIZE, PURPOSES};
+use crate::routes::vectors::{Direction, Item, Purpose, Strings, Texts, Truncation, check_model, normalization};
+use crate::store::documents::{check_count, check_lengths};
 
 pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/embed", post(vectors)).route("/tokenize", post(tokenize)).route("/info", get(info))
+    Router::new()
+        .route("/", post(any))
+        .route("/embed", post(vectors))
+        .route("/embed_all", post(other_model))
+        .route("/embed_sparse", post(other_model))
+        .route("/predict", post(other_model))
+        .route("/similarity", post(similarity))
+        .route("/tokenize", post(tokenize))
+        .route("/decode", post(decode))
+        .route("/info", get(info))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -39,16 +54,18 @@ pub(crate) struct EmbedRequest {
     #[serde(default)]
     as_model_says: bool,
     /// False refuses texts over the model's limit instead of cutting them.
-    #[serde(default)]
+    #[serde(default, alias = "auto_truncate")]
     truncate: Option<bool>,
-    /// Texts are cut at their end only.
     #[serde(default)]
-    #[schemars(extend("enum" = ["Right", "right"]))]
+    #[schemars(extend("enum" = ["Left", "left", "Right", "right"]))]
     truncation_direction: Direction,
-    /// Role of the texts, for models that have a prompt for each.
+    /// What the texts are for, for models that have a prompt for each.
     #[serde(default)]
-    #[schemars(extend("enum" = ["query", "passage", "document", "corpus", null]))]
-    prompt_name: Option<PromptName>,
+    #[schemars(extend("enum" = PURPOSES))]
+    prompt_name: Option<Purpose>,
+    /// Put the model's special tokens around texts. Token ids have them, or need `false`.
+    #[serde(default = "yes")]
+    add_special_tokens: bool,
     /// Length of the vectors; this model's cannot be cut.
     #[serde(default)]
     #[schemars(extend("enum" = [DIMENSION, null]))]
@@ -57,30 +74,74 @@ pub(crate) struct EmbedRequest {
     embedding_dtype: Option<Dtype>,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[schemars(inline)]
-enum Direction {
-    #[serde(alias = "left")]
-    Left,
-    #[default]
-    #[serde(alias = "right")]
-    Right,
-}
-
-/// What sentence-transformers calls the prompts that [`Role`] chooses between.
-#[derive(Clone, Copy, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-enum PromptName {
-    Query,
-    #[serde(alias = "document", alias = "corpus")]
-    Passage,
+/// A sentence, and others to compare it with.
+#[derive(Deserialize, JsonSchema)]
+#[serde(expecting = "an object with inputs")]
+pub(crate) struct SimilarityRequest {
+    inputs: SimilarityInputs,
+    #[serde(default)]
+    parameters: Option<SimilarityParameters>,
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(expecting = "an object with inputs")]
+#[serde(expecting = "an object with a source_sentence and sentences")]
+#[schemars(inline)]
+struct SimilarityInputs {
+    #[schemars(length(max = MAX_DOCUMENT_BYTES))]
+    source_sentence: String,
+    #[schemars(length(min = 1, max = MAX_INPUTS), inner(length(max = MAX_DOCUMENT_BYTES)))]
+    sentences: Vec<String>,
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, expecting = "an object with parameters")]
+#[schemars(inline)]
+struct SimilarityParameters {
+    /// False refuses texts over the model's limit instead of cutting them.
+    truncate: Option<bool>,
+    #[schemars(extend("enum" = ["Left", "left", "Right", "right"]))]
+    truncation_direction: Direction,
+    /// What the texts are for, for models that have a prompt for each.
+    #[schemars(extend("enum" = PURPOSES))]
+    prompt_name: Option<Purpose>,
+}
+
+/// Token ids of a text, or of several texts.
+#[derive(Deserialize, JsonSchema)]
+#[serde(expecting = "an object with ids")]
+pub(crate) struct DecodeRequest {
+    ids: Ids,
+    /// Leave out the tokens that the model puts around a text.
+    #[serde(default = "yes")]
+    skip_special_tokens: bool,
+}
+
+/// A list of token ids, or a list of lists of them, at most `{max_inputs}`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "a list of token ids or a list of lists of token ids")]
+#[schemars(inline)]
+enum Ids {
+    One(#[schemars(length(min = 1))] Vec<u32>),
+    Many(#[schemars(length(min = 1, max = MAX_INPUTS))] Vec<Vec<u32>>),
+}
+
+/// Inputs as Text Embeddings Inference has them, or a prompt as vLLM does.
+#[derive(Deserialize, JsonSchema)]
+#[serde(expecting = "an object with inputs, or with a prompt")]
+#[schemars(extend("oneOf" = [
+    {"required": ["inputs"], "properties": {"inputs": {"not": {"type": "null"}}, "prompt": {"type": "null"}}},
+    {"required": ["prompt"], "properties": {"prompt": {"type": "string"}, "inputs": {"type": "null"}}},
+]))]
 pub(crate) struct TokenizeRequest {
-    inputs: Texts,
+    #[serde(default)]
+    inputs: Option<Strings>,
+    #[serde(default)]
+    #[schemars(length(max = MAX_DOCUMENT_BYTES))]
+    prompt: Option<String>,
+    /// One of the names of the served model.
+    #[serde(default)]
+    #[schemars(extend("enum" = MODEL_NAMES))]
+    model: Option<String>,
     /// Include the tokens that the model puts around a text.
     #[serde(default = "yes")]
     add_special_tokens: bool,
@@ -98,10 +159,21 @@ pub(crate) struct Token {
     stop: Option<usize>,
 }
 
+/// The token ids of a prompt.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct TokenizedPrompt {
+    count: usize,
+    /// Maximum number of tokens of a text.
+    max_model_len: usize,
+    tokens: Vec<i32>,
+    token_strs: Vec<String>,
+}
+
 /// The model and the limits of the server.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Info<'app> {
     model_id: &'app str,
+    served_model_name: &'app str,
     /// Always null.
     model_sha: (),
     model_dtype: &'app str,
@@ -116,9 +188,13 @@ pub(crate) struct Info<'app> {
     max_client_batch_size: usize,
     #[schemars(extend("const" = true))]
     auto_truncate: bool,
-    /// Always null.
-    tokenization_workers: (),
+    /// Threads that tokenize.
+    tokenization_workers: usize,
     version: &'static str,
+    /// Always null.
+    sha: (),
+    /// Always null.
+    docker_label: (),
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -138,46 +214,49 @@ const fn yes() -> bool {
     true
 }
 
+/// What tells the requests of `POST /` apart.
+#[derive(Deserialize)]
+struct AnyRequest {
+    #[serde(rename = "inputs")]
+    _inputs: AnySentence,
+}
+
+#[derive(Deserialize)]
+struct AnySentence {
+    #[serde(rename = "source_sentence")]
+    _source_sentence: IgnoredAny,
+}
+
+/// As `huggingface_hub`'s client asks one URL for whatever the model does.
+async fn any(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    compute(&app, request, |app, input| match serde_json::from_slice::<AnyRequest>(&input.body) {
+        Ok(_) => similarities(app, input),
+        Err(_) => answer(app, input),
+    })
+    .await
+}
+
 async fn vectors(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
     compute(&app, request, answer).await
 }
 
-fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
-    let asked: EmbedRequest = body::parse(&input.headers, &input.body)?;
-    let refused = |field: &str, message: String| Err(Failure::of_field(Cause::Unprocessable, field, message));
-    if asked.truncation_direction == Direction::Left {
-        return refused("truncation_direction", "texts are cut at their end only; leave it out".to_owned());
-    }
-    if asked.normalize == Some(false) && app.model.normalize {
-        return refused(
-            "normalize",
-            "this model's own files make its vectors have length one; leave it out".to_owned(),
-        );
-    }
+pub(super) fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
+    let asked: EmbedRequest = input.parse()?;
     check_dimensions(asked.dimensions, app)?;
-    let role = match asked.prompt_name {
-        Some(PromptName::Query) => Role::Query,
-        _ => Role::Passage,
-    };
+    normalization(asked.normalize, "normalize", true, app)?;
+    let role = asked.prompt_name.map_or(Ok(Role::Passage), |purpose| purpose.role("prompt_name", app))?;
     let wants_bytes = negotiation::preferred(&input.headers, &["application/json", OCTETS]) == OCTETS;
     let dtype = asked.embedding_dtype.unwrap_or_default();
     if !wants_bytes {
         check_json_dtype(dtype)?;
     }
-    let texts = asked.inputs.read("inputs", app)?;
-    let encoding = Encoding::of(app, &texts, role, input.end())?;
-    if asked.truncate == Some(false) && encoding.truncated() > 0 {
-        let message = format!(
-            "{} of {} texts are longer than {} tokens; leave truncate out to have them cut",
-            encoding.truncated(),
-            texts.len(),
-            app.engine.max_tokens()
-        );
-        return refused("inputs", message);
-    }
+    let mut truncation = Truncation::new(app, asked.truncate.unwrap_or(true), asked.truncation_direction);
+    truncation.options.adds_special_tokens = asked.add_special_tokens;
+    let items = asked.inputs.read("inputs", app, asked.add_special_tokens)?;
+    let encoding = Encoding::of_items(app, &items, "inputs", (role, &truncation), input.end())?;
     let normalizes = !asked.as_model_says && asked.normalize != Some(false) && !app.model.normalize;
     if wants_bytes {
-        return encoding.answer(app, dtype, normalizes, input.id.clone());
+        return encoding.answer(app, dtype.into(), normalizes, input.id.clone());
     }
     let mut vectors = encoding.whole()?;
     if normalizes {
@@ -195,9 +274,42 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     Ok(Reply::new("application/json", json.into(), vectors.work))
 }
 
+async fn similarity(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    compute(&app, request, similarities).await
+}
+
+pub(super) fn similarities(app: &App, input: &Input) -> Result<Reply, Failure> {
+    let SimilarityRequest { inputs: SimilarityInputs { source_sentence, sentences }, parameters } = input.parse()?;
+    let SimilarityParameters { truncate, truncation_direction, prompt_name } = parameters.unwrap_or_default();
+    check_count(sentences.len(), "inputs.sentences", app.settings.max_inputs)?;
+    let role = prompt_name.map_or(Ok(Role::Passage), |purpose| purpose.role("parameters.prompt_name", app))?;
+    let truncation = Truncation::new(app, truncate.unwrap_or(true), truncation_direction);
+    let items: Vec<Item> = std::iter::once(source_sentence).chain(sentences).map(Item::Text).collect();
+    check_lengths(items.iter().filter_map(Item::text), "inputs", &app.settings)?;
+    let encoded = Encoding::of_items(app, &items, "inputs", (role, &truncation), input.end())?.whole()?;
+    let (source, others) = encoded.values.split_at(encoded.dimension);
+    Reply::json(&cosines(source, others), encoded.work)
+}
+
 async fn tokenize(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
     compute(&app, request, |app, input| {
-        let TokenizeRequest { inputs, add_special_tokens } = body::parse(&input.headers, &input.body)?;
+        let TokenizeRequest { inputs, prompt, model, add_special_tokens } = input.parse()?;
+        check_model(model.as_deref(), app)?;
+        let inputs = match (inputs, prompt) {
+            (Some(inputs), None) => inputs,
+            (None, Some(prompt)) => {
+                check_lengths([prompt.as_str()], "prompt", &app.settings)?;
+                let tokens = app.engine.tokens().list(&prompt, add_special_tokens)?;
+                let (tokens, token_strs): (Vec<i32>, Vec<String>) =
+                    tokens.into_iter().map(|token| (token.id, token.text)).unzip();
+                let (count, max_model_len) = (tokens.len(), app.engine.max_tokens());
+                return Reply::json(&TokenizedPrompt { count, max_model_len, tokens, token_strs }, Work::default());
+            }
+            _ => {
+                let message = "one of inputs and prompt must be there, and not both";
+                return Err(Failure::of_field(Cause::Unprocessable, "inputs", message));
+            }
+        };
         let listed = |text: &String| {
             let tokens = app.engine.tokens().list(text, add_special_tokens)?.into_iter().map(|token| Token {
                 id: token.id,
@@ -214,6 +326,32 @@ async fn tokenize(State(app): State<Arc<App>>, request: Request) -> Result<Respo
     .await
 }
 
+async fn decode(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    compute(&app, request, |app, input| {
+        let DecodeRequest { ids, skip_special_tokens } = input.parse()?;
+        let lists = match ids {
+            Ids::One(ids) => vec![ids],
+            Ids::Many(lists) => lists,
+        };
+        check_count(lists.len(), "ids", app.settings.max_inputs)?;
+        let decode = |ids: &Vec<u32>| app.engine.tokens().decode(ids, skip_special_tokens);
+        let unknown = |error: Error| Failure::of_field(Cause::Unprocessable, "ids", error.message());
+        let texts: Vec<String> = lists.iter().map(decode).collect::<Result<_, _>>().map_err(unknown)?;
+        Reply::json(&texts, Work::default())
+    })
+    .await
+}
+
+/// What only classifiers, sparse models and models without pooling do.
+async fn other_model(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    compute(&app, request, |_, input| {
+        let _: Map<String, Value> = input.parse()?;
+        let message = "the model gives one vector for each text; POST /embed returns it";
+        Err(Failure::new(Cause::OtherModel, message))
+    })
+    .await
+}
+
 async fn info(State(app): State<Arc<App>>) -> Response {
     let (settings, spec, batching) = (&app.settings, app.engine.spec(), app.engine.batching());
     let wanted = spec.devices.iter().map(|device| device.batch_tokens).max();
@@ -226,6 +364,7 @@ async fn info(State(app): State<Arc<App>>) -> Response {
     };
     let info = Info {
         model_id: &settings.model_name,
+        served_model_name: &settings.model_name,
         model_sha: (),
         model_dtype: &spec.dtype,
         model_type: ModelType { embedding: ModelPooling { pooling } },
@@ -235,8 +374,10 @@ async fn info(State(app): State<Arc<App>>) -> Response {
         max_batch_requests: batching.max_rows,
         max_client_batch_size: settings.max_inputs,
         auto_truncate: true,
-        tokenization_workers: (),
+        tokenization_workers: std::thread::available_parallelism().map_or(1, usize::from),
         version: env!("CARGO_PKG_VERSION"),
+        sha: (),
+        docker_label: (),
     };
     Json(info).into_response()
 }

@@ -1,9 +1,10 @@
 //! Vectors: what the routes of `OpenAI`, Text Embeddings Inference and the rerankers have in common.
 
 use pullquote_core::engine::Work;
-use pullquote_core::tokens::Role;
+use pullquote_core::error::ErrorKind;
+use pullquote_core::tokens::{GivenIds, Role, RowOptions, TextOrIds, TruncationSide};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::http::admission::RequestControl;
@@ -12,16 +13,132 @@ use crate::http::failure::{Cause, Failure};
 use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_INPUTS};
 use crate::store::documents::{check_count, check_lengths};
 
-/// A text, a list of texts, or the same as token ids: at most `{max_inputs}`. Token ids must be those that this server's tokenizer
-/// gives for a text. A text is cut after `{max_tokens}` tokens.
+/// A text, a list of texts, or the same as token ids: at most `{max_inputs}`. Token ids need this model's special tokens around
+/// them, or `add_special_tokens: false`. A text may also be an object with a `prompt_string`, or with a `content` of text parts.
 #[derive(Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "a text, a list of texts, a list of token ids or a list of lists of token ids")]
+#[serde(
+    untagged,
+    expecting = "a text, a list of texts, a list of token ids, a list of lists of token ids, or objects with a prompt_string or a content of text parts"
+)]
 #[schemars(inline)]
 pub(crate) enum Texts {
     One(#[schemars(length(max = MAX_DOCUMENT_BYTES))] String),
     Many(#[schemars(length(min = 1, max = MAX_INPUTS), inner(length(max = MAX_DOCUMENT_BYTES)))] Vec<String>),
     Ids(#[schemars(length(min = 1))] Vec<u32>),
     ManyIds(#[schemars(length(min = 1, max = MAX_INPUTS), inner(length(min = 1)))] Vec<Vec<u32>>),
+    Object(TextObject),
+    Mixed(#[schemars(length(min = 1, max = MAX_INPUTS))] Vec<MixedText>),
+}
+
+/// An entry of a list of different inputs.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+pub(crate) enum MixedText {
+    Text(#[schemars(length(max = MAX_DOCUMENT_BYTES))] String),
+    Ids(#[schemars(length(min = 1))] Vec<u32>),
+    Object(TextObject),
+}
+
+/// A text as llama.cpp's clients write it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+pub(crate) enum TextObject {
+    Prompt {
+        prompt_string: String,
+    },
+    Content {
+        /// The text is all parts, one after the other.
+        content: Vec<TextPart>,
+    },
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "lowercase")]
+#[schemars(inline)]
+pub(crate) enum TextPart {
+    Text { text: String },
+}
+
+/// A text or a list of texts, at most `{max_inputs}`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "a text or a list of texts")]
+#[schemars(inline)]
+pub(crate) enum Strings {
+    One(#[schemars(length(max = MAX_DOCUMENT_BYTES))] String),
+    Many(#[schemars(length(min = 1, max = MAX_INPUTS), inner(length(max = MAX_DOCUMENT_BYTES)))] Vec<String>),
+}
+
+/// An input, checked.
+pub(crate) enum Item {
+    Text(String),
+    /// Without the special tokens that were around them.
+    Ids(Vec<i32>),
+}
+
+/// How long texts are handled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Truncation {
+    /// False refuses texts over the limit.
+    pub(crate) is_allowed: bool,
+    pub(crate) options: RowOptions,
+}
+
+/// End of a long text that is dropped.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(crate) enum Direction {
+    #[serde(alias = "left")]
+    Left,
+    #[default]
+    #[serde(alias = "right")]
+    Right,
+}
+
+/// What texts are for, as Cohere, Jina and sentence-transformers name it; some models have a prompt for each.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(crate) enum Purpose {
+    #[serde(alias = "search_query", alias = "retrieval.query")]
+    Query,
+    #[serde(alias = "document", alias = "corpus", alias = "search_document", alias = "retrieval.passage")]
+    Passage,
+    #[serde(alias = "clustering")]
+    Classification,
+    /// vLLM's task.
+    Embed,
+}
+
+impl Purpose {
+    pub(crate) const NAMES: [&str; 11] = [
+        "query",
+        "search_query",
+        "retrieval.query",
+        "passage",
+        "document",
+        "corpus",
+        "search_document",
+        "retrieval.passage",
+        "classification",
+        "clustering",
+        "embed",
+    ];
+
+    /// The role, which chooses the prompt. A model with prompts has none for the other purposes.
+    pub(crate) fn role(self, field: &str, app: &App) -> Result<Role, Failure> {
+        let prompts = &app.model.prompts;
+        match self {
+            Self::Query => Ok(Role::Query),
+            Self::Passage | Self::Embed => Ok(Role::Passage),
+            Self::Classification if prompts.query.is_empty() && prompts.passage.is_empty() => Ok(Role::Passage),
+            Self::Classification => {
+                let message = "this model has prompts for queries and passages only; ask for one of these";
+                Err(Failure::of_field(Cause::Unprocessable, field, message))
+            }
+        }
+    }
 }
 
 /// The vectors of texts, one behind the other, and what they took.
@@ -32,16 +149,50 @@ pub(crate) struct Vectors {
 }
 
 impl Texts {
-    /// The texts themselves, checked.
+    /// The inputs, checked.
+    pub(crate) fn read(self, field: &str, app: &App, adds_special_tokens: bool) -> Result<Vec<Item>, Failure> {
+        let ids = |index: Option<usize>, ids: &[u32]| {
+            let field = index.map_or_else(|| field.to_owned(), |index| format!("{field}[{index}]"));
+            check_ids(ids, &field, app, adds_special_tokens).map(Item::Ids)
+        };
+        let items = match self {
+            Self::One(text) => vec![Item::Text(text)],
+            Self::Many(texts) => texts.into_iter().map(Item::Text).collect(),
+            Self::Object(object) => vec![Item::Text(object.text())],
+            Self::Ids(list) => vec![ids(None, &list)?],
+            Self::ManyIds(lists) => {
+                lists.iter().enumerate().map(|(index, list)| ids(Some(index), list)).collect::<Result<_, _>>()?
+            }
+            Self::Mixed(items) => {
+                let item = |(index, item)| match item {
+                    MixedText::Text(text) => Ok(Item::Text(text)),
+                    MixedText::Object(object) => Ok(Item::Text(object.text())),
+                    MixedText::Ids(list) => ids(Some(index), &list),
+                };
+                items.into_iter().enumerate().map(item).collect::<Result<_, _>>()?
+            }
+        };
+        check_count(items.len(), field, app.settings.max_inputs)?;
+        check_lengths(items.iter().map(|item| item.text().unwrap_or_default()), field, &app.settings)?;
+        Ok(items)
+    }
+}
+
+impl TextObject {
+    fn text(self) -> String {
+        match self {
+            Self::Prompt { prompt_string } => prompt_string,
+            Self::Content { content } => content.into_iter().map(|TextPart::Text { text }| text).collect(),
+        }
+    }
+}
+
+impl Strings {
+    /// The texts, checked.
     pub(crate) fn read(self, field: &str, app: &App) -> Result<Vec<String>, Failure> {
         let texts = match self {
             Self::One(text) => vec![text],
             Self::Many(texts) => texts,
-            Self::Ids(ids) => vec![text_of(&ids, field, app)?],
-            Self::ManyIds(lists) => {
-                let each = lists.iter().enumerate();
-                each.map(|(index, ids)| text_of(ids, &format!("{field}[{index}]"), app)).collect::<Result<_, _>>()?
-            }
         };
         check_count(texts.len(), field, app.settings.max_inputs)?;
         check_lengths(texts.iter().map(String::as_str), field, &app.settings)?;
@@ -49,17 +200,131 @@ impl Texts {
     }
 }
 
-/// The engine embeds texts. Ids stand for one exactly where its tokens are those ids again; all others are refused, so that
-/// nobody gets the vector of something else.
-fn text_of(ids: &[u32], field: &str, app: &App) -> Result<String, Failure> {
-    if ids.is_empty() {
-        return Err(Failure::of_field(Cause::Unprocessable, field, "the list of token ids is empty"));
+impl Item {
+    pub(crate) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Ids(_) => None,
+        }
     }
-    app.engine.tokens().text_of(ids)?.ok_or_else(|| {
-        let message =
-            "no text has these token ids with this server's tokenizer; were they made by another one? send the text";
-        Failure::of_field(Cause::Unprocessable, field, message)
-    })
+
+    pub(crate) fn source(&self) -> TextOrIds<'_> {
+        match self {
+            Self::Text(text) => TextOrIds::Text(text),
+            Self::Ids(ids) => TextOrIds::Ids(ids),
+        }
+    }
+}
+
+impl Truncation {
+    /// At the model's limit.
+    pub(crate) fn new(app: &App, is_allowed: bool, direction: Direction) -> Self {
+        let side = match direction {
+            Direction::Left => TruncationSide::Left,
+            Direction::Right => TruncationSide::Right,
+        };
+        let options = RowOptions { max_tokens: app.engine.max_tokens(), side, adds_special_tokens: true };
+        Self { is_allowed, options }
+    }
+
+    /// Cuts texts to this number of tokens; -1 is the model's limit, and `None` leaves all as it is.
+    pub(crate) fn to(mut self, tokens: Option<i64>, field: &str, app: &App) -> Result<Self, Failure> {
+        let Some(tokens) = tokens else { return Ok(self) };
+        let (limit, special) = (app.engine.max_tokens(), app.engine.tokens().special_tokens());
+        let refused = |message: String| Err(Failure::of_field(Cause::Unprocessable, field, message));
+        self.is_allowed = true;
+        match usize::try_from(tokens) {
+            Err(_) if tokens == -1 => Ok(self),
+            Ok(tokens) if tokens > limit => refused(format!(
+                "{tokens} is greater than this model's maximum context length, {limit} tokens. Please request a smaller truncation size."
+            )),
+            Ok(tokens) if tokens > special => {
+                self.options.max_tokens = tokens;
+                Ok(self)
+            }
+            _ => refused(format!(
+                "{tokens} leaves no token of a text: it must be -1, or from {} to {limit}; {special} tokens are special",
+                special + 1
+            )),
+        }
+    }
+
+    /// Whether the engine's own way to read texts does the same.
+    pub(crate) fn is_default(&self, app: &App) -> bool {
+        let RowOptions { max_tokens, side, adds_special_tokens } = self.options;
+        max_tokens >= app.engine.max_tokens() && side == TruncationSide::Right && adds_special_tokens
+    }
+}
+
+/// The ids that may be those of a text of this model. All others are refused, so that no client gets the vector of another text.
+fn check_ids(ids: &[u32], field: &str, app: &App, adds_special_tokens: bool) -> Result<Vec<i32>, Failure> {
+    let refused = |message: String| Err(Failure::of_field(Cause::Unprocessable, field, message));
+    if ids.is_empty() {
+        return refused("the list of token ids is empty".to_owned());
+    }
+    match app.engine.tokens().inner_ids(ids, adds_special_tokens)? {
+        GivenIds::Valid(ids) => Ok(ids),
+        GivenIds::Unknown(id) => refused(format!(
+            "this model's tokenizer has no token {id}; the ids are of another tokenizer. Send the text (LangChain: \
+             check_embedding_ctx_length=False)"
+        )),
+        GivenIds::Unmarked => refused(
+            "these token ids do not have this model's special tokens around them, so they may be of another tokenizer, such \
+             as OpenAI's. Send the text (LangChain: check_embedding_ctx_length=False), the ids of POST /tokenize, or \
+             \"add_special_tokens\": false for ids of this model without special tokens"
+                .to_owned(),
+        ),
+    }
+}
+
+/// The failure of texts over a limit, with the length of the first.
+pub(crate) fn too_long(
+    app: &App,
+    items: &[Item],
+    field: &str,
+    (role, truncation): (Role, &Truncation),
+    count: usize,
+) -> Result<Failure, Failure> {
+    let (limit, all) = (truncation.options.max_tokens, items.len());
+    for (index, item) in items.iter().enumerate() {
+        let row = app.engine.tokens().row_of(item.source(), role, &truncation.options)?;
+        if row.is_truncated() {
+            let message = format!(
+                "{count} of {all} texts are too large: {field}[{index}] has {} tokens, and this model's maximum context length \
+                 is {limit} tokens. Please reduce the length of the input prompt, or ask for truncation (truncate: true, or \
+                 truncate_prompt_tokens: -1)",
+                row.length
+            );
+            return Ok(Failure::of_field(Cause::Unprocessable, field, message));
+        }
+    }
+    Ok(Failure::of_field(Cause::Unprocessable, field, format!("a text has more than {limit} tokens")))
+}
+
+/// Whether a request names the served model, by one of its names; `None` names no other.
+pub(crate) fn check_model(asked: Option<&str>, app: &App) -> Result<(), Failure> {
+    let names = &app.settings.served_model_name;
+    let is_served =
+        |asked: &str| asked == app.settings.model_name || names.iter().any(|name| name == asked || name == "*");
+    match asked {
+        Some(asked) if !asked.is_empty() && !is_served(asked) => {
+            let message = format!(
+                "the model {asked:?} does not exist here, only {:?}; --served-model-name gives it more names",
+                app.settings.model_name
+            );
+            Err(Failure::of_field(Cause::Core(ErrorKind::NotFound), "model", message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses to leave out the normalization that the model's own files contain; whether vectors are to be normalized here.
+pub(crate) fn normalization(asked: Option<bool>, field: &str, default: bool, app: &App) -> Result<bool, Failure> {
+    if asked == Some(false) && app.model.normalize {
+        let message = "this model's own files make its vectors have length one; leave it out";
+        return Err(Failure::of_field(Cause::Unprocessable, field, message));
+    }
+    Ok(asked.unwrap_or(default) && !app.model.normalize)
 }
 
 /// Embeds texts for what they are for.

@@ -1,22 +1,32 @@
 //! Documents in an `SQLite` file.
 //!
 //! Written ahead to a log that is on the disk before a document is acknowledged (`journal_mode = WAL`, `synchronous = FULL`),
+//! The index of words is in the same file and transaction,
 //! so killing the process or the machine at any moment loses nothing that was acknowledged. One process has the file at a time.
 
+use std::fs::OpenOptions;
+use std::io;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use pullquote_core::error::{Error, ErrorKind, Result};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 
-use super::{Size, Stored};
+use super::{Size, Stored, words};
 use crate::http::failure::Failure;
 
 /// What this program writes; a file of another one is left alone.
 const APPLICATION_ID: i32 = 0x7071_7431;
 
 /// The layout of the tables.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
+
+/// The layout without an index of words.
+const WITHOUT_WORDS: i32 = 1;
+
+/// How long to wait for another process that has the file: it keeps it as long as it runs.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 
 const LAYOUT: &str = "
     CREATE TABLE documents (
@@ -44,7 +54,12 @@ impl FileStore {
         let refused = |error: String| {
             Error::new(ErrorKind::InvalidArgument, format!("cannot keep documents in {}: {error}", path.display()))
         };
-        open(path).map_err(|error| refused(error.to_string()))?.map_err(refused)
+        open(path)
+            .map_err(|error| {
+                let is_busy = error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy);
+                refused(if is_busy { "another process has it open".to_owned() } else { error.to_string() })
+            })?
+            .map_err(refused)
     }
 
     /// Keeps a document where `fits` says the size that comes of it; whether there was none under this id.
@@ -56,16 +71,39 @@ impl FileStore {
         fits: impl FnOnce(Size, Option<usize>) -> Result<Size, Failure>,
     ) -> Result<bool, Failure> {
         let mut open = self.lock();
-        let old = bytes_of(&open.connection, id).map_err(|error| broken(&error))?;
-        let size = fits(open.size, old)?;
-        open.connection
-            .prepare_cached(
-                "INSERT OR REPLACE INTO documents (id, title, text, text_hash, bytes) VALUES (?, ?, ?, ?, ?)",
-            )
-            .and_then(|mut put| put.execute(params![id, document.title, document.text, document.text_hash, bytes]))
-            .map_err(|error| broken(&error))?;
+        let old = row_of(&open.connection, id).map_err(|error| broken(&error))?;
+        let size = fits(open.size, old.map(|(_, bytes)| bytes))?;
+        open.write(|connection| {
+            if let Some((row, _)) = old {
+                words::remove(connection, row)?;
+                connection.prepare_cached("DELETE FROM documents WHERE rowid = ?")?.execute([row])?;
+            }
+            connection
+                .prepare_cached("INSERT INTO documents (id, title, text, text_hash, bytes) VALUES (?, ?, ?, ?, ?)")?
+                .execute(params![id, document.title, document.text, document.text_hash, bytes])?;
+            words::add(connection, connection.last_insert_rowid(), document.title.as_deref(), &document.text)
+        })
+        .map_err(|error| broken(&error))?;
         open.size = size;
         Ok(old.is_none())
+    }
+
+    /// The documents with words of the query, the best first.
+    pub(super) fn search(&self, query: &str, most: usize) -> Result<Vec<(String, Stored)>> {
+        let Some(expression) = words::expression(query) else { return Ok(Vec::new()) };
+        let open = self.lock();
+        let found = || {
+            let mut best = open.connection.prepare_cached(words::BEST)?;
+            let rows = best.query_map(params![expression, most], |row| row.get(0))?;
+            let rows: Vec<i64> = rows.collect::<rusqlite::Result<_>>()?;
+            let mut get =
+                open.connection.prepare_cached("SELECT id, title, text, text_hash FROM documents WHERE rowid = ?")?;
+            let read = |row: &rusqlite::Row| {
+                Ok((row.get(0)?, Stored { title: row.get(1)?, text: row.get(2)?, text_hash: row.get(3)? }))
+            };
+            rows.into_iter().map(|row| get.query_row([row], read)).collect::<rusqlite::Result<Vec<_>>>()
+        };
+        found().map_err(|error| broken(&error))
     }
 
     pub(super) fn get(&self, id: &str) -> Result<Option<Stored>> {
@@ -92,12 +130,15 @@ impl FileStore {
 
     pub(super) fn delete(&self, id: &str) -> Result<bool> {
         let mut open = self.lock();
-        let delete = |open: &Open| {
-            let Some(old) = bytes_of(&open.connection, id)? else { return Ok(None) };
-            open.connection.prepare_cached("DELETE FROM documents WHERE id = ?")?.execute([id])?;
+        let delete = |open: &mut Open| {
+            let Some((row, old)) = row_of(&open.connection, id)? else { return Ok(None) };
+            open.write(|connection| {
+                words::remove(connection, row)?;
+                connection.prepare_cached("DELETE FROM documents WHERE rowid = ?")?.execute([row]).map(drop)
+            })?;
             Ok(Some(old))
         };
-        let Some(old) = delete(&open).map_err(|error| broken(&error))? else { return Ok(false) };
+        let Some(old) = delete(&mut open).map_err(|error| broken(&error))? else { return Ok(false) };
         open.size.documents -= 1;
         open.size.bytes -= old;
         Ok(true)
@@ -112,9 +153,34 @@ impl FileStore {
     }
 }
 
+impl Open {
+    /// Writes all of it or nothing.
+    fn write(&mut self, write: impl FnOnce(&Connection) -> rusqlite::Result<()>) -> rusqlite::Result<()> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        write(&transaction)?;
+        transaction.commit()
+    }
+}
+
+/// Makes a new file that only its owner may read; the files of `SQLite`'s log get the same mode.
+fn create(path: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// The inner error is one that `SQLite` does not know.
 fn open(path: &Path) -> rusqlite::Result<Result<FileStore, String>> {
-    let connection = Connection::open(path)?;
+    if let Err(error) = create(path) {
+        return Ok(Err(error.to_string()));
+    }
+    let mut connection = Connection::open(path)?;
+    connection.busy_timeout(LOCK_TIMEOUT)?;
     // Another process that has the file makes this fail at once, instead of at the first document.
     connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
     let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
@@ -123,16 +189,20 @@ fn open(path: &Path) -> rusqlite::Result<Result<FileStore, String>> {
     if tables > 0 && application != APPLICATION_ID {
         return Ok(Err("it is a database of another program".to_owned()));
     }
-    if tables > 0 && version != VERSION {
+    if tables > 0 && version != VERSION && version != WITHOUT_WORDS {
         return Ok(Err(format!("its layout is number {version}, and this version knows number {VERSION}")));
     }
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if tables == 0 {
-        connection.execute_batch(&format!(
-            "BEGIN IMMEDIATE; {LAYOUT} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; COMMIT;"
-        ))?;
+        transaction.execute_batch(&format!("{LAYOUT} PRAGMA application_id = {APPLICATION_ID};"))?;
     }
+    if tables == 0 || version == WITHOUT_WORDS {
+        transaction.execute_batch(&format!("{} PRAGMA user_version = {VERSION};", words::LAYOUT))?;
+        index_all(&transaction)?;
+    }
+    transaction.commit()?;
     let (documents, bytes) =
         connection.query_row("SELECT count(*), coalesce(sum(bytes), 0) FROM documents", [], |row| {
             Ok((row.get(0)?, row.get(1)?))
@@ -140,8 +210,23 @@ fn open(path: &Path) -> rusqlite::Result<Result<FileStore, String>> {
     Ok(Ok(FileStore { open: Mutex::new(Open { connection, size: Size { documents, bytes } }) }))
 }
 
-fn bytes_of(connection: &Connection, id: &str) -> rusqlite::Result<Option<usize>> {
-    connection.prepare_cached("SELECT bytes FROM documents WHERE id = ?")?.query_row([id], |row| row.get(0)).optional()
+/// Indexes the words of documents from before there was an index.
+fn index_all(connection: &Connection) -> rusqlite::Result<()> {
+    let mut all = connection.prepare("SELECT rowid, title, text FROM documents")?;
+    let mut rows = all.query([])?;
+    while let Some(row) = rows.next()? {
+        let (number, title, text): (i64, Option<String>, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        words::add(connection, number, title.as_deref(), &text)?;
+    }
+    Ok(())
+}
+
+/// The row of a document, and its bytes.
+fn row_of(connection: &Connection, id: &str) -> rusqlite::Result<Option<(i64, usize)>> {
+    connection
+        .prepare_cached("SELECT rowid, bytes FROM documents WHERE id = ?")?
+        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()
 }
 
 /// What the disk says has nothing to do with the caller.

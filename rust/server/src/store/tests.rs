@@ -14,7 +14,8 @@ fn stored(text: &str) -> Stored {
 }
 
 fn store(path: Option<&Path>, documents: usize, bytes: usize) -> Store {
-    let kept = path.map_or(Kept::Memory(RwLock::default()), |path| Kept::File(FileStore::open(path).unwrap()));
+    let kept = path
+        .map_or_else(|| Kept::Memory(MemoryStore::new().unwrap()), |path| Kept::File(FileStore::open(path).unwrap()));
     Store { kept, bounds: Bounds(Size { documents, bytes }) }
 }
 
@@ -52,6 +53,58 @@ fn memory_and_file_store_behave_alike() {
         assert_eq!(kept.size(), Size { documents: 1, bytes: 12 });
     }
     assert_eq!(store(Some(&path), 2, 20).size(), Size { documents: 1, bytes: 12 });
+}
+
+fn found(kept: &Store, query: &str) -> Vec<String> {
+    kept.search(query, 10).unwrap().into_iter().map(|(id, _)| id).collect()
+}
+
+#[test]
+fn search_finds_words_of_any_script_and_follows_changes() {
+    let path = path("words");
+    for kept in [store(None, 9, 9999), store(Some(&path), 9, 9999)] {
+        kept.put("bread", Stored::new(Some("Baking".to_owned()), "Breads are baked from flour.".to_owned())).unwrap();
+        kept.put("moon", stored("The moon is white. How is it made?")).unwrap();
+        kept.put("tokyo", stored("東京は日本の首都です。")).unwrap();
+        kept.put("thai", stored("กรุงเทพเป็นเมืองหลวงของประเทศไทย")).unwrap();
+        assert_eq!(found(&kept, "How is bread baked?"), ["bread"]);
+        assert_eq!(found(&kept, "日本の首都"), ["tokyo"]);
+        assert_eq!(found(&kept, "ประเทศไทย"), ["thai"]);
+        assert_eq!(found(&kept, "\"moon\" OR (white*"), ["moon"]);
+        assert!(found(&kept, "?!").is_empty());
+        kept.put("bread", stored("It is gone.")).unwrap();
+        assert!(found(&kept, "flour").is_empty());
+        kept.delete("moon").unwrap();
+        assert!(found(&kept, "moon").is_empty());
+    }
+    assert_eq!(found(&store(Some(&path), 9, 9999), "首都"), ["tokyo"]);
+}
+
+#[test]
+#[cfg(unix)]
+fn new_file_is_for_its_owner_and_a_locked_one_is_an_error_within_a_second() {
+    use std::os::unix::fs::PermissionsExt;
+    let path = path("mode");
+    let kept = store(Some(&path), 9, 9999);
+    kept.put("a", stored("a")).unwrap();
+    for file in std::fs::read_dir(path.parent().unwrap()).unwrap() {
+        let file = file.unwrap();
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{:?}", file.path());
+    }
+    let began = std::time::Instant::now();
+    let error = FileStore::open(&path).err().unwrap();
+    assert!(error.message().contains("another process"), "{error}");
+    assert!(began.elapsed() < std::time::Duration::from_secs(1));
+}
+
+#[test]
+fn file_without_an_index_gets_one() {
+    let path = path("old");
+    store(Some(&path), 9, 9999).put("bread", stored("Bread is baked.")).unwrap();
+    let old = rusqlite::Connection::open(&path).unwrap();
+    old.execute_batch("DROP TABLE words; PRAGMA user_version = 1;").unwrap();
+    drop(old);
+    assert_eq!(found(&store(Some(&path), 9, 9999), "baked"), ["bread"]);
 }
 
 /// Not a test: the process that the next one kills. Says each number as soon as its document is acknowledged.
@@ -107,7 +160,7 @@ fn file_of_another_program_is_refused() {
     assert!(refusal(&other).contains("another program"));
     let mine = path("mine");
     let open = FileStore::open(&mine).unwrap();
-    assert!(refusal(&mine).contains("locked"), "{}", refusal(&mine));
+    assert!(refusal(&mine).contains("another process"), "{}", refusal(&mine));
     drop(open);
     let newer = rusqlite::Connection::open(&mine).unwrap();
     newer.pragma_update(None, "user_version", 99).unwrap();

@@ -22,7 +22,6 @@ use super::request::{Wanted, Warning};
 use crate::app::App;
 use crate::fetch::{Fetched, Unfetched};
 use crate::http::admission::{Admitted, Input, Reply};
-use crate::http::body;
 use crate::http::failure::{Cause, Failure};
 use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::store::Stored;
@@ -135,7 +134,7 @@ pub(super) async fn contents(State(app): State<Arc<App>>, request: Request) -> R
 
 impl Plan {
     fn read(app: &App, input: &Input) -> Result<Self, Failure> {
-        let asked: ContentsRequest = body::parse(&input.headers, &input.body)?;
+        let asked: ContentsRequest = input.parse()?;
         let refused = |field: &str, message: &str| Err(Failure::of_field(Cause::Unprocessable, field, message));
         if asked.options.get("contents").is_some_and(|contents| !contents.is_null()) {
             return refused("contents", "only /search has options under contents; here they stand beside urls");
@@ -260,8 +259,11 @@ impl Content {
     /// Brings what was fetched into Unicode; that may make it too long.
     fn read(&mut self, most: usize) {
         if let Self::Fetched(fetched) = self {
-            let (text, format) = fetched.read();
-            *self = if text.len() > most { Self::None(Unfetched::TooLarge(most)) } else { Self::Read(text, format) };
+            *self = match fetched.read() {
+                Ok((text, _)) if text.len() > most => Self::None(Unfetched::TooLarge(most)),
+                Ok((text, format)) => Self::Read(text, format),
+                Err(unfetched) => Self::None(unfetched),
+            };
         }
     }
 }

@@ -1,8 +1,8 @@
 //! `POST /search`: pages that answer a query, and what is wanted of them.
 //!
 //! Without an upstream, the pages are all that is stored, ranked by the best passage that each has for the query. That ranking
-//! reads every page, so it is bounded as the documents of any request are (`--max-documents`), and what it read is kept as
-//! always. What is wanted of the best ones is then found as `/contents` does it.
+//! reads every page. Where more are stored than a request may have documents (`--max-documents`), [`shortlist`] finds the best by
+//! their words first. What is wanted of the best ones is then found as `/contents` does it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,10 +18,10 @@ use serde_json::{Map, Value};
 use super::answer::{Cost, ExaAnswer, ExaResult, milliseconds_since};
 use super::passages::{self, ExaPage, Passages};
 use super::request::{HighlightOptions, Wanted, warnings};
+use super::shortlist::{Found, shortlist};
 use super::{id_of, upstream};
 use crate::app::App;
 use crate::http::admission::{Input, Reply, compute};
-use crate::http::body;
 use crate::http::failure::{Cause, Failure};
 use crate::store::Stored;
 
@@ -72,7 +72,7 @@ pub(super) async fn search(State(app): State<Arc<App>>, request: Request) -> Res
 
 impl Search {
     pub(super) fn read(input: &Input) -> Result<Self, Failure> {
-        let SearchRequest { query, num_results, contents, rest } = body::parse(&input.headers, &input.body)?;
+        let SearchRequest { query, num_results, contents, rest } = input.parse()?;
         let refused = |field: &str, message: String| Err(Failure::of_field(Cause::Unprocessable, field, message));
         if query.trim().is_empty() {
             return refused("query", "the query is empty; it needs at least one character".to_owned());
@@ -94,19 +94,22 @@ impl Search {
 
 fn answer(app: &App, input: &Input, id: &str, began: Instant) -> Result<Reply, Failure> {
     let search = Search::read(input)?;
-    let (stored, most) = (app.store.size().documents, app.settings.max_documents);
-    if stored > most {
-        let message = format!(
-            "{stored} documents are stored, and a request may be about {most}; ask for some of them by /contents"
-        );
-        return Err(Failure::new(Cause::Unprocessable, message));
-    }
+    let is_small = app.store.size().documents <= app.settings.max_documents;
     // Documents in a file become copies of them.
-    let _memory = app.admission.memory(app.store.bytes_to_read())?;
-    let all = app.store.all()?;
-    let pages: Vec<ExaPage> = all.iter().map(|(id, stored)| page(id, stored)).collect();
-    let (ranked, mut work) = ranked(app, input, pages, &search)?;
-    let (pages, scores): (Vec<ExaPage>, Vec<f32>) = ranked.into_iter().unzip();
+    let _memory = app.admission.memory(if is_small { app.store.bytes_to_read() } else { 0 })?;
+    let (all, listed);
+    let (pages, scores, mut work): (Vec<ExaPage>, Vec<f32>, Work) = if is_small {
+        all = app.store.all()?;
+        let pages = all.iter().map(|(id, stored)| page(id, stored)).collect();
+        let (ranked, work) = ranked(app, input, pages, &search)?;
+        let (pages, scores) = ranked.into_iter().unzip();
+        (pages, scores, work)
+    } else {
+        let work;
+        (listed, work) = shortlist(app, input, &search.query, search.num_results)?;
+        let pages = listed.iter().map(|found: &Found| page(&found.id, &found.stored)).collect();
+        (pages, listed.iter().map(|found| found.score).collect(), work)
+    };
     let mut found: Vec<Option<Passages>> = Vec::new();
     if let Some(asked) = search.wanted.highlights() {
         let (passages, more) = passages::find(app, input, &pages, &asked, Some(&search.query))?;

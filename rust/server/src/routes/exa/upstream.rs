@@ -46,7 +46,7 @@ impl Forwarded {
     fn read(input: &Input) -> Result<Self, Failure> {
         let search = Search::read(input)?;
         let highlights = search.wanted.highlights();
-        let mut asked: Map<String, Value> = body::parse(&input.headers, &input.body)?;
+        let mut asked: Map<String, Value> = input.parse()?;
         if highlights.is_some()
             && let Some(Value::Object(contents)) = asked.get_mut("contents")
         {

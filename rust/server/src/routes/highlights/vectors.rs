@@ -179,7 +179,7 @@ impl Beside {
         part("highlights", "application/json", &[], json.into());
         for (name, vectors) in [("vectors", self.passages), ("queries", self.queries)] {
             let rows = vectors.len() / self.dtype.row_bytes(self.dimension);
-            part(name, OCTETS, &headers(rows, self.dimension, self.dtype), vectors);
+            part(name, OCTETS, &headers(rows, self.dimension, self.dtype.into()), vectors);
         }
         parts.push(format!("--{boundary}--\r\n").into());
         let length: usize = parts.iter().map(Bytes::len).sum();

@@ -1,0 +1,141 @@
+//! Rows of texts or of ids, truncated as the caller says.
+
+use super::{Role, Tokens, signed};
+use crate::error::Result;
+
+/// Which part of a long text a row keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TruncationSide {
+    /// Drops tokens at the start.
+    Left,
+    /// Drops tokens at the end.
+    Right,
+}
+
+/// How a text becomes a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowOptions {
+    /// The most ids of a row, special ids included; more than the model's limit is the limit.
+    pub max_tokens: usize,
+    /// Which end is dropped.
+    pub side: TruncationSide,
+    /// Whether the special ids are put around a text.
+    pub adds_special_tokens: bool,
+}
+
+/// What a row is made of.
+#[derive(Clone, Copy, Debug)]
+pub enum TextOrIds<'call> {
+    /// A text, which gets its prompt.
+    Text(&'call str),
+    /// Ids of [`Tokens::inner_ids`].
+    Ids(&'call [i32]),
+}
+
+/// The ids of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Special ids included.
+    pub ids: Vec<i32>,
+    /// The number of ids before truncation.
+    pub length: usize,
+}
+
+/// What ids from outside are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GivenIds {
+    /// The ids of a text, without the special ids that were around them.
+    Valid(Vec<i32>),
+    /// The tokenizer has no token with this id.
+    Unknown(u32),
+    /// The special ids, or for a model without any a text, show that the ids are of this tokenizer; these do not.
+    Unmarked,
+}
+
+impl Row {
+    /// Whether ids were dropped.
+    #[must_use]
+    pub const fn is_truncated(&self) -> bool {
+        self.ids.len() < self.length
+    }
+}
+
+impl Tokens {
+    /// The row of a text or of its ids.
+    ///
+    /// # Errors
+    /// As [`Tokens::text`].
+    pub fn row_of(&self, source: TextOrIds, role: Role, options: &RowOptions) -> Result<Row> {
+        let (prompt, body) = match source {
+            TextOrIds::Text(text) => self.prompt_and_body(text, role)?,
+            TextOrIds::Ids(ids) => (Vec::new(), ids.to_vec()),
+        };
+        let (prefix, suffix): (&[i32], &[i32]) =
+            if options.adds_special_tokens { (&self.prefix, &self.suffix) } else { (&[], &[]) };
+        let room = options.max_tokens.min(self.limit).saturating_sub(prefix.len() + suffix.len());
+        let length = prefix.len() + prompt.len() + body.len() + suffix.len();
+        let body_room = room.saturating_sub(prompt.len());
+        let kept = body_room.min(body.len());
+        let body = match options.side {
+            TruncationSide::Left => &body[body.len() - kept..],
+            TruncationSide::Right => &body[..kept],
+        };
+        let ids = [prefix, &prompt[..prompt.len().min(room)], body, suffix].concat();
+        Ok(Row { ids, length })
+    }
+
+    /// The rows of overlapping windows that together cover a text; one row for a text that fits.
+    ///
+    /// `max_tokens` is as in [`RowOptions`], and `total_tokens` bounds what is read of the text.
+    ///
+    /// # Errors
+    /// As [`Tokens::text`].
+    pub fn window_rows(&self, text: &str, role: Role, max_tokens: usize, total_tokens: usize) -> Result<Vec<Vec<i32>>> {
+        let (prompt, mut body) = self.prompt_and_body(text, role)?;
+        let around = self.prefix.len() + prompt.len() + self.suffix.len();
+        body.truncate(total_tokens.saturating_sub(around).max(1));
+        let room = self.limit.saturating_sub(around).max(1);
+        let window = |ids: &[i32]| [&self.prefix, &prompt, ids, &self.suffix].concat();
+        if body.len() <= room {
+            return Ok(vec![window(&body)]);
+        }
+        let room = max_tokens.saturating_sub(around).clamp(1, room);
+        let step = room.div_ceil(2);
+        let starts = (0..(body.len() - room).div_ceil(step)).map(|number| number * step).chain([body.len() - room]);
+        Ok(starts.map(|start| window(&body[start..start + room])).collect())
+    }
+
+    /// What ids from outside are; `adds_special_tokens` as the caller of [`Tokens::row_of`] says it.
+    ///
+    /// # Errors
+    /// As [`Tokens::text`].
+    pub fn inner_ids(&self, ids: &[u32], adds_special_tokens: bool) -> Result<GivenIds> {
+        let size = self.tokenizer.get_vocab_size(true);
+        if let Some(unknown) = ids.iter().find(|id| usize::try_from(**id).map_or(true, |id| id >= size)) {
+            return Ok(GivenIds::Unknown(*unknown));
+        }
+        let all = signed(ids);
+        if !adds_special_tokens {
+            return Ok(GivenIds::Valid(all));
+        }
+        if self.prefix.is_empty() && self.suffix.is_empty() {
+            return Ok(if self.text_of(ids)?.is_some() { GivenIds::Valid(all) } else { GivenIds::Unmarked });
+        }
+        let inside = all.strip_prefix(self.prefix.as_slice()).and_then(|ids| ids.strip_suffix(self.suffix.as_slice()));
+        Ok(inside.map_or(GivenIds::Unmarked, |inside| GivenIds::Valid(inside.to_vec())))
+    }
+
+    /// The ids of a prompt, and those of the text after it.
+    fn prompt_and_body(&self, text: &str, role: Role) -> Result<(Vec<i32>, Vec<i32>)> {
+        let prompt = self.prompt(role);
+        if prompt.is_empty() {
+            return Ok((Vec::new(), self.ids(text)?));
+        }
+        let (alone, all) = (self.ids(prompt)?, self.ids(&format!("{prompt}{text}"))?);
+        // A prompt may merge with the text; then all of it counts as text.
+        Ok(match all.strip_prefix(alone.as_slice()) {
+            Some(body) => (alone, body.to_vec()),
+            None => (Vec::new(), all),
+        })
+    }
+}

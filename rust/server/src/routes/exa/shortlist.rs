@@ -1,0 +1,100 @@
+//! The best of many stored documents: by their words, and then by the meaning of the passages that have these words.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use pullquote_core::encoder::cosine::cosines;
+use pullquote_core::engine::Work;
+use pullquote_core::ranking::terms::{PageTerms, guess_language, query_terms};
+use pullquote_core::text::pieces::{Unit, Windows, parse_pieces};
+use pullquote_core::tokens::Role;
+
+use crate::app::App;
+use crate::http::admission::Input;
+use crate::http::failure::Failure;
+use crate::routes::vectors::embed;
+use crate::store::Stored;
+
+/// Documents whose passages are compared, for each result and at least.
+const CANDIDATES: usize = 2;
+const MIN_CANDIDATES: usize = 20;
+
+/// Passages of a document that are compared, and their sentences.
+const PASSAGES: usize = 2;
+const SENTENCES: usize = 3;
+
+/// A document with its id, and the cosine of its best passage from 0.
+pub(super) struct Found {
+    pub(super) id: String,
+    pub(super) stored: Arc<Stored>,
+    pub(super) score: f32,
+}
+
+/// The best documents of the store for a query.
+pub(super) fn shortlist(app: &App, input: &Input, query: &str, most: usize) -> Result<(Vec<Found>, Work), Failure> {
+    let documents = app.store.search(query, (most * CANDIDATES).max(MIN_CANDIDATES))?;
+    if documents.is_empty() {
+        return Ok((Vec::new(), Work::default()));
+    }
+    let call = input.call(None);
+    let (mut passages, mut counts) = (Vec::new(), Vec::new());
+    for (_, stored) in &documents {
+        call.check()?;
+        let of_page = best_passages(&stored.text, query)?;
+        counts.push(of_page.len());
+        passages.extend(of_page);
+    }
+    let asked = embed(app, &[query], Role::Query, input.end())?;
+    let vectors = embed(app, &passages, Role::Passage, input.end())?;
+    let mut scores = cosines(&asked.values, &vectors.values).into_iter();
+    let mut found: Vec<Found> = documents
+        .into_iter()
+        .zip(counts)
+        .map(|((id, stored), count)| Found { id, stored, score: scores.by_ref().take(count).fold(0.0, f32::max) })
+        .collect();
+    found.sort_by(|a, b| b.score.total_cmp(&a.score));
+    found.truncate(most);
+    let mut work = asked.work;
+    work += vectors.work;
+    Ok((found, work))
+}
+
+/// The passages of a text with the most of a query's words.
+fn best_passages<'text>(text: &'text str, query: &str) -> Result<Vec<&'text str>, Failure> {
+    let sentences = parse_pieces(text, Unit::Sentence, Windows::new(1, 1, false)?)?;
+    let language = guess_language(text);
+    let (terms, asked) = (PageTerms::new(text, &sentences, language), query_terms(query, language));
+    let last = sentences.len().saturating_sub(SENTENCES);
+    let windows: Vec<Range<usize>> = (0..=last)
+        .map(|start| start..(start + SENTENCES).min(sentences.len()))
+        .filter(|window| !window.is_empty())
+        .collect();
+    let scores = terms.find(&asked).bm25(&windows);
+    let mut order: Vec<usize> = (0..windows.len()).collect();
+    order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
+    let mut chosen: Vec<usize> = Vec::new();
+    for window in order {
+        if chosen.len() < PASSAGES && chosen.iter().all(|other| other.abs_diff(window) >= SENTENCES) {
+            chosen.push(window);
+        }
+    }
+    let passage = |window: usize| &text[sentences[windows[window].start].start..sentences[windows[window].end - 1].end];
+    Ok(chosen.into_iter().map(passage).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn best_passages_have_the_words_of_the_query_and_do_not_overlap() {
+        let filler = "The boats lay still. ".repeat(20);
+        let text = format!("{filler}Bread is baked from flour. {filler}Flour is milled. {filler}");
+        let passages = best_passages(&text, "How is flour made into bread?").unwrap();
+        assert_eq!(passages.len(), PASSAGES);
+        assert!(passages[0].contains("Bread is baked from flour."), "{passages:?}");
+        assert!(passages[1].contains("Flour is milled."), "{passages:?}");
+        assert_eq!(best_passages("One sentence.", "two").unwrap(), ["One sentence."]);
+        assert!(best_passages(" ", "two").unwrap().is_empty());
+    }
+}

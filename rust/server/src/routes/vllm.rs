@@ -1,0 +1,188 @@
+//! `POST /score`, `POST /pooling` and `POST /invocations`, as clients of vLLM know them.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::post;
+use pullquote_core::encoder::cosine::cosines;
+use pullquote_core::tokens::Role;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+
+use super::openai::{self, EmbeddingsRequest, EmbeddingsUsage, ListShape, list_schema, unix_time};
+use super::{rerank, tei};
+use crate::app::App;
+use crate::http::admission::{Input, Reply, compute};
+use crate::http::binary_body::Encoding;
+use crate::http::failure::{Cause, Failure, Shape};
+use crate::openapi::limits::MODEL_NAMES;
+use crate::routes::vectors::{Direction, Item, Strings, Truncation, check_model};
+
+pub(super) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/score", post(score))
+        .route("/v1/score", post(score))
+        .route("/pooling", post(pooling))
+        .route("/invocations", post(invocations))
+}
+
+const POOLING: ListShape = ListShape { id: "pool", object: "pooling", field: "data" };
+
+/// Two texts or lists of texts, under one of the pairs of names that vLLM has. One text is compared with all of a list; two lists
+/// have the same length.
+#[derive(Deserialize, JsonSchema)]
+#[serde(expecting = "an object with queries and documents, or with text_1 and text_2")]
+#[schemars(extend("oneOf" = [
+    {"required": ["queries"], "anyOf": [{"required": ["documents"]}]},
+    {"required": ["text_1"], "anyOf": [{"required": ["text_2"]}]},
+]))]
+pub(crate) struct ScoreRequest {
+    #[serde(default, alias = "text_1", alias = "data_1")]
+    queries: Option<Strings>,
+    #[serde(default, alias = "text_2", alias = "data_2", alias = "items")]
+    documents: Option<Strings>,
+    /// One of the names of the served model.
+    #[serde(default)]
+    #[schemars(extend("enum" = MODEL_NAMES))]
+    model: Option<String>,
+    /// Cut texts to this number of tokens; -1 is the model's limit. By default longer texts are refused.
+    #[serde(default)]
+    #[schemars(range(min = -1))]
+    truncate_prompt_tokens: Option<i64>,
+    /// Which end of a long text is dropped.
+    #[serde(default, alias = "truncation_direction")]
+    #[schemars(extend("enum" = ["Left", "left", "Right", "right", null]))]
+    truncation_side: Option<Direction>,
+    /// A score is a cosine, which has no other form.
+    #[serde(default)]
+    #[schemars(extend("enum" = [true, null]))]
+    use_activation: Option<bool>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Scores<'app> {
+    id: String,
+    #[schemars(extend("const" = "list"))]
+    object: &'static str,
+    /// In seconds since 1970.
+    created: u64,
+    model: &'app str,
+    data: Vec<Score>,
+    usage: EmbeddingsUsage,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+#[expect(clippy::struct_field_names, reason = "vLLM's names")]
+struct Score {
+    /// Index of the pair.
+    index: usize,
+    #[schemars(extend("const" = "score"))]
+    object: &'static str,
+    /// The cosine, from -1 to 1.
+    score: f32,
+}
+
+/// The task of a request to `/pooling`.
+#[derive(Deserialize)]
+struct Task {
+    #[serde(default)]
+    task: Option<String>,
+}
+
+/// What [`pooling`] writes without serde.
+pub(crate) fn pooling_schema(generator: &mut SchemaGenerator) -> Schema {
+    list_schema(POOLING, generator)
+}
+
+async fn score(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    compute(&app, request, scores).await
+}
+
+fn scores(app: &App, input: &Input) -> Result<Reply, Failure> {
+    let asked: ScoreRequest = input.parse()?;
+    let refused = |field: &str, message: &str| Err(Failure::of_field(Cause::Unprocessable, field, message));
+    check_model(asked.model.as_deref(), app)?;
+    let (Some(queries), Some(documents)) = (asked.queries, asked.documents) else {
+        return refused("queries", "queries and documents must be there, or text_1 and text_2");
+    };
+    if asked.use_activation == Some(false) {
+        return refused("use_activation", "a score is a cosine, which has no other form; leave it out");
+    }
+    let truncation = Truncation::new(app, false, asked.truncation_side.unwrap_or_default()).to(
+        asked.truncate_prompt_tokens,
+        "truncate_prompt_tokens",
+        app,
+    )?;
+    let items = |texts: Vec<String>| texts.into_iter().map(Item::Text).collect::<Vec<_>>();
+    let (queries, documents) = (items(queries.read("queries", app)?), items(documents.read("documents", app)?));
+    if queries.len() != documents.len() && queries.len() != 1 {
+        let message =
+            format!("there are {} for {} documents; there must be 1, or as many", queries.len(), documents.len());
+        return refused("queries", &message);
+    }
+    let encode = |items: &[Item], field, role| {
+        Encoding::of_items(app, items, field, (role, &truncation), input.end()).and_then(Encoding::whole)
+    };
+    let asked = encode(&queries, "queries", Role::Query)?;
+    let answers = encode(&documents, "documents", Role::Passage)?;
+    let all: Vec<f32> = if queries.len() == 1 {
+        cosines(&asked.values, &answers.values)
+    } else {
+        asked.rows().zip(answers.rows()).flat_map(|(query, document)| cosines(query, document)).collect()
+    };
+    let mut work = asked.work;
+    work += answers.work;
+    let data = all.into_iter().enumerate().map(|(index, score)| Score { index, object: "score", score }).collect();
+    let answer = Scores {
+        id: format!("score-{}", input.id.0),
+        object: "list",
+        created: unix_time(),
+        model: &app.settings.model_name,
+        data,
+        usage: EmbeddingsUsage::of(&work),
+    };
+    Reply::json(&answer, work)
+}
+
+async fn pooling(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    compute(&app, request, |app, input| {
+        let Task { task } = serde_json::from_slice(&input.body).unwrap_or(Task { task: None });
+        if let Some(task) = task.filter(|task| task != "embed") {
+            let message =
+                format!("Unsupported task: '{task}'; this server has one vector for each text, by the task 'embed'");
+            return Err(Failure::new(Cause::Unprocessable, message));
+        }
+        input.parse::<EmbeddingsRequest>()?.read(app, input, false)?.answer(app, input, POOLING)
+    })
+    .await
+}
+
+/// The kind of a request to `/invocations`, by the fields that only it has.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Fields {
+    inputs: Option<IgnoredAny>,
+    input: Option<IgnoredAny>,
+    query: Option<IgnoredAny>,
+    #[serde(alias = "text_1", alias = "data_1")]
+    queries: Option<IgnoredAny>,
+}
+
+async fn invocations(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    compute(&app, request, |app, input| match serde_json::from_slice(&input.body).unwrap_or_default() {
+        Fields { inputs: Some(_), .. } => tei::answer(app, input).map_err(|failure| failure.with_shape(Shape::Tei)),
+        Fields { input: Some(_), .. } => openai::answer(app, input, false),
+        Fields { query: Some(_), .. } => rerank::answer(app, input),
+        Fields { queries: Some(_), .. } => scores(app, input),
+        Fields { .. } => {
+            let _: serde_json::Map<String, serde_json::Value> = input.parse()?;
+            let message = "the body is of no route: it needs input (embeddings), inputs (embed), query (rerank) or queries (score)";
+            Err(Failure::new(Cause::Unprocessable, message))
+        }
+    })
+    .await
+}
