@@ -126,7 +126,7 @@ pub(crate) async fn highlights<T: Text>(
     call: CallOptions,
 ) -> Result<HighlightsAnswer> {
     let HighlightsRequest { queries, listed, pages, titles, options, returns } = &request;
-    let pairing = options.pairing(*listed, pages.len())?;
+    let pairing = options.pairing(queries.len(), pages.len())?;
     check(&request, pairing)?;
     let body = || {
         let each: Vec<&str> = queries.iter().map(AsRef::as_ref).collect();

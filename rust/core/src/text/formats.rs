@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::page::{Block, ByteSpan};
 use map::SourceMap;
+pub use markdown::shown::{ShownRun, shown};
 
 /// What a source is written in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -25,13 +26,13 @@ use map::SourceMap;
 #[schemars(inline)]
 pub enum Format {
     /// Text without markup: its layout is guessed.
-    #[default]
     Text,
     /// `CommonMark` with tables, strikethrough, footnotes and front matter. Its text is the source itself.
     Markdown,
     /// HTML as browsers read it. Its text is what they show to a reader.
     Html,
     /// One of the others, found out by looking at the start of the source.
+    #[default]
     Auto,
 }
 
