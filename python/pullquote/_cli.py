@@ -12,6 +12,7 @@ import io
 import json
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -59,7 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return InvalidArgumentError.exit_code
     options = parser.parse_args(given)
     try:
-        return int(options.run(options))
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: _complain(f"warning: {message}")
+            return int(options.run(options))
     except PullquoteError as error:
         _complain(str(error))
         return error.exit_code

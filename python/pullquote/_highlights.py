@@ -324,7 +324,7 @@ class Highlights(Sequence[list[Highlight]]):
 
     def to_pandas(self) -> pandas.DataFrame:
         """The table of `to_arrow` as a DataFrame of pandas, which it needs."""
-        return _tables.to_pandas(self)  # type: ignore[no-any-return]  # pandas has no types
+        return _tables.to_pandas(self)
 
     def to_polars(self) -> polars.DataFrame:
         """The table of `to_arrow` as a DataFrame of polars, which it needs."""

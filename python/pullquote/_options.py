@@ -92,7 +92,7 @@ def check_request(query: str | Sequence[str], texts: Pages, options: Mapping[str
         message = "texts is empty; pass at least one page"
         raise InvalidArgumentError(message)
     if isinstance(queries, list) and not queries:
-        message = "query is an empty list; pass one query, one for each page, or many for one page"
+        message = "query is an empty list; pass one query, or a list with at least one"
         raise InvalidArgumentError(message)
     native = {name: value for name, value in options.items() if name not in {"titles", "ids"}}
     if unknown := native.keys() - Options.__annotations__.keys():
@@ -150,7 +150,7 @@ def complete(options: Mapping[str, Any], defaults: Mapping[str, Any], function: 
     """`options`, and `defaults` for the missing ones. Raises `InvalidTypeError` for an unknown one."""
     if unknown := options.keys() - defaults.keys():
         name = min(unknown)
-        message = f"{function}() has no argument {name!r}{did_you_mean(name, defaults)}"
+        message = f"{function}(): got an unexpected keyword argument {name!r}{did_you_mean(name, defaults)}"
         raise InvalidTypeError(message)
     return {**defaults, **options}
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from pullquote.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    import polars
+
     from pullquote._highlights import Highlight, Highlights
 
 __all__ = ["HighlightDict", "HighlightsDict", "PageDict"]
@@ -84,9 +86,10 @@ def to_pandas(result: Highlights) -> Any:
     return _module("pandas", "to_pandas").DataFrame(_columns(result))
 
 
-def to_polars(result: Highlights) -> Any:
+def to_polars(result: Highlights) -> polars.DataFrame:
     """`Highlights.to_polars`."""
-    return _module("polars", "to_polars").DataFrame(_columns(result))
+    frame: polars.DataFrame = _module("polars", "to_polars").DataFrame(_columns(result))
+    return frame
 
 
 def pydantic_schema(cls: type[Highlights], handler: Any) -> Any:

@@ -1,8 +1,13 @@
 """What a result offers: the best of all pages, ids, marks, prompts, citations, tables, and how it shows and serializes itself."""
 
+import contextlib
 import html
 import json
+import os
+import pty
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from typing import Any, get_type_hints
 from urllib.parse import unquote
@@ -121,9 +126,10 @@ def test_marked_fragments_and_no_match_size(highlighter: Highlighter, result: Hi
     assert nothing.marked(0, fragments=2) == []
     assert nothing.marked(0, fragments=2, no_match_size=20) == ["Cats sleep a lot."]
     assert nothing.marked(0) == html.escape(MOON)
+    wrong: dict[str, Any]
     for wrong in ({"fragments": 0}, {"fragments": 1, "no_match_size": -1}, {"page": 1}):
         with raises(errors.InvalidArgumentError, list(wrong)[-1]):
-            nothing.marked(**({"page": 0} | wrong))
+            nothing.marked(**({"page": 0} | wrong))  # type: ignore[call-overload]
 
 
 MARKDOWN = (
@@ -182,7 +188,7 @@ def test_tool_schema_takes_options_of_highlights(highlighter: Highlighter, api: 
     tool = pullquote.tool_schema(api)
     inside = tool if api == "anthropic" else tool["function"]
     schema = inside["input_schema" if api == "anthropic" else "parameters"]
-    arguments = {"query": QUERY, "max_total_highlights": 1}
+    arguments: dict[str, Any] = {"query": QUERY, "max_total_highlights": 1}
     assert schema["properties"].keys() == arguments.keys()
     assert len(highlighter.highlights(texts=[MOON], **arguments).scores) == 1
     assert json.loads(json.dumps(tool)) == tool
@@ -284,3 +290,27 @@ def test_editors_complete_options(function: Any) -> None:
     with provisionalcompleter():
         matches = {match.text for match in completer.completions("find(query, texts, max_tot", 26)}
     assert {"max_total_chars=", "max_total_tokens=", "max_total_highlights="} <= matches
+
+
+@pytest.mark.slow
+def test_long_calls_show_progress_at_a_prompt(pages: dict[str, str]) -> None:
+    """In a pseudo-terminal with a prompt: a line that counts windows, cleared at the end; none without a prompt."""
+    code = (
+        "import sys, pullquote\n{prompt}\n"
+        "with pullquote.Highlighter(threads=1, dtype='float32') as highlighter:\n"
+        "    highlighter.highlights('Who died?', [sys.stdin.read()], effort='full', format='text')\n"
+    )
+    text = "\n\n".join(f"{page} {number}" for number in range(12) for page in pages.values())
+    for prompt, is_shown in (("sys.ps1 = '> '", True), ("", False)):
+        ours, theirs = pty.openpty()
+        with os.fdopen(ours, "rb", buffering=0) as terminal:
+            command = [sys.executable, "-c", code.format(prompt=prompt)]
+            with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=theirs) as process:
+                os.close(theirs)
+                process.communicate(text.encode())
+            written = b""
+            with contextlib.suppress(OSError):  # the other side is closed
+                while part := terminal.read(65536):
+                    written += part
+        assert (b"windows encoded" in written) == is_shown, written
+        assert written.endswith(b"\r\x1b[K") or not is_shown

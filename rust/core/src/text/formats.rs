@@ -36,6 +36,14 @@ pub enum Format {
     Auto,
 }
 
+impl Format {
+    /// The format that a source is read as; never [`Self::Auto`].
+    #[must_use]
+    pub fn of(self, source: &str) -> Self {
+        if self == Self::Auto { detect::format(source) } else { self }
+    }
+}
+
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
@@ -62,7 +70,7 @@ impl<'source> Document<'source> {
     /// Parses a source; never fails.
     #[must_use]
     pub fn read(source: &'source str, format: Format) -> Self {
-        let format = if format == Format::Auto { detect::format(source) } else { format };
+        let format = format.of(source);
         match format {
             Format::Text | Format::Auto => Self {
                 text: Cow::Borrowed(source),

@@ -5,6 +5,7 @@
 //! a client gains is that it can read one page's answer after the other. With `return_vectors` and `Accept: multipart/form-data`
 //! the vectors come as bytes beside the JSON (`vectors`).
 
+mod blocks;
 mod marks;
 mod vectors;
 
@@ -25,6 +26,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use self::blocks::{PageBlock, blocks};
 use self::marks::{Encoder, Marks, Tag};
 pub(crate) use self::vectors::FORM;
 use self::vectors::{Numbers, VectorFormat, Vectors, Wanted, Written};
@@ -64,6 +66,9 @@ pub(crate) struct HighlightsRequest {
     /// Return the text that offsets refer to; for HTML it differs from the source.
     #[serde(default)]
     return_texts: bool,
+    /// Return the blocks of each page: its headings, paragraphs, list items, rows of tables and lines of code.
+    #[serde(default)]
+    return_blocks: bool,
     /// Return vectors of length 1: of each highlight that of its text, as `/embed` computes it, and of each query.
     #[serde(default)]
     return_vectors: bool,
@@ -85,7 +90,7 @@ pub(crate) struct HighlightsRequest {
     options: Map<String, Value>,
 }
 
-/// One query for all pages; or a list: one query for each page, or many queries for one page.
+/// One query for all pages, or a list of queries: see `pairing`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "a text or a list of texts")]
 #[schemars(inline)]
@@ -104,6 +109,7 @@ struct Frame<'call> {
     listed: bool,
     offsets: Offsets,
     return_texts: bool,
+    return_blocks: bool,
     marks: Option<Marks>,
     /// For each page what its passages are cut from, and what that was read from where it is something else.
     places: Vec<(Positions<'call>, Option<Positions<'call>>)>,
@@ -137,6 +143,9 @@ pub(crate) struct PageHighlights<'call> {
     /// With `return_texts`: the text that offsets refer to.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'call str>,
+    /// With `return_blocks`: the page's blocks in their order; none of plain text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blocks: Option<Vec<PageBlock>>,
     highlights: Vec<Highlight<'call>>,
 }
 
@@ -275,6 +284,7 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
         listed,
         offsets: asked.offsets,
         return_texts: asked.return_texts,
+        return_blocks: asked.return_blocks,
         marks,
         places: places(&texts, &answers),
         vectors: None,
@@ -385,6 +395,7 @@ impl<'call> Frame<'call> {
             windows: self.answers.windows[index],
             windows_scored: self.answers.windows_scored[index],
             text,
+            blocks: self.return_blocks.then(|| blocks(document.text(), self.answers.formats[index], self.offsets)),
             highlights: rows.map(|row| self.highlight(index, row)).collect(),
         }
     }
