@@ -217,7 +217,10 @@ mod tests {
         assert_eq!(message(Limits { top_k: Some(0), ..none }), "top_k must be at least 1, not 0");
         assert_eq!(message(Limits { max_chars: Some(-3), ..none }), "max_chars must be at least 1, not -3");
         assert_eq!(message(Limits { max_total_tokens: Some(0), ..none }), "max_total_tokens must be at least 1, not 0");
-        assert_eq!(message(Limits { min_score: Some(f64::NAN), ..none }), "min_score must be a number, not NaN");
+        assert_eq!(
+            message(Limits { min_score: Some(f64::NAN), ..none }),
+            "min_score must be from 0 to 1, as scores are, not NaN"
+        );
     }
 
     #[test]
