@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pullquote._highlighter import Highlighter, highlights, parse_pieces
 from pullquote._highlights import Highlight, Highlights
 from pullquote._native import __version__
+from pullquote._prompts import tool_schema
 from pullquote.errors import PullquoteError
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ __all__ = [
     "__version__",
     "highlights",
     "parse_pieces",
+    "tool_schema",
 ]
 
 

@@ -14,7 +14,8 @@ from pullquote._event_loop import EventLoopCalls
 from pullquote._highlighter import Highlighter
 from pullquote._highlights import Highlights
 from pullquote._native import Document
-from pullquote._options import Options
+from pullquote._options import Options, Pages
+from pullquote._signatures import signed_as
 from pullquote.client import (
     BaseClient,
     ClientSettings,
@@ -25,7 +26,6 @@ from pullquote.client import (
     RerankResult,
     StoredDocument,
     check_rerank,
-    signed_as,
 )
 
 __all__ = ["AsyncClient"]
@@ -47,7 +47,7 @@ class AsyncClient(BaseClient):
     async def highlights(
         self,
         query: str | Sequence[str],
-        texts: Iterable[str | StoredDocument],
+        texts: Pages | Iterable[str | StoredDocument],
         *,
         return_texts: bool = False,
         return_vectors: bool = False,

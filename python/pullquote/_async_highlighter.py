@@ -21,12 +21,14 @@ from pullquote._native import Embeddings, PendingCall
 from pullquote._native import Highlighter as NativeHighlighter
 from pullquote._options import (
     Options,
+    Pages,
     Unit,
     check_request,
     check_texts,
     warn_of_truncation,
 )
 from pullquote._python_encoder import CustomEncoder
+from pullquote._signatures import checked
 from pullquote.errors import InvalidArgumentError
 
 __all__ = ["AsyncHighlighter"]
@@ -52,6 +54,7 @@ class AsyncHighlighter(EngineStatus):
 
     _native: NativeHighlighter
 
+    @checked
     def __init__(
         self,
         model: str | Path | None = None,
@@ -96,9 +99,7 @@ class AsyncHighlighter(EngineStatus):
         self.max_concurrent = max_concurrent
         self._calls = EventLoopCalls(max_concurrent)
 
-    async def highlights(
-        self, query: str | Sequence[str], texts: Iterable[str], **options: Unpack[Options]
-    ) -> Highlights:
+    async def highlights(self, query: str | Sequence[str], texts: Pages, **options: Unpack[Options]) -> Highlights:
         """Find the passages of pages that answer a query: see `Highlighter.highlights`."""
         request = check_request(query, texts, options)
 
@@ -106,7 +107,7 @@ class AsyncHighlighter(EngineStatus):
             request.options["timeout"] = remaining
             return self._native.start_highlights(request, reply_to)
 
-        return Highlights(request.texts, await self._calls.run(start, request.options.get("timeout")))
+        return Highlights(request, await self._calls.run(start, request.options.get("timeout")))
 
     async def embed(
         self,

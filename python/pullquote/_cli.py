@@ -12,15 +12,18 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, fields
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from pullquote import _models_command, _native, _server
+from pullquote._cli_files import is_piped, read_text
 from pullquote._cli_options import CALL_OPTIONS, PAGE_OPTIONS, add_options, options_from_args
+from pullquote._completion import SHELLS, completion_script
 from pullquote._config import CACHE_BYTES, EngineConfig
 from pullquote._highlighter import Highlighter
 from pullquote._highlights import Highlight
@@ -28,8 +31,9 @@ from pullquote._models import EMBEDDED_PACKAGE
 from pullquote._options import SERVER_TIMEOUT, Options
 from pullquote._progress_bar import ProgressBar
 from pullquote._python_encoder import named_encoder
+from pullquote._signatures import did_you_mean
 from pullquote._terminal import Style
-from pullquote.errors import InvalidArgumentError, InvalidTextError, PullquoteError
+from pullquote.errors import InvalidArgumentError, PullquoteError
 
 if TYPE_CHECKING:
     from pullquote.client import Client
@@ -51,9 +55,16 @@ EXIT_INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, and return its exit code."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    given = sys.argv[1:] if arguments is None else arguments
+    if not given:
+        parser.print_help()
+        return InvalidArgumentError.exit_code
+    options = parser.parse_args(given)
     try:
-        return int(options.run(options))
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: _complain(f"warning: {message}")
+            return int(options.run(options))
     except PullquoteError as error:
         _complain(str(error))
         return error.exit_code
@@ -77,18 +88,104 @@ def check_arguments(arguments: Sequence[str]) -> None:
         raise InvalidArgumentError(message) from None
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+EXIT_CODES = """exit codes:
+  0    done, also if no passage was found
+  2    an argument is wrong
+  65   a file is not text, or a model cannot be used
+  66   a file or a model is not there
+  69   no encoder, device or server
+  70   an encoder failed
+  71   not enough memory
+  73   the output cannot be written
+  75   the server is overloaded, or the time was up: try again later
+  76   the server's answer breaks the protocol
+  77   the server needs another key
+  130  interrupted"""
+
+EXAMPLES = {
+    "highlight": """examples:
+  pullquote highlight -q "How much did Apollo cost?" apollo.txt
+  curl -s https://example.org | pullquote highlight -q "What is this for?"
+  pullquote highlight --json -q "Who paid?" --max-total-highlights 3 pages/*.md
+  pullquote highlight -q "Who paid?" --mark "<mark>" "</mark>" page.html""",
+    "embed": """examples:
+  pullquote embed -o vectors.npy lines.txt
+  cut -f 2 table.tsv | pullquote embed -o vectors.npy --role query""",
+    "serve": """examples:
+  pullquote serve
+  pullquote serve --port 9000 --api-key secret --fetch
+  pullquote serve --uds /run/pullquote.sock --device cpu --dtype int8""",
+    "job": """examples:
+  pullquote job --input crawl/ --output found/ -q "Who was put on trial?" --id url
+  pullquote job --input pages.parquet --output found/ --query-column question
+  pullquote job --output found/ --status""",
+    "models": """examples:
+  pullquote models
+  pullquote models get BAAI/bge-small-en-v1.5""",
+    "completion": """examples:
+  pullquote completion bash > ~/.local/share/bash-completion/completions/pullquote
+  pullquote completion zsh >> ~/.zshrc
+  pullquote completion fish > ~/.config/fish/completions/pullquote.fish""",
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """Prints one line of usage before an error, and what an unknown option was probably meant to be."""
+
+    commands: Mapping[str, argparse.ArgumentParser]
+
+    def __init__(self, **arguments: Any) -> None:
+        # --prot could be --port or --protect-all.
+        super().__init__(**arguments, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(
+            InvalidArgumentError.exit_code, f"{self.format_usage().splitlines()[0]}\n{self.prog}: error: {message}\n"
+        )
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            command = self.commands[options.command]
+            flags = [flag for action in command._actions for flag in action.option_strings]
+            name = next((word for word in unknown if word.startswith("-")), unknown[0]).partition("=")[0]
+            command.error(f"there is no argument {name}{did_you_mean(name, flags).replace(chr(39), '')}")
+        return options
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
         prog="pullquote",
+        usage="pullquote COMMAND [OPTIONS]",
         description="Finds the passages of whole pages that answer a query.",
+        epilog="pullquote COMMAND --help describes a command, with examples.",
     )
     parser.add_argument(
         "--version", action=_Version, nargs=0, help="show versions and the CPU's instruction set, and exit"
     )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(
+        title="commands", prog="pullquote", required=True, metavar="COMMAND", dest="command", parser_class=_Parser
+    )
 
-    highlight = commands.add_parser("highlight", help="print the passages of files that answer a query")
-    highlight.add_argument("files", nargs="+", metavar="FILE", help="page; - is standard input")
+    def add(name: str, usage: str, about: str, description: str) -> argparse.ArgumentParser:
+        return commands.add_parser(
+            name,
+            help=about,
+            usage=f"pullquote {name} {usage}",
+            description=f"{about[0].upper()}{about[1:]}. {description}".strip(),
+            epilog=f"{EXAMPLES[name]}\n\n{EXIT_CODES}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    highlight = add(
+        "highlight",
+        "[OPTIONS] -q QUERY [FILE ...]",
+        "print the passages of files that answer a query",
+        "Reads plain text, Markdown and HTML.",
+    )
+    highlight.add_argument(
+        "files", nargs="*", metavar="FILE", help="page; - is standard input, as is no FILE in a pipe"
+    )
     highlight.add_argument(
         "-q",
         "--query",
@@ -96,13 +193,20 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         help="question about every page; repeatable",
     )
-    add_options(highlight, CALL_OPTIONS, format="auto")
+    add_options(highlight, CALL_OPTIONS)
     highlight.set_defaults(run=_highlight)
 
-    embed = commands.add_parser("embed", help="write the vectors of lines of text to a .npy file")
-    embed.add_argument("file", metavar="FILE", help="a text in each line; - is standard input")
+    embed = add("embed", "[OPTIONS] -o FILE [FILE]", "write the vectors of lines of text to a .npy file", "")
     embed.add_argument(
-        "-o", "--output", required=True, type=Path, help="file for the array, float32 [lines, dimension]"
+        "file", nargs="?", metavar="FILE", help="a text in each line; - is standard input, as is no FILE in a pipe"
+    )
+    embed.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        type=Path,
+        metavar="FILE",
+        help="file for the array, float32 [lines, dimension]",
     )
     embed.add_argument(
         "--role",
@@ -112,67 +216,97 @@ def _parser() -> argparse.ArgumentParser:
     )
     embed.set_defaults(run=_embed)
 
-    serve = commands.add_parser("serve", help="serve over HTTP")
+    serve = add("serve", "[OPTIONS]", "serve over HTTP", "Prints its address when it is ready; open it in a browser.")
     _server.add_options(serve)
-    _add_batches(serve, CACHE_BYTES)
-    serve.add_argument(
+    batches = serve.add_argument_group("batches")
+    _add_batches(batches, CACHE_BYTES)
+    batches.add_argument(
         "--batch-timeout",
         type=float,
         default=0.0,
         help="seconds that texts wait for others when they do not fill a batch; with 0, batches grow only while the devices are "
         "busy (default: %(default)s)",
     )
-    serve.add_argument("--depth", type=int, help="batches in flight on each device (default: the device's)")
-    serve.add_argument(
+    batches.add_argument("--depth", type=int, help="batches in flight on each device (default: the device's)")
+    batches.add_argument(
         "--device-timeout",
         type=float,
         help="seconds without a finished batch after which other devices take over (default: 10)",
     )
     serve.set_defaults(run=_serve)
 
-    job = commands.add_parser("job", help="find passages for files of pages; continues where an earlier run stopped")
+    job = add(
+        "job",
+        "[OPTIONS] --input FILES --output DIR -q QUERY",
+        "find passages for files of pages",
+        "Continues where an earlier run stopped.",
+    )
     _add_job(job)
     job.set_defaults(run=_job)
 
-    for command in (highlight, embed, serve):
-        command.add_argument("--truncate-dim", type=int, help="values of a vector to keep (default: all)")
-        command.add_argument("--prompt-name", help="name of the query's prompt in the model's files (default: query)")
-        command.add_argument("--query-prompt", help="text before queries (default: the model's)")
-        command.add_argument("--passage-prompt", help="text before passages (default: the model's)")
-
     for command in (highlight, embed, serve, job):
-        command.add_argument("--json", action="store_true", help="print JSON lines")
-        if command in (highlight, embed):
-            command.add_argument("--encoding", default="utf-8", help="encoding of the files (default: %(default)s)")
-        command.add_argument(
-            "--model",
-            help="name of a model of the Hugging Face Hub, such as BAAI/bge-small-en-v1.5, or the directory of one "
-            "(default: the embedded all-MiniLM-L6-v2)",
-        )
-        command.add_argument("--revision", help="branch, tag or commit of a named model (default: main)")
-        command.add_argument(
-            "--encoder",
-            metavar="MODULE:FUNCTION",
-            help="instead of a model, a Python function from a list of strings to float32 [n, dimension]; "
-            "or torch, to compute the model with libtorch",
-        )
-        command.add_argument("--device", action="append", help="cpu, cuda:0, ...; repeatable (default: auto)")
-        command.add_argument(
-            "--dtype", default="auto", help="float32, bfloat16, float16, int8 or auto (default: %(default)s)"
-        )
-        command.add_argument(
-            "--trace", type=Path, metavar="FILE", help="file for a trace of all stages, for ui.perfetto.dev"
-        )
-        command.add_argument("--threads", type=int, help="threads for text, and for a CPU device (default: all cores)")
+        _add_output(command, is_highlight=command is highlight, reads_text=command in {highlight, embed})
+        _add_model(command, has_prompts=command is not job)
     for command in (highlight, embed):
         _add_server(command)
 
-    models = commands.add_parser("models", help="list the models of the cache, or download some")
+    models = add(
+        "models",
+        "[OPTIONS] [get NAME ...]",
+        "list the models of the cache, or download some",
+        "The cache is that of the Hugging Face Hub.",
+    )
     _models_command.add_options(models)
+
+    completion = add("completion", "{bash,zsh,fish}", "print a script that completes commands in a shell", "")
+    completion.add_argument("shell", choices=SHELLS, help="the shell")
+    completion.set_defaults(run=lambda options: print(completion_script(commands.choices, options.shell), end="") or 0)
+    parser.commands = commands.choices
     return parser
 
 
-def _add_batches(command: argparse.ArgumentParser, cache_bytes: int) -> None:
+def _add_output(command: argparse.ArgumentParser, *, is_highlight: bool, reads_text: bool) -> None:
+    group = command.add_argument_group("input and output")
+    group.add_argument("--json", action="store_true", help="print JSON lines")
+    if is_highlight:
+        group.add_argument(
+            "--mark",
+            nargs=2,
+            metavar=("PRE", "POST"),
+            help="what to print around words that match; other text is escaped for HTML if PRE is a tag",
+        )
+    if reads_text:
+        group.add_argument("--encoding", help="encoding of the files (default: that of a byte order mark, else utf-8)")
+
+
+def _add_model(command: argparse.ArgumentParser, *, has_prompts: bool) -> None:
+    group = command.add_argument_group("model and devices")
+    group.add_argument(
+        "--model",
+        help="name of a model of the Hugging Face Hub, such as BAAI/bge-small-en-v1.5, or the directory of one "
+        "(default: the embedded all-MiniLM-L6-v2)",
+    )
+    group.add_argument("--revision", help="branch, tag or commit of a named model (default: main)")
+    if has_prompts:
+        group.add_argument("--truncate-dim", type=int, help="values of a vector to keep (default: all)")
+        group.add_argument("--prompt-name", help="name of the query's prompt in the model's files (default: query)")
+        group.add_argument("--query-prompt", help="text before queries (default: the model's)")
+        group.add_argument("--passage-prompt", help="text before passages (default: the model's)")
+    group.add_argument(
+        "--encoder",
+        metavar="MODULE:FUNCTION",
+        help="instead of a model, a Python function from a list of strings to float32 [n, dimension]; "
+        "or torch, to compute the model with libtorch",
+    )
+    group.add_argument("--device", action="append", help="cpu, cuda:0, ...; repeatable (default: auto)")
+    group.add_argument(
+        "--dtype", default="auto", help="float32, bfloat16, float16, int8 or auto (default: %(default)s)"
+    )
+    group.add_argument("--threads", type=int, help="threads for text, and for a CPU device (default: all cores)")
+    group.add_argument("--trace", type=Path, metavar="FILE", help="file for a trace of all stages, for ui.perfetto.dev")
+
+
+def _add_batches(command: Any, cache_bytes: int) -> None:
     command.add_argument(
         "--cache-bytes",
         type=int,
@@ -221,7 +355,7 @@ def _add_job(job: argparse.ArgumentParser) -> None:
     job.add_argument("--status", action="store_true", help="show the progress of the job in --output, and exit")
     add_options(job, PAGE_OPTIONS)
     # A job reads each page once.
-    _add_batches(job, cache_bytes=0)
+    _add_batches(job.add_argument_group("batches"), cache_bytes=0)
 
 
 def _add_server(command: argparse.ArgumentParser) -> None:
@@ -295,9 +429,10 @@ def _highlighter(options: argparse.Namespace) -> Highlighter:
 def _highlight(options: argparse.Namespace) -> int:
     style = Style(sys.stdout)
     code = 0
-    total = len(options.files)
+    files = _files(options.files)
+    total = len(files)
     with _highlighter_or_client(options) as source, ProgressBar(total, "page", is_shown=total > 1) as progress:
-        for names, texts, errors in _groups(options):
+        for names, texts, errors in _groups(files, options):
             for message, error_code in errors:
                 progress.clear()
                 _complain(message)
@@ -307,7 +442,8 @@ def _highlight(options: argparse.Namespace) -> int:
                 progress.clear()
                 for number, highlights in enumerate(found):
                     query = None if options.fuse or len(options.query) == 1 else options.query[number // len(texts)]
-                    _show(names[number % len(texts)], query, highlights, options, style)
+                    page = number % len(texts)
+                    _show(Answer(names[page], query, found.formats[page], highlights), options, style)
                 sys.stdout.flush()
             progress.update(len(names) + len(errors))
     return code
@@ -318,21 +454,32 @@ def _call_options(options: argparse.Namespace) -> Options:
     return {
         **options_from_args(options, CALL_OPTIONS),
         "pairing": "all",
-        "explain": options.explain or not options.json,
+        "explain": options.explain or options.mark is not None or not options.json,
     }
 
 
-def _groups(options: argparse.Namespace) -> Iterator[tuple[list[str], list[str], list[tuple[str, int]]]]:
+def _files(names: list[str]) -> list[str]:
+    """The named files, or standard input in a pipe."""
+    if names or is_piped():
+        return names or ["-"]
+    message = "no FILE; name a page, or pipe one in"
+    raise InvalidArgumentError(message)
+
+
+def _groups(
+    files: list[str], options: argparse.Namespace
+) -> Iterator[tuple[list[str], list[str], list[tuple[str, int]]]]:
     """Names, texts and errors of neighbouring files, about `GROUP_CHARACTERS` at a time; all files if pages share a budget."""
-    shared = options.max_total_chars or options.max_total_tokens or options.dedupe == "answer"
+    limits = (options.max_total_chars, options.max_total_tokens, options.max_total_highlights)
+    shared = any(limits) or options.dedupe == "answer"
     limit = sys.maxsize if shared else GROUP_CHARACTERS
     names: list[str] = []
     texts: list[str] = []
     errors: list[tuple[str, int]] = []
     size = 0
-    for name in options.files:
+    for name in files:
         try:
-            text = _read(name, options.encoding)
+            text = read_text(name, options.encoding)
         except PullquoteError as error:
             errors.append((str(error), error.exit_code))
         except OSError as error:
@@ -347,36 +494,44 @@ def _groups(options: argparse.Namespace) -> Iterator[tuple[list[str], list[str],
     yield names, texts, errors
 
 
-def _read(name: str, encoding: str) -> str:
-    data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-    try:
-        return data.decode(encoding)
-    except LookupError:
-        message = f'there is no encoding {encoding!r}; try "utf-8", "latin-1", "cp1252", "utf-16" or "shift_jis"'
-        raise InvalidTextError(message) from None
-    except UnicodeDecodeError as error:
-        message = f"{name}: not {encoding} at byte {error.start}; name its encoding, for instance --encoding latin-1"
-        raise InvalidTextError(message) from None
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The passages of a file for a query; `query` is `None` if there is only one."""
+
+    page: str
+    query: str | None
+    format: str
+    highlights: list[Highlight]
 
 
-def _show(name: str, query: str | None, highlights: list[Highlight], options: argparse.Namespace, style: Style) -> None:
+def _show(answer: Answer, options: argparse.Namespace, style: Style) -> None:
     if options.json:
-        question = {} if query is None else {"query": query}
-        rows = [_row(highlight, options) for highlight in highlights]
-        print(json.dumps({"page": name, **question, "highlights": rows}, ensure_ascii=False))
+        question = {} if answer.query is None else {"query": answer.query}
+        rows = [_row(highlight, options) for highlight in answer.highlights]
+        row = {"page": answer.page, **question, "format": answer.format, "highlights": rows}
+        print(json.dumps(row, ensure_ascii=False))
         return
-    print(style.bold(name if query is None else f"{name}  {query}"))
-    if not highlights:
+    kind = "" if answer.format == "text" else style.dim(f"  ({answer.format})")
+    print(style.bold(answer.page if answer.query is None else f"{answer.page}  {answer.query}") + kind)
+    if not answer.highlights:
         print("  no passage\n")
-    for highlight in highlights:
+    for highlight in answer.highlights:
         print(f"  {style.dim(f'{highlight.score:.3f}  characters {highlight.start}-{highlight.end}')}")
-        print(style.passage(highlight), end="\n\n")
+        text = style.passage(highlight) if options.mark is None else style.wrapped(_marked(highlight, options.mark))
+        print(text, end="\n\n")
+
+
+def _marked(highlight: Highlight, mark: list[str]) -> str:
+    pre, post = mark
+    return highlight.marked(pre, post, encoder="html" if pre.startswith("<") else None, words=bool(highlight.matches))
 
 
 def _row(highlight: Highlight, options: argparse.Namespace) -> dict[str, Any]:
     """A highlight for JSON, without fields that the options do not request; the page's name replaces its number."""
     row = asdict(highlight)
-    dropped = ["page", *([] if options.fuse else ["query"])]
+    if options.mark is not None:
+        row["marked"] = _marked(highlight, options.mark)
+    dropped = ["page", "id", *([] if options.fuse else ["query"])]
     dropped += [] if options.context else ["before", "after"]
     dropped += [] if options.explain else ["matches"]
     for name in dropped:
@@ -386,7 +541,8 @@ def _row(highlight: Highlight, options: argparse.Namespace) -> dict[str, Any]:
 
 def _embed(options: argparse.Namespace) -> int:
     try:
-        lines = _read(options.file, options.encoding).splitlines()
+        [name] = _files([options.file] if options.file else [])
+        lines = read_text(name, options.encoding).splitlines()
     except OSError as error:
         _complain(f"{options.file}: {error.strerror or error}")
         return EXIT_NO_INPUT

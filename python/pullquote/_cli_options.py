@@ -28,16 +28,38 @@ PAGE_OPTIONS = (
     "highlight_length",
     "step_size",
 )
-CALL_OPTIONS = (*PAGE_OPTIONS, "fuse", "max_total_chars", "max_total_tokens")
+CALL_OPTIONS = (*PAGE_OPTIONS, "fuse", "max_total_chars", "max_total_tokens", "max_total_highlights")
+GROUPS = {
+    "which passages": (
+        "top_k",
+        "max_total_highlights",
+        "max_chars",
+        "max_tokens",
+        "max_total_chars",
+        "max_total_tokens",
+        "min_score",
+        "dedupe",
+        "order",
+        "context",
+        "explain",
+    ),
+    "how pages are read": ("format", "unit", "highlight_length", "step_size"),
+    "how passages are scored": ("fuse", "lexical_weight", "effort"),
+}
 SHORT = {"top_k": "-k", "context": "-C"}
 
 
-def add_options(command: argparse.ArgumentParser, names: tuple[str, ...], **defaults: str) -> None:
-    """Add options to a command; `defaults` replace those of the schema."""
+def add_options(command: argparse.ArgumentParser, names: tuple[str, ...]) -> None:
+    """Add options to a command, in groups."""
     schema = json.loads(_native.options_schema())["properties"]
-    for name in names:
-        option = schema[name]
-        default = defaults.get(name, option["default"])
+    for title, members in GROUPS.items():
+        group = command.add_argument_group(title)
+        _add(group, {name: schema[name] for name in members if name in names})
+
+
+def _add(group: Any, options: dict[str, dict[str, Any]]) -> None:
+    for name, option in options.items():
+        default = option["default"]
         flags = [flag for flag in (SHORT.get(name), f"--{name.replace('_', '-')}") if flag]
         keywords: dict[str, Any] = {
             "default": default,
@@ -51,7 +73,7 @@ def add_options(command: argparse.ArgumentParser, names: tuple[str, ...], **defa
             keywords["type"] = _parser(option)
         if default is not None and default is not False:
             keywords["help"] += " (default: %(default)s)"
-        command.add_argument(*flags, **keywords)
+        group.add_argument(*flags, **keywords)
 
 
 def _parser(option: dict[str, Any]) -> Any:
@@ -61,6 +83,7 @@ def _parser(option: dict[str, Any]) -> Any:
 
 
 def weight(text: str) -> float | Literal["auto"]:
+    """A number, or ``auto``."""
     return "auto" if text == "auto" else float(text)
 
 

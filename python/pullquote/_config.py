@@ -11,12 +11,14 @@ from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
+import numpy as np
+
 from pullquote import _native
 from pullquote._convert import with_safetensors
 from pullquote._hub import HubOptions, is_snapshot, repair
 from pullquote._models import find_model, load_encoder
 from pullquote._python_encoder import TEXT_MODEL, CustomEncoder, HasEncodeIds, IdsEncoder, TextEncoder, TextFunction
-from pullquote.errors import InvalidArgumentError, InvalidModelError
+from pullquote.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError
 
 __all__ = ["CACHE_BYTES", "EngineConfig", "constructor_arguments", "thread_count"]
 
@@ -61,6 +63,10 @@ class EngineConfig:
 
         In that config `model` is a `Path`, `encoder` is loaded, `threads` is an int, and `cores` is a list or `None`.
         """
+        config = replace(self, devices=_device_names(self.devices), dtype=_dtype_name(self.dtype))
+        return config._load()
+
+    def _load(self) -> tuple[EngineConfig, str]:
         self._check()
         cores = _core_list(self.cores)
         config = replace(
@@ -154,6 +160,38 @@ def thread_count(threads: int | Literal["caller"] | None, cores: list[int] | Non
     raise InvalidArgumentError(message)
 
 
+def _device_names(devices: Any) -> str | list[str]:
+    """The names of devices, which may be torch's."""
+    if isinstance(devices, str):
+        return devices
+    each = [devices] if type(devices).__module__ == "torch" else devices
+    try:
+        names = [str(name) if type(name).__module__ == "torch" else name for name in each]
+    except TypeError:
+        names = [devices]
+    for name in names:
+        if not isinstance(name, str):
+            numbered = f'; a GPU has a name, such as "cuda:{name}"' if isinstance(name, int) else ""
+            message = f'devices must be "auto", "cpu", "cuda:0" or a list of such names, not {devices!r}{numbered}'
+            raise InvalidTypeError(message)
+    return names
+
+
+def _dtype_name(dtype: Any) -> str:
+    """The name of a number type, which may be torch's or numpy's."""
+    if isinstance(dtype, str):
+        return dtype.removeprefix("torch.")
+    if type(dtype).__module__ == "torch":
+        return str(dtype).removeprefix("torch.")
+    try:
+        if dtype is not None:
+            return str(np.dtype(dtype))
+    except TypeError:
+        pass
+    message = f'dtype must be "auto", "float32", "bfloat16", "float16" or "int8", not {dtype!r}'
+    raise InvalidTypeError(message)
+
+
 def _core_list(cores: Iterable[int] | None) -> list[int] | None:
     if cores is None:
         return None
@@ -177,7 +215,10 @@ def _pinned_to(cores: list[int] | None) -> Iterator[None]:
     try:
         os.sched_setaffinity(0, cores)
     except OSError as error:
-        message = f"threads cannot run on cores {cores}: {error}"
+        here = ", ".join(map(str, sorted(before)))
+        message = (
+            f"cores={cores}: this process may run on cores {here}, as os.sched_getaffinity(0) says ({error.strerror})"
+        )
         raise InvalidArgumentError(message) from None
     try:
         yield

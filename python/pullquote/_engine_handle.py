@@ -18,6 +18,7 @@ from pullquote._config import CACHE_BYTES, EngineConfig, constructor_arguments
 from pullquote._native import CacheState, DeviceState, StageTime, forget_threads, wait_for_threads
 from pullquote._native import EngineHandle as NativeHandle
 from pullquote._python_encoder import CustomEncoder
+from pullquote._signatures import checked
 from pullquote._trace import TraceFile
 
 __all__ = ["EngineHandle", "EngineStatus", "Prompts"]
@@ -103,6 +104,7 @@ class EngineHandle(EngineStatus, ABC):
     model_name: str
     _trace: TraceFile | None = None
 
+    @checked
     def __init__(
         self,
         model: str | Path | None = None,

@@ -6,12 +6,13 @@ import os
 import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pullquote import _native
+from pullquote._call_progress import call_progress
 from pullquote._config import EngineConfig
 from pullquote._engine_handle import EngineHandle
 from pullquote._highlights import Highlights
@@ -22,17 +23,20 @@ from pullquote._options import (
     Format,
     Options,
     Order,
+    Pages,
     Pairing,
     Unit,
     check_request,
     check_texts,
     warn_of_truncation,
 )
+from pullquote._signatures import checked, signed_as
 from pullquote.arrow import ArrowTable, HighlightTable, column_names, table_options
 
 __all__ = ["Highlighter", "highlights", "parse_pieces"]
 
 
+@checked
 def parse_pieces(
     text: str,
     highlight_length: int = 3,
@@ -118,16 +122,18 @@ class Highlighter(EngineHandle):
     def _make_native(self, config: EngineConfig) -> NativeHighlighter:
         return NativeHighlighter(config)
 
+    @checked
     def highlights(
         self,
         query: str | Sequence[str],
-        texts: Iterable[str],
+        texts: Pages,
         *,
         highlight_length: int = 3,
         step_size: int = 1,
         unit: Unit = "sentence",
-        format: Format = "text",  # noqa: A002 - the field's word
+        format: Format = "auto",  # noqa: A002 - the field's word
         titles: Iterable[str | None] | None = None,
+        ids: Iterable[Any] | None = None,
         pairing: Pairing = "auto",
         fuse: bool = False,
         top_k: int | None = None,
@@ -135,6 +141,7 @@ class Highlighter(EngineHandle):
         max_tokens: int | None = None,
         max_total_chars: int | None = None,
         max_total_tokens: int | None = None,
+        max_total_highlights: int | None = None,
         min_score: float | Literal["auto"] | None = None,
         order: Order = "score",
         dedupe: Dedupe = "auto",
@@ -156,11 +163,13 @@ class Highlighter(EngineHandle):
 
         The question:
 
-        - `query`: one query for all pages; or a list: one for each page, or many for one page.
-        - `texts`: the pages. `titles`: a title or `None` for each page. When pages compete, the title's relevance is added to
-          every passage of its page.
+        - `query`: one query for all pages, or a list of queries.
+        - `texts`: the pages: texts, pairs of an id and a text, or a mapping from ids to texts. `ids`: an id for each page, of
+          any type, instead. `Highlight.id` has its page's. `titles`: a title or `None` for each page. When pages compete,
+          the title's relevance is added to every passage of its page.
         - `pairing`: ``"all"`` asks each query of every page, encodes pages once, and returns query `q` on page `p` as
-          ``result[q, p]``; ``"each"`` asks query `i` of page `i`; ``"auto"`` is ``"each"`` if both are lists, else ``"all"``.
+          ``result[q, p]``; ``"each"`` asks query `i` of page `i`; ``"auto"`` is ``"all"``, and an error for several queries
+          with several pages, because equal numbers of both may be a coincidence.
         - `fuse`: one answer to all queries: a sentence counts for the query that it answers best.
         - `lexical_weight`: weight of words, from 0.0 (cosine only) to 1.0 (words only). ``"auto"`` is 0.5, higher if the model's
           tokenizer does not know the page's script, and lower if the pages have hardly a word of the query.
@@ -171,23 +180,24 @@ class Highlighter(EngineHandle):
 
         The answer:
 
-        - `top_k`: maximum highlights for each page. 3 without a budget.
+        - `top_k`: maximum highlights for each page. 3 without another limit.
         - `max_chars`, `max_tokens`: maximum characters or model tokens of all highlights of a page. A budget without `top_k`
           selects the best sentences that fit, and joins neighbours.
         - `max_total_chars`, `max_total_tokens`: the same over all pages. The most relevant passages get the budget.
+        - `max_total_highlights`: maximum highlights of all pages together: the best ones.
         - `min_score`: minimum score of a highlight, from 0 to 1, or ``"auto"``, which leaves out what hardly answers the query
           and keeps 95 % of the answers. A page may then have none.
         - `dedupe`: drop passages that repeat a better one of the same ``"page"`` or of the whole ``"answer"``; ``"none"`` keeps
-          all. ``"auto"`` is ``"answer"`` if pages share a budget, else ``"page"``.
+          all. ``"auto"`` is ``"answer"`` if pages share a limit, else ``"page"``.
         - `order`: ``"score"``, best first, or ``"position"``, as in the page. Ties are in order of position.
         - `context`: number of sentences before and after each highlight to return as `before` and `after`.
         - `explain`: return the matched words as `matches`.
 
         The pages:
 
-        - `format`: ``"text"``; ``"markdown"`` (offsets are those of the source); ``"html"`` (reads the text that a browser shows;
-          offsets are those of that text, ``result.texts[i]``, and `source_start` and `source_end` those of the source); or
-          ``"auto"``, which detects it.
+        - `format`: ``"auto"`` detects it for each page, and `Highlights.formats` has what it took. ``"text"``; ``"markdown"``
+          (offsets are those of the source); ``"html"`` (reads the text that a browser shows; offsets are those of that text,
+          ``result.texts[i]``, and `source_start` and `source_end` those of the source).
         - `highlight_length`, `step_size`: length and step of windows, in units; `unit`: ``"sentence"``, ``"word"`` or
           ``"token"``. A passage spans at most ``2 * highlight_length - 1`` units, except blocks that stay whole.
         - `expand`: `False` returns the best windows as they were cut, without ranking sentences. Units other than sentences
@@ -204,7 +214,8 @@ class Highlighter(EngineHandle):
         """
         arguments = locals()
         request = check_request(query, texts, {name: arguments[name] for name in Options.__annotations__})
-        return Highlights(request.texts, self._native.highlights(request))
+        with call_progress() as report:
+            return Highlights(request, self._native.highlights(request, report))
 
     def highlights_arrow(
         self,
@@ -244,6 +255,7 @@ class Highlighter(EngineHandle):
         names = column_names(text, query, id, title)
         return HighlightTable(self._native.highlights_arrow(table, names, table_options(options)))
 
+    @checked
     def embed(
         self,
         texts: Iterable[str],
@@ -265,6 +277,7 @@ class Highlighter(EngineHandle):
             warn_of_truncation(embeddings.truncated, len(texts), self.max_tokens)
         return embeddings.vectors
 
+    @checked
     def parse_pieces(
         self,
         text: str,
@@ -283,9 +296,11 @@ _shared: dict[tuple[str | Path | None, ...], Highlighter] = {}
 _shared_lock = threading.Lock()
 
 
+@checked
+@signed_as(Highlighter.highlights)
 def highlights(
     query: str | Sequence[str],
-    texts: Iterable[str],
+    texts: Pages,
     *,
     model: str | Path | None = None,
     revision: str | None = None,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from numpy.typing import NDArray
 
-from pullquote import _native
+from pullquote import _html, _marks, _native, _prompts, _tables
+from pullquote._options import Request, warn
 from pullquote._selectors import (
     TextPositionSelector,
     TextQuoteSelector,
@@ -16,9 +17,18 @@ from pullquote._selectors import (
     text_position_selector,
     text_quote_selector,
 )
-from pullquote.errors import InvalidArgumentError
+from pullquote.errors import InvalidArgumentError, UsageWarning
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
 
 __all__ = ["Highlight", "Highlights", "Match"]
+
+
+# Options without which a page has a passage.
+BUDGETS = ("max_chars", "max_tokens", "max_total_chars", "max_total_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +52,9 @@ class Highlight:
 
     `cosine` (-1 to 1) and `bm25` (0 and more) are the best of the windows around that sentence.
 
-    `page` and `query` are the indices of its text and of the query it answers. `before` and `after` are the `context` around it,
-    and `matches` the words that match, with `explain`. `source_start` and `source_end` are its position in the source, which
-    differs from `start` and `end` for HTML only.
+    `page` and `query` are the indices of its text and of the query it answers, `id` is the page's id, if it has one. `before` and
+    `after` are the `context` around it, and `matches` the words that match, with `explain`. `source_start` and `source_end` are
+    its position in the source, which differs from `start` and `end` for HTML only.
     """
 
     text: str
@@ -60,13 +70,41 @@ class Highlight:
     matches: tuple[Match, ...] = ()
     source_start: int = 0
     source_end: int = 0
+    id: Any = None
+
+    def marked(
+        self,
+        pre: str = "<em>",
+        post: str = "</em>",
+        *,
+        encoder: Literal["html"] | None = "html",
+        words: bool | None = None,
+    ) -> str:
+        """The passage with `pre` and `post` around what answers, and with `before` and `after` outside of them.
+
+        They are around the words that match the query, if the call had ``explain=True``, else around the passage; `words` chooses
+        between the two. Marks do not cross blank lines, so they never span two paragraphs. `encoder` escapes the text around them
+        for HTML, ``None`` leaves it as it is.
+
+        Raises `InvalidArgumentError` for ``words=True`` without ``explain=True``, and for an unknown `encoder`.
+
+        >>> highlight = Highlight("Fish & chips.", 0, 13, 0.9, 0.8, 1.2)
+        >>> highlight.marked("<b>", "</b>")
+        '<b>Fish &amp; chips.</b>'
+        """
+        return _marks.mark_highlight(self, _marks.Marks(pre, post, encoder), words)
+
+    def to_dict(self) -> _tables.HighlightDict:
+        """The fields as a dictionary that JSON can hold, if `id` can."""
+        return _tables.highlight_to_dict(self)
 
 
 class Highlights(Sequence[list[Highlight]]):
     """The highlights of a call: ``result[i]`` is page `i`'s list of `Highlight`.
 
     With many queries for one page, ``result[i]`` belongs to query `i`. With ``pairing="all"``, ``result[q, p]`` belongs to query
-    `q` and page `p`, and the lists of the first query come first.
+    `q` and page `p`, and the lists of the first query come first. ``len(result)`` counts these lists, also empty ones;
+    ``bool(result)`` is true if there is any highlight. `best` has the highlights of all lists, best first.
 
     The same as columns, with a row for each highlight in the order of the lists:
 
@@ -77,7 +115,8 @@ class Highlights(Sequence[list[Highlight]]):
     - `pages`, `queries`: int64 ``[n]``, index of the page and of the query
 
     For each page: `windows` and `windows_scored`, int64 ``[pages]``, the number of its windows, and of those that were scored;
-    `texts`, the page as read; and `formats`, its format. `work` is the work of the call. Columns own the core's memory, not copies.
+    `texts`, the page as read; `formats`, the format it was read as; and `ids`, `None` without ids. `work` is the work of the
+    call. Columns own the core's memory, not copies.
 
     `vectors` and `query_vectors` are those of passages and queries, with ``return_vectors=True`` of a `Client`; otherwise `None`.
     Texts of `StoredDocument` pages are ``""``.
@@ -90,10 +129,12 @@ class Highlights(Sequence[list[Highlight]]):
         "_match_words",
         "_passages",
         "_query_words",
+        "_request",
         "bm25_scores",
         "contexts",
         "cosines",
         "formats",
+        "ids",
         "pages",
         "queries",
         "query_vectors",
@@ -107,8 +148,13 @@ class Highlights(Sequence[list[Highlight]]):
         "work",
     )
 
-    def __init__(self, sources: Sequence[str], columns: _native.HighlightColumns) -> None:
-        """Made by `Highlighter.highlights`."""
+    def __init__(
+        self, request: Request, columns: _native.HighlightColumns, sources: Sequence[str] | None = None
+    ) -> None:
+        """Made by `Highlighter.highlights`. `sources` are the texts that the caller has, if not those of the request."""
+        sources = request.texts if sources is None else sources
+        self._request = request
+        self.ids = request.ids
         self.texts = [source if text is None else text for source, text in zip(sources, columns.texts, strict=True)]
         self.formats, self.work = columns.formats, columns.work
         self.spans, self.contexts, self.sources = columns.spans, columns.contexts, columns.sources
@@ -122,6 +168,18 @@ class Highlights(Sequence[list[Highlight]]):
         self._query_words = columns.query_words
         # For each row its text, and the text before and after it, if a server has its page.
         self._passages = columns.passages or []
+        if not len(self.scores):
+            self._warn_of_small_budgets()
+
+    def _warn_of_small_budgets(self) -> None:
+        options = self._request.options
+        budgets = {name: options[name] for name in BUDGETS if options.get(name) is not None}
+        if budgets and not options.get("min_score") and self.windows.any():
+            named = ", ".join(f"{name}={value}" for name, value in budgets.items())
+            message = (
+                f"no passage fits {named}: every sentence is longer; allow more, such as 200 characters or 50 tokens"
+            )
+            warn(message, UsageWarning)
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -144,35 +202,175 @@ class Highlights(Sequence[list[Highlight]]):
     def __iter__(self) -> Iterator[list[Highlight]]:
         return (self._list(i) for i in range(len(self)))
 
+    def __bool__(self) -> bool:
+        return len(self.scores) > 0
+
     @property
     def answered(self) -> bool:
         """Whether any passage probably answers its query: its score is at least that of ``min_score="auto"``."""
         return bool((self.scores >= _native.ANSWERED).any())
 
     def __repr__(self) -> str:
-        return f"<Highlights: {len(self.scores)} passages in {len(self)} lists>"
+        return _html.as_text(self)
+
+    def _repr_html_(self) -> str:
+        return _html.as_html(self)
+
+    @property
+    def query_texts(self) -> list[str]:
+        """The queries of the call: those that `Highlight.query` counts."""
+        return self._request.queries
+
+    @property
+    def titles(self) -> list[str | None] | None:
+        """The titles of the pages, if the call had any."""
+        return self._request.titles
+
+    def best(self, n: int | None = None) -> list[Highlight]:
+        """The best `n` highlights of all pages and queries, best first; all of them without `n`. Ties are in order of position.
+
+        Raises `InvalidArgumentError` for an `n` below 1.
+        """
+        if n is not None and (not isinstance(n, int) or isinstance(n, bool) or n < 1):
+            message = f"n must be a whole number from 1, or None for all, not {n!r}"
+            raise InvalidArgumentError(message)
+        rows = sorted(range(len(self.scores)), key=lambda row: -self.scores[row])
+        return [self._highlight(row) for row in rows[:n]]
+
+    @overload
+    def marked(
+        self,
+        page: int,
+        pre: str = ...,
+        post: str = ...,
+        *,
+        encoder: Literal["html"] | None = ...,
+        fragments: None = ...,
+        no_match_size: int = ...,
+        words: bool | None = ...,
+    ) -> str: ...
+    @overload
+    def marked(
+        self,
+        page: int,
+        pre: str = ...,
+        post: str = ...,
+        *,
+        encoder: Literal["html"] | None = ...,
+        fragments: int,
+        no_match_size: int = ...,
+        words: bool | None = ...,
+    ) -> list[str]: ...
+    def marked(
+        self,
+        page: int,
+        pre: str = "<em>",
+        post: str = "</em>",
+        *,
+        encoder: Literal["html"] | None = "html",
+        fragments: int | None = None,
+        no_match_size: int = 0,
+        words: bool | None = None,
+    ) -> str | list[str]:
+        """A whole page with `pre` and `post` around what answers, or only its passages: what a search engine's highlighter returns.
+
+        - `page`: its index. Its passages are those of all queries.
+        - `encoder`, `words`: as in `Highlight.marked`. In Markdown with ``encoder=None`` marks are around text only: never around
+          or within its own marks, addresses of links, or blocks of code.
+        - `fragments`: return a list of at most this number of passages, best first, instead of the page.
+        - `no_match_size`: with `fragments`, characters of the page's start to return if it has no passage; cut after a word.
+
+        Raises `InvalidArgumentError` for values out of range, and for a page whose text is on the server.
+        """
+        marks = _marks.Marks(pre, post, encoder)
+        if not isinstance(page, int) or not -len(self.texts) <= page < len(self.texts):
+            message = f"page must be the index of one of {len(self.texts)} pages, not {page!r}"
+            raise InvalidArgumentError(message)
+        page %= len(self.texts)
+        found = [highlight for highlight in self.best() if highlight.page == page]
+        if fragments is not None:
+            return _marks.mark_fragments(self, page, found, marks, words, fragments, no_match_size)
+        return _marks.mark_page(self.page_text(page), self.formats[page], found, marks, words)
+
+    def prompt(self, max_tokens: int | None = None, *, count_tokens: Callable[[str], int] | None = None) -> str:
+        """The passages as text for a language model, best first: each after its number and its page's title, id or index.
+
+        - `max_tokens`: omit the worst passages, so that the text has at most this number of tokens.
+        - `count_tokens`: counts a text's tokens, such as ``lambda text: len(encoding.encode(text))``. Without it, a token is three
+          bytes of UTF-8, which counts too many rather than too few for the tokenizers of current language models.
+
+        `resolve` finds the passage of a number. Raises `InvalidArgumentError` for a `max_tokens` below 1.
+        """
+        return _prompts.prompt(self, max_tokens, count_tokens)
+
+    def resolve(self, number: str | int) -> Highlight:
+        """The highlight that `prompt` numbered so: ``result.resolve("[3]")`` or ``result.resolve(3)`` is ``result.best()[2]``.
+
+        Raises `InvalidArgumentError` if there is no such number.
+        """
+        return _prompts.resolve(self, number)
+
+    def as_citations(self) -> list[_prompts.Citation]:
+        """The highlights, best first, as citations of the type ``char_location`` in Anthropic's Messages API."""
+        return _prompts.citations(self)
+
+    def to_dict(self) -> _tables.HighlightsDict:
+        """The lists as a dictionary: ``{"results": [{"page": 0, "highlights": [...], ...}, ...]}``, in the order of `result`."""
+        return _tables.to_dict(self)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """A table with a row for each highlight, in the order of the lists. Needs pyarrow.
+
+        Columns: `page`, `query`, `id` if pages have ids, `text`, `start`, `end`, `score`, `cosine`, `bm25`, `before`, `after`,
+        `source_start` and `source_end`, as in `Highlight`.
+        """
+        return _tables.to_arrow(self)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The table of `to_arrow` as a DataFrame of pandas, which it needs."""
+        return _tables.to_pandas(self)
+
+    def to_polars(self) -> polars.DataFrame:
+        """The table of `to_arrow` as a DataFrame of polars, which it needs."""
+        return _tables.to_polars(self)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        return _tables.pydantic_schema(cls, handler)
 
     def text_fragment(self, highlight: Highlight) -> str:
         """A suffix for the page's URL that makes a browser scroll to the highlight and mark it: ``#:~:text=…``.
 
+        Of Markdown it has the text that a browser shows: without marks, and without addresses of links.
+
         Raises `InvalidArgumentError` if the highlight is not from these pages.
         """
-        return text_fragment(self._page(highlight), highlight.start, highlight.end)
+        text = self.page_text(highlight.page)
+        span = (highlight.start, highlight.end)
+        if self.formats[highlight.page] == "markdown":
+            text, span = _marks.shown_span(text, span)
+        return text_fragment(text, *span)
 
     def selectors(self, highlight: Highlight) -> tuple[TextQuoteSelector, TextPositionSelector]:
         """Selectors of W3C's Web Annotation Data Model for the highlight: by its words, and by its position.
 
         Raises `InvalidArgumentError` if the highlight is not from these pages.
         """
-        span = (self._page(highlight), highlight.start, highlight.end)
+        span = (self.page_text(highlight.page), highlight.start, highlight.end)
         return text_quote_selector(*span), text_position_selector(*span)
 
-    def _page(self, highlight: Highlight) -> str:
-        text = self.texts[highlight.page]
+    def page_text(self, page: int) -> str:
+        """The text of a page. Raises `InvalidArgumentError` if only the server has it."""
+        text = self.texts[page]
         if not text and self._passages:
-            message = f"the text of page {highlight.page} is on the server; return_texts=True returns it"
+            message = f"the text of page {page} is on the server; return_texts=True returns it"
             raise InvalidArgumentError(message)
         return text
+
+    def query_and_page(self, index: int) -> tuple[int, int]:
+        """The indices of the query and of the page that ``result[index]`` belongs to; query 0 if `fuse` joins them."""
+        pages = len(self.texts)
+        return (index // pages, index % pages) if self._request.options.get("pairing") != "each" else (index, index)
 
     def _position(self, index: tuple[int, int]) -> int:
         query, page = index
@@ -207,6 +405,7 @@ class Highlights(Sequence[list[Highlight]]):
             matches=self._matches(row),
             source_start=int(self.sources[row, 0]),
             source_end=int(self.sources[row, 1]),
+            id=None if self.ids is None else self.ids[page],
         )
 
     def _matches(self, row: int) -> tuple[Match, ...]:

@@ -7,7 +7,7 @@ rows of a call in one round. Nothing here encodes, and only text of large pages 
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from pullquote._models import find_model
 from pullquote._native import Batch
 from pullquote._native import Hosted as NativeHosted
 from pullquote._native import HostedCall as NativeCall
-from pullquote._options import Options, check_request
+from pullquote._options import Options, Pages, Request, check_request
 from pullquote.errors import EncoderError, InvalidArgumentError
 
 __all__ = ["Hosted", "HostedCall", "Plan", "Planner"]
@@ -100,7 +100,7 @@ class Hosted(EngineHandle):
     def start(
         self,
         query: str | Sequence[str],
-        texts: Iterable[str],
+        texts: Pages,
         *,
         depth: int = DEPTH,
         limit_windows: int | None = None,
@@ -114,7 +114,7 @@ class Hosted(EngineHandle):
         requests them.
         """
         request = check_request(query, texts, options)
-        return HostedCall(request.texts, self._native.start(request, limit_windows, limit_tokens, depth))
+        return HostedCall(request, self._native.start(request, limit_windows, limit_tokens, depth))
 
     def __repr__(self) -> str:
         return f"<Hosted {self.model_name!r}, vectors of {self.dimension} by {self.devices[0]}>"
@@ -123,9 +123,9 @@ class Hosted(EngineHandle):
 class HostedCall:
     """A call in progress, for one thread at a time; `result` is `None` until it is done."""
 
-    def __init__(self, pages: list[str], native: NativeCall) -> None:
+    def __init__(self, request: Request, native: NativeCall) -> None:
         """Made by `Hosted.start`."""
-        self._pages = pages
+        self._request = request
         self._native = native
         self.result: Highlights | None = None
 
@@ -139,7 +139,7 @@ class HostedCall:
         """
         batches, columns = self._native.advance([(ticket, _matrix(rows)) for ticket, rows in vectors])
         if columns is not None:
-            self.result = Highlights(self._pages, columns)
+            self.result = Highlights(self._request, columns)
         return batches
 
     async def run(
@@ -195,7 +195,7 @@ class Planner:
     def plan(
         self,
         query: str | Sequence[str],
-        texts: Iterable[str],
+        texts: Pages,
         *,
         limit_windows: int | None = None,
         limit_tokens: int | None = None,
@@ -209,7 +209,7 @@ class Planner:
         if options.setdefault("effort", "full") != "full":
             message = f'effort must be "full" where everything is encoded at once, not {options["effort"]!r}'
             raise InvalidArgumentError(message)
-        pages = texts if isinstance(texts, (str, list)) else list(texts)
+        pages = texts if isinstance(texts, (str, list, Mapping)) else list(texts)
         limits = {"limit_windows": limit_windows, "limit_tokens": limit_tokens}
 
         def start(hosted: Hosted) -> HostedCall:

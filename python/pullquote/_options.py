@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict, TypeVar
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, cast
 
-from pullquote.errors import InvalidArgumentError, InvalidTypeError, TruncationWarning
+from pullquote._signatures import did_you_mean
+from pullquote.errors import InvalidArgumentError, InvalidTypeError, TruncationWarning, UsageWarning
 
-__all__ = ["Dedupe", "Effort", "Format", "Options", "Order", "Pairing", "Unit"]
+__all__ = ["Dedupe", "Effort", "Format", "Options", "Order", "Pages", "Pairing", "Unit"]
 
 Unit = Literal["sentence", "word", "token"]
 Order = Literal["score", "position"]
@@ -18,6 +21,11 @@ Pairing = Literal["auto", "each", "all"]
 Format = Literal["text", "markdown", "html", "auto"]
 Effort = Literal["full", "fast", "auto"]
 
+# Pages of a call: texts, pairs of an id and a text, or a mapping from ids to texts.
+Pages: TypeAlias = Iterable[str] | Iterable[tuple[Any, str]] | Mapping[Any, str]
+
+# A query of more characters is a page, probably.
+LONG_QUERY = 1000
 # Default seconds of a client's request.
 SERVER_TIMEOUT = 60.0
 
@@ -30,6 +38,7 @@ class Options(TypedDict, total=False):
     unit: Unit
     format: Format
     titles: Iterable[str | None] | None
+    ids: Iterable[Any] | None
     pairing: Pairing
     fuse: bool
     top_k: int | None
@@ -37,6 +46,7 @@ class Options(TypedDict, total=False):
     max_tokens: int | None
     max_total_chars: int | None
     max_total_tokens: int | None
+    max_total_highlights: int | None
     min_score: float | Literal["auto"] | None
     order: Order
     dedupe: Dedupe
@@ -61,28 +71,87 @@ class Request:
     texts: list[str]
     titles: list[str | None] | None
     options: dict[str, Any]
+    ids: list[Any] | None = None
+
+    @property
+    def queries(self) -> list[str]:
+        """The queries as a list."""
+        return [self.query] if isinstance(self.query, str) else self.query
 
 
-def check_request(query: str | Sequence[str], texts: Iterable[str], options: Mapping[str, Any]) -> Request:
+def check_request(query: str | Sequence[str], texts: Pages, options: Mapping[str, Any]) -> Request:
     """Check a call's texts. `_native` checks the other options, and has their defaults."""
+    if isinstance(texts, str):
+        swapped = not isinstance(query, str)
+        advice = "query comes first: highlights(query, texts)" if swapped else "pass [text] for one page"
+        message = f"texts must be a list of pages, not one str; {advice}"
+        raise InvalidTypeError(message)
     queries = query if isinstance(query, str) else to_list(query, "query")
-    pages = to_list(texts, "texts")
+    pages, ids = read_pages(texts, options.get("ids"))
     if not pages:
         message = "texts is empty; pass at least one page"
         raise InvalidArgumentError(message)
     if isinstance(queries, list) and not queries:
-        message = "query is an empty list; pass one query, one for each page, or many for one page"
+        message = "query is an empty list; pass one query, or a list with at least one"
         raise InvalidArgumentError(message)
-    native = dict(options)
-    titles = native.pop("titles", None)
-    return Request(queries, pages, None if titles is None else to_list(titles, "titles"), native)
+    native = {name: value for name, value in options.items() if name not in {"titles", "ids"}}
+    if unknown := native.keys() - Options.__annotations__.keys():
+        name = min(unknown)
+        message = f"there is no option {name!r}{did_you_mean(name, Options.__annotations__)}"
+        raise InvalidTypeError(message)
+    titles = options.get("titles")
+    request = Request(queries, pages, None if titles is None else to_list(titles, "titles"), native, ids)
+    _warn_of_long_queries(request)
+    return request
+
+
+def read_pages(pages: Pages, ids: Iterable[Any] | None = None) -> tuple[list[str], list[Any] | None]:
+    """The texts of pages, and their ids if there are any: `ids`, the keys of a mapping, or the first of each pair."""
+    if isinstance(pages, Mapping):
+        texts, own = [*pages.values()], [*pages]
+        for key, text in pages.items():
+            if not isinstance(text, str):
+                message = f"texts must be a mapping from ids to texts, but texts[{key!r}] is {type(text).__name__}"
+                raise InvalidTypeError(message)
+    else:
+        given = to_list(cast("Iterable[Any]", pages), "texts")
+        pairs = bool(given) and isinstance(given[0], tuple)
+        for number, page in enumerate(given):
+            if isinstance(page, Mapping):
+                message = f"texts[{number}] must be a string, not {type(page).__name__}; pass its text, and its id as (id, text)"
+                raise InvalidTypeError(message)
+            if pairs and not (isinstance(page, tuple) and len(page) == 2):
+                message = f"texts[{number}] must be a pair (id, text) as texts[0] is, not {page!r:.80}"
+                raise InvalidTypeError(message)
+        if not pairs:
+            named = None if ids is None else to_list(ids, "ids")
+            if named is not None and len(named) != len(given):
+                message = f"{len(named)} ids do not go with {len(given)} pages; pass one for each page"
+                raise InvalidArgumentError(message)
+            return given, named
+        own, texts = [page[0] for page in given], [page[1] for page in given]
+    if ids is not None:
+        message = "ids does not go with texts that have ids of their own: pairs, or a mapping from id to text"
+        raise InvalidArgumentError(message)
+    return texts, own
+
+
+def _warn_of_long_queries(request: Request) -> None:
+    query, page = (
+        max(len(text) for text in texts if isinstance(text, str)) if any(isinstance(text, str) for text in texts) else 0
+        for texts in (request.queries, request.texts)
+    )
+    if query > LONG_QUERY and query > 10 * page:
+        message = f"a query has {query:,} characters, and the longest page {page:,}; query comes first: highlights(query, texts)"
+        warn(message, UsageWarning)
 
 
 def complete(options: Mapping[str, Any], defaults: Mapping[str, Any], function: str) -> dict[str, Any]:
-    """`options`, and `defaults` for the missing ones. Raises `TypeError` for an unknown one, as Python does."""
+    """`options`, and `defaults` for the missing ones. Raises `InvalidTypeError` for an unknown one."""
     if unknown := options.keys() - defaults.keys():
-        message = f"{function}() got an unexpected keyword argument {min(unknown)!r}"
-        raise TypeError(message)
+        name = min(unknown)
+        message = f"{function}(): got an unexpected keyword argument {name!r}{did_you_mean(name, defaults)}"
+        raise InvalidTypeError(message)
     return {**defaults, **options}
 
 
@@ -101,16 +170,34 @@ def check_texts(texts: Iterable[str], role: str) -> list[str]:
 def warn_of_truncation(truncated: int, texts: int, max_tokens: int) -> None:
     """Issue a `TruncationWarning` for the caller of `embed`."""
     message = f"{truncated} of {texts} texts were cut at the model's limit of {max_tokens} tokens"
-    warnings.warn(message, TruncationWarning, stacklevel=3)
+    warn(message, TruncationWarning)
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Issue a warning for the line outside this package that called it."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and Path(frame.f_code.co_filename).parent.name == "pullquote":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 def to_list(texts: Iterable[_Item], name: str) -> list[_Item]:
     """The texts as a list. A generator yields them once, but offsets need the texts again."""
-    if isinstance(texts, (str, bytes, bytearray, dict)):
-        message = f"{name} must be a list of strings, not one {type(texts).__name__}; pass [{name}]"
+    kind, wanted = type(texts).__name__, "a list" if name == "ids" else "a list of strings"
+    if isinstance(texts, (str, bytes, bytearray)):
+        message = f"{name} must be {wanted}, not one {kind}; pass [{name}]"
+        raise InvalidTypeError(message)
+    if hasattr(texts, "columns"):
+        message = f'{name} must be {wanted}, not a {kind}; pass one column, as frame["text"], or call highlights_arrow'
+        raise InvalidTypeError(message)
+    if isinstance(texts, (set, frozenset, Mapping)):
+        message = f"{name} must be {wanted}, not a {kind}, whose order says nothing; pass a list"
+        raise InvalidTypeError(message)
+    if hasattr(texts, "read_text"):
+        message = f'{name} must be {wanted}, not a {kind}; pass [{name}.read_text(encoding="utf-8")]'
         raise InvalidTypeError(message)
     try:
         return list(texts)
     except TypeError:
-        message = f"{name} must be a list of strings, not {type(texts).__name__}"
+        message = f"{name} must be {wanted}, not {type(texts).__name__}"
         raise InvalidTypeError(message) from None

@@ -42,6 +42,10 @@ class Style:
         ]
         return "\n".join(part for part in parts if part)
 
+    def wrapped(self, text: str) -> str:
+        """Wrap and indent a text."""
+        return self._lines(text, str)
+
     def _marked(self, highlight: Highlight) -> str:
         text = highlight.text
         if self.colours:

@@ -25,7 +25,7 @@ class _Array(Protocol):
 ArrowTable: TypeAlias = _Stream | _Array
 
 # The rows of a table determine what these options say.
-_ROW_OPTIONS = {"pairing": "auto", "fuse": False, "titles": None}
+_ROW_OPTIONS = {"pairing": "auto", "fuse": False, "titles": None, "ids": None, "max_total_highlights": None}
 
 
 class HighlightTable:

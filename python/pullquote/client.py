@@ -5,13 +5,12 @@ from __future__ import annotations
 import atexit
 import inspect
 import json
-import warnings
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack, cast, overload
+from typing import Any, Literal, Self, TypedDict, Unpack, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,19 +22,20 @@ from pullquote._native import Document
 from pullquote._options import (
     SERVER_TIMEOUT,
     Options,
+    Pages,
     Unit,
     check_request,
     check_texts,
     complete,
     to_list,
+    warn,
 )
+from pullquote._signatures import signed_as
 from pullquote.errors import InvalidArgumentError, InvalidTypeError, TruncationWarning
 
 __all__ = ["Client", "ClientSettings", "Document", "EmbedOptions", "EmbeddingDtype", "RerankResult", "StoredDocument"]
 
 MEBIBYTE = 1024 * 1024
-
-_Call = TypeVar("_Call", bound=Callable[..., Any])
 
 EmbeddingDtype = Literal["float32", "float16", "bfloat16", "int8", "binary"]
 
@@ -106,41 +106,36 @@ class StoredDocument:
     id: str
 
 
-def signed_as(example: Callable[..., Any]) -> Callable[[_Call], _Call]:
-    """Give a method with ``**options`` the signature of `example`, changed and extended by the method's own parameters."""
-
-    def sign(method: _Call) -> _Call:
-        signature = inspect.signature(example)
-        own = {name: each for name, each in inspect.signature(method).parameters.items() if name != "options"}
-        parameters = [*{**signature.parameters, **own}.values()]
-        method.__dict__["__signature__"] = signature.replace(parameters=parameters)
-        return method
-
-    return sign
-
-
 class HighlightsCall:
     """A checked call of `Client.highlights`."""
 
     def __init__(
         self,
         query: str | Sequence[str],
-        texts: Iterable[str | StoredDocument],
+        texts: Pages | Iterable[str | StoredDocument],
         server_options: Mapping[str, Any],
         options: Options,
     ) -> None:
         """Check what needs no server; `server_options` are those that `Highlighter.highlights` does not have."""
-        pages = to_list(texts, "texts")
-        is_stored = [isinstance(page, StoredDocument) for page in pages]
-        named = [page.id if isinstance(page, StoredDocument) else page for page in pages]
-        self.request = check_request(query, named, options)
+        if isinstance(texts, (str, Mapping)):
+            self.request = check_request(query, texts, options)
+            named, is_stored = self.request.texts, [False] * len(self.request.texts)
+        else:
+            pages = to_list(cast("Iterable[str | StoredDocument]", texts), "texts")
+            is_stored = [isinstance(page, StoredDocument) for page in pages]
+            named = [page.id if isinstance(page, StoredDocument) else page for page in pages]
+            self.request = check_request(query, named, options)
+            named = self.request.texts
+            if self.request.ids is None and any(is_stored):
+                ids = [page.id if isinstance(page, StoredDocument) else None for page in pages]
+                self.request = replace(self.request, ids=ids)
         self.request.options.update(server_options, stored=is_stored)
         # Stored pages are read on the server.
         self._sources = ["" if stored else page for stored, page in zip(is_stored, named, strict=True)]
 
     def result(self, columns: _native.HighlightColumns) -> Highlights:
         """Make the result from the answer's columns."""
-        result = Highlights(self._sources, columns)
+        result = Highlights(self.request, columns, self._sources)
         if result.vectors is not None and result.query_vectors is not None:
             dtype = NUMPY_DTYPES[self.request.options["embedding_dtype"]]
             result.vectors, result.query_vectors = result.vectors.view(dtype), result.query_vectors.view(dtype)
@@ -162,7 +157,7 @@ class EmbedCall:
         """The answer's array; warns the caller of `embed` of texts that were cut."""
         if embeddings.truncated:
             message = f"{embeddings.truncated} of {len(self.texts)} texts were cut at the limit of the server's model"
-            warnings.warn(message, TruncationWarning, stacklevel=3)
+            warn(message, TruncationWarning)
         dtype = self.options["embedding_dtype"]
         return embeddings.vectors if dtype == "float32" else embeddings.vectors.view(NUMPY_DTYPES[dtype])
 
@@ -256,7 +251,7 @@ class Client(BaseClient):
     def highlights(
         self,
         query: str | Sequence[str],
-        texts: Iterable[str | StoredDocument],
+        texts: Pages | Iterable[str | StoredDocument],
         *,
         return_texts: bool = False,
         return_vectors: bool = False,

@@ -16,7 +16,7 @@ from pullquote._highlights import Highlights, Match
 from pullquote._hosted import Hosted, HostedCall, Plan, Planner
 from pullquote._native import Batch, CacheState, DeviceState, FinishedRequest, Progress, StageTime, Work
 from pullquote._native import Engine as NativeEngine
-from pullquote._options import Options, check_request
+from pullquote._options import Options, Pages, Request, check_request
 from pullquote.errors import InvalidArgumentError, PullquoteError
 
 __all__ = [
@@ -65,8 +65,8 @@ class Engine(EngineHandle):
     _native: NativeEngine
 
     def _make_native(self, config: EngineConfig) -> NativeEngine:
-        # Texts of unfinished requests, from which highlights are cut.
-        self._pages: dict[str, list[str]] = {}
+        # Unfinished requests, from whose texts highlights are cut.
+        self._requests: dict[str, Request] = {}
         self._lock = threading.Lock()
         return NativeEngine(config)
 
@@ -74,7 +74,7 @@ class Engine(EngineHandle):
         self,
         request_id: str,
         query: str | Sequence[str],
-        texts: Iterable[str],
+        texts: Pages,
         options: Options | dict[str, Any] | None = None,
         priority: int = 0,
         timeout: float | None = None,
@@ -104,15 +104,15 @@ class Engine(EngineHandle):
                 raise InvalidArgumentError(message)
         request = check_request(query, texts, options)
         with self._lock:
-            if request_id in self._pages:
+            if request_id in self._requests:
                 message = f"request {request_id!r} is not finished; each unfinished request needs its own id"
                 raise InvalidArgumentError(message)
             # Before the native call: another thread's step may finish the request at once.
-            self._pages[request_id] = request.texts
+            self._requests[request_id] = request
             try:
                 self._native.add_request(request_id, request, limit_windows, limit_tokens)
             except BaseException:
-                del self._pages[request_id]
+                del self._requests[request_id]
                 raise
 
     def step(self) -> list[RequestOutput]:
@@ -120,16 +120,16 @@ class Engine(EngineHandle):
 
         Returns at once if there is no work, and else when a batch is done, or after 50 ms. Releases Python's lock.
         """
-        finished = [(request, self._pages.pop(request.request_id, None)) for request in self._native.step()]
-        # A request without pages was aborted by another thread meanwhile.
-        return [_output(request, pages) for request, pages in finished if pages is not None]
+        finished = [(done, self._requests.pop(done.request_id, None)) for done in self._native.step()]
+        # A request that is not here was aborted by another thread meanwhile.
+        return [_output(done, request) for done, request in finished if request is not None]
 
     def abort_request(self, request_ids: str | Iterable[str]) -> None:
         """Drop requests; `step` never returns them. Ignores unknown ids."""
         ids = [request_ids] if isinstance(request_ids, str) else list(request_ids)
         self._native.abort(ids)
         for request_id in ids:
-            self._pages.pop(request_id, None)
+            self._requests.pop(request_id, None)
 
     def has_unfinished_requests(self) -> bool:
         """Whether `step` has work to do."""
@@ -144,7 +144,7 @@ class Engine(EngineHandle):
         super().close()
 
 
-def _output(request: FinishedRequest, pages: list[str]) -> RequestOutput:
-    outputs = None if request.columns is None else Highlights(pages, request.columns)
-    error = request.error if isinstance(request.error, PullquoteError) else None
-    return RequestOutput(request.request_id, outputs, error, request.progress)
+def _output(done: FinishedRequest, request: Request) -> RequestOutput:
+    outputs = None if done.columns is None else Highlights(request, done.columns)
+    error = done.error if isinstance(done.error, PullquoteError) else None
+    return RequestOutput(done.request_id, outputs, error, done.progress)

@@ -28,6 +28,7 @@ __all__ = [
     "UnauthorizedError",
     "UnavailableError",
     "UnsupportedModelError",
+    "UsageWarning",
 ]
 
 
@@ -253,3 +254,7 @@ class InternalError(PullquoteError, RuntimeError):
 
 class TruncationWarning(UserWarning):
     """`embed` cut texts at the model's limit; the rest of them did not affect their vectors."""
+
+
+class UsageWarning(UserWarning):
+    """A call is valid, and probably not what was meant."""

@@ -74,15 +74,26 @@ def start_job(store: OutputStore, settings: dict[str, Any], files: list[InputFil
     else:
         # JSON changes some types, so compare JSON with JSON.
         before, now = json.loads(known), json.loads(_json(settings))
-        if changed := sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name)):
-            name = changed[0]
+        if changed := differences(before, now):
             message = (
-                f"{store.url} has the outputs of a job with {name}={before.get(name)!r}, not {now.get(name)!r}; "
-                "continue with the same options, or name another directory"
+                f"{store.url} has the outputs of a job with other options: {'; '.join(changed)}. "
+                "Continue with the same options, or name another directory"
             )
             raise InvalidArgumentError(message)
     with store.open_for_writing(FILES) as file:
         file.write(_json({"files": {each.name: each.bytes for each in files}}))
+
+
+def differences(before: dict[str, Any], now: dict[str, Any], within: str = "") -> list[str]:
+    """Each setting that differs, as ``top_k was 3, and is 5 now``."""
+    changed = []
+    for name in sorted(before.keys() | now.keys()):
+        old, new = before.get(name), now.get(name)
+        if isinstance(old, dict) and isinstance(new, dict):
+            changed += differences(old, new, "" if name == "options" else f"{within}{name}.")
+        elif old != new:
+            changed.append(f"{within}{name} was {json.dumps(old)}, and is {json.dumps(new)} now")
+    return changed
 
 
 def unfinished_files(store: OutputStore, files: list[InputFile]) -> list[InputFile]:

@@ -22,7 +22,7 @@ from pullquote.vllm._settings import Settings
 __all__ = ["Asked", "Refused", "answer", "failure", "kind_of", "parse", "read"]
 
 # What has a place of its own in a body, and what one of HTTP cannot say.
-OPTIONS = Options.__annotations__.keys() - {"titles"}
+OPTIONS = Options.__annotations__.keys() - {"titles", "ids"}
 FIELDS = {"query", "documents", "offsets", "return_texts", "return_vectors", "embedding_dtype"}
 
 
@@ -160,10 +160,8 @@ def answer(asked: Asked, found: Highlights, queued: float) -> dict[str, Any]:
 
 
 def _page(asked: Asked, found: Highlights, number: int) -> dict[str, Any]:
-    pages, is_list, is_fused = len(asked.texts), isinstance(asked.query, list), asked.options.get("fuse", False)
-    pairing = asked.options.get("pairing", "auto")
-    is_each = pairing == "each" or (pairing == "auto" and is_list and not is_fused and pages != 1)
-    query, index = (number, number) if is_each else divmod(number, pages)
+    is_list, is_fused = isinstance(asked.query, list), asked.options.get("fuse", False)
+    query, index = found.query_and_page(number)
     text = asked.texts[index]
     page: dict[str, Any] = {"index": index}
     if (name := asked.ids[index]) is not None:

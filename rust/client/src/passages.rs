@@ -126,18 +126,18 @@ pub(crate) async fn highlights<T: Text>(
     call: CallOptions,
 ) -> Result<HighlightsAnswer> {
     let HighlightsRequest { queries, listed, pages, titles, options, returns } = &request;
-    let pairing = options.pairing(*listed, pages.len())?;
+    let pairing = options.pairing(queries.len(), pages.len())?;
     check(&request, pairing)?;
     let body = || {
         let each: Vec<&str> = queries.iter().map(AsRef::as_ref).collect();
         let title = |page: usize| titles.get(page).and_then(Option::as_ref).map(AsRef::as_ref);
         let documents = pages.iter().enumerate();
         // The text of HTML differs from what was sent.
-        let differ = matches!(options.format, Format::Html | Format::Auto);
+        let differ = |page: &Page<T>| page.text().is_some_and(|text| options.format.of(text) == Format::Html);
         let body = HighlightsBody {
             query: if *listed { Queries::Listed(each) } else { Queries::One(each[0]) },
             documents: documents.map(|(index, page)| Document { title: title(index), source: page.source() }).collect(),
-            return_texts: returns.texts || (differ && pages.iter().any(|page| page.text().is_some())),
+            return_texts: returns.texts || pages.iter().any(differ),
             return_vectors: returns.vectors.is_some(),
             embedding_dtype: returns.vectors,
             options,

@@ -20,7 +20,7 @@ use crate::completion::{CompletionSender, PendingCall, ReplyTo};
 use crate::config::EngineConfig;
 use crate::engine_handle::EngineHandle;
 use crate::failures::{Failure, raise};
-use crate::leave::{DropDetached, leave_python};
+use crate::leave::{DropDetached, leave_python, leave_python_reporting};
 use crate::options::{read_options, read_unit};
 use crate::results::{Embeddings, HighlightColumns, matrix, span_array};
 use crate::server::Server;
@@ -52,9 +52,9 @@ pub(crate) struct HighlightsCall {
 
 impl HighlightsCall {
     pub(crate) fn read(request: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let texts::Texts { queries, is_list, pages, titles } = texts::Texts::read(request)?;
+        let texts::Texts { queries, pages, titles, .. } = texts::Texts::read(request)?;
         let options: Options = read_options(request.getattr("options")?.cast()?, &[])?;
-        let pairing = options.pairing(is_list, pages.len()).map_err(Failure)?;
+        let pairing = options.pairing(queries.len(), pages.len()).map_err(Failure)?;
         let (question, format) = (options.question().map_err(Failure)?, options.format);
         let request = OwnedRequest { queries, pages, formats: vec![format], titles, pairing };
         Ok(Self { request, question, timeout: options.timeout, priority: options.priority })
@@ -83,9 +83,15 @@ impl Highlighter {
         Ok(EngineHandle::base(&engine).add_subclass(Self { engine: DropDetached::new(engine) }))
     }
 
-    fn highlights(&self, py: Python<'_>, request: &Bound<'_, PyAny>) -> PyResult<HighlightColumns> {
+    fn highlights(
+        &self,
+        py: Python<'_>,
+        request: &Bound<'_, PyAny>,
+        report: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<HighlightColumns> {
         let HighlightsCall { request, question, timeout, priority } = HighlightsCall::read(request)?;
-        let answers = leave_python(py, timeout, |call| {
+        let report = report.map(|report| report.clone().unbind());
+        let answers = leave_python_reporting(py, timeout, report.as_ref(), |call| {
             self.engine.answer(&request, &question, &call.clone().with_priority(priority))
         })?;
         HighlightColumns::new(py, answers)

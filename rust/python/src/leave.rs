@@ -3,11 +3,11 @@
 use std::any::Any;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use pullquote_core::engine::options::seconds;
 use pullquote_core::error::{Error, ErrorKind, Result};
-use pullquote_core::runtime::call::Call;
+use pullquote_core::runtime::call::{Call, CallProgress};
 use pyo3::prelude::*;
 
 use crate::failures::Failure;
@@ -20,14 +20,32 @@ pub(crate) fn leave_python<R: Send>(
     timeout: Option<f64>,
     work: impl FnOnce(&Call) -> Result<R> + Send,
 ) -> PyResult<R> {
+    leave_python_reporting(py, timeout, None, work)
+}
+
+/// The same; on Python's main thread it also calls `report` with the windows and the encoded rows so far, every 50 ms or so.
+pub(crate) fn leave_python_reporting<R: Send>(
+    py: Python<'_>,
+    timeout: Option<f64>,
+    report: Option<&Py<PyAny>>,
+    work: impl FnOnce(&Call) -> Result<R> + Send,
+) -> PyResult<R> {
     let timeout = timeout.map(seconds).transpose().map_err(Failure)?;
     let is_main = on_main_thread(py)?;
     // Dropped when this thread holds Python's lock again.
     let _section = NativeSection::enter();
     let raised: Mutex<Option<PyErr>> = Mutex::new(None);
+    let progress: OnceLock<Box<dyn Fn() -> CallProgress + Send + Sync>> = OnceLock::new();
+    let tell = |py: Python<'_>| match (report, progress.get()) {
+        (Some(report), Some(progress)) => {
+            let CallProgress { windows, rows, .. } = progress();
+            report.call1(py, (windows, rows)).map(drop)
+        }
+        _ => Ok(()),
+    };
     let result = py.detach(|| {
         let interrupted = || {
-            Python::attach(|py| match py.check_signals() {
+            Python::attach(|py| match py.check_signals().and_then(|()| tell(py)) {
                 Ok(()) => false,
                 Err(error) => {
                     *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
@@ -37,6 +55,7 @@ pub(crate) fn leave_python<R: Send>(
         };
         let interrupted: Option<&(dyn Fn() -> bool + Sync)> = if is_main { Some(&interrupted) } else { None };
         let call = Call::new(timeout, interrupted);
+        let _ = progress.set(Box::new(call.progress_reader()));
         catch_unwind(AssertUnwindSafe(|| work(&call))).unwrap_or_else(|panic| {
             Err(Error::new(
                 ErrorKind::Internal,

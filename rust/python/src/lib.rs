@@ -26,6 +26,7 @@ mod texts;
 use numpy::PyArray2;
 use pullquote_core::engine::options::Options;
 use pullquote_core::error::ErrorKind;
+use pullquote_core::text::formats::{ShownRun, shown};
 use pullquote_core::text::page::Page;
 use pullquote_core::text::pieces::{self, Unit, Windows};
 use pyo3::prelude::*;
@@ -85,6 +86,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(hub_cache::needed_files, module)?)?;
     module.add_function(wrap_pyfunction!(hub_cache::find_snapshot, module)?)?;
     module.add_function(wrap_pyfunction!(hub_cache::cached_models, module)?)?;
+    module.add_function(wrap_pyfunction!(shown_runs, module)?)?;
     module.add_function(wrap_pyfunction!(native_threads::wait_for_threads, module)?)?;
     module.add_function(wrap_pyfunction!(native_threads::forget_threads, module)?)?;
     module.add_function(wrap_pyfunction!(instruction_set, module)?)?;
@@ -117,6 +119,20 @@ fn parse_pieces(
         Ok(pieces::parse_pieces(&text, unit, windows)?.into_iter().map(|piece| page.chars(piece)).collect::<Vec<_>>())
     })?;
     span_array(py, &spans)
+}
+
+/// The text of Markdown that a browser shows, as runs: text, start and end in the source in characters, and whether it is prose.
+#[pyfunction]
+fn shown_runs(py: Python<'_>, markdown: &Bound<'_, PyAny>) -> PyResult<Vec<(String, usize, usize, bool)>> {
+    let source = texts::one(markdown, "markdown")?;
+    leave::leave_python(py, None, |_| {
+        let page = Page::new(&source);
+        let run = |run: ShownRun| {
+            let span = page.chars(run.source);
+            (run.text, span.start, span.end, run.is_prose)
+        };
+        Ok(shown(&source).into_iter().map(run).collect())
+    })
 }
 
 /// Threads that affinity, control groups and `OMP_NUM_THREADS` allow.

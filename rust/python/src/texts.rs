@@ -65,6 +65,8 @@ pub(crate) fn one(text: &Bound<'_, PyAny>, name: &str) -> PyResult<PyBackedStr> 
         let kind = type_name(text);
         let advice = if text.is_instance_of::<PyBytes>() {
             "; decode it first, for instance with .decode(\"utf-8\")"
+        } else if text.hasattr("read_text").unwrap_or(false) {
+            "; read it first, with .read_text(encoding=\"utf-8\")"
         } else {
             ""
         };

@@ -2,7 +2,9 @@
 //
 // What was typed lives in the form's fields and nowhere else, so no failure can lose it. At most one request is in flight: a change
 // aborts it, and what it would still answer is never shown. Texts become text nodes only; the Content-Security-Policy of the
-// server (trusted types) lets nothing else into the document.
+// server (trusted types) lets nothing else into the document. The question, the options and a short page are in the address.
+
+import { layOut } from "./layout.js";
 
 const byId = (id) => document.getElementById(id);
 const question = byId("question");
@@ -16,12 +18,15 @@ const wide = matchMedia("(min-width: 52.01rem)"); // page and question are side 
 const PAUSE = 150; // milliseconds without a change, then it is asked
 const LONGEST_FILE = 64 * 1024 * 1024; // bytes; what a browser can hold, not what the server takes
 const NO_BUDGET = byId("budget").max; // the slider's end
+const LONGEST_IN_ADDRESS = 2000; // characters of a page
+const NOT_HERE = "Probably not on this page.";
 const FORMATS = { html: "html", htm: "html", md: "markdown", markdown: "markdown", txt: "text", text: "text" };
 
 const SETTINGS = {
   length: (value) => `about ${plural(value, "sentence")}`,
   count: (value) => plural(value, "passage"),
   budget: (value) => (value === Number(NO_BUDGET) ? "no limit" : plural(value, "character")),
+  least: (value) => (value === 0 ? "any" : `from ${value.toFixed(2)}`),
 };
 
 const FAILURES = {
@@ -37,7 +42,9 @@ const FAILURES = {
 
 let request = new AbortController(); // what is in flight, or was
 let timer = 0; // until the next one
-let marks = []; // the passages in the page, the best first
+let marks = []; // the passages in the page, the best first: a mark for each block that one is in
+let shown = {}; // what the page shows: its source and format
+let isFolded = false; // whether the passages are only the nearest ones
 let current = -1; // which of them was gone to last
 let goesToBest = false; // whether Enter waits for the answer
 let read = {}; // the page of the last answer, and its text: of HTML that is another
@@ -51,6 +58,7 @@ function changed(pause = PAUSE) {
   goesToBest = false;
   clearTimeout(timer);
   timer = setTimeout(ask, pause);
+  if (shown.source !== source.value) show({ text: knownText() }, [], "");
   waits(question.value.trim() !== "" && source.value.trim() !== "");
 }
 
@@ -60,10 +68,11 @@ async function ask() {
   const { signal } = (request = new AbortController());
   const body = wanted();
   byId("request").textContent = described(body);
+  remember();
   if (!body.query.trim() || !body.documents[0].trim()) {
     waits(false);
     byId("failure").hidden = true;
-    show(knownText(), [], source.value.trim() ? "Ask a question." : "Paste a page, or drop a file.");
+    show({ text: knownText() }, [], source.value.trim() ? "Ask a question." : "Paste a page, or drop a file.");
     return;
   }
   waits(true);
@@ -71,12 +80,13 @@ async function ask() {
   if (signal.aborted) return;
   waits(false);
   if (outcome.failure) return fail(outcome.failure);
-  read = { source: source.value, format: format.value, text: outcome.page.text };
+  read = { source: source.value, format: format.value, text: outcome.page.text, blocks: outcome.page.blocks, written: outcome.page.format };
   succeed(outcome);
 }
 
 function wanted() {
   const budget = byId("budget").value;
+  const least = Number(byId("least").value);
   return {
     query: question.value.toWellFormed(),
     documents: [source.value.toWellFormed()],
@@ -84,8 +94,10 @@ function wanted() {
     highlight_length: Number(byId("length").value),
     top_k: Number(byId("count").value),
     ...(budget === NO_BUDGET ? {} : { max_chars: Number(budget) }),
+    ...(least === 0 ? {} : { min_score: least }),
     offsets: "utf16",
     return_texts: true,
+    return_blocks: true,
   };
 }
 
@@ -109,16 +121,21 @@ async function answer(body, signal) {
 
 function succeed({ page, usage, took }) {
   byId("failure").hidden = byId("key-form").hidden = true;
+  // A server that does not say it answers every question.
+  const answers = page.answered !== false;
   const found = page.highlights.length ? plural(page.highlights.length, "passage") : "No passage";
-  show(page.text, page.highlights, `${found} in ${duration(Number(took))}`);
-  byId("work").textContent = `${number(usage.windows_scored)} of ${plural(usage.windows, "window")} compared, ${number(usage.encoded)} encoded`;
+  isFolded = !answers && page.highlights.length > 0;
+  byId("nearest").open = false;
+  show(page, page.highlights, answers ? `${found} in ${duration(Number(took))}` : NOT_HERE, answers);
+  byId("work").textContent = compared(usage);
+  format.options[0].textContent = format.value === "auto" && page.format !== "text" ? `Format: auto (${page.format})` : "Format: auto";
   if (goesToBest) go(0);
-  else if (wide.matches && reader.checkVisibility()) marks[0]?.scrollIntoView({ block: "nearest" });
+  else if (wide.matches && reader.checkVisibility()) marks[0]?.[0].scrollIntoView({ block: "nearest" });
   goesToBest = false;
 }
 
 function fail({ status, words, detail, retryable }) {
-  show(knownText(), [], "");
+  show({ text: knownText() }, [], "");
   byId("failure-words").textContent = words;
   byId("failure-detail").textContent = status !== 401 ? detail : key.value ? "It does not know the one below." : "";
   byId("again").hidden = !retryable;
@@ -133,27 +150,32 @@ function knownText() {
   return read.source === source.value && read.format === format.value ? read.text : source.value;
 }
 
-/** Shows a text with its passages marked, and the list of them. */
-function show(text, passages, status) {
-  const inOrder = passages.map((passage, rank) => ({ ...passage, rank })).sort((a, b) => a.start - b.start);
-  const parts = [];
-  marks = [];
-  let at = 0;
-  for (const { start, end, score, rank } of inOrder) {
-    const mark = make("mark", "", text.slice(start, end));
-    mark.tabIndex = -1;
-    mark.dataset.score = `${rank + 1} · ${score.toFixed(2)}`;
+/** Shows a page with its passages marked, and the list of them. What does not answer is folded away, and not marked. */
+function show(page, passages, status, answers = true) {
+  const { text, blocks = read.text === page.text ? (read.blocks ?? []) : [], format: written = read.written } = page;
+  shown = { source: source.value, page, passages };
+  const laid = layOut(text, blocks, written, answers ? passages : [], (rank, isFirst) => {
+    const { score } = passages[rank];
+    const mark = make("mark");
+    mark.dataset.rank = rank;
+    if (isFirst) {
+      mark.tabIndex = -1;
+      mark.dataset.score = `${rank + 1} · ${score.toFixed(2)}`;
+    }
     mark.style.setProperty("--score", score);
     mark.addEventListener("click", () => getSelection().isCollapsed && go(rank));
-    marks[rank] = mark;
-    parts.push(text.slice(at, start), mark);
-    at = end;
-  }
-  reader.replaceChildren(...parts, text.slice(at));
+    return mark;
+  });
+  marks = laid.marks.filter((pieces) => pieces.length);
+  reader.classList.toggle("laid-out", blocks.length > 0);
+  reader.replaceChildren(laid.page);
   list.replaceChildren(...passages.map(entry));
+  byId("nearest").hidden = answers || !passages.length;
+  list.hidden = !answers;
   byId("status").textContent = status;
   byId("work").textContent = "";
-  byId("steps").hidden = !passages.length;
+  byId("steps").hidden = !marks.length;
+  document.title = name === "Sample page" ? "pullquote" : `${name} · pullquote`;
   point(-1);
 }
 
@@ -165,9 +187,20 @@ function entry({ text, score }, rank) {
   words.dir = "auto";
   button.append(make("span", "rank", rank + 1), make("span", "bar"), make("span", "score", score.toFixed(2)), words);
   button.addEventListener("click", () => go(rank));
+  const copies = make("button", "copy", "Copy");
+  copies.type = "button";
+  copies.ariaLabel = `Copy passage ${rank + 1}`;
+  copies.addEventListener("click", () => copy(copies, text));
   const item = make("li");
-  item.append(button);
+  item.append(button, copies);
   return item;
+}
+
+async function copy(button, text) {
+  const words = button.textContent;
+  const done = await navigator.clipboard.writeText(text).then(() => "Copied", () => "Cannot copy");
+  button.textContent = done;
+  setTimeout(() => (button.textContent = words), 1500);
 }
 
 /** Scrolls to a passage; the first follows the last. */
@@ -175,14 +208,18 @@ function go(rank) {
   if (!marks.length) return;
   edits(false);
   point((rank + marks.length) % marks.length);
-  marks[current].focus({ preventScroll: true });
-  marks[current].scrollIntoView({ block: "center" });
+  marks[current][0].focus({ preventScroll: true });
+  marks[current][0].scrollIntoView({ block: "center" });
 }
 
 function point(rank) {
   current = rank;
-  for (const all of [marks, list.querySelectorAll("button")]) {
-    all.forEach((element, index) => (index === rank ? element.setAttribute("aria-current", "true") : element.removeAttribute("aria-current")));
+  const buttons = [...list.querySelectorAll(".passage")].map((button) => [button]);
+  for (const all of [marks, buttons]) {
+    all.flatMap((elements, index) => elements.map((element) => [element, index])).forEach(([element, index]) => {
+      if (index === rank) element.setAttribute("aria-current", "true");
+      else element.removeAttribute("aria-current");
+    });
   }
   byId("place").textContent = rank < 0 ? plural(marks.length, "passage") : `${rank + 1} of ${marks.length}`;
 }
@@ -201,8 +238,8 @@ function open(page) {
   format.value = page.format;
   rename(page.name);
   edits(false);
-  scrollTo({ top: 0, behavior: "instant" });
   changed(0);
+  scrollTo({ top: 0, behavior: "instant" });
 }
 
 async function openFile(file) {
@@ -238,7 +275,9 @@ function selects(field) {
 function rename(to) {
   name = to;
   byId("name").textContent = to;
-  byId("sample").hidden = source.value === source.defaultValue;
+  byId("sample").hidden = byId("examples").hidden = false;
+  if (source.value === source.defaultValue) byId("sample").hidden = true;
+  else byId("examples").hidden = true;
   byId("undo").hidden = !before;
 }
 
@@ -264,11 +303,56 @@ function duration(milliseconds) {
   return `${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`;
 }
 
+/** How much of the page was compared, for people. */
+function compared({ windows, windows_scored: scored }) {
+  if (!windows) return "";
+  const share = Math.round((100 * scored) / windows);
+  return scored >= windows ? "All of the page was compared with the question." : `${share || "Less than 1"} % of the page could matter, and was compared.`;
+}
+
 /** The request as one would write it down: without all of the page. */
 function described(body) {
   const [text] = body.documents;
   const documents = [text.length > 80 ? `${text.slice(0, 80)}…` : text];
-  return `POST ${new URL("highlights", location.href)}\n${JSON.stringify({ ...body, documents }, null, 2)}`;
+  return `POST ${new URL("highlights", location.href.split("#")[0])}\n${JSON.stringify({ ...body, documents }, null, 2)}`;
+}
+
+function asCurl(body) {
+  const quoted = JSON.stringify(body).replaceAll("'", "'\\''");
+  const authorization = key.value ? " -H 'authorization: Bearer YOUR_KEY'" : "";
+  return `curl -s '${new URL("highlights", location.href.split("#")[0])}' -H 'content-type: application/json'${authorization} -d '${quoted}'`;
+}
+
+function asPython({ query, documents, offsets, return_texts, return_blocks, ...options }) {
+  const values = Object.entries(options).map(([option, value]) => `, ${option}=${JSON.stringify(value)}`);
+  const authorization = key.value ? ', api_key="YOUR_KEY"' : "";
+  return `import pullquote
+
+page = ${JSON.stringify(documents[0])}
+with pullquote.Client(${JSON.stringify(location.origin)}${authorization}) as client:
+    found = client.highlights(${JSON.stringify(query)}, [page]${values.join("")})
+    for highlight in found[0]:
+        print(f"{highlight.score:.2f}", highlight.text)
+`;
+}
+
+// The address
+
+/** Keeps the question, the options and a short page in the address, for a reload or a link. */
+function remember() {
+  const kept = new URLSearchParams();
+  for (const field of [question, ...Object.keys(SETTINGS).map(byId)]) if (field.value !== field.defaultValue) kept.set(field.id, field.value);
+  if (format.value !== "auto") kept.set("format", format.value);
+  if (source.value !== source.defaultValue && source.value.length <= LONGEST_IN_ADDRESS) kept.set("page", source.value);
+  const address = location.href.split("#")[0] + (kept.size ? `#${kept}` : "");
+  if (address !== location.href) history.replaceState(null, "", address);
+}
+
+function recall() {
+  const kept = new URLSearchParams(location.hash.slice(1));
+  for (const field of [question, ...Object.keys(SETTINGS).map(byId)]) if (kept.has(field.id)) field.value = kept.get(field.id);
+  if ([...format.options].some((option) => option.value === kept.get("format"))) format.value = kept.get("format");
+  if (kept.has("page")) source.value = kept.get("page");
 }
 
 function say(id) {
@@ -285,6 +369,7 @@ question.addEventListener("keydown", (event) => {
   if (document.body.classList.contains("waiting")) goesToBest = true;
   else go(0);
 });
+recall();
 for (const id of Object.keys(SETTINGS)) {
   say(id);
   byId(id).addEventListener("input", () => {
@@ -292,6 +377,25 @@ for (const id of Object.keys(SETTINGS)) {
     changed(PAUSE / 3);
   });
 }
+for (const example of document.querySelectorAll(".example")) {
+  example.addEventListener("click", () => {
+    question.value = example.textContent;
+    changed(0);
+  });
+}
+byId("copy-curl").addEventListener("click", ({ currentTarget }) => copy(currentTarget, asCurl(wanted())));
+byId("copy-python").addEventListener("click", ({ currentTarget }) => copy(currentTarget, asPython(wanted())));
+byId("nearest").addEventListener("toggle", ({ target }) => {
+  if (!isFolded) return;
+  show(shown.page, shown.passages, NOT_HERE, target.open);
+  byId("nearest").hidden = false;
+});
+addEventListener("hashchange", () => {
+  recall();
+  Object.keys(SETTINGS).forEach(say);
+  rename(source.value === source.defaultValue ? "Sample page" : "Your page");
+  changed(0);
+});
 format.addEventListener("change", () => changed(0));
 byId("again").addEventListener("click", () => changed(0));
 byId("key-form").addEventListener("submit", (event) => {
@@ -309,7 +413,7 @@ source.addEventListener("paste", (event) => {
   const text = event.clipboardData.getData("text/plain");
   if (!isAll || !text) return;
   event.preventDefault();
-  open({ text, name: "Pasted page", format: format.value });
+  open({ text, name: "Pasted page", format: "auto" });
   byId("edit").focus();
 });
 source.addEventListener("keydown", (event) => {
@@ -373,4 +477,5 @@ document.addEventListener("drop", (event) => {
 });
 
 rename(source.value === source.defaultValue ? name : "Your page");
+show({ text: source.value }, [], "");
 ask();

@@ -8,6 +8,7 @@ mod operations;
 mod schemas;
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
@@ -64,6 +65,15 @@ pub(crate) fn document(facts: &Facts) -> Value {
     document["components"]["schemas"] = schemas.components().into();
     fill(&mut document, &facts.by_name());
     document
+}
+
+/// The method and path of each route, files of the documentation excepted.
+pub(crate) fn routes() -> &'static [(&'static str, &'static str)] {
+    static ROUTES: LazyLock<Vec<(&'static str, &'static str)>> = LazyLock::new(|| {
+        let operations = operations(&mut Schemas::new()).into_iter();
+        operations.map(|operation| (operation.method, operation.path)).collect()
+    });
+    &ROUTES
 }
 
 impl Facts<'_> {

@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{FromRequestParts, Path};
-use axum::http::HeaderValue;
 use axum::http::request::Parts;
+use axum::http::{HeaderValue, Method, Uri};
 use axum::middleware::{from_fn, from_fn_with_state};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use tower_http::CompressionLevel;
@@ -31,6 +31,7 @@ use crate::http::binary_body;
 use crate::http::failure::{Cause, Failure};
 use crate::http::middleware::{EXPOSED, handle};
 use crate::http::negotiation::compress_if_preferred;
+use crate::openapi;
 
 /// How long a browser may remember what it is allowed.
 const CORS_AGE: Duration = Duration::from_secs(60 * 60);
@@ -53,8 +54,8 @@ pub(crate) fn families() -> Router<Arc<App>> {
 /// All routes, and the envelope around them.
 pub(crate) fn router(app: &Arc<App>) -> Result<Router> {
     let router = families()
-        .fallback(async || Failure::new(Cause::Core(ErrorKind::NotFound), "there is no such route"))
-        .method_not_allowed_fallback(async || Failure::new(Cause::MethodNotAllowed, "the route is not for this method"))
+        .fallback(no_such_route)
+        .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(Arc::clone(app), handle))
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
         .layer(from_fn(compress_if_preferred))
@@ -80,6 +81,21 @@ fn prefixed(router: Router, prefix: &str) -> Router {
         "" | "/v1" => router,
         path => Router::new().nest(path, router.clone()).fallback_service(router),
     }
+}
+
+async fn no_such_route(method: Method, uri: Uri) -> Failure {
+    let routes = openapi::routes().iter().map(|(method, path)| format!("{} {path}", method.to_uppercase()));
+    let routes: Vec<String> = routes.collect();
+    let message = format!("there is no route {method} {}; there are {}", uri.path(), routes.join(", "));
+    Failure::new(Cause::Core(ErrorKind::NotFound), message)
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> Failure {
+    let path = uri.path();
+    let allowed = openapi::routes().iter().filter(|(_, other)| *other == path).map(|(method, _)| method.to_uppercase());
+    let allowed: Vec<String> = allowed.collect();
+    let advice = if allowed.is_empty() { String::new() } else { format!("; send {}", allowed.join(" or ")) };
+    Failure::new(Cause::MethodNotAllowed, format!("{path} does not take {method}{advice}"))
 }
 
 /// The name that stands in a route's path.

@@ -11,7 +11,7 @@ pub(crate) fn python() -> String {
          from typing import ClassVar\n\n__all__ = [\n",
     );
     let mut names: Vec<&str> = ErrorKind::ALL.iter().map(|kind| kind.row().python_class).collect();
-    names.extend(["PullquoteError", "TruncationWarning"]);
+    names.extend(["PullquoteError", "TruncationWarning", "UsageWarning"]);
     names.sort_unstable();
     for name in names {
         let _ = writeln!(text, "    \"{name}\",");
@@ -37,7 +37,8 @@ pub(crate) fn python() -> String {
         }
     }
     text.push_str(
-        "\n\nclass TruncationWarning(UserWarning):\n    \"\"\"`embed` cut texts at the model's limit; the rest of them did not affect their vectors.\"\"\"\n",
+        "\n\nclass TruncationWarning(UserWarning):\n    \"\"\"`embed` cut texts at the model's limit; the rest of them did not affect their vectors.\"\"\"\n\n\n\
+         class UsageWarning(UserWarning):\n    \"\"\"A call is valid, and probably not what was meant.\"\"\"\n",
     );
     text
 }

@@ -66,7 +66,7 @@ CALLS: list[dict[str, Any]] = [
     {"query": "How is bread made?", "texts": TEXTS},
     {"query": "How is bread made?", "texts": TEXTS, "explain": True, "context": 1, "order": "position"},
     {"query": ["bread", "moon"], "texts": TEXTS, "pairing": "all", "top_k": 1, "explain": True},
-    {"query": ["bread", "moon", "kana", "nothing"], "texts": TEXTS},
+    {"query": ["bread", "moon", "kana", "nothing"], "texts": TEXTS, "pairing": "each"},
     {"query": ["bread", "moon"], "texts": TEXTS, "fuse": True, "explain": True},
     {"query": "How is bread made?", "texts": [HTML, MARKDOWN, TEXTS[0]], "format": "auto", "context": 1},
     {"query": "bread", "texts": [HTML], "format": "html", "explain": True},

@@ -118,6 +118,8 @@ def test_highlight_table_in_polars_and_pyarrow(quick: Highlighter) -> None:
         "start_byte",
         "end_byte",
         "score",
+        "source_start",
+        "source_end",
     ]
     assert repr(found) == "<HighlightTable of 6 rows, 0 with an error>"
 

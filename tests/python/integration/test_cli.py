@@ -1,6 +1,8 @@
 """The command line, in subprocesses."""
 
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +27,7 @@ def run(*arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProce
 @pytest.fixture
 def letters(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Options for the fake letter encoder."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
     return ["--encoder", "support.fake_letter_encoder:letters"]
 
 
@@ -173,3 +175,130 @@ def test_api_key_from_environment(page: Path, monkeypatch: pytest.MonkeyPatch) -
         assert run(*asked, "--api-key", "right", page).returncode == 0
         monkeypatch.setenv("PULLQUOTE_API_KEY", "right")
         assert run(*asked, page).returncode == 0
+
+
+COMMANDS = ["highlight", "embed", "serve", "job", "completion"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_describes_with_examples_and_exit_codes(command: str) -> None:
+    shown = run(command, "--help").stdout.decode()
+    assert shown.startswith(f"usage: pullquote {command} ")
+    assert f"  pullquote {command} " in shown.partition("examples:")[2]
+    codes = {
+        error.exit_code for error in vars(errors).values() if isinstance(error, type) and hasattr(error, "exit_code")
+    }
+    listed = {int(code) for code in re.findall(r"^  (\d+) ", shown.partition("exit codes:")[2], re.MULTILINE)}
+    assert codes - listed <= {70}
+
+
+def test_help_has_each_option_in_a_group() -> None:
+    shown = run("highlight", "--help").stdout.decode()
+    for group in (
+        "which passages:",
+        "how pages are read:",
+        "how passages are scored:",
+        "input and output:",
+        "model and devices:",
+    ):
+        assert f"\n{group}\n" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["highlight", "-q", "x", "--topk", "3", "a.txt"], ["--topk", "--top-k"]),
+        (["highlight", "-q", "x", "--formt=html", "a.txt"], ["--formt", "--format"]),
+        (["highlight", "a.txt"], ["--query"]),
+        (["highlite", "a.txt"], ["highlite", "highlight"]),
+        (["serve", "--prot", "1"], ["--prot", "--port"]),
+    ],
+)
+def test_wrong_arguments_print_one_usage_line_and_what_was_meant(arguments: list[str], names: list[object]) -> None:
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, b"")
+    usage, error = done.stderr.decode().splitlines()
+    assert usage.startswith("usage: pullquote ")
+    assert names_all(error, *names), error
+
+
+def test_no_command_prints_help() -> None:
+    done = run()
+    assert done.returncode == 2
+    assert all(command in done.stdout.decode() for command in COMMANDS)
+
+
+def test_piped_standard_input_is_the_default_file(letters: list[str], tmp_path: Path) -> None:
+    done = run("highlight", *letters, "--json", "-q", "bread", stdin=PAGE.encode())
+    assert json.loads(done.stdout)["page"] == "-"
+    done = run("embed", *letters, "-o", tmp_path / "out.npy", stdin=b"a\nb\n")
+    assert (done.returncode, len(np.load(tmp_path / "out.npy"))) == (0, 2)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8"])
+def test_encodings_that_a_file_shows(encoding: str, letters: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "page.txt"
+    path.write_bytes("Brötchen sind rund. Und gut.".encode(encoding))
+    done = run("highlight", *letters, "--json", "-q", "Brötchen", "-k", "1", "--highlight-length", "1", path)
+    [found] = json.loads(done.stdout)["highlights"]
+    assert (found["start"], found["text"]) == (0, "Brötchen sind rund.")
+
+
+@pytest.mark.parametrize(
+    ("data", "names"),
+    [
+        (b"%PDF-1.7 \xff", ["PDF", "pdftotext"]),
+        (b"PK\x03\x04....word/document.xml", ["DOCX"]),
+        (b"PK\x03\x04....", ["ZIP"]),
+        (b"\x89PNG\r\n\x1a\n\0", ["PNG"]),
+        (b"\xff\xd8\xff\xe0", ["JPEG"]),
+        (b"abc\0\xff\xfe\xfd", ["0"]),
+    ],
+)
+def test_other_files_than_text_are_named(data: bytes, names: list[object], letters: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "file.bin"
+    path.write_bytes(data)
+    done = run("highlight", *letters, "-q", "bread", path)
+    assert done.returncode == 65
+    assert names_all(done.stderr.decode(), path, *names), done.stderr
+
+
+def test_directory_is_named(letters: list[str], tmp_path: Path) -> None:
+    done = run("highlight", *letters, "-q", "bread", tmp_path)
+    assert done.returncode == 66
+    assert names_all(done.stderr.decode(), tmp_path, "directory")
+
+
+def test_mark(letters: list[str], page: Path) -> None:
+    asked = ["highlight", *letters, "-q", "bread flour", "--highlight-length", "1", "-k", "1"]
+    assert "<b>Bread</b> is baked from <b>flour</b>." in run(*asked, "--mark", "<b>", "</b>", page).stdout.decode()
+    [found] = json.loads(run(*asked, "--json", "--mark", "**", "**", page).stdout)["highlights"]
+    assert found["marked"] == "**Bread** is baked from **flour**."
+
+
+def test_format_is_detected_and_shown(letters: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "page"
+    path.write_text("# Bread\n\nIt is **baked** from [flour](https://flour.example).\n")
+    assert json.loads(run("highlight", *letters, "--json", "-q", "bread", path).stdout)["format"] == "markdown"
+    assert "(markdown)" in run("highlight", *letters, "-q", "bread", path).stdout.decode()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script_has_all_commands_and_options(shell: str) -> None:
+    script = run("completion", shell).stdout.decode()
+    for name in [*COMMANDS, "max-total-highlights", "effort", "full fast auto"]:
+        assert name in script
+
+
+def test_bash_completes_options_and_values(tmp_path: Path) -> None:
+    script = tmp_path / "complete"
+    script.write_bytes(run("completion", "bash").stdout)
+
+    def completed(*words: str) -> list[str]:
+        line = " ".join(f"'{word}'" for word in words)
+        code = f"source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _pullquote; echo ${{COMPREPLY[@]}}"
+        return subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+    assert completed("pullquote", "hi") == ["highlight"]
+    assert completed("pullquote", "highlight", "--max-total-h") == ["--max-total-highlights"]
+    assert completed("pullquote", "highlight", "--effort", "f") == ["full", "fast"]

@@ -1,7 +1,9 @@
 """The documentation: every example prints its output, every link leads somewhere, and tables name what the code has.
 
-A Python block is a whole program, followed by a block of its output. `<!-- not run: why -->` before it says that it needs
-something that the tests lack; `<!-- server -->` gives it a server in place of `http://127.0.0.1:8080`.
+A Python block is a whole program, followed by a block of its output. The console blocks of a page are one session, each command
+followed by what it prints. `<!-- not run: why -->` before a block says that it needs something that the tests lack;
+`<!-- server -->` gives a program a server in place of `http://127.0.0.1:8080`. `support.doc_blocks` writes new
+outputs into the pages.
 """
 
 import inspect
@@ -17,6 +19,7 @@ import pytest
 import pullquote
 from pullquote import errors
 from pullquote.client import ClientSettings
+from support.doc_blocks import PROGRAM, commands, fits, mark_before, sessions, shell
 from support.server_process import ServerProcess
 
 ROOT = Path(__file__).parents[3]
@@ -26,7 +29,6 @@ PAGES = [*TOP, *DOCS]
 MOST_WORDS = {"README": 900, "ARCHITECTURE": 3000}
 
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-EXAMPLE = re.compile(r"^```python\n(.*?)^```\n\n^```text\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 HEADING = re.compile(r"^(#+) (.*)$", re.MULTILINE)
 LINK = re.compile(r"(?<!`)\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
@@ -54,8 +56,8 @@ def examples() -> Sequence[object]:
     found = []
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        for number, match in enumerate(EXAMPLE.finditer(text)):
-            mark = text[: match.start()].rstrip().rpartition("\n")[2]
+        for number, match in enumerate(PROGRAM.finditer(text)):
+            mark = mark_before(text, match.start())
             if not mark.startswith("<!-- not run"):
                 example = (*match.groups(), mark == "<!-- server -->", WARNINGS.get(page.name, []))
                 found.append(pytest.param(*example, id=f"{named(page)}:{number}"))
@@ -84,10 +86,21 @@ def test_example_prints_its_output(
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_python_blocks_are_run_or_marked(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    run = {match.start() for match in EXAMPLE.finditer(text)}
+    run = {match.start() for match in PROGRAM.finditer(text)}
     for match in FENCED.finditer(text):
-        mark = text[: match.start()].rstrip().rpartition("\n")[2]
+        mark = mark_before(text, match.start())
         assert match[1] != "python" or match.start() in run or mark.startswith("<!-- not run: "), match[2]
+        assert "..." not in match[2] or match.start() not in run, "a sample has a real text"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in PAGES if sessions(page.read_text(encoding="utf-8"))], ids=named)
+def test_console_prints_what_page_shows(page: Path, tmp_path: Path) -> None:
+    with shell(tmp_path) as opened:
+        for session in sessions(page.read_text(encoding="utf-8")):
+            for command in commands(session[1]):
+                printed = opened.run(command)
+                assert fits(command.shown, printed), f"$ {command.typed}\n" + "\n".join(printed)
 
 
 def slugs(page: Path) -> set[str]:
@@ -177,7 +190,9 @@ def test_server_options_are_documented() -> None:
 def test_errors_are_documented() -> None:
     text = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+Error)` \| `(\w+)` \| (\d+) \| (\d+) \| (yes|no) \|", text, re.MULTILINE)
-    classes = [getattr(errors, name) for name in errors.__all__ if name not in {"PullquoteError", "TruncationWarning"}]
+    classes = [
+        getattr(errors, name) for name in errors.__all__ if not name.endswith("Warning") and name != "PullquoteError"
+    ]
     expected = [
         (made.__name__, made.__bases__[1].__name__, made.http_status, made.exit_code, made.retryable)
         for made in classes

@@ -1,6 +1,10 @@
 """The page at `/` in a browser with a real server: marks, settings, files, and failures."""
 
+import json
 import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +22,7 @@ HTML = "<title>B</title><style>p{}</style><h1>Bread &amp; butter</h1><p>Bread is
 EVIL = "<script>pwned = 1</script><img src=x onerror='pwned = 2'> Bread is baked. </p></article><svg onload=pwned=3>"
 
 
-def slide(page: Page, setting: str, value: int) -> None:
+def slide(page: Page, setting: str, value: float) -> None:
     page.locator(f"#{setting}").fill(str(value))
     settle(page)
 
@@ -73,7 +77,7 @@ def test_sliders_change_marks(page: Page, server: ServerProcess) -> None:
 def test_changes_are_debounced(page: Page, server: ServerProcess) -> None:
     visit(page, server)
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.post_data or ""))
+    page.on("request", lambda request: asked.append(request.post_data) if request.post_data else None)
     page.locator("#question").evaluate(
         "q => { for (const c of 'abcdef') { q.value += c; q.dispatchEvent(new Event('input')); } }"
     )
@@ -278,3 +282,122 @@ def test_server_timeout_shows_failure(page: Page) -> None:
         visit(page, server)
         expect(page.locator("#failure-words")).to_have_text("The answer took longer than the server allows.")
         assert page.locator("#reader").text_content() == page.locator("#source").input_value()
+
+
+def test_page_shows_before_first_answer(page: Page, server: ServerProcess) -> None:
+    page.route("**/highlights", lambda _: None)  # no answer ever comes
+    page.goto(server.url)
+    expect(page.locator("#reader")).to_contain_text("the warship Vasa")
+    assert marks(page) == []
+
+
+def test_format_follows_pasted_page(page: Page, server: ServerProcess) -> None:
+    visit(page, server)
+    page.locator("#format").select_option("html")
+    page.locator("#edit").click()
+    paste(page, "#source", f"# Bread\n\nIt is **baked** from [flour](https://flour.example).\n\n- {BREAD}\n")
+    settle(page)
+    assert page.locator("#format").input_value() == "auto"
+    expect(page.locator("#format option:checked")).to_have_text("Format: auto (markdown)")
+    expect(page.locator("#name")).to_have_text("Pasted page")
+    assert page.title() == "Pasted page · pullquote"
+
+
+MARKDOWN = (
+    "# The *Moon*\n\nIt is [far](https://moon.example) **away**, `384400` km\nfrom us.\n\n- cats\n- [bad](javascript:alert(1))\n\n"
+    "| a | b |\n|---|---|\n| c | d |\n"
+)
+
+
+def test_markdown_is_rendered_and_text_is_kept(page: Page, server: ServerProcess) -> None:
+    visit(page, server)
+    put(page, MARKDOWN, "How far is the moon?", "markdown")
+    reader = page.locator("#reader")
+    assert reader.text_content() == MARKDOWN
+    shown = reader.inner_text()
+    assert "The Moon" in shown
+    assert "It is far away, 384400 km" in shown
+    assert not re.search(r"[#*`\[\]]|---|https", shown.replace("javascript:alert(1)", ""))
+    expect(reader.locator("h3")).to_have_text("# The *Moon*")
+    assert reader.locator("a").evaluate_all("all => all.map(a => a.href)") == ["https://moon.example/"]
+    assert reader.locator(".strong").all_text_contents() == ["away"]
+
+
+def test_html_is_rendered_with_headings(page: Page, server: ServerProcess) -> None:
+    visit(page, server)
+    put(page, HTML, "How is bread made?", "html")
+    expect(page.locator("#reader h3")).to_have_text("Bread & butter")
+    assert "<" not in page.locator("#reader").inner_text()
+
+
+def test_address_keeps_question_options_and_short_page(page: Page, server: ServerProcess) -> None:
+    visit(page, server)
+    assert page.url == f"{server.url}/"
+    put(page, BREAD, "Is the moon white?")
+    slide(page, "count", 1)
+    shown, address = marks(page), page.url
+    page.reload()
+    settle(page)
+    assert marks(page) == shown
+    assert page.locator("#question").input_value() == "Is the moon white?"
+    assert page.locator("#source").input_value() == BREAD
+    page.goto(server.url)
+    page.goto(address)
+    settle(page)
+    assert marks(page) == shown
+    put(page, BREAD * 100)
+    assert "page=" not in page.url
+
+
+def test_question_without_answer_paints_nothing(page: Page, server: ServerProcess) -> None:
+    def without_answer(route: Route) -> None:
+        answer = route.fetch()
+        body = answer.json()
+        body["results"][0]["answered"] = False
+        route.fulfill(response=answer, json=body)
+
+    page.route("**/highlights", without_answer)
+    visit(page, server)
+    expect(page.locator("#status")).to_have_text("Probably not on this page.")
+    assert marks(page) == []
+    assert not page.locator("#passages, #steps").locator("visible=true").count()
+    page.locator("#nearest summary").click()
+    expect(page.locator("#reader mark[data-score]")).to_have_count(3)
+    expect(page.locator("#passages .passage").first).to_be_visible()
+    page.locator("#nearest summary").click()
+    expect(page.locator("#reader mark")).to_have_count(0)
+
+
+def test_copies(page: Page, server: ServerProcess) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    visit(page, server)
+    put(page, BREAD + " It's so.", "How is bread made?")
+
+    def copied(button: Any) -> str:
+        button.click()
+        expect(button).to_have_text("Copied")
+        text: str = page.evaluate("navigator.clipboard.readText()")
+        return text
+
+    assert copied(page.locator(".copy").first) == marks(page)[0][2] or copied(page.locator(".copy").first) in BREAD
+    page.locator(".request summary").click()
+    command = shlex.split(copied(page.locator("#copy-curl")))
+    asked = json.loads(command[command.index("-d") + 1])
+    assert (command[0], command[2]) == ("curl", f"{server.url}/highlights")
+    assert server.client.post("/highlights", json=asked).json()["results"][0]["text"] == BREAD + " It's so."
+    done = subprocess.run(
+        [sys.executable, "-c", copied(page.locator("#copy-python"))], capture_output=True, text=True, check=True
+    )
+    assert len(done.stdout.splitlines()) >= len(marks(page))
+
+
+def test_examples_and_least_score(page: Page, server: ServerProcess) -> None:
+    visit(page, server)
+    page.get_by_role("button", name="How many people drowned?").click()
+    settle(page)
+    assert "thirty people" in marks(page)[0][2] + marks(page)[1][2] + marks(page)[2][2]
+    slide(page, "least", 0.95)
+    assert all(score >= 0.945 for _, score, _ in marks(page))
+    assert page.locator("#least-says").text_content() == "from 0.95"
+    put(page, BREAD)
+    expect(page.locator("#examples")).to_be_hidden()

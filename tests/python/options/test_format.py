@@ -84,7 +84,7 @@ def test_format_auto_detects_each_page(highlighter: Highlighter) -> None:
     plain = "Bread is baked. See vector<int> and <foo@example.org>."
     result = highlighter.highlights("bread", [HTML, MARKDOWN, plain], format="auto", top_k=1)
     assert result.formats == ["html", "markdown", "text"]
-    assert highlighter.highlights("bread", [HTML], top_k=1).formats == ["text"]
+    assert highlighter.highlights("bread", [HTML], format="text", top_k=1).formats == ["text"]
 
 
 def test_format_html_uses_page_title(highlighter: Highlighter) -> None:

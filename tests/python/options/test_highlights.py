@@ -151,7 +151,7 @@ def test_highlights_columns_match_lists(highlighter: Highlighter, pages: dict[st
 def test_query_and_pages_pair_one_to_many_and_each(highlighter: Highlighter, pages: dict[str, str]) -> None:
     texts = list(pages.values())[:3]
     queries = ["Who died?", "Which war was it?", "What burned?"]
-    each = highlighter.highlights(queries, texts)
+    each = highlighter.highlights(queries, texts, pairing="each")
     many = highlighter.highlights(queries, texts[:1])
     for i in range(3):
         assert_close(each[i], highlighter.highlights(queries[i], [texts[i]])[0])

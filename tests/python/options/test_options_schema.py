@@ -40,7 +40,7 @@ def keywords(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 @pytest.mark.parametrize("method", [Highlighter.highlights, AsyncHighlighter.highlights, Client.highlights])
 def test_highlights_has_the_options_and_defaults_of_the_schema(method: Callable[..., Any]) -> None:
-    own = {"titles", "return_texts", "return_vectors", "embedding_dtype"}
+    own = {"titles", "ids", "return_texts", "return_vectors", "embedding_dtype"}
     defaults = {name: parameter.default for name, parameter in keywords(method).items() if name not in own}
     assert defaults == {name: option["default"] for name, option in SCHEMA.items()}
 
@@ -88,7 +88,7 @@ def test_docs_options_have_the_defaults_and_choices_of_the_schema() -> None:
         if line.startswith("| `"):
             names, default, meaning = line.strip("| ").split(" | ", 2)
             rows |= dict.fromkeys(re.findall(r"`(\w+)`", names), (default, meaning))
-    assert rows.keys() == SCHEMA.keys() | {"query", "texts", "titles"}
+    assert rows.keys() == SCHEMA.keys() | {"query", "texts", "titles", "ids"}
     for name, option in SCHEMA.items():
         default, meaning = rows[name]
         value = option["default"]

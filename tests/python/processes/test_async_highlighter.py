@@ -264,7 +264,7 @@ def test_await_in_notebook_cell(awaited: AsyncHighlighter) -> None:
     """A notebook runs each cell in a running loop."""
     from IPython.core.interactiveshell import InteractiveShell
 
-    shell: Any = InteractiveShell()  # type: ignore[no-untyped-call]
+    shell: Any = InteractiveShell()
     shell.user_ns.update(awaited=awaited, MOON=MOON)
 
     async def notebook() -> Any:

@@ -125,7 +125,7 @@ def test_abort_request_drops_output(engine: Engine) -> None:
     engine.abort_request(["a", "nobody"])
     engine.abort_request("b")
     assert set(run(engine)) <= {"c"}
-    assert engine._pages == {}
+    assert engine._requests == {}
 
 
 def test_add_request_validates_arguments(engine: Engine) -> None:

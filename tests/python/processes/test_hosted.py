@@ -41,7 +41,7 @@ def same(found: Highlights, expected: Highlights) -> None:
 ASKED: dict[str, dict[str, Any]] = {
     "one page": {"query": "How far is the moon?", "texts": [MOON]},
     "an empty page": {"query": "How far is the moon?", "texts": ["", " \n "]},
-    "pairs": {"query": ["Who bakes?", "Where?"], "texts": [MOON, LONG], "max_chars": 200},
+    "pairs": {"query": ["Who bakes?", "Where?"], "texts": [MOON, LONG], "max_chars": 200, "pairing": "each"},
     "titles": {"query": "bread", "texts": [MOON, LONG, "Bread."], "titles": ["The moon", None, "Bread"]},
     "fused": {"query": ["moon", "bread"], "texts": [LONG, MOON], "fuse": True, "explain": True, "context": 1},
     "by meaning": {"query": "bread", "texts": [LONG], "lexical_weight": 0.0, "unit": "word", "highlight_length": 9},

@@ -35,6 +35,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"top_k": 1, "highlight_length": 1},
     {"max_chars": 300, "order": "position"},
     {"max_total_tokens": 200, "dedupe": "none"},
+    {"max_total_highlights": 3},
     {"unit": "word", "highlight_length": 20, "step_size": 10},
     {"lexical_weight": 0, "expand": False},
     {"lexical_weight": 1.0, "min_score": 0.3},
@@ -99,7 +100,7 @@ def test_offsets_unit_of_text_and_html(server: ServerProcess, offsets: str, writ
 
 def test_pairing_and_fuse_over_http(server: ServerProcess, highlighter: Highlighter, pages: dict[str, str]) -> None:
     texts, queries = list(pages.values())[:2], ["Who died?", "Why?"]
-    each = ask(server, query=queries, documents=texts)
+    each = ask(server, query=queries, documents=texts, pairing="each")
     assert [(page["query"], page["index"]) for page in each["results"]] == [(0, 0), (1, 1)]
     expected = highlighter.highlights(queries, texts, pairing="all")
     every = ask(server, query=queries, documents=texts, pairing="all")
@@ -148,7 +149,7 @@ BAD_FIELDS: list[tuple[dict[str, Any], int, str, list[object]]] = [
     ({"documents": ["a", {"text": 3}]}, 422, "documents[1].text", ["integer"]),
     ({"documents": [{"text": "a", "url": "b"}]}, 422, "documents[0].url", ["url"]),
     ({"documents": ["a", "b" * (8 * 1024 * 1024 + 1)]}, 422, "documents[1]", [8388609, 8388608]),
-    ({"topk": 3}, 422, "topk", ["topk", "top_k", "highlight_length"]),
+    ({"topk": 3}, 422, "topk", ["topk", "top_k"]),
     ({"top_k": "3"}, 422, "top_k", ["top_k", "3"]),
     ({"top_k": 0}, 400, "", ["top_k", 0]),
     ({"lexical_weight": "some"}, 400, "lexical_weight", ["auto"]),
@@ -188,3 +189,35 @@ def test_other_content_types_are_415(server: ServerProcess, kind: str | None) ->
 def test_escaped_nul_in_text(server: ServerProcess) -> None:
     found = ask(server, query="bread", documents=["Bread\x00 is baked. The moon is white."], highlight_length=1)
     assert found["results"][0]["highlights"][0]["text"] == "Bread\x00 is baked."
+
+
+def test_tags_are_around_words_that_match(server: ServerProcess, highlighter: Highlighter) -> None:
+    text = "Brot & Butter 🍞 kosten <b>3 €</b>. Der Mond ist weiß."
+    asked: dict[str, Any] = {"query": "Was kosten Brot und Butter?", "documents": [text], "format": "text", "top_k": 1}
+    expected = highlighter.highlights(asked["query"], [text], format="text", top_k=1, explain=True)[0][0]
+    for offsets in ("codepoint", "utf16"):
+        [found] = ask(server, **asked, pre_tags="<em>", post_tags=["</em>"], offsets=offsets)["results"][0][
+            "highlights"
+        ]
+        assert found["marked"] == expected.marked("<em>", "</em>")
+        assert "<em>Brot</em> &amp; <em>Butter</em>" in found["marked"]
+        assert "matches" not in found
+    [plain] = ask(server, **asked, pre_tags=["*"], post_tags="*", encoder="default")["results"][0]["highlights"]
+    assert plain["marked"] == expected.marked("*", "*", encoder=None)
+    [only] = ask(server, **asked, post_tags="</em>")["results"][0]["highlights"]
+    assert only["marked"] == expected.marked("<em>", "</em>")
+    assert "marked" not in ask(server, **asked)["results"][0]["highlights"][0]
+
+
+def test_errors_use_plain_words_and_name_routes(server: ServerProcess) -> None:
+    def message(path: str, **body: Any) -> str:
+        return str(server.client.post(path, json=body).json()["error"])
+
+    asked: dict[str, Any] = {"query": "a", "documents": ["b"]}
+    assert names_all(message("/highlights", **asked, top_k=2.5), "top_k", 2.5, "whole number from 1")
+    assert names_all(message("/highlights", **asked, topk=2), "topk", "top_k")
+    assert names_all(message("/rerank", query="a", texts=["b"], top_n="3"), "top_n", "whole number")
+    assert names_all(message("/highlights", query=["a", "b"], documents=["c", "d"]), "2 queries", '"each"', '"all"')
+    assert names_all(message("/highlight", **asked), "/highlight", "POST /highlights", "GET /health")
+    wrong = server.client.get("/highlights")
+    assert (wrong.status_code, names_all(wrong.json()["error"]["message"], "GET", "POST")) == (405, True)

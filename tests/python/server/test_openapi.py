@@ -17,6 +17,8 @@ SAMPLES: dict[str, list[Any]] = {
     "documents": [["Bread is baked."], [{"id": "a", "title": None, "text": "Bread is baked."}]],
     "input": ["bread", ["bread", "moon"]],
     "inputs": ["bread", ["bread", "moon"]],
+    "pre_tags": ["<em>", ["<em>"], None],
+    "post_tags": ["</em>", ["</em>"], None],
     "query": ["bread"],
     "texts": [["Bread is baked."]],
     "prompt": ["bread"],
@@ -182,7 +184,7 @@ def test_documented_answer_fields_are_returned(server: ServerProcess, document: 
     server.client.put("/documents/answered", json={"title": "t", "text": "Bread is baked."})
     page = "<p>Bread is baked.</p><p>The moon is white.</p>"
     everything = {"context": 1, "explain": True, "return_texts": True, "format": "html", "highlight_length": 1}
-    everything |= {"return_vectors": True}
+    everything |= {"return_vectors": True, "return_blocks": True, "pre_tags": "<em>"}
     asked: list[tuple[str, dict[str, Any]]] = [
         ("/highlights", {"query": ["bread"], "documents": [{"id": "x", "text": page}], **everything}),
         ("/highlights", {"query": ["bread"], "documents": [page], "fuse": True}),

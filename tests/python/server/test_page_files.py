@@ -10,6 +10,7 @@ FILES = {
     "/": "text/html; charset=utf-8",
     "/page.css": "text/css; charset=utf-8",
     "/page.js": "text/javascript; charset=utf-8",
+    "/layout.js": "text/javascript; charset=utf-8",
     "/page.svg": "image/svg+xml",
 }
 DOCS = {

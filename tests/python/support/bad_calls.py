@@ -1,6 +1,9 @@
 """Invalid calls of `highlights`, with the class of their error and the names and values that its message contains."""
 
+from pathlib import Path
 from typing import Any
+
+import polars
 
 from pullquote import errors
 
@@ -11,7 +14,31 @@ BAD_CALLS: list[tuple[dict[str, Any], type[Exception], list[object]]] = [
     ({"query": []}, errors.InvalidArgumentError, ["query"]),
     ({"query": ["a", None]}, errors.InvalidTypeError, ["query[1]", "NoneType"]),
     ({"texts": []}, errors.InvalidArgumentError, ["texts"]),
-    ({"texts": "page"}, errors.InvalidTypeError, ["str", "[texts]"]),
+    ({"texts": "page"}, errors.InvalidTypeError, ["texts", "str", "[text]"]),
+    ({"query": ["page"], "texts": "Where?"}, errors.InvalidTypeError, ["texts", "str", "highlights(query, texts)"]),
+    (
+        {"query": ["a", "b"], "texts": ["c.", "d."]},
+        errors.InvalidArgumentError,
+        ["2 queries", "2 pages", '"each"', '"all"'],
+    ),
+    ({"texts": {"page"}}, errors.InvalidTypeError, ["texts", "set", "list"]),
+    ({"texts": {"text": 3}}, errors.InvalidTypeError, ["texts['text']", "int"]),
+    ({"texts": [{"text": "page"}]}, errors.InvalidTypeError, ["texts[0]", "dict", "(id, text)"]),
+    ({"texts": [("a", "page"), "b"]}, errors.InvalidTypeError, ["texts[1]", "(id, text)", "'b'"]),
+    (
+        {"texts": polars.DataFrame({"text": ["page"]})},
+        errors.InvalidTypeError,
+        ["texts", "DataFrame", "highlights_arrow"],
+    ),
+    ({"texts": [Path("page.txt")]}, errors.InvalidTypeError, ["texts[0]", "read_text"]),
+    ({"texts": Path("page.txt")}, errors.InvalidTypeError, ["texts", "read_text"]),
+    ({"texts": {"a": "page"}, "ids": ["b"]}, errors.InvalidArgumentError, ["ids"]),
+    ({"ids": ["a", "b"]}, errors.InvalidArgumentError, ["2 ids", "1 pages"]),
+    ({"topk": 3}, errors.InvalidTypeError, ["topk", "top_k"]),
+    ({"max_token": 3}, errors.InvalidTypeError, ["max_token", "max_tokens"]),
+    ({"top_k": 2.5}, errors.InvalidTypeError, ["top_k", "whole number from 1", 2.5]),
+    ({"min_score": 50}, errors.InvalidArgumentError, ["min_score", "from 0 to 1", 50]),
+    ({"min_score": -0.5}, errors.InvalidArgumentError, ["min_score", "from 0 to 1", "-0.5"]),
     ({"texts": b"page"}, errors.InvalidTypeError, ["texts", "bytes"]),
     ({"texts": None}, errors.InvalidTypeError, ["texts", "NoneType"]),
     ({"texts": ["page", b"page"]}, errors.InvalidTypeError, ["texts[1]", "bytes", "decode"]),

@@ -37,8 +37,15 @@ def put(page: Page, text: str, question: str | None = None, written: str = "auto
 
 def marks(page: Page) -> list[tuple[int, float, str]]:
     """Rank, score and text of each mark, in page order."""
-    found = page.locator("#reader mark").evaluate_all("all => all.map(m => [m.dataset.score, m.textContent])")
-    return [(int(label.split(" · ")[0]), float(label.split(" · ")[1]), text) for label, text in found]
+    found = page.locator("#reader mark").evaluate_all("all => all.map(m => [m.dataset.score ?? '', m.textContent])")
+    joined: list[tuple[int, float, str]] = []
+    for label, text in found:
+        if label:
+            rank, _, score = label.partition(" · ")
+            joined.append((int(rank), float(score), text))
+        else:  # a passage goes on in its next block
+            joined[-1] = (*joined[-1][:2], joined[-1][2] + text)
+    return joined
 
 
 def drop(page: Page, name: str, text: str) -> None:

@@ -1,6 +1,7 @@
 """A server whose encoder blocks on the text "blocker" until a test opens its gate, and logs the order of all texts."""
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def encode(texts):
 def gated_server(folder: Path, *options: str) -> Iterator[ServerProcess]:
     (folder / "gated.py").write_text(ENCODER.format(folder=str(folder)), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(folder))
+        patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
         with running_server("--encoder", "gated:encode", *options, device=None) as server:
             yield server
 

@@ -86,7 +86,7 @@ def running_server(*options: str, device: str | None = "cpu") -> Iterator[Server
 def letter_server(*options: str) -> Iterator[ServerProcess]:
     """Start a server with the fake letter encoder, in a tenth of the time that the real model takes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
         with running_server("--encoder", "support.fake_letter_encoder:letters", *options, device=None) as server:
             yield server
 

@@ -2,6 +2,7 @@
 
 import builtins
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import pullquote
@@ -21,7 +23,7 @@ from support.messages import raises
 def test_error_table_has_class_for_each_row() -> None:
     table = _native.error_table()
     names = {row["python_class"] for row in table}
-    assert names | {"PullquoteError", "TruncationWarning"} == set(errors.__all__)
+    assert names | {"PullquoteError", "TruncationWarning", "UsageWarning"} == set(errors.__all__)
     for row in table:
         error = getattr(errors, row["python_class"])
         base = getattr(builtins, row["python_base"])
@@ -126,6 +128,12 @@ def test_invalid_model_is_error(
 
 BAD_DEVICES: list[tuple[dict[str, Any], type[Exception], list[object]]] = [
     ({"devices": "tpu"}, errors.DeviceError, ["tpu"]),
+    ({"devices": 0}, errors.InvalidTypeError, ["devices", 0, "cuda:0"]),
+    ({"devices": [None]}, errors.InvalidTypeError, ["devices", "[None]", "cpu"]),
+    ({"device": "cpu"}, errors.InvalidTypeError, ["device", "devices"]),
+    ({"dtype": 16}, errors.InvalidTypeError, ["dtype", 16, "float16"]),
+    ({"cores": [4000, 4001]}, errors.InvalidArgumentError, ["cores", "[4000, 4001]", *sorted(os.sched_getaffinity(0))]),
+    ({"encoder": "name"}, errors.InvalidArgumentError, ["encoder", "name", "torch"]),
     ({"devices": ["cpu", "cpu"]}, errors.InvalidArgumentError, ["cpu"]),
     ({"devices": "cpu:x"}, errors.DeviceError, ["cpu:x"]),
     ({"devices": []}, errors.InvalidArgumentError, ["devices"]),
@@ -142,6 +150,39 @@ def test_invalid_device_dtype_or_threads_is_error(
 ) -> None:
     with raises(error, *names):
         Highlighter(**arguments)
+
+
+def test_devices_and_dtypes_of_torch_and_numpy() -> None:
+    torch = pytest.importorskip("torch")
+    for given, dtype in (
+        ({"devices": torch.device("cpu"), "dtype": torch.float32}, "float32"),
+        ({"dtype": np.float32}, "float32"),
+    ):
+        with Highlighter(**given) as made:
+            assert (made.devices, made.dtype) == (["cpu"], dtype)
+    with raises(errors.InvalidArgumentError, "dtype", "float64"):
+        Highlighter(devices=[torch.device("cpu")], dtype=torch.float64)
+
+
+def test_missing_and_excess_arguments_are_our_errors(highlighter: Highlighter) -> None:
+    with raises(errors.InvalidTypeError, "texts", "highlights(query, texts, ...)"):
+        highlighter.highlights("Where?")  # type: ignore[call-arg]
+    with raises(errors.InvalidTypeError, "highlights"):
+        highlighter.highlights("Where?", ["Here."], 3)  # type: ignore[call-arg]
+    with raises(errors.InvalidTypeError, "roles", "role"):
+        highlighter.embed(["Here."], roles="query")  # type: ignore[call-arg]
+
+
+def test_budget_below_every_sentence_warns(highlighter: Highlighter) -> None:
+    with pytest.warns(errors.UsageWarning, match=r"max_chars=5") as warned:
+        assert not highlighter.highlights("Where?", ["Here it is, at last."], max_chars=5)
+    assert warned[0].filename == __file__
+
+
+def test_page_as_query_warns(highlighter: Highlighter) -> None:
+    with pytest.warns(errors.UsageWarning, match=r"highlights\(query, texts\)") as warned:
+        highlighter.highlights("Here it is. " * 200, ["Where is it?"])
+    assert warned[0].filename == __file__
 
 
 @pytest.mark.slow

@@ -8,9 +8,9 @@ import pullquote
 PUBLIC = {"engine", "client", "arrow", "errors", "jobs", "ray", "vllm"}
 
 
-def test_the_package_exports_ten_names() -> None:
+def test_the_package_exports_eleven_names() -> None:
     names = {"highlights", "parse_pieces", "Highlighter", "AsyncHighlighter", "Highlight", "Highlights"}
-    names |= {"Client", "AsyncClient", "PullquoteError", "__version__"}
+    names |= {"Client", "AsyncClient", "PullquoteError", "__version__", "tool_schema"}
     assert set(pullquote.__all__) == set(dir(pullquote)) == names
     assert all(hasattr(pullquote, name) for name in names)
 

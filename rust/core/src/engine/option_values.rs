@@ -169,9 +169,21 @@ impl de::Error for OptionError {
     }
 
     fn unknown_field(name: &str, fields: &'static [&'static str]) -> Self {
-        let message = format!("there is no option {name:?}, only {}", fields.join(", "));
+        let message = match similar(name, fields) {
+            Some(similar) => format!("there is no option {name:?}; did you mean {similar:?}?"),
+            None => format!("there is no option {name:?}, only {}", fields.join(", ")),
+        };
         Self { name: Some(name.to_owned()), ..Self::new(ErrorKind::InvalidType, message) }
     }
+}
+
+/// The name that someone probably meant who wrote `name`, such as `top_k` for `topK`.
+#[must_use]
+pub fn similar<'name>(name: &str, names: &[&'name str]) -> Option<&'name str> {
+    let plain = |name: &str| name.replace(['_', '-'], "").to_lowercase();
+    let alike = |other: &&str| strsim::normalized_damerau_levenshtein(&plain(name), &plain(other));
+    let best = names.iter().copied().max_by(|a, b| alike(a).total_cmp(&alike(b)))?;
+    (alike(&best) >= 0.7).then_some(best)
 }
 
 fn one_of(names: &[&str]) -> String {
@@ -185,8 +197,8 @@ fn one_of(names: &[&str]) -> String {
 /// serde names a number by Rust's type.
 fn in_words(expected: &dyn de::Expected) -> String {
     match expected.to_string().as_str() {
-        "i32" => "an integer of 32 bits".to_owned(),
-        "i64" => "an integer".to_owned(),
+        "i32" => "a whole number of 32 bits".to_owned(),
+        "i64" => "a whole number".to_owned(),
         "f64" => "a number".to_owned(),
         "a boolean" => "true or false".to_owned(),
         expected => expected.to_owned(),

@@ -20,41 +20,55 @@ use crate::ranking::relevance::LexicalWeight;
 use crate::text::formats::Format;
 use crate::text::pieces::{Unit, Windows};
 
+/// What an option that counts something must be.
+const WHOLE_FROM_ONE: &str = "a whole number from 1";
+
 /// The options of a call.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "they are four independent options")]
 pub struct Options {
     /// Length of a window, in units.
+    #[serde(deserialize_with = "count")]
     #[schemars(range(min = 1))]
     pub highlight_length: i64,
     /// Distance between the starts of two windows, in units; above `highlight_length` only with `allow_gaps`.
+    #[serde(deserialize_with = "count")]
     #[schemars(range(min = 1))]
     pub step_size: i64,
     /// Unit of windows: sentences, words or tokens of the model.
     pub unit: Unit,
     /// Format of the pages; `auto` detects it for each page.
     pub format: Format,
-    /// `all` compares each query with every page, `each` compares query i with page i; `auto` is `each` for two lists, else
-    /// `all`.
+    /// `all` compares each query with every page, `each` compares query i with page i; `auto` is `all`, and refuses several
+    /// queries with several pages.
     pub pairing: PairingOption,
     /// Return one answer to all queries: each sentence has the relevance of the query that it answers best.
     pub fuse: bool,
-    /// Maximum number of highlights for each page; 3 if neither it nor a budget is set.
+    /// Maximum number of highlights for each page; 3 if neither it nor another limit is set.
+    #[serde(deserialize_with = "optional_count")]
     #[schemars(range(min = 1))]
     pub top_k: Option<i64>,
     /// Maximum number of characters for each page, over all its highlights.
+    #[serde(deserialize_with = "optional_count")]
     #[schemars(range(min = 1))]
     pub max_chars: Option<i64>,
     /// Maximum number of the model's tokens for each page, over all its highlights.
+    #[serde(deserialize_with = "optional_count")]
     #[schemars(range(min = 1))]
     pub max_tokens: Option<i64>,
     /// Maximum number of characters for all pages together; the most relevant passages get them.
+    #[serde(deserialize_with = "optional_count")]
     #[schemars(range(min = 1))]
     pub max_total_chars: Option<i64>,
     /// Maximum number of the model's tokens for all pages together; the most relevant passages get them.
+    #[serde(deserialize_with = "optional_count")]
     #[schemars(range(min = 1))]
     pub max_total_tokens: Option<i64>,
+    /// Maximum number of highlights for all pages together; the best ones.
+    #[serde(deserialize_with = "optional_count")]
+    #[schemars(range(min = 1))]
+    pub max_total_highlights: Option<i64>,
     /// Minimum score of a highlight, the probability that it answers the query, from 0 to 1; the result may be empty. `auto`
     /// leaves out what hardly answers it, and keeps 95 % of the answers.
     #[schemars(schema_with = "min_score_schema")]
@@ -62,7 +76,7 @@ pub struct Options {
     /// `score` returns the best highlights first, `position` the order of the page.
     pub order: Order,
     /// Drop near-duplicate passages: within each `page`, across the whole `answer`, or nowhere (`none`); `auto` is `answer` when
-    /// pages share a budget, else `page`.
+    /// pages share a limit, else `page`.
     pub dedupe: DedupeOption,
     /// Number of sentences to report before and after each highlight.
     #[schemars(range(min = 0))]
@@ -114,6 +128,7 @@ impl Default for Options {
             max_tokens: None,
             max_total_chars: None,
             max_total_tokens: None,
+            max_total_highlights: None,
             min_score: None,
             order: Order::default(),
             dedupe: DedupeOption::default(),
@@ -147,6 +162,7 @@ impl Options {
             max_tokens: self.max_tokens,
             max_total_chars: self.max_total_chars,
             max_total_tokens: self.max_total_tokens,
+            max_total_highlights: self.max_total_highlights,
             min_score: self.min_score,
         };
         let Ok(context) = usize::try_from(self.context) else {
@@ -164,17 +180,21 @@ impl Options {
         })
     }
 
-    /// Which query goes with which page; `listed` says whether there is a list of queries, or one that stands alone.
+    /// Which query goes with which page.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] naming the value.
-    pub fn pairing(&self, listed: bool, pages: usize) -> Result<Pairing> {
+    /// [`ErrorKind::InvalidArgument`] naming the value. Several queries and several pages need a `pairing`: equal numbers of
+    /// both may be a coincidence.
+    pub fn pairing(&self, queries: usize, pages: usize) -> Result<Pairing> {
         match (self.pairing, self.fuse) {
             (PairingOption::Auto | PairingOption::All, true) => Ok(Pairing::Fused),
             (PairingOption::Each, true) => {
                 invalid("fuse=True joins all queries on every page, so it does not go with pairing=\"each\"".to_owned())
             }
-            (PairingOption::Auto, false) if listed && pages != 1 => Ok(Pairing::Each),
+            (PairingOption::Auto, false) if queries > 1 && pages > 1 => invalid(format!(
+                "{queries} queries and {pages} pages: pairing=\"all\" asks each query of every page, pairing=\"each\" asks query i \
+                 of page i"
+            )),
             (PairingOption::Auto | PairingOption::All, false) => Ok(Pairing::All),
             (PairingOption::Each, false) => Ok(Pairing::Each),
         }
@@ -309,6 +329,48 @@ impl Visitor<'_> for NumberOrAuto {
     }
 }
 
+/// A number that counts something; [`Options::question`] checks its range.
+fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+    struct Count;
+    impl Visitor<'_> for Count {
+        type Value = i64;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(WHOLE_FROM_ONE)
+        }
+
+        fn visit_i64<E>(self, number: i64) -> Result<i64, E> {
+            Ok(number)
+        }
+
+        fn visit_u64<E>(self, number: u64) -> Result<i64, E> {
+            Ok(i64::try_from(number).unwrap_or(i64::MAX))
+        }
+    }
+    deserializer.deserialize_i64(Count)
+}
+
+/// A count, or nothing.
+fn optional_count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+    struct Optional;
+    impl<'de> Visitor<'de> for Optional {
+        type Value = Option<i64>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(WHOLE_FROM_ONE)
+        }
+
+        fn visit_none<E>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+            count(deserializer).map(Some)
+        }
+    }
+    deserializer.deserialize_option(Optional)
+}
+
 fn weight<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     deserializer.deserialize_any(NumberOrAuto("\"auto\" or a number from 0.0 (meaning alone) to 1.0 (words alone)"))
 }
@@ -358,8 +420,8 @@ mod tests {
     fn an_error_has_its_kind_and_names_option_value_and_what_works() {
         for (json, kind, parts) in [
             (r#"{"topk": 3}"#, ErrorKind::InvalidType, ["topk", "topk", "top_k"]),
-            (r#"{"top_k": "3"}"#, ErrorKind::InvalidType, ["top_k", "\"3\"", "integer"]),
-            (r#"{"top_k": 1.5}"#, ErrorKind::InvalidType, ["top_k", "1.5", "integer"]),
+            (r#"{"top_k": "3"}"#, ErrorKind::InvalidType, ["top_k", "\"3\"", "whole number from 1"]),
+            (r#"{"top_k": 1.5}"#, ErrorKind::InvalidType, ["top_k", "1.5", "whole number from 1"]),
             (r#"{"unit": null}"#, ErrorKind::InvalidType, ["unit", "null", "\"word\" or \"token\""]),
             (r#"{"order": []}"#, ErrorKind::InvalidType, ["order", "array", "\"score\" or \"position\""]),
             (r#"{"effort": "most"}"#, ErrorKind::InvalidArgument, ["effort", "\"most\"", "\"auto\""]),
@@ -396,14 +458,17 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_queries_and_pages_go_together_one_by_one() {
+    fn several_queries_and_pages_need_a_pairing() {
         let options = Options::default();
-        assert_eq!(options.pairing(false, 3).unwrap(), Pairing::All);
-        assert_eq!(options.pairing(true, 3).unwrap(), Pairing::Each);
-        assert_eq!(options.pairing(true, 1).unwrap(), Pairing::All);
+        assert_eq!(options.pairing(1, 3).unwrap(), Pairing::All);
+        assert_eq!(options.pairing(3, 1).unwrap(), Pairing::All);
+        let refused = options.pairing(3, 3).unwrap_err();
+        assert!(["3 queries", "3 pages", "\"all\"", "\"each\""].iter().all(|part| refused.message().contains(part)));
+        let each = Options { pairing: PairingOption::Each, ..Options::default() };
+        assert_eq!(each.pairing(3, 3).unwrap(), Pairing::Each);
         let fused = Options { fuse: true, ..Options::default() };
-        assert_eq!(fused.pairing(true, 3).unwrap(), Pairing::Fused);
+        assert_eq!(fused.pairing(3, 3).unwrap(), Pairing::Fused);
         let wrong = Options { pairing: PairingOption::Each, ..fused };
-        assert!(wrong.pairing(true, 3).unwrap_err().message().contains("does not go with pairing=\"each\""));
+        assert!(wrong.pairing(3, 3).unwrap_err().message().contains("does not go with pairing=\"each\""));
     }
 }

@@ -67,6 +67,8 @@ pub struct Limits {
     pub max_total_chars: Option<i64>,
     /// Tokens of all highlights of an answer.
     pub max_total_tokens: Option<i64>,
+    /// Highlights of an answer.
+    pub max_total_highlights: Option<i64>,
     /// The lowest score of a highlight.
     pub min_score: Option<MinScore>,
 }
@@ -86,17 +88,23 @@ pub struct Bounds {
     pub(super) top_k: usize,
     pub(super) page: Budget,
     pub(super) answer: Budget,
+    /// Highlights of the answer.
+    pub(super) total: usize,
     pub(super) dedupe: Dedupe,
     pub(super) order: Order,
     min_score: f32,
 }
 
 impl DedupeOption {
-    /// `Auto` is the page, and the answer where its pages share a budget.
+    /// `Auto` is the page, and the answer where its pages share a limit.
     #[must_use]
     pub fn resolve(self, limits: &Limits) -> Dedupe {
         match self {
-            Self::Auto if limits.max_total_chars.or(limits.max_total_tokens).is_some() => Dedupe::Answer,
+            Self::Auto
+                if limits.max_total_chars.or(limits.max_total_tokens).or(limits.max_total_highlights).is_some() =>
+            {
+                Dedupe::Answer
+            }
             Self::Auto | Self::Page => Dedupe::Page,
             Self::Answer => Dedupe::Answer,
             Self::None => Dedupe::None,
@@ -127,7 +135,7 @@ impl Budget {
 }
 
 impl Bounds {
-    /// Checks limits. [`DEFAULT_TOP_K`] applies only without `top_k` and without any budget.
+    /// Checks limits. [`DEFAULT_TOP_K`] applies only without another limit.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] naming the option and its value.
@@ -146,18 +154,21 @@ impl Bounds {
             tokens: at_least_one("max_total_tokens", limits.max_total_tokens)?,
         };
         let min_score = match limits.min_score {
-            None => f64::NEG_INFINITY,
+            None => 0.0,
             Some(MinScore::Auto) => ANSWERED.into(),
             Some(MinScore::Score(score)) => score,
         };
-        if min_score.is_nan() {
-            return invalid("min_score must be a number, not NaN".to_owned());
+        if !(0.0..=1.0).contains(&min_score) {
+            return invalid(format!("min_score must be from 0 to 1, as scores are, not {min_score}"));
         }
-        let without_count = limits.top_k.is_none() && page == Budget::NONE && answer == Budget::NONE;
+        let total = at_least_one("max_total_highlights", limits.max_total_highlights)?;
+        let without_count =
+            limits.top_k.is_none() && total == usize::MAX && page == Budget::NONE && answer == Budget::NONE;
         Ok(Self {
             top_k: if without_count { DEFAULT_TOP_K } else { at_least_one("top_k", limits.top_k)? },
             page,
             answer,
+            total,
             #[expect(clippy::cast_possible_truncation, reason = "scores are single precision; a bound needs no more")]
             min_score: min_score as f32,
             order,
@@ -168,7 +179,7 @@ impl Bounds {
     /// Passages of a page; `None` if only a budget limits them.
     #[must_use]
     pub fn max_passages(&self) -> Option<usize> {
-        Some(self.top_k).filter(|count| *count != usize::MAX)
+        Some(self.top_k.min(self.total)).filter(|count| *count != usize::MAX)
     }
 
     /// The budget of one page's passages: the page's own or the answer's, whichever is smaller.
@@ -221,7 +232,7 @@ mod tests {
         assert_eq!(message(Limits { max_total_tokens: Some(0), ..none }), "max_total_tokens must be at least 1, not 0");
         assert_eq!(
             message(Limits { min_score: Some(MinScore::Score(f64::NAN)), ..none }),
-            "min_score must be a number, not NaN"
+            "min_score must be from 0 to 1, as scores are, not NaN"
         );
     }
 

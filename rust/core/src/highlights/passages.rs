@@ -84,15 +84,16 @@ pub fn choose_passages(pages: &[RankedPage], bounds: &Bounds) -> Vec<Vec<Passage
         order[b].total_cmp(&order[a]).then(a.cmp(&b))
     };
     order.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)).then_with(|| by_order(a.1, a.2, b.2)));
-    let mut remaining = bounds.answer;
+    let (mut remaining, mut count) = (bounds.answer, bounds.total);
     let mut seen = SeenShingles::default();
     let mut selections: Vec<PageSelection> = pages.iter().map(|page| PageSelection::new(*page, bounds)).collect();
     for (_, page, seed) in order {
-        if remaining.chars == 0 || remaining.tokens == 0 {
+        if remaining.chars == 0 || remaining.tokens == 0 || count == 0 {
             break;
         }
         let seen = if bounds.dedupe == Dedupe::Answer { Some(&mut seen) } else { None };
-        selections[page].select(seed, bounds, &mut remaining, seen);
+        let is_selected = selections[page].select(seed, bounds, &mut remaining, seen);
+        count -= usize::from(is_selected && bounds.max_passages().is_some());
     }
     selections.into_iter().map(|selection| selection.passages(bounds.order)).collect()
 }
@@ -160,33 +161,39 @@ impl<'page> PageSelection<'page> {
         Self { ranked, group_of, runs: BTreeMap::new(), remaining: bounds.page, seen: SeenShingles::default() }
     }
 
-    /// Selects a seed's passage if it overlaps no other, fits, and repeats none.
-    fn select(&mut self, seed: usize, bounds: &Bounds, shared: &mut Budget, shingles: Option<&mut SeenShingles>) {
+    /// Selects a seed's passage if it overlaps no other, fits, and repeats none. Returns whether it does.
+    fn select(
+        &mut self,
+        seed: usize,
+        bounds: &Bounds,
+        shared: &mut Budget,
+        shingles: Option<&mut SeenShingles>,
+    ) -> bool {
         if self.runs.len() >= bounds.top_k || self.remaining.chars == 0 {
-            return;
+            return false;
         }
         let remaining =
             Budget { chars: self.remaining.chars.min(shared.chars), tokens: self.remaining.tokens.min(shared.tokens) };
         let max_group = bounds.page_budget();
-        let joins = bounds.top_k == usize::MAX && matches!(self.ranked.seeds, Seeds::Units(_));
+        let joins = bounds.max_passages().is_none() && matches!(self.ranked.seeds, Seeds::Units(_));
         let run = match self.ranked.seeds {
             Seeds::Windows(windows) => windows[seed].clone(),
             Seeds::Units(_) if joins => self.group(seed, max_group),
             Seeds::Units(max_units) => self.expand(seed, max_units, remaining, max_group),
         };
         if run.clone().any(|unit| self.contains(unit)) {
-            return;
+            return false;
         }
         let nothing = Budget { chars: 0, tokens: 0 };
         let (joined, spent) = if joins { self.with_neighbours(&run) } else { (run.clone(), nothing) };
         let added = self.length(&joined).minus(spent);
         if !remaining.fits(added) {
-            return;
+            return false;
         }
         if bounds.dedupe != Dedupe::None {
             let text = self.ranked.units.span(&run).of(self.ranked.page.text());
             if shingles.unwrap_or(&mut self.seen).is_duplicate(text, self.ranked.language) {
-                return;
+                return false;
             }
         }
         self.remaining.spend(added);
@@ -198,6 +205,7 @@ impl<'page> PageSelection<'page> {
             self.runs.remove(&start);
         }
         self.runs.insert(joined.start, (joined.end, best));
+        true
     }
 
     fn is_better(&self, seed: usize, other: usize) -> bool {

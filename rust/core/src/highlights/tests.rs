@@ -110,6 +110,24 @@ fn max_tokens_and_max_total_tokens_limit_passages() {
 }
 
 #[test]
+fn max_total_highlights_keeps_the_best_of_all_pages() {
+    let (text, units) = sentences(3);
+    let page = Page::new(&text);
+    let pages = [
+        ranked(&page, &units, Seeds::Units(1), &[3.0, 0.5, 1.0]),
+        ranked(&page, &units, Seeds::Units(1), &[0.1, 2.0, 0.2]),
+    ];
+    let choose = |count: i64, top_k: Option<i64>| {
+        let limits = Limits { max_total_highlights: Some(count), top_k, ..Limits::default() };
+        let bounds = Bounds::new(&limits, Order::Score, Dedupe::None).unwrap();
+        choose_passages(&pages, &bounds).into_iter().map(runs).collect::<Vec<_>>()
+    };
+    assert_eq!(choose(1, None), [vec![(0, 1)], vec![]]);
+    assert_eq!(choose(3, None), [vec![(0, 1), (2, 3)], vec![(1, 2)]]);
+    assert_eq!(choose(3, Some(1)), [vec![(0, 1)], vec![(1, 2)]]);
+}
+
+#[test]
 fn dedupe_page_drops_repeated_passages() {
     let text = "The cat sat on the mat. Dogs bark at the moon. The cat sat on the mat!";
     let units = Units::sentences(text, None, &[]);

@@ -153,6 +153,12 @@ impl<'caller> Call<'caller> {
         self.progress.read()
     }
 
+    /// [`Self::progress`] for a function that the call itself runs.
+    pub fn progress_reader(&self) -> impl Fn() -> CallProgress + Send + Sync + use<> {
+        let progress = self.progress.clone();
+        move || progress.read()
+    }
+
     pub(crate) const fn counters(&self) -> &ProgressCounters {
         &self.progress
     }

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::page::{Block, ByteSpan};
 use map::SourceMap;
+pub use markdown::shown::{ShownRun, shown};
 
 /// What a source is written in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -25,14 +26,22 @@ use map::SourceMap;
 #[schemars(inline)]
 pub enum Format {
     /// Text without markup: its layout is guessed.
-    #[default]
     Text,
     /// `CommonMark` with tables, strikethrough, footnotes and front matter. Its text is the source itself.
     Markdown,
     /// HTML as browsers read it. Its text is what they show to a reader.
     Html,
     /// One of the others, found out by looking at the start of the source.
+    #[default]
     Auto,
+}
+
+impl Format {
+    /// The format that a source is read as; never [`Self::Auto`].
+    #[must_use]
+    pub fn of(self, source: &str) -> Self {
+        if self == Self::Auto { detect::format(source) } else { self }
+    }
 }
 
 impl fmt::Display for Format {
@@ -61,7 +70,7 @@ impl<'source> Document<'source> {
     /// Parses a source; never fails.
     #[must_use]
     pub fn read(source: &'source str, format: Format) -> Self {
-        let format = if format == Format::Auto { detect::format(source) } else { format };
+        let format = format.of(source);
         match format {
             Format::Text | Format::Auto => Self {
                 text: Cow::Borrowed(source),

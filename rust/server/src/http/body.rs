@@ -128,10 +128,21 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), Failure> {
     Err(Failure::new(Cause::UnsupportedMediaType, message))
 }
 
+/// serde names a number by Rust's type.
+const IN_WORDS: [(&str, &str); 7] = [
+    ("expected i64", "expected a whole number"),
+    ("expected i32", "expected a whole number of 32 bits"),
+    ("expected usize", "expected a whole number from 0"),
+    ("expected u64", "expected a whole number from 0"),
+    ("expected u32", "expected a whole number from 0"),
+    ("expected f64", "expected a number"),
+    ("expected f32", "expected a number"),
+];
+
 fn of_json(error: &serde_path_to_error::Error<serde_json::Error>) -> Failure {
     let (path, inner) = (error.path().to_string(), error.inner());
+    let message = IN_WORDS.iter().fold(inner.to_string(), |message, (from, to)| message.replace(from, to));
     if inner.classify() != Category::Data {
-        let message = inner.to_string();
         // What the parser says of half a pair of surrogates depends on what stands behind it.
         let is_half = message.contains("surrogate") || message.contains("hex escape");
         let advice = if is_half { "; a lone surrogate is no character, and no text can hold it" } else { "" };
@@ -139,7 +150,7 @@ fn of_json(error: &serde_path_to_error::Error<serde_json::Error>) -> Failure {
     }
     // Where an object has a field too many or too few, the message itself names it.
     if path == "." {
-        return Failure::new(Cause::Unprocessable, inner.to_string());
+        return Failure::new(Cause::Unprocessable, message);
     }
-    Failure::of_field(Cause::Unprocessable, path, inner.to_string())
+    Failure::of_field(Cause::Unprocessable, path, message)
 }

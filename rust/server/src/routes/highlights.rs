@@ -5,6 +5,8 @@
 //! a client gains is that it can read one page's answer after the other. With `return_vectors` and `Accept: multipart/form-data`
 //! the vectors come as bytes beside the JSON (`vectors`).
 
+mod blocks;
+mod marks;
 mod vectors;
 
 use std::sync::Arc;
@@ -24,6 +26,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use self::blocks::{PageBlock, blocks};
+use self::marks::{Encoder, Marks, Tag};
 pub(crate) use self::vectors::FORM;
 use self::vectors::{Numbers, VectorFormat, Vectors, Wanted, Written};
 use crate::app::App;
@@ -62,9 +66,21 @@ pub(crate) struct HighlightsRequest {
     /// Return the text that offsets refer to; for HTML it differs from the source.
     #[serde(default)]
     return_texts: bool,
+    /// Return the blocks of each page: its headings, paragraphs, list items, rows of tables and lines of code.
+    #[serde(default)]
+    return_blocks: bool,
     /// Return vectors of length 1: of each highlight that of its text, as `/embed` computes it, and of each query.
     #[serde(default)]
     return_vectors: bool,
+    /// Return each highlight as `marked` too, with this before every word that matches the query; `<em>` if only `post_tags`
+    /// is set. A list has one tag.
+    #[serde(default)]
+    pre_tags: Option<Tag>,
+    /// What comes after every word that matches; `</em>` if only `pre_tags` is set.
+    #[serde(default)]
+    post_tags: Option<Tag>,
+    #[serde(default)]
+    encoder: Encoder,
     #[serde(default)]
     encoding_format: VectorFormat,
     #[serde(default)]
@@ -74,7 +90,7 @@ pub(crate) struct HighlightsRequest {
     options: Map<String, Value>,
 }
 
-/// One query for all pages; or a list: one query for each page, or many queries for one page.
+/// One query for all pages, or a list of queries: see `pairing`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "a text or a list of texts")]
 #[schemars(inline)]
@@ -93,6 +109,8 @@ struct Frame<'call> {
     listed: bool,
     offsets: Offsets,
     return_texts: bool,
+    return_blocks: bool,
+    marks: Option<Marks>,
     /// For each page what its passages are cut from, and what that was read from where it is something else.
     places: Vec<(Positions<'call>, Option<Positions<'call>>)>,
     /// For each passage its vector, where they come within the JSON.
@@ -125,6 +143,9 @@ pub(crate) struct PageHighlights<'call> {
     /// With `return_texts`: the text that offsets refer to.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'call str>,
+    /// With `return_blocks`: the page's blocks in their order; none of plain text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blocks: Option<Vec<PageBlock>>,
     highlights: Vec<Highlight<'call>>,
 }
 
@@ -151,6 +172,9 @@ pub(crate) struct Highlight<'call> {
     /// With `context`: the sentences after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<&'call str>,
+    /// With `pre_tags` or `post_tags`: the text with its matching words between them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    marked: Option<String>,
     /// With `explain`: the words that matched.
     #[serde(skip_serializing_if = "Option::is_none")]
     matches: Option<Vec<Match<'call>>>,
@@ -241,14 +265,17 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     let titles: Vec<Option<&str>> = documents.iter().map(documents::RequestPage::title).collect();
     let titles = if titles.iter().any(Option::is_some) { titles } else { Vec::new() };
     let queries: Vec<&str> = queries.iter().map(String::as_str).collect();
-    let pairing = options.pairing(listed, texts.len())?;
+    let pairing = options.pairing(queries.len(), texts.len())?;
     let formats = [options.format];
     let kind = negotiation::preferred(&input.headers, &[JSON, LINES, FORM]);
     let wanted = Wanted::read(asked.return_vectors, asked.encoding_format, asked.embedding_dtype, kind == FORM)?;
     let end = input.end().within(options.timeout()?);
     let request = engine::Request { queries: &queries, pages: &texts, formats: &formats, titles: &titles, pairing };
     let end = if options.priority == 0 { end } else { end.with_priority(options.priority) };
-    let answers = app.engine.highlights(&request, &options.question()?, &end.call())?;
+    let marks = Marks::read(asked.pre_tags, asked.post_tags, asked.encoder);
+    let mut question = options.question()?;
+    question.explain |= marks.is_some();
+    let answers = app.engine.highlights(&request, &question, &end.call())?;
     let mut frame = Frame {
         documents: &documents,
         answers: &answers,
@@ -257,6 +284,8 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
         listed,
         offsets: asked.offsets,
         return_texts: asked.return_texts,
+        return_blocks: asked.return_blocks,
+        marks,
         places: places(&texts, &answers),
         vectors: None,
     };
@@ -366,6 +395,7 @@ impl<'call> Frame<'call> {
             windows: self.answers.windows[index],
             windows_scored: self.answers.windows_scored[index],
             text,
+            blocks: self.return_blocks.then(|| blocks(document.text(), self.answers.formats[index], self.offsets)),
             highlights: rows.map(|row| self.highlight(index, row)).collect(),
         }
     }
@@ -385,6 +415,10 @@ impl<'call> Frame<'call> {
             let word = &answers.matches.query_words[place(answers.matches.words[found])];
             Match { word, start: count(start), end: count(end) }
         };
+        let marked = |marks: &Marks| {
+            let words = matches_of(answers, row).map(|found| pair(&answers.matches.spans, found));
+            marks.around(places, start..end, words)
+        };
         Highlight {
             text: places.between(start, end),
             start: count(start),
@@ -395,6 +429,7 @@ impl<'call> Frame<'call> {
             query: (self.pairing == Pairing::Fused).then(|| place(answers.queries[row])),
             before: around.then(|| places.between(first, start)),
             after: around.then(|| places.between(end, last)),
+            marked: self.marks.as_ref().map(marked),
             matches: self.options.explain.then(|| matches_of(answers, row).map(matched).collect()),
             source_start: of_source(0),
             source_end: of_source(1),

@@ -59,10 +59,11 @@ macro_rules! file {
     };
 }
 
-pub(crate) static FILES: [File; 8] = [
+pub(crate) static FILES: [File; 9] = [
     file!("/", HTML, "page", "A page to try the server", PAGE_POLICY, "page/index.html"),
     file!("/page.css", CSS, "pageStyle", "Its style", PAGE_POLICY, "page/page.css"),
     file!("/page.js", SCRIPT, "pageScript", "Its script", PAGE_POLICY, "page/page.js"),
+    file!("/layout.js", SCRIPT, "pageLayout", "How it shows a page", PAGE_POLICY, "page/layout.js"),
     file!("/page.svg", SVG, "pageIcon", "Its icon", PAGE_POLICY, "page/page.svg"),
     file!("/docs", HTML, "docs", "A page that shows this document", DOCS_POLICY, "docs/index.html"),
     file!("/docs/start.js", SCRIPT, "docsScript", "Its script", DOCS_POLICY, "docs/start.js"),

@@ -6,10 +6,15 @@
 
 mod front_matter;
 mod raw_html;
+pub(super) mod shown;
 
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use crate::text::page::{Block, BlockKind, ByteSpan};
+
+/// What we read beyond `CommonMark`.
+const EXTENSIONS: Options =
+    Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_FOOTNOTES);
 
 /// The structure of a source.
 pub(super) struct Layout {
@@ -27,8 +32,7 @@ pub(super) fn layout(source: &str) -> Layout {
     // To the parser a byte order mark is text; the first block includes it with its line.
     let body = blocks.covered.max(if source.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 });
     let mut leaves = Leaves::default();
-    let extensions = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_FOOTNOTES;
-    for (event, range) in Parser::new_ext(&source[body..], extensions).into_offset_iter() {
+    for (event, range) in Parser::new_ext(&source[body..], EXTENSIONS).into_offset_iter() {
         leaves.add(&event, ByteSpan { start: body + range.start, end: body + range.end });
     }
     leaves.end_tight();

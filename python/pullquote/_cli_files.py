@@ -1,0 +1,105 @@
+"""Files of the command line: read as text in the encoding that they say, or refused as what they are."""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import sys
+from pathlib import Path
+
+from pullquote.errors import InvalidTextError
+
+__all__ = ["decode", "is_piped", "read_text"]
+
+# What a file begins with if its encoding says so itself. UTF-32 before UTF-16, whose mark it begins with.
+BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+# What files begin with that are not text, their names, and what makes text of them.
+SIGNATURES = (
+    (b"%PDF-", "a PDF", "pdftotext {name} -"),
+    (b"\xd0\xcf\x11\xe0", "an old Office document", "soffice --headless --convert-to txt {name}"),
+    (b"{\\rtf", "a document in RTF", "pandoc --to plain {name}"),
+    (b"\x89PNG", "a PNG image", "tesseract {name} -"),
+    (b"\xff\xd8\xff", "a JPEG image", "tesseract {name} -"),
+    (b"GIF8", "a GIF image", "tesseract {name} -"),
+    (b"II*\x00", "a TIFF image", "tesseract {name} -"),
+    (b"MM\x00*", "a TIFF image", "tesseract {name} -"),
+    (b"\x1f\x8b", "compressed with gzip", "gunzip --stdout {name}"),
+    (b"\x28\xb5\x2f\xfd", "compressed with Zstandard", "zstdcat {name}"),
+    (b"PAR1", "a Parquet file", "pullquote job --input {name}"),
+    (b"SQLite format 3", "a database of SQLite", "sqlite3 {name} .dump"),
+    (b"\x7fELF", "a program", "strings {name}"),
+)
+# The same for ZIP archives, by a name within.
+ARCHIVES = (
+    (b"word/", "a DOCX document", "pandoc --to plain {name}"),
+    (b"ppt/", "a PPTX presentation", "soffice --headless --convert-to pdf {name}"),
+    (b"xl/", "an XLSX table", "soffice --headless --convert-to csv {name}"),
+    (b"application/epub", "an EPUB book", "pandoc --to plain {name}"),
+    (b"application/vnd.oasis.opendocument", "an OpenDocument file", "pandoc --to plain {name}"),
+)
+
+
+def is_piped() -> bool:
+    """Whether standard input is a pipe or a file, and not a terminal."""
+    return sys.stdin is not None and not sys.stdin.isatty()
+
+
+def read_text(name: str, encoding: str | None) -> str:
+    """The text of a file; ``-`` is standard input.
+
+    Raises `InvalidTextError` if it is not text in this encoding, and `OSError`.
+    """
+    if name == "-":
+        return decode(sys.stdin.buffer.read(), "standard input", encoding)
+    path = Path(name)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, f"is a directory; name its files, as {path}/*.txt")
+    return decode(path.read_bytes(), name, encoding)
+
+
+def decode(data: bytes, name: str, encoding: str | None) -> str:
+    """The text of bytes: in `encoding`, else in that of a byte order mark, else in UTF-16 or UTF-8."""
+    if kind := _kind(data):
+        what, command = kind
+        message = f"{name} is {what}, not text; extract its text first: {command.format(name=name)}"
+        raise InvalidTextError(message)
+    found = encoding or next((found for mark, found in BYTE_ORDER_MARKS if data.startswith(mark)), None)
+    found = found or _utf16(data) or "utf-8"
+    try:
+        return data.decode(found)
+    except LookupError:
+        message = f'there is no encoding {found!r}; try "utf-8", "latin-1", "cp1252", "utf-16" or "shift_jis"'
+        raise InvalidTextError(message) from None
+    except UnicodeDecodeError as error:
+        if b"\0" in data[:4096]:
+            message = f"{name} is not text: it has bytes of value 0, as programs, images and archives have"
+        else:
+            message = f"{name}: not {found} at byte {error.start}; name its encoding, for instance --encoding latin-1"
+        raise InvalidTextError(message) from None
+
+
+def _kind(data: bytes) -> tuple[str, str] | None:
+    for signature, what, command in SIGNATURES:
+        if data.startswith(signature):
+            return what, command
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        return "a WebP image", "tesseract {name} -"
+    if data.startswith(b"PK\x03\x04"):
+        known = (kind[1:] for kind in ARCHIVES if kind[0] in data[:4096] or kind[0] in data[-65536:])
+        return next(known, ("a ZIP archive", "unzip -p {name}"))
+    return None
+
+
+def _utf16(data: bytes) -> str | None:
+    """UTF-16 without a mark: in most scripts every other byte is often 0, and never in UTF-8."""
+    start = data[:4096]
+    low, high = start[::2].count(0), start[1::2].count(0)
+    if len(data) % 2 or max(low, high) * 5 < len(start) or min(low, high) * 20 > max(low, high):
+        return None
+    return "utf-16-le" if high > low else "utf-16-be"

@@ -1,0 +1,65 @@
+"""Signatures: one that several functions share, and errors for calls that do not fit one."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, ParamSpec, TypeVar
+
+from pullquote.errors import InvalidTypeError
+
+__all__ = ["checked", "did_you_mean", "signed_as"]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_Call = TypeVar("_Call", bound=Callable[..., Any])
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """``"; did you mean 'top_k'?"`` if one of `names` is similar, else ``""``."""
+    plain = {each.replace("_", "").replace("-", "").lower(): each for each in names}
+    close = difflib.get_close_matches(name.replace("_", "").replace("-", "").lower(), plain, n=1, cutoff=0.7)
+    return f"; did you mean {plain[close[0]]!r}?" if close else ""
+
+
+def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Raise `InvalidTypeError` for arguments that do not fit the signature, with the name that was probably meant."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*arguments: _P.args, **keywords: _P.kwargs) -> _R:
+        try:
+            signature.bind(*arguments, **keywords)
+        except TypeError as error:
+            name = type(arguments[0]).__name__ if function.__name__ == "__init__" else function.__qualname__
+            known = [each.name for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+            unknown = [keyword for keyword in keywords if keyword not in known]
+            advice = did_you_mean(unknown[0], known) if unknown else f"; call {name}{_without_self(signature)}"
+            message = f"{name}(): {error}{advice}"
+            raise InvalidTypeError(message) from None
+        return function(*arguments, **keywords)
+
+    return call
+
+
+def _without_self(signature: inspect.Signature) -> str:
+    """The arguments that have no default, and that there are more."""
+    needed = [each.name for each in signature.parameters.values() if each.default is each.empty and each.name != "self"]
+    return f"({', '.join([*needed, '...'])})"
+
+
+def signed_as(example: Callable[..., Any]) -> Callable[[_Call], _Call]:
+    """Give a function with ``**options`` the signature of `example`, changed and extended by the function's own parameters."""
+
+    def sign(function: _Call) -> _Call:
+        signature = inspect.signature(example)
+        own = {name: each for name, each in inspect.signature(function).parameters.items() if name != "options"}
+        parameters = {**signature.parameters, **own}
+        if "self" not in own:
+            parameters.pop("self", None)
+        function.__dict__["__signature__"] = signature.replace(parameters=[*parameters.values()])
+        return function
+
+    return sign

@@ -1,0 +1,161 @@
+"""Highlights as dictionaries and tables, and as what pydantic serializes."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from pullquote.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    import polars
+
+    from pullquote._highlights import Highlight, Highlights
+
+__all__ = ["HighlightDict", "HighlightsDict", "PageDict"]
+
+
+class MatchDict(TypedDict):
+    """The fields of a `Match`."""
+
+    word: str
+    start: int
+    end: int
+
+
+class HighlightDict(TypedDict):
+    """The fields of a `Highlight`."""
+
+    text: str
+    start: int
+    end: int
+    score: float
+    cosine: float
+    bm25: float
+    page: int
+    query: int
+    before: str
+    after: str
+    matches: list[MatchDict]
+    source_start: int
+    source_end: int
+    id: Any
+
+
+class PageDict(TypedDict):
+    """One of the lists of `Highlights`, and what it is about."""
+
+    page: int
+    query: int
+    id: Any
+    format: str
+    windows: int
+    windows_scored: int
+    highlights: list[HighlightDict]
+
+
+class HighlightsDict(TypedDict):
+    """`Highlights` as a dictionary."""
+
+    results: list[PageDict]
+
+
+def highlight_to_dict(highlight: Highlight) -> HighlightDict:
+    """`Highlight.to_dict`."""
+    row: Any = asdict(highlight)
+    row["matches"] = list(row["matches"])
+    return row  # type: ignore[no-any-return]  # a test compares its keys
+
+
+def to_dict(result: Highlights) -> HighlightsDict:
+    """`Highlights.to_dict`."""
+    rows: list[Any] = []
+    for about, found in _lists(result):
+        rows.append(about | {"highlights": [highlight_to_dict(highlight) for highlight in found]})
+    return {"results": rows}
+
+
+def to_arrow(result: Highlights) -> Any:
+    """`Highlights.to_arrow`."""
+    return _module("pyarrow", "to_arrow").table(_columns(result))
+
+
+def to_pandas(result: Highlights) -> Any:
+    """`Highlights.to_pandas`."""
+    return _module("pandas", "to_pandas").DataFrame(_columns(result))
+
+
+def to_polars(result: Highlights) -> polars.DataFrame:
+    """`Highlights.to_polars`."""
+    frame: polars.DataFrame = _module("polars", "to_polars").DataFrame(_columns(result))
+    return frame
+
+
+def pydantic_schema(cls: type[Highlights], handler: Any) -> Any:
+    """The schema of `Highlights` for pydantic: an instance, written as `to_dict` writes it."""
+    from pydantic_core import core_schema as core  # noqa: PLC0415 - pydantic calls this
+
+    from pullquote._highlights import Highlight  # noqa: PLC0415 - it imports this module
+
+    def fields(schemas: dict[str, Any]) -> Any:
+        return core.typed_dict_schema({name: core.typed_dict_field(schema) for name, schema in schemas.items()})
+
+    whole = core.int_schema()
+    page = {"page": whole, "query": whole, "id": core.any_schema(), "format": core.str_schema()}
+    page |= {"windows": whole, "windows_scored": whole}
+    page["highlights"] = core.list_schema(handler.generate_schema(Highlight))
+
+    def serialize(result: Highlights) -> dict[str, Any]:
+        return {"results": [{**about, "highlights": found} for about, found in _lists(result)]}
+
+    shape = fields({"results": core.list_schema(fields(page))})
+    return core.is_instance_schema(
+        cls, serialization=core.plain_serializer_function_ser_schema(serialize, return_schema=shape)
+    )
+
+
+def _lists(result: Highlights) -> list[tuple[dict[str, Any], list[Highlight]]]:
+    """Each list of highlights, after what it is about."""
+    rows = []
+    for index, found in enumerate(result):
+        query, page = result.query_and_page(index)
+        about = {
+            "page": page,
+            "query": query,
+            "id": None if result.ids is None else result.ids[page],
+            "format": result.formats[page],
+            "windows": int(result.windows[page]),
+            "windows_scored": int(result.windows_scored[page]),
+        }
+        rows.append((about, found))
+    return rows
+
+
+def _columns(result: Highlights) -> dict[str, Any]:
+    """Columns of numbers as they are, and of texts as lists."""
+    rows = [highlight for found in result for highlight in found]
+    ids = {} if result.ids is None else {"id": [highlight.id for highlight in rows]}
+    return {
+        "page": result.pages,
+        "query": result.queries,
+        **ids,
+        "text": [highlight.text for highlight in rows],
+        "start": result.spans[:, 0].copy(),
+        "end": result.spans[:, 1].copy(),
+        "score": result.scores,
+        "cosine": result.cosines,
+        "bm25": result.bm25_scores,
+        "before": [highlight.before for highlight in rows],
+        "after": [highlight.after for highlight in rows],
+        "source_start": result.sources[:, 0].copy(),
+        "source_end": result.sources[:, 1].copy(),
+    }
+
+
+def _module(name: str, method: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        message = f"{method}() needs {error.name}; run: pip install {name}"
+        raise InvalidArgumentError(message) from None

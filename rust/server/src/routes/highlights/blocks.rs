@@ -1,0 +1,63 @@
+//! The blocks of a page, for clients that show it as it was laid out.
+
+use pullquote_core::text::formats::{Document, Format};
+use pullquote_core::text::page::{Block, BlockKind, CharSpan, Page};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::routes::offsets::{Offsets, Positions};
+
+/// A heading, paragraph, list item, row of a table, line of code, or rule.
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct PageBlock {
+    #[schemars(extend("enum" = ["heading", "prose", "item", "row", "code", "rule"]))]
+    kind: &'static str,
+    /// Start in the page, in the unit of `offsets`.
+    start: usize,
+    /// End in the page.
+    end: usize,
+}
+
+/// The blocks of a source; none of plain text, which has no markup.
+pub(super) fn blocks(source: &str, format: Format, offsets: Offsets) -> Vec<PageBlock> {
+    let document = Document::read(source, format);
+    let page = Page::new(document.text());
+    let blocks = document.blocks().unwrap_or_default();
+    let spans: Vec<_> = blocks.iter().map(|block| page.chars(block.span)).collect();
+    let positions = Positions::of(document.text(), spans.iter().flat_map(|span| [span.start, span.end]).collect());
+    let of_span = |(block, span): (&Block, &CharSpan)| PageBlock {
+        kind: name(block.kind),
+        start: positions.count(span.start, offsets),
+        end: positions.count(span.end, offsets),
+    };
+    blocks.iter().zip(&spans).map(of_span).collect()
+}
+
+const fn name(kind: BlockKind) -> &'static str {
+    match kind {
+        BlockKind::Prose => "prose",
+        BlockKind::Item => "item",
+        BlockKind::Heading => "heading",
+        BlockKind::Row => "row",
+        BlockKind::Code => "code",
+        BlockKind::Rule => "rule",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_counted_as_asked() {
+        let block = |kind, start, end| PageBlock { kind, start, end };
+        let source = "# 🍞\n\nBrot.";
+        assert_eq!(
+            blocks(source, Format::Markdown, Offsets::Codepoint),
+            [block("heading", 0, 3), block("prose", 5, 10)]
+        );
+        assert_eq!(blocks(source, Format::Markdown, Offsets::Utf16), [block("heading", 0, 4), block("prose", 6, 11)]);
+        assert_eq!(blocks(source, Format::Text, Offsets::Byte), []);
+        assert_eq!(blocks("<h1>A</h1><p>B", Format::Html, Offsets::Byte)[0], block("heading", 0, 1));
+    }
+}

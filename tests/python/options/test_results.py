@@ -1,0 +1,316 @@
+"""What a result offers: the best of all pages, ids, marks, prompts, citations, tables, and how it shows and serializes itself."""
+
+import contextlib
+import html
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from typing import Any, get_type_hints
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pullquote
+from pullquote import Highlight, Highlighter, Highlights, errors
+from pullquote._highlights import Match
+from pullquote._marks import BLANK_LINE, shown_span
+from pullquote._tables import HighlightDict
+from support.messages import raises
+
+MOON = "Cats sleep a lot. The moon is 384,400 km away.\n\nBread & butter <b>is</b> baked."
+TIDES = "The moon pulls the sea. Tides rise twice a day. Salt is mined."
+PAGES = {"moon": MOON, "https://tides.example/a": TIDES}
+QUERY = "How far is the moon?"
+
+
+@pytest.fixture(scope="module")
+def result(highlighter: Highlighter) -> Highlights:
+    return highlighter.highlights(QUERY, PAGES, highlight_length=1, explain=True)
+
+
+def test_best_sorts_all_pages_by_score(result: Highlights) -> None:
+    every = [highlight for found in result for highlight in found]
+    best = result.best()
+    assert sorted(every, key=lambda highlight: -highlight.score) == best
+    assert result.best(2) == best[:2]
+    assert {highlight.page for highlight in best} == {0, 1}
+    for wrong in (0, -1, 2.5, True):
+        with raises(errors.InvalidArgumentError, "n", wrong):
+            result.best(wrong)  # type: ignore[arg-type]
+
+
+def test_max_total_highlights_keeps_best_of_all_pages(highlighter: Highlighter, pages: dict[str, str]) -> None:
+    question, texts = "How much did the Apollo program cost?", list(pages.values())
+    every = highlighter.highlights(question, texts, dedupe="answer").best()
+    for count in (1, 2, 4):
+        found = highlighter.highlights(question, texts, max_total_highlights=count)
+        assert [one.text for one in found.best()] == [one.text for one in every[:count]]
+    both = highlighter.highlights(question, texts, max_total_highlights=3, max_total_tokens=1000)
+    assert len(both.scores) == 3
+    with raises(errors.InvalidArgumentError, "max_total_highlights", 0):
+        highlighter.highlights(question, texts, max_total_highlights=0)
+
+
+def test_ids_are_carried_to_highlights(highlighter: Highlighter, result: Highlights) -> None:
+    assert result.ids == [*PAGES]
+    assert {highlight.page: highlight.id for highlight in result.best()} == dict(enumerate(PAGES))
+    pairs = highlighter.highlights(QUERY, [*PAGES.items()], highlight_length=1, explain=True)
+    named = highlighter.highlights(QUERY, PAGES.values(), ids=PAGES.keys(), highlight_length=1, explain=True)
+    assert pairs.best() == named.best() == result.best()
+    assert {highlight.id for highlight in highlighter.highlights(QUERY, [MOON]).best()} == {None}
+
+
+def test_bool_and_len(highlighter: Highlighter, result: Highlights) -> None:
+    nothing = highlighter.highlights(QUERY, ["", MOON], min_score=1.0)
+    assert (bool(result), len(result)) == (True, 2)
+    assert (bool(nothing), len(nothing)) == (False, 2)
+
+
+def test_marked_words_and_passages(result: Highlights) -> None:
+    best = result.best()[0]
+    assert best.text == "The moon is 384,400 km away."
+    assert "<b>moon</b>" in best.marked("<b>", "</b>")
+    assert best.marked("[", "]", words=False) == f"[{best.text}]"
+    assert best.marked("<b>", "</b>").replace("<b>", "").replace("</b>", "") == html.escape(best.text)
+    plain = Highlight("A & B.\n\nC.", 0, 9, 0.5, 0.5, 0.5, before="<", after=">")
+    assert plain.marked() == "&lt;<em>A &amp; B.</em>\n\n<em>C.</em>&gt;"
+    assert plain.marked(encoder=None) == "<<em>A & B.</em>\n\n<em>C.</em>>"
+    with raises(errors.InvalidArgumentError, "words", "explain=True"):
+        plain.marked(words=True)
+    with raises(errors.InvalidArgumentError, "encoder", "xml", "html"):
+        plain.marked(encoder="xml")  # type: ignore[arg-type]
+
+
+class Nesting(HTMLParser):
+    """Fails on marks that are not closed, or that cross another element."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.shown = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002 - the base's
+        assert tag == "mark"
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        assert not (self.open and BLANK_LINE.search(data))
+        self.shown += data
+
+
+@given(
+    st.lists(st.sampled_from(["The moon. ", "Salt & <b>bread</b>. ", "\n\n", "漢字。", "*a* ", "`x` "]), max_size=12)
+)
+def test_marks_nest_and_text_is_escaped(highlighter: Highlighter, parts: list[str]) -> None:
+    page = "".join(parts)
+    found = highlighter.highlights(["moon bread", "salt"], [page], highlight_length=1)
+    for words in (None, False):
+        reader = Nesting()
+        reader.feed(found.marked(0, "<mark>", "</mark>", words=words))
+        assert reader.shown == found.texts[0]
+        assert not reader.open
+
+
+def test_marked_fragments_and_no_match_size(highlighter: Highlighter, result: Highlights) -> None:
+    assert result.marked(0, "<i>", "</i>", fragments=1) == [result[0][0].marked("<i>", "</i>")]
+    nothing = highlighter.highlights(QUERY, [MOON], min_score=1.0)
+    assert nothing.marked(0, fragments=2) == []
+    assert nothing.marked(0, fragments=2, no_match_size=20) == ["Cats sleep a lot."]
+    assert nothing.marked(0) == html.escape(MOON)
+    wrong: dict[str, Any]
+    for wrong in ({"fragments": 0}, {"fragments": 1, "no_match_size": -1}, {"page": 1}):
+        with raises(errors.InvalidArgumentError, list(wrong)[-1]):
+            nothing.marked(**({"page": 0} | wrong))  # type: ignore[call-overload]
+
+
+MARKDOWN = (
+    "# The *Moon*\n\nThe [moon is](https://moon.example/moon) **far away: 384,400** km. `moon` it is.\n\n"
+    "```\nmoon = 1\n```\n"
+)
+
+
+def test_marks_of_markdown_are_around_text_only(highlighter: Highlighter) -> None:
+    found = highlighter.highlights(QUERY, [MARKDOWN], top_k=1, highlight_length=3)
+    assert found.formats == ["markdown"]
+    marked = found.marked(0, "{", "}", encoder=None)
+    assert marked.replace("{", "").replace("}", "") == MARKDOWN
+    assert "{The} [{moon is}](https://moon.example/moon) **{far away: 384,400}** {km.} {`moon`} {it is.}" in marked
+    assert "{moon = 1" not in marked
+
+
+def test_text_fragment_of_markdown_has_no_markup(highlighter: Highlighter) -> None:
+    found = highlighter.highlights(QUERY, [MARKDOWN], top_k=1, highlight_length=1)
+    shown, (start, end) = shown_span(MARKDOWN, (found[0][0].start, found[0][0].end))
+    assert "moon is far away: 384,400 km." in shown[start:end]
+    fragment = unquote(found.text_fragment(found[0][0]))
+    assert not re.search(r"[*`\[\]]|https", fragment)
+
+
+def test_prompt_numbers_lead_back(result: Highlights) -> None:
+    text = result.prompt()
+    best = result.best()
+    for number, highlight in enumerate(best, 1):
+        assert f"[{number}] {highlight.id}\n{highlight.text}" in text
+        assert result.resolve(f"[{number}]") == result.resolve(number) == highlight
+    short = result.prompt(max_tokens=30)
+    assert short
+    assert text.startswith(short)
+    assert len(short.encode()) <= 90
+    assert result.prompt(max_tokens=20, count_tokens=len) == ""
+    for wrong in ("[0]", f"[{len(best) + 1}]", "first", -1):
+        with raises(errors.InvalidArgumentError, "number", repr(wrong)):
+            result.resolve(wrong)
+    with raises(errors.InvalidArgumentError, "max_tokens", 0):
+        result.prompt(max_tokens=0)
+
+
+def test_citations_have_char_locations(highlighter: Highlighter) -> None:
+    found = highlighter.highlights(QUERY, [*PAGES.values()], titles=["The Moon", None], ids=[7, 8])
+    cited = found.as_citations()
+    assert [one["type"] for one in cited] == ["char_location"] * len(found.scores)
+    for one in cited:
+        page = [*PAGES.values()][one["document_index"]]
+        assert page[one["start_char_index"] : one["end_char_index"]] == one["cited_text"]
+        assert one["document_title"] == ["The Moon", "8"][one["document_index"]]
+
+
+@pytest.mark.parametrize("api", ["anthropic", "openai"])
+def test_tool_schema_takes_options_of_highlights(highlighter: Highlighter, api: Any) -> None:
+    tool = pullquote.tool_schema(api)
+    inside = tool if api == "anthropic" else tool["function"]
+    schema = inside["input_schema" if api == "anthropic" else "parameters"]
+    arguments: dict[str, Any] = {"query": QUERY, "max_total_highlights": 1}
+    assert schema["properties"].keys() == arguments.keys()
+    assert len(highlighter.highlights(texts=[MOON], **arguments).scores) == 1
+    assert json.loads(json.dumps(tool)) == tool
+
+
+def test_tool_schema_of_unknown_api() -> None:
+    with raises(errors.InvalidArgumentError, "api", "gemini", "anthropic", "openai"):
+        pullquote.tool_schema("gemini")  # type: ignore[arg-type]
+
+
+def test_to_dict_has_all_fields(result: Highlights) -> None:
+    told = json.loads(json.dumps(result.to_dict()))
+    assert [(row["page"], row["id"], row["format"]) for row in told["results"]] == [
+        (index, name, result.formats[index]) for index, name in enumerate(PAGES)
+    ]
+    for row, found in zip(told["results"], result, strict=True):
+        assert row["highlights"] == [json.loads(json.dumps(highlight.to_dict())) for highlight in found]
+        for one, highlight in zip(row["highlights"], found, strict=True):
+            assert one.keys() == get_type_hints(HighlightDict).keys()
+            matches = tuple(Match(**match) for match in one.pop("matches"))
+            assert Highlight(**one, matches=matches) == highlight
+
+
+@pytest.mark.parametrize("kind", ["arrow", "pandas", "polars"])
+def test_tables_have_a_row_for_each_highlight(highlighter: Highlighter, result: Highlights, kind: str) -> None:
+    table = getattr(result, f"to_{kind}")()
+    rows = table.to_dicts() if kind == "polars" else table.to_pylist() if kind == "arrow" else table.to_dict("records")
+    every = [highlight for found in result for highlight in found]
+    assert len(rows) == len(every)
+    for row, highlight in zip(rows, every, strict=True):
+        assert row == {name: getattr(highlight, name) for name in row}
+    bare = getattr(highlighter.highlights(QUERY, [MOON]), f"to_{kind}")()
+    assert "id" not in (bare.column_names if kind == "arrow" else bare.columns)
+
+
+def test_fastapi_serializes_results(highlighter: Highlighter) -> None:
+    from fastapi import FastAPI
+    from fastapi.testclient import TestClient
+    from pydantic import BaseModel
+
+    class Answer(BaseModel):
+        found: Highlights
+        first: Highlight
+
+    app = FastAPI()
+
+    @app.get("/highlights")
+    def all_of_them() -> Highlights:
+        return highlighter.highlights(QUERY, PAGES)
+
+    @app.get("/lists")
+    def lists() -> list[list[Highlight]]:
+        return list(highlighter.highlights(QUERY, PAGES))
+
+    @app.get("/answer")
+    def answer() -> Answer:
+        found = highlighter.highlights(QUERY, PAGES)
+        return Answer(found=found, first=found.best(1)[0])
+
+    result = highlighter.highlights(QUERY, PAGES)
+    told = json.loads(json.dumps(result.to_dict()))
+    client = TestClient(app)
+    assert client.get("/highlights").json() == told
+    assert client.get("/lists").json() == [row["highlights"] for row in told["results"]]
+    both = client.get("/answer").json()
+    assert both["found"] == told
+    assert both["first"]["text"] == result.best()[0].text
+    described = client.get("/openapi.json").json()["paths"]["/highlights"]["get"]["responses"]["200"]
+    assert "results" in json.dumps(described) or "$ref" in json.dumps(described)
+    with pytest.raises(ValueError, match="Highlights"):
+        Answer(found={"results": []}, first=result[0][0])  # type: ignore[arg-type]
+
+
+def test_repr_shows_passages(result: Highlights) -> None:
+    shown = repr(result)
+    assert "2 pages" in shown
+    for highlight in result.best():
+        assert highlight.text[:20] in shown
+        assert f"{highlight.start}-{highlight.end}" in shown
+
+
+def test_repr_html_escapes_and_links(result: Highlights) -> None:
+    shown = result._repr_html_()
+    assert "<b>is</b>" not in shown
+    assert 'href="https://tides.example/a#:~:text=' in shown
+    for highlight in result.best():
+        assert html.escape(highlight.text) in shown
+
+
+@pytest.mark.parametrize(
+    "function", [pullquote.highlights, pullquote.Client.highlights, pullquote.AsyncHighlighter.highlights]
+)
+def test_editors_complete_options(function: Any) -> None:
+    from IPython.core.completer import IPCompleter, provisionalcompleter
+    from IPython.core.interactiveshell import InteractiveShell
+
+    completer = IPCompleter(InteractiveShell(), namespace={"find": function})
+    completer.use_jedi = False
+    with provisionalcompleter():
+        matches = {match.text for match in completer.completions("find(query, texts, max_tot", 26)}
+    assert {"max_total_chars=", "max_total_tokens=", "max_total_highlights="} <= matches
+
+
+@pytest.mark.slow
+def test_long_calls_show_progress_at_a_prompt(pages: dict[str, str]) -> None:
+    """In a pseudo-terminal with a prompt: a line that counts windows, cleared at the end; none without a prompt."""
+    code = (
+        "import sys, pullquote\n{prompt}\n"
+        "with pullquote.Highlighter(threads=1, dtype='float32') as highlighter:\n"
+        "    highlighter.highlights('Who died?', [sys.stdin.read()], effort='full', format='text')\n"
+    )
+    text = "\n\n".join(f"{page} {number}" for number in range(12) for page in pages.values())
+    for prompt, is_shown in (("sys.ps1 = '> '", True), ("", False)):
+        ours, theirs = pty.openpty()
+        with os.fdopen(ours, "rb", buffering=0) as terminal:
+            command = [sys.executable, "-c", code.format(prompt=prompt)]
+            with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=theirs) as process:
+                os.close(theirs)
+                process.communicate(text.encode())
+            written = b""
+            with contextlib.suppress(OSError):  # the other side is closed
+                while part := terminal.read(65536):
+                    written += part
+        assert (b"windows encoded" in written) == is_shown, written
+        assert written.endswith(b"\r\x1b[K") or not is_shown
