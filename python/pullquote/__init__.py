@@ -6,8 +6,8 @@
 [[0, 17], [18, 46], [47, 62]]
 
 `highlights()` needs a model: ``pip install pullquote-minilm`` installs one. Importing this package starts no threads and loads
-no model. Everything else is in `pullquote.engine`, `pullquote.client`, `pullquote.arrow`, `pullquote.errors`, `pullquote.ray`
-and `pullquote.vllm`, and in adapters such as `pullquote.langchain`.
+no model. Everything else is in `pullquote.engine`, `pullquote.client`, `pullquote.arrow`, `pullquote.documents`,
+`pullquote.errors`, `pullquote.ray` and `pullquote.vllm`, and in adapters such as `pullquote.langchain`.
 """
 
 import importlib

@@ -5,7 +5,7 @@ import pkgutil
 
 import pullquote
 
-PUBLIC = {"engine", "client", "arrow", "errors", "jobs", "ray", "vllm"}
+PUBLIC = {"engine", "client", "arrow", "documents", "errors", "jobs", "ray", "vllm"}
 # Adapters, which need their frameworks.
 ADAPTERS = {"dspy", "haystack", "langchain", "llamaindex"}
 
