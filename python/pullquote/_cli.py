@@ -1,4 +1,4 @@
-"""The command line: ``pullquote highlight``, ``pullquote embed``, ``pullquote serve`` and ``pullquote job``.
+"""The command line: ``pullquote highlight``, ``embed``, ``serve``, ``job`` and ``mcp``.
 
 Prints text, or JSON lines with ``--json``. A file that cannot be read is an error on standard error; other files continue, and the
 exit code is that of the first error (see `pullquote.errors`).
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullquote import _native, _server
+from pullquote import _mcp_command, _native, _server
 from pullquote._cli_options import CALL_OPTIONS, PAGE_OPTIONS, add_options, options_from_args
 from pullquote._config import CACHE_BYTES, EngineConfig
 from pullquote._highlighter import Highlighter
@@ -132,8 +132,13 @@ def _parser() -> argparse.ArgumentParser:
     _add_job(job)
     job.set_defaults(run=_job)
 
-    for command in (highlight, embed, serve, job):
-        command.add_argument("--json", action="store_true", help="print JSON lines")
+    mcp = commands.add_parser("mcp", help="serve agents over the Model Context Protocol")
+    _mcp_command.add_options(mcp)
+    mcp.set_defaults(run=_mcp)
+
+    for command in (highlight, embed, serve, job, mcp):
+        if command is not mcp:
+            command.add_argument("--json", action="store_true", help="print JSON lines")
         if command in (highlight, embed):
             command.add_argument("--encoding", default="utf-8", help="encoding of the files (default: %(default)s)")
         command.add_argument("--model", help="directory of a model (default: the embedded all-MiniLM-L6-v2)")
@@ -151,7 +156,7 @@ def _parser() -> argparse.ArgumentParser:
             "--trace", type=Path, metavar="FILE", help="file for a trace of all stages, for ui.perfetto.dev"
         )
         command.add_argument("--threads", type=int, help="threads for text, and for a CPU device (default: all cores)")
-    for command in (highlight, embed):
+    for command in (highlight, embed, mcp):
         _add_server(command)
     return parser
 
@@ -397,6 +402,28 @@ def _job(options: argparse.Namespace) -> int:
         message = f'pullquote job needs {error.name}; run: pip install "pullquote[jobs]"'
         raise InvalidArgumentError(message) from None
     return run(options)
+
+
+def _mcp(options: argparse.Namespace) -> int:
+    try:
+        from pullquote.mcp import make_server  # noqa: PLC0415 - it needs what `pullquote[mcp]` installs
+    except ModuleNotFoundError as error:
+        message = f'pullquote mcp needs {error.name}; run: pip install "pullquote[mcp]"'
+        raise InvalidArgumentError(message) from None
+    if options.server and len(options.server) > 1:
+        message = "pullquote mcp takes one --server"
+        raise InvalidArgumentError(message)
+    with _highlighter_or_client(options) as source:
+        server = make_server(
+            source,
+            url=options.server[0] if options.server else None,
+            api_key=options.api_key or os.environ.get(API_KEY),
+            ca_certs=options.ca_certs,
+            timeout=options.timeout,
+            folders=options.folder,
+            fetch=options.fetch,
+        )
+        return _mcp_command.serve(server, options.http)
 
 
 def _serve(options: argparse.Namespace) -> int:

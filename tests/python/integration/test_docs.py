@@ -35,7 +35,7 @@ SERVER = "http://127.0.0.1:8080"
 # Ray warns of its own code.
 WARNINGS = {"ray.md": ["-W", "ignore::DeprecationWarning"]}
 # Pages whose programs need the environment of the frameworks.
-FRAMEWORK_PAGES = {"documents.md", "integrations.md"}
+FRAMEWORK_PAGES = {"documents.md", "integrations.md", "mcp.md"}
 FRAMEWORKS = ROOT / ".make/frameworks/bin/python"
 # Words that hide the actor, or for which the field has a term.
 UNPLAIN = re.compile(

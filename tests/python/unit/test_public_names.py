@@ -7,7 +7,7 @@ import pullquote
 
 PUBLIC = {"engine", "client", "arrow", "documents", "errors", "jobs", "ray", "vllm"}
 # Adapters, which need their frameworks.
-ADAPTERS = {"dspy", "haystack", "langchain", "llamaindex"}
+ADAPTERS = {"dspy", "haystack", "langchain", "llamaindex", "mcp"}
 
 
 def test_the_package_exports_ten_names() -> None:
