@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullquote import _mcp_command, _native, _server
+from pullquote._cli_documents import places, read_document
 from pullquote._cli_options import CALL_OPTIONS, PAGE_OPTIONS, add_options, options_from_args
 from pullquote._config import CACHE_BYTES, EngineConfig
 from pullquote._highlighter import Highlighter
@@ -33,6 +34,7 @@ from pullquote.errors import InvalidArgumentError, InvalidTextError, PullquoteEr
 
 if TYPE_CHECKING:
     from pullquote.client import Client
+    from pullquote.documents import Document
 
 __all__ = ["check_arguments", "main"]
 
@@ -86,7 +88,12 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     highlight = commands.add_parser("highlight", help="print the passages of files that answer a query")
-    highlight.add_argument("files", nargs="+", metavar="FILE", help="page; - is standard input")
+    highlight.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="page: text, Markdown, HTML, PDF or DOCX; - is standard input, for text",
+    )
     highlight.add_argument(
         "-q",
         "--query",
@@ -283,7 +290,8 @@ def _highlight(options: argparse.Namespace) -> int:
     code = 0
     total = len(options.files)
     with _highlighter_or_client(options) as source, ProgressBar(total, "page", is_shown=total > 1) as progress:
-        for names, texts, errors in _groups(options):
+        documents: dict[str, Document] = {}
+        for names, texts, errors in _groups(options, documents):
             for message, error_code in errors:
                 progress.clear()
                 _complain(message)
@@ -293,7 +301,8 @@ def _highlight(options: argparse.Namespace) -> int:
                 progress.clear()
                 for number, highlights in enumerate(found):
                     query = None if options.fuse or len(options.query) == 1 else options.query[number // len(texts)]
-                    _show(names[number % len(texts)], query, highlights, options, style)
+                    name = names[number % len(texts)]
+                    _show(name, query, highlights, options, style, documents.get(name))
                 sys.stdout.flush()
             progress.update(len(names) + len(errors))
     return code
@@ -308,8 +317,13 @@ def _call_options(options: argparse.Namespace) -> Options:
     }
 
 
-def _groups(options: argparse.Namespace) -> Iterator[tuple[list[str], list[str], list[tuple[str, int]]]]:
-    """Names, texts and errors of neighbouring files, about `GROUP_CHARACTERS` at a time; all files if pages share a budget."""
+def _groups(
+    options: argparse.Namespace, documents: dict[str, Document]
+) -> Iterator[tuple[list[str], list[str], list[tuple[str, int]]]]:
+    """Names, texts and errors of neighbouring files, about `GROUP_CHARACTERS` at a time; all files if pages share a budget.
+
+    Adds PDFs and DOCX to `documents`.
+    """
     shared = options.max_total_chars or options.max_total_tokens or options.dedupe == "answer"
     limit = sys.maxsize if shared else GROUP_CHARACTERS
     names: list[str] = []
@@ -318,7 +332,9 @@ def _groups(options: argparse.Namespace) -> Iterator[tuple[list[str], list[str],
     size = 0
     for name in options.files:
         try:
-            text = _read(name, options.encoding)
+            if (document := read_document(name)) is not None:
+                documents[name] = document
+            text = document.text if document else _read(name, options.encoding)
         except PullquoteError as error:
             errors.append((str(error), error.exit_code))
         except OSError as error:
@@ -345,17 +361,29 @@ def _read(name: str, encoding: str) -> str:
         raise InvalidTextError(message) from None
 
 
-def _show(name: str, query: str | None, highlights: list[Highlight], options: argparse.Namespace, style: Style) -> None:
+def _show(
+    name: str,
+    query: str | None,
+    highlights: list[Highlight],
+    options: argparse.Namespace,
+    style: Style,
+    document: Document | None,
+) -> None:
     if options.json:
         question = {} if query is None else {"query": query}
-        rows = [_row(highlight, options) for highlight in highlights]
+        rows = [_row(highlight, options) | places(document, highlight) for highlight in highlights]
         print(json.dumps({"page": name, **question, "highlights": rows}, ensure_ascii=False))
         return
     print(style.bold(name if query is None else f"{name}  {query}"))
     if not highlights:
         print("  no passage\n")
     for highlight in highlights:
-        print(f"  {style.dim(f'{highlight.score:.3f}  characters {highlight.start}-{highlight.end}')}")
+        page = (
+            ""
+            if document is None or not document.page_number(highlight)
+            else f"page {document.page_number(highlight)}  "
+        )
+        print(f"  {style.dim(f'{highlight.score:.3f}  {page}characters {highlight.start}-{highlight.end}')}")
         print(style.passage(highlight), end="\n\n")
 
 

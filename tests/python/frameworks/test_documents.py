@@ -3,6 +3,7 @@
 import contextlib
 import io
 import itertools
+import json
 import random
 import sys
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from fpdf.enums import AccessPermission, EncryptionMethod
 
 import pullquote
 from pullquote import documents
+from pullquote._cli import main
 from pullquote.documents import Limits
 from pullquote.errors import (
     DeadlineExceededError,
@@ -31,7 +33,7 @@ from pullquote.errors import (
     OutOfMemoryError,
     PullquoteError,
 )
-from support.messages import raises
+from support.messages import names_all, raises
 
 QUESTION = "How far away is the Moon?"
 ANSWER = "The Moon is 384,400 km away from the Earth, on average."
@@ -283,3 +285,24 @@ def test_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(documents.LIBRARIES, "pdf", "no_such_library")
     with raises(InvalidArgumentError, "no_such_library", "pullquote[documents]"):
         documents.read(pdf(three_pages))
+
+
+def test_command_line_reads_documents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "report.pdf").write_bytes(pdf(three_pages))
+    (tmp_path / "report.docx").write_bytes(word_document())
+    (tmp_path / "page.txt").write_text(ANSWER, encoding="utf-8")
+    (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7\nnothing else")
+    files = [str(tmp_path / name) for name in ("report.pdf", "broken.pdf", "report.docx", "page.txt")]
+    command = ["highlight", "--device", "cpu", "-q", QUESTION, "-k", "1", *files]
+    assert main([*command, "--json"]) == InvalidTextError.exit_code
+    printed = capsys.readouterr()
+    assert names_all(printed.err, files[1], "damaged")
+    pdf_row, docx_row, text_row = map(json.loads, printed.out.splitlines())
+    assert [row["page"] for row in (pdf_row, docx_row, text_row)] == [files[0], files[2], files[3]]
+    (best,) = pdf_row["highlights"]
+    assert (best["page_number"], best["rectangles"][0]["page"]) == (2, 2)
+    for row in (docx_row, text_row):
+        assert ANSWER in row["highlights"][0]["text"]
+        assert "page_number" not in row["highlights"][0]
+    main(command)
+    assert "page 2  characters" in capsys.readouterr().out
