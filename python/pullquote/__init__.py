@@ -7,7 +7,8 @@
 
 `highlights()` needs a model: ``pip install pullquote-minilm`` installs one, and ``model="org/name"`` names one of the Hugging Face
 Hub. Importing this package starts no threads and loads no model. Everything else is in `pullquote.engine`, `pullquote.client`,
-`pullquote.arrow`, `pullquote.errors`, `pullquote.ray` and `pullquote.vllm`.
+`pullquote.arrow`, `pullquote.documents`, `pullquote.errors`, `pullquote.ray` and `pullquote.vllm`, and in adapters such as
+`pullquote.langchain`.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""The command line: ``pullquote highlight``, ``embed``, ``serve``, ``job`` and ``models``.
+"""The command line: ``pullquote highlight``, ``embed``, ``serve``, ``job``, ``mcp`` and ``models``.
 
 Prints text, or JSON lines with ``--json``. A file that cannot be read is an error on standard error; other files continue, and the
 exit code is that of the first error (see `pullquote.errors`).
@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from pullquote import _models_command, _native, _server
+from pullquote import _mcp_command, _models_command, _native, _server
+from pullquote._cli_documents import places, read_document
 from pullquote._cli_files import is_piped, read_text
 from pullquote._cli_options import CALL_OPTIONS, PAGE_OPTIONS, add_options, options_from_args
 from pullquote._completion import SHELLS, completion_script
@@ -37,6 +38,7 @@ from pullquote.errors import InvalidArgumentError, PullquoteError
 
 if TYPE_CHECKING:
     from pullquote.client import Client
+    from pullquote.documents import Document
 
 __all__ = ["check_arguments", "main"]
 
@@ -119,6 +121,9 @@ EXAMPLES = {
   pullquote job --input crawl/ --output found/ -q "Who was put on trial?" --id url
   pullquote job --input pages.parquet --output found/ --query-column question
   pullquote job --output found/ --status""",
+    "mcp": """examples:
+  pullquote mcp --folder notes/
+  pullquote mcp --folder notes/ --http 127.0.0.1:8000""",
     "models": """examples:
   pullquote models
   pullquote models get BAAI/bge-small-en-v1.5""",
@@ -181,7 +186,7 @@ def _parser() -> _Parser:
         "highlight",
         "[OPTIONS] -q QUERY [FILE ...]",
         "print the passages of files that answer a query",
-        "Reads plain text, Markdown and HTML.",
+        "Reads plain text, Markdown, HTML, PDF and DOCX.",
     )
     highlight.add_argument(
         "files", nargs="*", metavar="FILE", help="page; - is standard input, as is no FILE in a pipe"
@@ -244,10 +249,20 @@ def _parser() -> _Parser:
     _add_job(job)
     job.set_defaults(run=_job)
 
+    mcp = add(
+        "mcp",
+        "[OPTIONS]",
+        "serve agents over the Model Context Protocol",
+        "Over standard input and output, or HTTP.",
+    )
+    _mcp_command.add_options(mcp)
+    mcp.set_defaults(run=_mcp)
+
     for command in (highlight, embed, serve, job):
         _add_output(command, is_highlight=command is highlight, reads_text=command in {highlight, embed})
+    for command in (highlight, embed, serve, job, mcp):
         _add_model(command, has_prompts=command is not job)
-    for command in (highlight, embed):
+    for command in (highlight, embed, mcp):
         _add_server(command)
 
     models = add(
@@ -432,7 +447,8 @@ def _highlight(options: argparse.Namespace) -> int:
     files = _files(options.files)
     total = len(files)
     with _highlighter_or_client(options) as source, ProgressBar(total, "page", is_shown=total > 1) as progress:
-        for names, texts, errors in _groups(files, options):
+        documents: dict[str, Document] = {}
+        for names, texts, errors in _groups(files, options, documents):
             for message, error_code in errors:
                 progress.clear()
                 _complain(message)
@@ -442,8 +458,9 @@ def _highlight(options: argparse.Namespace) -> int:
                 progress.clear()
                 for number, highlights in enumerate(found):
                     query = None if options.fuse or len(options.query) == 1 else options.query[number // len(texts)]
-                    page = number % len(texts)
-                    _show(Answer(names[page], query, found.formats[page], highlights), options, style)
+                    name = names[number % len(texts)]
+                    page_format = found.formats[number % len(texts)]
+                    _show(Answer(name, query, page_format, highlights, documents.get(name)), options, style)
                 sys.stdout.flush()
             progress.update(len(names) + len(errors))
     return code
@@ -467,9 +484,12 @@ def _files(names: list[str]) -> list[str]:
 
 
 def _groups(
-    files: list[str], options: argparse.Namespace
+    files: list[str], options: argparse.Namespace, documents: dict[str, Document]
 ) -> Iterator[tuple[list[str], list[str], list[tuple[str, int]]]]:
-    """Names, texts and errors of neighbouring files, about `GROUP_CHARACTERS` at a time; all files if pages share a budget."""
+    """Names, texts and errors of neighbouring files, about `GROUP_CHARACTERS` at a time; all files if pages share a budget.
+
+    Adds PDFs and DOCX to `documents`.
+    """
     limits = (options.max_total_chars, options.max_total_tokens, options.max_total_highlights)
     shared = any(limits) or options.dedupe == "answer"
     limit = sys.maxsize if shared else GROUP_CHARACTERS
@@ -479,7 +499,9 @@ def _groups(
     size = 0
     for name in files:
         try:
-            text = read_text(name, options.encoding)
+            if (document := read_document(name)) is not None:
+                documents[name] = document
+            text = document.text if document else read_text(name, options.encoding)
         except PullquoteError as error:
             errors.append((str(error), error.exit_code))
         except OSError as error:
@@ -502,21 +524,37 @@ class Answer:
     query: str | None
     format: str
     highlights: list[Highlight]
+    document: Document | None
+
+    @property
+    def is_answered(self) -> bool:
+        """As `Highlights.answered`, for this page and query."""
+        return any(highlight.score >= _native.ANSWERED for highlight in self.highlights)
 
 
 def _show(answer: Answer, options: argparse.Namespace, style: Style) -> None:
     if options.json:
         question = {} if answer.query is None else {"query": answer.query}
-        rows = [_row(highlight, options) for highlight in answer.highlights]
-        row = {"page": answer.page, **question, "format": answer.format, "highlights": rows}
+        rows = [_row(highlight, options) | places(answer.document, highlight) for highlight in answer.highlights]
+        row = {
+            "page": answer.page,
+            **question,
+            "format": answer.format,
+            "answered": answer.is_answered,
+            "highlights": rows,
+        }
         print(json.dumps(row, ensure_ascii=False))
         return
     kind = "" if answer.format == "text" else style.dim(f"  ({answer.format})")
     print(style.bold(answer.page if answer.query is None else f"{answer.page}  {answer.query}") + kind)
     if not answer.highlights:
         print("  no passage\n")
+    elif not answer.is_answered:
+        print("  nothing here answers this; the nearest passages:\n")
     for highlight in answer.highlights:
-        print(f"  {style.dim(f'{highlight.score:.3f}  characters {highlight.start}-{highlight.end}')}")
+        number = answer.document and answer.document.page_number(highlight)
+        place = f"page {number}  " if number else ""
+        print(f"  {style.dim(f'{highlight.score:.3f}  {place}characters {highlight.start}-{highlight.end}')}")
         text = style.passage(highlight) if options.mark is None else style.wrapped(_marked(highlight, options.mark))
         print(text, end="\n\n")
 
@@ -572,6 +610,28 @@ def _job(options: argparse.Namespace) -> int:
         message = f'pullquote job needs {error.name}; run: pip install "pullquote[jobs]"'
         raise InvalidArgumentError(message) from None
     return run(options)
+
+
+def _mcp(options: argparse.Namespace) -> int:
+    try:
+        from pullquote.mcp import make_server  # noqa: PLC0415 - it needs what `pullquote[mcp]` installs
+    except ModuleNotFoundError as error:
+        message = f'pullquote mcp needs {error.name}; run: pip install "pullquote[mcp]"'
+        raise InvalidArgumentError(message) from None
+    if options.server and len(options.server) > 1:
+        message = "pullquote mcp takes one --server"
+        raise InvalidArgumentError(message)
+    with _highlighter_or_client(options) as source:
+        server = make_server(
+            source,
+            url=options.server[0] if options.server else None,
+            api_key=options.api_key or os.environ.get(API_KEY),
+            ca_certs=options.ca_certs,
+            timeout=options.timeout,
+            folders=options.folder,
+            fetch=options.fetch,
+        )
+        return _mcp_command.serve(server, options.http)
 
 
 def _serve(options: argparse.Namespace) -> int:

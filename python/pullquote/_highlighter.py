@@ -33,7 +33,7 @@ from pullquote._options import (
 from pullquote._signatures import checked, signed_as
 from pullquote.arrow import ArrowTable, HighlightTable, column_names, table_options
 
-__all__ = ["Highlighter", "highlights", "parse_pieces"]
+__all__ = ["Highlighter", "highlights", "parse_pieces", "shared_highlighter"]
 
 
 @checked
@@ -296,6 +296,16 @@ _shared: dict[tuple[str | Path | None, ...], Highlighter] = {}
 _shared_lock = threading.Lock()
 
 
+def shared_highlighter(model: str | Path | None = None, **hub: Any) -> Highlighter:
+    """The highlighter of a model that `highlights` uses, made on first use."""
+    key = (model, hub.get("revision"), hub.get("cache_dir"))
+    if (highlighter := _shared.get(key)) is None:
+        with _shared_lock:
+            if (highlighter := _shared.get(key)) is None:
+                highlighter = _shared[key] = Highlighter(model, **hub)
+    return highlighter
+
+
 @checked
 @signed_as(Highlighter.highlights)
 def highlights(
@@ -314,13 +324,9 @@ def highlights(
     The first call with a model loads it, and keeps it for later calls. `model` to `local_files_only` are those of `Highlighter`:
     the default is the embedded model. See `Highlighter.highlights` for options and errors.
     """
-    key = (model, revision, cache_dir)
-    if (highlighter := _shared.get(key)) is None:
-        with _shared_lock:
-            if (highlighter := _shared.get(key)) is None:
-                highlighter = _shared[key] = Highlighter(
-                    model, revision=revision, token=token, cache_dir=cache_dir, local_files_only=local_files_only
-                )
+    highlighter = shared_highlighter(
+        model, revision=revision, token=token, cache_dir=cache_dir, local_files_only=local_files_only
+    )
     return highlighter.highlights(query, texts, **options)
 
 

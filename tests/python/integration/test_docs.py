@@ -36,6 +36,9 @@ NAMED_PATH = re.compile(r"(?:rust|python|tests|bench|demo|docs|packages|\.ci)/[\
 SERVER = "http://127.0.0.1:8080"
 # Ray warns of its own code.
 WARNINGS = {"ray.md": ["-W", "ignore::DeprecationWarning"]}
+# Pages whose programs need the environment of the frameworks.
+FRAMEWORK_PAGES = {"documents.md", "integrations.md", "mcp.md"}
+FRAMEWORKS = ROOT / ".make/frameworks/bin/python"
 # Words that hide the actor, or for which the field has a term.
 UNPLAIN = re.compile(
     r"\b(nobody|whoever|so many|so much|lets? go of|beside|is told|are told|is asked|is looked at)\b", re.IGNORECASE
@@ -52,30 +55,39 @@ def prose(page: Path) -> str:
 
 
 def examples() -> Sequence[object]:
-    """Each program, its output, and whether it needs a server."""
+    """Each program, its output, whether it needs a server, its warnings, and its Python."""
     found = []
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         for number, match in enumerate(PROGRAM.finditer(text)):
             mark = mark_before(text, match.start())
             if not mark.startswith("<!-- not run"):
-                example = (*match.groups(), mark == "<!-- server -->", WARNINGS.get(page.name, []))
+                python = FRAMEWORKS if page.name in FRAMEWORK_PAGES else Path(sys.executable)
+                example = (*match.groups(), mark == "<!-- server -->", WARNINGS.get(page.name, []), python)
                 found.append(pytest.param(*example, id=f"{named(page)}:{number}"))
     return found
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("program", "printed", "needs_server", "warnings"), examples())
+@pytest.mark.parametrize(("program", "printed", "needs_server", "warnings", "python"), examples())
 def test_example_prints_its_output(
-    program: str, printed: str, needs_server: bool, warnings: list[str], tmp_path: Path, request: pytest.FixtureRequest
+    program: str,
+    printed: str,
+    needs_server: bool,
+    warnings: list[str],
+    python: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
+    if not python.exists():
+        pytest.skip(f"needs {python}, which make test installs")
     if needs_server:
         server: ServerProcess = request.getfixturevalue("server")
         assert SERVER in program
         program = program.replace(SERVER, server.url)
     script = tmp_path / "example.py"
     script.write_text(program, encoding="utf-8")
-    command = [sys.executable, "-W", "error", *warnings, str(script)]
+    command = [str(python), "-W", "error", *warnings, str(script)]
     # An example starts its own cluster, even if another one runs.
     environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_ADDRESS": "local"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=240)

@@ -1,0 +1,60 @@
+"""What the adapters of frameworks share: all documents of a framework's call become one call of `highlights`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from pullquote._highlighter import Highlighter, shared_highlighter
+from pullquote._options import Options
+
+if TYPE_CHECKING:
+    from pullquote._highlights import Highlight
+    from pullquote.client import Client
+
+__all__ = ["Source", "check_options", "default_source", "find_passages", "title_of"]
+
+Source: TypeAlias = "Highlighter | Client"
+
+# The adapter sets these from the framework's query and documents.
+SET_BY_ADAPTER = {"titles", "pairing", "fuse"}
+
+
+def default_source(source: Source | None) -> Source:
+    """The given source, or the highlighter that `pullquote.highlights` shares; its first use loads the model."""
+    return shared_highlighter() if source is None else source
+
+
+def check_options(options: Mapping[str, Any], adapter: str) -> Options:
+    """The options of an adapter's calls. Raises `TypeError` for an unknown one, as Python does."""
+    if unknown := options.keys() - (Options.__annotations__.keys() - SET_BY_ADAPTER):
+        message = f"{adapter}() got an unexpected keyword argument {min(unknown)!r}"
+        raise TypeError(message)
+    return cast(Options, dict(options))
+
+
+def title_of(metadata: Mapping[str, Any]) -> str | None:
+    """The document's title, which tells competing documents apart."""
+    title = metadata.get("title")
+    return title if isinstance(title, str) and title else None
+
+
+def find_passages(
+    source: Source,
+    query: str,
+    texts: Sequence[str],
+    titles: Iterable[str | None],
+    options: Options,
+    limit: int | None = None,
+) -> list[Highlight]:
+    """The passages of all texts, at most `limit`: best first, or with ``order="position"`` as in the texts."""
+    if not texts:
+        return []
+    call: Options = {**options, "titles": titles}
+    found = source.highlights(query, texts, **call)
+    passages = [highlight for page in found for highlight in page]
+    # Sorting is stable, so equal scores stay in the order of the texts.
+    best = sorted(passages, key=lambda highlight: -highlight.score)[:limit]
+    if options.get("order") == "position":
+        return sorted(best, key=lambda highlight: (highlight.page, highlight.start))
+    return best

@@ -1,0 +1,217 @@
+"""Reads a PDF or DOCX in a process of its own, which a damaged file may crash. Run by `pullquote.documents`; imports none of it.
+
+Standard input: a line of JSON, ``{"format", "password", "max_pages", "max_chars", "max_memory", "seconds"}``, then the file.
+Standard output: a line of JSON, then float32 boxes. The JSON is ``{"text", "pages"}``, or ``{"error", "detail"}`` with `error` one
+of ``damaged``, ``encrypted``, ``no_text``, ``pages``, ``chars``, ``memory``.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import io
+import itertools
+import json
+import re
+import statistics
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+# What pdfium returns for the hyphen of a word that continues on the next line.
+LINE_HYPHENS = {0x02, 0xFFFE}
+# A line that is this much farther from the one above than the page's lines usually are begins a paragraph.
+PARAGRAPH_DISTANCE = 1.3
+NO_BOX = (0.0, 0.0, 0.0, 0.0)
+
+Box = tuple[float, float, float, float]
+
+
+class UnreadableError(Exception):
+    """The document cannot be read; `error` says why."""
+
+    def __init__(self, error: str, detail: str = "") -> None:
+        super().__init__(detail)
+        self.error, self.detail = error, detail
+
+
+def main() -> None:
+    """Read standard input, and write standard output."""
+    settings = json.loads(sys.stdin.buffer.readline())
+    _limit(settings["max_memory"], settings["seconds"])
+    boxes = array.array("f")
+    try:
+        data = sys.stdin.buffer.read()
+        read = _read_pdf if settings["format"] == "pdf" else _read_docx
+        answer = read(data, settings, boxes)
+    except UnreadableError as error:
+        answer = {"error": error.error, "detail": error.detail}
+    except MemoryError:
+        boxes = array.array("f")
+        answer = {"error": "memory", "detail": ""}
+    sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
+    sys.stdout.buffer.write(boxes.tobytes())
+
+
+def _limit(max_memory: int, seconds: float) -> None:
+    """Limit memory and processor time, and forbid writing files, as far as the system can."""
+    try:
+        import resource
+    except ImportError:
+        return
+    limits = {"RLIMIT_AS": max_memory, "RLIMIT_CPU": int(seconds) + 1, "RLIMIT_FSIZE": 0, "RLIMIT_CORE": 0}
+    for name, limit in limits.items():
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(getattr(resource, name), (limit, limit))
+
+
+def _read_docx(data: bytes, settings: dict[str, Any], _: array.array[float]) -> dict[str, Any]:
+    """The document as HTML, which keeps headings, lists and tables. A DOCX has no pages until something lays it out."""
+    import mammoth
+
+    try:
+        made = mammoth.convert_to_html(io.BytesIO(data), convert_image=mammoth.images.img_element(lambda _: {}))
+    except MemoryError:
+        raise
+    except Exception as error:  # it raises whatever its parts do: zipfile, expat, KeyError
+        raise UnreadableError("damaged", f"{type(error).__name__}: {error}") from error
+    # A paragraph in each cell would cut a table's rows apart.
+    body = re.sub(r"(<t[dh]>)<p>|</p>(</t[dh]>)", r"\1\2", made.value)
+    text = f"<!doctype html><html><body>{body}</body></html>"
+    if len(text) > settings["max_chars"]:
+        raise UnreadableError("chars", str(len(text)))
+    if not made.value.strip():
+        raise UnreadableError("no_text")
+    return {"text": text, "pages": []}
+
+
+@dataclass
+class Character:
+    """A character of a page, and its box: left, bottom, right, top in points."""
+
+    text: str
+    box: Box
+
+
+def _read_pdf(data: bytes, settings: dict[str, Any], boxes: array.array[float]) -> dict[str, Any]:
+    """The text of all pages, a box for each character, and for each page its first character, width and height."""
+    import pypdfium2
+
+    document = _open(pypdfium2, data, settings["password"])
+    if len(document) > settings["max_pages"]:
+        raise UnreadableError("pages", str(len(document)))
+    texts: list[str] = []
+    pages: list[tuple[int, float, float]] = []
+    length = 0
+    for number in range(len(document)):
+        try:
+            page = document[number]
+            width, height = page.get_size()
+            text_page = page.get_textpage()
+            characters = _with_paragraphs(_characters(pypdfium2.raw, text_page.raw))
+            text_page.close()
+            page.close()
+        except pypdfium2.PdfiumError as error:
+            raise UnreadableError("damaged", f"page {number + 1}: {error}") from error
+        if texts:
+            separator = _separator(texts[-1], characters)
+            texts.append(separator)
+            length += len(separator)
+            boxes.extend(NO_BOX * len(separator))
+        pages.append((length, width, height))
+        texts.append("".join(character.text for character in characters))
+        length += len(characters)
+        if length > settings["max_chars"]:
+            raise UnreadableError("chars", str(length))
+        for character in characters:
+            boxes.extend(character.box)
+    text = "".join(texts)
+    if not text.strip():
+        raise UnreadableError("no_text", str(len(document)))
+    return {"text": text, "pages": pages}
+
+
+def _open(pypdfium2: Any, data: bytes, password: str | None) -> Any:
+    try:
+        document = pypdfium2.PdfDocument(data, password=password)
+        len(document)
+    except pypdfium2.PdfiumError as error:
+        kind = error.err_code
+        is_locked = kind in {pypdfium2.raw.FPDF_ERR_PASSWORD, pypdfium2.raw.FPDF_ERR_SECURITY}
+        raise UnreadableError("encrypted" if is_locked else "damaged", str(error)) from error
+    return document
+
+
+def _characters(raw: Any, page: Any) -> list[Character]:
+    """The characters of a page in pdfium's order, each one code point; lines end with a line feed."""
+    rectangle = raw.FS_RECTF()
+    made: list[Character] = []
+    high = 0
+    for index in range(raw.FPDFText_CountChars(page)):
+        code = raw.FPDFText_GetUnicode(page, index)
+        if code == 0x0D:
+            continue
+        if 0xD800 <= code < 0xDC00:
+            high = code
+            continue
+        if high and 0xDC00 <= code < 0xE000:
+            code = 0x10000 + ((high - 0xD800) << 10) + (code - 0xDC00)
+        high = 0
+        box = NO_BOX
+        if raw.FPDFText_GetLooseCharBox(page, index, rectangle):
+            box = (rectangle.left, rectangle.bottom, rectangle.right, rectangle.top)
+        made.append(Character(_text(code), box))
+        if code in LINE_HYPHENS:
+            # pdfium drops the end of the line here, which the core needs to join the word.
+            made.append(Character("\n", NO_BOX))
+    return made
+
+
+def _text(code: int) -> str:
+    if code in LINE_HYPHENS:
+        return "-"
+    if 0xD800 <= code < 0xE000 or code > 0x10FFFF:
+        return "\ufffd"
+    return " " if code < 0x20 and code != 0x0A else chr(code)
+
+
+def _with_paragraphs(characters: list[Character]) -> list[Character]:
+    """The characters, with an empty line where a line is farther from the one above than usual.
+
+    pdfium ends lines but not paragraphs; without them a heading would run into the text after it.
+    """
+    lines: list[list[Character]] = [[]]
+    for character in characters:
+        lines[-1].append(character)
+        if character.text == "\n":
+            lines.append([])
+    middles = [_middle(line) for line in lines]
+    distances = [_distance(above, below) for above, below in itertools.pairwise(middles)]
+    usual = statistics.median([distance for distance in distances if distance > 0] or [0.0])
+    made: list[Character] = []
+    for line, distance in zip(lines, [*distances, 0.0], strict=True):
+        made.extend(line)
+        if line and line[-1].text == "\n" and (distance > PARAGRAPH_DISTANCE * usual or distance < -usual):
+            made.append(Character("\n", NO_BOX))
+    return made
+
+
+def _middle(line: list[Character]) -> float | None:
+    """The height of a line's middle above the page's lower edge; `None` if it has no visible character."""
+    boxes = [character.box for character in line if character.box != NO_BOX and not character.text.isspace()]
+    return statistics.median((bottom + top) / 2 for _, bottom, _, top in boxes) if boxes else None
+
+
+def _distance(above: float | None, below: float | None) -> float:
+    return 0.0 if above is None or below is None else above - below
+
+
+def _separator(before: str, after: list[Character]) -> str:
+    """Between two pages: a line's end if a sentence continues there, else a paragraph's."""
+    last = before.rstrip()[-1:]
+    first = next((character.text for character in after if not character.text.isspace()), "")
+    return "\n" if (last.isalpha() or last in {",", "-"}) and first.islower() else "\n\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""``pullquote mcp``: its options, and running the server."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import socket
+from typing import TYPE_CHECKING
+
+from pullquote.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
+__all__ = ["add_options", "serve"]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command's own options."""
+    parser.add_argument(
+        "--folder",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="a folder whose files agents may read; repeatable (default: agents can only send texts)",
+    )
+    parser.add_argument(
+        "--fetch",
+        action="store_true",
+        help="let agents name web pages, which the server of --server fetches; it must run with --fetch",
+    )
+    parser.add_argument(
+        "--http",
+        metavar="HOST:PORT",
+        help="serve streamable HTTP at /mcp on a loopback address, such as 127.0.0.1:8000; port 0 picks a free one "
+        "(default: standard input and output)",
+    )
+
+
+def serve(server: MCPServer, http: str | None) -> int:
+    """Serve until the input ends, or with `http` until Ctrl-C or SIGTERM. Returns the exit code."""
+    if http is None:
+        server.run()
+        return 0
+    import uvicorn  # noqa: PLC0415 - the MCP SDK brings it, and only this needs it
+
+    with _listen(http) as listener:
+        host, port = listener.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        # Every request stands alone, so that agents survive a restart of the server.
+        app = server.streamable_http_app(host=host, stateless_http=True, json_response=True)
+        print(f"pullquote serves MCP at http://{shown}:{port}/mcp", flush=True)
+        uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])
+    return 0
+
+
+def _listen(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    if not host or not port.isdecimal():
+        message = f"--http must be HOST:PORT, such as 127.0.0.1:8000, not {address!r}"
+        raise InvalidArgumentError(message)
+    if host != "localhost" and not _is_loopback(host):
+        message = (
+            f"--http must be a loopback address, not {host!r}, because it asks for no key; "
+            "for other machines, put a proxy that does in front"
+        )
+        raise InvalidArgumentError(message)
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server(("127.0.0.1" if host == "localhost" else host, int(port)), family=family)
+    except (OSError, OverflowError) as error:
+        message = f"--http cannot listen on {address!r}: {error}"
+        raise InvalidArgumentError(message) from None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,271 @@
+"""PDFs and Word documents as text that knows its pages. Needs ``pip install "pullquote[documents]"``.
+
+>>> from pullquote import documents, highlights  # doctest: +SKIP
+>>> report = documents.read("report.pdf")  # doctest: +SKIP
+>>> (found,) = highlights("What did it cost?", [report.text], format=report.format)  # doctest: +SKIP
+>>> report.rectangles(found[0])  # doctest: +SKIP
+[Rectangle(page=3, left=72.0, bottom=510.2, right=523.1, top=523.8)]
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullquote._highlights import Highlight
+from pullquote._options import Format
+from pullquote.errors import (
+    DeadlineExceededError,
+    InvalidArgumentError,
+    InvalidTextError,
+    LimitExceededError,
+    OutOfMemoryError,
+    PullquoteError,
+)
+
+__all__ = ["Document", "DocumentFormat", "Limits", "Rectangle", "detect", "read"]
+
+DocumentFormat = Literal["auto", "pdf", "docx", "text"]
+
+WORKER = Path(__file__).with_name("_documents_worker.py")
+LIBRARIES = {"pdf": "pypdfium2", "docx": "mammoth"}
+MEBIBYTE = 1024 * 1024
+# Where a PDF's header may stand, as readers of PDFs look for it.
+HEADER_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What reading one document may need; more raises an error.
+
+    - `max_bytes`: bytes of the file; `max_pages`: pages of a PDF; `max_chars`: characters of its text.
+    - `seconds`: time; `max_memory`: bytes of memory of the process that reads it, on Linux and macOS.
+    """
+
+    max_bytes: int = 64 * MEBIBYTE
+    max_pages: int = 5000
+    max_chars: int = 10_000_000
+    seconds: float = 60.0
+    max_memory: int = 4096 * MEBIBYTE
+
+
+@dataclass(frozen=True, slots=True)
+class Rectangle:
+    """A part of a line on a page of a PDF: where a viewer marks a highlight.
+
+    `page` counts from 1. `left`, `bottom`, `right` and `top` are points (1/72 inch) in the PDF's own coordinates, from the lower
+    left corner, as annotations and PDF.js's ``convertToViewportRectangle`` take them.
+    """
+
+    page: int
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document as text.
+
+    - `text`: what to pass to `highlights`, with `format` as its option. A PDF is text in pdfium's order; a DOCX is HTML, which
+      keeps headings, lists and tables; other files are their own text.
+    - `page_starts`: int64 ``[pages]``, the first character of each page of a PDF; empty for other documents.
+    - `page_sizes`: float32 ``[pages, 2]``, width and height in points.
+    - `boxes`: float32 ``[characters, 4]``, left, bottom, right and top of each character of a PDF; zeros where it has none.
+    """
+
+    text: str
+    format: Format
+    page_starts: NDArray[np.int64] = field(repr=False)
+    page_sizes: NDArray[np.float32] = field(repr=False)
+    boxes: NDArray[np.float32] = field(repr=False)
+
+    def page_number(self, highlight: Highlight) -> int | None:
+        """The page, counted from 1, on which a highlight of this document begins; `None` without pages."""
+        return self._page(highlight.source_start) if len(self.page_starts) else None
+
+    def rectangles(self, highlight: Highlight) -> list[Rectangle]:
+        """One rectangle for each line of a highlight of this document, in its order; none without pages."""
+        if not len(self.page_starts):
+            return []
+        made: list[Rectangle] = []
+        for position in range(highlight.source_start, highlight.source_end):
+            left, bottom, right, top = self.boxes[position].tolist()
+            if right <= left or self.text[position].isspace():
+                continue
+            box = Rectangle(self._page(position), left, bottom, right, top)
+            if made and _is_same_line(made[-1], box):
+                made[-1] = _union(made[-1], box)
+            else:
+                made.append(box)
+        return made
+
+    def _page(self, position: int) -> int:
+        return int(np.searchsorted(self.page_starts, position, side="right"))
+
+
+def _is_same_line(line: Rectangle, box: Rectangle) -> bool:
+    """Whether a box continues a line, to the right or to the left: its middle is at the line's height, and it is near."""
+    middle = (box.bottom + box.top) / 2
+    near = 2 * (line.top - line.bottom)
+    is_near = box.left <= line.right + near and box.right >= line.left - near
+    return line.page == box.page and line.bottom <= middle <= line.top and is_near
+
+
+def _union(one: Rectangle, other: Rectangle) -> Rectangle:
+    bottom, top = min(one.bottom, other.bottom), max(one.top, other.top)
+    return Rectangle(one.page, min(one.left, other.left), bottom, max(one.right, other.right), top)
+
+
+def detect(data: bytes) -> DocumentFormat:
+    """``"pdf"``, ``"docx"`` or ``"text"``, by the bytes of a file."""
+    if b"%PDF-" in data[:HEADER_BYTES]:
+        return "pdf"
+    if data.startswith(b"PK\x03\x04"):
+        try:
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                if "word/document.xml" in archive.namelist():
+                    return "docx"
+        except zipfile.BadZipFile:
+            pass
+    return "text"
+
+
+def read(
+    source: str | Path | bytes,
+    *,
+    format: DocumentFormat = "auto",  # noqa: A002 - the field's word
+    password: str | None = None,
+    encoding: str = "utf-8",
+    limits: Limits | None = None,
+) -> Document:
+    """Read a document: a path, or the bytes of a file.
+
+    PDFs and DOCX are parsed in a process of its own, so that a file which crashes its parser, or needs too much memory or time,
+    is an error here and nothing more.
+
+    - `format`: ``"auto"`` detects ``"pdf"`` and ``"docx"`` by their bytes; everything else is ``"text"``: plain text, Markdown or
+      HTML in `encoding`, whose `Document.format` is ``"auto"``.
+    - `password`: of an encrypted PDF.
+
+    Raises `InvalidTextError` if the file is damaged, encrypted, in another encoding, or has no text, as scans without text
+    recognition; `LimitExceededError`, `DeadlineExceededError` and `OutOfMemoryError` beyond `limits`; `InvalidArgumentError` for
+    an unknown format, or if the library for the format is not installed; `OSError` if the file cannot be read.
+    """
+    limits = limits or Limits()
+    name = "the document" if isinstance(source, bytes) else str(source)
+    data = source if isinstance(source, bytes) else _bytes(Path(source), limits)
+    if len(data) > limits.max_bytes:
+        raise _too_large(name, len(data), limits)
+    if format not in {"auto", *LIBRARIES, "text"}:
+        message = f'format must be "auto", "pdf", "docx" or "text", not {format!r}'
+        raise InvalidArgumentError(message)
+    kind = detect(data) if format == "auto" else format
+    if kind == "text":
+        return _text_document(name, data, encoding)
+    return _parse(name, data, kind, password, limits)
+
+
+def _bytes(path: Path, limits: Limits) -> bytes:
+    with path.open("rb") as file:
+        data = file.read(limits.max_bytes + 1)
+    if len(data) > limits.max_bytes:
+        raise _too_large(str(path), path.stat().st_size, limits)
+    return data
+
+
+def _too_large(name: str, size: int, limits: Limits) -> LimitExceededError:
+    message = f"{name} has {size} bytes, and max_bytes is {limits.max_bytes}"
+    return LimitExceededError(message)
+
+
+def _text_document(name: str, data: bytes, encoding: str) -> Document:
+    if data.startswith(b"PK\x03\x04"):
+        message = f"{name} is an archive that is no DOCX; of documents, PDF and DOCX can be read"
+        raise InvalidTextError(message)
+    try:
+        text = data.decode(encoding)
+    except LookupError:
+        message = f'there is no encoding {encoding!r}; try "utf-8", "latin-1", "cp1252", "utf-16" or "shift_jis"'
+        raise InvalidTextError(message) from None
+    except UnicodeDecodeError as error:
+        message = f"{name} is neither a PDF nor a DOCX, and not {encoding} at byte {error.start}; name its encoding"
+        raise InvalidTextError(message) from None
+    return Document(text, "auto", np.empty(0, np.int64), np.empty((0, 2), np.float32), np.empty((0, 4), np.float32))
+
+
+def _parse(name: str, data: bytes, kind: str, password: str | None, limits: Limits) -> Document:
+    library = LIBRARIES[kind]
+    if importlib.util.find_spec(library) is None:
+        message = f'{name}: reading {kind.upper()} needs {library}; run: pip install "pullquote[documents]"'
+        raise InvalidArgumentError(message)
+    settings = {
+        "format": kind,
+        "password": password,
+        "max_pages": limits.max_pages,
+        "max_chars": limits.max_chars,
+        "max_memory": limits.max_memory,
+        "seconds": limits.seconds,
+    }
+    # -P: the worker's folder has modules with the names of others, such as haystack.
+    command = [sys.executable, "-P", str(WORKER)]
+    sent = json.dumps(settings).encode() + b"\n" + data
+    try:
+        done = subprocess.run(command, input=sent, capture_output=True, timeout=limits.seconds, check=False)  # noqa: S603
+    except subprocess.TimeoutExpired:
+        message = f"{name}: reading it takes longer than {limits.seconds} seconds"
+        raise DeadlineExceededError(message) from None
+    header, _, rest = done.stdout.partition(b"\n")
+    if done.returncode or not header:
+        message = (
+            f"{name} made the parser of {kind.upper()} fail ({_ending(done)}); it is damaged, or needs more memory"
+        )
+        raise InvalidTextError(message)
+    answer = json.loads(header)
+    if "error" in answer:
+        raise _error(name, kind, answer["error"], answer["detail"], password, limits)
+    pages = np.array(answer["pages"], np.float64).reshape(-1, 3)
+    boxes = np.frombuffer(rest, np.float32).reshape(-1, 4)
+    return Document(
+        answer["text"],
+        "text" if kind == "pdf" else "html",
+        pages[:, 0].astype(np.int64),
+        pages[:, 1:].astype(np.float32),
+        boxes,
+    )
+
+
+def _ending(done: subprocess.CompletedProcess[bytes]) -> str:
+    if done.returncode < 0:
+        return f"signal {-done.returncode}"
+    last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+    return last or f"exit code {done.returncode}"
+
+
+def _error(name: str, kind: str, error: str, detail: str, password: str | None, limits: Limits) -> PullquoteError:
+    """The error of a document that cannot be read, with what would help."""
+    shown = kind.upper()
+    if error == "encrypted":
+        help_ = "pass its password" if password is None else "the password is wrong, or its encryption is not supported"
+        return InvalidTextError(f"{name} is an encrypted {shown}; {help_}")
+    if error == "no_text":
+        scan = f" on its {detail} pages: a scan needs text recognition first, such as ocrmypdf" if kind == "pdf" else ""
+        return InvalidTextError(f"{name} is a {shown} without text{scan}")
+    if error == "pages":
+        return LimitExceededError(f"{name} has {detail} pages, and max_pages is {limits.max_pages}")
+    if error == "chars":
+        return LimitExceededError(f"{name} has at least {detail} characters, and max_chars is {limits.max_chars}")
+    if error == "memory":
+        return OutOfMemoryError(f"{name} needs more memory than max_memory, {limits.max_memory} bytes")
+    return InvalidTextError(f"{name} is a damaged {shown}: {detail}")

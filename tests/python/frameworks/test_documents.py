@@ -1,0 +1,308 @@
+"""`pullquote.documents`: pages and rectangles of PDFs, Word documents, and files that cannot be read."""
+
+import contextlib
+import io
+import itertools
+import json
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fpdf")
+pytest.importorskip("docx")
+pytest.importorskip("pypdfium2")
+pytest.importorskip("mammoth")
+
+from docx import Document as WordDocument
+from fpdf import FPDF
+from fpdf.enums import AccessPermission, EncryptionMethod
+
+import pullquote
+from pullquote import documents
+from pullquote._cli import main
+from pullquote.documents import Limits
+from pullquote.errors import (
+    DeadlineExceededError,
+    InvalidArgumentError,
+    InvalidTextError,
+    LimitExceededError,
+    OutOfMemoryError,
+    PullquoteError,
+)
+from support.messages import names_all, raises
+
+QUESTION = "How far away is the Moon?"
+ANSWER = "The Moon is 384,400 km away from the Earth, on average."
+FILLER = "Bread is baked from flour and water. Salt is mined in Poland. Cats sleep a lot."
+
+MILLIMETRE = 72 / 25.4
+
+
+def pdf(write: Callable[..., None], *, encrypt: dict[str, Any] | None = None) -> bytes:
+    made = FPDF(format="A4")
+    made.set_font("Helvetica", size=12)
+    if encrypt:
+        made.set_encryption(**encrypt)
+    write(made)
+    return bytes(made.output())
+
+
+def three_pages(made: FPDF) -> None:
+    made.add_page()
+    made.multi_cell(0, 6, FILLER)
+    made.add_page()
+    made.set_xy(20, 100)
+    made.multi_cell(90, 6, f"The Moon\n\n{ANSWER} It raises the tides.", align="L")
+    made.add_page()
+    made.multi_cell(0, 6, FILLER)
+
+
+def test_highlight_knows_its_page_and_rectangles(highlighter: pullquote.Highlighter) -> None:
+    report = documents.read(pdf(three_pages))
+    (found,) = highlighter.highlights(QUESTION, [report.text], format=report.format, top_k=1, highlight_length=1)
+    (best,) = found
+    assert " ".join(best.text.split()) == ANSWER
+    assert report.page_number(best) == 2
+    first, last = report.rectangles(best)
+    assert (first.page, last.page) == (2, 2)
+    # A4 is 297 mm high; the text begins 20 mm from the left and, after two lines of 6 mm, 112 mm from the top.
+    assert first.left == pytest.approx(21 * MILLIMETRE, abs=2)
+    assert first.bottom <= (297 - 115) * MILLIMETRE <= first.top
+    assert first.right <= 110 * MILLIMETRE
+    assert last.top <= first.bottom + 3
+    assert report.page_sizes[1].tolist() == pytest.approx([210 * MILLIMETRE, 297 * MILLIMETRE], abs=0.1)
+
+
+def test_each_character_has_a_box_and_pages_follow_each_other() -> None:
+    report = documents.read(pdf(three_pages))
+    assert report.format == "text"
+    assert report.boxes.shape == (len(report.text), 4)
+    starts = [*report.page_starts.tolist(), len(report.text)]
+    pages = [report.text[start:end] for start, end in itertools.pairwise(starts)]
+    assert [" ".join(page.split()) for page in pages] == [FILLER, f"The Moon {ANSWER} It raises the tides.", FILLER]
+    letters = [position for position, character in enumerate(report.text) if character.isalnum()]
+    assert (report.boxes[letters, 2] > report.boxes[letters, 0]).all()
+
+
+def test_sentence_that_continues_on_the_next_page_stays_whole(highlighter: pullquote.Highlighter) -> None:
+    def write(made: FPDF) -> None:
+        made.add_page()
+        made.multi_cell(0, 6, f"{FILLER} The Moon is 384,400 km away")
+        made.add_page()
+        made.multi_cell(0, 6, f"from the Earth, on average. {FILLER}")
+
+    report = documents.read(pdf(write))
+    (best,) = highlighter.highlights(QUESTION, [report.text], format=report.format, top_k=1, highlight_length=1)[0]
+    assert " ".join(best.text.split()) == ANSWER
+    pages = [rectangle.page for rectangle in report.rectangles(best)]
+    assert (pages[0], pages[-1], pages) == (1, 2, sorted(pages))
+
+
+def test_hyphen_at_the_end_of_a_line_does_not_split_the_word(highlighter: pullquote.Highlighter) -> None:
+    def write(made: FPDF) -> None:
+        made.add_page()
+        made.multi_cell(0, 6, f"{FILLER}\n\nThe library has parsing and structures man-\nagement of certificates.")
+
+    report = documents.read(pdf(write))
+    assert "man-\nagement" in report.text
+    (best,) = highlighter.highlights("management", [report.text], format=report.format, top_k=1, explain=True)[0]
+    assert [match.word for match in best.matches] == ["management"]
+    assert len(report.rectangles(best)) == 2
+
+
+def test_paragraphs_and_headings_are_apart() -> None:
+    def write(made: FPDF) -> None:
+        made.add_page()
+        made.set_font("Helvetica", size=20)
+        made.multi_cell(0, 10, "The Moon")
+        made.set_font("Helvetica", size=11)
+        for text in (ANSWER, FILLER):
+            made.ln(6)
+            made.multi_cell(120, 5, f"{text} {FILLER}", align="L")
+
+    paragraphs = documents.read(pdf(write)).text.strip().split("\n\n")
+    assert [" ".join(paragraph.split()) for paragraph in paragraphs] == [
+        "The Moon",
+        f"{ANSWER} {FILLER}",
+        f"{FILLER} {FILLER}",
+    ]
+
+
+def test_characters_beyond_the_basic_plane_are_one_character() -> None:
+    """A PDF by hand, whose font maps a byte to U+1F319."""
+    codes = (
+        b"begincmap 1 begincodespacerange <00> <ff> endcodespacerange 1 beginbfchar <41> <D83CDF19> endbfchar endcmap"
+    )
+    shown = b"BT /F 12 Tf 72 700 Td (A is the moon.) Tj ET"
+    parts = [
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Resources<</Font<</F 4 0 R>>>>/Contents 6 0 R>>",
+        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica/ToUnicode 5 0 R>>",
+        b"<</Length %d>>stream\n%s\nendstream" % (len(codes), codes),
+        b"<</Length %d>>stream\n%s\nendstream" % (len(shown), shown),
+    ]
+    objects = b"".join(b"%d 0 obj%s\nendobj\n" % (number, part) for number, part in enumerate(parts, 1))
+    report = documents.read(b"%PDF-1.7\n" + objects + b"trailer<</Root 1 0 R>>\n")
+    assert report.text.startswith("🌙 is ")
+    assert len(report.boxes) == len(report.text)
+    assert report.boxes[2, 0] > report.boxes[0, 2] > 72
+
+
+@pytest.mark.parametrize("method", [EncryptionMethod.RC4, EncryptionMethod.AES_256])
+def test_encrypted_pdf_needs_its_password(method: EncryptionMethod) -> None:
+    encrypt = {"owner_password": "owner", "user_password": "moon", "encryption_method": method}
+    data = pdf(three_pages, encrypt={**encrypt, "permissions": AccessPermission.all()})
+    with raises(InvalidTextError, "encrypted", "PDF", "password"):
+        documents.read(data)
+    with raises(InvalidTextError, "password", "wrong"):
+        documents.read(data, password="sun")
+    assert "384,400 km" in documents.read(data, password="moon").text
+
+
+def test_scan_without_text_says_so() -> None:
+    def write(made: FPDF) -> None:
+        for _ in range(2):
+            made.add_page()
+            made.rect(20, 20, 100, 100)
+
+    with raises(InvalidTextError, "scan", "2", "ocrmypdf"):
+        documents.read(pdf(write))
+
+
+def test_damaged_files_name_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "report.pdf"
+    path.write_bytes(b"%PDF-1.7\nnothing else")
+    with raises(InvalidTextError, path, "damaged"):
+        documents.read(path)
+    word = io.BytesIO()
+    WordDocument().save(word)
+    with raises(InvalidTextError, "archive", "DOCX"):
+        documents.read(word.getvalue()[:2000])
+    with raises(InvalidTextError, "DOCX", "damaged"):
+        documents.read(b"PK\x03\x04 nothing else", format="docx")
+    with raises(InvalidTextError, "utf-8", "19"):
+        documents.read(b"neither of them is \xff\xfe")
+
+
+def test_random_damage_is_an_error_or_a_text() -> None:
+    data = pdf(three_pages)
+    drawn = random.Random(27)
+    for _ in range(12):
+        damaged = bytearray(data)
+        for _ in range(40):
+            damaged[drawn.randrange(20, len(damaged))] = drawn.randrange(256)
+        with contextlib.suppress(InvalidTextError, LimitExceededError, OutOfMemoryError, DeadlineExceededError):
+            assert documents.read(bytes(damaged)).text
+
+
+@pytest.mark.parametrize(
+    ("limits", "error", "named"),
+    [
+        (Limits(max_bytes=100), LimitExceededError, "max_bytes"),
+        (Limits(max_pages=2), LimitExceededError, "max_pages"),
+        (Limits(max_chars=100), LimitExceededError, "max_chars"),
+        (Limits(seconds=0.001), DeadlineExceededError, "0.001"),
+    ],
+)
+def test_limits_are_errors(limits: Limits, error: type[PullquoteError], named: str, tmp_path: Path) -> None:
+    path = tmp_path / "report.pdf"
+    path.write_bytes(pdf(three_pages))
+    for source in (path, path.read_bytes()):
+        with raises(error, named):
+            documents.read(source, limits=limits)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit a process's memory")
+def test_memory_limit_holds() -> None:
+    with pytest.raises((InvalidTextError, OutOfMemoryError), match="memory"):
+        documents.read(pdf(three_pages), limits=Limits(max_memory=10_000_000))
+
+
+def test_crash_of_the_parser_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crashing = tmp_path / "crashing.py"
+    crashing.write_text("import os, sys; sys.stdin.buffer.read(); os.abort()", encoding="utf-8")
+    data = pdf(three_pages)
+    with monkeypatch.context() as patch:
+        patch.setattr(documents, "WORKER", crashing)
+        with raises(InvalidTextError, "PDF", "signal 6"):
+            documents.read(data)
+    assert documents.read(data).text
+
+
+def word_document() -> bytes:
+    made = WordDocument()
+    made.add_heading("Distances", 1)
+    made.add_paragraph(FILLER)
+    made.add_heading("The Moon", 2)
+    made.add_paragraph(ANSWER)
+    table = made.add_table(rows=2, cols=2)
+    for cell, text in zip(
+        [*table.rows[0].cells, *table.rows[1].cells],
+        ["Planet", "Distance from the Sun", "Mars", "228 million km"],
+        strict=True,
+    ):
+        cell.text = text
+    stored = io.BytesIO()
+    made.save(stored)
+    return stored.getvalue()
+
+
+def test_word_document_keeps_its_structure(highlighter: pullquote.Highlighter, tmp_path: Path) -> None:
+    path = tmp_path / "report.docx"
+    path.write_bytes(word_document())
+    report = documents.read(path)
+    assert report.format == "html"
+    found = highlighter.highlights(QUESTION, [report.text], format=report.format, top_k=1)
+    assert found[0][0].text == f"The Moon\n\n{ANSWER}"
+    assert report.page_number(found[0][0]) is None
+    assert report.rectangles(found[0][0]) == []
+    found = highlighter.highlights("How far is Mars from the Sun?", [report.text], format=report.format, top_k=1)
+    assert "228 million km" in found[0][0].text
+    assert "Distance from the Sun" in found[0][0].text
+
+
+def test_text_files_need_no_library(tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    path.write_text(f"# Moon\n\n{ANSWER}", encoding="utf-8")
+    page = documents.read(path)
+    assert (page.text, page.format) == (f"# Moon\n\n{ANSWER}", "auto")
+    path.write_text("Straße", encoding="latin-1")
+    assert documents.read(path, encoding="latin-1").text == "Straße"
+    with raises(InvalidTextError, path, "utf-8"):
+        documents.read(path)
+    with raises(FileNotFoundError, "nowhere"):
+        documents.read(tmp_path / "nowhere")
+    with raises(InvalidArgumentError, "format", "odt"):
+        documents.read(path, format="odt")  # type: ignore[arg-type]
+
+
+def test_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(documents.LIBRARIES, "pdf", "no_such_library")
+    with raises(InvalidArgumentError, "no_such_library", "pullquote[documents]"):
+        documents.read(pdf(three_pages))
+
+
+def test_command_line_reads_documents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "report.pdf").write_bytes(pdf(three_pages))
+    (tmp_path / "report.docx").write_bytes(word_document())
+    (tmp_path / "page.txt").write_text(ANSWER, encoding="utf-8")
+    (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7\nnothing else")
+    files = [str(tmp_path / name) for name in ("report.pdf", "broken.pdf", "report.docx", "page.txt")]
+    command = ["highlight", "--device", "cpu", "-q", QUESTION, "-k", "1", *files]
+    assert main([*command, "--json"]) == InvalidTextError.exit_code
+    printed = capsys.readouterr()
+    assert names_all(printed.err, files[1], "damaged")
+    pdf_row, docx_row, text_row = map(json.loads, printed.out.splitlines())
+    assert [row["page"] for row in (pdf_row, docx_row, text_row)] == [files[0], files[2], files[3]]
+    (best,) = pdf_row["highlights"]
+    assert (best["page_number"], best["rectangles"][0]["page"]) == (2, 2)
+    for row in (docx_row, text_row):
+        assert ANSWER in row["highlights"][0]["text"]
+        assert "page_number" not in row["highlights"][0]
+    main(command)
+    assert "page 2  characters" in capsys.readouterr().out
