@@ -47,7 +47,7 @@ def test_best_sorts_all_pages_by_score(result: Highlights) -> None:
 
 def test_max_total_highlights_keeps_best_of_all_pages(highlighter: Highlighter, pages: dict[str, str]) -> None:
     question, texts = "How much did the Apollo program cost?", list(pages.values())
-    every = highlighter.highlights(question, texts, dedupe="answer").best()
+    every = highlighter.highlights(question, texts, dedupe="answer", top_k=4).best()
     for count in (1, 2, 4):
         found = highlighter.highlights(question, texts, max_total_highlights=count)
         assert [one.text for one in found.best()] == [one.text for one in every[:count]]
