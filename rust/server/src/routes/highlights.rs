@@ -1,8 +1,9 @@
 //! `POST /highlights`: queries and pages in, passages out. pullquote's own route.
 //!
-//! All pages of a request are one call of the engine, because they may share a budget. So with `Accept: application/x-ndjson` the lines, one for each list of passages and a last one for the rest, begin when the call has ended; what
-//! a client gains is that it can read one page's answer after the other. With `return_vectors` and `Accept: multipart/form-data`
-//! the vectors come as bytes beside the JSON (`vectors`).
+//! All pages of a request are one call of the engine, because they may share a budget. So with `Accept: application/x-ndjson`
+//! the lines, one for each list of passages and a last one for the rest, begin when the call has ended; what a client gains is
+//! that it can read one page's answer after the other. With `return_vectors` and `Accept: multipart/form-data` the vectors come
+//! as bytes beside the JSON (`vectors`).
 
 mod blocks;
 mod marks;
