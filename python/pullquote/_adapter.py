@@ -52,9 +52,7 @@ def find_passages(
         return []
     call: Options = {**options, "titles": titles}
     found = source.highlights(query, texts, **call)
-    passages = [highlight for page in found for highlight in page]
-    # Sorting is stable, so equal scores stay in the order of the texts.
-    best = sorted(passages, key=lambda highlight: -highlight.score)[:limit]
+    best = found.best(limit)
     if options.get("order") == "position":
         return sorted(best, key=lambda highlight: (highlight.page, highlight.start))
     return best

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pullquote._cli_files import DOCX, PDF, kind_of
 from pullquote._highlights import Highlight
 
 if TYPE_CHECKING:
@@ -21,9 +22,8 @@ def read_document(name: str) -> Document | None:
     """
     if name == "-":
         return None
-    with Path(name).open("rb") as file:
-        if not file.read(5).startswith((b"%PDF-", b"PK\x03\x04")):
-            return None
+    if Path(name).is_dir() or kind_of(Path(name).read_bytes()) not in {PDF, DOCX}:
+        return None
     from pullquote import documents  # noqa: PLC0415 - few files need it
 
     return documents.read(name)

@@ -9,7 +9,10 @@ from pathlib import Path
 
 from pullquote.errors import InvalidTextError
 
-__all__ = ["decode", "is_piped", "read_text"]
+__all__ = ["DOCX", "PDF", "decode", "is_piped", "kind_of", "read_text"]
+
+PDF = "a PDF"
+DOCX = "a DOCX document"
 
 # What a file begins with if its encoding says so itself. UTF-32 before UTF-16, whose mark it begins with.
 BYTE_ORDER_MARKS = (
@@ -21,7 +24,7 @@ BYTE_ORDER_MARKS = (
 )
 # What files begin with that are not text, their names, and what makes text of them.
 SIGNATURES = (
-    (b"%PDF-", "a PDF", "pdftotext {name} -"),
+    (b"%PDF-", PDF, "pdftotext {name} -"),
     (b"\xd0\xcf\x11\xe0", "an old Office document", "soffice --headless --convert-to txt {name}"),
     (b"{\\rtf", "a document in RTF", "pandoc --to plain {name}"),
     (b"\x89PNG", "a PNG image", "tesseract {name} -"),
@@ -37,7 +40,7 @@ SIGNATURES = (
 )
 # The same for ZIP archives, by a name within.
 ARCHIVES = (
-    (b"word/", "a DOCX document", "pandoc --to plain {name}"),
+    (b"word/", DOCX, "pandoc --to plain {name}"),
     (b"ppt/", "a PPTX presentation", "soffice --headless --convert-to pdf {name}"),
     (b"xl/", "an XLSX table", "soffice --headless --convert-to csv {name}"),
     (b"application/epub", "an EPUB book", "pandoc --to plain {name}"),
@@ -82,6 +85,12 @@ def decode(data: bytes, name: str, encoding: str | None) -> str:
         else:
             message = f"{name}: not {found} at byte {error.start}; name its encoding, for instance --encoding latin-1"
         raise InvalidTextError(message) from None
+
+
+def kind_of(data: bytes) -> str | None:
+    """What a file is that is not text; `None` for text."""
+    kind = _kind(data)
+    return kind and kind[0]
 
 
 def _kind(data: bytes) -> tuple[str, str] | None:

@@ -260,7 +260,7 @@ class Client(BaseClient):
     ) -> Highlights:
         """Find the passages of pages that answer a query: see `Highlighter.highlights`.
 
-        All pages go in one request, because scores are comparable within one call only. Three features need a server:
+        All pages go in one request, because they share budgets, and the scale of their relevance. Three features need a server:
 
         - A page may be a `StoredDocument`; `NotFoundError` if the server has none of that id. Its text in `Highlights.texts` is
           ``""``, unless `return_texts` is true.

@@ -51,7 +51,7 @@ class Passage(BaseModel):
     start: int = Field(description="first character in the source")
     end: int = Field(description="end, exclusive")
     page: int | None = Field(description="page of a PDF, from 1")
-    score: float = Field(description="0 to 1, comparable within this answer")
+    score: float = Field(description="probability that the passage answers the query, 0 to 1")
 
 
 class Failure(BaseModel):
@@ -64,7 +64,9 @@ class Failure(BaseModel):
 class Answer(BaseModel):
     """The passages of all sources, best first."""
 
-    answered: bool = Field(description="false if nothing in the sources answers the query")
+    answered: bool = Field(
+        description="false if nothing in the sources answers the query; the passages are then the nearest ones"
+    )
     passages: list[Passage]
     truncated: bool = Field(description="whether the sources have more text than these passages")
     total_tokens: int | None = Field(description="tokens of all sources; null if they are too long to count")
@@ -230,10 +232,10 @@ class _Tools:
             [page.text for page in sources],
             titles=[page.title for page in sources],
             format="auto",
-            top_k=max_passages,
+            max_total_highlights=max_passages,
             max_total_tokens=max_tokens,
         )
-        return self._answer(source, sources, found, max_passages, failed)
+        return self._answer(source, sources, found, failed)
 
     def search(self, query: Query) -> SearchResults:
         """Search the stored documents; `fetch` reads one of the results, and `highlights` finds passages in texts."""
@@ -247,15 +249,13 @@ class _Tools:
         metadata = {"text_hash": stored.text_hash}
         return Page(id=id, title=stored.title or id, text=stored.text, url=id, metadata=metadata)
 
-    def _answer(
-        self, source: Source, sources: Sequence[_Read], found: Highlights, limit: int, failed: list[Failure]
-    ) -> Answer:
-        best = sorted((one for page in found for one in page), key=lambda one: -one.score)[:limit]
+    def _answer(self, source: Source, sources: Sequence[_Read], found: Highlights, failed: list[Failure]) -> Answer:
+        best = found.best()
         passages = [_passage(sources[one.page], one) for one in best]
         has_all = sum(len(one.text) for one in best) >= sum(len(text.strip()) for text in found.texts)
         total = self._tokens(source, found.texts)
         return Answer(
-            answered=bool(passages), passages=passages, truncated=not has_all, total_tokens=total, failed=failed
+            answered=found.answered, passages=passages, truncated=not has_all, total_tokens=total, failed=failed
         )
 
     def _tokens(self, source: Source, texts: Sequence[str]) -> int | None:

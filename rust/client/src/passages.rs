@@ -1,6 +1,6 @@
 //! The call of `/highlights`.
 //!
-//! All pages of a call are one request, because scores are comparable within a call only. [`crate::columns`] reads the answer.
+//! All pages of a call are one request, because they share budgets, and the scale of their relevance. [`crate::columns`] reads the answer.
 
 use bytes::Bytes;
 use pullquote_core::engine::options::Options;

@@ -112,8 +112,8 @@ BAD_MODELS: list[tuple[Callable[[Path], None], type[Exception], list[object]]] =
     (smaller_tokenizer, errors.InvalidModelError, [30523, 30522]),
     (edit("config.json", hidden_size=768), errors.InvalidModelError, [768]),
     (edit("config.json", model_type="mamba"), errors.UnsupportedModelError, ["mamba", "bert", "xlm-roberta"]),
-    (edit("config.json", hidden_act="swish"), errors.UnsupportedModelError, ["swish"]),
-    (edit("1_Pooling/config.json", pooling_mode_cls_token=True), errors.UnsupportedModelError, ["pooling"]),
+    (edit("config.json", hidden_act="mish"), errors.UnsupportedModelError, ["mish"]),
+    (edit("1_Pooling/config.json", pooling_mode="middle"), errors.UnsupportedModelError, ["pooling_mode", "middle"]),
 ]
 
 

@@ -29,6 +29,7 @@ pub(super) fn blocks(text: &str) -> Vec<Block> {
         widest: 0,
         item_indent: None,
         fence: None,
+        literal: None,
         in_table: false,
         running: RunningLines::new(text),
         begins_page: false,
@@ -58,6 +59,8 @@ struct BlockSplitter<'text> {
     item_indent: Option<usize>,
     /// The mark and length of the fence around the current code.
     fence: Option<(u8, usize)>,
+    /// Indentation of a line that ends with `::`, as long as the lines after it are indented more: they are code.
+    literal: Option<usize>,
     /// Whether the line before was a table row.
     in_table: bool,
     /// Headers and footers of pages.
@@ -82,6 +85,20 @@ impl BlockSplitter<'_> {
             }
             return;
         }
+        if let Some(outer) = self.literal
+            && line.shape != LineShape::Blank
+        {
+            if indent(self.text_of(&line)) > outer {
+                self.end_group();
+                let continues = self.blocks.last().is_some_and(|block| block.kind == BlockKind::Code);
+                self.push(line.start, line.end, BlockKind::Code, continues);
+                return;
+            }
+            self.literal = None;
+        }
+        if introduces_literal(self.text_of(&line)) {
+            self.literal = Some(indent(self.text_of(&line)));
+        }
         let in_table = std::mem::replace(&mut self.in_table, line.shape == LineShape::Row);
         match line.shape {
             LineShape::Text if self.running.contains(self.text_of(&line)) => self.push_header_or_footer(&line),
@@ -93,10 +110,10 @@ impl BlockSplitter<'_> {
                 self.item_indent = Some(indent(self.text_of(&line)));
                 self.gather(line);
             }
-            LineShape::Rule { underlines: true } if self.is_title() => {
-                let title = self.group.pop().map_or(line.start, |title| title.start);
-                self.end_group();
-                self.push(title, line.end, BlockKind::Heading, false);
+            LineShape::Rule { underlines: true } if self.is_title() => self.push_underlined(&line),
+            // In reStructuredText this is a title; in Markdown no fence is as long as the text above it.
+            LineShape::Fence { mark: b'~', length, bare: true } if self.is_title() && self.title_width() <= length => {
+                self.push_underlined(&line);
             }
             LineShape::Blank => {
                 self.end_group();
@@ -125,6 +142,18 @@ impl BlockSplitter<'_> {
     fn is_title(&self) -> bool {
         let is_title = |line: &Line| line.end - line.start <= WIDEST_WRAP && !self.text_of(line).ends_with('.');
         self.item_indent.is_none() && self.group.last().is_some_and(is_title)
+    }
+
+    /// Characters of the group's last line.
+    fn title_width(&self) -> usize {
+        self.group.last().map_or(0, |title| bytecount::num_chars(self.text_of(title).trim().as_bytes()))
+    }
+
+    /// The group's last line and the rule below it as a heading.
+    fn push_underlined(&mut self, rule: &Line) {
+        let title = self.group.pop().map_or(rule.start, |title| title.start);
+        self.end_group();
+        self.push(title, rule.end, BlockKind::Heading, false);
     }
 
     /// Whether an apparent list item is a dash or number that wrapping moved to the start of a line.
@@ -232,6 +261,14 @@ enum LineEnd {
     Hard,
 }
 
+/// Whether indented code follows in reStructuredText: after `::`, or after the directive of a block of code.
+fn introduces_literal(line: &str) -> bool {
+    match line.trim_start().strip_prefix(".. ") {
+        Some(directive) => ["code", "sourcecode", "parsed-literal"].iter().any(|name| directive.starts_with(name)),
+        None => line.ends_with("::"),
+    }
+}
+
 /// Whether the next line starts in the middle of a sentence: in lower case, and not after a line of code.
 fn continues_sentence(line: &str, next: &str) -> bool {
     let is_lowercase = content(next).chars().next().is_some_and(char::is_lowercase);
@@ -290,12 +327,23 @@ mod tests {
     #[expect(clippy::type_complexity, reason = "a table of cases")]
     fn layout_bounds_blocks() {
         use BlockKind::{Code, Heading, Item, Prose, Row, Rule};
-        let cases: [(&str, &[(&str, BlockKind, bool)]); 12] = [
+        let cases: [(&str, &[(&str, BlockKind, bool)]); 15] = [
             ("One\n\n \nTwo", &[("One", Prose, false), ("Two", Prose, false)]),
             ("# Title\nText", &[("# Title", Heading, false), ("Text", Prose, false)]),
             (
                 "Intro.\nTitle\n===\nText",
                 &[("Intro.", Prose, false), ("Title\n===", Heading, false), ("Text", Prose, false)],
+            ),
+            ("Usage\n~~~~~\nText", &[("Usage\n~~~~~", Heading, false), ("Text", Prose, false)]),
+            ("Usage\n^^^^^\nText", &[("Usage\n^^^^^", Heading, false), ("Text", Prose, false)]),
+            (
+                "Send it::\n\n  a = 1\n\n  b = 2\n\nText",
+                &[
+                    ("Send it::", Prose, false),
+                    ("  a = 1", Code, false),
+                    ("  b = 2", Code, true),
+                    ("Text", Prose, false),
+                ],
             ),
             ("---\nText", &[("---", Rule, false), ("Text", Prose, false)]),
             (

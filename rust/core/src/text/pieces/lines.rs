@@ -22,7 +22,7 @@ pub(super) enum LineShape {
     Heading,
     /// A table row, or an entry of a table of contents.
     Row,
-    /// `===`, `---`, `***`: the first two underline a title above them.
+    /// `===`, `---`, `^^^`, `***`: all but the last underline a title above them.
     Rule {
         underlines: bool,
     },
@@ -121,7 +121,7 @@ fn is_row(content: &str) -> bool {
 /// Headings, fences and rules, which start with a repeated mark.
 fn repeated_mark(content: &str) -> Option<LineShape> {
     let mark = content.as_bytes()[0];
-    if !matches!(mark, b'#' | b'`' | b'~' | b'=' | b'-' | b'*' | b'_') {
+    if !matches!(mark, b'#' | b'`' | b'~' | b'=' | b'-' | b'*' | b'_' | b'^' | b'"' | b'+') {
         return None;
     }
     let length = content.bytes().take_while(|&byte| byte == mark).count();
@@ -131,7 +131,8 @@ fn repeated_mark(content: &str) -> Option<LineShape> {
         b'`' if after.contains('`') => None,
         b'`' | b'~' => (length >= 3).then_some(LineShape::Fence { mark, length, bare: after.is_empty() }),
         b'=' => (length >= 2 && after.is_empty()).then_some(LineShape::Rule { underlines: true }),
-        _ if length >= 3 && after.is_empty() => Some(LineShape::Rule { underlines: mark == b'-' }),
+        _ if length >= 3 && after.is_empty() => Some(LineShape::Rule { underlines: !matches!(mark, b'*' | b'_') }),
+        b'^' | b'"' | b'+' => None,
         // Rules may contain spaces: `* * *`.
         _ => {
             let marks = content.bytes().filter(|&byte| byte == mark).count();

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use super::blocks::blocks;
 use super::marks::{is_closing, is_emphasis};
+use super::records::are_records;
 use super::sentences::for_each_block;
 use crate::text::page::{Block, BlockKind, ByteSpan};
 
@@ -225,7 +226,7 @@ fn introduces(unit: &str, is_alone: bool) -> bool {
     end.ends_with([':', '：']) || is_title || (is_alone && end.ends_with(['?', '？', '؟']))
 }
 
-/// Units of menus and of tables of contents: lines with leader dots and a page number, and runs of elements that are
+/// Units of menus, of tables of contents, and headers of CSV: lines with leader dots and a page number, and runs of elements that are
 /// nothing but a link. A link of Markdown counts only if it leads to a place on the page.
 fn contents_entries(text: &str, spans: &[ByteSpan], elements: &[Element], links: &[ByteSpan]) -> Vec<usize> {
     let is_link = |unit: usize| {
@@ -240,6 +241,17 @@ fn contents_entries(text: &str, spans: &[ByteSpan], elements: &[Element], links:
     let is_entry = |element: &Element| {
         matches!(element.kind, BlockKind::Item | BlockKind::Prose) && element.units.clone().all(is_link)
     };
+    let is_record = |unit: usize| {
+        let line = spans[unit].of(text);
+        unit > 0 && line.contains(char::is_numeric) && are_records(spans[unit - 1].of(text), line)
+    };
+    let is_header = |unit: &usize| {
+        !spans[*unit].of(text).contains(char::is_numeric)
+            && *unit + 2 < spans.len()
+            && (1..=2).all(|n| is_record(unit + n))
+    };
+    // The header of CSV names fields, and answers nothing.
+    entries.extend((0..spans.len()).filter(is_header));
     for run in elements.chunk_by(|one, next| is_entry(one) == is_entry(next)) {
         if run.len() >= MIN_MENU && is_entry(&run[0]) {
             entries.extend(run.iter().flat_map(|element| element.units.clone()));
@@ -316,6 +328,8 @@ mod tests {
         };
         let text = "1. Install ........ 7\n2. Use . . . . . . 12\n\nThe rest is history ... 1999 was a year.";
         assert_eq!(boilerplate(text, &[]), ["1. Install ........ 7", "2. Use . . . . . . 12"]);
+        let table = "version,name,series,date\n1.0,Otter,otter,2019\n2.0,Heron,heron,2021\n3.0,Stoat,stoat,2023";
+        assert_eq!(boilerplate(table, &[]), ["version,name,series,date"]);
         let menu = "- [One](#one)\n- [Two](#two)\n- [Three](#three)\n- [Four](#four)\n\nText with [a link](#one).";
         let links = |text: &str| -> Vec<ByteSpan> {
             let starts = text.match_indices('[').map(|(start, _)| start);
