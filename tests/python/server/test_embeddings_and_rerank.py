@@ -121,6 +121,9 @@ def test_unknown_fields_are_named_in_a_header(server: ServerProcess) -> None:
     answer = server.client.post("/v1/embeddings", json={"input": "a", "user": "u", "made_up": 1, "other": {}})
     assert answer.headers["x-ignored-fields"] == "made_up, other"
     assert "x-ignored-fields" not in server.client.post("/embed", json={"inputs": "a"}).headers
+    compared = {"inputs": {"source_sentence": "a", "sentences": ["b"]}, "parameters": {"made_up": 1}}
+    nested = server.client.post("/similarity", json=compared)
+    assert nested.headers["x-ignored-fields"] == "parameters.made_up"
 
 
 @pytest.mark.parametrize(
