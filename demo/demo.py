@@ -9,38 +9,39 @@ from pullquote._terminal import Style
 
 PAGES = Path(__file__).parent / "pages"
 QUESTIONS = {
-    "apollo_program.en.txt": "What caused the Apollo 1 cabin fire?",
+    "apollo_program.en.txt": "Why was the Apollo 13 landing aborted?",
     "martin_luther.en.txt": "What did Luther's translation of the Bible do for the German language?",
     "state_of_the_union.en.txt": "Which health research agency is supposed to end cancer?",
-    "react_effects.en.md": "Why does my Effect run twice in development?",
+    "react_effects.en.md": "When does React run my Effect?",
     "rippenquallen.de.txt": "Wie viel Nahrung können Rippenquallen an einem Tag zu sich nehmen?",
     "jeanne_d_arc.ja.txt": "百年戦争は何年に始まりましたか?",
 }
 
 
 def main() -> None:
-    """Print the best passages of each page for its question, then the best of all pages for one."""
+    """Print the best passages of each page for its question, then what all pages answer to one, and to one that none answers."""
     style = Style(sys.stdout)
     began = time.perf_counter()
     with pullquote.Highlighter() as highlighter:
         loaded = time.perf_counter() - began
         print(f"{highlighter} loaded in {loaded:.2f} s\n")
         texts = [(PAGES / name).read_text(encoding="utf-8") for name in QUESTIONS]
-        found = highlighter.highlights(list(QUESTIONS.values()), texts, top_k=1, explain=True)
+        found = highlighter.highlights(list(QUESTIONS.values()), texts, pairing="each", top_k=1, explain=True)
         for (name, question), highlights in zip(QUESTIONS.items(), found, strict=True):
             print(f"{style.bold(question)}  {style.dim(name)}")
             for highlight in highlights:
                 print(style.dim(f"  {highlight.score:.3f}  characters {highlight.start}-{highlight.end}"))
                 print(style.passage(highlight), end="\n\n")
 
-        question = "Who was put on trial, and for what?"
-        print(f"{style.bold(question)}  {style.dim('all pages, the best of each that reach a score of 0.7')}")
-        for name, highlights in zip(
-            QUESTIONS, highlighter.highlights(question, texts, top_k=1, min_score=0.7, explain=True), strict=True
-        ):
-            for highlight in highlights:
-                print(style.dim(f"  {highlight.score:.3f}  {name}  characters {highlight.start}-{highlight.end}"))
-                print(style.passage(highlight), end="\n\n")
+        for question in ("Who was burned at the stake?", "How do I reset my password?"):
+            print(f"{style.bold(question)}  {style.dim('all pages, the best passage of each that answers')}")
+            answers = highlighter.highlights(question, texts, top_k=1, min_score="auto", explain=True)
+            if not answers.answered:
+                print("  nothing here answers this", end="\n\n")
+            for name, highlights in zip(QUESTIONS, answers, strict=True):
+                for highlight in highlights:
+                    print(style.dim(f"  {highlight.score:.3f}  {name}  characters {highlight.start}-{highlight.end}"))
+                    print(style.passage(highlight), end="\n\n")
 
         work = found.work
         characters = sum(len(text) for text in texts)

@@ -19,7 +19,7 @@ const PAUSE = 150; // milliseconds without a change, then it is asked
 const LONGEST_FILE = 64 * 1024 * 1024; // bytes; what a browser can hold, not what the server takes
 const NO_BUDGET = byId("budget").max; // the slider's end
 const LONGEST_IN_ADDRESS = 2000; // characters of a page
-const NOT_HERE = "Probably not on this page.";
+const UNANSWERED = "Nothing on this page answers this. The nearest passages:";
 const FORMATS = { html: "html", htm: "html", md: "markdown", markdown: "markdown", txt: "text", text: "text" };
 
 const SETTINGS = {
@@ -43,8 +43,7 @@ const FAILURES = {
 let request = new AbortController(); // what is in flight, or was
 let timer = 0; // until the next one
 let marks = []; // the passages in the page, the best first: a mark for each block that one is in
-let shown = {}; // what the page shows: its source and format
-let isFolded = false; // whether the passages are only the nearest ones
+let shown = null; // the source of what the page shows
 let current = -1; // which of them was gone to last
 let goesToBest = false; // whether Enter waits for the answer
 let read = {}; // the page of the last answer, and its text: of HTML that is another
@@ -58,7 +57,7 @@ function changed(pause = PAUSE) {
   goesToBest = false;
   clearTimeout(timer);
   timer = setTimeout(ask, pause);
-  if (shown.source !== source.value) show({ text: knownText() }, [], "");
+  if (shown !== source.value) show({ text: knownText() }, [], "");
   waits(question.value.trim() !== "" && source.value.trim() !== "");
 }
 
@@ -121,16 +120,13 @@ async function answer(body, signal) {
 
 function succeed({ page, usage, took }) {
   byId("failure").hidden = byId("key-form").hidden = true;
-  // A server that does not say it answers every question.
-  const answers = page.answered !== false;
+  const isAnswered = page.answered || !page.highlights.length;
   const found = page.highlights.length ? plural(page.highlights.length, "passage") : "No passage";
-  isFolded = !answers && page.highlights.length > 0;
-  byId("nearest").open = false;
-  show(page, page.highlights, answers ? `${found} in ${duration(Number(took))}` : NOT_HERE, answers);
+  show(page, page.highlights, isAnswered ? `${found} in ${duration(Number(took))}` : UNANSWERED, isAnswered);
   byId("work").textContent = compared(usage);
   format.options[0].textContent = format.value === "auto" && page.format !== "text" ? `Format: auto (${page.format})` : "Format: auto";
   if (goesToBest) go(0);
-  else if (wide.matches && reader.checkVisibility()) marks[0]?.[0].scrollIntoView({ block: "nearest" });
+  else if (isAnswered && wide.matches && reader.checkVisibility()) marks[0]?.[0].scrollIntoView({ block: "nearest" });
   goesToBest = false;
 }
 
@@ -150,11 +146,11 @@ function knownText() {
   return read.source === source.value && read.format === format.value ? read.text : source.value;
 }
 
-/** Shows a page with its passages marked, and the list of them. What does not answer is folded away, and not marked. */
-function show(page, passages, status, answers = true) {
+/** Shows a page with its passages marked, and the list of them. Those that do not answer are marked in a weaker way. */
+function show(page, passages, status, isAnswered = true) {
   const { text, blocks = read.text === page.text ? (read.blocks ?? []) : [], format: written = read.written } = page;
-  shown = { source: source.value, page, passages };
-  const laid = layOut(text, blocks, written, answers ? passages : [], (rank, isFirst) => {
+  shown = source.value;
+  const laid = layOut(text, blocks, written, passages, (rank, isFirst) => {
     const { score } = passages[rank];
     const mark = make("mark");
     mark.dataset.rank = rank;
@@ -168,10 +164,9 @@ function show(page, passages, status, answers = true) {
   });
   marks = laid.marks.filter((pieces) => pieces.length);
   reader.classList.toggle("laid-out", blocks.length > 0);
+  reader.classList.toggle("unanswered", !isAnswered);
   reader.replaceChildren(laid.page);
   list.replaceChildren(...passages.map(entry));
-  byId("nearest").hidden = answers || !passages.length;
-  list.hidden = !answers;
   byId("status").textContent = status;
   byId("work").textContent = "";
   byId("steps").hidden = !marks.length;
@@ -385,11 +380,6 @@ for (const example of document.querySelectorAll(".example")) {
 }
 byId("copy-curl").addEventListener("click", ({ currentTarget }) => copy(currentTarget, asCurl(wanted())));
 byId("copy-python").addEventListener("click", ({ currentTarget }) => copy(currentTarget, asPython(wanted())));
-byId("nearest").addEventListener("toggle", ({ target }) => {
-  if (!isFolded) return;
-  show(shown.page, shown.passages, NOT_HERE, target.open);
-  byId("nearest").hidden = false;
-});
 addEventListener("hashchange", () => {
   recall();
   Object.keys(SETTINGS).forEach(say);

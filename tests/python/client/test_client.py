@@ -231,3 +231,12 @@ def test_client_warns_of_truncation_as_highlighter(client: Client, highlighter: 
     for owner in (client, highlighter):
         with pytest.warns(TruncationWarning, match=pattern(1, 2)):
             owner.embed(["long " * 600, "short"])
+
+
+@pytest.mark.parametrize(
+    ("query", "answered"), [("How far is the moon?", True), ("How do I reset my password?", False)]
+)
+def test_answered_through_server(client: Client, highlighter: Highlighter, query: str, answered: bool) -> None:
+    pages = ["Bread is baked from flour. Ovens are hot.", "The moon is 384,400 km away."]
+    assert client.highlights(query, pages).answered is answered
+    assert highlighter.highlights(query, pages).answered is answered

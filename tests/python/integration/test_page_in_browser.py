@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
+from pullquote._native import ANSWERED
 from support.browser_helpers import drop, focused, marks, needs_browser, put, settle, visit
 from support.server_process import ServerProcess, letter_server, metric, wait_for
 
@@ -349,23 +350,25 @@ def test_address_keeps_question_options_and_short_page(page: Page, server: Serve
     assert "page=" not in page.url
 
 
-def test_question_without_answer_paints_nothing(page: Page, server: ServerProcess) -> None:
-    def without_answer(route: Route) -> None:
-        answer = route.fetch()
-        body = answer.json()
-        body["results"][0]["answered"] = False
-        route.fulfill(response=answer, json=body)
+def test_question_without_answer_is_said_plainly(page: Page, server: ServerProcess) -> None:
+    def background() -> str:
+        first = page.locator("#reader mark[data-score^='1 ']")
+        colour: str = first.evaluate("mark => getComputedStyle(mark).backgroundColor")
+        return colour
 
-    page.route("**/highlights", without_answer)
     visit(page, server)
-    expect(page.locator("#status")).to_have_text("Probably not on this page.")
-    assert marks(page) == []
-    assert not page.locator("#passages, #steps").locator("visible=true").count()
-    page.locator("#nearest summary").click()
-    expect(page.locator("#reader mark[data-score]")).to_have_count(3)
-    expect(page.locator("#passages .passage").first).to_be_visible()
-    page.locator("#nearest summary").click()
-    expect(page.locator("#reader mark")).to_have_count(0)
+    assert background() != "rgba(0, 0, 0, 0)"
+    page.locator("#question").fill("How do I reset my password?")
+    expect(page.locator("#status")).to_have_text("Nothing on this page answers this. The nearest passages:")
+    assert all(score < ANSWERED for _, score, _ in marks(page))
+    expect(page.locator("#passages .passage")).to_have_count(3)
+    assert background() == "rgba(0, 0, 0, 0)"
+    slide(page, "least", 0.9)
+    expect(page.locator("#status")).to_contain_text("No passage in ")
+    slide(page, "least", 0)
+    page.locator("#question").fill("How many guns did she carry?")
+    expect(page.locator("#status")).to_contain_text("3 passages in ")
+    assert background() != "rgba(0, 0, 0, 0)"
 
 
 def test_copies(page: Page, server: ServerProcess) -> None:

@@ -205,6 +205,26 @@ def test_unsupported_options_are_warnings(library: ServerProcess) -> None:
         Exa("any-key", base_url=library.url).search("moon", include_domains=["example.com"])
 
 
+@pytest.mark.parametrize("path", ["/contents", "/search"])
+def test_unanswered_query_is_a_warning(library: ServerProcess, path: str) -> None:
+    def warnings(query: str, **more: Any) -> list[tuple[str, str]]:
+        highlights = {"query": query, **more}
+        if path == "/search":
+            found = ask(library, path, query="moon", contents={"highlights": highlights})
+        else:
+            found = ask(
+                library, path, urls=[f"https://example.com/{name}" for name in ("bread", "moon")], highlights=highlights
+            )
+        assert any(result["highlights"] for result in found["results"]) == (not more)
+        return [(warning["code"], warning["path"]) for warning in found.get("warnings", [])]
+
+    place = "contents.highlights" if path == "/search" else "highlights"
+    assert warnings("What is bread baked from?") == []
+    assert warnings("How do I reset my password?") == [("QUERY_UNANSWERED", place)]
+    # Where no passage fits, nothing is known about the page.
+    assert warnings("How do I reset my password?", maxCharacters=1) == []
+
+
 def test_search_ranks_stored_documents(library: ServerProcess) -> None:
     exa = Exa("any-key", base_url=library.url)
     found = exa.search("What do bakers do with flour?", num_results=2, contents={"highlights": {"max_characters": 100}})

@@ -221,3 +221,17 @@ def test_errors_use_plain_words_and_name_routes(server: ServerProcess) -> None:
     assert names_all(message("/highlight", **asked), "/highlight", "POST /highlights", "GET /health")
     wrong = server.client.get("/highlights")
     assert (wrong.status_code, names_all(wrong.json()["error"]["message"], "GET", "POST")) == (405, True)
+
+
+def test_answered_of_each_page_and_of_all(server: ServerProcess) -> None:
+    bread, moon = "Bread is baked from flour. Ovens are hot.", "The moon is 384,400 km away."
+    found = ask(server, query="How far away is the moon?", documents=[bread, moon])
+    assert [page["answered"] for page in found["results"]] == [False, True]
+    assert found["answered"] is True
+    found = ask(server, query="How do I reset my password?", documents=[bread, moon])
+    assert [page["answered"] for page in found["results"]] == [False, False]
+    assert found["answered"] is False
+    assert all(page["highlights"] for page in found["results"])
+    found = ask(server, query="How do I reset my password?", documents=[bread, moon], min_score="auto")
+    assert found["answered"] is False
+    assert not any(page["highlights"] for page in found["results"])

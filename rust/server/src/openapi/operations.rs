@@ -199,7 +199,7 @@ fn exa(schemas: &mut Schemas) -> Vec<Operation> {
             .described(
                 "A page is taken from the request itself, else from the stored documents, else fetched if the server may do \
                  that. A page that is not available gets a status of its own. Exa's other options are accepted; those that \
-                 would change the answer are listed in `warnings`.",
+                 would change the answer are listed in `warnings`. If no highlight answers the query, `warnings` says so.",
             )
             .reads(schemas.request::<ContentsRequest>(), contents)
             .writes_json("The pages that are available.", answer.clone()),

@@ -2,8 +2,8 @@
 //!
 //! A page of `/contents` is what the request itself sends (`documents`), or else what is stored, or else fetched, where that is
 //! switched on. `/search` ranks what is stored, or asks the upstream and makes the highlights of what that finds. A page that
-//! cannot be had is no failure of the request: its status says so. Options that this server cannot honour are named in the
-//! answer's `warnings`.
+//! cannot be had is no failure of the request: its status says so. The answer's
+//! `warnings` name options that this server cannot honour, and say so where no highlight answers the query.
 
 mod answer;
 mod contents;

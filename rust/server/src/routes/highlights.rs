@@ -1,9 +1,9 @@
 //! `POST /highlights`: queries and pages in, passages out. pullquote's own route.
 //!
-//! All pages of a request are one call of the engine, because scores are comparable within a call only. So with `Accept:
-//! application/x-ndjson` the lines, one for each list of passages and a last one for the rest, begin when the call has ended; what
-//! a client gains is that it can read one page's answer after the other. With `return_vectors` and `Accept: multipart/form-data`
-//! the vectors come as bytes beside the JSON (`vectors`).
+//! All pages of a request are one call of the engine, because they may share a budget. So with `Accept: application/x-ndjson`
+//! the lines, one for each list of passages and a last one for the rest, begin when the call has ended; what a client gains is
+//! that it can read one page's answer after the other. With `return_vectors` and `Accept: multipart/form-data` the vectors come
+//! as bytes beside the JSON (`vectors`).
 
 mod blocks;
 mod marks;
@@ -21,6 +21,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{self, Answers, Pairing, Work};
+use pullquote_core::ranking::probability::ANSWERED;
 use pullquote_core::text::formats::Format;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -140,6 +141,8 @@ pub(crate) struct PageHighlights<'call> {
     /// Number of windows that were compared with a query.
     #[schemars(range(min = 0))]
     windows_scored: i64,
+    /// Whether any of its highlights probably answers the query.
+    answered: bool,
     /// With `return_texts`: the text that offsets refer to.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'call str>,
@@ -157,7 +160,7 @@ pub(crate) struct Highlight<'call> {
     start: usize,
     /// End in the page.
     end: usize,
-    /// From 0 to 1; comparable across the pages of an answer.
+    /// Probability that it answers the query, from 0 to 1; comparable across pages and requests.
     score: f32,
     /// Similarity of meaning, from -1 to 1.
     cosine: f32,
@@ -202,6 +205,8 @@ struct Match<'call> {
 /// What belongs to the whole answer.
 #[derive(Serialize, JsonSchema)]
 struct Footer<'call> {
+    /// Whether any highlight of any page probably answers its query: its score is at least that of `min_score: "auto"`.
+    answered: bool,
     offsets: Offsets,
     usage: HighlightsUsage,
     timings: Timings,
@@ -299,7 +304,7 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
         Some(Vectors::Bytes(bytes)) => (None, Some(bytes)),
         None => (None, None),
     };
-    let mut rest = Footer::of(&work, asked.offsets, input.queued);
+    let mut rest = Footer::of(&work, &answers, asked.offsets, input.queued);
     rest.query_vectors = of_queries.as_ref().map(|queries| queries.rows().collect());
     let pages = (0..answers.ends.len()).map(|answer| frame.page(answer));
     match bytes {
@@ -364,6 +369,11 @@ fn place(value: i64) -> usize {
     usize::try_from(value).unwrap_or_default()
 }
 
+/// Whether any of these scores is that of an answer.
+fn is_answered(scores: &[f32]) -> bool {
+    scores.iter().any(|score| *score >= ANSWERED)
+}
+
 impl<'call> Frame<'call> {
     /// The text of each passage, in the order of the answers' columns.
     fn passages(&self) -> Vec<&'call str> {
@@ -394,6 +404,7 @@ impl<'call> Frame<'call> {
             format: self.answers.formats[index],
             windows: self.answers.windows[index],
             windows_scored: self.answers.windows_scored[index],
+            answered: is_answered(&self.answers.scores[rows.clone()]),
             text,
             blocks: self.return_blocks.then(|| blocks(document.text(), self.answers.formats[index], self.offsets)),
             highlights: rows.map(|row| self.highlight(index, row)).collect(),
@@ -439,8 +450,9 @@ impl<'call> Frame<'call> {
 }
 
 impl Footer<'_> {
-    fn of(work: &Work, offsets: Offsets, queued: Duration) -> Self {
+    fn of(work: &Work, answers: &Answers, offsets: Offsets, queued: Duration) -> Self {
         Self {
+            answered: is_answered(&answers.scores),
             query_vectors: None,
             offsets,
             usage: HighlightsUsage {

@@ -199,6 +199,9 @@ impl Plan {
         let (mut found, work) = match wanted.highlights() {
             Some(asked) => {
                 let (found, work) = passages::find(app, input, &pages, &asked, None)?;
+                if asked.query.is_some() && passages::are_unanswered(&found) {
+                    warnings.push(Warning::unanswered(""));
+                }
                 (found.into_iter().map(Some).collect(), work)
             }
             None => (Vec::new(), Work::default()),

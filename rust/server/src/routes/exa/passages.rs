@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use pullquote_core::engine::{self, Pairing, Work};
+use pullquote_core::ranking::probability::ANSWERED;
 use pullquote_core::text::formats::{Document, Format};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -40,7 +41,7 @@ pub(super) struct Passages {
 pub(super) struct Span {
     start: usize,
     end: usize,
-    /// From 0 to 1.
+    /// Probability that it answers the query, from 0 to 1.
     pub(super) score: f32,
 }
 
@@ -64,6 +65,12 @@ impl<'call> ExaPage<'call> {
         // A page without a text has no passages, whatever it is asked; but no query may be empty.
         self.title().or_else(beginning).unwrap_or("?").into()
     }
+}
+
+/// Whether there are passages, and none probably answers the query.
+pub(super) fn are_unanswered(found: &[Passages]) -> bool {
+    let mut scores = found.iter().flat_map(|passages| &passages.spans).map(|span| span.score).peekable();
+    scores.peek().is_some() && scores.all(|score| score < ANSWERED)
 }
 
 /// The passages of each page, and what finding them took.

@@ -86,13 +86,24 @@ pub(super) struct HighlightOptions {
     rest: Map<String, Value>,
 }
 
-/// An option that the server does not have.
+/// What the client should know about its answer: an option was ignored, or no highlight answers the query.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub(super) struct Warning {
     code: &'static str,
     path: String,
     message: &'static str,
+}
+
+impl Warning {
+    /// No highlight reaches the score of an answer; `place` is where the option `highlights` stands in the body.
+    pub(super) fn unanswered(place: &str) -> Self {
+        Self {
+            code: "QUERY_UNANSWERED",
+            path: format!("{place}highlights"),
+            message: "nothing on these pages answers the query; the highlights are the nearest passages",
+        }
+    }
 }
 
 impl Wanted {

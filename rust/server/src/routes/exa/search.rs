@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use super::answer::{Cost, ExaAnswer, ExaResult, milliseconds_since};
 use super::passages::{self, ExaPage, Passages};
-use super::request::{HighlightOptions, Wanted, warnings};
+use super::request::{HighlightOptions, Wanted, Warning, warnings};
 use super::shortlist::{Found, shortlist};
 use super::{id_of, upstream};
 use crate::app::App;
@@ -110,15 +110,18 @@ fn answer(app: &App, input: &Input, id: &str, began: Instant) -> Result<Reply, F
         let pages = listed.iter().map(|found: &Found| page(&found.id, &found.stored)).collect();
         (pages, listed.iter().map(|found| found.score).collect(), work)
     };
+    let mut warned = warnings(&search.rest, "", &QUIET);
+    warned.extend(search.wanted.warnings(PLACE));
     let mut found: Vec<Option<Passages>> = Vec::new();
     if let Some(asked) = search.wanted.highlights() {
         let (passages, more) = passages::find(app, input, &pages, &asked, Some(&search.query))?;
+        if passages::are_unanswered(&passages) {
+            warned.push(Warning::unanswered(PLACE));
+        }
         found.extend(passages.into_iter().map(Some));
         add(&mut work, &more);
     }
     found.resize_with(pages.len(), || None);
-    let mut warned = warnings(&search.rest, "", &QUIET);
-    warned.extend(search.wanted.warnings(PLACE));
     let results = pages.iter().zip(scores).zip(found);
     let answer = ExaAnswer {
         request_id: id,

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::cut;
 use super::passages::{self, ExaPage, Passages};
-use super::request::HighlightOptions;
+use super::request::{HighlightOptions, Warning};
 use super::search::{PLACE, Search};
 use crate::app::App;
 use crate::fetch::upstream::Answered;
@@ -78,11 +78,14 @@ impl Forwarded {
         let pages: Vec<ExaPage> = results.iter().map(page).collect();
         let (found, work) = passages::find(app, input, &pages, asked, Some(&self.search.query))?;
         drop(pages);
+        let mut warnings = asked.warnings(PLACE);
+        if passages::are_unanswered(&found) {
+            warnings.push(Warning::unanswered(PLACE));
+        }
         for (result, passages) in results.iter_mut().zip(found) {
             let Value::Object(result) = result else { return Err(strange()) };
             self.put(result, &passages);
         }
-        let warnings = asked.warnings(PLACE);
         if !warnings.is_empty() {
             let all = answer.entry("warnings").or_insert_with(|| json!([]));
             if let Value::Array(all) = all {
