@@ -214,6 +214,8 @@ fn failure(shape: Shape, status: u16, schemas: &mut Schemas) -> Value {
     let kinds = Cause::all().map(Cause::row).filter(|row| row.status == status);
     let kinds: Vec<String> = kinds.map(|row| format!("`{}`", row.name)).collect();
     let schema = match shape {
+        // Only requests of Text Embeddings Inference get 422 there.
+        Shape::Rerank | Shape::Vllm if status == 422 => schemas.answer::<TeiFailure>(),
         Shape::Native => schemas.answer::<NativeFailure>(),
         Shape::OpenAi => schemas.answer::<OpenAiFailure>(),
         Shape::Tei => schemas.answer::<TeiFailure>(),

@@ -124,11 +124,20 @@ def test_haystack_openai_embedder(aliased: ServerProcess, expected: Any) -> None
     assert np.abs(np.array(text.run(TEXTS[0])["embedding"]) - expected[0]).max() < 1e-5
 
 
+def test_haystack_tei_embedder(aliased: ServerProcess, expected: Any) -> None:
+    embedders = pytest.importorskip("haystack_integrations.components.embedders.huggingface_api")
+    hub = pytest.importorskip("huggingface_hub")
+    params = {"api_type": "text_embeddings_inference", "api_params": {"url": aliased.url}, "token": None}
+    embedder = embedders.HuggingFaceAPITextEmbedder(**params, normalize=None)
+    assert np.abs(np.array(embedder.run(TEXTS[0])["embedding"]) - expected[0]).max() < 1e-5
+    # Its default is `False`, which the embedded model cannot honour.
+    with raises(hub.errors.HfHubHTTPError, 422, "normalize"):
+        embedders.HuggingFaceAPITextEmbedder(**params).run(TEXTS[0])
+
+
 def test_haystack_tei_ranker(aliased: ServerProcess) -> None:
-    rankers = pytest.importorskip("haystack.components.rankers")
+    rankers = pytest.importorskip("haystack_integrations.components.rankers.huggingface_api")
     haystack, utils = pytest.importorskip("haystack"), pytest.importorskip("haystack.utils")
-    if not hasattr(rankers, "HuggingFaceTEIRanker"):
-        pytest.skip("this version of Haystack has the ranker in another package")
     ranker = rankers.HuggingFaceTEIRanker(url=aliased.url, token=utils.Secret.from_token("any"))
     documents = [haystack.Document(content=text) for text in TEXTS]
     assert ranker.run(query=QUERY, documents=documents)["documents"][0].content == TEXTS[1]

@@ -92,16 +92,38 @@ def test_body_that_is_no_object_is_refused(server: ServerProcess, body: Any) -> 
         assert server.client.post(path, json=body).status_code in (400, 422), path
 
 
-@pytest.mark.parametrize("asked", [{"content": "a"}, {"content": [{"type": "image_url"}]}, [1, "a", 2], [{}]], ids=str)
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"content": "a"},
+        {"content": [{"type": "image_url"}]},
+        {"content": [{"type": 0, "text": "a"}]},
+        [1, "a", 2],
+        [{}],
+    ],
+    ids=str,
+)
 def test_other_inputs_are_refused(server: ServerProcess, asked: Any) -> None:
     answer = server.client.post("/v1/embeddings", json={"input": asked})
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "input")
+
+
+def test_rerank_without_query_is_error_of_each_api(server: ServerProcess) -> None:
+    cohere = server.client.post("/rerank", json={"documents": ["a"], "texts": None})
+    assert (cohere.status_code, cohere.json()["message"]) == (400, cohere.json()["error"])
+    tei = server.client.post("/rerank", json={"texts": ["a"]})
+    assert (tei.status_code, tei.json().keys()) == (422, {"error", "error_type"})
+    none = server.client.post("/rerank", json={"query": "a", "documents": ["a"], "max_chunks_per_doc": 0})
+    assert (none.status_code, names_all(none.json()["message"], "max_chunks_per_doc", 1)) == (400, True)
 
 
 def test_unknown_fields_are_named_in_a_header(server: ServerProcess) -> None:
     answer = server.client.post("/v1/embeddings", json={"input": "a", "user": "u", "made_up": 1, "other": {}})
     assert answer.headers["x-ignored-fields"] == "made_up, other"
     assert "x-ignored-fields" not in server.client.post("/embed", json={"inputs": "a"}).headers
+    compared = {"inputs": {"source_sentence": "a", "sentences": ["b"]}, "parameters": {"made_up": 1}}
+    nested = server.client.post("/similarity", json=compared)
+    assert nested.headers["x-ignored-fields"] == "parameters.made_up"
 
 
 @pytest.mark.parametrize(

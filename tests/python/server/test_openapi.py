@@ -41,6 +41,12 @@ SAMPLES_OF_EXA: dict[str, list[Any]] = {
     "urls": [["https://example.com/bread", "unknown"]],
 }
 
+# Values of fields with another meaning in Cohere's `/embed`. Fewer tokens leave none of the text beside the special ones.
+SAMPLES_OF_COHERE: dict[str, list[Any]] = {
+    "inputs": [[{"content": [{"type": "text", "text": "a"}]}]],
+    "max_tokens": [3, None],
+}
+
 # Values of fields with another meaning in other routes.
 SAMPLES_OF_PATH: dict[str, dict[str, list[Any]]] = {
     "/contents": SAMPLES_OF_EXA,
@@ -48,8 +54,8 @@ SAMPLES_OF_PATH: dict[str, dict[str, list[Any]]] = {
     "/score": {"documents": ["bread", ["bread"]]},
     "/v1/score": {"documents": ["bread", ["bread"]]},
     "/similarity": {"inputs": [{"source_sentence": "a", "sentences": ["b"]}]},
-    "/v1/embed": {"inputs": [[{"content": [{"type": "text", "text": "a"}]}]]},
-    "/v2/embed": {"inputs": [[{"content": [{"type": "text", "text": "a"}]}]]},
+    "/v1/embed": SAMPLES_OF_COHERE,
+    "/v2/embed": SAMPLES_OF_COHERE,
     "/v1/tokenize": {"text": ["bread"]},
 }
 
@@ -142,8 +148,8 @@ def test_documented_request_fields_are_read(server: ServerProcess, document: dic
                 )
                 answer = server.client.request(method, path, json=with_field(example, name, value), headers=headers)
                 assert answer.status_code in (200, 201), (path, name, value, answer.text)
-            # A field that is not read is never wrong.
-            nonsense = "made up" if is_of_exa else {"made": "up"}
+            # A field that is not read is never wrong. An object is no nonsense for `parameters`.
+            nonsense = "made up" if is_of_exa or name == "parameters" else {"made": "up"}
             wrong = nonsense if name != "query" else 3
             refused = server.client.request(method, path, json=with_field(example, name, wrong))
             # Requests with texts are those of Text Embeddings Inference.

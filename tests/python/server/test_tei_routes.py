@@ -46,6 +46,7 @@ def test_decode_returns_the_texts_of_ids(server: ServerProcess) -> None:
     assert server.client.post("/decode", json={"ids": lists}).json() == [text.lower() for text in SENTENCES]
     (whole,) = server.client.post("/decode", json={"ids": lists[0], "skip_special_tokens": False}).json()
     assert whole.startswith("[CLS]")
+    assert server.client.post("/decode", json={"ids": []}).status_code == 422
     refused = server.client.post("/decode", json={"ids": [4_000_000]})
     assert refused.status_code == 422
     assert names_all(refused.json()["error"], 4_000_000)

@@ -134,6 +134,8 @@ def test_cohere_truncate(server: ServerProcess) -> None:
         ({"texts": []}, ["texts"]),
         ({"texts": ["a"], "input_type": "nonexistent_type"}, ["Unsupported input_type", "search_query"]),
         ({"texts": ["a"], "embedding_types": ["fp8"]}, ["embedding_types[0]", "fp8", "ubinary"]),
+        ({"texts": ["a"], "embedding_types": []}, ["embedding_types"]),
+        ({"inputs": [{"content": [{"type": 0, "text": "a"}]}]}, ["inputs[0].content[0]", "text"]),
         ({"texts": ["a"], "output_dimension": 100}, ["dimensions", 100]),
     ],
     ids=str,

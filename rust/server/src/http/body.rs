@@ -85,7 +85,8 @@ pub(crate) fn parse<'body, T: Deserialize<'body>>(
     }
     let (mut reader, mut track) = (serde_json::Deserializer::from_str(text), Track::new());
     let tracked = serde_path_to_error::Deserializer::new(&mut reader, &mut track);
-    let parsed = serde_ignored::deserialize(tracked, |path| ignored(path.to_string()));
+    // A path has a question mark for each field that may be null.
+    let parsed = serde_ignored::deserialize(tracked, |path| ignored(path.to_string().replace(".?", "")));
     let value = parsed.map_err(|error| of_json(&serde_path_to_error::Error::new(track.path(), error)))?;
     reader.end().map_err(|error| malformed(format!("behind the JSON of the body: {error}")))?;
     Ok(value)
@@ -153,4 +154,28 @@ fn of_json(error: &serde_path_to_error::Error<serde_json::Error>) -> Failure {
         return Failure::new(Cause::Unprocessable, message);
     }
     Failure::of_field(Cause::Unprocessable, path, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn ignored_fields_are_named_by_their_path() {
+        #[derive(Deserialize)]
+        struct Outer {
+            inner: Option<Inner>,
+        }
+        #[derive(Deserialize)]
+        struct Inner {
+            known: Vec<u8>,
+        }
+        let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, "application/json".parse().unwrap())]);
+        let body = json!({"inner": {"known": [1], "made": 2}, "up": 3}).to_string();
+        let mut ignored = Vec::new();
+        let outer: Outer = parse(&headers, body.as_bytes(), |name| ignored.push(name)).unwrap();
+        assert_eq!(outer.inner.unwrap().known, [1]);
+        assert_eq!(ignored, ["inner.made", "up"]);
+    }
 }

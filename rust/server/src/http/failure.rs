@@ -117,8 +117,10 @@ impl Failure {
         Self { cause, message: message.into(), field: Some(field.into()), shape: None }
     }
 
-    pub(crate) fn with_shape(self, shape: Shape) -> Self {
-        Self { shape: Some(shape), ..self }
+    /// A request of Text Embeddings Inference that a route of several APIs does not take gets 422 and the body of there.
+    pub(crate) fn of_tei(self) -> Self {
+        let is_body = self.cause.row().status == StatusCode::UNPROCESSABLE_ENTITY;
+        Self { shape: is_body.then_some(Shape::Tei).or(self.shape), ..self }
     }
 
     /// Whether its message is for the log only: it may contain what an encoder says of its input.

@@ -208,16 +208,17 @@ fn embed(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failu
         let message = "images have no vectors here; send texts";
         return Err(Failure::of_field(Cause::Unprocessable, "images", message));
     }
+    if asked.embedding_types.as_ref().is_some_and(Vec::is_empty) {
+        let message = "the list of types is empty; name one, or leave it out for float";
+        return Err(Failure::of_field(Cause::Unprocessable, "embedding_types", message));
+    }
     let role = match asked.input_type.as_deref() {
         None => Role::Passage,
         Some(name) => purpose(name)?.role("input_type", app)?,
     };
     let (texts, field) = match (asked.texts, asked.inputs) {
         (Some(texts), None) => (texts, "texts"),
-        (None, Some(inputs)) => {
-            let join = |input: EmbedInput| input.content.into_iter().map(|TextPart::Text { text }| text).collect();
-            (inputs.into_iter().map(join).collect(), "inputs")
-        }
+        (None, Some(inputs)) => (inputs.into_iter().map(|input| TextPart::join(input.content)).collect(), "inputs"),
         _ => {
             let message = "one of texts and inputs must be there, and not both";
             return Err(Failure::of_field(Cause::Unprocessable, "texts", message));

@@ -22,7 +22,7 @@ use uuid::Uuid;
 use crate::app::App;
 use crate::http::admission::{Input, Reply, compute};
 use crate::http::binary_body::Encoding;
-use crate::http::failure::{Cause, Failure, Shape};
+use crate::http::failure::{Cause, Failure};
 use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, MODEL_NAMES};
 use crate::routes::vectors::{Direction, Item, Truncation, check_model};
 use crate::store::documents::{Documents, check_count, check_lengths};
@@ -205,15 +205,14 @@ async fn rerank(State(app): State<Arc<App>>, request: Request) -> Result<Respons
 }
 
 pub(super) fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
-    let is_tei = || serde_json::from_slice::<TeiFields>(&input.body).is_ok();
-    read(app, input).map_err(|failure| if is_tei() { failure.with_shape(Shape::Tei) } else { failure })
+    let is_tei = || serde_json::from_slice(&input.body).is_ok_and(|TeiFields { texts }| texts.is_some());
+    read(app, input).map_err(|failure| if is_tei() { failure.of_tei() } else { failure })
 }
 
 /// What only requests of Text Embeddings Inference have.
 #[derive(Deserialize)]
 struct TeiFields {
-    #[serde(rename = "texts")]
-    _texts: IgnoredAny,
+    texts: Option<IgnoredAny>,
 }
 
 fn read(app: &App, input: &Input) -> Result<Reply, Failure> {
@@ -254,7 +253,10 @@ fn read(app: &App, input: &Input) -> Result<Reply, Failure> {
             direction,
         ),
     };
-    let limits = DocumentLimits { tokens: total, windows: asked.max_chunks_per_doc.unwrap_or(usize::MAX).max(1) };
+    if asked.max_chunks_per_doc == Some(0) {
+        return refused("max_chunks_per_doc", "it must be at least 1");
+    }
+    let limits = DocumentLimits { tokens: total, windows: asked.max_chunks_per_doc.unwrap_or(usize::MAX) };
     let texts: Vec<&str> = candidates.iter().map(|candidate| candidate.text.as_str()).collect();
     let (mut ranks, work) = ranks(app, query, &texts, limits, input)?;
     // vLLM's clients send 0 for all.

@@ -16,7 +16,6 @@ use pullquote_core::tokens::Role;
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use super::openai::{check_dimensions, check_json_dtype};
 use crate::app::App;
@@ -330,6 +329,9 @@ async fn decode(State(app): State<Arc<App>>, request: Request) -> Result<Respons
     compute(&app, request, |app, input| {
         let DecodeRequest { ids, skip_special_tokens } = input.parse()?;
         let lists = match ids {
+            Ids::One(ids) if ids.is_empty() => {
+                return Err(Failure::of_field(Cause::Unprocessable, "ids", "the list of token ids is empty"));
+            }
             Ids::One(ids) => vec![ids],
             Ids::Many(lists) => lists,
         };
@@ -343,13 +345,8 @@ async fn decode(State(app): State<Arc<App>>, request: Request) -> Result<Respons
 }
 
 /// What only classifiers, sparse models and models without pooling do.
-async fn other_model(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, |_, input| {
-        let _: Map<String, Value> = input.parse()?;
-        let message = "the model gives one vector for each text; POST /embed returns it";
-        Err(Failure::new(Cause::OtherModel, message))
-    })
-    .await
+async fn other_model() -> Failure {
+    Failure::new(Cause::OtherModel, "the model gives one vector for each text; POST /embed returns it")
 }
 
 async fn info(State(app): State<Arc<App>>) -> Response {

@@ -54,11 +54,30 @@ pub(crate) enum TextObject {
     },
 }
 
+/// Not tagged by `type`: serde would take a variant's number for its name, and a list for an object.
 #[derive(Deserialize, JsonSchema)]
-#[serde(tag = "type", rename_all = "lowercase")]
+#[serde(untagged, expecting = "an object with the type \"text\" and a text")]
 #[schemars(inline)]
 pub(crate) enum TextPart {
-    Text { text: String },
+    Text {
+        #[serde(rename = "type")]
+        _type: PartType,
+        text: String,
+    },
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(crate) enum PartType {
+    Text,
+}
+
+impl TextPart {
+    /// All parts, one after the other.
+    pub(crate) fn join(parts: Vec<Self>) -> String {
+        parts.into_iter().map(|Self::Text { text, .. }| text).collect()
+    }
 }
 
 /// A text or a list of texts, at most `{max_inputs}`.
@@ -182,7 +201,7 @@ impl TextObject {
     fn text(self) -> String {
         match self {
             Self::Prompt { prompt_string } => prompt_string,
-            Self::Content { content } => content.into_iter().map(|TextPart::Text { text }| text).collect(),
+            Self::Content { content } => TextPart::join(content),
         }
     }
 }

@@ -17,7 +17,7 @@ use super::{rerank, tei};
 use crate::app::App;
 use crate::http::admission::{Input, Reply, compute};
 use crate::http::binary_body::Encoding;
-use crate::http::failure::{Cause, Failure, Shape};
+use crate::http::failure::{Cause, Failure};
 use crate::openapi::limits::MODEL_NAMES;
 use crate::routes::vectors::{Direction, Item, Strings, Truncation, check_model};
 
@@ -174,7 +174,7 @@ struct Fields {
 
 async fn invocations(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
     compute(&app, request, |app, input| match serde_json::from_slice(&input.body).unwrap_or_default() {
-        Fields { inputs: Some(_), .. } => tei::answer(app, input).map_err(|failure| failure.with_shape(Shape::Tei)),
+        Fields { inputs: Some(_), .. } => tei::answer(app, input).map_err(Failure::of_tei),
         Fields { input: Some(_), .. } => openai::answer(app, input, false),
         Fields { query: Some(_), .. } => rerank::answer(app, input),
         Fields { queries: Some(_), .. } => scores(app, input),
