@@ -11,8 +11,11 @@ too. Prints for each set:
 - ``sure``: the share of unanswered questions whose first passage has a score above 0.5
 - ``kept``: the share of right first passages that ``min_score="auto"`` keeps
 
-and the curve: for each bin of scores, the share of first passages that hold the answer. With ``--fit``, also a logistic
-regression of that on the logit of the score: a slope of 1 and an intercept of 0 say that nothing is left to correct.
+and the curve: for each bin of scores, the share of first passages that hold the answer.
+
+``--fit`` fits the constants of `Calibration::logit` in ``rust/core/src/ranking/probability.rs`` anew, from the first passages: with
+lexical weight 0 the weight of the cosine, with 0.5 those of the cosine and of all else that is in the score, with 1 that of the
+words. Where the constants are right, it finds the same cosine weights, 1 for all else, and adds 0.
 
     .venv/bin/python bench/calibration.py DIR_OR_FILE... --unanswerable FILE --questions 40
 """
@@ -28,9 +31,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pullquote
 from bench.quality import Page, Question, load
@@ -43,12 +49,18 @@ SENTENCE = re.compile(r".*?(?:[.!?。](?=\s|$)|\n|$)\s*", re.DOTALL)
 PARAGRAPH = re.compile(r"(?:.+\n?)+|\n+")
 
 
+# Constants of the source: weights of the cosine with and without words, and what is added without.
+COSINE = 6.1
+MEANING = (7.3, -4.7)
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The first passage of a question: on what kind of page, its score, whether it holds the answer."""
+    """The first passage of a question: on what kind of page, its score and cosine, whether it holds the answer."""
 
     kind: str
     score: float
+    cosine: float
     is_right: bool
 
 
@@ -64,27 +76,36 @@ def without_answer(page: Page, question: Question) -> str:
     return text if len(text) >= MIN_SHARE_LEFT * len(page.text) else left(SENTENCE)
 
 
-def ask(highlighter: pullquote.Highlighter, kind: str, query: str, text: str, answers: list[tuple[int, int]]) -> Asked:
+def ask(
+    highlighter: pullquote.Highlighter,
+    kind: str,
+    query: str,
+    text: str,
+    answers: list[tuple[int, int]],
+    lexical_weight: float | Literal["auto"] = "auto",
+) -> Asked:
     """Ask one question of one page."""
-    found = highlighter.highlights(query, [text], top_k=1)[0]
+    found = highlighter.highlights(query, [text], top_k=1, lexical_weight=lexical_weight)[0]
     if not found:
-        return Asked(kind, 0.0, is_right=False)
+        return Asked(kind, 0.0, 0.0, is_right=False)
     first = found[0]
     is_right = any(first.start <= start and end <= first.end for start, end in answers)
-    return Asked(kind, first.score, is_right)
+    return Asked(kind, first.score, first.cosine, is_right)
 
 
-def ask_set(highlighter: pullquote.Highlighter, pages: list[Page], count: int) -> list[Asked]:
+def ask_set(
+    highlighter: pullquote.Highlighter, pages: list[Page], count: int, lexical_weight: float | Literal["auto"] = "auto"
+) -> list[Asked]:
     """Ask `count` questions of a set of their own pages and of others."""
     rng = random.Random(0)  # noqa: S311 - which questions are asked is no secret
     questions = [(page, question) for page in pages for question in page.questions]
     asked = []
     for page, question in rng.sample(questions, min(count, len(questions))):
-        asked.append(ask(highlighter, "right", question.text, page.text, question.answers))
+        asked.append(ask(highlighter, "right", question.text, page.text, question.answers, lexical_weight))
         if text := without_answer(page, question).strip():
-            asked.append(ask(highlighter, "removed", question.text, text, []))
+            asked.append(ask(highlighter, "removed", question.text, text, [], lexical_weight))
         if others := [other for other in pages if other is not page]:
-            asked.append(ask(highlighter, "other", question.text, rng.choice(others).text, []))
+            asked.append(ask(highlighter, "other", question.text, rng.choice(others).text, [], lexical_weight))
     return asked
 
 
@@ -120,17 +141,39 @@ def calibration_error(asked: list[Asked]) -> float:
     return float((bins[:, 0] / max(1, bins[:, 0].sum()) * np.abs(bins[:, 1] - bins[:, 2])).sum())
 
 
-def fit(asked: list[Asked]) -> tuple[float, float]:
-    """Slope and intercept of the logistic regression of right passages on the logit of their score, by Newton's method."""
-    score = np.clip([one.score for one in asked], 1e-6, 1 - 1e-6)
-    inputs = np.stack([np.log(score / (1 - score)), np.ones(len(asked))], axis=1)
-    right = np.array([one.is_right for one in asked], dtype=float)
-    weights = np.array([1.0, 0.0])
+def fit(inputs: list[list[float]], right: list[bool]) -> list[float]:
+    """The weights of a logistic regression by Newton's method, and last the constant."""
+    columns = np.column_stack([np.array(inputs), np.ones(len(right))])
+    weights = np.zeros(columns.shape[1])
     for _ in range(50):
-        predicted = 1 / (1 + np.exp(-inputs @ weights))
-        hessian = (inputs * (predicted * (1 - predicted))[:, None]).T @ inputs + 1e-6 * np.eye(2)
-        weights = weights + np.linalg.solve(hessian, inputs.T @ (right - predicted))
-    return float(weights[0]), float(weights[1])
+        predicted = 1 / (1 + np.exp(-columns @ weights))
+        hessian = (columns.T * (predicted * (1 - predicted))) @ columns + 1e-6 * np.eye(len(weights))
+        weights = weights + np.linalg.solve(hessian, columns.T @ (np.array(right, dtype=float) - predicted))
+    return [float(weight) for weight in weights]
+
+
+def fit_constants(highlighter: pullquote.Highlighter, sets: list[list[Page]], count: int) -> None:
+    """Print the constants that fit first passages best, beside those of the source."""
+    for lexical_weight in (0.0, 0.5, 1.0):
+        asked = [one for pages in sets for one in ask_set(highlighter, pages, count, lexical_weight=lexical_weight)]
+        asked = [one for one in asked if 0 < one.score < 1]
+        right = [one.is_right for one in asked]
+        logits = [float(np.log(one.score / (1 - one.score))) for one in asked]
+        if lexical_weight == 0:
+            cosine, constant = fit([[one.cosine] for one in asked], right)
+            print(
+                f"cosine alone: {cosine:.1f} * cosine {constant:+.1f} (in the source: {MEANING[0]} * cosine {MEANING[1]:+})"
+            )
+        elif lexical_weight == 1:
+            slope, constant = fit([[logit] for logit in logits], right)
+            print(f"words alone: {slope:.2f} * logit {constant:+.2f} (in the source: 1 * logit + 0)")
+        else:
+            rest = [logit - COSINE * one.cosine for logit, one in zip(logits, asked, strict=True)]
+            inputs = [[one.cosine, each] for one, each in zip(asked, rest, strict=True)]
+            cosine, others, constant = fit(inputs, right)
+            print(
+                f"both: {cosine:.1f} * cosine + {others:.2f} * others {constant:+.2f} (in the source: {COSINE}, 1, 0)"
+            )
 
 
 def row(name: str, asked: list[Asked], unanswered: list[Asked]) -> dict[str, float | str]:
@@ -161,7 +204,7 @@ def main() -> None:
     parser.add_argument("--unanswerable", type=Path, help="questions that their pages do not answer")
     parser.add_argument("--questions", type=int, default=40, help="questions a set (default %(default)s)")
     parser.add_argument("--model", help="a model's directory")
-    parser.add_argument("--fit", action="store_true", help="fit what is left to correct")
+    parser.add_argument("--fit", action="store_true", help="fit the constants anew")
     arguments = parser.parse_args()
     files = [file for path in arguments.sets for file in (sorted(path.glob("*.jsonl.gz")) if path.is_dir() else [path])]
     if not files:
@@ -169,6 +212,9 @@ def main() -> None:
     everything: list[Asked] = []
     rows: list[dict[str, float | str]] = []
     with pullquote.Highlighter(arguments.model) as highlighter:
+        if arguments.fit:
+            fit_constants(highlighter, [load(file, 0, 1) for file in files], arguments.questions)
+            return
         unanswered = (
             ask_unanswerable(highlighter, arguments.unanswerable, 4 * arguments.questions)
             if arguments.unanswerable
@@ -196,9 +242,6 @@ def main() -> None:
     print("\n| score | passages | mean score | right |\n|---|---|---|---|")
     for index, (count, score, share) in enumerate(curve(everything + unanswered)):
         print(f"| {index / BINS:.1f} to {(index + 1) / BINS:.1f} | {count:.0f} | {score:.3f} | {share:.3f} |")
-    if arguments.fit:
-        slope, intercept = fit(everything + unanswered)
-        print(f"\nlogit of the share that is right: {slope:.2f} · logit of the score {intercept:+.2f}")
 
 
 if __name__ == "__main__":
