@@ -101,7 +101,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = claim_parser(__doc__)
     meaning = 'directories of .txt and .md files, cut at blank lines, or .jsonl[.gz] files of {"text": …}, taken whole'
     add_pages(parser, [record.REPOSITORY / "demo" / "pages"], meaning)
-    parser.add_argument("--limit", type=int, help="only so many pages, spread evenly over all")
+    parser.add_argument("--limit", type=int, help="maximum number of pages, spread evenly over all")
     parser.add_argument("--query", default=QUERY)
     add_model(parser)
     parser.add_argument("--dtypes", nargs="+", choices=list(TOLERANCE), default=["float32"])

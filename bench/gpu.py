@@ -81,7 +81,7 @@ class Found:
             f"- {counts['pages']} pages, {counts['pieces']:,} pieces, {self.measured.dtype}; the rivals' batches hold "
             f"{self.best} windows",
             "",
-            "| side | pieces/s | ours is so many times as fast |",
+            "| side | pieces/s | times as fast |",
             "|---|---:|---:|",
         ]
         for side in end_to_end.SIDES:
@@ -103,7 +103,7 @@ def main() -> None:
     """Measure, print the table and keep the record."""
     parser = claim_parser(__doc__)
     add_pages(parser, [record.REPOSITORY / "demo" / "pages"], "directories or files, as for bench/end_to_end.py")
-    parser.add_argument("--limit", type=int, help="only so many pages")
+    parser.add_argument("--limit", type=int, help="maximum number of pages")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--rounds", type=int, default=3)
     add_model(parser)

@@ -70,7 +70,7 @@ def main() -> None:
         f"- accepted: {len(times)} requests of patient users, answered after {median(times):.2f} s, at most "
         f"{max(times):.2f} s, none lost",
         f"- {measured['offered'] - measured['refused'] + len(times):,} were answered in all, of the "
-        f"{CAPACITY * arguments.seconds:,.0f} that can be where nobody takes the cores",
+        f"{CAPACITY * arguments.seconds:,.0f} possible on idle cores",
         f"- refused: {measured['refused']:,}; processor time of the server a request {1e6 * measured['cpu']:.0f} µs",
         f"- a refusal by itself takes the server {1000 * median(measured['quiet_refusals']):.3f} ms, 99th percentile "
         f"{1000 * p99(measured['quiet_refusals']):.3f} ms",

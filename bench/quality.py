@@ -166,7 +166,7 @@ def main() -> None:
     parser.add_argument("sets", nargs="+", type=Path, help="files, or folders of them")
     parser.add_argument("--pages", type=int, default=12, help="pages a set, 0 for all (default %(default)s)")
     parser.add_argument("--questions", type=int, default=10, help="questions a page (default %(default)s)")
-    parser.add_argument("--concat", type=int, default=0, help="join so many pages (default: 6 for xquad, else 1)")
+    parser.add_argument("--concat", type=int, default=0, help="pages to join (default: 6 for xquad, else 1)")
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=["default"])
     parser.add_argument("--model", help="a model's directory")
     parser.add_argument("--dtype", default="auto", help="what the model computes in (default: %(default)s)")

@@ -63,7 +63,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pages", type=int, default=960, help="of the job that is predicted, in 24 files")
     parser.add_argument("--large-pages", type=int, default=24, help="of 24 kB, for the plan")
-    parser.add_argument("--gpu-rate", type=float, help="pages of 24 kB a second of a card: nobody has measured it")
+    parser.add_argument("--gpu-rate", type=float, help="pages of 24 kB per second of a GPU; not measured")
     add_no_record(parser)
     arguments = parser.parse_args()
     core_use: list[CoreUse] = []

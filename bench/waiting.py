@@ -81,7 +81,7 @@ class Measured:
             Goal(
                 f"{self.model}: the slowest page's time to the job's", slowest / self.job_seconds, most=0.1, form=".3f"
             ),
-            Goal(f"{self.model}: cores used while nobody asks", idle, most=0.001, form=".4f"),
+            Goal(f"{self.model}: cores used without requests", idle, most=0.001, form=".4f"),
         ]
         if self.waiting:
             share = self.waiting.cpu_seconds / self.waiting.seconds
@@ -132,7 +132,7 @@ def measure(name: str, model: Path, part: int) -> Measured:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", pullquote.errors.TruncationWarning)  # one of the windows is too long
                 waiting = metered("a thread that waits", lambda: used_by_thread(lambda: highlighter.embed(windows)))
-        idle = metered("nobody asks", lambda: used_by_process(lambda: time.sleep(IDLE_SECONDS / part)))
+        idle = metered("without requests", lambda: used_by_process(lambda: time.sleep(IDLE_SECONDS / part)))
         return Measured(name, highlighter.dtype, job_seconds, alone, behind, waiting, idle, core_use)
 
 
@@ -201,7 +201,7 @@ def markdown(around: dict[str, object], results: list[Measured]) -> str:
                 f"and was switched {waiting.switches / waiting.seconds:.0f} times a second"
             )
         lines.append(
-            f"- with nobody asking for {idle.seconds:.1f} s, the process used {1000 * idle.cpu_seconds:.2f} ms of a core, "
+            f"- without requests for {idle.seconds:.1f} s, the process used {1000 * idle.cpu_seconds:.2f} ms of a core, "
             f"and its threads were switched {idle.switches} times"
         )
     lines += ["", *(goal.line() for result in results for goal in result.goals())]

@@ -155,7 +155,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = claim_parser(__doc__)
     meaning = "directories of .txt and .md files, or .jsonl[.gz] files (default: the demo's pages and Python's manual)"
     add_pages(parser, [], meaning)
-    parser.add_argument("--limit", type=int, default=200, help="at most so many pages (default: %(default)s)")
+    parser.add_argument("--limit", type=int, default=200, help="maximum number of pages (default: %(default)s)")
     parser.add_argument("--query", help="ask this of every page (default: of each one of its own questions)")
     add_model(parser)
     parser.add_argument("--block", type=int, default=6, help="pages in a round (default: %(default)s)")
@@ -282,7 +282,7 @@ def by_round(measured: Measured) -> list[str]:
     for rival, difference in measured.differences.items():
         lines.append(f"- {rival}: its cosines are at most {difference:.1e} from those of {FLOAT32}")
     lines.append("- tokens/s are those of all windows, encoded or not")
-    lines += ["", "| side | windows encoded | pages/s | tokens/s | cores | full is so many times as fast | auto is |"]
+    lines += ["", "| side | windows encoded | pages/s | tokens/s | cores | times as fast: full | auto |"]
     lines += ["|---|---:|---:|---:|---:|---:|---:|"]
     tokens = sum(block.tokens for block in measured.blocks)
     windows = sum(block.windows for block in measured.blocks)

@@ -106,7 +106,7 @@ class Service:
         self._threads.shutdown(wait=False)
 
     async def respond(self, request: Request) -> Response:
-        """Answer a request, or say why not; whoever hangs up ends what was begun for them."""
+        """Answer a request, or return why not. A client that disconnects cancels its work."""
         request_id = request.headers.get("x-request-id") or uuid.uuid4().hex
         try:
             body = await self._body(request)

@@ -1,7 +1,7 @@
 """The IO processor: ``POST /pooling`` with ``data``, and ``llm.encode({"data": …}, pooling_task="plugin")``.
 
-vLLM asks it once what to encode and once for the answer. The first happens on its event loop, where nobody else is served
-meanwhile, so only small pages are taken; large ones are the endpoint's.
+vLLM asks it once what to encode and once for the answer. The first happens on its event loop, which serves no other request
+meanwhile, so it takes only small pages. The endpoint takes large ones.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ impl EmbeddingHeaders {
             return Ok(None);
         }
         if text(CONTENT_ENCODING.as_str())?.is_some_and(|encoding| !encoding.eq_ignore_ascii_case("identity")) {
-            return Err(bad("its vectors are compressed, which nobody asked for"));
+            return Err(bad("its vectors are compressed, which the request does not accept"));
         }
         let wanted = |name: &str| text(name)?.ok_or_else(|| bad(format!("it has raw vectors but no header {name}")));
         let order = wanted("x-embedding-byte-order")?;

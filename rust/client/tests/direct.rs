@@ -139,7 +139,7 @@ fn lies_and_stalls_are_errors_here_too() {
     assert!(message.contains("is no HTTP"), "{message}");
 }
 
-/// Bytes behind a body are nobody's answer, and a connection that was closed meanwhile is no failure.
+/// Bytes after a body belong to no answer, and a connection that was closed meanwhile is no failure.
 #[test]
 fn a_connection_on_which_something_came_is_not_used_again() {
     let answers: [fn(&Got) -> Act; 3] = [

@@ -29,7 +29,7 @@ pub(crate) struct App {
     pub(crate) model: Model,
     pub(crate) admission: Admission,
     pub(crate) store: Store,
-    /// None where nobody switched it on.
+    /// `None` without `--fetch`.
     pub(crate) fetcher: Option<Fetcher>,
     /// None where the store is searched instead.
     pub(crate) upstream: Option<Upstream>,
@@ -38,7 +38,7 @@ pub(crate) struct App {
     pub(crate) hosts: Hosts,
     pub(crate) health: Health,
     pub(crate) metrics: Metrics,
-    /// None where nobody collects spans.
+    /// `None` without an OTLP endpoint.
     pub(crate) exporter: Option<Exporter>,
     /// The `OpenAPI` document.
     pub(crate) document: Bytes,

@@ -3,8 +3,8 @@
 //! Strangers name the addresses. So a name is resolved once, every address that it has is checked ([`addresses`]), and the
 //! connection goes to one that was checked; an address that stands in the URL itself is checked before, and all of that
 //! again after each redirect. No proxy of the environment is used, no connection is kept, and everything is bounded: bytes
-//! (unpacked), time, redirects, lookups and fetches under way. What a page cannot be had for is [`Unfetched`], which concerns
-//! nobody but that page. A page stays bytes ([`Fetched`]) until a thread that may compute reads it.
+//! (unpacked), time, redirects, lookups and fetches under way. [`Unfetched`] says why a page
+//! cannot be fetched; the others are not affected. A page stays bytes ([`Fetched`]) until a thread that may compute reads it.
 
 mod addresses;
 mod charset;

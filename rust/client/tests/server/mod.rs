@@ -19,7 +19,7 @@ pub const DIMENSION: usize = 8;
 
 /// What is done with a request.
 pub enum Act {
-    /// These bytes are written, in pieces of so many, with a pause between them.
+    /// These bytes are written in pieces of this length, with a pause between them.
     Write { bytes: Vec<u8>, piece: usize, pause: Duration },
     /// These bytes are written, then the connection is closed.
     WriteAndClose(Vec<u8>),

@@ -17,7 +17,7 @@ pub(crate) enum Unread {
     Broken(reqwest::Error),
 }
 
-/// A client without surprises: no proxy of the environment, no redirect that nobody looks at, no connection kept.
+/// A client that uses no proxy of the environment, follows no redirect itself, and keeps no connection.
 pub(crate) fn builder() -> ClientBuilder {
     choose_cryptography();
     Client::builder()
@@ -55,7 +55,7 @@ pub(crate) fn unfit(error: &reqwest::Error) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }
 
-/// Reads a body of at most so many bytes, unpacked, out of the memory that all bodies have together.
+/// Reads a body of at most this number of bytes, unpacked, from the memory that all bodies share.
 pub(crate) async fn read(
     app: &App,
     mut response: Response,

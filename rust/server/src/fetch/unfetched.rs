@@ -5,14 +5,14 @@ use std::error::Error;
 
 use super::addresses::PrivateAddress;
 
-/// Why a page cannot be had.
+/// Why a page cannot be fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unfetched {
-    /// Nobody sent it, and nobody fetches.
+    /// The request did not send it, and fetching is off.
     NotFound,
-    /// It is no address that can be fetched.
+    /// Its address is none that can be fetched.
     NoAddress,
-    /// It lies where strangers must not reach.
+    /// Its address is private.
     Private,
     /// Its server says so.
     Status(u16),

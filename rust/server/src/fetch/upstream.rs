@@ -91,7 +91,7 @@ async fn read(app: &App, response: Response) -> Result<Answered, Failure> {
     Ok(Answered { status, body: body.into(), _memory: memory })
 }
 
-/// Why is for the log of who runs the server; its address may be nobody's business.
+/// The log has the reason. The client does not get it, because it may contain the address.
 fn broken(error: &reqwest::Error) -> Failure {
     tracing::warn!(%error, "the upstream could not be asked");
     Failure::new(Cause::Upstream, "the upstream could not be asked, or broke off; try again")

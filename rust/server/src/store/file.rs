@@ -45,7 +45,7 @@ pub(super) struct FileStore {
 
 struct Open {
     connection: Connection,
-    /// What is in it; nobody else writes it.
+    /// Size of its content; no other process writes it.
     size: Size,
 }
 

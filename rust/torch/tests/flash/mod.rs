@@ -107,7 +107,7 @@ pub fn register() {
 unsafe extern "C-unwind" fn kernel(words: *mut u64, arguments: u64, results: u64) {
     let attended = catch_unwind(AssertUnwindSafe(|| {
         assert_eq!((arguments, results), (15, 5));
-        // SAFETY: so many words are there, and what they own is ours.
+        // SAFETY: the array has this number of words, and we own them.
         let call = unsafe { Call::take(std::slice::from_raw_parts(words, 15)) };
         CALLS.set(CALLS.get() + 1);
         call.check();

@@ -1,6 +1,6 @@
-//! `POST /contents`: what is wanted of pages that the client names.
+//! `POST /contents`: texts and highlights of pages that the client names.
 //!
-//! Where pages have to be fetched, the work has two turns, one before and one behind that; nobody's turn is held while it waits.
+//! Where pages have to be fetched, the work has two turns, one before and one after; no turn is held while it waits.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -55,7 +55,7 @@ impl<'call> ExaPage<'call> {
         self.title.or_else(|| self.document.title()).filter(|title| !title.trim().is_empty())
     }
 
-    /// What it is asked where nobody asks anything: what it says it is about, by its title or else by its beginning.
+    /// The query of a request without one: the title, or else the beginning of the page.
     fn own_query(&self) -> Cow<'_, str> {
         let beginning = || {
             let text = self.document.text().trim_start();

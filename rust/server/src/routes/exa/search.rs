@@ -28,10 +28,10 @@ use crate::store::Stored;
 /// Where the options for pages stand.
 pub(super) const PLACE: &str = "contents.";
 
-/// How many results there are where nobody says how many.
+/// Number of results if the request does not say.
 pub(crate) const DEFAULT_RESULTS: i64 = 10;
 
-/// How many there may be.
+/// Maximum number of results.
 pub(crate) const MOST_RESULTS: usize = 100;
 
 /// Options of a search that change nothing in what is found here.

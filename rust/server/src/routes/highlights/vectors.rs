@@ -1,8 +1,7 @@
 //! The vectors of passages and queries, within the JSON or as bytes beside it.
 //!
-//! A passage's vector is that of its own text, as `/embed` gives it, and not the one of the window that it was found by: whoever
-//! keeps both wants them to belong together, and the window reaches beyond the passage. It costs the encoding of as many texts as
-//! there are passages. All vectors are of length one.
+//! A passage's vector is that of its own text, as `/embed` gives it, and not that of the window that found it,
+//! which reaches beyond the passage. So each passage is encoded once more. All vectors have length one.
 
 use std::fmt::Write;
 
