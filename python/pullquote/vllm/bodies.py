@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from pullquote._highlights import Highlight, Highlights
+from pullquote._native import ANSWERED
 from pullquote._options import Options
 from pullquote.errors import OverloadedError, PullquoteError
 from pullquote.vllm._settings import Settings
@@ -148,6 +149,7 @@ def answer(asked: Asked, found: Highlights, queued: float) -> dict[str, Any]:
     work = found.work
     return {
         "results": [_page(asked, found, number) for number in range(len(found))],
+        "answered": found.answered,
         "offsets": "codepoint",
         "usage": {
             name: getattr(work, name) for name in ("windows", "windows_scored", "encoded", "tokens", "truncated")
@@ -174,6 +176,7 @@ def _page(asked: Asked, found: Highlights, number: int) -> dict[str, Any]:
         "windows": int(found.windows[index]),
         "windows_scored": int(found.windows_scored[index]),
     }
+    page["answered"] = any(highlight.score >= ANSWERED for highlight in found[number])
     if asked.return_texts:
         page["text"] = found.texts[index]
     page["highlights"] = [_highlight(asked, found, highlight) for highlight in found[number]]

@@ -24,6 +24,9 @@ strict = true
 explicit_package_bases = true
 mypy_path = {PACKAGE}:{SOURCES}
 cache_dir = {REPOSITORY / ".make" / "vllm-mypy"}
+untyped_calls_exclude = IPython
+[mypy-pandas.*,pyarrow.*]
+ignore_missing_imports = true
 [mypy-vllm.*]
 ignore_errors = true
 follow_imports = silent
