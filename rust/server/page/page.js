@@ -11,6 +11,7 @@ const question = byId("question");
 const source = byId("source");
 const format = byId("format");
 const reader = byId("reader");
+const fold = byId("fold"); // the list of passages, folded away where none answers
 const list = byId("passages");
 const key = byId("key");
 const wide = matchMedia("(min-width: 52.01rem)"); // page and question are side by side, as in page.css
@@ -19,7 +20,7 @@ const PAUSE = 150; // milliseconds without a change, then it is asked
 const LONGEST_FILE = 64 * 1024 * 1024; // bytes; what a browser can hold, not what the server takes
 const NO_BUDGET = byId("budget").max; // the slider's end
 const LONGEST_IN_ADDRESS = 2000; // characters of a page
-const UNANSWERED = "Nothing on this page answers this. The nearest passages:";
+const UNANSWERED = "Probably not on this page.";
 const FORMATS = { html: "html", htm: "html", md: "markdown", markdown: "markdown", txt: "text", text: "text" };
 
 const SETTINGS = {
@@ -159,19 +160,28 @@ function show(page, passages, status, isAnswered = true) {
       mark.dataset.score = `${rank + 1} · ${score.toFixed(2)}`;
     }
     mark.style.setProperty("--score", score);
-    mark.addEventListener("click", () => getSelection().isCollapsed && go(rank));
+    mark.addEventListener("click", () => fold.open && getSelection().isCollapsed && go(rank));
     return mark;
   });
   marks = laid.marks.filter((pieces) => pieces.length);
   reader.classList.toggle("laid-out", blocks.length > 0);
   reader.classList.toggle("unanswered", !isAnswered);
+  fold.open = isAnswered;
+  folded();
   reader.replaceChildren(laid.page);
   list.replaceChildren(...passages.map(entry));
   byId("status").textContent = status;
   byId("work").textContent = "";
-  byId("steps").hidden = !marks.length;
   document.title = name === "Sample page" ? "pullquote" : `${name} · pullquote`;
   point(-1);
+}
+
+/** Nothing is marked while the nearest passages are folded away. */
+function folded() {
+  const isUnanswered = reader.classList.contains("unanswered");
+  fold.classList.toggle("plain", !isUnanswered);
+  reader.classList.toggle("folded", !fold.open);
+  byId("steps").hidden = !marks.length || !fold.open;
 }
 
 function entry({ text, score }, rank) {
@@ -192,15 +202,16 @@ function entry({ text, score }, rank) {
 }
 
 async function copy(button, text) {
-  const words = button.textContent;
-  const done = await navigator.clipboard.writeText(text).then(() => "Copied", () => "Cannot copy");
-  button.textContent = done;
-  setTimeout(() => (button.textContent = words), 1500);
+  button.dataset.words ??= button.textContent;
+  button.textContent = await navigator.clipboard.writeText(text).then(() => "Copied", () => "Cannot copy");
+  setTimeout(() => (button.textContent = button.dataset.words), 1500);
 }
 
 /** Scrolls to a passage; the first follows the last. */
 function go(rank) {
   if (!marks.length) return;
+  fold.open = true;
+  folded();
   edits(false);
   point((rank + marks.length) % marks.length);
   marks[current][0].focus({ preventScroll: true });
@@ -343,11 +354,16 @@ function remember() {
   if (address !== location.href) history.replaceState(null, "", address);
 }
 
-function recall() {
+/** Takes what the address has. What it lacks keeps its value, or for another address gets its default. */
+function recall(isOther) {
   const kept = new URLSearchParams(location.hash.slice(1));
-  for (const field of [question, ...Object.keys(SETTINGS).map(byId)]) if (kept.has(field.id)) field.value = kept.get(field.id);
+  for (const field of [question, ...Object.keys(SETTINGS).map(byId)]) {
+    if (kept.has(field.id) || isOther) field.value = kept.get(field.id) ?? field.defaultValue;
+  }
   if ([...format.options].some((option) => option.value === kept.get("format"))) format.value = kept.get("format");
-  if (kept.has("page")) source.value = kept.get("page");
+  else if (isOther) format.value = "auto";
+  // A long page is in no address.
+  if (kept.has("page") || (isOther && source.value.length <= LONGEST_IN_ADDRESS)) source.value = kept.get("page") ?? source.defaultValue;
 }
 
 function say(id) {
@@ -364,7 +380,8 @@ question.addEventListener("keydown", (event) => {
   if (document.body.classList.contains("waiting")) goesToBest = true;
   else go(0);
 });
-recall();
+recall(false);
+fold.addEventListener("toggle", folded);
 for (const id of Object.keys(SETTINGS)) {
   say(id);
   byId(id).addEventListener("input", () => {
@@ -381,7 +398,7 @@ for (const example of document.querySelectorAll(".example")) {
 byId("copy-curl").addEventListener("click", ({ currentTarget }) => copy(currentTarget, asCurl(wanted())));
 byId("copy-python").addEventListener("click", ({ currentTarget }) => copy(currentTarget, asPython(wanted())));
 addEventListener("hashchange", () => {
-  recall();
+  recall(true);
   Object.keys(SETTINGS).forEach(say);
   rename(source.value === source.defaultValue ? "Sample page" : "Your page");
   changed(0);

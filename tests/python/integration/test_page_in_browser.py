@@ -359,9 +359,19 @@ def test_question_without_answer_is_said_plainly(page: Page, server: ServerProce
     visit(page, server)
     assert background() != "rgba(0, 0, 0, 0)"
     page.locator("#question").fill("How do I reset my password?")
-    expect(page.locator("#status")).to_have_text("Nothing on this page answers this. The nearest passages:")
+    expect(page.locator("#status")).to_have_text("Probably not on this page.")
     assert all(score < ANSWERED for _, score, _ in marks(page))
     expect(page.locator("#passages .passage")).to_have_count(3)
+    # Folded away: neither listed, nor marked, nor gone to.
+    for hidden in ("#passages", "#steps"):
+        expect(page.locator(hidden)).not_to_be_visible()
+    first = page.locator("#reader mark[data-score^='1 ']")
+    look = "mark => [getComputedStyle(mark).textDecorationLine, getComputedStyle(mark, '::before').display]"
+    assert first.evaluate(look) == ["none", "none"]
+    page.get_by_text("The nearest passages").click()
+    expect(page.locator("#passages")).to_be_visible()
+    expect(page.locator("#steps")).to_be_visible()
+    assert first.evaluate(look) == ["underline", "inline"]
     assert background() == "rgba(0, 0, 0, 0)"
     slide(page, "least", 0.9)
     expect(page.locator("#status")).to_contain_text("No passage in ")
@@ -369,6 +379,39 @@ def test_question_without_answer_is_said_plainly(page: Page, server: ServerProce
     page.locator("#question").fill("How many guns did she carry?")
     expect(page.locator("#status")).to_contain_text("3 passages in ")
     assert background() != "rgba(0, 0, 0, 0)"
+
+
+def test_another_address_sets_what_it_leaves_out(page: Page, server: ServerProcess) -> None:
+    visit(page, server)
+    slide(page, "count", 7)
+    page.locator("#question").fill("Who was punished?")
+    settle(page)
+    page.evaluate("location.hash = 'length=2'")
+    expect(page.locator("#question")).to_have_value("Why was the wood preserved so well?")
+    settle(page)
+    assert (page.locator("#count").input_value(), page.locator("#length").input_value()) == ("3", "2")
+
+
+def test_phone_says_what_was_found_before_the_page(page: Page, server: ServerProcess) -> None:
+    page.set_viewport_size({"width": 390, "height": 700})
+    visit(page, server)
+    settle(page)
+    status, reader, passages = (page.locator(name).bounding_box() for name in ("#status", "#reader", "#passages"))
+    assert status is not None
+    assert reader is not None
+    assert passages is not None
+    assert status["height"] > 0
+    assert status["y"] < reader["y"] < passages["y"]
+
+
+def test_copy_button_has_its_words_again_after_two_clicks(page: Page, server: ServerProcess) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    visit(page, server)
+    settle(page)
+    button = page.locator(".copy").first
+    button.dblclick()
+    expect(button).to_have_text("Copied")
+    expect(button).to_have_text("Copy")
 
 
 def test_copies(page: Page, server: ServerProcess) -> None:
