@@ -104,7 +104,10 @@ impl<'client> Attempts<'client> {
 
 /// The error of a call that is out of time.
 pub(crate) fn deadline_exceeded() -> Error {
-    Error::new(ErrorKind::DeadlineExceeded, "the call's timeout passed before the work was done")
+    Error::new(
+        ErrorKind::DeadlineExceeded,
+        "the call's timeout passed before the work was done; allow more seconds, or fewer pages",
+    )
 }
 
 fn backoff(retries: u32) -> Duration {

@@ -21,6 +21,7 @@ use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, Uri};
 use axum::middleware::{from_fn, from_fn_with_state};
+use pullquote_core::engine::option_values::similar;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
@@ -84,9 +85,17 @@ fn prefixed(router: Router, prefix: &str) -> Router {
 }
 
 async fn no_such_route(method: Method, uri: Uri) -> Failure {
-    let routes = openapi::routes().iter().map(|(method, path)| format!("{} {path}", method.to_uppercase()));
-    let routes: Vec<String> = routes.collect();
-    let message = format!("there is no route {method} {}; there are {}", uri.path(), routes.join(", "));
+    let all = openapi::routes();
+    let paths: Vec<&str> = all.iter().map(|(_, path)| *path).collect();
+    let advice = if let Some(path) = similar(uri.path(), &paths) {
+        format!("did you mean {path}?")
+    } else {
+        // Not the files of the pages.
+        let routes = all.iter().filter(|(_, path)| !path.contains('.') || *path == "/openapi.json");
+        let routes: Vec<String> = routes.map(|(method, path)| format!("{} {path}", method.to_uppercase())).collect();
+        format!("the routes are {}", routes.join(", "))
+    };
+    let message = format!("there is no route {method} {}; {advice}", uri.path());
     Failure::new(Cause::Core(ErrorKind::NotFound), message)
 }
 

@@ -10,6 +10,8 @@ use pullquote_core::engine::options::seconds;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use serde::{Deserialize, Deserializer};
 
+use crate::http::body::in_words;
+
 /// What was asked for on the command line. Not `Debug`: keys are in it.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -83,7 +85,7 @@ impl Settings {
     pub fn read(json: &str) -> Result<Self> {
         let invalid = |message: String| Error::new(ErrorKind::InvalidArgument, message);
         let settings: Self = serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(json))
-            .map_err(|error| invalid(format!("{}: {}", error.path(), error.inner())))?;
+            .map_err(|error| invalid(format!("{}: {}", error.path(), in_words(error.inner()))))?;
         let at_least = [
             ("max_connections", settings.max_connections, 1),
             ("max_concurrent", settings.max_concurrent, 1),
@@ -166,10 +168,10 @@ pub(crate) mod tests {
             (json!({"max_concurrent": 0}), &["max_concurrent", "0"][..]),
             (json!({"max_header_bytes": 100}), &["max_header_bytes", "8192", "100"]),
             (json!({"max_queue_bytes": 5}), &["max_queue_bytes", "max_body_bytes"]),
-            (json!({"timeout": 0}), &["timeout", "0"]),
+            (json!({"header_timeout": 0}), &["header_timeout", "more than 0 seconds, not 0"]),
             (json!({"uds_mode": "rw"}), &["uds_mode", "660", "rw"]),
-            (json!({"port": 70_000}), &["port", "u16"]),
-            (json!({"max_body_bytes": -1}), &["max_body_bytes", "usize"]),
+            (json!({"port": 70_000}), &["port", "70000", "65535"]),
+            (json!({"max_body_bytes": -1}), &["max_body_bytes", "-1", "whole number"]),
             (json!({"fetch_allow": ["10.0.0.0/33"]}), &["fetch_allow"]),
             (json!({"log_format": "xml"}), &["log_format", "xml"]),
             (json!({"url_prefix": "api"}), &["url_prefix", "api"]),
@@ -177,6 +179,7 @@ pub(crate) mod tests {
         ] {
             let error = settings(&change).err().expect("a setting is invalid");
             assert!(names.iter().all(|name| error.message().contains(name)), "{error}");
+            assert!(!error.message().contains(" at line "), "{error}");
         }
     }
 }

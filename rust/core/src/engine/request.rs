@@ -131,7 +131,7 @@ impl Request<'_> {
         }
         if queries.is_empty() || (*pairing == Pairing::Each && queries.len() != pages.len()) {
             return invalid(format!(
-                "{} queries do not go with {} pages; pass one query, or one for each page, or many for one page",
+                "queries: {}, but pages: {}; pass one query, or one for each page, or many for one page",
                 queries.len(),
                 pages.len()
             ));
@@ -145,7 +145,7 @@ impl Request<'_> {
         }
         if !titles.is_empty() && titles.len() != pages.len() {
             return invalid(format!(
-                "{} titles do not go with {} pages; pass one for each page, None where it has none",
+                "titles: {}, but pages: {}; pass one for each page, None where it has none",
                 titles.len(),
                 pages.len()
             ));

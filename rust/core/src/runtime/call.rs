@@ -239,7 +239,10 @@ pub(crate) fn check(stop: &Stop, deadline: Option<Instant>) -> Result<()> {
         return Err(Error::new(ErrorKind::Cancelled, "the call was stopped by its caller"));
     }
     if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-        return Err(Error::new(ErrorKind::DeadlineExceeded, "the call's timeout passed before the work was done"));
+        return Err(Error::new(
+            ErrorKind::DeadlineExceeded,
+            "the call's timeout passed before the work was done; allow more seconds, or fewer pages",
+        ));
     }
     Ok(())
 }

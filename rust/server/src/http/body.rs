@@ -130,7 +130,8 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), Failure> {
 }
 
 /// serde names a number by Rust's type.
-const IN_WORDS: [(&str, &str); 7] = [
+const IN_WORDS: [(&str, &str); 8] = [
+    ("expected u16", "expected a whole number from 0 to 65535"),
     ("expected i64", "expected a whole number"),
     ("expected i32", "expected a whole number of 32 bits"),
     ("expected usize", "expected a whole number from 0"),
@@ -140,9 +141,19 @@ const IN_WORDS: [(&str, &str); 7] = [
     ("expected f32", "expected a number"),
 ];
 
+/// What serde says of a value. Its place in the text is of use only where the text is no JSON: elsewhere the field has a name.
+pub(crate) fn in_words(error: &serde_json::Error) -> String {
+    let message = IN_WORDS.iter().fold(error.to_string(), |message, (from, to)| message.replace(from, to));
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    match message.strip_suffix(&place) {
+        Some(plain) if error.classify() == Category::Data => plain.to_owned(),
+        _ => message,
+    }
+}
+
 fn of_json(error: &serde_path_to_error::Error<serde_json::Error>) -> Failure {
     let (path, inner) = (error.path().to_string(), error.inner());
-    let message = IN_WORDS.iter().fold(inner.to_string(), |message, (from, to)| message.replace(from, to));
+    let message = in_words(inner);
     if inner.classify() != Category::Data {
         // What the parser says of half a pair of surrogates depends on what stands behind it.
         let is_half = message.contains("surrogate") || message.contains("hex escape");

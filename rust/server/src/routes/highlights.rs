@@ -19,6 +19,7 @@ use axum::response::Response;
 use axum::routing::post;
 use bytes::Bytes;
 use futures_util::stream;
+use pullquote_core::engine::option_values::similar;
 use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{self, Answers, Pairing, Work};
 use pullquote_core::ranking::probability::ANSWERED;
@@ -35,7 +36,7 @@ use crate::app::App;
 use crate::http::admission::{Input, Reply, compute};
 use crate::http::body;
 use crate::http::dtype::Dtype;
-use crate::http::failure::Failure;
+use crate::http::failure::{Cause, Failure};
 use crate::http::negotiation;
 use crate::openapi::limits::MAX_QUERIES;
 use crate::routes::offsets::{Offsets, Positions};
@@ -93,7 +94,7 @@ pub(crate) struct HighlightsRequest {
 
 /// One query for all pages, or a list of queries: see `pairing`.
 #[derive(Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "a text or a list of texts")]
+#[serde(untagged, expecting = "must be a text or a list of texts")]
 #[schemars(inline)]
 enum Queries {
     One(#[schemars(regex(pattern = r"\S"))] String),
@@ -257,8 +258,38 @@ pub(crate) struct Highlights<'call> {
     rest: Footer<'call>,
 }
 
+/// The fields of a request that are no options.
+const FIELDS: [&str; 11] = [
+    "query",
+    "documents",
+    "offsets",
+    "return_texts",
+    "return_blocks",
+    "return_vectors",
+    "pre_tags",
+    "post_tags",
+    "encoder",
+    "encoding_format",
+    "embedding_dtype",
+];
+
+/// Explains a name that stands for no option, but nearly for another field, or for one that is elsewhere.
+fn check_fields(options: &Map<String, Value>) -> Result<(), Failure> {
+    for name in options.keys() {
+        let advice = match (name.as_str(), similar(name, &FIELDS)) {
+            ("ids" | "titles", _) => "each document has its own: {\"id\", \"title\", \"text\"}".to_owned(),
+            (_, Some(field)) => format!("did you mean {field:?}?"),
+            _ => continue,
+        };
+        let message = format!("there is no field {name:?}; {advice}");
+        return Err(Failure::of_field(Cause::Unprocessable, name.as_str(), message));
+    }
+    Ok(())
+}
+
 fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     let asked: HighlightsRequest = input.parse()?;
+    check_fields(&asked.options)?;
     let options: Options = body::read_options(asked.options)?;
     let (queries, listed) = match asked.query {
         Queries::One(query) => (vec![query], false),

@@ -97,7 +97,7 @@ pub(crate) struct RerankRequest {
 /// Texts, or objects with any fields or with the id of a stored document; or the ids of stored documents. At most
 /// `{max_documents}`.
 #[derive(Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "a list of texts or objects, or an object with the ids of stored documents")]
+#[serde(untagged, expecting = "must be a list of texts or objects, or an object with the ids of stored documents")]
 #[schemars(inline)]
 enum RerankDocuments {
     Listed(#[schemars(length(min = 1, max = MAX_DOCUMENTS))] Vec<FieldDocument>),

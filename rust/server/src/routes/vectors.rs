@@ -18,7 +18,7 @@ use crate::store::documents::{check_count, check_lengths};
 #[derive(Deserialize, JsonSchema)]
 #[serde(
     untagged,
-    expecting = "a text, a list of texts, a list of token ids, a list of lists of token ids, or objects with a prompt_string or a content of text parts"
+    expecting = "must be a text, a list of texts, a list of token ids, a list of lists of token ids, or objects with a prompt_string or a content of text parts"
 )]
 #[schemars(inline)]
 pub(crate) enum Texts {
@@ -56,7 +56,7 @@ pub(crate) enum TextObject {
 
 /// Not tagged by `type`: serde would take a variant's number for its name, and a list for an object.
 #[derive(Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "an object with the type \"text\" and a text")]
+#[serde(untagged, expecting = "must be an object with the type \"text\" and a text")]
 #[schemars(inline)]
 pub(crate) enum TextPart {
     Text {
@@ -82,7 +82,7 @@ impl TextPart {
 
 /// A text or a list of texts, at most `{max_inputs}`.
 #[derive(Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "a text or a list of texts")]
+#[serde(untagged, expecting = "must be a text or a list of texts")]
 #[schemars(inline)]
 pub(crate) enum Strings {
     One(#[schemars(length(max = MAX_DOCUMENT_BYTES))] String),

@@ -102,7 +102,7 @@ pub(super) fn read(root: &Path, include_prompt: bool, overrides: &PromptOverride
         let prompt = named(name).ok_or_else(|| {
             let known = all.map(|all| all.keys().map(String::as_str).collect::<Vec<_>>().join(", "));
             let known = known.filter(|known| !known.is_empty()).unwrap_or_else(|| "none".to_owned());
-            let message = format!("prompt_name {name:?} is not in {}; its names are {known}", path.display());
+            let message = format!("prompt_name {name:?} is not in {}; names there: {known}", path.display());
             Error::new(ErrorKind::InvalidArgument, message)
         })?;
         prompt.clone_into(&mut prompts.query);

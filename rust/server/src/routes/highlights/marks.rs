@@ -9,7 +9,7 @@ use crate::routes::offsets::Positions;
 
 /// A tag, or a list with one, as Elasticsearch has it.
 #[derive(Clone, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "a text or a list with one text")]
+#[serde(untagged, expecting = "must be a text or a list with one text")]
 #[schemars(inline)]
 pub(super) enum Tag {
     One(String),
