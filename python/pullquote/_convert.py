@@ -14,6 +14,7 @@ from pullquote.errors import InvalidModelError, ModelNotFoundError
 __all__ = ["with_safetensors"]
 
 PICKLED = "pytorch_model.bin"
+DESCRIPTIONS = ("config.json", "modules.json")
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "model.pt")
 
 
@@ -26,11 +27,16 @@ def with_safetensors(directory: Path) -> Path:
     Raises `ModelNotFoundError` if the weights are pickled and torch or safetensors is not installed, `InvalidModelError` if they
     cannot be read.
     """
+    # Any directory may be given, also one that has everything in it: only the model and its modules are looked at. A folder of a
+    # backend, as ``onnx``, has no configuration.
+    folders = [directory, *directory.glob("*/")] if any((directory / name).exists() for name in DESCRIPTIONS) else []
     pickled = [
-        path for path in directory.glob(f"**/{PICKLED}") if not any((path.parent / name).exists() for name in WEIGHTS)
+        folder / PICKLED
+        for folder in folders
+        if (folder / PICKLED).exists()
+        and (folder == directory or (folder / "config.json").exists())
+        and not any((folder / name).exists() for name in WEIGHTS)
     ]
-    # A folder of a backend, as ``onnx``, has no configuration.
-    pickled = [path for path in pickled if path.parent == directory or (path.parent / "config.json").exists()]
     if not pickled:
         return directory
     versions = [f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in sorted(pickled)]
@@ -56,7 +62,7 @@ def with_safetensors(directory: Path) -> Path:
 
 
 def _link(directory: Path, made: Path) -> None:
-    for path in directory.glob("**/*"):
+    for path in (*directory.glob("*"), *directory.glob("*/*")):
         target = made / path.relative_to(directory)
         if not path.is_dir():
             target.parent.mkdir(parents=True, exist_ok=True)

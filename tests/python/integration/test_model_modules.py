@@ -169,6 +169,19 @@ def test_torch_refuses_other_families_and_names_the_cpu_encoder(tmp_path: Path) 
         Highlighter(tmp_path / "mpnet", devices="cpu", encoder="torch")
 
 
+def test_other_folders_than_a_model_are_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home directory, for example, has models somewhere below it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    below = tmp_path / "home" / "models" / "deep"
+    below.mkdir(parents=True)
+    for name in ("config.json", "pytorch_model.bin"):
+        (below / name).write_text("{}")
+    for directory in (tmp_path / "home", tmp_path / "home" / "models"):
+        with pytest.raises(ModelNotFoundError, match=re.escape(str(directory / "config.json"))):
+            Highlighter(directory)
+    assert not (tmp_path / "cache").exists()
+
+
 def test_pickled_weights_are_converted_once(body: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     model = saved(tmp_path / "model", [Transformer(str(body)), Pooling(64, "mean"), Dense(64, 24)])
