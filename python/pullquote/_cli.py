@@ -11,6 +11,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -134,6 +135,10 @@ EXAMPLES = {
 }
 
 
+# What argparse calls the types of options.
+TYPES = {"int": "a whole number", "float": "a number", "weight": '"auto" or a number'}
+
+
 class _Parser(argparse.ArgumentParser):
     """Prints one line of usage before an error, and what an unknown option was probably meant to be."""
 
@@ -144,6 +149,10 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(**arguments, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
+        for kind, words in TYPES.items():
+            message = message.replace(f"invalid {kind} value:", f"must be {words}, not")
+        if choice := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message):
+            message += did_you_mean(choice[1], re.findall(r"[\w-]+", choice[2]))
         self.exit(
             InvalidArgumentError.exit_code, f"{self.format_usage().splitlines()[0]}\n{self.prog}: error: {message}\n"
         )
@@ -298,8 +307,8 @@ def _add_model(command: argparse.ArgumentParser, *, has_prompts: bool) -> None:
     group = command.add_argument_group("model and devices")
     group.add_argument(
         "--model",
-        help="name of a model of the Hugging Face Hub, such as BAAI/bge-small-en-v1.5, or the directory of one "
-        "(default: the embedded all-MiniLM-L6-v2)",
+        help="name of a model of the Hugging Face Hub, such as BAAI/bge-small-en-v1.5, or the directory of one; private and gated "
+        "models need the environment variable HF_TOKEN (default: the embedded all-MiniLM-L6-v2)",
     )
     group.add_argument("--revision", help="branch, tag or commit of a named model (default: main)")
     if has_prompts:
@@ -385,9 +394,7 @@ def _add_server(command: argparse.ArgumentParser) -> None:
         "--api-key", metavar="KEY", help=f"the server's key (default: the environment variable {API_KEY})"
     )
     group.add_argument("--ca-certs", type=Path, metavar="PATH", help="PEM file of the only trusted authorities")
-    group.add_argument(
-        "--timeout", type=float, default=SERVER_TIMEOUT, help="seconds for a request (default: %(default)s)"
-    )
+    group.add_argument("--timeout", type=float, help=f"seconds for a request (default: {SERVER_TIMEOUT:g})")
 
 
 class _Version(argparse.Action):
@@ -418,6 +425,9 @@ def _versions() -> str:
 
 def _highlighter_or_client(options: argparse.Namespace) -> Highlighter | Client:
     if not options.server:
+        if named := [name for name in ("timeout", "api_key", "ca_certs") if getattr(options, name) is not None]:
+            message = f"--{named[0].replace('_', '-')} is for a server; name one by --server, or leave it out"
+            raise InvalidArgumentError(message)
         return _highlighter(options)
     own = {"model": options.model, "encoder": options.encoder, "device": options.device, "threads": options.threads}
     own |= {"revision": options.revision, "trace": options.trace}
@@ -431,7 +441,8 @@ def _highlighter_or_client(options: argparse.Namespace) -> Highlighter | Client:
     key = options.api_key or os.environ.get(API_KEY)
     from pullquote.client import Client  # noqa: PLC0415 - only --server needs it
 
-    return Client(options.server, api_key=key, ca_certs=options.ca_certs, timeout=options.timeout)
+    timeout = SERVER_TIMEOUT if options.timeout is None else options.timeout
+    return Client(options.server, api_key=key, ca_certs=options.ca_certs, timeout=timeout)
 
 
 def _highlighter(options: argparse.Namespace) -> Highlighter:

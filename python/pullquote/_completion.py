@@ -23,9 +23,9 @@ def _bash(commands: Mapping[str, argparse.ArgumentParser]) -> str:
     options, values = [], {}
     for name, parser in commands.items():
         flags = [flag for action in parser._actions for flag in action.option_strings]
-        options.append(f"        {name}) words={shlex.quote(' '.join(flags))} ;;")
+        options.append(f"        {name}) words={shlex.quote(' '.join(flags))} first={shlex.quote(_first(parser))} ;;")
         for action in parser._actions:
-            if action.choices:
+            if action.choices and action.option_strings:
                 values.update({flag: " ".join(map(str, action.choices)) for flag in action.option_strings})
     of_values = [
         f'        {flag}) COMPREPLY=($(compgen -W {shlex.quote(words)} -- "$current")); return ;;'
@@ -34,7 +34,7 @@ def _bash(commands: Mapping[str, argparse.ArgumentParser]) -> str:
     return "\n".join(
         [
             "_pullquote() {",
-            '    local current="${COMP_WORDS[COMP_CWORD]}" words',
+            '    local current="${COMP_WORDS[COMP_CWORD]}" words first',
             '    case "${COMP_WORDS[COMP_CWORD-1]}" in',
             *of_values,
             "    esac",
@@ -44,6 +44,7 @@ def _bash(commands: Mapping[str, argparse.ArgumentParser]) -> str:
             *options,
             "    esac; fi",
             '    [[ "$current" == -* || $COMP_CWORD == 1 ]] && COMPREPLY=($(compgen -W "$words" -- "$current"))',
+            '    [[ "$current" != -* && $COMP_CWORD == 2 && -n "$first" ]] && COMPREPLY=($(compgen -W "$first" -- "$current"))',
             "}",
             "complete -o default -F _pullquote pullquote",
             "",
@@ -51,10 +52,19 @@ def _bash(commands: Mapping[str, argparse.ArgumentParser]) -> str:
     )
 
 
+def _first(parser: argparse.ArgumentParser) -> str:
+    """The words that may come first after a command: a command of its own, or a value."""
+    return " ".join(
+        str(word) for action in parser._actions if not action.option_strings for word in action.choices or ()
+    )
+
+
 def _fish(commands: Mapping[str, argparse.ArgumentParser]) -> str:
     names = " ".join(commands)
     lines = [f"complete -c pullquote -n 'not __fish_seen_subcommand_from {names}' -f -a '{names}'"]
     for name, parser in commands.items():
+        if first := _first(parser):
+            lines.append(f"complete -c pullquote -n '__fish_seen_subcommand_from {name}' -f -a {shlex.quote(first)}")
         for action in parser._actions:
             flags = [f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in action.option_strings]
             if not flags:

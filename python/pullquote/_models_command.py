@@ -17,8 +17,14 @@ def add_options(models: argparse.ArgumentParser) -> None:
     """Add the options of ``pullquote models`` and ``pullquote models get``."""
     models.add_argument("--json", action="store_true", help="print JSON lines")
     models.set_defaults(run=_list)
-    commands = models.add_subparsers(metavar="COMMAND")
-    get = commands.add_parser("get", help="download the newest commit of models, and replace damaged files")
+    commands = models.add_subparsers(metavar="COMMAND", prog="pullquote models")
+    get = commands.add_parser(
+        "get",
+        usage="pullquote models get [OPTIONS] NAME ...",
+        help="download the newest commit of models, and replace damaged files",
+        description="Download the newest commit of models, and replace damaged files. Private and gated models need the "
+        "environment variable HF_TOKEN.",
+    )
     get.add_argument("names", nargs="+", metavar="NAME", help="for example BAAI/bge-small-en-v1.5")
     get.add_argument("--revision", help="branch, tag or commit (default: main)")
     get.set_defaults(run=_get)

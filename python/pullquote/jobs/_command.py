@@ -14,7 +14,7 @@ from pullquote._progress_bar import ProgressBar
 from pullquote.errors import InvalidArgumentError, InvalidTextError
 from pullquote.jobs._inputs import Columns, InputFile, find_files
 from pullquote.jobs._job import Job
-from pullquote.jobs._outputs import output_name
+from pullquote.jobs._outputs import ERRORS, output_name
 from pullquote.jobs._records import JobStatus, job_status, start_job, unfinished_files
 from pullquote.jobs._run import FileProgress, check_job
 from pullquote.jobs._runners import RUNNERS
@@ -140,9 +140,11 @@ def _show(
     print(
         f"{status.rows:,} pages: {status.answers:,} answers, {status.passages:,} passages, {status.errors:,} rows with an error"
     )
+    if status.errors:
+        print(f"the errors of rows are in {options.output}/{ERRORS}")
     if status.failed:
         print(f"{len(status.failed):,} files cannot be read; the next run tries them again")
-    if seconds is not None:
-        print(f"{pages:,} pages in {seconds:,.1f} s, {(pages or 0) / max(seconds, 1e-9):,.1f} a second")
+    if seconds is not None and pages:
+        print(f"{pages:,} pages in {seconds:,.1f} s, {pages / max(seconds, 1e-9):,.1f} a second")
     elif status.is_running:
         print("a job is running here")

@@ -14,7 +14,7 @@ from typing import BinaryIO, cast
 import fsspec
 from fsspec.core import url_to_fs
 
-from pullquote.errors import OverloadedError
+from pullquote.errors import InvalidArgumentError, OverloadedError
 
 __all__ = ["OutputStore"]
 
@@ -136,8 +136,13 @@ class OutputStore:
 @contextmanager
 def _file_lock(path: Path) -> Iterator[bool]:
     """Try to lock a file; yields whether it succeeded. The system releases the lock when the process ends in any way."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as lock:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a")
+    except OSError as error:
+        message = f"the output {path.parent.parent} cannot be written: {error.strerror or error}; name a directory"
+        raise InvalidArgumentError(message) from None
+    with file as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -157,6 +157,7 @@ def test_server_option_matches_local(page: Path, tmp_path: Path, server: ServerP
     [
         (["--server", "http://127.0.0.1:1"], 69, ["http://127.0.0.1:1"]),
         (["--server", "nowhere"], 2, ["nowhere"]),
+        (["--timeout", "3"], 2, ["--timeout", "--server"]),
         (["--server", "http://127.0.0.1:1", "--device", "cpu"], 2, ["--device"]),
         (["--server", "http://127.0.0.1:1", "--ca-certs", "/nowhere"], 2, ["/nowhere"]),
     ],
@@ -210,7 +211,10 @@ def test_help_has_each_option_in_a_group() -> None:
         (["highlight", "-q", "x", "--topk", "3", "a.txt"], ["--topk", "--top-k"]),
         (["highlight", "-q", "x", "--formt=html", "a.txt"], ["--formt", "--format"]),
         (["highlight", "a.txt"], ["--query"]),
-        (["highlite", "a.txt"], ["highlite", "highlight"]),
+        (["highlite", "a.txt"], ["highlite", "did you mean 'highlight'"]),
+        (["highlight", "-q", "x", "-k", "some", "a.txt"], ["--top-k", "whole number", "some"]),
+        (["highlight", "-q", "x", "--min-score", "high", "a.txt"], ["--min-score", '"auto" or a number', "high"]),
+        (["models", "get"], ["pullquote models get", "NAME"]),
         (["serve", "--prot", "1"], ["--prot", "--port"]),
     ],
 )
@@ -303,3 +307,6 @@ def test_bash_completes_options_and_values(tmp_path: Path) -> None:
     assert completed("pullquote", "hi") == ["highlight"]
     assert completed("pullquote", "highlight", "--max-total-h") == ["--max-total-highlights"]
     assert completed("pullquote", "highlight", "--effort", "f") == ["full", "fast"]
+    assert completed("pullquote", "completion", "z") == ["zsh"]
+    assert completed("pullquote", "models", "g") == ["get"]
+    assert completed("pullquote", "highlight", "a") == []

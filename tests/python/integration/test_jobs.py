@@ -305,3 +305,11 @@ def test_chunk_rows_and_chunk_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert max(len(chunk.rows) for chunk in chunks) <= 7
         assert [chunk.share for chunk in chunks] == sorted(chunk.share for chunk in chunks)
         assert chunks[-1].share == 1.0
+
+
+def test_output_that_is_a_file_is_named(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("mine")
+    code = _cli.main(["job", "--input", str(folder), "--output", str(taken), "-q", "cat", "--encoder", "builtins:len"])
+    assert (code, names_all(capfd.readouterr().err, taken, "directory")) == (2, True)
+    assert taken.read_text() == "mine"
