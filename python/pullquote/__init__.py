@@ -12,6 +12,7 @@ Hub. Importing this package starts no threads and loads no model. Everything els
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from pullquote._highlighter import Highlighter, highlights, parse_pieces
@@ -46,7 +47,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
+        # With these, Python adds the name that was probably meant.
+        raise AttributeError(message, name=name, obj=sys.modules[__name__])
     globals()[name] = value = getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
     return value
 

@@ -200,7 +200,7 @@ def _core_list(cores: Iterable[int] | None) -> list[int] | None:
     except TypeError:
         numbers = []
     if not numbers or numbers[0] < 0:
-        message = f"cores must have at least one core's number, as os.sched_getaffinity(0) has, not {cores!r}"
+        message = f"cores must be a list with at least one core's number, such as [0, 1], not {cores!r}"
         raise InvalidArgumentError(message)
     return numbers
 
@@ -214,11 +214,9 @@ def _pinned_to(cores: list[int] | None) -> Iterator[None]:
     before = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, cores)
-    except OSError as error:
+    except OSError:
         here = ", ".join(map(str, sorted(before)))
-        message = (
-            f"cores={cores}: this process may run on cores {here}, as os.sched_getaffinity(0) says ({error.strerror})"
-        )
+        message = f"cores={cores}: this process may run on cores {here}, as os.sched_getaffinity(0) says"
         raise InvalidArgumentError(message) from None
     try:
         yield

@@ -103,6 +103,7 @@ class EngineHandle(EngineStatus, ABC):
     model: Path
     model_name: str
     _trace: TraceFile | None = None
+    _is_closed = False
 
     @checked
     def __init__(
@@ -147,6 +148,7 @@ class EngineHandle(EngineStatus, ABC):
 
     def close(self) -> None:
         """Stop the devices; calls in flight and later ones raise `ClosedError`. May be called twice."""
+        self._is_closed = True
         self._native.close()
         if self._trace is not None:
             self._trace.write(self._native)
@@ -163,7 +165,8 @@ class EngineHandle(EngineStatus, ABC):
         place = f"{', '.join(self.devices)} ({self.backend}) in {self.dtype}"
         query, passage, source = self.prompts
         prompts = f", prompts {query!r} and {passage!r} from {source}" if query or passage else ""
-        return f"<{type(self).__name__} {self.model_name!r} on {place}{prompts}>"
+        closed = ", closed" if self._is_closed else ""
+        return f"<{type(self).__name__} {self.model_name!r} on {place}{prompts}{closed}>"
 
 
 @atexit.register

@@ -307,7 +307,7 @@ def shared_highlighter(model: str | Path | None = None, **hub: Any) -> Highlight
 
 
 @checked
-@signed_as(Highlighter.highlights)
+@signed_as(Highlighter.highlights, described_from="The question:")
 def highlights(
     query: str | Sequence[str],
     texts: Pages,
@@ -322,7 +322,7 @@ def highlights(
     """Find the passages of pages that answer a query, on the default devices.
 
     The first call with a model loads it, and keeps it for later calls. `model` to `local_files_only` are those of `Highlighter`:
-    the default is the embedded model. See `Highlighter.highlights` for options and errors.
+    the default is the embedded model.
     """
     highlighter = shared_highlighter(
         model, revision=revision, token=token, cache_dir=cache_dir, local_files_only=local_files_only

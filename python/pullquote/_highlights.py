@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -17,7 +18,7 @@ from pullquote._selectors import (
     text_position_selector,
     text_quote_selector,
 )
-from pullquote.errors import InvalidArgumentError, UsageWarning
+from pullquote.errors import InvalidArgumentError, InvalidTypeError, UsageWarning
 
 if TYPE_CHECKING:
     import pandas
@@ -94,6 +95,9 @@ class Highlight:
         """
         return _marks.mark_highlight(self, _marks.Marks(pre, post, encoder), words)
 
+    def __repr__(self) -> str:
+        return _html.highlight_as_text(self)
+
     def to_dict(self) -> _tables.HighlightDict:
         """The fields as a dictionary that JSON can hold, if `id` can."""
         return _tables.highlight_to_dict(self)
@@ -103,7 +107,8 @@ class Highlights(Sequence[list[Highlight]]):
     """The highlights of a call: ``result[i]`` is page `i`'s list of `Highlight`.
 
     With many queries for one page, ``result[i]`` belongs to query `i`. With ``pairing="all"``, ``result[q, p]`` belongs to query
-    `q` and page `p`, and the lists of the first query come first. ``len(result)`` counts these lists, also empty ones;
+    `q` and page `p`, and the lists of the first query come first. Instead of a page's index, its id may stand if that is a string:
+    ``result["moon.txt"]``. ``len(result)`` counts these lists, also empty ones;
     ``bool(result)`` is true if there is any highlight. `best` has the highlights of all lists, best first.
 
     The same as columns, with a row for each highlight in the order of the lists:
@@ -185,15 +190,28 @@ class Highlights(Sequence[list[Highlight]]):
         return len(self._ends)
 
     @overload
-    def __getitem__(self, index: int | tuple[int, int]) -> list[Highlight]: ...
+    def __getitem__(self, index: int | str | tuple[int, int | str]) -> list[Highlight]: ...
     @overload
     def __getitem__(self, index: slice) -> list[list[Highlight]]: ...
-    def __getitem__(self, index: int | tuple[int, int] | slice) -> list[Highlight] | list[list[Highlight]]:
+    def __getitem__(self, index: int | str | tuple[int, int | str] | slice) -> list[Highlight] | list[list[Highlight]]:
         if isinstance(index, slice):
             return [self._list(i) for i in range(*index.indices(len(self)))]
         if isinstance(index, tuple):
-            return self._list(self._position(index))
-        position = index + len(self) if index < 0 else index
+            return self._list(self._position(*index))
+        if isinstance(index, str):
+            page = self._page(index)
+            if len(self) != len(self.texts):
+                message = (
+                    f"there are {len(self.query_texts)} queries; index with one and the page, as result[0, {index!r}]"
+                )
+                raise InvalidArgumentError(message)
+            return self._list(page)
+        try:
+            position = operator.index(index)
+        except TypeError:
+            message = f"an index of highlights must be a whole number, a slice or a page's id, not {index!r}"
+            raise InvalidTypeError(message) from None
+        position += len(self) if position < 0 else 0
         if not 0 <= position < len(self):
             message = f"index {index} is out of range for {len(self)} lists of highlights"
             raise IndexError(message)
@@ -240,7 +258,7 @@ class Highlights(Sequence[list[Highlight]]):
     @overload
     def marked(
         self,
-        page: int,
+        page: int | str,
         pre: str = ...,
         post: str = ...,
         *,
@@ -252,7 +270,7 @@ class Highlights(Sequence[list[Highlight]]):
     @overload
     def marked(
         self,
-        page: int,
+        page: int | str,
         pre: str = ...,
         post: str = ...,
         *,
@@ -263,7 +281,7 @@ class Highlights(Sequence[list[Highlight]]):
     ) -> list[str]: ...
     def marked(
         self,
-        page: int,
+        page: int | str,
         pre: str = "<em>",
         post: str = "</em>",
         *,
@@ -274,7 +292,7 @@ class Highlights(Sequence[list[Highlight]]):
     ) -> str | list[str]:
         """A whole page with `pre` and `post` around what answers, or only its passages: what a search engine's highlighter returns.
 
-        - `page`: its index. Its passages are those of all queries.
+        - `page`: its index or its id. Its passages are those of all queries.
         - `encoder`, `words`: as in `Highlight.marked`. In Markdown with ``encoder=None`` marks are around text only: never around
           or within its own marks, addresses of links, or blocks of code.
         - `fragments`: return a list of at most this number of passages, best first, instead of the page.
@@ -283,10 +301,7 @@ class Highlights(Sequence[list[Highlight]]):
         Raises `InvalidArgumentError` for values out of range, and for a page whose text is on the server.
         """
         marks = _marks.Marks(pre, post, encoder)
-        if not isinstance(page, int) or not -len(self.texts) <= page < len(self.texts):
-            message = f"page must be the index of one of {len(self.texts)} pages, not {page!r}"
-            raise InvalidArgumentError(message)
-        page %= len(self.texts)
+        page = self._page(page)
         found = [highlight for highlight in self.best() if highlight.page == page]
         if fragments is not None:
             return _marks.mark_fragments(self, page, found, marks, words, fragments, no_match_size)
@@ -295,7 +310,8 @@ class Highlights(Sequence[list[Highlight]]):
     def prompt(self, max_tokens: int | None = None, *, count_tokens: Callable[[str], int] | None = None) -> str:
         """The passages as text for a language model, best first: each after its number and its page's title, id or index.
 
-        - `max_tokens`: omit the worst passages, so that the text has at most this number of tokens.
+        - `max_tokens`: omit the worst passages, so that the text has at most this number of tokens. If the best one does not fit,
+          the text is empty, with a `UsageWarning`.
         - `count_tokens`: counts a text's tokens, such as ``lambda text: len(encoding.encode(text))``. Without it, a token is three
           bytes of UTF-8, which counts too many rather than too few for the tokenizers of current language models.
 
@@ -315,7 +331,7 @@ class Highlights(Sequence[list[Highlight]]):
         return _prompts.citations(self)
 
     def to_dict(self) -> _tables.HighlightsDict:
-        """The lists as a dictionary: ``{"results": [{"page": 0, "highlights": [...], ...}, ...]}``, in the order of `result`."""
+        """The lists as a dictionary: ``{"answered": True, "results": [{"page": 0, "highlights": [...], ...}, ...]}``."""
         return _tables.to_dict(self)
 
     def to_arrow(self) -> pyarrow.Table:
@@ -372,8 +388,30 @@ class Highlights(Sequence[list[Highlight]]):
         pages = len(self.texts)
         return (index // pages, index % pages) if self._request.options.get("pairing") != "each" else (index, index)
 
-    def _position(self, index: tuple[int, int]) -> int:
-        query, page = index
+    def _page(self, page: int | str) -> int:
+        """The index of a page that is given by its index or its id."""
+        count = len(self.texts)
+        if isinstance(page, str):
+            if page in (self.ids or ()):
+                return (self.ids or []).index(page)
+            ids = ", ".join(repr(known) for known in (self.ids or [])[:5])
+            message = (
+                f"no page has the id {page!r}; the ids are {ids}{', …' if count > 5 else ''}"
+                if ids
+                else (
+                    f"no page has the id {page!r}: the call had no ids; pass ids=, pairs, or a mapping from ids to texts"
+                )
+            )
+            raise InvalidArgumentError(message)
+        # Also an integer of numpy, as `pages` has them.
+        number = operator.index(page) if hasattr(page, "__index__") else None
+        if number is None or not -count <= number < count:
+            message = f"page must be the index of one of {count} pages, or its id, not {page!r}"
+            raise InvalidArgumentError(message)
+        return number % count
+
+    def _position(self, query: int, page: int | str) -> int:
+        page = self._page(page) if isinstance(page, str) else page
         pages = len(self.texts)
         if len(self) % pages or not (0 <= query < len(self) // pages and 0 <= page < pages):
             message = f"query {query}, page {page} is out of range for {len(self)} lists of highlights of {pages} pages"

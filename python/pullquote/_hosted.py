@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from pullquote._config import CACHE_BYTES, EngineConfig, thread_count
 from pullquote._engine_handle import EngineHandle
 from pullquote._highlights import Highlights
+from pullquote._hub import HubOptions
 from pullquote._models import find_model
 from pullquote._native import Batch
 from pullquote._native import Hosted as NativeHosted
@@ -46,7 +47,8 @@ class _Host:
 class Hosted(EngineHandle):
     """A `Highlighter` whose host encodes the rows. Thread-safe, and a context manager.
 
-    - `model`: directory or name of the model; only its tokenizer and small files are read, or downloaded.
+    - `model`: directory or name of the model; only its tokenizer and small files are read, or downloaded. `revision`: branch, tag
+      or commit of a named one.
     - `dimension`: values in one of the host's vectors. Vectors need not be normalized.
     - `max_tokens`: the host's limit for a row, in tokens; `None` is the model's.
     - `max_batch_size`: maximum rows of a batch; `None` is as many as have 4,096 tokens.
@@ -74,6 +76,7 @@ class Hosted(EngineHandle):
         threads: int | Literal["caller"] | None = None,
         cache_bytes: int = CACHE_BYTES,
         name: str = "host",
+        revision: str | None = None,
     ) -> None:
         """Read the tokenizer."""
         for argument, value in (
@@ -84,7 +87,7 @@ class Hosted(EngineHandle):
             if not isinstance(value, int) or value < 1:
                 message = f"{argument} must be at least 1, not {value!r}"
                 raise InvalidArgumentError(message)
-        directory, model_name = find_model(model, weights=False)
+        directory, model_name = find_model(model, HubOptions(revision), weights=False)
         config = EngineConfig(
             directory,
             threads=thread_count(threads, None),
@@ -184,12 +187,18 @@ class Planner:
     """
 
     def __init__(
-        self, model: str | Path, *, max_tokens: int | None = None, threads: int | Literal["caller"] | None = None
+        self,
+        model: str | Path,
+        *,
+        max_tokens: int | None = None,
+        threads: int | Literal["caller"] | None = None,
+        revision: str | None = None,
     ) -> None:
         """Read the tokenizer."""
         self._by_dimension: dict[int, Hosted] = {}
         self._lock = threading.Lock()
         self._model, self._max_tokens, self._threads = model, max_tokens, threads
+        self._revision = revision
         self._hosted(1)
 
     def plan(
@@ -230,7 +239,12 @@ class Planner:
         with self._lock:
             if dimension not in self._by_dimension:
                 self._by_dimension[dimension] = Hosted(
-                    self._model, dimension, max_tokens=self._max_tokens, threads=self._threads, cache_bytes=0
+                    self._model,
+                    dimension,
+                    max_tokens=self._max_tokens,
+                    threads=self._threads,
+                    cache_bytes=0,
+                    revision=self._revision,
                 )
             return self._by_dimension[dimension]
 

@@ -10,7 +10,7 @@ from pullquote.errors import PullquoteError
 if TYPE_CHECKING:
     from pullquote._highlights import Highlight, Highlights
 
-__all__ = ["as_html", "as_text"]
+__all__ = ["as_html", "as_text", "highlight_as_text"]
 
 # Passages that a representation shows, and characters of each line and of the page around a passage.
 SHOWN = 10
@@ -28,11 +28,29 @@ def as_text(result: Highlights) -> str:
     """A line that counts, and a line for each of the best passages."""
     lines = [f"<Highlights: {_summary(result)}>"]
     for highlight in result.best()[:SHOWN]:
-        start = f"  {highlight.score:.2f}  {_place(highlight)}  "
-        text = " ".join(highlight.text.split())
-        room = max(LINE - len(start), 20)
-        lines.append(start + (text if len(text) <= room else f"{text[: room - 1]}…"))
+        query = f"query {highlight.query}, " if len(result.query_texts) > 1 else ""
+        start = f"  {highlight.score:.2f}  {query}{_place(highlight)}  "
+        lines.append(start + shortened(highlight.text, LINE - len(start)))
     return "\n".join([*lines, *_rest(result)])
+
+
+def highlight_as_text(highlight: Highlight) -> str:
+    """A line for a highlight: where it is, its score, and its text as far as there is room. Fields without a value are left out."""
+    place = "".join(
+        f", {name}={value!r}"
+        for name, value in (("query", highlight.query or None), ("id", highlight.id))
+        if value is not None
+    )
+    start = (
+        f"Highlight({highlight.start}-{highlight.end} of page {highlight.page}{place}, score={highlight.score:.2f}, "
+    )
+    return f"{start}{shortened(highlight.text, LINE - len(start) - 3)!r})"
+
+
+def shortened(text: str, room: int) -> str:
+    """A text in one line, cut to some characters."""
+    text, room = " ".join(text.split()), max(room, 20)
+    return text if len(text) <= room else f"{text[: room - 1]}…"
 
 
 def as_html(result: Highlights) -> str:

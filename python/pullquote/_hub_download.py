@@ -219,9 +219,10 @@ def _explained(name: str, revision: str, endpoint: str, cache: Path, *, has_toke
         if numbers & {errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR}:
             message = f"the cache {cache} cannot be written: {error}. Set HF_HOME or cache_dir to a folder that can"
             raise ModelNotFoundError(message) from error
+        # urllib's error is the reason in brackets.
         message = (
-            f"{name} could not be downloaded from {endpoint}: {error}. Check the network; HTTPS_PROXY names a proxy, SSL_CERT_FILE "
-            "the certificates to trust, HF_ENDPOINT another server"
+            f"{name} could not be downloaded from {endpoint}: {getattr(error, 'reason', error)}. Check the network; HTTPS_PROXY "
+            "names a proxy, SSL_CERT_FILE the certificates to trust, HF_ENDPOINT another server"
         )
         raise UnavailableError(message) from error
 

@@ -59,7 +59,9 @@ def find_model(model: str | Path | None, hub: HubOptions | None = None, *, weigh
         raise InvalidTypeError(message)
     name = _hub.hub_name(model) if isinstance(model, str) else None
     if name is not None and (
-        hub.revision is not None or name != EMBEDDED_HUB_NAME or importlib.util.find_spec(EMBEDDED_MODULE) is None
+        hub.revision is not None
+        or name.lower() != EMBEDDED_HUB_NAME.lower()
+        or importlib.util.find_spec(EMBEDDED_MODULE) is None
     ):
         return _hub.find(name, hub, weights=weights), name
     if hub.revision is not None:

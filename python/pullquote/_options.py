@@ -86,6 +86,9 @@ def check_request(query: str | Sequence[str], texts: Pages, options: Mapping[str
         advice = "query comes first: highlights(query, texts)" if swapped else "pass [text] for one page"
         message = f"texts must be a list of pages, not one str; {advice}"
         raise InvalidTypeError(message)
+    if not isinstance(query, (str, Iterable)):
+        message = f"query must be a string or a list of strings, not {type(query).__name__}"
+        raise InvalidTypeError(message)
     queries = query if isinstance(query, str) else to_list(query, "query")
     pages, ids = read_pages(texts, options.get("ids"))
     if not pages:
@@ -117,16 +120,22 @@ def read_pages(pages: Pages, ids: Iterable[Any] | None = None) -> tuple[list[str
         given = to_list(cast("Iterable[Any]", pages), "texts")
         pairs = bool(given) and isinstance(given[0], tuple)
         for number, page in enumerate(given):
+            if isinstance(page, list):
+                message = (
+                    f"texts[{number}] must be a string or a tuple (id, text), not a list; pass tuple(page) for each"
+                )
+                raise InvalidTypeError(message)
             if isinstance(page, Mapping):
                 message = f"texts[{number}] must be a string, not {type(page).__name__}; pass its text, and its id as (id, text)"
                 raise InvalidTypeError(message)
             if pairs and not (isinstance(page, tuple) and len(page) == 2):
-                message = f"texts[{number}] must be a pair (id, text) as texts[0] is, not {page!r:.80}"
+                like = " as texts[0] is" if number else ""
+                message = f"texts[{number}] must be a pair (id, text){like}, not {page!r:.80}"
                 raise InvalidTypeError(message)
         if not pairs:
             named = None if ids is None else to_list(ids, "ids")
             if named is not None and len(named) != len(given):
-                message = f"{len(named)} ids do not go with {len(given)} pages; pass one for each page"
+                message = f"ids: {len(named)}, but pages: {len(given)}; pass one for each page"
                 raise InvalidArgumentError(message)
             return given, named
         own, texts = [page[0] for page in given], [page[1] for page in given]
@@ -193,9 +202,15 @@ def to_list(texts: Iterable[_Item], name: str) -> list[_Item]:
     if isinstance(texts, (set, frozenset, Mapping)):
         message = f"{name} must be {wanted}, not a {kind}, whose order says nothing; pass a list"
         raise InvalidTypeError(message)
+    if hasattr(texts, "readlines"):
+        message = f"{name} must be {wanted}, not an open file; pass [file.read()] for one page, or list(file) for one in each line"
+        raise InvalidTypeError(message)
     if hasattr(texts, "read_text"):
         message = f'{name} must be {wanted}, not a {kind}; pass [{name}.read_text(encoding="utf-8")]'
         raise InvalidTypeError(message)
+    if hasattr(texts, "to_pylist"):
+        # Of an array of pyarrow, whose own items are no strings.
+        return cast("list[_Item]", texts.to_pylist())
     try:
         return list(texts)
     except TypeError:

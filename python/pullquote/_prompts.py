@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from pullquote.errors import InvalidArgumentError
+from pullquote._options import warn
+from pullquote.errors import InvalidArgumentError, UsageWarning
 
 if TYPE_CHECKING:
     from pullquote._highlights import Highlight, Highlights
@@ -36,6 +37,11 @@ def prompt(result: Highlights, max_tokens: int | None, count_tokens: Callable[[s
     for number, highlight in enumerate(result.best(), 1):
         longer = f"{text}{text and chr(10) * 2}[{number}] {_source(result, highlight)}\n{highlight.text.strip()}"
         if max_tokens is not None and count(longer) > max_tokens:
+            if number == 1:
+                message = (
+                    f"max_tokens={max_tokens} has no room for the best passage, which needs {count(longer)}; allow more"
+                )
+                warn(message, UsageWarning)
             break
         text = longer
     return text

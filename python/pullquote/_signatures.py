@@ -5,20 +5,37 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import Any, ParamSpec, TypeVar
 
 from pullquote.errors import InvalidTypeError
 
 __all__ = ["checked", "did_you_mean", "signed_as"]
 
+# What other libraries, and HTTP, call these arguments.
+OTHER_NAMES = {
+    "k": "top_k",
+    "n": "top_k",
+    "top_n": "top_k",
+    "limit": "top_k",
+    "threshold": "min_score",
+    "documents": "texts",
+    "docs": "texts",
+    "pages": "texts",
+    "text": "texts",
+    "question": "query",
+    "q": "query",
+}
+
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 
-def did_you_mean(name: str, names: Iterable[str]) -> str:
+def did_you_mean(name: str, names: Collection[str]) -> str:
     """``"; did you mean 'top_k'?"`` if one of `names` is similar, else ``""``."""
+    if (meant := OTHER_NAMES.get(name)) in names:
+        return f"; did you mean {meant!r}?"
     plain = {each.replace("_", "").replace("-", "").lower(): each for each in names}
     close = difflib.get_close_matches(name.replace("_", "").replace("-", "").lower(), plain, n=1, cutoff=0.7)
     return f"; did you mean {plain[close[0]]!r}?" if close else ""
@@ -35,13 +52,23 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
         except TypeError as error:
             name = type(arguments[0]).__name__ if function.__name__ == "__init__" else function.__qualname__
             known = [each.name for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
-            unknown = [keyword for keyword in keywords if keyword not in known]
-            advice = did_you_mean(unknown[0], known) if unknown else f"; call {name}{_without_self(signature)}"
-            message = f"{name}(): {error}{advice}"
+            if unknown := [keyword for keyword in keywords if keyword not in known]:
+                advice = did_you_mean(unknown[0], known) or _elsewhere(unknown[0], known)
+                message = f"{name}(): got an unexpected keyword argument {unknown[0]!r}{advice}"
+            else:
+                message = f"{name}(): {error}; call {name}{_without_self(signature)}"
             raise InvalidTypeError(message) from None
         return function(*arguments, **keywords)
 
     return call
+
+
+def _elsewhere(name: str, known: Collection[str]) -> str:
+    """Whether an unknown argument is one of `Highlighter`."""
+    from pullquote._config import EngineConfig  # noqa: PLC0415 - it imports this module
+
+    is_other = name in EngineConfig.__dataclass_fields__ and name not in known
+    return "; it is an argument of Highlighter(...)" if is_other else ""
 
 
 def _without_self(signature: inspect.Signature) -> str:
@@ -50,10 +77,16 @@ def _without_self(signature: inspect.Signature) -> str:
     return f"({', '.join([*needed, '...'])})"
 
 
-def signed_as(example: Callable[..., Any]) -> Callable[[_Call], _Call]:
-    """Give a function with ``**options`` the signature of `example`, changed and extended by the function's own parameters."""
+def signed_as(example: Callable[..., Any], *, described_from: str | None = None) -> Callable[[_Call], _Call]:
+    """Give a function with ``**options`` the signature of `example`, changed and extended by the function's own parameters.
+
+    With `described_from`, its docstring goes on with that of `example`, from this line on.
+    """
 
     def sign(function: _Call) -> _Call:
+        if described_from is not None and function.__doc__ is not None:
+            _, line, rest = (inspect.getdoc(example) or "").partition(described_from)
+            function.__doc__ = f"{inspect.getdoc(function)}\n\n{line}{rest}"
         signature = inspect.signature(example)
         own = {name: each for name, each in inspect.signature(function).parameters.items() if name != "options"}
         parameters = {**signature.parameters, **own}

@@ -6,7 +6,8 @@ import importlib
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from pullquote.errors import InvalidArgumentError
+from pullquote import _native
+from pullquote.errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
     import polars
@@ -50,6 +51,7 @@ class PageDict(TypedDict):
     query: int
     id: Any
     format: str
+    answered: bool
     windows: int
     windows_scored: int
     highlights: list[HighlightDict]
@@ -58,6 +60,7 @@ class PageDict(TypedDict):
 class HighlightsDict(TypedDict):
     """`Highlights` as a dictionary."""
 
+    answered: bool
     results: list[PageDict]
 
 
@@ -73,12 +76,20 @@ def to_dict(result: Highlights) -> HighlightsDict:
     rows: list[Any] = []
     for about, found in _lists(result):
         rows.append(about | {"highlights": [highlight_to_dict(highlight) for highlight in found]})
-    return {"results": rows}
+    return {"answered": result.answered, "results": rows}
 
 
 def to_arrow(result: Highlights) -> Any:
     """`Highlights.to_arrow`."""
-    return _module("pyarrow", "to_arrow").table(_columns(result))
+    pyarrow, columns = _module("pyarrow", "to_arrow"), _columns(result)
+    if "id" in columns:
+        try:
+            columns["id"] = pyarrow.array(columns["id"])
+        except (pyarrow.ArrowException, TypeError) as error:
+            kinds = ", ".join(sorted({type(each).__name__ for each in columns["id"]}))
+            message = f"ids of the types {kinds} make no column of Arrow ({error}); pass ids of one type, such as str"
+            raise InvalidTypeError(message) from error
+    return pyarrow.table(columns)
 
 
 def to_pandas(result: Highlights) -> Any:
@@ -103,13 +114,16 @@ def pydantic_schema(cls: type[Highlights], handler: Any) -> Any:
 
     whole = core.int_schema()
     page = {"page": whole, "query": whole, "id": core.any_schema(), "format": core.str_schema()}
-    page |= {"windows": whole, "windows_scored": whole}
+    page |= {"answered": core.bool_schema(), "windows": whole, "windows_scored": whole}
     page["highlights"] = core.list_schema(handler.generate_schema(Highlight))
 
     def serialize(result: Highlights) -> dict[str, Any]:
-        return {"results": [{**about, "highlights": found} for about, found in _lists(result)]}
+        return {
+            "answered": result.answered,
+            "results": [{**about, "highlights": found} for about, found in _lists(result)],
+        }
 
-    shape = fields({"results": core.list_schema(fields(page))})
+    shape = fields({"answered": core.bool_schema(), "results": core.list_schema(fields(page))})
     return core.is_instance_schema(
         cls, serialization=core.plain_serializer_function_ser_schema(serialize, return_schema=shape)
     )
@@ -125,6 +139,7 @@ def _lists(result: Highlights) -> list[tuple[dict[str, Any], list[Highlight]]]:
             "query": query,
             "id": None if result.ids is None else result.ids[page],
             "format": result.formats[page],
+            "answered": any(highlight.score >= _native.ANSWERED for highlight in found),
             "windows": int(result.windows[page]),
             "windows_scored": int(result.windows_scored[page]),
         }

@@ -13,13 +13,14 @@ from typing import Any, get_type_hints
 from urllib.parse import unquote
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pullquote
 from pullquote import Highlight, Highlighter, Highlights, errors
 from pullquote._highlights import Match
 from pullquote._marks import BLANK_LINE, shown_span
+from pullquote._native import ANSWERED
 from pullquote._tables import HighlightDict
 from support.messages import raises
 
@@ -107,6 +108,7 @@ class Nesting(HTMLParser):
         self.shown += data
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(["The moon. ", "Salt & <b>bread</b>. ", "\n\n", "漢字。", "*a* ", "`x` "]), max_size=12)
 )
@@ -165,7 +167,6 @@ def test_prompt_numbers_lead_back(result: Highlights) -> None:
     assert short
     assert text.startswith(short)
     assert len(short.encode()) <= 90
-    assert result.prompt(max_tokens=20, count_tokens=len) == ""
     for wrong in ("[0]", f"[{len(best) + 1}]", "first", -1):
         with raises(errors.InvalidArgumentError, "number", repr(wrong)):
             result.resolve(wrong)
@@ -201,6 +202,8 @@ def test_tool_schema_of_unknown_api() -> None:
 
 def test_to_dict_has_all_fields(result: Highlights) -> None:
     told = json.loads(json.dumps(result.to_dict()))
+    assert told["answered"] is result.answered
+    assert [row["answered"] for row in told["results"]] == [any(h.score >= ANSWERED for h in found) for found in result]
     assert [(row["page"], row["id"], row["format"]) for row in told["results"]] == [
         (index, name, result.formats[index]) for index, name in enumerate(PAGES)
     ]
@@ -268,6 +271,59 @@ def test_repr_shows_passages(result: Highlights) -> None:
     for highlight in result.best():
         assert highlight.text[:20] in shown
         assert f"{highlight.start}-{highlight.end}" in shown
+
+
+def test_repr_of_a_highlight_is_a_line(result: Highlights) -> None:
+    first = result.best()[0]
+    shown = repr(first)
+    assert "\n" not in shown
+    for part in (f"{first.start}-{first.end}", f"{first.score:.2f}", repr(first.id), first.text[:20]):
+        assert part in shown
+    assert len(repr(Highlight("long " * 100, 0, 500, 0.5, 0.5, 1.0))) <= 100
+
+
+def test_repr_names_queries(highlighter: Highlighter) -> None:
+    found = highlighter.highlights([QUERY, "What is mined?"], PAGES, pairing="all", top_k=1)
+    assert "query 0, moon" in repr(found)
+    assert "query 1, moon" in repr(found)
+
+
+def test_id_stands_for_a_page(highlighter: Highlighter, result: Highlights) -> None:
+    assert result["moon"] == result[0]
+    assert result.marked("moon", fragments=1) == result.marked(result.pages[0], fragments=1)
+    both = highlighter.highlights([QUERY, "What is mined?"], PAGES, pairing="all")
+    assert both[1, "https://tides.example/a"] == both[1, 1]
+    with raises(errors.InvalidArgumentError, "2 queries", "result[0, 'moon']"):
+        both["moon"]
+    with raises(errors.InvalidArgumentError, "'sun'", "'moon'"):
+        result["sun"]
+    with raises(errors.InvalidArgumentError, "'sun'", "ids"):
+        highlighter.highlights(QUERY, [MOON])["sun"]
+    with raises(errors.InvalidTypeError, "index", 1.5):
+        result[1.5]  # type: ignore[call-overload]  # wrong on purpose
+
+
+def test_prompt_without_room_warns(result: Highlights) -> None:
+    with pytest.warns(errors.UsageWarning, match="max_tokens=20 "):
+        assert result.prompt(max_tokens=20, count_tokens=len) == ""
+
+
+def test_ids_of_several_types_make_no_arrow_column(highlighter: Highlighter) -> None:
+    found = highlighter.highlights(QUERY, {"moon": MOON, 3: TIDES})
+    with raises(errors.InvalidTypeError, "int", "str"):
+        found.to_arrow()
+
+
+def test_array_of_pyarrow_is_a_list_of_pages(highlighter: Highlighter) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    assert list(highlighter.highlights(QUERY, pyarrow.array([MOON]))) == list(highlighter.highlights(QUERY, [MOON]))
+
+
+def test_help_has_options_and_misspelled_names_are_known() -> None:
+    assert "`max_total_highlights`" in (pullquote.highlights.__doc__ or "")
+    with pytest.raises(AttributeError) as error:
+        pullquote.highlight  # noqa: B018 - wrong on purpose
+    assert (error.value.name, error.value.obj) == ("highlight", pullquote)
 
 
 def test_repr_html_escapes_and_links(result: Highlights) -> None:

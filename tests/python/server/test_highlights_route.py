@@ -218,7 +218,19 @@ def test_errors_use_plain_words_and_name_routes(server: ServerProcess) -> None:
     assert names_all(message("/highlights", **asked, topk=2), "topk", "top_k")
     assert names_all(message("/rerank", query="a", texts=["b"], top_n="3"), "top_n", "whole number")
     assert names_all(message("/highlights", query=["a", "b"], documents=["c", "d"]), "2 queries", '"each"', '"all"')
-    assert names_all(message("/highlight", **asked), "/highlight", "POST /highlights", "GET /health")
+    assert names_all(message("/highlight", **asked), "/highlight", "did you mean /highlights")
+    routes = message("/nowhere", **asked)
+    assert names_all(routes, "POST /highlights", "GET /health", "GET /openapi.json")
+    assert ".css" not in routes
+    for body, names in [
+        ({"query": "a", "texts": ["b"]}, ["documents"]),
+        (asked | {"pre_tags": 3}, ["pre_tags", "must be a text"]),
+        (asked | {"return_text": True}, ["return_text", "return_texts"]),
+        (asked | {"ids": ["x"]}, ["ids", "id", "title", "text"]),
+    ]:
+        said = message("/highlights", **body)
+        assert names_all(said, *names), said
+        assert " at line " not in said
     wrong = server.client.get("/highlights")
     assert (wrong.status_code, names_all(wrong.json()["error"]["message"], "GET", "POST")) == (405, True)
 

@@ -1,5 +1,6 @@
 """Invalid calls of `highlights`, with the class of their error and the names and values that its message contains."""
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,14 @@ BAD_CALLS: list[tuple[dict[str, Any], type[Exception], list[object]]] = [
     ({"query": 3}, errors.InvalidTypeError, ["query", "int"]),
     ({"query": []}, errors.InvalidArgumentError, ["query"]),
     ({"query": ["a", None]}, errors.InvalidTypeError, ["query[1]", "NoneType"]),
+    ({"query": None}, errors.InvalidTypeError, ["query", "string", "NoneType"]),
+    ({"texts": io.StringIO("page")}, errors.InvalidTypeError, ["texts", "file.read()"]),
+    ({"texts": [["a", "page"]]}, errors.InvalidTypeError, ["texts[0]", "list", "tuple"]),
+    ({"texts": [("a",)]}, errors.InvalidTypeError, ["texts[0]", "pair", "'a'"]),
+    ({"k": 3}, errors.InvalidTypeError, ["k", "top_k"]),
+    ({"threshold": 0.5}, errors.InvalidTypeError, ["threshold", "min_score"]),
+    ({"documents": ["page"]}, errors.InvalidTypeError, ["documents", "texts"]),
+    ({"devices": "cpu"}, errors.InvalidTypeError, ["devices", "Highlighter"]),
     ({"texts": []}, errors.InvalidArgumentError, ["texts"]),
     ({"texts": "page"}, errors.InvalidTypeError, ["texts", "str", "[text]"]),
     ({"query": ["page"], "texts": "Where?"}, errors.InvalidTypeError, ["texts", "str", "highlights(query, texts)"]),
@@ -33,7 +42,7 @@ BAD_CALLS: list[tuple[dict[str, Any], type[Exception], list[object]]] = [
     ({"texts": [Path("page.txt")]}, errors.InvalidTypeError, ["texts[0]", "read_text"]),
     ({"texts": Path("page.txt")}, errors.InvalidTypeError, ["texts", "read_text"]),
     ({"texts": {"a": "page"}, "ids": ["b"]}, errors.InvalidArgumentError, ["ids"]),
-    ({"ids": ["a", "b"]}, errors.InvalidArgumentError, ["2 ids", "1 pages"]),
+    ({"ids": ["a", "b"]}, errors.InvalidArgumentError, ["ids: 2", "pages: 1"]),
     ({"topk": 3}, errors.InvalidTypeError, ["topk", "top_k"]),
     ({"max_token": 3}, errors.InvalidTypeError, ["max_token", "max_tokens"]),
     ({"top_k": 2.5}, errors.InvalidTypeError, ["top_k", "whole number from 1", 2.5]),
