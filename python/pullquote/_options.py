@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, cast
 
-from pullquote._signatures import did_you_mean
+from pullquote._signatures import did_you_mean, what_was_meant
 from pullquote.errors import InvalidArgumentError, InvalidTypeError, TruncationWarning, UsageWarning
 
 __all__ = ["Dedupe", "Effort", "Format", "Options", "Order", "Pages", "Pairing", "Unit"]
@@ -100,7 +100,7 @@ def check_request(query: str | Sequence[str], texts: Pages, options: Mapping[str
     native = {name: value for name, value in options.items() if name not in {"titles", "ids"}}
     if unknown := native.keys() - Options.__annotations__.keys():
         name = min(unknown)
-        message = f"there is no option {name!r}{did_you_mean(name, Options.__annotations__)}"
+        message = f"there is no option {name!r}{what_was_meant(name, ['query', 'texts', *Options.__annotations__])}"
         raise InvalidTypeError(message)
     titles = options.get("titles")
     request = Request(queries, pages, None if titles is None else to_list(titles, "titles"), native, ids)

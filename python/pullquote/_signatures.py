@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from pullquote.errors import InvalidTypeError
 
-__all__ = ["checked", "did_you_mean", "signed_as"]
+__all__ = ["checked", "did_you_mean", "signed_as", "what_was_meant"]
 
 # What other libraries, and HTTP, call these arguments.
 OTHER_NAMES = {
@@ -53,8 +53,9 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
             name = type(arguments[0]).__name__ if function.__name__ == "__init__" else function.__qualname__
             known = [each.name for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
             if unknown := [keyword for keyword in keywords if keyword not in known]:
-                advice = did_you_mean(unknown[0], known) or _elsewhere(unknown[0], known)
-                message = f"{name}(): got an unexpected keyword argument {unknown[0]!r}{advice}"
+                message = (
+                    f"{name}(): got an unexpected keyword argument {unknown[0]!r}{what_was_meant(unknown[0], known)}"
+                )
             else:
                 message = f"{name}(): {error}; call {name}{_without_self(signature)}"
             raise InvalidTypeError(message) from None
@@ -63,8 +64,10 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
     return call
 
 
-def _elsewhere(name: str, known: Collection[str]) -> str:
-    """Whether an unknown argument is one of `Highlighter`."""
+def what_was_meant(name: str, known: Collection[str]) -> str:
+    """What an unknown argument was probably meant to be: a known one, or one of `Highlighter`."""
+    if meant := did_you_mean(name, known):
+        return meant
     from pullquote._config import EngineConfig  # noqa: PLC0415 - it imports this module
 
     is_other = name in EngineConfig.__dataclass_fields__ and name not in known
