@@ -7,6 +7,7 @@ pub(crate) mod health;
 pub(crate) mod highlights;
 pub(crate) mod offsets;
 pub(crate) mod openai;
+pub(crate) mod opensearch;
 pub(crate) mod page;
 pub(crate) mod rerank;
 pub(crate) mod tei;
@@ -45,6 +46,7 @@ pub(crate) fn families() -> Router<Arc<App>> {
         .merge(health::routes())
         .merge(highlights::routes())
         .merge(openai::routes())
+        .merge(opensearch::routes())
         .merge(page::routes())
         .merge(rerank::routes())
         .merge(tei::routes())

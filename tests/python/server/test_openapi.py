@@ -57,13 +57,27 @@ SAMPLES_OF_PATH: dict[str, dict[str, list[Any]]] = {
     "/v1/embed": SAMPLES_OF_COHERE,
     "/v2/embed": SAMPLES_OF_COHERE,
     "/v1/tokenize": {"text": ["bread"]},
+    "/predictions/semantic_highlighter": {
+        "inputs": [[{"question": "bread?", "context": "Bread is baked."}], "[]", None],
+        "context": ["Bread is baked.", None],
+        "question": ["bread?"],
+    },
 }
 
 # Fields of which a request has one.
 ALTERNATIVES = {"texts": ("documents",), "ids": ("urls",), "prompt": ("inputs",), "inputs": ("texts", "prompt")}
 
 # Routes that answer 422; all others have 400 in its place.
-WITH_422 = ("/highlights", "/documents/sample", "/", "/embed", "/similarity", "/tokenize", "/decode")
+WITH_422 = (
+    "/highlights",
+    "/predictions/semantic_highlighter",
+    "/documents/sample",
+    "/",
+    "/embed",
+    "/similarity",
+    "/tokenize",
+    "/decode",
+)
 
 METHODS = ("get", "put", "post", "delete")
 

@@ -10,6 +10,7 @@ use crate::routes::exa::{ContentsRequest, ExaAnswer, SearchRequest};
 use crate::routes::health::{Healthy, Live, METRICS};
 use crate::routes::highlights::{FORM, Highlights, HighlightsRequest, JSON, LINES};
 use crate::routes::openai::{EmbeddingsRequest, Models, ServedModel, embeddings_schema, vector_schema};
+use crate::routes::opensearch::{SemanticHighlighterRequest, SemanticHighlights};
 use crate::routes::page::FILES;
 use crate::routes::rerank::{Ranking, RerankRequest, TeiRank};
 use crate::routes::tei::{
@@ -104,7 +105,7 @@ impl Operation {
 
 pub(super) fn operations(schemas: &mut Schemas) -> Vec<Operation> {
     let mut operations = highlights(schemas);
-    for family in [documents, exa, openai, tei, rerank, cohere, vllm, server] {
+    for family in [documents, exa, openai, tei, rerank, cohere, vllm, opensearch, server] {
         operations.extend(family(schemas));
     }
     operations
@@ -397,6 +398,22 @@ fn vllm(schemas: &mut Schemas) -> Vec<Operation> {
             .fails(&[404, 422]),
     );
     operations
+}
+
+fn opensearch(schemas: &mut Schemas) -> Vec<Operation> {
+    let pair = json!({"question": "How is bread made?", "context": "The moon is white. Bread is baked from flour."});
+    let path = "/predictions/semantic_highlighter";
+    let summary = "Highlight documents for OpenSearch";
+    vec![
+        Operation::new("post", path, "semanticHighlighter", "opensearch", summary)
+            .described(
+                "What a connector of OpenSearch's semantic highlighter sends. One document in `question` and `context` has a \
+                 list of highlights, `inputs` a list for each. Highlights are in order and do not overlap; offsets are units \
+                 of UTF-16. Without options, a document has at most three highlights.",
+            )
+            .reads(schemas.request::<SemanticHighlighterRequest>(), pair)
+            .writes_json("The highlights.", schemas.answer::<SemanticHighlights>()),
+    ]
 }
 
 fn server(schemas: &mut Schemas) -> Vec<Operation> {
