@@ -9,6 +9,7 @@ pub(crate) mod offsets;
 pub(crate) mod openai;
 pub(crate) mod opensearch;
 pub(crate) mod page;
+pub(crate) mod render;
 pub(crate) mod rerank;
 pub(crate) mod tei;
 pub(crate) mod vectors;
@@ -48,6 +49,7 @@ pub(crate) fn families() -> Router<Arc<App>> {
         .merge(openai::routes())
         .merge(opensearch::routes())
         .merge(page::routes())
+        .merge(render::routes())
         .merge(rerank::routes())
         .merge(tei::routes())
         .merge(vllm::routes())

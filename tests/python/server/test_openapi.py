@@ -64,6 +64,9 @@ SAMPLES_OF_PATH: dict[str, dict[str, list[Any]]] = {
     },
 }
 
+# Fields of highlights of PDFs, which `frameworks/test_uploads.py` tests.
+OF_PDFS = {"page_number", "rectangles", "page", "left", "bottom", "right", "top"}
+
 # Fields of which a request has one.
 ALTERNATIVES = {"texts": ("documents",), "ids": ("urls",), "prompt": ("inputs",), "inputs": ("texts", "prompt")}
 
@@ -101,7 +104,9 @@ def bodies(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any],
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             if "requestBody" in operation:
-                content = operation["requestBody"]["content"]["application/json"]
+                content = operation["requestBody"]["content"].get("application/json")
+                if content is None:
+                    continue
                 yield method, path.replace("{id}", "sample"), resolve(document, content["schema"]), content["example"]
 
 
@@ -229,7 +234,7 @@ def test_documented_answer_fields_are_returned(server: ServerProcess, document: 
         "StoredDocument",
         "ServedModel",
     ):
-        assert documented(schemas[name]) <= found, name
+        assert documented(schemas[name]) - OF_PDFS <= found, name
     for name in ("Info", "NativeFailure", "OpenAiFailure", "TeiFailure", "RerankFailure"):
         assert documented(schemas[name]) <= found, name
 

@@ -48,6 +48,12 @@ include-path = ["/answer", "/embed_all", "/embed_sparse", "/findSimilar", "/pred
 checks.not_a_server_error.expected-statuses = ["4xx", 501, 504]
 checks.positive_data_acceptance.expected-statuses = [424, 501, 504]
 
+# Random bytes are no PDF, and the libraries for PDFs may be missing.
+[[operations]]
+include-path = ["/render"]
+checks.not_a_server_error.expected-statuses = ["4xx", 501, 504]
+checks.positive_data_acceptance.expected-statuses = [422, 501, 504]
+
 # Its body is that of any of four routes.
 [[operations]]
 include-path = ["/invocations"]
