@@ -19,7 +19,7 @@ from pullquote import documents
 from support.messages import names_all
 from support.server_process import ServerProcess, letter_server
 
-ASKED = {"query": QUESTION, "top_k": 1, "highlight_length": 1}
+ASKED: dict[str, Any] = {"query": QUESTION, "top_k": 1, "highlight_length": 1}
 
 
 def post(server: ServerProcess, *files: Any, path: str = "/highlights", **fields: Any) -> httpx.Response:
