@@ -37,6 +37,7 @@ const FAILURES = {
   413: "This page is larger than the server takes.",
   422: "The server does not take this.",
   429: "The server has too much to do just now.",
+  501: "The server does not read such files.",
   503: "The server cannot answer just now.",
   504: "The answer took longer than the server allows.",
 };
