@@ -78,7 +78,7 @@ fn words_find_the_answer_and_most_of_a_long_page_is_skipped() {
 
 #[test]
 fn a_short_page_is_encoded_whole() {
-    let page = long_page(22, 0);
+    let page = long_page(18, 0);
     let engine = engine(0);
     let full = highlight(&engine, &[QUERY], &[&page], Pairing::All, Effort::Full);
     for effort in [Effort::Auto, Effort::Fast] {
