@@ -9,6 +9,7 @@ mod file;
 mod memory;
 mod words;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
@@ -144,6 +145,15 @@ impl Store {
             Kept::File(file) => file.size(),
         }
     }
+}
+
+/// Fails if the file of a store is another program's, or if another process has it. Says so sooner than [`Store::open`] if it comes
+/// before the model is loaded.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`], with the path.
+pub fn check_store(path: &Path) -> CoreResult<()> {
+    file::check(path)
 }
 
 /// No document has this id.

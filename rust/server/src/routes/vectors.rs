@@ -337,15 +337,6 @@ pub(crate) fn check_model(asked: Option<&str>, app: &App) -> Result<(), Failure>
     }
 }
 
-/// Refuses to leave out the normalization that the model's own files contain; whether vectors are to be normalized here.
-pub(crate) fn normalization(asked: Option<bool>, field: &str, default: bool, app: &App) -> Result<bool, Failure> {
-    if asked == Some(false) && app.model.normalize {
-        let message = "this model's own files make its vectors have length one; leave it out";
-        return Err(Failure::of_field(Cause::Unprocessable, field, message));
-    }
-    Ok(asked.unwrap_or(default) && !app.model.normalize)
-}
-
 /// Embeds texts for what they are for.
 pub(crate) fn embed<Text: AsRef<str>>(
     app: &App,
@@ -360,11 +351,6 @@ impl Vectors {
     /// Each text's vector.
     pub(crate) fn rows(&self) -> std::slice::ChunksExact<'_, f32> {
         self.values.chunks_exact(self.dimension)
-    }
-
-    /// Brings every vector to length one.
-    pub(crate) fn normalize(&mut self) {
-        normalize(&mut self.values, self.dimension);
     }
 }
 

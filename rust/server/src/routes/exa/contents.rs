@@ -22,6 +22,7 @@ use super::request::{Wanted, Warning};
 use crate::app::App;
 use crate::fetch::{Fetched, Unfetched};
 use crate::http::admission::{Admitted, Input, Reply};
+use crate::http::body::Object;
 use crate::http::failure::{Cause, Failure};
 use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::store::Stored;
@@ -55,7 +56,7 @@ pub(crate) struct ContentsRequest {
     /// Pages that the request itself sends; without ids and urls, all of them are answered.
     #[serde(default)]
     #[schemars(length(max = MAX_DOCUMENTS))]
-    documents: Option<Vec<SentDocument>>,
+    documents: Option<Vec<Object<SentDocument>>>,
     #[serde(flatten)]
     #[schemars(with = "Wanted")]
     options: Map<String, Value>,
@@ -140,7 +141,8 @@ impl Plan {
             return refused("contents", "only /search has options under contents; here they stand beside urls");
         }
         let wanted = Wanted::read(asked.options, "")?;
-        let sent = asked.documents.unwrap_or_default();
+        let sent: Vec<SentDocument> =
+            asked.documents.unwrap_or_default().into_iter().map(|Object(document)| document).collect();
         if !sent.is_empty() {
             check_count(sent.len(), "documents", app.settings.max_documents)?;
         }

@@ -19,12 +19,12 @@ use uuid::Uuid;
 
 use crate::app::App;
 use crate::http::admission::{Reply, RequestControl};
-use crate::http::binary_body::{OCTETS, headers};
+use crate::http::binary_body::{Encoding, OCTETS, headers};
 use crate::http::body;
 use crate::http::dtype::Dtype;
 use crate::http::failure::Failure;
 use crate::routes::openai::check_json_dtype;
-use crate::routes::vectors::{self, embed};
+use crate::routes::vectors;
 
 /// What the answer is where the vectors come beside it.
 pub(crate) const FORM: &str = "multipart/form-data";
@@ -108,12 +108,9 @@ impl Wanted {
         work: &mut Work,
     ) -> Result<Vectors, Failure> {
         let mut encode = |texts: &[&str], role| {
-            let mut vectors = embed(app, texts, role, end.clone())?;
+            let vectors = Encoding::of(app, texts, role, end.clone())?.normalized(Some(true)).whole()?;
             work.encoded += texts.len();
             work.tokens += vectors.work.tokens;
-            if !app.model.normalize {
-                vectors.normalize();
-            }
             Ok::<_, Failure>(vectors)
         };
         let passages = encode(passages, Role::Passage)?;
