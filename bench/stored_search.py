@@ -1,0 +1,195 @@
+"""Claim: `/search` over 100,000 stored documents of 5 kB takes less than a second on two cores.
+
+The documents are the given pages, cut to 5,000 characters, and texts of the same length whose words are drawn with the frequencies
+that they have in these pages, so that they follow Zipf's law. A running `pullquote serve` stores them in memory; its file differs
+only in where texts and index are read. The queries are words by the number of documents that have them, and questions of the pages.
+Each is asked three times, once for the list of documents and once with highlights; the first answer of each is dropped.
+
+    .venv/bin/python bench/stored_search.py --pages /work/shared/eval/pages/{squad_pages,hotpot_pages,clapnq,selqa}.jsonl.gz
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import random
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+# The modules in this directory are the package `bench`, for mypy too.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench import record
+from bench.goals import Goal
+from bench.machine_noise import Meter, quietness
+from bench.options import add_no_record, add_pages, claim_parser
+from bench.record import REPOSITORY, spread
+from bench.texts import entries, page_files
+
+CLAIM = "stored_search"
+CHARACTERS = 5_000
+SENTENCE_WORDS = (6, 30)
+ROUNDS = 3
+# Places of words in the list of all words of the pages, the most frequent first. The first hundred are mostly stop words.
+PLACES = {"common": range(150, 200, 5), "usual": range(1_000, 1_100, 10), "rare": range(10_000, 10_100, 10)}
+
+
+def read_pages(paths: list[Path]) -> tuple[list[str], list[str]]:
+    """Read the pages' texts, and the questions that some have."""
+    texts: list[str] = []
+    questions: list[str] = []
+    for path in paths:
+        if path.is_dir():
+            texts += [file.read_text(encoding="utf-8") for file in page_files(path)]
+            continue
+        for entry in entries(path):
+            texts.append(entry["text"])
+            questions += [question["q"] for question in entry.get("questions", [])]
+    return texts, questions
+
+
+def documents(texts: list[str], words: Counter[str]) -> Iterator[str]:
+    """Yield all pages, and then texts of their words without end."""
+    for text in texts:
+        yield from (text[start : start + CHARACTERS] for start in range(0, len(text), CHARACTERS))
+    randomness = random.Random(1)  # noqa: S311 - the same documents each time
+    population, frequencies = list(words), list(itertools.accumulate(words.values()))
+    while True:
+        drawn = iter(randomness.choices(population, cum_weights=frequencies, k=CHARACTERS // 2))
+        sentences, length = [], 0
+        while length < CHARACTERS:
+            sentence = " ".join(itertools.islice(drawn, randomness.randint(*SENTENCE_WORDS))).capitalize() + "."
+            sentences.append(sentence)
+            length += len(sentence) + 1
+        yield " ".join(sentences)[:CHARACTERS]
+
+
+def queries(words: Counter[str], questions: list[str]) -> dict[str, list[str]]:
+    """Choose ten queries of each kind."""
+    ranked = [word for word, _ in words.most_common()]
+    kinds = {f"one {kind} word": [ranked[place] for place in places] for kind, places in PLACES.items()}
+    common = [ranked[place] for place in PLACES["common"]]
+    rare = [ranked[place] for place in PLACES["rare"]]
+    kinds["two common words"] = [f"{a} {b}" for a, b in zip(common, common[1:] + common[:1], strict=True)]
+    kinds["eight common words"] = [" ".join((common[start:] + common)[:8]) for start in range(10)]
+    kinds["a common and a rare word"] = [f"{a} {b}" for a, b in zip(common, rare, strict=True)]
+    if questions:
+        kinds["questions"] = random.Random(2).sample(questions, 10)  # noqa: S311 - the same questions each time
+    return kinds
+
+
+def store(client: httpx.Client, texts: Iterator[str]) -> float:
+    """Store documents; returns the seconds it took."""
+    began = time.perf_counter()
+    for number, text in enumerate(texts):
+        client.put(f"/documents/{number}", json={"text": text}).raise_for_status()
+    return time.perf_counter() - began
+
+
+def search(client: httpx.Client, query: str, *, highlights: bool) -> float:
+    """Search once; returns the seconds until the whole answer came."""
+    contents = {"contents": {"highlights": True}} if highlights else {}
+    began = time.perf_counter()
+    answer = client.post("/search", json={"query": query} | contents).raise_for_status()
+    seconds = time.perf_counter() - began
+    assert answer.json()["results"], query
+    return seconds
+
+
+def measure(client: httpx.Client, kinds: dict[str, list[str]]) -> dict[str, dict[str, list[float]]]:
+    """Ask every query; returns the seconds of each kind, without and with highlights."""
+    return {
+        kind: {
+            name: [
+                seconds
+                for query in asked
+                for seconds in [search(client, query, highlights=with_highlights) for _ in range(ROUNDS)][1:]
+            ]
+            for name, with_highlights in (("documents", False), ("highlights", True))
+        }
+        for kind, asked in kinds.items()
+    }
+
+
+def table(
+    around: dict[str, Any], arguments: argparse.Namespace, seconds: dict[str, Any], goals: list[Goal]
+) -> list[str]:
+    """Write the record."""
+    rows = [
+        f"| {kind} | {spread(times['documents'], '.3f')} | {spread(times['highlights'], '.3f')} |"
+        for kind, times in seconds.items()
+    ]
+    return [
+        *record.heading(CLAIM, around),
+        f"{arguments.documents:,} documents of {CHARACTERS:,} characters in memory, stored in {around['store_seconds']:.0f} s. "
+        "Seconds of a request for ten results; medians (least to most).",
+        "",
+        "| query | documents | with highlights |",
+        "|---|---|---|",
+        *rows,
+        "",
+        *(goal.line() for goal in goals),
+    ]
+
+
+def main() -> None:
+    """Measure, print the table and keep the record."""
+    parser = claim_parser(__doc__)
+    add_pages(parser, [REPOSITORY / "demo" / "pages"], "directories of .txt and .md files, or .jsonl.gz files")
+    parser.add_argument("--documents", type=int, default=100_000, help="documents to store (default: %(default)s)")
+    add_no_record(parser)
+    arguments = parser.parse_args()
+    texts, questions = read_pages(arguments.pages)
+    words = Counter(word.lower() for text in texts for word in re.findall(r"[^\W\d_]+", text))
+    meter = Meter()
+    command = [
+        sys.executable,
+        "-m",
+        "pullquote",
+        "serve",
+        "--json",
+        "--port",
+        "0",
+        "--device",
+        "cpu",
+        "--log-level",
+        "error",
+    ]
+    command += [
+        "--store-documents",
+        str(arguments.documents),
+        "--store-bytes",
+        str(arguments.documents * CHARACTERS * 4),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            started = json.loads(server.stdout.readline())
+            with httpx.Client(base_url=started["url"], timeout=60) as client:
+                stored = store(client, itertools.islice(documents(texts, words), arguments.documents))
+                seconds = measure(client, queries(words, questions))
+        finally:
+            server.terminate()
+    use = meter.stop()
+    around = record.circumstances() | {"dtype": started["dtype"], "store_seconds": stored}
+    goals = [
+        Goal(f"slowest search, {name}, s", max(max(times[name]) for times in seconds.values()), most=1.0)
+        for name in ("documents", "highlights")
+    ]
+    lines = [*table(around, arguments, seconds, goals), f"- {quietness([use])}"]
+    raw = {"documents": arguments.documents, "seconds": seconds, "goals": [asdict(goal) for goal in goals]}
+    record.publish(CLAIM, around | raw, "\n".join(lines) + "\n", keeps=not arguments.no_record)
+
+
+if __name__ == "__main__":
+    main()
