@@ -40,7 +40,7 @@ pub(super) struct ExaResult<'call> {
     id: &'call str,
     url: &'call str,
     title: Option<&'call str>,
-    /// Score of its best highlight, with `/search`.
+    /// With `/search`: how near its best passage is to the query, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     score: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
