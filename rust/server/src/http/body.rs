@@ -192,7 +192,7 @@ fn of_json(error: &serde_path_to_error::Error<serde_json::Error>) -> Failure {
     let (path, inner) = (error.path().to_string(), error.inner());
     let message = IN_WORDS.iter().fold(inner.to_string(), |message, (from, to)| message.replace(from, to));
     if inner.classify() != Category::Data {
-        // What the parser says of half a pair of surrogates depends on what stands behind it.
+        // The parser's message for half a pair of surrogates depends on the next characters.
         let is_half = message.contains("surrogate") || message.contains("hex escape");
         let advice = if is_half { "; a lone surrogate is no character, and no text can hold it" } else { "" };
         return Failure::new(Cause::Malformed, format!("the body is no JSON: {message}{advice}"));

@@ -124,7 +124,7 @@ enum Modality {
     Text,
 }
 
-/// What is asked for, checked.
+/// A checked request.
 pub(super) struct Embeddings {
     pub(super) encoding: Encoding,
     pub(super) format: EncodingFormat,
@@ -148,7 +148,7 @@ const NOT_NORMALIZED: i64 = -1;
 
 const EMBEDDINGS: ListShape = ListShape { id: "embd", object: "embedding", field: "embedding" };
 
-/// What follows the vectors.
+/// The fields after the vectors.
 #[derive(Serialize)]
 struct EmbeddingsFooter<'app> {
     id: String,
@@ -214,7 +214,7 @@ struct ModelStats {
     batch_size: Option<usize>,
 }
 
-/// What [`answer`] writes without serde.
+/// The schema of the answer that [`answer`] writes without serde.
 pub(crate) fn embeddings_schema(generator: &mut SchemaGenerator) -> Schema {
     list_schema(EMBEDDINGS, generator)
 }

@@ -213,7 +213,7 @@ const fn yes() -> bool {
     true
 }
 
-/// What tells the requests of `POST /` apart.
+/// Distinguishes the requests of `POST /`.
 #[derive(Deserialize)]
 struct AnyRequest {
     #[serde(rename = "inputs")]
@@ -226,7 +226,7 @@ struct AnySentence {
     _source_sentence: IgnoredAny,
 }
 
-/// As `huggingface_hub`'s client asks one URL for whatever the model does.
+/// `huggingface_hub`'s client sends requests of all tasks to one URL.
 async fn any(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
     compute(&app, request, |app, input| match serde_json::from_slice::<AnyRequest>(&input.body) {
         Ok(_) => similarities(app, input),
@@ -343,7 +343,7 @@ async fn decode(State(app): State<Arc<App>>, request: Request) -> Result<Respons
     .await
 }
 
-/// What only classifiers, sparse models and models without pooling do.
+/// Routes for classifiers, sparse models and models without pooling.
 async fn other_model() -> Failure {
     Failure::new(Cause::OtherModel, "the model gives one vector for each text; POST /embed returns it")
 }

@@ -16,7 +16,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, pa
 use super::{Size, Stored, words};
 use crate::http::failure::Failure;
 
-/// What this program writes; a file of another one is left alone.
+/// Identifies files of this program; others are refused.
 const APPLICATION_ID: i32 = 0x7071_7431;
 
 /// The layout of the tables.
@@ -25,7 +25,7 @@ const VERSION: i32 = 2;
 /// The layout without an index of words.
 const WITHOUT_WORDS: i32 = 1;
 
-/// How long to wait for another process that has the file: it keeps it as long as it runs.
+/// How long to wait for a process that has the file. A server keeps it until it exits.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 
 const LAYOUT: &str = "
@@ -75,7 +75,7 @@ impl FileStore {
         named(path, open(path))
     }
 
-    /// Keeps a document where `fits` says the size that comes of it; whether there was none under this id.
+    /// Stores a document if `fits` returns the new size; returns whether its id is new.
     pub(super) fn put(
         &self,
         id: &str,
@@ -167,7 +167,7 @@ impl FileStore {
 }
 
 impl Open {
-    /// Writes all of it or nothing.
+    /// Writes everything or nothing.
     fn write(&mut self, write: impl FnOnce(&Connection) -> rusqlite::Result<()>) -> rusqlite::Result<()> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         write(&transaction)?;
@@ -251,7 +251,7 @@ fn row_of(connection: &Connection, id: &str) -> rusqlite::Result<Option<(i64, us
         .optional()
 }
 
-/// What the disk says has nothing to do with the caller.
+/// Not the caller's error.
 fn broken(error: &rusqlite::Error) -> Error {
     Error::new(ErrorKind::Internal, format!("the store failed: {error}"))
 }

@@ -25,7 +25,7 @@ use crate::http::admission::{Input, Reply, compute};
 use crate::http::failure::{Cause, Failure};
 use crate::store::Stored;
 
-/// Where the options for pages stand.
+/// The path of the options for pages.
 pub(super) const PLACE: &str = "contents.";
 
 /// Number of results if the request does not say.
@@ -37,7 +37,7 @@ pub(crate) const MOST_RESULTS: usize = 100;
 /// The most bytes of stored documents of which all passages are compared: encoding 50 kB takes 4.5 s of processor time.
 const MAX_EXACT_BYTES: usize = 64 * 1024;
 
-/// Options of a search that change nothing in what is found here.
+/// Options of a search that do not change its results here.
 const QUIET: [&str; 4] = ["moderation", "type", "useAutoprompt", "stream"];
 
 /// A query, and what to return of each page.
@@ -144,7 +144,7 @@ fn page<'call>(id: &'call str, stored: &'call Stored) -> ExaPage<'call> {
     ExaPage::new(id, stored.title.as_deref(), &stored.text, Format::Text)
 }
 
-/// The best pages, each with the score of its best passage; of equals the one whose id comes first.
+/// The best pages, each with the score of its best passage; ties are in the order of ids.
 fn ranked<'call>(
     app: &App,
     input: &Input,

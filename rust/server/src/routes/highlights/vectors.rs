@@ -1,7 +1,7 @@
-//! The vectors of passages and queries, within the JSON or as bytes beside it.
+//! The vectors of passages and queries, in the JSON or as bytes after it.
 //!
-//! A passage's vector is that of its own text, as `/embed` gives it, and not that of the window that found it,
-//! which reaches beyond the passage. So each passage is encoded once more. All vectors have length one.
+//! A passage's vector is that of its own text, as from `/embed`, and not that of the window that found it, which is larger than
+//! the passage. So each passage is encoded once more. All vectors have length one.
 
 use std::fmt::Write;
 
@@ -26,7 +26,7 @@ use crate::http::failure::Failure;
 use crate::routes::openai::check_json_dtype;
 use crate::routes::vectors;
 
-/// What the answer is where the vectors come beside it.
+/// The content type of an answer with vectors after the JSON.
 pub(crate) const FORM: &str = "multipart/form-data";
 
 /// How vectors are written in JSON: as numbers, or as base64 of their bytes.
