@@ -20,6 +20,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,9 @@ from bench.texts import entries, page_files
 
 CLAIM = "stored_search"
 CHARACTERS = 5_000
+# Threads that store documents, and documents that they are given at a time.
+WRITERS = 16
+GROUP = 1_000
 SENTENCE_WORDS = (6, 30)
 # Places of words in the list of all words of the pages, the most frequent first. The first hundred are mostly stop words.
 PLACES = {"common": range(150, 200, 5), "usual": range(1_000, 1_100, 10), "rare": range(10_000, 10_100, 10)}
@@ -89,9 +93,16 @@ def queries(words: Counter[str], questions: list[str]) -> dict[str, list[str]]:
 
 def store(client: httpx.Client, texts: Iterator[str]) -> float:
     """Store documents; returns the seconds it took."""
-    began = time.perf_counter()
-    for number, text in enumerate(texts):
+    numbered = enumerate(texts)
+
+    def put(numbered: tuple[int, str]) -> None:
+        number, text = numbered
         client.put(f"/documents/{number}", json={"text": text}).raise_for_status()
+
+    began = time.perf_counter()
+    with ThreadPoolExecutor(WRITERS) as writers:
+        while group := list(itertools.islice(numbered, GROUP)):
+            list(writers.map(put, group))
     return time.perf_counter() - began
 
 
