@@ -46,10 +46,11 @@ CHARACTERS = 5_000
 WRITERS = 16
 GROUP = 1_000
 SENTENCE_WORDS = (6, 30)
-# Places of words in the list of all words of the pages, the most frequent first. The first hundred are mostly stop words.
+# Queries of each kind, and those that are asked with highlights too.
 QUERIES = 10
 HIGHLIGHTED = 2
-PLACES = {"common": range(150, 200, 5), "usual": range(1_000, 1_100, 10), "rare": range(10_000, 10_100, 10)}
+# First place and step in the list of all words of the pages, the most frequent first. The first hundred are mostly stop words.
+PLACES = {"common": (150, 5), "usual": (1_000, 10), "rare": (10_000, 10)}
 
 
 class Times(NamedTuple):
@@ -92,9 +93,13 @@ def documents(texts: list[str], words: Counter[str]) -> Iterator[str]:
 def queries(words: Counter[str], questions: list[str]) -> dict[str, list[str]]:
     """Choose the queries of each kind."""
     ranked = [word for word, _ in words.most_common()]
-    kinds = {f"one {kind} word": [ranked[place] for place in places] for kind, places in PLACES.items()}
-    common = [ranked[place] for place in PLACES["common"]]
-    rare = [ranked[place] for place in PLACES["rare"]]
+
+    def at(first: int, step: int) -> list[str]:
+        first = min(first, len(ranked) - QUERIES * step)
+        return ranked[first : first + QUERIES * step : step]
+
+    kinds = {f"one {kind} word": at(*place) for kind, place in PLACES.items()}
+    common, rare = kinds["one common word"], kinds["one rare word"]
     kinds["two common words"] = [f"{a} {b}" for a, b in zip(common, common[1:] + common[:1], strict=True)]
     kinds["eight common words"] = [" ".join((common[start:] + common)[:8]) for start in range(QUERIES)]
     kinds["a common and a rare word"] = [f"{a} {b}" for a, b in zip(common, rare, strict=True)]
