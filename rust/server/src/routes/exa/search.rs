@@ -34,7 +34,8 @@ pub(crate) const DEFAULT_RESULTS: i64 = 10;
 /// Maximum number of results.
 pub(crate) const MOST_RESULTS: usize = 100;
 
-/// The most bytes of stored documents of which all passages are compared: encoding 50 kB takes 4.5 s of processor time.
+/// The most bytes of stored documents of which all passages are compared. Two cores encode 100 kB in 1.75 s
+/// (`bench/second_query.py`).
 const MAX_EXACT_BYTES: usize = 64 * 1024;
 
 /// Options of a search that do not change its results here.
