@@ -39,6 +39,7 @@ __all__ = [
     "__version__",
     "available_threads",
     "cached_models",
+    "check_store",
     "error_table",
     "find_snapshot",
     "forget_threads",
