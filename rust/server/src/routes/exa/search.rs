@@ -101,7 +101,7 @@ fn answer(app: &App, input: &Input, id: &str, began: Instant) -> Result<Reply, F
     let size = app.store.size();
     let is_small = size.documents <= app.settings.max_documents && size.bytes <= MAX_EXACT_BYTES;
     // Documents in a file become copies of them.
-    let _memory = app.admission.memory(if is_small { app.store.bytes_to_read() } else { 0 })?;
+    let _memory = app.admission.bodies.reserve(if is_small { app.store.bytes_to_read() } else { 0 })?;
     let (all, listed);
     let (pages, scores, mut work): (Vec<ExaPage>, Vec<f32>, Work) = if is_small {
         all = app.store.all()?;
