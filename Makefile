@@ -129,6 +129,7 @@ bench: setup .make/pullquote-torch .make/bench ## Run all benchmarks, and write 
 	$(BIN)/python bench/arrow.py
 	$(BIN)/python bench/jobs.py
 	$(BIN)/python bench/scale_model.py
+	$(BIN)/python bench/stored_search.py
 
 gpu-bench: setup .make/pullquote-torch .make/bench ## Run the GPU benchmarks, and write the records
 	$(BIN)/python bench/gpu.py

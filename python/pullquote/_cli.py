@@ -451,11 +451,11 @@ def _highlighter_or_client(options: argparse.Namespace) -> Highlighter | Client:
     return Client(options.server, api_key=key, ca_certs=options.ca_certs, timeout=timeout)
 
 
-def _highlighter(options: argparse.Namespace) -> Highlighter:
+def _highlighter(options: argparse.Namespace, kind: type[Highlighter] = Highlighter) -> Highlighter:
     given = vars(options)
     arguments = {field.name: given[field.name] for field in fields(EngineConfig) if field.name in given}
     arguments |= {"devices": options.device or "auto", "encoder": named_encoder(options.encoder)}
-    return Highlighter(**arguments)
+    return kind(**arguments)
 
 
 def _highlight(options: argparse.Namespace) -> int:
@@ -659,7 +659,10 @@ def _serve(options: argparse.Namespace) -> int:
             "/health encodes a text within five"
         )
         raise InvalidArgumentError(message)
-    with _highlighter(options) as highlighter:
+    if options.store is not None:
+        # Before the model is loaded, which may take long.
+        _native.check_store(options.store)
+    with _highlighter(options, _server.ServedHighlighter) as highlighter:
         return _server.serve(highlighter, options)
 
 

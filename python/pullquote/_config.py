@@ -58,22 +58,23 @@ class EngineConfig:
     query_prompt: str | None = None
     passage_prompt: str | None = None
 
-    def load(self) -> tuple[EngineConfig, str]:
+    def load(self, *, normalizes: bool = True) -> tuple[EngineConfig, str]:
         """Check the arguments, and load the model. Returns the config that `_native` takes, and the model's name.
 
-        In that config `model` is a `Path`, `encoder` is loaded, `threads` is an int, and `cores` is a list or `None`.
+        In that config `model` is a `Path`, `encoder` is loaded, `threads` is an int, and `cores` is a list or `None`. Without
+        `normalizes`, the vectors are those before the normalization at the model's end.
         """
         config = replace(self, devices=_device_names(self.devices), dtype=_dtype_name(self.dtype))
-        return config._load()
+        return config._load(normalizes=normalizes)
 
-    def _load(self) -> tuple[EngineConfig, str]:
+    def _load(self, *, normalizes: bool) -> tuple[EngineConfig, str]:
         self._check()
         cores = _core_list(self.cores)
         config = replace(
             self, cores=cores, threads=thread_count(self.threads, cores), cache_bytes=min(self.cache_bytes, sys.maxsize)
         )
         if self.encoder is None or isinstance(self.encoder, str):
-            return config._load_model()
+            return config._load_model(normalizes=normalizes)
         return config._use_custom_encoder(self.encoder)
 
     def _check(self) -> None:
@@ -96,16 +97,21 @@ class EngineConfig:
             message = f'encoder must be "torch", a function or an object with a method encode, not {self.encoder!r}'
             raise InvalidArgumentError(message)
 
-    def _load_model(self) -> tuple[EngineConfig, str]:
+    def _load_model(self, *, normalizes: bool) -> tuple[EngineConfig, str]:
         found, name = self._find_model()
         directory = with_safetensors(found)
         devices = [self.devices] if isinstance(self.devices, str) else list(self.devices)
         with _pinned_to(cast("list[int] | None", self.cores)):
             is_torch = self.encoder == "torch"
-            threads, truncate_dim = cast(int, self.threads), self.truncate_dim
             try:
                 encoder = load_encoder(
-                    directory, devices, self.dtype, threads, torch=is_torch, truncate_dim=truncate_dim
+                    directory,
+                    devices,
+                    self.dtype,
+                    cast(int, self.threads),
+                    torch=is_torch,
+                    truncate_dim=self.truncate_dim,
+                    normalizes=normalizes,
                 )
             except InvalidModelError as error:
                 if not is_snapshot(found):

@@ -104,6 +104,8 @@ class EngineHandle(EngineStatus, ABC):
     model_name: str
     _trace: TraceFile | None = None
     _is_closed = False
+    # Whether the encoder does the normalization at the model's end.
+    _normalizes = True
 
     @checked
     def __init__(
@@ -133,7 +135,7 @@ class EngineHandle(EngineStatus, ABC):
         passage_prompt: str | None = None,
     ) -> None:
         """Load the model, which takes about a second for a small one. `Highlighter` documents the arguments."""
-        config, name = EngineConfig(**constructor_arguments(locals())).load()
+        config, name = EngineConfig(**constructor_arguments(locals())).load(normalizes=self._normalizes)
         if config.trace is not None:
             self._trace = TraceFile(config.trace)
         self._open(config, name)

@@ -81,12 +81,19 @@ def model_directory(model: str | Path | None) -> Path:
 
 
 def load_encoder(
-    directory: Path, devices: list[str], dtype: str, threads: int, *, torch: bool, truncate_dim: int | None = None
+    directory: Path,
+    devices: list[str],
+    dtype: str,
+    threads: int,
+    *,
+    torch: bool,
+    truncate_dim: int | None = None,
+    normalizes: bool = True,
 ) -> object:
     """Load a model: with libtorch for CUDA devices, for TorchScript modules and if `torch` is true, else with the CPU encoder.
 
-    ``["auto"]`` is every CUDA device if ``pullquote-torch`` is installed and finds one, else the CPU. Returns an encoder for
-    `_native`.
+    ``["auto"]`` is every CUDA device if ``pullquote-torch`` is installed and finds one, else the CPU. Without `normalizes`, the
+    vectors are those before the normalization at the model's end. Returns an encoder for `_native`.
 
     Raises `NoEncoderError` if libtorch is needed and not installed, `TorchVersionError` if ``pullquote-torch`` was built for
     another torch, `ModelNotFoundError`, `InvalidModelError`, `UnsupportedModelError`, `DeviceError`.
@@ -97,8 +104,8 @@ def load_encoder(
         if truncate_dim is not None:
             message = f'truncate_dim={truncate_dim} needs the CPU encoder; pass devices="cpu", and no encoder'
             raise InvalidArgumentError(message)
-        return find_torch_encoder().load(str(directory), devices, dtype, threads)
-    return _native.CpuEncoder(str(directory), devices, dtype, threads, truncate_dim)
+        return find_torch_encoder().load(str(directory), devices, dtype, threads, normalizes=normalizes)
+    return _native.CpuEncoder(str(directory), devices, dtype, threads, truncate_dim, normalizes)
 
 
 def find_torch_encoder() -> ModuleType:

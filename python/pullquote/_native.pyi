@@ -39,6 +39,7 @@ __all__ = [
     "__version__",
     "available_threads",
     "cached_models",
+    "check_store",
     "error_table",
     "find_snapshot",
     "forget_threads",
@@ -58,6 +59,7 @@ def parse_pieces(
     text: str, highlight_length: int, step_size: int, unit: str, allow_gaps: bool
 ) -> NDArray[np.int64]: ...
 def available_threads() -> int: ...
+def check_store(path: str) -> None: ...
 def shown_runs(markdown: str) -> list[tuple[str, int, int, bool]]: ...
 def wait_for_threads(seconds: float) -> bool: ...
 def forget_threads() -> None: ...
@@ -157,7 +159,13 @@ class CompletionQueue:
 @final
 class CpuEncoder:
     def __new__(
-        cls, model: str, devices: list[str], dtype: str, threads: int | None, truncate_dim: int | None = None
+        cls,
+        model: str,
+        devices: list[str],
+        dtype: str,
+        threads: int | None,
+        truncate_dim: int | None = None,
+        normalizes: bool = True,
     ) -> CpuEncoder: ...
 
 @final

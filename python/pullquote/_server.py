@@ -13,7 +13,7 @@ from typing import Any
 
 from pullquote._highlighter import Highlighter
 
-__all__ = ["MEBIBYTE", "add_options", "default", "serve"]
+__all__ = ["MEBIBYTE", "ServedHighlighter", "add_options", "default", "serve"]
 
 MEBIBYTE = 1024 * 1024
 # The shutdown timeout passed.
@@ -154,6 +154,12 @@ SETTINGS = {
 }
 
 
+class ServedHighlighter(Highlighter):
+    """A highlighter whose vectors the server normalizes, because some requests are for vectors that are not."""
+
+    _normalizes = False
+
+
 def default(name: str) -> Any:
     """The default of a setting."""
     return next(setting.default for settings in SETTINGS.values() for setting in settings if setting.name == name)
@@ -179,6 +185,7 @@ def serve(highlighter: Highlighter, options: argparse.Namespace) -> int:
     settings["upstream_key"] = settings["upstream_key"] or os.environ.get("PULLQUOTE_UPSTREAM_KEY")
     settings["model_name"] = options.model_name or highlighter.model_name
     settings["model_directory"] = str(highlighter.model)
+    settings["truncate_dim"] = options.truncate_dim
     settings["documents_worker"] = _documents_worker()
     _raise_file_limit(options.max_connections)
     # The server handles signals; Python must not raise KeyboardInterrupt after it returns.

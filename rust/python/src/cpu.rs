@@ -19,9 +19,10 @@ pub(crate) struct CpuEncoder(Mutex<Option<encoder::CpuEncoder>>);
 
 #[pymethods]
 impl CpuEncoder {
-    /// Starts the worker threads, which inherit the calling thread's affinity.
+    /// Starts the worker threads, which inherit the calling thread's affinity. Without `normalizes`, the vectors are those before
+    /// the normalization at the model's end.
     #[new]
-    #[pyo3(signature = (model, devices, dtype, threads, truncate_dim = None))]
+    #[pyo3(signature = (model, devices, dtype, threads, truncate_dim = None, normalizes = true))]
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 passes owned values")]
     fn new(
         py: Python<'_>,
@@ -30,10 +31,12 @@ impl CpuEncoder {
         dtype: &str,
         threads: Option<usize>,
         truncate_dim: Option<usize>,
+        normalizes: bool,
     ) -> PyResult<Self> {
         let options = ModelOptions { truncate_dim, ..ModelOptions::default() };
         let loaded = leave_python(py, None, |_| {
-            let model = Model::read_with(&model, &options)?;
+            let mut model = Model::read_with(&model, &options)?;
+            model.normalize &= normalizes;
             let (dtype, set) = (Dtype::parse(dtype)?, InstructionSet::selected()?);
             encoder::CpuEncoder::load_with(&model, &devices, dtype, threads, set)
         })?;

@@ -263,6 +263,17 @@ fn run(function: Py<PyAny>, arrived: &Receiver<Message>, dimension: usize, share
     }
 }
 
+/// Writes the traceback of the function's own exception to the log of `pullquote serve`; without a server there is no log.
+fn log_traceback(py: Python<'_>, error: &PyErr) {
+    let Some(cause) = error.cause(py) else { return };
+    let lines = || -> PyResult<Vec<String>> {
+        py.import("traceback")?.call_method1("format_exception", (cause.value(py),))?.extract()
+    };
+    if let Ok(lines) = lines() {
+        tracing::error!(traceback = lines.concat().trim_end(), "the encoder's function failed");
+    }
+}
+
 /// Calls the function; an exception becomes the error of all calls in the batch.
 fn call(function: &Bound<'_, PyAny>, inputs: &Inputs, dimension: usize) -> Result<Vec<f32>> {
     let py = function.py();
@@ -281,6 +292,7 @@ fn call(function: &Bound<'_, PyAny>, inputs: &Inputs, dimension: usize) -> Resul
         Ok(rows.to_vec()?)
     };
     rows().map_err(|error| {
+        log_traceback(py, &error);
         // `_python_encoder.py` made it an `OutOfMemoryError`, which is a `MemoryError`, or an `EncoderError`.
         let is_memory = error.is_instance_of::<PyMemoryError>(py);
         let kind = if is_memory { ErrorKind::OutOfMemory } else { ErrorKind::Encoder };

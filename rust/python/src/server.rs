@@ -1,5 +1,6 @@
 //! The server as a Python class. `pullquote/_server.py` runs it.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pullquote_core::engine::Engine;
@@ -24,6 +25,13 @@ impl Server {
         let server = leave_python(py, None, |_| pullquote_server::Server::bind(settings, Arc::clone(engine)))?;
         Ok(Self { address: server.address().to_string(), server: Mutex::new(Some(server)) })
     }
+}
+
+/// Fails if the file of a store is another program's, or if another process has it.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "pyo3 passes owned values")]
+pub(crate) fn check_store(py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    leave_python(py, None, |_| pullquote_server::check_store(&path))
 }
 
 #[pymethods]

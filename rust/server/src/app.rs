@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use pullquote_core::encoder::model::Model;
+use pullquote_core::encoder::model::{Model, ModelOptions};
 use pullquote_core::engine::Engine;
 use pullquote_core::error::Result;
 
@@ -27,6 +27,8 @@ use crate::uploads::parser::Parser;
 pub(crate) struct App {
     pub(crate) settings: Settings,
     pub(crate) engine: Arc<Engine>,
+    /// Where it says that vectors have unit length, [`Encoding`](crate::http::binary_body::Encoding) normalizes them: the encoder
+    /// was loaded without the normalization at the model's end.
     pub(crate) model: Model,
     pub(crate) admission: Admission,
     pub(crate) store: Store,
@@ -53,14 +55,14 @@ pub(crate) struct App {
 impl App {
     /// For a server that listens there.
     pub(crate) fn new(settings: Settings, engine: Arc<Engine>, address: &Address) -> Result<Self> {
-        let model = Model::read(&settings.model_directory)?;
+        let options = ModelOptions { truncate_dim: settings.truncate_dim, ..ModelOptions::default() };
+        let model = Model::read_with(&settings.model_directory, &options)?;
         let keys = Arc::new(Keys::read(&settings)?);
         let facts = Facts {
             settings: &settings,
             has_keys: keys.are_required(),
             dimension: engine.spec().dimension,
             max_tokens: engine.max_tokens(),
-            normalizes: model.normalize,
         };
         let document = openapi::document(&facts);
         let admission = Admission::new(&settings);

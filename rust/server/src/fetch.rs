@@ -42,7 +42,7 @@ pub(crate) const LOOKUPS: usize = 16;
 /// Pages that are fetched at the same time, over all requests.
 const AT_ONCE: usize = 64;
 
-/// What is asked for; servers that have several kinds of a page send the first of these.
+/// The accepted types; servers with several types of a page send the first of these.
 const ACCEPT: HeaderValue =
     HeaderValue::from_static("text/html, application/xhtml+xml, text/markdown;q=0.9, text/plain;q=0.8");
 
@@ -73,17 +73,17 @@ pub(crate) struct Fetcher {
     takes_files: bool,
 }
 
-/// A page as it came.
+/// A page as it was received.
 pub(crate) struct Fetched {
     bytes: Vec<u8>,
     /// `None` for PDFs and DOCX.
     format: Option<Format>,
-    /// What its server calls its encoding.
+    /// The encoding that its server names.
     charset: Option<String>,
     /// Encodings that the client has not decoded, in the order in which they were applied.
     codings: Vec<String>,
     max_bytes: usize,
-    /// What it takes out of the memory that all bodies have together.
+    /// Its share of the memory for all bodies.
     _memory: OwnedSemaphorePermit,
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn decode_text(bytes: &[u8]) -> String {
 }
 
 impl Fetched {
-    /// Its source in Unicode, and what that is written in.
+    /// Its source in Unicode, and its format.
     pub(crate) fn read(&self) -> Result<(String, Format), Unfetched> {
         let format = self.format.unwrap_or_default();
         Ok((charset::decode(&self.bytes()?, self.charset.as_deref(), format == Format::Html), format))
@@ -229,7 +229,7 @@ impl Resolve for Resolver {
             let place = lookups.acquire_owned().await?;
             let found = tokio::task::spawn_blocking(move || {
                 let found = (name.as_str(), 0).to_socket_addrs().map(Vec::from_iter);
-                // Whoever waited may be gone; the thread is not before here.
+                // The request may have ended during the lookup; the thread is free only now.
                 drop(place);
                 found
             });

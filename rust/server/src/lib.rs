@@ -39,6 +39,7 @@ pub use net::listener::Address;
 use net::listener::BoundListener;
 use net::shutdown::Signals;
 pub use settings::{LogFormat, Settings};
+pub use store::check_store;
 
 /// Blocking threads besides those of requests and name lookups: for health probes, the store and the file of keys.
 const SPARE_THREADS: usize = 8;

@@ -31,8 +31,6 @@ pub(crate) mod limits {
     pub(crate) const MAX_QUERIES: &str = "{max_queries}";
     pub(crate) const MAX_INPUTS: &str = "{max_inputs}";
     pub(crate) const DIMENSION: &str = "{dimension}";
-    /// The values of `normalize` that the model allows.
-    pub(crate) const NORMALIZE: &str = "{normalize}";
     /// What texts may be for.
     pub(crate) const PURPOSES: &str = "{purposes}";
     /// The names of the model.
@@ -46,8 +44,6 @@ pub(crate) struct Facts<'app> {
     pub(crate) has_keys: bool,
     pub(crate) dimension: usize,
     pub(crate) max_tokens: usize,
-    /// Whether the model's own files make its vectors have length one.
-    pub(crate) normalizes: bool,
 }
 
 /// The document of a server.
@@ -96,7 +92,6 @@ impl Facts<'_> {
             "purposes": Purpose::NAMES.into_iter().map(Some).chain([None]).collect::<Vec<_>>(),
             "dimension": self.dimension,
             "max_tokens": self.max_tokens,
-            "normalize": if self.normalizes { json!([true, null]) } else { json!([true, false, null]) },
         });
         if let Value::Object(facts) = facts { facts } else { Map::new() }
     }

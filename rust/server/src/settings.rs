@@ -27,6 +27,8 @@ pub struct Settings {
     pub served_model_name: Vec<String>,
     pub url_prefix: String,
     pub model_directory: PathBuf,
+    /// As the encoder was loaded.
+    pub truncate_dim: Option<usize>,
     #[serde(deserialize_with = "duration")]
     pub timeout: Duration,
     #[serde(deserialize_with = "duration")]

@@ -1,14 +1,14 @@
 //! The store: documents that clients have sent before and name by an id.
 //!
-//! In memory by default, or in an `SQLite` file, where a document that was acknowledged survives the process being killed and
-//! the power going. Both are bounded by documents and by bytes, and refuse what does not fit: a document goes when its owner
-//! says so, never by itself.
+//! Documents are in memory, or in an `SQLite` file, where acknowledged documents survive a kill and a power failure. Both have limits
+//! of documents and bytes, and refuse documents beyond them. A document is removed only when a client deletes it.
 
 pub(crate) mod documents;
 mod file;
 mod memory;
 mod words;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
@@ -20,7 +20,7 @@ use crate::store::documents::text_hash;
 use file::FileStore;
 use memory::MemoryStore;
 
-/// A document that is kept.
+/// A stored document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub(crate) title: Option<String>,
@@ -28,7 +28,7 @@ pub(crate) struct Stored {
     pub(crate) text_hash: String,
 }
 
-/// Where documents are kept, and how many.
+/// The stored documents, and their limits.
 pub(crate) struct Store {
     kept: Kept,
     bounds: Bounds,
@@ -39,14 +39,14 @@ enum Kept {
     File(FileStore),
 }
 
-/// How much is kept.
+/// The size of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) documents: usize,
     pub(crate) bytes: usize,
 }
 
-/// How much may be kept.
+/// The limits of a store.
 #[derive(Clone, Copy, Debug)]
 struct Bounds(Size);
 
@@ -55,14 +55,14 @@ impl Stored {
         Self { title, text_hash: text_hash(&text), text }
     }
 
-    /// What it counts for under an id.
+    /// Its bytes with its id, as limits count them.
     fn bytes(&self, id: &str) -> usize {
         id.len() + self.title.as_ref().map_or(0, String::len) + self.text.len()
     }
 }
 
 impl Bounds {
-    /// The size with one document in the place of another, where it is within the bounds.
+    /// The size after a document of `new` bytes replaces one of `old` bytes, if that is within the limits.
     fn replace(self, size: Size, old: Option<usize>, new: usize) -> Result<Size, Failure> {
         let after =
             Size { documents: size.documents + usize::from(old.is_none()), bytes: size.bytes - old.unwrap_or(0) + new };
@@ -76,7 +76,7 @@ impl Bounds {
 }
 
 impl Store {
-    /// Opens the file, where one was named.
+    /// Opens the file of `--store`, or a store in memory.
     pub(crate) fn open(settings: &Settings) -> CoreResult<Self> {
         let kept = match &settings.store {
             Some(path) => Kept::File(FileStore::open(path)?),
@@ -86,7 +86,7 @@ impl Store {
         Ok(Self { kept, bounds })
     }
 
-    /// Keeps a document; whether there was none under this id. When it returns, the document is safe.
+    /// Stores a document durably; returns whether its id is new.
     pub(crate) fn put(&self, id: &str, document: Stored) -> Result<bool, Failure> {
         let bytes = document.bytes(id);
         match &self.kept {
@@ -103,7 +103,7 @@ impl Store {
         }
     }
 
-    /// All documents with their ids, in the order of these.
+    /// All documents with their ids, in the order of ids.
     pub(crate) fn all(&self) -> Result<Vec<(String, Arc<Stored>)>, Failure> {
         match &self.kept {
             Kept::Memory(memory) => Ok(memory.all()),
@@ -121,7 +121,7 @@ impl Store {
         }
     }
 
-    /// How many bytes of memory reading all documents takes.
+    /// Bytes of memory that [`Self::all`] needs.
     pub(crate) fn bytes_to_read(&self) -> usize {
         match &self.kept {
             Kept::Memory(_) => 0,
@@ -129,7 +129,7 @@ impl Store {
         }
     }
 
-    /// Lets a document go; whether there was one.
+    /// Deletes a document; returns whether there was one.
     pub(crate) fn delete(&self, id: &str) -> Result<bool, Failure> {
         match &self.kept {
             Kept::Memory(memory) => Ok(memory.delete(id)?),
@@ -137,7 +137,7 @@ impl Store {
         }
     }
 
-    /// How much is kept.
+    /// Its size.
     pub(crate) fn size(&self) -> Size {
         match &self.kept {
             Kept::Memory(memory) => memory.size(),
@@ -146,12 +146,21 @@ impl Store {
     }
 }
 
+/// Fails if the file of a store is another program's, or if another process has it. Says so sooner than [`Store::open`] if it comes
+/// before the model is loaded.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`], with the path.
+pub fn check_store(path: &Path) -> CoreResult<()> {
+    file::check(path)
+}
+
 /// No document has this id.
 pub(crate) fn not_stored(id: &str) -> Failure {
     Failure::new(Cause::Core(ErrorKind::NotFound), format!("no document is stored under {id:?}"))
 }
 
-/// How a document is answered for that was put: new, or in the place of another.
+/// The status of a stored document: created, or replaced.
 pub(crate) const fn put_status(is_new: bool) -> StatusCode {
     if is_new { StatusCode::CREATED } else { StatusCode::OK }
 }

@@ -72,10 +72,11 @@ impl TorchEncoder {
     /// # Errors
     /// Where an argument, the model or a device is not usable; the kind says which.
     pub fn load(directory: &Path, devices: &[String], dtype: &str, threads: Option<usize>) -> Result<Self> {
-        Self::load_with_free_memory(directory, devices, dtype, threads, &|_| None)
+        Self::load_with_free_memory(directory, devices, dtype, threads, true, &|_| None)
     }
 
-    /// Loads a model, with batches on GPUs as large as their free memory allows.
+    /// Loads a model, with batches on GPUs as large as their free memory allows. Without `normalizes`, the vectors are those
+    /// before the normalization at the model's end.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -84,12 +85,15 @@ impl TorchEncoder {
         devices: &[String],
         dtype: &str,
         threads: Option<usize>,
+        normalizes: bool,
         free: FreeMemory<'_>,
     ) -> Result<Self> {
         Self::on_loading_thread(|| {
             let places = parse_devices(devices, threads, &cuda_device_count)?;
             let options = LoadOptions { cuda_path_on_cpu: false, varlen: Varlen::Cuda };
-            Self::load_onto(&Model::read(directory)?, &places, Dtype::parse(dtype)?, options, free)
+            let mut model = Model::read(directory)?;
+            model.normalize &= normalizes;
+            Self::load_onto(&model, &places, Dtype::parse(dtype)?, options, free)
         })
     }
 

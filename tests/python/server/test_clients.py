@@ -126,13 +126,16 @@ def test_haystack_openai_embedder(aliased: ServerProcess, expected: Any) -> None
 
 def test_haystack_tei_embedder(aliased: ServerProcess, expected: Any) -> None:
     embedders = pytest.importorskip("haystack_integrations.components.embedders.huggingface_api")
-    hub = pytest.importorskip("huggingface_hub")
+    haystack = pytest.importorskip("haystack")
     params = {"api_type": "text_embeddings_inference", "api_params": {"url": aliased.url}, "token": None}
-    embedder = embedders.HuggingFaceAPITextEmbedder(**params, normalize=None)
-    assert np.abs(np.array(embedder.run(TEXTS[0])["embedding"]) - expected[0]).max() < 1e-5
-    # Its default is `False`, which the embedded model cannot honour.
-    with raises(hub.errors.HfHubHTTPError, 422, "normalize"):
-        embedders.HuggingFaceAPITextEmbedder(**params).run(TEXTS[0])
+    embedded = np.array(embedders.HuggingFaceAPITextEmbedder(**params).run(TEXTS[0])["embedding"])
+    # By default it sends `normalize: false`.
+    assert np.linalg.norm(embedded) > 2
+    assert np.abs(embedded / np.linalg.norm(embedded) - expected[0]).max() < 1e-5
+    documents = [haystack.Document(content=text) for text in TEXTS]
+    embedder = embedders.HuggingFaceAPIDocumentEmbedder(**params, normalize=True, progress_bar=False)
+    rows = [document.embedding for document in embedder.run(documents)["documents"]]
+    assert np.abs(np.array(rows) - expected).max() < 1e-5
 
 
 def test_haystack_tei_ranker(aliased: ServerProcess) -> None:

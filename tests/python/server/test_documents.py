@@ -8,8 +8,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from support.messages import names_all
-from support.server_process import ServerProcess, letter_server
+from support.messages import names_all, raises
+from support.server_process import ServerProcess, StartError, letter_server, running_server
 
 TEXT = "Bread is baked from flour. The moon is white. 🍞"
 
@@ -77,6 +77,15 @@ def test_store_documents_and_store_bytes_are_507(kind: str, tmp_path: Path) -> N
 )
 def test_invalid_document_is_422(server: ServerProcess, name: str, body: dict[str, Any], status: int) -> None:
     assert server.client.put(f"/documents/{name}", json=body).status_code == status
+
+
+def test_store_of_another_server_is_refused_before_the_model_is_loaded(tmp_path: Path) -> None:
+    path = str(tmp_path / "documents.db")
+    second = ("--store", path, "--model", str(tmp_path / "no-model"))
+    with letter_server("--store", path), raises(StartError, path, "another process"), running_server(*second):
+        pass
+    with raises(StartError, "no-model"), running_server(*second):
+        pass
 
 
 def test_store_file_survives_kill(tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 """The routes of OpenAI, Text Embeddings Inference and rerankers, with the official client if there is one."""
 
 import base64
+import json
 from typing import Any
 
 import numpy as np
 import openai
 import pytest
+from numpy.typing import NDArray
 
 from pullquote import Highlighter
 from support.messages import names_all, raises
@@ -13,6 +15,20 @@ from support.server_process import ServerProcess, StartError, letter_server
 
 MODEL = "all-MiniLM-L6-v2"
 TEXTS = ["Bread is baked from flour.", "The moon is white.", "漢字とかな 🎉"]
+
+
+@pytest.fixture(scope="module")
+def unnormalized(highlighter: Highlighter, tmp_path_factory: pytest.TempPathFactory) -> NDArray[np.float32]:
+    """The vectors of `TEXTS`, from the same model without the last of its modules, `Normalize`."""
+    model = tmp_path_factory.mktemp("model")
+    for file in highlighter.model.iterdir():
+        (model / file.name).symlink_to(file)
+    modules = json.loads((model / "modules.json").read_text())
+    assert modules[-1]["type"].endswith("Normalize")
+    (model / "modules.json").unlink()
+    (model / "modules.json").write_text(json.dumps(modules[:-1]))
+    with Highlighter(model, devices="cpu", dtype="float32") as plain:
+        return plain.embed(TEXTS)
 
 
 @pytest.fixture
@@ -129,8 +145,9 @@ def test_unknown_fields_are_named_in_a_header(server: ServerProcess) -> None:
 @pytest.mark.parametrize(
     ("body", "param"),
     [
-        ({"normalize": False}, "normalize"),
-        ({"use_activation": False}, "normalize"),
+        ({"embd_normalize": 3}, "embd_normalize"),
+        ({"embd_normalize": -1, "normalize": True}, "embd_normalize"),
+        ({"normalize": False, "embedding_dtype": "int8", "encoding_format": "base64"}, "normalize"),
         ({"dimensions": 100}, "dimensions"),
         ({"input_type": "made-up"}, "input_type"),
         ({"task": "made-up"}, "task"),
@@ -224,12 +241,33 @@ def test_embed_matches_library(server: ServerProcess, highlighter: Highlighter) 
     assert np.abs(np.array(many, dtype=np.float32) - highlighter.embed(TEXTS)).max() < 1e-5
 
 
+def test_normalize_false_returns_vectors_before_the_normalization(
+    server: ServerProcess, unnormalized: NDArray[np.float32], highlighter: Highlighter
+) -> None:
+    body = {"inputs": TEXTS, "normalize": False}
+    numbers = server.client.post("/embed", json=body).json()
+    assert np.abs(np.array(numbers, np.float32) - unnormalized).max() < 1e-4
+    packed = server.client.post("/embed", json=body, headers={"accept": "application/octet-stream"}).content
+    assert np.abs(np.frombuffer(packed, "<f4").reshape(len(TEXTS), -1) - unnormalized).max() < 1e-4
+    for field, value in [
+        ("normalize", False),
+        ("normalized", False),
+        ("use_activation", False),
+        ("embd_normalize", -1),
+    ]:
+        rows = server.client.post("/v1/embeddings", json={"input": TEXTS, field: value}).json()["data"]
+        assert np.abs(np.array([row["embedding"] for row in rows], np.float32) - unnormalized).max() < 1e-4, field
+    lengths = np.linalg.norm(unnormalized, axis=1, keepdims=True)
+    assert lengths.min() > 2
+    assert np.abs(unnormalized / lengths - highlighter.embed(TEXTS)).max() < 1e-5
+
+
 @pytest.mark.parametrize(
     ("body", "names"),
     [
         ({"inputs": []}, ["inputs"]),
         ({"inputs": ["short", "long " * 600], "truncate": False}, ["1 of 2", 256]),
-        ({"inputs": "a", "normalize": False}, ["normalize"]),
+        ({"inputs": "a", "normalize": "no"}, ["normalize"]),
         ({"inputs": "a", "truncation_direction": "Up"}, ["truncation_direction"]),
     ],
     ids=str,

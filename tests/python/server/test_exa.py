@@ -247,14 +247,16 @@ def test_search_ranks_stored_documents(library: ServerProcess) -> None:
     assert (bare.results[0].url, bare.results[0].highlights) == ("https://example.com/bread", None)
 
 
-def test_search_over_max_documents_ranks_by_words(tmp_path: Path) -> None:
-    with letter_server("--store", str(tmp_path / "documents.db"), "--max-documents", "2") as server:
+@pytest.mark.parametrize(("options", "filler"), [(["--max-documents", "2"], ""), ([], "They lie still. " * 5000)])
+def test_search_in_a_large_store_ranks_by_words(options: list[str], filler: str, tmp_path: Path) -> None:
+    """Large in documents or in bytes."""
+    with letter_server("--store", str(tmp_path / "documents.db"), *options) as server:
         assert ask(server, "/search", query="bread")["results"] == []
         for name, text in (("a", MOON), ("b", BREAD)):
             server.client.put(f"/documents/{name}", json={"text": text})
         found = ask(server, "/search", query="How is bread baked?", contents={"highlights": True})
         assert [page["id"] for page in found["results"]] == ["b", "a"]
-        server.client.put("/documents/c", json={"text": CATS})
+        server.client.put("/documents/c", json={"text": CATS + filler})
         found = ask(server, "/search", query="How is bread baked?", contents={"highlights": True})
         assert [page["id"] for page in found["results"]] == ["b"]
         assert found["results"][0]["highlights"]

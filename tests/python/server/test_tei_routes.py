@@ -32,6 +32,23 @@ def test_routes_of_other_models_are_424(server: ServerProcess, path: str) -> Non
     assert (answer.status_code, answer.json()["error_type"]) == (424, "Backend")
 
 
+def test_lists_in_place_of_objects_are_refused(server: ServerProcess) -> None:
+    """serde takes a list for the fields of an object, in their order."""
+    sentences = {"source_sentence": "a", "sentences": ["b"]}
+    for path, body, field in (
+        ("/similarity", {"inputs": ["a", ["b"]]}, "inputs"),
+        ("/similarity", {"inputs": sentences, "parameters": [True, "Left", None]}, "parameters"),
+        ("/v2/embed", {"inputs": [[[{"type": "text", "text": "a"}]]]}, "inputs[0]"),
+        ("/contents", {"documents": [["id", None, None, "text"]]}, "documents[0]"),
+        ("/highlights", {"query": "a", "documents": [["id", None, "text"]]}, "documents[0]"),
+    ):
+        answer = server.client.post(path, json=body)
+        assert answer.status_code in {400, 422}, path
+        assert names_all(answer.text, field), path
+    one = server.client.post("/", json={"inputs": ["a"]}).json()
+    assert np.array(one).shape == (1, 384)
+
+
 @pytest.mark.parametrize("inputs", [[], {"source_sentence": "a"}, {"source_sentence": "a", "sentences": []}], ids=str)
 def test_invalid_similarity_request_is_tei_error(server: ServerProcess, inputs: Any) -> None:
     answer = server.client.post("/similarity", json={"inputs": inputs})

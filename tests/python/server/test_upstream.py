@@ -28,6 +28,7 @@ RESULTS = {
     ],
     "costDollars": {"total": 0.5},
 }
+HIGHLIGHTS_JSON = {"query": "How is bread baked from flour?", "maxCharacters": 50}
 HIGHLIGHTS = {"query": "How is bread made?", "max_characters": 50}
 
 
@@ -85,6 +86,22 @@ def test_upstream_text_options_are_kept(handing: ServerProcess, there: FakeWeb) 
     assert found.results[0].text == "Bread"
     (span, *_) = found.results[0].extras["highlight_spans"]
     assert BREAD[span["start"] : span["end"]] == found.results[0].highlights[0]
+
+
+def test_warnings_follow_those_of_the_upstream(handing: ServerProcess, there: FakeWeb) -> None:
+    theirs = {"code": "THEIRS", "path": "category", "message": "a"}
+    there.json("/search", RESULTS | {"warnings": [theirs]})
+    highlights = {"query": "Who painted the ceiling of the chapel?", "stepSize": 1}
+    found = handing.client.post("/search", json={"query": "bread", "contents": {"highlights": highlights}}).json()
+    first, *ours = found["warnings"]
+    assert first == theirs
+    assert [(warning["code"], warning["path"]) for warning in ours] == [
+        ("OPTION_IGNORED", "contents.highlights.stepSize"),
+        ("QUERY_UNANSWERED", "contents.highlights"),
+    ]
+    there.json("/search", RESULTS)
+    found = handing.client.post("/search", json={"query": "bread", "contents": {"highlights": HIGHLIGHTS_JSON}}).json()
+    assert "warnings" not in found
 
 
 def test_search_without_highlights_is_forwarded_unchanged(handing: ServerProcess, there: FakeWeb) -> None:

@@ -43,6 +43,7 @@ REQUESTS: list[tuple[str, dict[str, Any], dict[str, dict[str, Any]]]] = [
         {"input": "bread"},
         {"infinity": {"modality": "text", "dimensions": 16, "encoding_format": "base64"}},
     ),
+    ("/", {"inputs": "bread"}, {"TEI": {"normalize": False, "truncate": False, "prompt_name": "query"}}),
     (
         "/embed",
         {"inputs": "bread"},
@@ -100,6 +101,20 @@ REQUESTS: list[tuple[str, dict[str, Any], dict[str, dict[str, Any]]]] = [
         },
     ),
     (
+        "/v1/embed",
+        {"texts": ["bread"]},
+        {
+            "Cohere": {
+                "model": "all-MiniLM-L6-v2",
+                "input_type": "search_query",
+                "embedding_types": ["int8"],
+                "truncate": "START",
+                "images": ["data:image/png;base64,AA"],
+            }
+        },
+    ),
+    ("/v1/tokenize", {"text": "bread"}, {"Cohere": {"model": "all-MiniLM-L6-v2"}}),
+    (
         "/score",
         {"queries": "bread", "documents": "moon"},
         {
@@ -116,6 +131,7 @@ REQUESTS: list[tuple[str, dict[str, Any], dict[str, dict[str, Any]]]] = [
         {"input": "bread"},
         {"vLLM": {"task": "token_embed", "encoding_format": "base64", "embed_dtype": "float32", "endianness": "big"}},
     ),
+    ("/invocations", {"input": "bread"}, {"vLLM": {"encoding_format": "base64", "dimensions": 16}}),
     (
         "/tokenize",
         {"inputs": "bread"},
@@ -123,14 +139,36 @@ REQUESTS: list[tuple[str, dict[str, Any], dict[str, dict[str, Any]]]] = [
     ),
     ("/decode", {"ids": [7852]}, {"TEI": {"skip_special_tokens": False}}),
     (
+        "/contents",
+        {"documents": [{"id": "a", "text": "Bread is baked."}]},
+        {
+            "Exa": {
+                "ids": ["a"],
+                "text": True,
+                "highlights": {"numSentences": 1, "highlightsPerUrl": 1, "query": "bread", "maxCharacters": 9},
+                "summary": True,
+                "subpages": 1,
+                "extras": {"links": 1},
+                "context": True,
+                "livecrawl": "always",
+            }
+        },
+    ),
+    (
         "/search",
         {"query": "bread"},
         {
             "Exa": {
                 "numResults": 2,
-                "contents": {"text": True},
+                "contents": {"text": True, "highlights": True},
+                "type": "neural",
                 "category": "news",
                 "includeDomains": ["a.org"],
+                "excludeDomains": ["a.org"],
+                "startPublishedDate": "2026-01-01",
+                "includeText": ["a"],
+                "moderation": True,
+                "userLocation": "US",
             }
         },
     ),
@@ -139,6 +177,12 @@ REQUESTS: list[tuple[str, dict[str, Any], dict[str, dict[str, Any]]]] = [
 # Routes of contracts whose only answer is an error.
 REFUSED = {"/embed_all": "TEI", "/embed_sparse": "TEI", "/predict": "TEI", "/findSimilar": "Exa", "/answer": "Exa"}
 
+# Fields about how a service works, which need no warning.
+WITHOUT_EFFECT = {"user", "livecrawl", "moderation", "type", "userLocation"}
+
+# The contracts of the OpenAPI document's tags. The remaining tags are this server's own routes.
+CONTRACTS = {"openai": "OpenAI", "tei": "TEI", "cohere": "Cohere", "rerank": "Cohere", "vllm": "vLLM", "exa": "Exa"}
+
 HEAD = """# What does each API's client get?
 
 `python -m support.contracts` in `tests/python` asks a server with the embedded model, and writes this page.
@@ -146,6 +190,7 @@ It has the answers to one request for each field, and the summaries of the OpenA
 
 - *Honoured* fields change the answer as the contract says.
 - *Ignored* fields are named in the answer's header `x-ignored-fields`, or in Exa's `warnings`.
+- Fields *without effect* are about how a service works, and change no answer here.
 - *Refused* fields get this status, and the reason.
 
 | route | contract | field | this server |
@@ -170,17 +215,22 @@ def page(url: str) -> str:
     with httpx.Client(base_url=url, timeout=60) as client:
         documented = client.get("/openapi.json").json()["paths"]
         for route, body, contracts in REQUESTS:
-            lines.append((route, "", "", documented[route]["post"]["summary"]))
+            lines.append((f"POST {route}", "", "", documented[route]["post"]["summary"]))
             for contract, fields in contracts.items():
                 for field, value in fields.items():
                     done = outcome(client, route, body, field, value)
-                    lines.append(("", contract, f"`{field}`", "without effect" if field == "user" else done))
+                    lines.append(("", contract, f"`{field}`", "without effect" if field in WITHOUT_EFFECT else done))
         for route, contract in REFUSED.items():
             status = client.post(route, json={}).status_code
-            lines.append((route, contract, "", f"{documented[route]['post']['summary']} ({status})"))
+            lines.append((f"POST {route}", contract, "", f"{documented[route]['post']['summary']} ({status})"))
+        covered = {route for route, *_ in lines}
+        for route, methods in documented.items():
+            for method, operation in methods.items():
+                contract, name = CONTRACTS.get(operation["tags"][0]), f"{method.upper()} {route}"
+                if contract is not None and name not in covered:
+                    lines.append((name, contract, "", operation["summary"]))
     rows = [
-        f"| {f'`POST {route}`' if route else ''} | {contract} | {field} | {done} |"
-        for route, contract, field, done in lines
+        f"| {f'`{route}`' if route else ''} | {contract} | {field} | {done} |" for route, contract, field, done in lines
     ]
     return HEAD + "\n".join(rows) + "\n"
 

@@ -253,7 +253,10 @@ def test_serve_encoder_function(own_server: ServerProcess) -> None:
     # Only the log has the reason.
     assert names_all(failed.json()["error"], "encoder", failed.headers["x-request-id"])
     assert "on purpose" not in failed.text
-    wait_for(lambda: "RuntimeError: on purpose" in own_server.log)
+    wait_for(lambda: f"request_id={failed.headers['x-request-id']}" in own_server.log)
+    assert "raised RuntimeError: on purpose" in own_server.log
+    assert "Traceback" in own_server.log
+    assert "own_model.py" in own_server.log
     with httpx.Client(base_url=own_server.url, timeout=1.0) as client, pytest.raises(httpx.TimeoutException):
         client.post("/embed", json={"inputs": ["hang"]})
     started = time.monotonic()

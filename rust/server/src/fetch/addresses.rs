@@ -12,7 +12,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 const V4: [Ipv4Net; 16] = [
     v4([0, 0, 0, 0], 8),
     v4([10, 0, 0, 0], 8),
-    // Behind a carrier's translator.
+    // Of a carrier's translator.
     v4([100, 64, 0, 0], 10),
     v4([127, 0, 0, 0], 8),
     // Azure tells its machines secrets from here, though it looks public.
@@ -46,7 +46,7 @@ const V6: [Ipv6Net; 4] = [
     v6([0x3fff, 0, 0], 20),
 ];
 
-/// A translator's prefix: behind it stands an address of version 4.
+/// A translator's prefix, which an address of version 4 follows.
 const NAT64: Ipv6Net = v6([0x64, 0xff9b, 0], 96);
 
 const fn v4([a, b, c, d]: [u8; 4], bits: u8) -> Ipv4Net {
@@ -60,7 +60,7 @@ const fn v6([a, b, c]: [u16; 3], bits: u8) -> Ipv6Net {
 /// Which addresses may be reached.
 #[derive(Clone, Debug)]
 pub(super) struct Guard {
-    /// Beside all that are public.
+    /// In addition to all public ones.
     allowed: Vec<IpNet>,
 }
 

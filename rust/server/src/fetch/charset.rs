@@ -7,7 +7,7 @@
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 
-/// How far a page may say what it is written in.
+/// Bytes of a page in which it may name its encoding.
 const LOOKED_AT: usize = 1024;
 
 /// The text that bytes stand for.
@@ -42,7 +42,7 @@ fn charset_of(tag: &[u8]) -> Option<&'static Encoding> {
     let is_end = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b';' | b'/');
     let label = &value[..value.iter().position(is_end).unwrap_or(value.len())];
     let encoding = Encoding::for_label(label)?;
-    // Who can read this in bytes does not have it in pairs of them.
+    // A label that is readable byte by byte is not written in pairs of bytes.
     Some(if encoding == UTF_16LE || encoding == UTF_16BE { UTF_8 } else { encoding })
 }
 

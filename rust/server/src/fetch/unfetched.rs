@@ -1,4 +1,4 @@
-//! What a page cannot be had for, as Exa's clients are told it.
+//! Why a page is unavailable, as Exa's clients read it.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -10,7 +10,7 @@ use super::addresses::PrivateAddress;
 pub(crate) enum Unfetched {
     /// The request did not send it, and fetching is off.
     NotFound,
-    /// Its address is none that can be fetched.
+    /// Its address cannot be fetched.
     NoAddress,
     /// Its address is private.
     Private,
@@ -18,20 +18,20 @@ pub(crate) enum Unfetched {
     Status(u16),
     /// It took too long.
     TimedOut,
-    /// It went on and on.
+    /// More redirects than allowed.
     TooManyRedirects(usize),
-    /// It has more bytes than it may.
+    /// More bytes than allowed.
     TooLarge(usize),
-    /// It is of a kind that is not read.
+    /// Its content type has no text.
     NoText(String),
-    /// All that is being worked on fills the memory it may have.
+    /// The bodies of all requests fill their memory.
     NoMemory,
-    /// Nobody answered, or what came was no HTTP.
+    /// No server answered, or the answer was not HTTP.
     Failed,
 }
 
 impl Unfetched {
-    /// What a failed request was.
+    /// The reason of a failed request.
     pub(super) fn of(error: &reqwest::Error) -> Self {
         let mut cause = error.source();
         while let Some(inner) = cause {

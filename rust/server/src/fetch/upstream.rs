@@ -1,7 +1,6 @@
-//! The upstream: another server that searches, where one was named (`--upstream`).
+//! The upstream: another server that searches (`--upstream`), with Exa's requests and answers.
 //!
-//! It is asked in Exa's shape and answers in it. Who runs this server names it, so that it may stand anywhere; what it
-//! answers is bounded as a body of a client is.
+//! The operator of this server names it, so any address is allowed. Its answers have the limits of a client's body.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use bytes::Bytes;
@@ -25,16 +24,16 @@ pub(crate) struct Upstream {
     key: Option<HeaderValue>,
 }
 
-/// What it answered.
+/// Its answer.
 pub(crate) struct Answered {
     pub(crate) status: StatusCode,
     pub(crate) body: Bytes,
-    /// What that takes out of the memory that all bodies have together.
+    /// Its share of the memory for all bodies.
     _memory: OwnedSemaphorePermit,
 }
 
 impl Upstream {
-    /// None where none was named.
+    /// `None` without `--upstream`.
     pub(crate) fn new(settings: &Settings) -> Result<Option<Self>> {
         let invalid = |message: String| Error::new(ErrorKind::InvalidArgument, message);
         let Some(address) = &settings.upstream else { return Ok(None) };
@@ -52,7 +51,7 @@ impl Upstream {
         Ok(Some(Self { client, search, key: key.transpose()? }))
     }
 
-    /// Asks it. Without a key of its own, it gets the client's, unless that one is meant for us.
+    /// Forwards a search. Without `--upstream-key`, it gets the client's key, unless that is a key of this server.
     pub(crate) async fn search(&self, app: &App, admitted: &Admitted, body: Vec<u8>) -> Result<Answered, Failure> {
         let mut request = self.client.post(self.search.clone()).header(header::CONTENT_TYPE, "application/json");
         if let Some(span) = &admitted.span {

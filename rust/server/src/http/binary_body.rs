@@ -40,6 +40,8 @@ pub(crate) struct Encoding {
     parts: StreamedEmbedding,
     end: RequestControl,
     dimension: usize,
+    /// As the model's own files say, unless the request says otherwise.
+    normalizes: bool,
 }
 
 /// A body whose parts are still being encoded.
@@ -50,6 +52,15 @@ struct Rows {
 }
 
 impl Encoding {
+    fn new(app: &App, parts: StreamedEmbedding, end: RequestControl) -> Self {
+        Self { parts, end, dimension: app.engine.spec().dimension, normalizes: app.model.normalize }
+    }
+
+    /// Normalizes vectors or not; `None` is as the model's own files say.
+    pub(crate) fn normalized(self, normalizes: Option<bool>) -> Self {
+        Self { normalizes: normalizes.unwrap_or(self.normalizes), ..self }
+    }
+
     /// Tokenizes texts; nothing is encoded yet. Texts over the model's limit are cut.
     pub(crate) fn of<Text: AsRef<str>>(
         app: &App,
@@ -59,7 +70,7 @@ impl Encoding {
     ) -> Result<Self, Failure> {
         let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
         let parts = app.engine.embed_streamed(&texts, role, &end.call())?;
-        Ok(Self { parts, end, dimension: app.engine.spec().dimension })
+        Ok(Self::new(app, parts, end))
     }
 
     /// Tokenizes the items of a field, truncated as the client says; nothing is encoded yet.
@@ -81,7 +92,7 @@ impl Encoding {
                 return Err(Failure::of_field(Cause::Unprocessable, format!("{field}[{index}]"), message));
             }
             let parts = app.engine.embed_rows(rows, &end.call())?;
-            Self { parts, end, dimension: app.engine.spec().dimension }
+            Self::new(app, parts, end)
         };
         if encoding.truncated() > 0 && !truncation.is_allowed {
             return Err(too_long(app, items, field, (role, truncation), encoding.truncated())?);
@@ -107,17 +118,15 @@ impl Encoding {
     /// Encodes all of them.
     pub(crate) fn whole(self) -> Result<Vectors, Failure> {
         let (work, dimension) = (self.work(), self.dimension);
-        Ok(Vectors { values: self.parts.collect(&self.end.call())?, dimension, work })
+        let mut values = self.parts.collect(&self.end.call())?;
+        if self.normalizes {
+            normalize(&mut values, dimension);
+        }
+        Ok(Vectors { values, dimension, work })
     }
 
     /// Encodes the first part and answers with it; the reply's rest encodes the others.
-    pub(crate) fn answer(
-        mut self,
-        app: &App,
-        format: NumberFormat,
-        normalizes: bool,
-        id: RequestId,
-    ) -> Result<Reply, Failure> {
+    pub(crate) fn answer(mut self, app: &App, format: NumberFormat, id: RequestId) -> Result<Reply, Failure> {
         let (work, dimension) = (self.work(), self.dimension);
         let mut headers = headers(self.rows(), dimension, format);
         headers.push((PROMPT_TOKENS, work.tokens.into()));
@@ -125,7 +134,7 @@ impl Encoding {
         // A name that is no header's value is only in `/v1/models`.
         headers.extend(HeaderValue::from_str(&app.settings.model_name).map(|name| (MODEL, name)));
         let bytes = self.rows() * format.dtype.row_bytes(dimension);
-        let first = self.next(format, normalizes)?.unwrap_or_default();
+        let first = self.next(format)?.unwrap_or_default();
         let reply = Reply::new(OCTETS, Body::empty(), work).with(headers);
         let left = self.parts.remaining_parts();
         if left == 0 {
@@ -136,7 +145,7 @@ impl Encoding {
         let _ = sending.try_send(Ok(first));
         let rest = move |app: &App| {
             loop {
-                let part = match self.next(format, normalizes) {
+                let part = match self.next(format) {
                     Ok(Some(part)) => Ok(part),
                     Ok(None) => break,
                     Err(failure) => Err(broken(app, &failure, &id)),
@@ -151,9 +160,9 @@ impl Encoding {
         Ok(Reply { body: Body::new(Rows { parts, left: bytes }), rest: Some(Box::new(rest)), ..reply })
     }
 
-    fn next(&mut self, format: NumberFormat, normalizes: bool) -> Result<Option<Bytes>, Failure> {
+    fn next(&mut self, format: NumberFormat) -> Result<Option<Bytes>, Failure> {
         let Some(mut vectors) = self.parts.next(&self.end.call())? else { return Ok(None) };
-        if normalizes {
+        if self.normalizes {
             normalize(&mut vectors, self.dimension);
         }
         Ok(Some(format.pack(vectors, self.dimension)))

@@ -1,5 +1,9 @@
 //! Bodies of requests: read within limits, and parsed with errors that name the field.
 
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
@@ -8,6 +12,9 @@ use hyper::body::Body as _;
 use pullquote_core::engine::option_values::{self, OptionError};
 use pullquote_core::engine::options::Options;
 use pullquote_core::error::{Error, ErrorKind};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 use serde_json::{Map, Value};
@@ -18,6 +25,47 @@ use tokio::time::{Instant, timeout_at};
 use crate::app::App;
 use crate::http::admission::too_late;
 use crate::http::failure::{Cause, Failure};
+
+/// A value inside a body that must be an object. Without it, serde also takes a list, as the fields in their order.
+pub(crate) struct Object<T>(pub(crate) T);
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor(PhantomData))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Object<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
 
 /// Reads a body, and reserves memory for it.
 pub(crate) async fn read(
@@ -163,7 +211,7 @@ fn of_json(error: &serde_path_to_error::Error<serde_json::Error>) -> Failure {
     let (path, inner) = (error.path().to_string(), error.inner());
     let message = in_words(inner);
     if inner.classify() != Category::Data {
-        // What the parser says of half a pair of surrogates depends on what stands behind it.
+        // The parser's message for half a pair of surrogates depends on the next characters.
         let is_half = message.contains("surrogate") || message.contains("hex escape");
         let advice = if is_half { "; a lone surrogate is no character, and no text can hold it" } else { "" };
         return Failure::new(Cause::Malformed, format!("the body is no JSON: {message}{advice}"));

@@ -10,7 +10,7 @@ use crate::settings::tests::settings;
 
 fn documented(has_keys: bool) -> Value {
     let settings = settings(&json!({})).unwrap();
-    document(&Facts { settings: &settings, has_keys, dimension: 384, max_tokens: 256, normalizes: true })
+    document(&Facts { settings: &settings, has_keys, dimension: 384, max_tokens: 256 })
 }
 
 /// Paths and methods, as axum shows them where it is asked for debugging.

@@ -20,6 +20,7 @@ use super::openai::check_dimensions;
 use crate::app::App;
 use crate::http::admission::{Input, Reply, compute};
 use crate::http::binary_body::Encoding;
+use crate::http::body::Object;
 use crate::http::dtype::{Dtype, int8};
 use crate::http::failure::{Cause, Failure};
 use crate::openapi::limits::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, MODEL_NAMES, PURPOSES};
@@ -46,7 +47,7 @@ pub(crate) struct CohereEmbedRequest {
     texts: Option<Vec<String>>,
     #[serde(default)]
     #[schemars(length(min = 1, max = MAX_INPUTS))]
-    inputs: Option<Vec<EmbedInput>>,
+    inputs: Option<Vec<Object<EmbedInput>>>,
     /// Images have no vectors here; send texts.
     #[serde(default)]
     #[schemars(with = "()")]
@@ -218,7 +219,9 @@ fn embed(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failu
     };
     let (texts, field) = match (asked.texts, asked.inputs) {
         (Some(texts), None) => (texts, "texts"),
-        (None, Some(inputs)) => (inputs.into_iter().map(|input| TextPart::join(input.content)).collect(), "inputs"),
+        (None, Some(inputs)) => {
+            (inputs.into_iter().map(|Object(input)| TextPart::join(input.content)).collect(), "inputs")
+        }
         _ => {
             let message = "one of texts and inputs must be there, and not both";
             return Err(Failure::of_field(Cause::Unprocessable, "texts", message));

@@ -1,9 +1,9 @@
 //! `POST /contents` and `POST /search`: highlights for clients of Exa.
 //!
-//! A page of `/contents` is what the request itself sends (`documents`), or else what is stored, or else fetched, where that is
-//! switched on. `/search` ranks what is stored, or asks the upstream and makes the highlights of what that finds. A page that
-//! cannot be had is no failure of the request: its status says so. The answer's
-//! `warnings` name options that this server cannot honour, and say so where no highlight answers the query.
+//! A page of `/contents` comes from the request itself (`documents`), else from the store, else from the web with `--fetch`.
+//! `/search` ranks the stored pages, or asks the upstream and makes highlights of its results. An unavailable page does not fail the
+//! request: the page's status has the reason. The answer's `warnings` name options that this server cannot honour, and report that
+//! no highlight answers the query.
 
 mod answer;
 mod contents;
@@ -27,8 +27,8 @@ pub(crate) use contents::ContentsRequest;
 pub(crate) use search::SearchRequest;
 
 pub(super) fn routes() -> Router<Arc<App>> {
-    // The paths with two slashes: Exa's client for Python puts "/contents" behind whatever base it was given, even one that
-    // ends with a slash.
+    // The paths with two slashes: Exa's client for Python appends "/contents" to its base address, even if that ends
+    // with a slash.
     Router::new()
         .route("/contents", post(contents::contents))
         .route("//contents", post(contents::contents))

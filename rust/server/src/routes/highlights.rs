@@ -1,9 +1,9 @@
 //! `POST /highlights`: queries and pages in, passages out. pullquote's own route.
 //!
 //! All pages of a request are one call of the engine, because they may share a budget. So with `Accept: application/x-ndjson`
-//! the lines, one for each list of passages and a last one for the rest, begin when the call has ended; what a client gains is
-//! that it can read one page's answer after the other. With `return_vectors` and `Accept: multipart/form-data` the vectors come
-//! as bytes beside the JSON (`vectors`). A form has PDFs, DOCX and texts as files (`uploads`).
+//! the lines, one for each list of passages and a last one for the rest, begin when the call has ended; a client can then read one
+//! page's answer after the other. With `return_vectors` and `Accept: multipart/form-data`, the vectors follow the JSON as bytes
+//! (`vectors`). A form has PDFs, DOCX and texts as files (`uploads`).
 
 mod blocks;
 mod marks;
@@ -163,9 +163,9 @@ struct Frame<'call> {
     return_texts: bool,
     return_blocks: bool,
     marks: Option<Marks>,
-    /// For each page what its passages are cut from, and what that was read from where it is something else.
+    /// Of each page: positions in the text of its passages, and in its source if that differs.
     places: Vec<(Positions<'call>, Option<Positions<'call>>)>,
-    /// For each passage its vector, where they come within the JSON.
+    /// The vector of each passage, if vectors are part of the JSON.
     vectors: Option<Written>,
 }
 

@@ -30,8 +30,8 @@ use crate::http::dtype::{Dtype, Endianness, NUMBER_BYTES, NumberFormat, write_li
 use crate::http::failure::{Cause, Failure};
 use crate::http::middleware::RequestId;
 use crate::http::negotiation;
-use crate::openapi::limits::{DIMENSION, MODEL_NAMES, NORMALIZE, PURPOSES};
-use crate::routes::vectors::{Direction, Purpose, Texts, Truncation, check_model, normalization};
+use crate::openapi::limits::{DIMENSION, MODEL_NAMES, PURPOSES};
+use crate::routes::vectors::{Direction, Purpose, Texts, Truncation, check_model};
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -76,10 +76,13 @@ pub(crate) struct EmbeddingsRequest {
     #[serde(default, alias = "truncation_side")]
     #[schemars(extend("enum" = ["Left", "left", "Right", "right", null]))]
     truncation_direction: Option<Direction>,
-    /// Bring vectors to length 1; always if the model's own files say so.
-    #[serde(default, alias = "use_activation")]
-    #[schemars(extend("enum" = NORMALIZE))]
+    /// Bring vectors to length 1. False returns them as they were before; by default the model's own files decide.
+    #[serde(default, alias = "use_activation", alias = "normalized")]
     normalize: Option<bool>,
+    /// The same as llama.cpp's clients write it: 2 is length 1, and -1 returns vectors as they were before.
+    #[serde(default)]
+    #[schemars(extend("enum" = [EUCLIDEAN, NOT_NORMALIZED, null]))]
+    embd_normalize: Option<i64>,
     /// What the texts are for, for models that have a prompt for each.
     #[serde(default, alias = "prompt_name", alias = "task")]
     #[schemars(extend("enum" = PURPOSES))]
@@ -121,12 +124,11 @@ enum Modality {
     Text,
 }
 
-/// What is asked for, checked.
+/// A checked request.
 pub(super) struct Embeddings {
     pub(super) encoding: Encoding,
     pub(super) format: EncodingFormat,
     pub(super) numbers: NumberFormat,
-    pub(super) normalizes: bool,
 }
 
 /// How an API writes a list of vectors.
@@ -140,9 +142,13 @@ pub(super) struct ListShape {
     pub(super) field: &'static str,
 }
 
+/// The values of llama.cpp's `embd_normalize` that are honoured.
+const EUCLIDEAN: i64 = 2;
+const NOT_NORMALIZED: i64 = -1;
+
 const EMBEDDINGS: ListShape = ListShape { id: "embd", object: "embedding", field: "embedding" };
 
-/// What follows the vectors.
+/// The fields after the vectors.
 #[derive(Serialize)]
 struct EmbeddingsFooter<'app> {
     id: String,
@@ -208,7 +214,7 @@ struct ModelStats {
     batch_size: Option<usize>,
 }
 
-/// What [`answer`] writes without serde.
+/// The schema of the answer that [`answer`] writes without serde.
 pub(crate) fn embeddings_schema(generator: &mut SchemaGenerator) -> Schema {
     list_schema(EMBEDDINGS, generator)
 }
@@ -255,21 +261,18 @@ pub(super) fn answer(app: &App, input: &Input, truncates: bool) -> Result<Reply,
 
 impl Embeddings {
     pub(super) fn answer(self, app: &App, input: &Input, shape: ListShape) -> Result<Reply, Failure> {
-        let Self { encoding, format, numbers, normalizes } = self;
+        let Self { encoding, format, numbers } = self;
         let usage = EmbeddingsUsage::of(&encoding.work());
         if format == EncodingFormat::Bytes {
             let metadata = metadata(app, &encoding, numbers, usage, &input.id)?;
-            let mut reply = encoding.answer(app, numbers, normalizes, input.id.clone())?;
+            let mut reply = encoding.answer(app, numbers, input.id.clone())?;
             reply.headers.push((HeaderName::from_static("metadata"), metadata));
             return Ok(reply);
         }
         if format == EncodingFormat::BytesOnly {
-            return encoding.answer(app, numbers, normalizes, input.id.clone());
+            return encoding.answer(app, numbers, input.id.clone());
         }
-        let mut vectors = encoding.whole()?;
-        if normalizes {
-            vectors.normalize();
-        }
+        let vectors = encoding.whole()?;
         let (rows, work, dimension) = (vectors.rows().len(), vectors.work, vectors.dimension);
         let mut json = Vec::with_capacity(vectors.values.len() * NUMBER_BYTES);
         json.extend_from_slice(br#"{"object":"list","data":["#);
@@ -322,7 +325,8 @@ impl EmbeddingsRequest {
         if format == EncodingFormat::Float {
             check_json_dtype(numbers.dtype)?;
         }
-        let normalizes = normalization(self.normalize, "normalize", false, app)?;
+        let normalize = self.normalize()?;
+        check_int8(normalize, numbers.dtype)?;
         let role = self.input_type.map_or(Ok(Role::Passage), |purpose| purpose.role("input_type", app))?;
         let direction = self.truncation_direction.unwrap_or_default();
         let mut truncation = Truncation::new(app, self.truncate.unwrap_or(truncates), direction).to(
@@ -334,7 +338,23 @@ impl EmbeddingsRequest {
         let items = self.input.read("input", app, truncation.options.adds_special_tokens)?;
         let end = input.end().with_priority(self.priority.unwrap_or(input.limits.priority));
         let encoding = Encoding::of_items(app, &items, "input", (role, &truncation), end)?;
-        Ok(Embeddings { encoding, format, numbers, normalizes })
+        Ok(Embeddings { encoding: encoding.normalized(normalize), format, numbers })
+    }
+
+    fn normalize(&self) -> Result<Option<bool>, Failure> {
+        let refused = |message: String| Err(Failure::of_field(Cause::Unprocessable, "embd_normalize", message));
+        let theirs = match self.embd_normalize {
+            None => None,
+            Some(EUCLIDEAN) => Some(true),
+            Some(NOT_NORMALIZED) => Some(false),
+            Some(norm) => return refused(format!("it must be {EUCLIDEAN} or {NOT_NORMALIZED}, not {norm}")),
+        };
+        match (self.normalize, theirs) {
+            (Some(ours), Some(theirs)) if ours != theirs => {
+                refused("normalize says something else, and both mean the same; leave one out".to_owned())
+            }
+            (ours, theirs) => Ok(ours.or(theirs)),
+        }
     }
 
     fn dtype(&self) -> Result<Dtype, Failure> {
@@ -397,6 +417,15 @@ fn metadata(
         );
         Failure::of_field(Cause::Unprocessable, "encoding_format", message)
     })
+}
+
+/// int8 has no room for values outside -1 to 1.
+pub(super) fn check_int8(normalize: Option<bool>, dtype: Dtype) -> Result<(), Failure> {
+    if normalize == Some(false) && dtype == Dtype::Int8 {
+        let message = "false with int8 would cut values off at -1 and 1; leave it out, or ask for another dtype";
+        return Err(Failure::of_field(Cause::Unprocessable, "normalize", message));
+    }
+    Ok(())
 }
 
 /// In JSON numbers are float32 and nothing else: float16 would be longer there than its bytes in base64, and whole numbers

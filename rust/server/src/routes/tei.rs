@@ -17,15 +17,16 @@ use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use super::openai::{check_dimensions, check_json_dtype};
+use super::openai::{check_dimensions, check_int8, check_json_dtype};
 use crate::app::App;
 use crate::http::admission::{Input, Reply, compute};
 use crate::http::binary_body::{Encoding, OCTETS};
+use crate::http::body::Object;
 use crate::http::dtype::{Dtype, NUMBER_BYTES, write_list};
 use crate::http::failure::{Cause, Failure};
 use crate::http::negotiation;
-use crate::openapi::limits::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, MODEL_NAMES, NORMALIZE, PURPOSES};
-use crate::routes::vectors::{Direction, Item, Purpose, Strings, Texts, Truncation, check_model, normalization};
+use crate::openapi::limits::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, MODEL_NAMES, PURPOSES};
+use crate::routes::vectors::{Direction, Item, Purpose, Strings, Texts, Truncation, check_model};
 use crate::store::documents::{check_count, check_lengths};
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -45,9 +46,8 @@ pub(super) fn routes() -> Router<Arc<App>> {
 #[serde(expecting = "an object with inputs")]
 pub(crate) struct EmbedRequest {
     inputs: Texts,
-    /// Bring vectors to length 1; always if the model's own files say so.
+    /// Bring vectors to length 1: true by default. False returns them as they were before.
     #[serde(default)]
-    #[schemars(extend("enum" = NORMALIZE))]
     normalize: Option<bool>,
     /// Leave it to the model's own files whether vectors have length 1. Text Embeddings Inference ignores this field.
     #[serde(default)]
@@ -77,9 +77,9 @@ pub(crate) struct EmbedRequest {
 #[derive(Deserialize, JsonSchema)]
 #[serde(expecting = "an object with inputs")]
 pub(crate) struct SimilarityRequest {
-    inputs: SimilarityInputs,
+    inputs: Object<SimilarityInputs>,
     #[serde(default)]
-    parameters: Option<SimilarityParameters>,
+    parameters: Option<Object<SimilarityParameters>>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -213,11 +213,11 @@ const fn yes() -> bool {
     true
 }
 
-/// What tells the requests of `POST /` apart.
+/// Distinguishes the requests of `POST /`.
 #[derive(Deserialize)]
 struct AnyRequest {
     #[serde(rename = "inputs")]
-    _inputs: AnySentence,
+    _inputs: Object<AnySentence>,
 }
 
 #[derive(Deserialize)]
@@ -226,7 +226,7 @@ struct AnySentence {
     _source_sentence: IgnoredAny,
 }
 
-/// As `huggingface_hub`'s client asks one URL for whatever the model does.
+/// `huggingface_hub`'s client sends requests of all tasks to one URL.
 async fn any(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
     compute(&app, request, |app, input| match serde_json::from_slice::<AnyRequest>(&input.body) {
         Ok(_) => similarities(app, input),
@@ -242,25 +242,22 @@ async fn vectors(State(app): State<Arc<App>>, request: Request) -> Result<Respon
 pub(super) fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     let asked: EmbedRequest = input.parse()?;
     check_dimensions(asked.dimensions, app)?;
-    normalization(asked.normalize, "normalize", true, app)?;
     let role = asked.prompt_name.map_or(Ok(Role::Passage), |purpose| purpose.role("prompt_name", app))?;
     let wants_bytes = negotiation::preferred(&input.headers, &["application/json", OCTETS]) == OCTETS;
     let dtype = asked.embedding_dtype.unwrap_or_default();
+    check_int8(asked.normalize, dtype)?;
     if !wants_bytes {
         check_json_dtype(dtype)?;
     }
     let mut truncation = Truncation::new(app, asked.truncate.unwrap_or(true), asked.truncation_direction);
     truncation.options.adds_special_tokens = asked.add_special_tokens;
     let items = asked.inputs.read("inputs", app, asked.add_special_tokens)?;
-    let encoding = Encoding::of_items(app, &items, "inputs", (role, &truncation), input.end())?;
-    let normalizes = !asked.as_model_says && asked.normalize != Some(false) && !app.model.normalize;
+    let normalize = asked.normalize.or((!asked.as_model_says).then_some(true));
+    let encoding = Encoding::of_items(app, &items, "inputs", (role, &truncation), input.end())?.normalized(normalize);
     if wants_bytes {
-        return encoding.answer(app, dtype.into(), normalizes, input.id.clone());
+        return encoding.answer(app, dtype.into(), input.id.clone());
     }
-    let mut vectors = encoding.whole()?;
-    if normalizes {
-        vectors.normalize();
-    }
+    let vectors = encoding.whole()?;
     let mut json = Vec::with_capacity(vectors.values.len() * NUMBER_BYTES);
     json.push(b'[');
     for (index, vector) in vectors.rows().enumerate() {
@@ -278,8 +275,10 @@ async fn similarity(State(app): State<Arc<App>>, request: Request) -> Result<Res
 }
 
 pub(super) fn similarities(app: &App, input: &Input) -> Result<Reply, Failure> {
-    let SimilarityRequest { inputs: SimilarityInputs { source_sentence, sentences }, parameters } = input.parse()?;
-    let SimilarityParameters { truncate, truncation_direction, prompt_name } = parameters.unwrap_or_default();
+    let SimilarityRequest { inputs, parameters } = input.parse()?;
+    let Object(SimilarityInputs { source_sentence, sentences }) = inputs;
+    let parameters = parameters.map_or_else(SimilarityParameters::default, |Object(parameters)| parameters);
+    let SimilarityParameters { truncate, truncation_direction, prompt_name } = parameters;
     check_count(sentences.len(), "inputs.sentences", app.settings.max_inputs)?;
     let role = prompt_name.map_or(Ok(Role::Passage), |purpose| purpose.role("parameters.prompt_name", app))?;
     let truncation = Truncation::new(app, truncate.unwrap_or(true), truncation_direction);
@@ -344,7 +343,7 @@ async fn decode(State(app): State<Arc<App>>, request: Request) -> Result<Respons
     .await
 }
 
-/// What only classifiers, sparse models and models without pooling do.
+/// Routes for classifiers, sparse models and models without pooling.
 async fn other_model() -> Failure {
     Failure::new(Cause::OtherModel, "the model gives one vector for each text; POST /embed returns it")
 }

@@ -1,4 +1,4 @@
-//! Vectors: what the routes of `OpenAI`, Text Embeddings Inference and the rerankers have in common.
+//! Vectors: the inputs and options that the routes of `OpenAI`, Text Embeddings Inference and the rerankers share.
 
 use pullquote_core::engine::Work;
 use pullquote_core::error::ErrorKind;
@@ -96,7 +96,7 @@ pub(crate) enum Item {
     Ids(Vec<i32>),
 }
 
-/// How long texts are handled.
+/// What happens to long texts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Truncation {
     /// False refuses texts over the limit.
@@ -160,7 +160,7 @@ impl Purpose {
     }
 }
 
-/// The vectors of texts, one behind the other, and what they took.
+/// The concatenated vectors of texts, and the work for them.
 pub(crate) struct Vectors {
     pub(crate) values: Vec<f32>,
     pub(crate) dimension: usize,
@@ -268,14 +268,14 @@ impl Truncation {
         }
     }
 
-    /// Whether the engine's own way to read texts does the same.
+    /// Whether the engine's own truncation is the same.
     pub(crate) fn is_default(&self, app: &App) -> bool {
         let RowOptions { max_tokens, side, adds_special_tokens } = self.options;
         max_tokens >= app.engine.max_tokens() && side == TruncationSide::Right && adds_special_tokens
     }
 }
 
-/// The ids that may be those of a text of this model. All others are refused, so that no client gets the vector of another text.
+/// Ids that a text of this model may have. All others are refused, so that no client gets the vector of another text.
 fn check_ids(ids: &[u32], field: &str, app: &App, adds_special_tokens: bool) -> Result<Vec<i32>, Failure> {
     let refused = |message: String| Err(Failure::of_field(Cause::Unprocessable, field, message));
     if ids.is_empty() {
@@ -337,16 +337,7 @@ pub(crate) fn check_model(asked: Option<&str>, app: &App) -> Result<(), Failure>
     }
 }
 
-/// Refuses to leave out the normalization that the model's own files contain; whether vectors are to be normalized here.
-pub(crate) fn normalization(asked: Option<bool>, field: &str, default: bool, app: &App) -> Result<bool, Failure> {
-    if asked == Some(false) && app.model.normalize {
-        let message = "this model's own files make its vectors have length one; leave it out";
-        return Err(Failure::of_field(Cause::Unprocessable, field, message));
-    }
-    Ok(asked.unwrap_or(default) && !app.model.normalize)
-}
-
-/// Embeds texts for what they are for.
+/// Embeds texts as queries or passages.
 pub(crate) fn embed<Text: AsRef<str>>(
     app: &App,
     texts: &[Text],
@@ -361,14 +352,9 @@ impl Vectors {
     pub(crate) fn rows(&self) -> std::slice::ChunksExact<'_, f32> {
         self.values.chunks_exact(self.dimension)
     }
-
-    /// Brings every vector to length one.
-    pub(crate) fn normalize(&mut self) {
-        normalize(&mut self.values, self.dimension);
-    }
 }
 
-/// Brings vectors, one behind the other, to length one.
+/// Brings concatenated vectors to length one.
 pub(crate) fn normalize(vectors: &mut [f32], dimension: usize) {
     for vector in vectors.chunks_exact_mut(dimension) {
         let length = squared_length(vector).sqrt();

@@ -1,4 +1,4 @@
-//! `POST /score`, `POST /pooling` and `POST /invocations`, as clients of vLLM know them.
+//! `POST /score`, `POST /pooling` and `POST /invocations` of vLLM.
 
 use std::sync::Arc;
 
@@ -93,7 +93,7 @@ struct Task {
     task: Option<String>,
 }
 
-/// What [`pooling`] writes without serde.
+/// The schema of the answer that [`pooling`] writes without serde.
 pub(crate) fn pooling_schema(generator: &mut SchemaGenerator) -> Schema {
     list_schema(POOLING, generator)
 }

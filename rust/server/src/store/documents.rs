@@ -1,4 +1,4 @@
-//! Documents: the pages of a request, as clients write them.
+//! Documents: the pages of a request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::settings::Settings;
 use crate::store::{Stored, not_stored};
 use crate::uploads::document as uploads;
 
-/// What requests call their documents.
+/// The field of documents.
 const FIELD: &str = "documents";
 
 const NOTHING: &str = "a document needs a text, or the id of one that is stored";
@@ -38,7 +38,7 @@ pub(crate) enum Document {
     Fields(DocumentFields),
 }
 
-/// A page with its text, wherever that came from.
+/// A page with its text, from the request or from the store.
 pub(crate) struct RequestPage {
     pub(crate) id: Option<String>,
     title: Option<String>,
@@ -79,7 +79,7 @@ pub(crate) struct StoredIds {
 }
 
 impl Documents {
-    /// The pages, checked: how many there are, how long each is, and that those which are named are there.
+    /// The pages, after checks of their number, their lengths, and that stored ones exist.
     pub(crate) fn read(self, app: &App) -> Result<Vec<RequestPage>, Failure> {
         let listed = match self {
             Self::Listed(documents) => documents,
@@ -135,7 +135,7 @@ impl RequestPage {
         }
     }
 
-    /// The request's own title goes before the one that was stored.
+    /// The request's title, or else the stored one.
     pub(crate) fn title(&self) -> Option<&str> {
         let stored = match &self.content {
             Content::Sent { .. } | Content::Uploaded { .. } => None,
@@ -208,7 +208,7 @@ impl<'de> Visitor<'de> for DocumentVisitor {
     }
 }
 
-/// Checks how long each text is.
+/// Checks the length of each text.
 pub(crate) fn check_lengths<'text>(
     texts: impl IntoIterator<Item = &'text str>,
     field: &str,
@@ -225,7 +225,7 @@ pub(crate) fn check_lengths<'text>(
     }
 }
 
-/// Checks that there is at least one of something, and not more than may be.
+/// Checks that a count is from one to the limit.
 pub(crate) fn check_count(count: usize, field: &str, limit: usize) -> Result<(), Failure> {
     let refused = |message: String| Err(Failure::of_field(Cause::Unprocessable, field, message));
     match count {
@@ -235,10 +235,10 @@ pub(crate) fn check_count(count: usize, field: &str, limit: usize) -> Result<(),
     }
 }
 
-/// What [`text_hash`] returns.
+/// The form of a [`text_hash`].
 pub(crate) const HASH_PATTERN: &str = "^sha256:[0-9a-f]{64}$";
 
-/// What a text is known by: the SHA-256 of its UTF-8, named so.
+/// Identifies a text: the SHA-256 of its UTF-8, after `sha256:`.
 pub(crate) fn text_hash(text: &str) -> String {
     bytes_hash(text.as_bytes())
 }

@@ -1,8 +1,8 @@
 //! Documents in an `SQLite` file.
 //!
-//! Written ahead to a log that is on the disk before a document is acknowledged (`journal_mode = WAL`, `synchronous = FULL`),
-//! The index of words is in the same file and transaction,
-//! so killing the process or the machine at any moment loses nothing that was acknowledged. One process has the file at a time.
+//! A write-ahead log is on the disk before a document is acknowledged (`journal_mode = WAL`, `synchronous = FULL`), and the index
+//! of words is in the same file and transaction. So nothing that was acknowledged is lost if the process or the machine is killed at
+//! any moment. One process has the file at a time.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -16,7 +16,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, pa
 use super::{Size, Stored, words};
 use crate::http::failure::Failure;
 
-/// What this program writes; a file of another one is left alone.
+/// Identifies files of this program; others are refused.
 const APPLICATION_ID: i32 = 0x7071_7431;
 
 /// The layout of the tables.
@@ -25,7 +25,7 @@ const VERSION: i32 = 2;
 /// The layout without an index of words.
 const WITHOUT_WORDS: i32 = 1;
 
-/// How long to wait for another process that has the file: it keeps it as long as it runs.
+/// How long to wait for a process that has the file. A server keeps it until it exits.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 
 const LAYOUT: &str = "
@@ -38,6 +38,9 @@ const LAYOUT: &str = "
     ) STRICT;
 ";
 
+/// Counting documents and bytes would otherwise read all texts. Files from before it get it when they are opened.
+const BYTES_INDEX: &str = "CREATE INDEX IF NOT EXISTS documents_bytes ON documents (bytes);";
+
 /// An open file.
 pub(super) struct FileStore {
     open: Mutex<Open>,
@@ -49,20 +52,30 @@ struct Open {
     size: Size,
 }
 
+/// Fails if the file is not one of these, or if another process has it.
+pub(super) fn check(path: &Path) -> Result<()> {
+    if path.exists() { named(path, connect(path)).map(drop) } else { Ok(()) }
+}
+
+/// The inner error is one that `SQLite` does not know.
+fn named<T>(path: &Path, opened: rusqlite::Result<Result<T, String>>) -> Result<T> {
+    let refused = |error: String| {
+        Error::new(ErrorKind::InvalidArgument, format!("cannot keep documents in {}: {error}", path.display()))
+    };
+    opened
+        .map_err(|error| {
+            let is_busy = error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy);
+            refused(if is_busy { "another process has it open".to_owned() } else { error.to_string() })
+        })?
+        .map_err(refused)
+}
+
 impl FileStore {
     pub(super) fn open(path: &Path) -> Result<Self> {
-        let refused = |error: String| {
-            Error::new(ErrorKind::InvalidArgument, format!("cannot keep documents in {}: {error}", path.display()))
-        };
-        open(path)
-            .map_err(|error| {
-                let is_busy = error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy);
-                refused(if is_busy { "another process has it open".to_owned() } else { error.to_string() })
-            })?
-            .map_err(refused)
+        named(path, open(path))
     }
 
-    /// Keeps a document where `fits` says the size that comes of it; whether there was none under this id.
+    /// Stores a document if `fits` returns the new size; returns whether its id is new.
     pub(super) fn put(
         &self,
         id: &str,
@@ -154,7 +167,7 @@ impl FileStore {
 }
 
 impl Open {
-    /// Writes all of it or nothing.
+    /// Writes everything or nothing.
     fn write(&mut self, write: impl FnOnce(&Connection) -> rusqlite::Result<()>) -> rusqlite::Result<()> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         write(&transaction)?;
@@ -174,12 +187,9 @@ fn create(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The inner error is one that `SQLite` does not know.
-fn open(path: &Path) -> rusqlite::Result<Result<FileStore, String>> {
-    if let Err(error) = create(path) {
-        return Ok(Err(error.to_string()));
-    }
-    let mut connection = Connection::open(path)?;
+/// A connection, and the version of the layout; `None` in a new file.
+fn connect(path: &Path) -> rusqlite::Result<Result<(Connection, Option<i32>), String>> {
+    let connection = Connection::open(path)?;
     connection.busy_timeout(LOCK_TIMEOUT)?;
     // Another process that has the file makes this fail at once, instead of at the first document.
     connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
@@ -192,16 +202,28 @@ fn open(path: &Path) -> rusqlite::Result<Result<FileStore, String>> {
     if tables > 0 && version != VERSION && version != WITHOUT_WORDS {
         return Ok(Err(format!("its layout is number {version}, and this version knows number {VERSION}")));
     }
+    Ok(Ok((connection, (tables > 0).then_some(version))))
+}
+
+fn open(path: &Path) -> rusqlite::Result<Result<FileStore, String>> {
+    if let Err(error) = create(path) {
+        return Ok(Err(error.to_string()));
+    }
+    let (mut connection, version) = match connect(path)? {
+        Ok(connected) => connected,
+        Err(refused) => return Ok(Err(refused)),
+    };
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    if tables == 0 {
+    if version.is_none() {
         transaction.execute_batch(&format!("{LAYOUT} PRAGMA application_id = {APPLICATION_ID};"))?;
     }
-    if tables == 0 || version == WITHOUT_WORDS {
+    if version != Some(VERSION) {
         transaction.execute_batch(&format!("{} PRAGMA user_version = {VERSION};", words::LAYOUT))?;
         index_all(&transaction)?;
     }
+    transaction.execute_batch(BYTES_INDEX)?;
     transaction.commit()?;
     let (documents, bytes) =
         connection.query_row("SELECT count(*), coalesce(sum(bytes), 0) FROM documents", [], |row| {
@@ -229,7 +251,7 @@ fn row_of(connection: &Connection, id: &str) -> rusqlite::Result<Option<(i64, us
         .optional()
 }
 
-/// What the disk says has nothing to do with the caller.
+/// Not the caller's error.
 fn broken(error: &rusqlite::Error) -> Error {
     Error::new(ErrorKind::Internal, format!("the store failed: {error}"))
 }

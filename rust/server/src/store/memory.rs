@@ -39,7 +39,7 @@ impl MemoryStore {
         Ok(Self { kept: RwLock::default(), index: Mutex::new(index.map_err(|error| broken(&error))?) })
     }
 
-    /// Keeps a document where `fits` says the size that comes of it; whether there was none under this id.
+    /// Stores a document if `fits` returns the new size; returns whether its id is new.
     pub(super) fn put(
         &self,
         id: &str,

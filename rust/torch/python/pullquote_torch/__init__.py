@@ -40,9 +40,13 @@ from pullquote_torch._native import __version__, cuda_device_count  # noqa: E402
 __all__ = ["__version__", "cuda_device_count", "load"]
 
 
-def load(model: str, devices: list[str], dtype: str, threads: int | None) -> CapsuleType:
+def load(model: str, devices: list[str], dtype: str, threads: int | None, *, normalizes: bool = True) -> CapsuleType:
     """Loads a model onto devices and hands out its encoder; ``_native.pyi`` says what the arguments may be.
 
     A batch on a CUDA device may take a quarter of the memory that is free there when the model is loaded.
     """
-    return _native.load(model, devices, dtype, threads, lambda index: torch.cuda.mem_get_info(index)[0])
+
+    def free_memory(index: int) -> int:
+        return torch.cuda.mem_get_info(index)[0]
+
+    return _native.load(model, devices, dtype, threads, free_memory, normalizes)

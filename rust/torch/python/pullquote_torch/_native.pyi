@@ -10,7 +10,12 @@ def cuda_device_count() -> int:
     """How many CUDA devices torch finds."""
 
 def load(
-    model: str, devices: list[str], dtype: str, threads: int | None, free_memory: Callable[[int], int]
+    model: str,
+    devices: list[str],
+    dtype: str,
+    threads: int | None,
+    free_memory: Callable[[int], int],
+    normalizes: bool = True,
 ) -> CapsuleType:
     """Loads a model onto devices and hands out its encoder.
 
@@ -18,7 +23,7 @@ def load(
     ``"cpu"``, ``"cpu:N"``, ``"cuda"``, ``"cuda:N"``. ``dtype`` is ``"auto"``, ``"float32"``, ``"bfloat16"``
     or ``"float16"``. ``threads`` is how many CPU workers there are; `None` is one
     for each core, at most 32, and with 0 those who wait for a batch compute it. ``free_memory`` says how many bytes of a
-    CUDA device's memory are free.
+    CUDA device's memory are free. Without ``normalizes``, the vectors are those before the normalization at the model's end.
 
     Returns a capsule named ``pullquote.encoder``. Raises the classes of ``pullquote.errors``, or ``RuntimeError``
     where that module is not there.

@@ -30,6 +30,7 @@ pub mod _native {
     }
 
     #[pyfunction]
+    #[pyo3(signature = (model, devices, dtype, threads, free_memory, normalizes = true))]
     #[allow(clippy::needless_pass_by_value, reason = "PyO3 passes owned arguments")]
     fn load(
         py: Python<'_>,
@@ -38,11 +39,13 @@ pub mod _native {
         dtype: String,
         threads: Option<usize>,
         free_memory: Py<PyAny>,
+        normalizes: bool,
     ) -> PyResult<Bound<'_, PyCapsule>> {
         // Called only for GPUs, after the weights were loaded. An exception means that the free memory is not known.
         let free =
             |index: usize| Python::attach(|py| free_memory.call1(py, (index,)).and_then(|free| free.extract(py)).ok());
-        let encoder = py.detach(|| TorchEncoder::load_with_free_memory(&model, &devices, &dtype, threads, &free));
+        let encoder =
+            py.detach(|| TorchEncoder::load_with_free_memory(&model, &devices, &dtype, threads, normalizes, &free));
         encoder_capsule(py, encoder.map_err(|error| python_error(py, &error))?)
     }
 }

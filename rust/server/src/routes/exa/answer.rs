@@ -1,4 +1,4 @@
-//! What clients of Exa are answered.
+//! The answers to clients of Exa.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use super::passages::{ExaPage, Passages, Span};
 use super::request::{TextOptions, Wanted, Warning};
 use crate::fetch::Unfetched;
 
-/// What an upstream adds to it is passed on.
+/// Fields that an upstream adds are forwarded.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("additionalProperties" = true))]
@@ -40,7 +40,7 @@ pub(super) struct ExaResult<'call> {
     id: &'call str,
     url: &'call str,
     title: Option<&'call str>,
-    /// Score of its best highlight, with `/search`.
+    /// With `/search`: how near its best passage is to the query, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     score: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,7 +85,7 @@ struct StatusError {
 }
 
 impl<'call> ExaResult<'call> {
-    /// A page with what was wanted of it.
+    /// A page with the requested text and highlights.
     pub(super) fn new(
         page: &'call ExaPage<'call>,
         url: &'call str,
@@ -115,7 +115,7 @@ impl<'call> ExaStatus<'call> {
     }
 }
 
-/// As much of a text as is wanted.
+/// The beginning of a text, up to `maxCharacters`.
 pub(super) fn cut<'text>(text: &'text str, options: &TextOptions) -> &'text str {
     let end = options.max_characters.and_then(|most| text.char_indices().nth(most));
     end.map_or(text, |(byte, _)| &text[..byte])

@@ -1,6 +1,6 @@
 //! `POST /contents`: texts and highlights of pages that the client names.
 //!
-//! Where pages have to be fetched, the work has two turns, one before and one after; no turn is held while it waits.
+//! If pages have to be fetched, the work has two turns, one before and one after. The request holds no turn while it waits.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,12 +22,13 @@ use super::request::{Wanted, Warning};
 use crate::app::App;
 use crate::fetch::{Fetched, Unfetched};
 use crate::http::admission::{Admitted, Input, Reply};
+use crate::http::body::Object;
 use crate::http::failure::{Cause, Failure};
 use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::store::Stored;
 use crate::store::documents::{check_count, check_lengths};
 
-/// How many pages a request may name.
+/// Maximum number of pages of a request.
 pub(crate) const MOST_PAGES: usize = 100;
 
 /// The longest name of a page, in characters.
@@ -55,7 +56,7 @@ pub(crate) struct ContentsRequest {
     /// Pages that the request itself sends; without ids and urls, all of them are answered.
     #[serde(default)]
     #[schemars(length(max = MAX_DOCUMENTS))]
-    documents: Option<Vec<SentDocument>>,
+    documents: Option<Vec<Object<SentDocument>>>,
     #[serde(flatten)]
     #[schemars(with = "Wanted")]
     options: Map<String, Value>,
@@ -105,7 +106,7 @@ enum Content {
     None(Unfetched),
 }
 
-/// What a first turn comes to.
+/// The result of the first turn.
 enum Step {
     Answered(Reply),
     Fetch(Plan),
@@ -140,7 +141,8 @@ impl Plan {
             return refused("contents", "only /search has options under contents; here they stand beside urls");
         }
         let wanted = Wanted::read(asked.options, "")?;
-        let sent = asked.documents.unwrap_or_default();
+        let sent: Vec<SentDocument> =
+            asked.documents.unwrap_or_default().into_iter().map(|Object(document)| document).collect();
         if !sent.is_empty() {
             check_count(sent.len(), "documents", app.settings.max_documents)?;
         }
@@ -228,7 +230,7 @@ impl SentDocument {
 }
 
 impl Named {
-    /// The page, where it could be had.
+    /// The page, if it is available.
     fn page<'call>(&'call self, sent: &'call [SentDocument]) -> Option<ExaPage<'call>> {
         let page = |title, text, format| Some(ExaPage::new(&self.name, title, text, format));
         match &self.content {
@@ -239,7 +241,7 @@ impl Named {
         }
     }
 
-    /// Where the page stands, where it could be had: under its name, unless it was sent with another address.
+    /// The address of an available page: its name, unless the request sent another one.
     fn url<'call>(&'call self, sent: &'call [SentDocument]) -> Option<&'call str> {
         match &self.content {
             Content::SentDocument(index) => Some(sent[*index].url.as_deref().unwrap_or(&self.name)),

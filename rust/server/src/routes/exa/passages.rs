@@ -1,4 +1,4 @@
-//! The passages of pages, as `/contents` and `/search` ask for them.
+//! The passages of pages, for `/contents` and `/search`.
 
 use std::borrow::Cow;
 
@@ -14,17 +14,17 @@ use crate::http::admission::Input;
 use crate::http::failure::Failure;
 use crate::routes::offsets::Positions;
 
-/// How much of a page without a title says what it is about, in characters.
+/// Characters of a page without a title that are its query if the request has none.
 const BEGINNING: usize = 300;
 
-/// A page that passages are looked for in.
+/// A page to find passages in.
 pub(super) struct ExaPage<'call> {
-    /// What the client calls it.
+    /// The client's name for it.
     pub(super) name: &'call str,
     /// The one that came with it.
     pub(super) title: Option<&'call str>,
     pub(super) source: &'call str,
-    /// What that says in words; offsets count in its text.
+    /// The text of `source`, in which offsets count.
     pub(super) document: Document<'call>,
 }
 
@@ -62,7 +62,7 @@ impl<'call> ExaPage<'call> {
             let end = text.char_indices().nth(BEGINNING).map_or(text.len(), |(byte, _)| byte);
             Some(&text[..end]).filter(|beginning| !beginning.is_empty())
         };
-        // A page without a text has no passages, whatever it is asked; but no query may be empty.
+        // A page without a text has no passages for any query, but the query must not be empty.
         self.title().or_else(beginning).unwrap_or("?").into()
     }
 }

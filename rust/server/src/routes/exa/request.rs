@@ -1,4 +1,4 @@
-//! What clients of Exa ask for of a page. `null` is as good as nothing, whatever the option.
+//! The options of clients of Exa for pages. For each option, `null` means that it is absent.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,10 +13,10 @@ use serde_json::{Map, Value};
 use crate::http::body;
 use crate::http::failure::{Cause, Failure};
 
-/// Characters that a page adds to the budget which all pages share, where the client does not say how many.
+/// Characters that each page adds to the shared budget by default.
 const SHARED_CHARACTERS: i64 = 1500;
 
-/// Options that can be left undone: the answer has everything that it has with them.
+/// Options that do not change the answer, so that ignoring them needs no warning.
 const QUIET: [&str; 10] = [
     "compliance",
     "filterEmptyResults",
@@ -30,7 +30,7 @@ const QUIET: [&str; 10] = [
     "verbosity",
 ];
 
-/// What a client wants of each page: the options of `/contents`, which `/search` has under `contents`.
+/// The options of `/contents`, which `/search` has under `contents`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(inline)]
@@ -107,7 +107,7 @@ impl Warning {
 }
 
 impl Wanted {
-    /// Reads the options, and checks them; `place` is where they stand in the body.
+    /// Reads and checks the options; `place` is their path in the body.
     pub(super) fn read(options: Map<String, Value>, place: &str) -> Result<Self, Failure> {
         let wanted: Self = body::parse_value(Value::Object(options))
             .map_err(|failure| Failure { field: failure.field.map(|field| format!("{place}{field}")), ..failure })?;
@@ -139,17 +139,17 @@ impl Wanted {
         Ok(())
     }
 
-    /// None where no text is wanted.
+    /// `None` if the client asks for no text.
     pub(super) fn text(&self) -> Option<TextOptions> {
         self.text.as_ref().and_then(Switch::wanted)
     }
 
-    /// None where no highlights are wanted.
+    /// `None` if the client asks for no highlights.
     pub(super) fn highlights(&self) -> Option<HighlightOptions> {
         self.highlights.as_ref().and_then(Switch::wanted)
     }
 
-    /// What is not honoured.
+    /// A warning for each option that is not honoured.
     pub(super) fn warnings(&self, place: &str) -> Vec<Warning> {
         let (text, highlights) = (self.text().unwrap_or_default(), self.highlights().unwrap_or_default());
         let mut warnings = warnings(&self.rest, place, &[]);
@@ -165,7 +165,7 @@ impl HighlightOptions {
         Self { highlights_per_url: Some(1), ..Self::default() }
     }
 
-    /// The engine's options. Where one question is asked of all pages, they may share a budget.
+    /// The engine's options. Pages with the same query may share a budget.
     pub(super) fn options(&self, pages: usize, is_shared: bool) -> Options {
         let mut options = Options { top_k: self.highlights_per_url, ..Options::default() };
         if let Some(sentences) = self.num_sentences {
@@ -189,7 +189,7 @@ impl HighlightOptions {
     }
 }
 
-/// A warning for every option that is asked for and neither known nor quiet.
+/// A warning for every given option that is neither known nor in `QUIET`.
 pub(super) fn warnings(rest: &Map<String, Value>, place: &str, also_quiet: &[&str]) -> Vec<Warning> {
     let is_off = |value: &Value| matches!(value, Value::Null | Value::Bool(false)) || value.as_f64() == Some(0.0);
     let is_quiet = |name: &str| QUIET.contains(&name) || also_quiet.contains(&name);

@@ -1,8 +1,8 @@
-//! `POST /search`: pages that answer a query, and what is wanted of them.
+//! `POST /search`: pages that answer a query, with texts and highlights as the client asks for them.
 //!
-//! Without an upstream, the pages are all that is stored, ranked by the best passage that each has for the query. That ranking
-//! reads every page. Where more are stored than a request may have documents (`--max-documents`), [`shortlist`] finds the best by
-//! their words first. What is wanted of the best ones is then found as `/contents` does it.
+//! Without an upstream, the search ranks all stored pages. A small store is ranked by the best passage of each page, which encodes
+//! whole pages. In a larger one, [`shortlist`] first finds the best pages by their words. `/contents` and this route make texts and
+//! highlights of the found pages in the same way.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,7 +25,7 @@ use crate::http::admission::{Input, Reply, compute};
 use crate::http::failure::{Cause, Failure};
 use crate::store::Stored;
 
-/// Where the options for pages stand.
+/// The path of the options for pages.
 pub(super) const PLACE: &str = "contents.";
 
 /// Number of results if the request does not say.
@@ -34,7 +34,11 @@ pub(crate) const DEFAULT_RESULTS: i64 = 10;
 /// Maximum number of results.
 pub(crate) const MOST_RESULTS: usize = 100;
 
-/// Options of a search that change nothing in what is found here.
+/// The most bytes of stored documents of which all passages are compared. Two cores encode 100 kB in 1.75 s
+/// (`bench/second_query.py`).
+const MAX_EXACT_BYTES: usize = 64 * 1024;
+
+/// Options of a search that do not change its results here.
 const QUIET: [&str; 4] = ["moderation", "type", "useAutoprompt", "stream"];
 
 /// A query, and what to return of each page.
@@ -94,7 +98,8 @@ impl Search {
 
 fn answer(app: &App, input: &Input, id: &str, began: Instant) -> Result<Reply, Failure> {
     let search = Search::read(input)?;
-    let is_small = app.store.size().documents <= app.settings.max_documents;
+    let size = app.store.size();
+    let is_small = size.documents <= app.settings.max_documents && size.bytes <= MAX_EXACT_BYTES;
     // Documents in a file become copies of them.
     let _memory = app.admission.bodies.reserve(if is_small { app.store.bytes_to_read() } else { 0 })?;
     let (all, listed);
@@ -140,7 +145,7 @@ fn page<'call>(id: &'call str, stored: &'call Stored) -> ExaPage<'call> {
     ExaPage::new(id, stored.title.as_deref(), &stored.text, Format::Text)
 }
 
-/// The best pages, each with the score of its best passage; of equals the one whose id comes first.
+/// The best pages, each with the score of its best passage; ties are in the order of ids.
 fn ranked<'call>(
     app: &App,
     input: &Input,

@@ -1,8 +1,8 @@
-//! `POST /search` where another server searches: it finds the pages and their texts, the highlights are made here.
+//! `POST /search` with an upstream: another server finds the pages and their texts, and this one makes the highlights.
 //!
-//! Everything that the client asked for goes on as it is, but for the highlights; the text of each page is asked for whole,
-//! whether the client wants it or not, and taken out again where it does not. What the upstream answers comes back as it is,
-//! errors too, and so does an answer to a search without highlights.
+//! The request is forwarded without its options of highlights, and with a request for the whole text of each page. The answer has
+//! that text only if the client asked for it. Errors of the upstream are forwarded unchanged, and so are answers to searches
+//! without highlights.
 
 use std::sync::Arc;
 
@@ -22,10 +22,10 @@ use crate::http::admission::{Admitted, Input, Reply};
 use crate::http::body;
 use crate::http::failure::{Cause, Failure};
 
-/// A search that the upstream is asked.
+/// A search to forward to the upstream.
 struct Forwarded {
     search: Search,
-    /// None where it has nothing to do with us.
+    /// `None` if the client asks for no highlights.
     highlights: Option<HighlightOptions>,
     body: Vec<u8>,
 }
@@ -95,7 +95,7 @@ impl Forwarded {
         Reply::json(&answer, work)
     }
 
-    /// Puts a page's highlights into its result, and takes the text out that only we wanted.
+    /// Puts a page's highlights into its result, and removes a text that the client did not ask for.
     fn put(&self, result: &mut Map<String, Value>, passages: &Passages) {
         let scores: Vec<f32> = passages.spans.iter().map(|span| span.score).collect();
         result.insert("highlights".to_owned(), json!(passages.texts));

@@ -1,7 +1,7 @@
-//! The vectors of passages and queries, within the JSON or as bytes beside it.
+//! The vectors of passages and queries, in the JSON or as bytes after it.
 //!
-//! A passage's vector is that of its own text, as `/embed` gives it, and not that of the window that found it,
-//! which reaches beyond the passage. So each passage is encoded once more. All vectors have length one.
+//! A passage's vector is that of its own text, as from `/embed`, and not that of the window that found it, which is larger than
+//! the passage. So each passage is encoded once more. All vectors have length one.
 
 use std::fmt::Write;
 
@@ -19,14 +19,14 @@ use uuid::Uuid;
 
 use crate::app::App;
 use crate::http::admission::{Reply, RequestControl};
-use crate::http::binary_body::{OCTETS, headers};
+use crate::http::binary_body::{Encoding, OCTETS, headers};
 use crate::http::body;
 use crate::http::dtype::Dtype;
 use crate::http::failure::Failure;
 use crate::routes::openai::check_json_dtype;
-use crate::routes::vectors::{self, embed};
+use crate::routes::vectors;
 
-/// What the answer is where the vectors come beside it.
+/// The content type of an answer with vectors after the JSON.
 pub(crate) const FORM: &str = "multipart/form-data";
 
 /// How vectors are written in JSON: as numbers, or as base64 of their bytes.
@@ -108,12 +108,9 @@ impl Wanted {
         work: &mut Work,
     ) -> Result<Vectors, Failure> {
         let mut encode = |texts: &[&str], role| {
-            let mut vectors = embed(app, texts, role, end.clone())?;
+            let vectors = Encoding::of(app, texts, role, end.clone())?.normalized(Some(true)).whole()?;
             work.encoded += texts.len();
             work.tokens += vectors.work.tokens;
-            if !app.model.normalize {
-                vectors.normalize();
-            }
             Ok::<_, Failure>(vectors)
         };
         let passages = encode(passages, Role::Passage)?;
