@@ -63,8 +63,6 @@ pub struct Vectors<I = f32> {
     pub dimension: usize,
     /// Texts that the server truncated at the model's limit, if it counts them.
     pub truncated: usize,
-    /// The address that bodies were written to: that of `values`, unless they were copied since.
-    pub written_at: usize,
 }
 
 /// An answer with vectors.
@@ -172,8 +170,7 @@ impl<T: Text> EmbeddingCall<'_, T> {
         let in_flight = self.shared.settings.max_in_flight;
         let truncated: Vec<usize> = stream::iter(reads).buffer_unordered(in_flight).try_collect().await?;
         self.shared.dimension.store(dimension, Ordering::Relaxed);
-        let written_at = vectors.as_ptr() as usize;
-        Ok(Vectors { values: vectors, dimension, truncated: truncated.into_iter().sum(), written_at })
+        Ok(Vectors { values: vectors, dimension, truncated: truncated.into_iter().sum() })
     }
 
     /// The first answer, which tells the dimension.
