@@ -82,6 +82,8 @@ def test_fastapi_app_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_notebook_prints_its_outputs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(EXAMPLES)
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    # IPython warns of an environment that is not its own, such as that of `make`.
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
     cells = json.loads((EXAMPLES / "notebook.ipynb").read_text(encoding="utf-8"))["cells"]
     shell = InteractiveShell()
     for cell in cells:
