@@ -50,7 +50,6 @@ pub(crate) trait Item: Zeroable + Copy + Send + Sync {
         place: &mut [Self],
     ) -> impl Future<Output = Result<(), RequestError>> + Send;
 
-    /// Converts vectors of JSON.
     fn from_json(rows: Rows, requested: Dtype) -> Result<(Vec<Self>, usize)>;
 }
 
@@ -65,7 +64,6 @@ pub struct Vectors<I = f32> {
     pub truncated: usize,
 }
 
-/// An answer with vectors.
 enum Embeddings<'client, I> {
     /// Raw, and its body is still to be read.
     Raw(Box<OpenResponse<'client>>, EmbeddingHeaders),
@@ -73,12 +71,10 @@ enum Embeddings<'client, I> {
     Json(Vec<I>, usize),
 }
 
-/// The arguments of a call.
 struct EmbeddingCall<'call, T> {
     shared: &'call Shared,
     texts: Arc<[T]>,
     role: Role,
-    /// The type on the wire.
     dtype: Dtype,
     call: CallOptions,
 }

@@ -146,7 +146,6 @@ struct HeadBuffers<'scratch, E> {
     weights: &'scratch mut [E],
 }
 
-/// One head of one row.
 struct AttentionHead<'row, E> {
     /// The row: `[length, heads.qkv()]`.
     qkv: &'row [E],

@@ -44,7 +44,6 @@ const AT_ONCE: usize = 64;
 const ACCEPT: HeaderValue =
     HeaderValue::from_static("text/html, application/xhtml+xml, text/markdown;q=0.9, text/plain;q=0.8");
 
-/// Fetches pages.
 pub(crate) struct Fetcher {
     client: Client,
     guard: Guard,

@@ -104,7 +104,6 @@ impl Encoding {
         Work { windows: rows, encoded: rows, tokens, truncated, ..Work::default() }
     }
 
-    /// Encodes all of them.
     pub(crate) fn whole(self) -> Result<Vectors, Failure> {
         let (work, dimension) = (self.work(), self.dimension);
         Ok(Vectors { values: self.parts.collect(&self.end.call())?, dimension, work })
@@ -160,7 +159,6 @@ impl Encoding {
     }
 }
 
-/// The headers of a body of vectors.
 pub(crate) fn headers(rows: usize, dimension: usize, format: NumberFormat) -> Vec<(HeaderName, HeaderValue)> {
     let shape = HeaderValue::from_str(&format!("{rows},{dimension}")).unwrap_or(HeaderValue::from_static(""));
     vec![

@@ -50,7 +50,6 @@ const MAX_STREAMS: u32 = 128;
 const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 512 * 1024;
 
-/// Accepts and serves connections.
 pub(crate) struct Connections {
     http: auto::Builder<TokioExecutor>,
     router: Router,

@@ -54,7 +54,6 @@ impl Activity {
         Self { state: watch::Sender::new(ConnectionState::New), write_timeout }
     }
 
-    /// Notes a request.
     pub(crate) fn request(&self, version: Version) -> Option<OpenStream> {
         if version < Version::HTTP_2 {
             self.state
@@ -92,7 +91,6 @@ impl Activity {
         matches!(*self.state.borrow(), ConnectionState::New | ConnectionState::Http1)
     }
 
-    /// Waits for a first request.
     pub(crate) async fn first_request(&self) {
         let _ = self.state.subscribe().wait_for(|state| *state != ConnectionState::New).await;
     }

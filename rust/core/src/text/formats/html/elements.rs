@@ -32,7 +32,6 @@ pub(super) enum ElementRole {
     Term,
     /// `pre` and its obsolete variants.
     Pre,
-    /// `table`.
     Table,
     /// `tbody`, `thead` or `tfoot`.
     RowGroup,
@@ -40,7 +39,6 @@ pub(super) enum ElementRole {
     Row,
     /// `td` or `th`.
     Cell,
-    /// `caption`.
     Caption,
     /// `svg`: hidden, with parsing rules of its own for its content.
     Drawing,
@@ -97,7 +95,6 @@ impl ElementRole {
         matches!(self, Self::Drawing | Self::Choice | Self::Hidden | Self::Title)
     }
 
-    /// The number of roles.
     pub(super) const COUNT: usize = Self::Ignored as usize + 1;
 }
 

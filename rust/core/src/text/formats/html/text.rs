@@ -42,9 +42,7 @@ enum Separation {
     /// None: it is the same block.
     #[default]
     None,
-    /// A line end.
     Line,
-    /// A blank line.
     Paragraph,
 }
 
@@ -192,7 +190,6 @@ impl Writer<'_> {
         self.frames.pop();
     }
 
-    /// Starts a cell of a data table.
     fn start_cell(&mut self) {
         self.space = None;
         self.line_break = None;

@@ -29,7 +29,6 @@ pub(super) fn read(source: &str) -> Events {
     tree.into_events()
 }
 
-/// The callbacks of the tokenizer.
 struct TreeEmitter<'source, 'tree> {
     source: &'source str,
     tree: &'tree mut Tree,
@@ -92,7 +91,6 @@ impl Tag {
         self.seen.clear();
     }
 
-    /// Applies the current attribute.
     fn end_attribute(&mut self) {
         if let Some(attribute) = Attribute::of(&self.attribute)
             && !self.seen.contains(&attribute)

@@ -235,7 +235,6 @@ impl Tree {
         self.push(name, ElementRole::Inline, tag.hides || is_annotation);
     }
 
-    /// Handles an end tag.
     pub(super) fn end(&mut self, name: &[u8], span: ByteSpan) {
         let number = self.number(name);
         let role = self.elements[number].0;
