@@ -13,7 +13,7 @@ from typing import Any, get_type_hints
 from urllib.parse import unquote
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pullquote
@@ -107,6 +107,7 @@ class Nesting(HTMLParser):
         self.shown += data
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(["The moon. ", "Salt & <b>bread</b>. ", "\n\n", "漢字。", "*a* ", "`x` "]), max_size=12)
 )
