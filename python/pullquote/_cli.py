@@ -22,6 +22,7 @@ import numpy as np
 
 from pullquote import _mcp_command, _models_command, _native, _server
 from pullquote._cli_documents import places, read_document
+from pullquote._cli_fetch import add_fetch_options, is_address, read_address
 from pullquote._cli_files import is_piped, read_text
 from pullquote._cli_options import CALL_OPTIONS, PAGE_OPTIONS, add_options, options_from_args
 from pullquote._completion import SHELLS, completion_script
@@ -107,9 +108,10 @@ EXIT_CODES = """exit codes:
 EXAMPLES = {
     "highlight": """examples:
   pullquote highlight -q "How much did Apollo cost?" apollo.txt
-  curl -s https://example.org | pullquote highlight -q "What is this for?"
+  tesseract scan.png - | pullquote highlight -q "What is this for?"
   pullquote highlight --json -q "Who paid?" --max-total-highlights 3 pages/*.md
-  pullquote highlight -q "Who paid?" --mark "<mark>" "</mark>" page.html""",
+  pullquote highlight -q "Who paid?" --mark "<mark>" "</mark>" page.html
+  pullquote highlight -q "What is this for?" https://example.org""",
     "embed": """examples:
   pullquote embed -o vectors.npy lines.txt
   cut -f 2 table.tsv | pullquote embed -o vectors.npy --role query""",
@@ -186,10 +188,13 @@ def _parser() -> _Parser:
         "highlight",
         "[OPTIONS] -q QUERY [FILE ...]",
         "print the passages of files that answer a query",
-        "Reads plain text, Markdown, HTML, PDF and DOCX.",
+        "Reads plain text, Markdown, HTML, PDF and DOCX, from files or from the web.",
     )
     highlight.add_argument(
-        "files", nargs="*", metavar="FILE", help="page; - is standard input, as is no FILE in a pipe"
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="page, or the https:// address of one; - is standard input, as is no FILE in a pipe",
     )
     highlight.add_argument(
         "-q",
@@ -199,6 +204,7 @@ def _parser() -> _Parser:
         help="question about every page; repeatable",
     )
     add_options(highlight, CALL_OPTIONS)
+    add_fetch_options(highlight)
     highlight.set_defaults(run=_highlight)
 
     embed = add("embed", "[OPTIONS] -o FILE [FILE]", "write the vectors of lines of text to a .npy file", "")
@@ -488,7 +494,7 @@ def _groups(
 ) -> Iterator[tuple[list[str], list[str], list[tuple[str, int]]]]:
     """Names, texts and errors of neighbouring files, about `GROUP_CHARACTERS` at a time; all files if pages share a budget.
 
-    Adds PDFs and DOCX to `documents`.
+    Adds PDFs, DOCX and fetched pages to `documents`.
     """
     limits = (options.max_total_chars, options.max_total_tokens, options.max_total_highlights)
     shared = any(limits) or options.dedupe == "answer"
@@ -499,7 +505,8 @@ def _groups(
     size = 0
     for name in files:
         try:
-            if (document := read_document(name)) is not None:
+            document = read_address(name, options) if is_address(name) else read_document(name)
+            if document is not None:
                 documents[name] = document
             text = document.text if document else read_text(name, options.encoding)
         except PullquoteError as error:

@@ -1,8 +1,12 @@
-"""Reads a PDF or DOCX in a process of its own, which a damaged file may crash. Run by `pullquote.documents`; imports none of it.
+"""Reads a PDF or DOCX in a process of its own, which a damaged file may crash.
+
+Run by `pullquote.documents` and by the server (`rust/server/src/uploads/parser.rs`); imports nothing of pullquote.
 
 Standard input: a line of JSON, ``{"format", "password", "max_pages", "max_chars", "max_memory", "seconds"}``, then the file.
 Standard output: a line of JSON, then float32 boxes. The JSON is ``{"text", "pages"}``, or ``{"error", "detail"}`` with `error` one
-of ``damaged``, ``encrypted``, ``no_text``, ``pages``, ``chars``, ``memory``.
+of ``damaged``, ``encrypted``, ``no_text``, ``pages``, ``chars``, ``memory``, ``no_page``.
+
+With ``"render": {"page", "width"}`` the output is ``{"area", "rotation"}`` and a PNG of that page.
 """
 
 from __future__ import annotations
@@ -14,7 +18,9 @@ import itertools
 import json
 import re
 import statistics
+import struct
 import sys
+import zlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +29,9 @@ LINE_HYPHENS = {0x02, 0xFFFE}
 # A line that is this much farther from the one above than the page's lines usually are begins a paragraph.
 PARAGRAPH_DISTANCE = 1.3
 NO_BOX = (0.0, 0.0, 0.0, 0.0)
+
+# Pixels of an image: a page that is very long for its width has less of them.
+MAX_PIXELS = 40_000_000
 
 Box = tuple[float, float, float, float]
 
@@ -40,17 +49,21 @@ def main() -> None:
     settings = json.loads(sys.stdin.buffer.readline())
     _limit(settings["max_memory"], settings["seconds"])
     boxes = array.array("f")
+    image = b""
     try:
         data = sys.stdin.buffer.read()
-        read = _read_pdf if settings["format"] == "pdf" else _read_docx
-        answer = read(data, settings, boxes)
+        if "render" in settings:
+            answer, image = _render(data, settings)
+        else:
+            read = _read_pdf if settings["format"] == "pdf" else _read_docx
+            answer = read(data, settings, boxes)
     except UnreadableError as error:
         answer = {"error": error.error, "detail": error.detail}
     except MemoryError:
         boxes = array.array("f")
         answer = {"error": "memory", "detail": ""}
     sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
-    sys.stdout.buffer.write(boxes.tobytes())
+    sys.stdout.buffer.write(image or boxes.tobytes())
 
 
 def _limit(max_memory: int, seconds: float) -> None:
@@ -129,6 +142,42 @@ def _read_pdf(data: bytes, settings: dict[str, Any], boxes: array.array[float]) 
     if not text.strip():
         raise UnreadableError("no_text", str(len(document)))
     return {"text": text, "pages": pages}
+
+
+def _render(data: bytes, settings: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """A page as an image, and the part of it that the image shows."""
+    import pypdfium2
+
+    document = _open(pypdfium2, data, settings["password"])
+    number = settings["render"]["page"]
+    if number > len(document):
+        raise UnreadableError("no_page", str(len(document)))
+    try:
+        page = document[number - 1]
+        width, height = page.get_size()
+        scale = min(settings["render"]["width"] / width, (MAX_PIXELS / (width * height)) ** 0.5)
+        bitmap = page.render(scale=scale, rev_byteorder=True)
+        area, rotation = page.get_bbox(), page.get_rotation()
+    except (pypdfium2.PdfiumError, ZeroDivisionError) as error:
+        raise UnreadableError("damaged", f"page {number}: {error}") from error
+    return {"area": area, "rotation": rotation}, _png(bitmap)
+
+
+def _png(bitmap: Any) -> bytes:
+    """A bitmap of three bytes a pixel as PNG."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        body = kind + content
+        return struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
+
+    pixels, row = memoryview(bitmap.buffer), 3 * bitmap.width
+    # Before each row: it is not filtered.
+    rows = b"".join(
+        b"\0" + bytes(pixels[start : start + row]) for start in range(0, bitmap.stride * bitmap.height, bitmap.stride)
+    )
+    header = struct.pack(">IIBBBBB", bitmap.width, bitmap.height, 8, 2, 0, 0, 0)
+    chunks = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunks
 
 
 def _open(pypdfium2: Any, data: bytes, password: str | None) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import signal
@@ -28,6 +29,20 @@ class Setting:
     help: str
     choices: tuple[str, ...] | None = None
     metavar: str | None = None
+
+    def add_to(self, group: Any) -> None:
+        """Add the option to a group of a parser."""
+        keywords: dict[str, Any] = {"help": self.help, "default": self.default}
+        if isinstance(self.default, bool):
+            keywords["action"] = "store_true"
+        elif isinstance(self.default, list):
+            keywords |= {"action": "append", "default": None, "metavar": self.metavar}
+        else:
+            keywords |= {"choices": self.choices, "metavar": self.metavar}
+            keywords["type"] = str if self.default is None else type(self.default)
+            if self.default is not None:
+                keywords["help"] += " (default: %(default)s)"
+        group.add_argument(f"--{self.name}", **keywords)
 
 
 SETTINGS = {
@@ -74,6 +89,12 @@ SETTINGS = {
         Setting("store", None, "SQLite file for them (default: in memory)", metavar="PATH"),
         Setting("store-documents", 100_000, "maximum number; excess documents get 507, and none is evicted"),
         Setting("store-bytes", 256 * MEBIBYTE, "maximum bytes of ids, titles and texts; excess documents get 507"),
+    ],
+    "uploaded PDFs and DOCX": [
+        Setting("upload-max-pages", 5000, "pages of a PDF; more get 413"),
+        Setting("upload-max-memory", 4096 * MEBIBYTE, "bytes of memory of the process that reads a file; more get 413"),
+        Setting("upload-timeout", 60.0, "seconds in which a file must be read; then 504"),
+        Setting("upload-processes", 4, "processes that read files at the same time"),
     ],
     "fetched pages": [
         Setting("fetch", False, "fetch pages that /contents names by URL (default: only stored documents)"),
@@ -143,18 +164,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     for title, settings in SETTINGS.items():
         group = parser.add_argument_group(title)
         for setting in settings:
-            default = setting.default
-            keywords: dict[str, Any] = {"help": setting.help, "default": default}
-            if isinstance(default, bool):
-                keywords["action"] = "store_true"
-            elif isinstance(default, list):
-                keywords |= {"action": "append", "default": None, "metavar": setting.metavar}
-            else:
-                keywords |= {"choices": setting.choices, "metavar": setting.metavar}
-                keywords["type"] = str if default is None else type(default)
-                if default is not None:
-                    keywords["help"] += " (default: %(default)s)"
-            group.add_argument(f"--{setting.name}", **keywords)
+            setting.add_to(group)
 
 
 def serve(highlighter: Highlighter, options: argparse.Namespace) -> int:
@@ -169,6 +179,7 @@ def serve(highlighter: Highlighter, options: argparse.Namespace) -> int:
     settings["upstream_key"] = settings["upstream_key"] or os.environ.get("PULLQUOTE_UPSTREAM_KEY")
     settings["model_name"] = options.model_name or highlighter.model_name
     settings["model_directory"] = str(highlighter.model)
+    settings["documents_worker"] = _documents_worker()
     _raise_file_limit(options.max_connections)
     # The server handles signals; Python must not raise KeyboardInterrupt after it returns.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -197,6 +208,14 @@ def serve(highlighter: Highlighter, options: argparse.Namespace) -> int:
     if highlighter._trace is not None:
         highlighter._trace.write(highlighter._native)
     os._exit(EXIT_INTERRUPTED)
+
+
+def _documents_worker() -> list[str]:
+    """The program that reads PDFs and DOCX, and its arguments; empty without the libraries for it."""
+    from pullquote import documents  # noqa: PLC0415 - only the server needs it
+
+    has_all = all(map(importlib.util.find_spec, documents.LIBRARIES.values()))
+    return documents.worker_command() if has_all else []
 
 
 def _raise_file_limit(connections: int) -> None:

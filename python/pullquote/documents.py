@@ -149,6 +149,7 @@ def read(
     password: str | None = None,
     encoding: str = "utf-8",
     limits: Limits | None = None,
+    name: str | None = None,
 ) -> Document:
     """Read a document: a path, or the bytes of a file.
 
@@ -158,13 +159,14 @@ def read(
     - `format`: ``"auto"`` detects ``"pdf"`` and ``"docx"`` by their bytes; everything else is ``"text"``: plain text, Markdown or
       HTML in `encoding`, whose `Document.format` is ``"auto"``.
     - `password`: of an encrypted PDF.
+    - `name`: what errors call it (default: the path).
 
     Raises `InvalidTextError` if the file is damaged, encrypted, in another encoding, or has no text, as scans without text
     recognition; `LimitExceededError`, `DeadlineExceededError` and `OutOfMemoryError` beyond `limits`; `InvalidArgumentError` for
     an unknown format, or if the library for the format is not installed; `OSError` if the file cannot be read.
     """
     limits = limits or Limits()
-    name = "the document" if isinstance(source, bytes) else str(source)
+    name = name or ("the document" if isinstance(source, bytes) else str(source))
     data = source if isinstance(source, bytes) else _bytes(Path(source), limits)
     if len(data) > limits.max_bytes:
         raise _too_large(name, len(data), limits)
@@ -205,6 +207,12 @@ def _text_document(name: str, data: bytes, encoding: str) -> Document:
     return Document(text, "auto", np.empty(0, np.int64), np.empty((0, 2), np.float32), np.empty((0, 4), np.float32))
 
 
+def worker_command() -> list[str]:
+    """The program that reads a document, and its arguments; `_documents_worker` describes its input and output."""
+    # -P: the worker's folder has modules with the names of others, such as haystack.
+    return [sys.executable, "-P", str(WORKER)]
+
+
 def _parse(name: str, data: bytes, kind: str, password: str | None, limits: Limits) -> Document:
     library = LIBRARIES[kind]
     if importlib.util.find_spec(library) is None:
@@ -218,8 +226,7 @@ def _parse(name: str, data: bytes, kind: str, password: str | None, limits: Limi
         "max_memory": limits.max_memory,
         "seconds": limits.seconds,
     }
-    # -P: the worker's folder has modules with the names of others, such as haystack.
-    command = [sys.executable, "-P", str(WORKER)]
+    command = worker_command()
     sent = json.dumps(settings).encode() + b"\n" + data
     try:
         done = subprocess.run(command, input=sent, capture_output=True, timeout=limits.seconds, check=False)  # noqa: S603

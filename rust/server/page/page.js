@@ -1,10 +1,11 @@
 // The page at /: asks `POST /highlights` at every change, and marks what comes back in the page's own text.
 //
 // What was typed lives in the form's fields and nowhere else, so no failure can lose it. At most one request is in flight: a change
-// aborts it, and what it would still answer is never shown. Texts become text nodes only; the Content-Security-Policy of the
+// aborts it, and what it would still answer is never shown. A PDF or DOCX is sent with each request as it is. Texts become text nodes only; the Content-Security-Policy of the
 // server (trusted types) lets nothing else into the document. The question, the options and a short page are in the address.
 
 import { layOut } from "./layout.js";
+import { Sheets } from "./sheets.js";
 
 const byId = (id) => document.getElementById(id);
 const question = byId("question");
@@ -36,6 +37,7 @@ const FAILURES = {
   413: "This page is larger than the server takes.",
   422: "The server does not take this.",
   429: "The server has too much to do just now.",
+  501: "The server does not read such files.",
   503: "The server cannot answer just now.",
   504: "The answer took longer than the server allows.",
 };
@@ -49,6 +51,8 @@ let goesToBest = false; // whether Enter waits for the answer
 let read = {}; // the page of the last answer, and its text: of HTML that is another
 let name = "Sample page";
 let before = null; // the page that another one took the place of
+let upload = null; // the PDF or DOCX that is asked about in place of the field's text
+let sheets = null; // the pages of a PDF
 
 // Asking
 
@@ -57,8 +61,8 @@ function changed(pause = PAUSE) {
   goesToBest = false;
   clearTimeout(timer);
   timer = setTimeout(ask, pause);
-  if (shown !== source.value) show({ text: knownText() }, [], "");
-  waits(question.value.trim() !== "" && source.value.trim() !== "");
+  if (shown !== content()) show({ text: knownText() }, [], "");
+  waits(question.value.trim() !== "" && !isEmpty());
 }
 
 async function ask() {
@@ -68,10 +72,10 @@ async function ask() {
   const body = wanted();
   byId("request").textContent = described(body);
   remember();
-  if (!body.query.trim() || !body.documents[0].trim()) {
+  if (!body.query.trim() || isEmpty()) {
     waits(false);
     byId("failure").hidden = true;
-    show({ text: knownText() }, [], source.value.trim() ? "Ask a question." : "Paste a page, or drop a file.");
+    show({ text: knownText() }, [], isEmpty() ? "Paste a page, or drop a file." : "Ask a question.");
     return;
   }
   waits(true);
@@ -79,7 +83,7 @@ async function ask() {
   if (signal.aborted) return;
   waits(false);
   if (outcome.failure) return fail(outcome.failure);
-  read = { source: source.value, format: format.value, text: outcome.page.text, blocks: outcome.page.blocks, written: outcome.page.format };
+  read = { source: content(), format: format.value, text: outcome.page.text, blocks: outcome.page.blocks, written: outcome.page.format };
   succeed(outcome);
 }
 
@@ -88,8 +92,7 @@ function wanted() {
   const least = Number(byId("least").value);
   return {
     query: question.value.toWellFormed(),
-    documents: [source.value.toWellFormed()],
-    format: format.value,
+    ...(upload ? {} : { documents: [source.value.toWellFormed()], format: format.value }),
     highlight_length: Number(byId("length").value),
     top_k: Number(byId("count").value),
     ...(budget === NO_BUDGET ? {} : { max_chars: Number(budget) }),
@@ -102,11 +105,9 @@ function wanted() {
 
 /** What the server says, or why it says nothing; where the signal aborts, neither counts. */
 async function answer(body, signal) {
-  const headers = { "content-type": "application/json" };
   if (/[^ -~]/.test(key.value)) return { failure: { status: 401, words: FAILURES[401] } }; // no header can carry it
-  if (key.value) headers.authorization = `Bearer ${key.value.trim()}`;
   try {
-    const response = await fetch("highlights", { method: "POST", headers, body: JSON.stringify(body), signal });
+    const response = await post("highlights", body, signal);
     const said = await response.json().catch(() => ({}));
     if (response.ok) return { page: said.results[0], usage: said.usage, took: response.headers.get("x-total-time") };
     const { message = response.statusText, field, retryable = false } = said.error ?? {};
@@ -116,6 +117,16 @@ async function answer(body, signal) {
     const words = "The server does not answer.";
     return { failure: { status: 0, words, detail: "It may have been stopped. What you typed is still here.", retryable: true } };
   }
+}
+
+/** Sends a request as JSON, or with the file in a form. */
+function post(path, body, signal) {
+  const headers = key.value ? { authorization: `Bearer ${key.value.trim()}` } : {};
+  if (!upload) return fetch(path, { method: "POST", headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(body), signal });
+  const form = new FormData();
+  form.append("request", JSON.stringify(body));
+  form.append("file", upload);
+  return fetch(path, { method: "POST", headers, body: form, signal });
 }
 
 function succeed({ page, usage, took }) {
@@ -142,15 +153,24 @@ function fail({ status, words, detail, retryable }) {
 
 // Showing
 
+/** The page that is asked about: a text, or a file. */
+function content() {
+  return upload ?? source.value;
+}
+
+function isEmpty() {
+  return !upload && !source.value.trim();
+}
+
 function knownText() {
-  return read.source === source.value && read.format === format.value ? read.text : source.value;
+  return read.source === content() && read.format === format.value ? read.text : source.value;
 }
 
 /** Shows a page with its passages marked, and the list of them. Those that do not answer are marked in a weaker way. */
 function show(page, passages, status, isAnswered = true) {
   const { text, blocks = read.text === page.text ? (read.blocks ?? []) : [], format: written = read.written } = page;
-  shown = source.value;
-  const laid = layOut(text, blocks, written, passages, (rank, isFirst) => {
+  shown = content();
+  const makeMark = (rank, isFirst) => {
     const { score } = passages[rank];
     const mark = make("mark");
     mark.dataset.rank = rank;
@@ -161,7 +181,8 @@ function show(page, passages, status, isAnswered = true) {
     mark.style.setProperty("--score", score);
     mark.addEventListener("click", () => getSelection().isCollapsed && go(rank));
     return mark;
-  });
+  };
+  const laid = sheets ? sheets.layOut(passages, makeMark) : layOut(text, blocks, written, passages, makeMark);
   marks = laid.marks.filter((pieces) => pieces.length);
   reader.classList.toggle("laid-out", blocks.length > 0);
   reader.classList.toggle("unanswered", !isAnswered);
@@ -174,13 +195,13 @@ function show(page, passages, status, isAnswered = true) {
   point(-1);
 }
 
-function entry({ text, score }, rank) {
+function entry({ text, score, page_number: number }, rank) {
   const button = make("button", "passage");
   button.type = "button";
   button.style.setProperty("--score", score);
   const words = make("span", "words", text.trim());
   words.dir = "auto";
-  button.append(make("span", "rank", rank + 1), make("span", "bar"), make("span", "score", score.toFixed(2)), words);
+  button.append(make("span", "rank", rank + 1), make("span", "bar"), make("span", "score", number ? `page ${number} · ${score.toFixed(2)}` : score.toFixed(2)), words);
   button.addEventListener("click", () => go(rank));
   const copies = make("button", "copy", "Copy");
   copies.type = "button";
@@ -228,21 +249,33 @@ function waits(yes) {
 
 /** Puts another page in the place of the one that is there, which can be had back. */
 function open(page) {
-  before = { text: source.value, name, format: format.value };
+  before = { text: source.value, name, format: format.value, upload, isPdf: sheets !== null };
   source.value = page.text;
   format.value = page.format;
+  asksAbout(page.upload ?? null, page.isPdf);
   rename(page.name);
   edits(false);
   changed(0);
   scrollTo({ top: 0, behavior: "instant" });
 }
 
+/** Takes a PDF or DOCX in place of the field's text, or without one the text again. */
+function asksAbout(file, isPdf) {
+  upload = file;
+  sheets?.close();
+  sheets = isPdf ? new Sheets(post) : null;
+  format.hidden = file !== null;
+}
+
 async function openFile(file) {
   if (!file) return;
+  const start = await file.slice(0, 1024).text().catch(() => "");
+  const isPdf = start.includes("%PDF-");
+  if (isPdf || start.startsWith("PK\x03\x04")) return open({ text: "", name: file.name, format: "auto", upload: file, isPdf });
   const ending = file.name.split(".").pop().toLowerCase();
   const text = file.size > LONGEST_FILE ? null : await file.text().catch(() => null);
   if (text === null) refuse(`${file.name} cannot be read.`, `It may be gone, or larger than ${plural(LONGEST_FILE / 1024 / 1024, "megabyte")}.`);
-  else if (text.includes("\0")) refuse(`${file.name} is not a text.`, "Open a text, a Markdown or an HTML file.");
+  else if (text.includes("\0")) refuse(`${file.name} is not a text.`, "Open a text, a Markdown or an HTML file, a PDF or a DOCX.");
   else open({ text, name: file.name, format: FORMATS[ending] ?? "auto" });
 }
 
@@ -307,20 +340,34 @@ function compared({ windows, windows_scored: scored }) {
 
 /** The request as one would write it down: without all of the page. */
 function described(body) {
+  const address = new URL("highlights", location.href.split("#")[0]);
+  if (upload) return `POST ${address} (multipart/form-data)\nfile: ${upload.name}\nrequest: ${JSON.stringify(body, null, 2)}`;
   const [text] = body.documents;
   const documents = [text.length > 80 ? `${text.slice(0, 80)}…` : text];
-  return `POST ${new URL("highlights", location.href.split("#")[0])}\n${JSON.stringify({ ...body, documents }, null, 2)}`;
+  return `POST ${address}\n${JSON.stringify({ ...body, documents }, null, 2)}`;
 }
 
 function asCurl(body) {
   const quoted = JSON.stringify(body).replaceAll("'", "'\\''");
   const authorization = key.value ? " -H 'authorization: Bearer YOUR_KEY'" : "";
+  if (upload) return `curl -s '${new URL("highlights", location.href.split("#")[0])}'${authorization} -F 'request=${quoted}' -F 'file=@"${upload.name.replaceAll("'", "'\\''")}"'`;
   return `curl -s '${new URL("highlights", location.href.split("#")[0])}' -H 'content-type: application/json'${authorization} -d '${quoted}'`;
 }
 
 function asPython({ query, documents, offsets, return_texts, return_blocks, ...options }) {
   const values = Object.entries(options).map(([option, value]) => `, ${option}=${JSON.stringify(value)}`);
   const authorization = key.value ? ', api_key="YOUR_KEY"' : "";
+  if (upload) {
+    return `import pullquote
+from pullquote import documents
+
+document = documents.read(${JSON.stringify(upload.name)})
+with pullquote.Client(${JSON.stringify(location.origin)}${authorization}) as client:
+    found = client.highlights(${JSON.stringify(query)}, [document.text], format=document.format${values.join("")})
+    for highlight in found[0]:
+        print(f"{highlight.score:.2f}", document.page_number(highlight), highlight.text)
+`;
+  }
   return `import pullquote
 
 page = ${JSON.stringify(documents[0])}
@@ -338,7 +385,7 @@ function remember() {
   const kept = new URLSearchParams();
   for (const field of [question, ...Object.keys(SETTINGS).map(byId)]) if (field.value !== field.defaultValue) kept.set(field.id, field.value);
   if (format.value !== "auto") kept.set("format", format.value);
-  if (source.value !== source.defaultValue && source.value.length <= LONGEST_IN_ADDRESS) kept.set("page", source.value);
+  if (!upload && source.value !== source.defaultValue && source.value.length <= LONGEST_IN_ADDRESS) kept.set("page", source.value);
   const address = location.href.split("#")[0] + (kept.size ? `#${kept}` : "");
   if (address !== location.href) history.replaceState(null, "", address);
 }
@@ -383,7 +430,7 @@ byId("copy-python").addEventListener("click", ({ currentTarget }) => copy(curren
 addEventListener("hashchange", () => {
   recall();
   Object.keys(SETTINGS).forEach(say);
-  rename(source.value === source.defaultValue ? "Sample page" : "Your page");
+  if (!upload) rename(source.value === source.defaultValue ? "Sample page" : "Your page");
   changed(0);
 });
 format.addEventListener("change", () => changed(0));
@@ -395,6 +442,7 @@ byId("key-form").addEventListener("submit", (event) => {
 byId("form").addEventListener("submit", (event) => event.preventDefault());
 
 source.addEventListener("input", () => {
+  asksAbout(null);
   rename("Your page");
   changed();
 });

@@ -21,6 +21,7 @@ use crate::net::listener::Address;
 use crate::openapi::{self, Facts};
 use crate::settings::Settings;
 use crate::store::Store;
+use crate::uploads::parser::Parser;
 
 /// What every request shares; lives until the last connection has ended.
 pub(crate) struct App {
@@ -31,6 +32,7 @@ pub(crate) struct App {
     pub(crate) store: Store,
     /// `None` without `--fetch`.
     pub(crate) fetcher: Option<Fetcher>,
+    pub(crate) parser: Parser,
     /// None where the store is searched instead.
     pub(crate) upstream: Option<Upstream>,
     /// Shared with the task that reads their file again.
@@ -60,14 +62,16 @@ impl App {
             normalizes: model.normalize,
         };
         let document = openapi::document(&facts);
+        let admission = Admission::new(&settings);
         Ok(Self {
             model,
-            admission: Admission::new(&settings),
             store: Store::open(&settings)?,
             hosts: Hosts::read(&settings, address, keys.are_required())?,
             keys,
             document: document.to_string().into(),
-            fetcher: Fetcher::new(&settings)?,
+            fetcher: settings.fetch.then(|| Fetcher::new(settings.fetch_limits(), &admission.bodies)).transpose()?,
+            parser: Parser::new(&settings),
+            admission,
             upstream: Upstream::new(&settings)?,
             health: Health::default(),
             metrics: Metrics::new(),

@@ -9,6 +9,7 @@
 mod addresses;
 mod charset;
 pub(crate) mod http_client;
+mod page;
 mod unfetched;
 pub(crate) mod upstream;
 
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, header};
 use flate2::read::MultiGzDecoder;
+use ipnet::IpNet;
 use pullquote_core::error::Result;
 use pullquote_core::text::formats::Format;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -29,9 +31,9 @@ use tokio::time::{Instant, timeout_at};
 use url::{Host, Url};
 
 use self::http_client::Unread;
-use crate::app::App;
-use crate::settings::Settings;
+use crate::http::admission::BodyMemory;
 use addresses::{Guard, PrivateAddress};
+pub use page::{FetchedPage, fetch_page};
 pub(crate) use unfetched::Unfetched;
 
 /// Names that are looked up at the same time: the system does it on a thread that waits for it.
@@ -44,19 +46,37 @@ const AT_ONCE: usize = 64;
 const ACCEPT: HeaderValue =
     HeaderValue::from_static("text/html, application/xhtml+xml, text/markdown;q=0.9, text/plain;q=0.8");
 
+/// What fetching a page may need, and where it may come from.
+#[derive(Clone, Debug)]
+pub struct FetchLimits {
+    /// Private networks that pages may come from.
+    pub allow: Vec<IpNet>,
+    /// Bytes of a page, decompressed.
+    pub max_bytes: usize,
+    /// Redirects of a page.
+    pub redirects: usize,
+    /// Time of all pages of a request.
+    pub timeout: Duration,
+}
+
+const PDF: &str = "application/pdf";
+const DOCX: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";
+
 pub(crate) struct Fetcher {
     client: Client,
     guard: Guard,
-    max_bytes: usize,
-    redirects: usize,
-    timeout: Duration,
+    limits: FetchLimits,
+    bodies: BodyMemory,
     at_once: Semaphore,
+    /// Whether PDFs and DOCX are fetched too.
+    takes_files: bool,
 }
 
 /// A page as it came.
 pub(crate) struct Fetched {
     bytes: Vec<u8>,
-    format: Format,
+    /// `None` for PDFs and DOCX.
+    format: Option<Format>,
     /// What its server calls its encoding.
     charset: Option<String>,
     /// Encodings that the client has not decoded, in the order in which they were applied.
@@ -67,49 +87,38 @@ pub(crate) struct Fetched {
 }
 
 impl Fetcher {
-    /// None where it is not switched on.
-    pub(crate) fn new(settings: &Settings) -> Result<Option<Self>> {
-        if !settings.fetch {
-            return Ok(None);
-        }
-        let guard = Guard::new(settings.fetch_allow.clone());
+    pub(crate) fn new(limits: FetchLimits, bodies: &BodyMemory) -> Result<Self> {
+        let guard = Guard::new(limits.allow.clone());
         let resolver = Resolver { guard: guard.clone(), lookups: Arc::new(Semaphore::new(LOOKUPS)) };
         let client =
             http_client::builder().dns_resolver(resolver).build().map_err(|error| http_client::unfit(&error))?;
-        Ok(Some(Self {
-            client,
-            guard,
-            max_bytes: settings.fetch_max_bytes,
-            redirects: settings.fetch_redirects,
-            timeout: settings.fetch_timeout,
-            at_once: Semaphore::new(AT_ONCE),
-        }))
+        Ok(Self { client, guard, limits, bodies: bodies.clone(), at_once: Semaphore::new(AT_ONCE), takes_files: false })
     }
 
     /// How long the pages of a request may take together.
     pub(crate) const fn timeout(&self) -> Duration {
-        self.timeout
+        self.limits.timeout
     }
 
     /// The page under an address.
-    pub(crate) async fn fetch(&self, app: &App, address: &str, until: Instant) -> Result<Fetched, Unfetched> {
+    pub(crate) async fn fetch(&self, address: &str, until: Instant) -> Result<Fetched, Unfetched> {
         let fetch = async {
             let _place = self.at_once.acquire().await.map_err(|_| Unfetched::Failed)?;
-            self.follow(app, address).await
+            self.follow(address).await
         };
         timeout_at(until, fetch).await.unwrap_or(Err(Unfetched::TimedOut))
     }
 
-    async fn follow(&self, app: &App, address: &str) -> Result<Fetched, Unfetched> {
+    async fn follow(&self, address: &str) -> Result<Fetched, Unfetched> {
         let mut url = Url::parse(address).map_err(|_| Unfetched::NoAddress)?;
-        for _ in 0..=self.redirects {
+        for _ in 0..=self.limits.redirects {
             self.check(&url)?;
             let request = self.client.get(url.clone()).header(header::ACCEPT, ACCEPT);
             let response = request.send().await.map_err(|error| Unfetched::of(&error))?;
-            let Some(next) = redirect(&response) else { return self.read(app, response).await };
+            let Some(next) = redirect(&response) else { return self.read(response).await };
             url = url.join(next).map_err(|_| Unfetched::NoAddress)?;
         }
-        Err(Unfetched::TooManyRedirects(self.redirects))
+        Err(Unfetched::TooManyRedirects(self.limits.redirects))
     }
 
     /// Names are checked when they are resolved; an address in the place of a name is never resolved.
@@ -126,32 +135,43 @@ impl Fetcher {
         if self.guard.allows(address) { Ok(()) } else { Err(Unfetched::Private) }
     }
 
-    async fn read(&self, app: &App, response: Response) -> Result<Fetched, Unfetched> {
+    async fn read(&self, response: Response) -> Result<Fetched, Unfetched> {
         let status = response.status();
         if !status.is_success() {
             return Err(Unfetched::Status(status.as_u16()));
         }
         let kind = response.headers().get(header::CONTENT_TYPE).map(|kind| kind.to_str().unwrap_or("unreadable"));
-        let (format, charset) = read_kind(kind)?;
+        let (format, charset) = read_kind(kind, self.takes_files)?;
         let codings = codings(&response);
+        let max_bytes = self.limits.max_bytes;
         let (bytes, memory) =
-            http_client::read(app, response, self.max_bytes).await.map_err(|unread| match unread {
-                Unread::TooLarge => Unfetched::TooLarge(self.max_bytes),
+            http_client::read(&self.bodies, response, max_bytes).await.map_err(|unread| match unread {
+                Unread::TooLarge => Unfetched::TooLarge(max_bytes),
                 Unread::NoMemory(_) => Unfetched::NoMemory,
                 Unread::Broken(error) => Unfetched::of(&error),
             })?;
-        Ok(Fetched { bytes, format, charset, codings, max_bytes: self.max_bytes, _memory: memory })
+        Ok(Fetched { bytes, format, charset, codings, max_bytes, _memory: memory })
     }
+}
+
+/// The text of bytes in any encoding of the web, which are not said to be in one.
+pub(crate) fn decode_text(bytes: &[u8]) -> String {
+    charset::decode(bytes, None, false)
 }
 
 impl Fetched {
     /// Its source in Unicode, and what that is written in.
     pub(crate) fn read(&self) -> Result<(String, Format), Unfetched> {
+        let format = self.format.unwrap_or_default();
+        Ok((charset::decode(&self.bytes()?, self.charset.as_deref(), format == Format::Html), format))
+    }
+
+    fn bytes(&self) -> Result<Cow<'_, [u8]>, Unfetched> {
         let mut bytes = Cow::Borrowed(self.bytes.as_slice());
         for coding in self.codings.iter().rev() {
             bytes = Cow::Owned(decoded(&bytes, coding, self.max_bytes)?);
         }
-        Ok((charset::decode(&bytes, self.charset.as_deref(), self.format == Format::Html), self.format))
+        Ok(bytes)
     }
 }
 
@@ -180,14 +200,16 @@ fn redirect(response: &Response) -> Option<&str> {
 }
 
 /// What a page is written in, and how, by what its server says; where it says nothing, its beginning is looked at.
-fn read_kind(kind: Option<&str>) -> Result<(Format, Option<String>), Unfetched> {
-    let Some(kind) = kind else { return Ok((Format::Auto, None)) };
+/// PDFs and DOCX have no format.
+fn read_kind(kind: Option<&str>, takes_files: bool) -> Result<(Option<Format>, Option<String>), Unfetched> {
+    let Some(kind) = kind else { return Ok((Some(Format::Auto), None)) };
     let refused = || Unfetched::NoText(kind.chars().take(100).collect());
     let mime: mime::Mime = kind.parse().map_err(|_| refused())?;
     let format = match mime.essence_str() {
-        "text/html" | "application/xhtml+xml" => Format::Html,
-        "text/markdown" | "text/x-markdown" => Format::Markdown,
-        "text/plain" => Format::Text,
+        "text/html" | "application/xhtml+xml" => Some(Format::Html),
+        "text/markdown" | "text/x-markdown" => Some(Format::Markdown),
+        "text/plain" => Some(Format::Text),
+        PDF | DOCX if takes_files => None,
         _ => return Err(refused()),
     };
     Ok((format, mime.get_param(mime::CHARSET).map(|charset| charset.as_str().to_owned())))
@@ -226,12 +248,16 @@ mod tests {
 
     #[test]
     fn only_text_media_types_are_pages() {
-        let read = |kind| read_kind(Some(kind)).map_err(|unfetched| unfetched.row().0);
-        assert_eq!(read("text/html; charset=\"Shift_JIS\""), Ok((Format::Html, Some("Shift_JIS".to_lowercase()))));
-        assert_eq!(read("TEXT/Markdown"), Ok((Format::Markdown, None)));
+        let read = |kind| read_kind(Some(kind), false).map_err(|unfetched| unfetched.row().0);
+        assert_eq!(
+            read("text/html; charset=\"Shift_JIS\""),
+            Ok((Some(Format::Html), Some("Shift_JIS".to_lowercase())))
+        );
+        assert_eq!(read("TEXT/Markdown"), Ok((Some(Format::Markdown), None)));
         for kind in ["application/pdf", "application/json", "image/png", "text/css", "", "nonsense"] {
             assert_eq!(read(kind), Err("UNSUPPORTED_URL".into()), "{kind}");
         }
-        assert_eq!(read_kind(None).map(|(format, _)| format).ok(), Some(Format::Auto));
+        assert_eq!(read_kind(None, false).ok(), Some((Some(Format::Auto), None)));
+        assert_eq!(read_kind(Some("application/pdf"), true).ok(), Some((None, None)));
     }
 }

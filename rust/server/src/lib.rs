@@ -10,6 +10,7 @@
 //! | `routes` | one module for each API; Exa's contract is in `routes/exa` |
 //! | `store` | documents that clients have stored |
 //! | `fetch` | pages by their addresses, and other servers that search |
+//! | `uploads` | uploaded PDFs and DOCX, read by processes of their own |
 //! | `openapi` | the document that describes all routes, and the page that shows it |
 
 mod app;
@@ -20,6 +21,7 @@ mod openapi;
 mod routes;
 mod settings;
 mod store;
+mod uploads;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +34,7 @@ use tokio::sync::watch;
 use tracing_appender::non_blocking::WorkerGuard;
 
 use app::App;
+pub use fetch::{FetchLimits, FetchedPage, fetch_page};
 use net::connections::Connections;
 pub use net::listener::Address;
 use net::listener::BoundListener;

@@ -18,6 +18,7 @@ use crate::http::failure::{
     Cause, ExaFailure, NativeFailure, OpenAiFailure, RerankFailure, Shape, TeiFailure, VllmFailure,
 };
 use crate::http::middleware::{LONGEST_ID, is_open};
+use crate::routes::highlights::{FORM, JSON};
 use crate::routes::vectors::Purpose;
 use crate::settings::Settings;
 use operations::{Answer, Operation, Work, operations};
@@ -111,8 +112,11 @@ impl Operation {
         if !self.description.is_empty() {
             operation["description"] = json!(self.description);
         }
-        if let Some((schema, example)) = &self.body {
-            let content = json!({"application/json": {"schema": schema, "example": example}});
+        let json = self.body.as_ref().map(|(schema, example)| (JSON, json!({"schema": schema, "example": example})));
+        let form = self.form.as_ref().map(|schema| (FORM, json!({"schema": schema})));
+        let content: Map<String, Value> =
+            json.into_iter().chain(form).map(|(content_type, body)| (content_type.to_owned(), body)).collect();
+        if !content.is_empty() {
             operation["requestBody"] = json!({"required": true, "content": content});
         }
         if self.is_open(facts) {

@@ -7,7 +7,9 @@ pub(crate) mod health;
 pub(crate) mod highlights;
 pub(crate) mod offsets;
 pub(crate) mod openai;
+pub(crate) mod opensearch;
 pub(crate) mod page;
+pub(crate) mod render;
 pub(crate) mod rerank;
 pub(crate) mod tei;
 pub(crate) mod vectors;
@@ -44,7 +46,9 @@ pub(crate) fn families() -> Router<Arc<App>> {
         .merge(health::routes())
         .merge(highlights::routes())
         .merge(openai::routes())
+        .merge(opensearch::routes())
         .merge(page::routes())
+        .merge(render::routes())
         .merge(rerank::routes())
         .merge(tei::routes())
         .merge(vllm::routes())

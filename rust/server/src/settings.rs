@@ -10,6 +10,8 @@ use pullquote_core::engine::options::seconds;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use serde::{Deserialize, Deserializer};
 
+use crate::fetch::FetchLimits;
+
 /// What was asked for on the command line. Not `Debug`: keys are in it.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -47,6 +49,13 @@ pub struct Settings {
     pub store: Option<PathBuf>,
     pub store_documents: usize,
     pub store_bytes: usize,
+    /// The program that reads a PDF or DOCX, and its arguments; empty without the libraries for them.
+    pub documents_worker: Vec<String>,
+    pub upload_max_pages: usize,
+    pub upload_max_memory: usize,
+    #[serde(deserialize_with = "duration")]
+    pub upload_timeout: Duration,
+    pub upload_processes: usize,
     pub fetch: bool,
     pub fetch_allow: Vec<IpNet>,
     pub fetch_max_bytes: usize,
@@ -95,6 +104,8 @@ impl Settings {
             ("max_queries", settings.max_queries, 1),
             ("max_inputs", settings.max_inputs, 1),
             ("fetch_max_bytes", settings.fetch_max_bytes, 1),
+            ("upload_max_pages", settings.upload_max_pages, 1),
+            ("upload_processes", settings.upload_processes, 1),
         ];
         for (name, value, least) in at_least {
             if value < least {
@@ -117,6 +128,15 @@ impl Settings {
             )));
         }
         Ok(settings)
+    }
+
+    pub(crate) fn fetch_limits(&self) -> FetchLimits {
+        FetchLimits {
+            allow: self.fetch_allow.clone(),
+            max_bytes: self.fetch_max_bytes,
+            redirects: self.fetch_redirects,
+            timeout: self.fetch_timeout,
+        }
     }
 }
 
@@ -153,7 +173,10 @@ pub(crate) mod tests {
             "api_key": [], "api_keys_file": null, "protect_all": false, "cors_origin": [], "allowed_host": [],
             "otlp_endpoint": null, "log_level": "info", "log_format": "json",
         });
-        for (name, value) in change.as_object().unwrap() {
+        let uploads = json!({
+            "documents_worker": [], "upload_max_pages": 1, "upload_max_memory": 1, "upload_timeout": 10, "upload_processes": 1,
+        });
+        for (name, value) in uploads.as_object().unwrap().iter().chain(change.as_object().unwrap()) {
             settings[name] = value.clone();
         }
         Settings::read(&settings.to_string())

@@ -33,6 +33,7 @@ from pullquote.errors import (
     OutOfMemoryError,
     PullquoteError,
 )
+from support.fake_web import fake_web
 from support.messages import names_all, raises
 
 QUESTION = "How far away is the Moon?"
@@ -306,3 +307,15 @@ def test_command_line_reads_documents(tmp_path: Path, capsys: pytest.CaptureFixt
         assert "page_number" not in row["highlights"][0]
     main(command)
     assert "page 2  characters" in capsys.readouterr().out
+
+
+def test_command_line_reads_documents_of_the_web(capsys: pytest.CaptureFixture[str]) -> None:
+    with fake_web() as web:
+        sound = web.page("/report", pdf(three_pages), "application/pdf")
+        damaged = web.page("/damaged", b"%PDF-1.7\nnothing else", "application/pdf; charset=binary")
+        command = ["highlight", "--device", "cpu", "-q", QUESTION, "-k", "1", "--fetch-allow", "127.0.0.1/32", "--json"]
+        assert main([*command, sound, damaged]) == InvalidTextError.exit_code
+    printed = capsys.readouterr()
+    assert names_all(printed.err, damaged, "damaged")
+    (row,) = map(json.loads, printed.out.splitlines())
+    assert (row["page"], row["highlights"][0]["page_number"]) == (sound, 2)

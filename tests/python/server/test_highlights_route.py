@@ -1,6 +1,7 @@
 """`POST /highlights`: the library's answers over HTTP."""
 
 import hashlib
+import importlib.util
 import json
 from typing import Any
 
@@ -235,3 +236,19 @@ def test_answered_of_each_page_and_of_all(server: ServerProcess) -> None:
     found = ask(server, query="How do I reset my password?", documents=[bread, moon], min_score="auto")
     assert found["answered"] is False
     assert not any(page["highlights"] for page in found["results"])
+
+
+def test_form_takes_texts_without_libraries_for_documents(server: ServerProcess) -> None:
+    """`frameworks/test_uploads.py` tests PDFs and DOCX."""
+    form = {"request": json.dumps({"query": "How is bread made?", "top_k": 1, "highlight_length": 1})}
+    text = ("bread.html", "<p>The moon is white.</p><p>Bread is baked from flour.</p>".encode("utf-16"))
+    answer = server.client.post("/highlights", data=form, files={"file": text})
+    (page,) = answer.json()["results"]
+    assert (page["id"], page["format"]) == ("bread.html", "html")
+    assert page["highlights"][0]["text"] == "Bread is baked from flour."
+    answer = server.client.post("/highlights", data=form, files={"file": ("a.pdf", b"%PDF-1.7")})
+    if importlib.util.find_spec("pypdfium2") is None:
+        assert (answer.status_code, answer.json()["error"]["kind"]) == (501, "not_implemented")
+        assert names_all(answer.text, "pullquote[documents]")
+    else:
+        assert answer.status_code == 422

@@ -57,13 +57,30 @@ SAMPLES_OF_PATH: dict[str, dict[str, list[Any]]] = {
     "/v1/embed": SAMPLES_OF_COHERE,
     "/v2/embed": SAMPLES_OF_COHERE,
     "/v1/tokenize": {"text": ["bread"]},
+    "/predictions/semantic_highlighter": {
+        "inputs": [[{"question": "bread?", "context": "Bread is baked."}], "[]", None],
+        "context": ["Bread is baked.", None],
+        "question": ["bread?"],
+    },
 }
+
+# Fields of highlights of PDFs, which `frameworks/test_uploads.py` tests.
+OF_PDFS = {"page_number", "rectangles", "page", "left", "bottom", "right", "top"}
 
 # Fields of which a request has one.
 ALTERNATIVES = {"texts": ("documents",), "ids": ("urls",), "prompt": ("inputs",), "inputs": ("texts", "prompt")}
 
 # Routes that answer 422; all others have 400 in its place.
-WITH_422 = ("/highlights", "/documents/sample", "/", "/embed", "/similarity", "/tokenize", "/decode")
+WITH_422 = (
+    "/highlights",
+    "/predictions/semantic_highlighter",
+    "/documents/sample",
+    "/",
+    "/embed",
+    "/similarity",
+    "/tokenize",
+    "/decode",
+)
 
 METHODS = ("get", "put", "post", "delete")
 
@@ -87,7 +104,9 @@ def bodies(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any],
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             if "requestBody" in operation:
-                content = operation["requestBody"]["content"]["application/json"]
+                content = operation["requestBody"]["content"].get("application/json")
+                if content is None:
+                    continue
                 yield method, path.replace("{id}", "sample"), resolve(document, content["schema"]), content["example"]
 
 
@@ -215,7 +234,7 @@ def test_documented_answer_fields_are_returned(server: ServerProcess, document: 
         "StoredDocument",
         "ServedModel",
     ):
-        assert documented(schemas[name]) <= found, name
+        assert documented(schemas[name]) - OF_PDFS <= found, name
     for name in ("Info", "NativeFailure", "OpenAiFailure", "TeiFailure", "RerankFailure"):
         assert documented(schemas[name]) <= found, name
 

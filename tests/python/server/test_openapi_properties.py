@@ -33,7 +33,7 @@ positive_data_acceptance.expected-statuses = ["2xx", 404, 504]
 negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 428, 429, "5xx"]
 
 [[operations]]
-include-path = ["/contents", "/highlights", "/search"]
+include-path = ["/contents", "/highlights", "/predictions/semantic_highlighter", "/search"]
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 422, 504]
 
 [[operations]]
@@ -47,6 +47,12 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 422, 504]
 include-path = ["/answer", "/embed_all", "/embed_sparse", "/findSimilar", "/predict"]
 checks.not_a_server_error.expected-statuses = ["4xx", 501, 504]
 checks.positive_data_acceptance.expected-statuses = [424, 501, 504]
+
+# Random bytes are no PDF, and the libraries for PDFs may be missing.
+[[operations]]
+include-path = ["/render"]
+checks.not_a_server_error.expected-statuses = ["4xx", 501, 504]
+checks.positive_data_acceptance.expected-statuses = [422, 501, 504]
 
 # Its body is that of any of four routes.
 [[operations]]

@@ -11,6 +11,7 @@ FILES = {
     "/page.css": "text/css; charset=utf-8",
     "/page.js": "text/javascript; charset=utf-8",
     "/layout.js": "text/javascript; charset=utf-8",
+    "/sheets.js": "text/javascript; charset=utf-8",
     "/page.svg": "image/svg+xml",
 }
 DOCS = {
@@ -32,7 +33,7 @@ def test_page_files_have_csp_and_etag(server: ServerProcess, path: str, kind: st
     assert {policy[name] for name in ("script-src", "style-src", "connect-src")} == {"'self'"}
     assert policy["frame-ancestors"] == "'none'"
     if path in FILES:
-        assert (policy["img-src"], policy["trusted-types"]) == ("'self'", "'none'")
+        assert (policy["img-src"], policy["trusted-types"]) == ("'self' blob:", "'none'")
     assert answer.headers["cache-control"] == "no-cache"
     tag = answer.headers["etag"]
     for known in (tag, f'"other", W/{tag}', "*"):
@@ -47,7 +48,9 @@ def test_page_references_only_its_own_files(server: ServerProcess) -> None:
     assert sorted(set(named)) == ["page.css", "page.js", "page.svg"]
     assert not re.search(r"\bon\w+=|<style|style=|<script[^>]*>[^<]", whole["/"])
     assert not re.search(r"url\(|@import", whole["/page.css"])
-    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|eval\(|https?://", whole["/page.js"])
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacentHTML|eval\(|https?://", whole["/page.js"] + whole["/sheets.js"]
+    )
 
 
 def test_protect_all_covers_pages() -> None:

@@ -105,7 +105,7 @@ pub(super) fn choose_answers(
     Ok(answers)
 }
 
-/// The relevance of the best passages of one page among the windows scored so far.
+/// The order of the best passages of one page among the windows scored so far.
 pub(super) fn scored_passages(evidence: &PageEvidence, page: &PreparedPage, question: &Question) -> Vec<f32> {
     let is_scored = evidence.is_scored();
     let scored = |values: &[f32]| -> Vec<f32> {
@@ -115,7 +115,7 @@ pub(super) fn scored_passages(evidence: &PageEvidence, page: &PreparedPage, ques
     let (relevance, order, logits) = (scored(&evidence.relevance), scored(&evidence.order), scored(&evidence.logits));
     let ranked = ranked(page, SeedScores { relevance: &relevance, order: &order, logits: &logits }, 0.0, question);
     let chosen = choose_passages(&[ranked], &question.bounds).pop().unwrap_or_default();
-    chosen.into_iter().map(|passage| relevance[passage.seed]).filter(|relevance| relevance.is_finite()).collect()
+    chosen.into_iter().map(|passage| order[passage.seed]).filter(|order| order.is_finite()).collect()
 }
 
 fn ranked<'ranked>(

@@ -107,7 +107,6 @@ impl Question {
         let budget = self.bounds.page_budget();
         CandidateLimits {
             effort: self.effort,
-            expands: self.expands(),
             passages: self.bounds.max_passages(),
             chars: budget.chars,
             tokens: budget.tokens,

@@ -18,7 +18,7 @@ use crate::encoder::cosine::cosines;
 use crate::error::Result;
 use crate::ranking::candidates::{first_round, second_round, take_samples};
 use crate::ranking::evidence::{PageEvidence, PageTitle, QueryEvidence};
-use crate::ranking::probability::{CosineScale, PAIRS};
+use crate::ranking::probability::{Calibration, CosineScale, PAIRS};
 use crate::ranking::selection::WindowSelection;
 use crate::ranking::titles::Titles;
 use crate::runtime::call::{self};
@@ -38,13 +38,13 @@ pub(super) async fn answer(mut context: CallContext<'_, '_>) -> Result<Answers> 
     yield_now().await;
     let pages = prepare(&mut context, &documents, &duplicates)?;
     yield_now().await;
-    let all_evidence = all_evidence(&mut context, &pages, &documents, &titles)?;
+    let all_evidence = all_evidence(&mut context, &pages, &documents, &titles, scale)?;
     yield_now().await;
     let mut comparison = Comparison::new(&pages, &duplicates, &queries, all_evidence, &context.engine.spec);
     score_candidates(&mut context, &mut comparison).await?;
-    if expand_candidates(&mut context, &mut comparison, scale) {
+    if expand_candidates(&mut context, &mut comparison) {
         score_candidates(&mut context, &mut comparison).await?;
-        rank(&mut context, &mut comparison, scale);
+        rank(&mut context, &mut comparison);
     }
     let began = Instant::now();
     let mut answers =
@@ -117,6 +117,7 @@ fn all_evidence<'page, 'document>(
     pages: &'page [PreparedPage<'document>],
     documents: &[Document<'_>],
     titles: &Titles,
+    scale: CosineScale,
 ) -> Result<Vec<QueryEvidence<'page, 'document>>> {
     let began = Instant::now();
     let (request, question) = (context.request, context.question);
@@ -132,7 +133,9 @@ fn all_evidence<'page, 'document>(
             call::check(&stop, deadline)?;
             let PreparedPage { page: text, parsed, .. } = &pages[*page];
             let title = PageTitle { text: title_of.get(page).copied(), relevance: titles.relevance(*query, *page) };
-            Ok(PageEvidence::new(*page, (text, parsed), request.queries[*query], question.expands(), title, tokens))
+            let calibration = Calibration::new(question.lexical_weight, parsed.characters_per_token, scale);
+            let (query, expands) = (request.queries[*query], question.expands());
+            Ok(PageEvidence::new(*page, (text, parsed), query, expands, title, tokens, calibration))
         })
     })?;
     let mut evidence = evidence.into_iter();
@@ -150,16 +153,15 @@ fn all_evidence<'page, 'document>(
 }
 
 /// Sets the relevance and the logits of all pages' seeds from the scored windows.
-fn rank(context: &mut CallContext<'_, '_>, comparison: &mut Comparison, scale: CosineScale) {
+fn rank(context: &mut CallContext<'_, '_>, comparison: &mut Comparison) {
     let began = Instant::now();
-    let weight = context.question.lexical_weight;
-    comparison.all_evidence.iter_mut().for_each(|query| query.rank(weight, scale));
+    comparison.all_evidence.iter_mut().for_each(QueryEvidence::rank);
     context.record(Stage::Choose, began);
 }
 
 /// Selects the windows of the second round, from the scores of the first. Returns whether there are any.
-fn expand_candidates(context: &mut CallContext<'_, '_>, comparison: &mut Comparison, scale: CosineScale) -> bool {
-    rank(context, comparison, scale);
+fn expand_candidates(context: &mut CallContext<'_, '_>, comparison: &mut Comparison) -> bool {
+    rank(context, comparison);
     let began = Instant::now();
     let is_partial = |evidence: &PageEvidence| evidence.selection != WindowSelection::All;
     let mut has_more = false;

@@ -6,8 +6,9 @@
 use std::ops::Range;
 
 use super::parsed_page::ParsedPage;
-use super::probability::{Calibration, CosineScale, Evidence, asks_for_number, has_number};
-use super::relevance::{self, BM25, COSINE, LexicalWeight, Scale, best_around, join, scale_units};
+use super::prediction::{Correction, predict};
+use super::probability::{Calibration, Evidence, asks_for_number, has_number};
+use super::relevance::{self, BM25, COSINE, LexicalWeight, Scale, UNIT_SPREAD, best_around, join, scale_units};
 use super::selection::{CosineSample, WindowSelection};
 use super::terms::{PageTerms, QueryTerm, Term, closest_terms, may_be_misspelled, query_terms, terms as words};
 use crate::text::page::Page;
@@ -44,6 +45,10 @@ pub(crate) struct PageEvidence<'page, 'text> {
     pub(crate) title: f32,
     /// The windows that estimate the page's cosines; `None` for all scored ones.
     pub(crate) sample: Option<CosineSample>,
+    /// The cosine of each window as its words predict it.
+    pub(crate) predicted: Vec<f32>,
+    /// How the page's cosines differ from that.
+    pub(crate) correction: Correction,
     /// The windows to score.
     pub(crate) selection: WindowSelection,
     /// For each row: windows, then units if they are encoded. 0 where a row has no score, which no code may use.
@@ -58,6 +63,7 @@ pub(crate) struct PageEvidence<'page, 'text> {
     expands: bool,
     /// Whether the query asks for a number or a date.
     asks_for_number: bool,
+    calibration: Calibration,
 }
 
 /// A page's title, if it has one.
@@ -103,24 +109,34 @@ impl<'page, 'text> QueryEvidence<'page, 'text> {
         let best = coverage.flat_map(|coverage| &coverage.units).copied().reduce(f32::max).unwrap_or(1.0);
         for evidence in &mut pages {
             evidence.lexical_weight = lexical_weight.weight(evidence.parsed.characters_per_token, best);
-            evidence.set_lexical(&scale.all(&evidence.bm25));
+            let bm25 = scale.all(&evidence.bm25);
+            evidence.predicted = predict(&bm25, evidence.parsed.windows.len(), evidence.calibration.model);
+            evidence.set_lexical(&bm25);
         }
         Self { query, pages }
     }
 
     /// The scale of all pages' cosines.
     pub(crate) fn cosine_scale(&self) -> Scale {
-        let cosines: Vec<(f32, f64)> = self.pages.iter().flat_map(PageEvidence::weighted_cosines).collect();
-        Scale::weighted(cosines.into_iter(), COSINE)
+        let (mut cosines, mut squares) = (Vec::new(), 0.0);
+        for evidence in &self.pages {
+            let (sample, predicted) = (evidence.sample(), evidence.parsed.windows.len());
+            #[expect(clippy::cast_precision_loss, reason = "a number of windows")]
+            let predicted = predicted.saturating_sub(sample.len()) as f64;
+            squares += predicted * evidence.correction.deviation.powi(2);
+            cosines.extend(evidence.estimates(&sample));
+        }
+        Scale::with_squares(&cosines, squares, COSINE)
     }
 
     /// Sets the relevance and the logit of every seed from the cosines so far.
-    pub(crate) fn rank(&mut self, lexical_weight: LexicalWeight, model: CosineScale) {
+    pub(crate) fn rank(&mut self) {
+        self.pages.iter_mut().for_each(PageEvidence::correct);
         let scale = self.cosine_scale();
         let unit_scale = Scale::of(self.pages.iter().flat_map(PageEvidence::unit_cosines), COSINE);
         for evidence in &mut self.pages {
             evidence.rank(scale, unit_scale);
-            evidence.set_logits(lexical_weight, model);
+            evidence.set_logits();
         }
     }
 }
@@ -134,6 +150,7 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
         expands: bool,
         title: PageTitle,
         tokens: &Tokens,
+        calibration: Calibration,
     ) -> Self {
         let mut terms = query_terms(query, parsed.language);
         for term in &mut terms {
@@ -173,6 +190,8 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
             lexical_weight: 0.0,
             title: title.relevance,
             sample: None,
+            predicted: Vec::new(),
+            correction: Correction::default(),
             selection: WindowSelection::All,
             cosine: vec![0.0; parsed.rows],
             relevance: Vec::new(),
@@ -180,6 +199,7 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
             order: Vec::new(),
             expands,
             asks_for_number: asks_for_number(query),
+            calibration,
         }
     }
 
@@ -198,12 +218,39 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
         self.coverage.as_ref().map_or_else(has_bm25, |coverage| coverage.has_terms)
     }
 
-    /// Seeds that may become passages, by descending lexical score; ties go to the earlier one.
-    pub(crate) fn seeds_by_lexical(&self) -> Vec<usize> {
-        let never = if self.expands { self.parsed.units.boilerplate.as_slice() } else { &[] };
-        let mut seeds: Vec<usize> = (0..self.lexical.len()).filter(|seed| never.binary_search(seed).is_err()).collect();
-        seeds.sort_by(|a, b| self.lexical[*b].total_cmp(&self.lexical[*a]));
+    /// Seeds that may become passages, by descending relevance if cosines are as predicted; ties go to the earlier one.
+    pub(crate) fn seeds_by_prediction(&self) -> Vec<usize> {
+        let count = self.predicted.len();
+        #[expect(clippy::cast_precision_loss, reason = "a number of windows")]
+        let squares = count as f64 * self.correction.deviation.powi(2);
+        let relevance = self.join(&Scale::with_squares(&self.predicted, squares, COSINE).all(&self.predicted), &[]);
+        let mut seeds: Vec<usize> = self.seeds().collect();
+        seeds.sort_by(|a, b| relevance[*b].total_cmp(&relevance[*a]));
         seeds
+    }
+
+    /// The share of the query in the unit that has most of it; 1 where windows are seeds.
+    pub(crate) fn best_coverage(&self) -> f32 {
+        self.coverage.as_ref().map_or(1.0, |coverage| coverage.units.iter().copied().fold(0.0, f32::max))
+    }
+
+    /// Seeds that may become passages.
+    pub(crate) fn seeds(&self) -> impl Iterator<Item = usize> {
+        let never = if self.expands { self.parsed.units.boilerplate.as_slice() } else { &[] };
+        (0..self.lexical.len()).filter(|seed| never.binary_search(seed).is_err())
+    }
+
+    /// The relevance of each seed, before [`scale_units`], from z-scores of all windows' cosines, and of all units' if they
+    /// are encoded.
+    pub(crate) fn join(&self, cosines: &[f32], units: &[f32]) -> Vec<f32> {
+        let semantic = if self.expands {
+            // A unit in no window (a step longer than the window) counts as the mean.
+            let around = best_around(self.parsed.units.spans.len(), &self.parsed.windows, cosines, 0.0);
+            relevance::semantic(&around, units)
+        } else {
+            cosines.to_vec()
+        };
+        if self.lexical.is_empty() { semantic } else { join(&semantic, &self.lexical, self.lexical_weight) }
     }
 
     fn seed_text(&self, seed: usize) -> &str {
@@ -227,42 +274,42 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
         &self.cosine[self.parsed.windows.len()..]
     }
 
-    /// The cosines that estimate those of the whole page, each with the number of windows that it stands for.
-    pub(crate) fn weighted_cosines(&self) -> Vec<(f32, f64)> {
-        let all = self.parsed.windows.len();
-        let each = |windows: &[usize], weight: f64| -> Vec<(f32, f64)> {
-            windows.iter().map(|window| (self.cosine[*window], weight)).collect()
-        };
-        #[expect(clippy::cast_precision_loss, reason = "numbers of windows")]
-        let ratio = |all: usize, sampled: usize| all as f64 / sampled.max(1) as f64;
-        match (&self.sample, &self.selection) {
-            (Some(CosineSample { lexical, others }), _) => {
-                [each(lexical, 1.0), each(others, ratio(all - lexical.len(), others.len()))].concat()
-            }
-            (None, WindowSelection::All) => self.cosine[..all].iter().map(|cosine| (*cosine, 1.0)).collect(),
-            // Words selected none of these, so they are as good as a random sample.
-            (None, WindowSelection::Only(windows)) => each(windows, ratio(all, windows.len())),
+    /// The windows that estimate the page's cosines, which are the same for every effort.
+    fn sample(&self) -> Vec<usize> {
+        match &self.sample {
+            Some(CosineSample { best, others }) => [best.as_slice(), others].concat(),
+            None => self.selection.rows(self.parsed.windows.len()),
         }
     }
 
-    fn rank(&mut self, scale: Scale, unit_scale: Scale) {
-        let Self { parsed, lexical, selection, cosine, .. } = self;
-        let (units, windows) = (&parsed.units, &parsed.windows);
-        let scored = selection.rows(windows.len());
-        let cosines: Vec<f32> = scored.iter().map(|window| scale.z(f64::from(cosine[*window]))).collect();
-        // A window without a score counts as the mean, z = 0; so does a unit in no window (a step longer than the window).
-        let semantic = if self.expands {
-            let scored: Vec<Range<usize>> = scored.iter().map(|window| windows[*window].clone()).collect();
-            let around = best_around(units.spans.len(), &scored, &cosines, 0.0);
-            relevance::semantic(&around, &unit_scale.all(&cosine[windows.len()..]))
-        } else if *selection == WindowSelection::All {
-            cosines
-        } else {
-            let mut all = vec![0.0; windows.len()];
-            scored.iter().zip(cosines).for_each(|(window, cosine)| all[*window] = cosine);
-            all
+    fn correct(&mut self) {
+        let unselected = match (&self.sample, &self.selection) {
+            (Some(CosineSample { others, .. }), _) => others.as_slice(),
+            // Words selected none of these, so they are as good as a random sample.
+            (None, WindowSelection::Only(windows)) => windows,
+            (None, WindowSelection::All) => &[],
         };
-        let joined = if lexical.is_empty() { semantic } else { join(&semantic, lexical, self.lexical_weight) };
+        let pairs: Vec<(f32, f32)> =
+            unselected.iter().map(|window| (self.cosine[*window], self.predicted[*window])).collect();
+        self.correction = Correction::of(&pairs, self.calibration.model);
+    }
+
+    /// The cosine of each window: as it is for those of `scored`, which have one, and else as predicted.
+    pub(crate) fn estimates(&self, scored: &[usize]) -> Vec<f32> {
+        #[expect(clippy::cast_possible_truncation, reason = "cosines are single precision")]
+        let offset = self.correction.offset as f32;
+        let mut cosines: Vec<f32> = self.predicted.iter().map(|predicted| predicted + offset).collect();
+        for window in scored {
+            cosines[*window] = self.cosine[*window];
+        }
+        cosines
+    }
+
+    fn rank(&mut self, scale: Scale, unit_scale: Scale) {
+        let Self { parsed, selection, cosine, .. } = &*self;
+        let (units, windows) = (&parsed.units, &parsed.windows);
+        let cosines = self.estimates(&selection.rows(windows.len()));
+        let joined = self.join(&scale.all(&cosines), &unit_scale.all(&cosine[windows.len()..]));
         self.relevance = if self.expands { scale_units(&joined) } else { joined };
         if self.expands {
             for unit in &units.boilerplate {
@@ -271,40 +318,31 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
         }
     }
 
-    /// Sets the logit of every seed. A seed without a score counts as the page's mean.
-    fn set_logits(&mut self, lexical_weight: LexicalWeight, model: CosineScale) {
+    /// The logit of a seed with this cosine.
+    fn logit(&self, seed: usize, cosine: f32) -> f32 {
+        let coverage = self.language_coverage.get(seed).copied().unwrap_or(0.0);
+        let lacks_number = self.asks_for_number && !has_number(self.seed_text(seed));
+        self.calibration.logit(Evidence { cosine, coverage, lacks_number })
+    }
+
+    /// Sets the logit and the order of every seed.
+    fn set_logits(&mut self) {
         let (windows, units) = (&self.parsed.windows, self.parsed.units.spans.len());
-        #[expect(clippy::cast_possible_truncation, reason = "cosines are single precision")]
-        let mean = Scale::weighted(self.weighted_cosines().into_iter(), COSINE).at(0.0) as f32;
-        let scored = self.selection.rows(windows.len());
-        let values: Vec<f32> = scored.iter().map(|window| self.cosine[*window]).collect();
-        let ranges: Vec<Range<usize>> = scored.iter().map(|window| windows[*window].clone()).collect();
-        let cosines = if self.expands {
-            best_around(units, &ranges, &values, mean)
-        } else {
-            let mut all = vec![mean; windows.len()];
-            scored.iter().zip(&values).for_each(|(window, value)| all[*window] = *value);
-            all
-        };
-        let calibration = Calibration::new(lexical_weight, self.parsed.characters_per_token);
-        let logit = |(seed, cosine): (usize, &f32)| {
-            let own = self.unit_cosines().get(seed).copied().filter(|_| self.expands).unwrap_or(*cosine);
-            let coverage = self.language_coverage.get(seed).copied().unwrap_or(0.0);
-            let lacks_number = self.asks_for_number && !has_number(self.seed_text(seed));
-            calibration.logit(Evidence { cosine: model.to_minilm(cosine.max(own)), coverage, lacks_number })
-        };
-        let mut logits: Vec<f32> = cosines.iter().enumerate().map(logit).collect();
+        let mut cosines = self.estimates(&self.selection.rows(windows.len()));
+        if self.expands {
+            #[expect(clippy::cast_possible_truncation, reason = "cosines are single precision")]
+            let mean = Scale::of(cosines.iter(), COSINE).at(0.0) as f32;
+            cosines = best_around(units, windows, &cosines, mean);
+            cosines.iter_mut().zip(self.unit_cosines()).for_each(|(cosine, own)| *cosine = cosine.max(*own));
+        }
+        let mut logits: Vec<f32> = cosines.iter().enumerate().map(|(seed, cosine)| self.logit(seed, *cosine)).collect();
         if self.expands {
             for unit in &self.parsed.units.boilerplate {
                 logits[*unit] = f32::NEG_INFINITY;
             }
         }
-        let order: Vec<f32> = self
-            .relevance
-            .iter()
-            .zip(&logits)
-            .map(|(relevance, logit)| calibration.order(*relevance, *logit))
-            .collect();
+        let both = self.relevance.iter().zip(&logits);
+        let order: Vec<f32> = both.map(|(relevance, logit)| self.calibration.order(*relevance, *logit)).collect();
         let mut seeds: Vec<usize> = (0..logits.len()).collect();
         seeds.sort_by(|a, b| order[*b].total_cmp(&order[*a]));
         // No seed is likelier than a better one, if that has a score.
@@ -319,6 +357,19 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
         drop(is_scored);
         self.logits = logits;
         self.order = order;
+    }
+
+    /// The order of a seed if the cosine of a window around it lies `deviations` above its prediction.
+    pub(crate) fn order_bound(&self, scale: Scale, deviations: f64) -> impl Fn(usize, usize) -> f32 {
+        #[expect(clippy::cast_possible_truncation, reason = "cosines are single precision")]
+        let above = (deviations * self.correction.deviation) as f32;
+        let cosines: Vec<f32> = self.estimates(&[]).iter().map(|cosine| cosine + above).collect();
+        let z = scale.all(&cosines);
+        move |seed, window| {
+            let joined = (1.0 - self.lexical_weight) * z[window] + self.lexical_weight * self.lexical[seed];
+            let relevance = if self.expands { joined / UNIT_SPREAD } else { joined };
+            self.calibration.order(relevance, self.logit(seed, cosines[window]))
+        }
     }
 
     /// Whether any window around a seed has a score.

@@ -69,7 +69,7 @@ pub(crate) fn has_number(text: &str) -> bool {
 /// What the probability of a seed is computed from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evidence {
-    /// The best cosine of the windows around the seed, on `MiniLM`'s scale.
+    /// The best cosine of the windows around the seed.
     pub(crate) cosine: f32,
     /// The share of the query in the seed: see [`super::terms::QueryPostings::language_coverage`].
     pub(crate) coverage: f32,
@@ -84,19 +84,23 @@ pub(crate) struct Calibration {
     words: f32,
     /// From 0 for the language that the model was made for to 1 for others in its script: their cosines are lower.
     foreign: f32,
+    /// What the model's cosines mean.
+    pub(crate) model: CosineScale,
 }
 
 impl Calibration {
     /// For a page with this number of characters per token, which tells how well the model's tokenizer knows its language.
-    pub(crate) fn new(lexical_weight: LexicalWeight, characters_per_token: f32) -> Self {
+    pub(crate) fn new(lexical_weight: LexicalWeight, characters_per_token: f32, model: CosineScale) -> Self {
         Self {
             words: lexical_weight.share_of_words(characters_per_token),
             foreign: ((3.6 - characters_per_token) / 1.4).clamp(0.0, 1.0),
+            model,
         }
     }
 
     /// The logit of the probability.
     pub(crate) fn logit(self, Evidence { cosine, coverage, lacks_number }: Evidence) -> f32 {
+        let cosine = self.model.to_minilm(cosine);
         let meaning = 7.3 * cosine - 4.7;
         let both = 6.1 * cosine + 3.2 * coverage + 0.6 * self.foreign - 5.4;
         let words = 7.0 * coverage - 3.6;
@@ -173,11 +177,29 @@ impl CosineScale {
     }
 
     /// The cosine of `MiniLM` that means the same. A model that cannot tell answers from other sentences keeps its own.
-    pub(crate) fn to_minilm(self, cosine: f32) -> f32 {
-        let spread = self.answer - self.unrelated;
-        if spread < 0.05 {
-            return cosine;
+    fn to_minilm(self, cosine: f32) -> f32 {
+        Self::MINILM.unrelated + (cosine - self.base()) / self.slope()
+    }
+
+    /// The cosine of this model that means the same as one of `MiniLM`.
+    pub(crate) fn of_minilm(self, cosine: f32) -> f32 {
+        self.base() + (cosine - Self::MINILM.unrelated) * self.slope()
+    }
+
+    /// How much this model's cosines differ where `MiniLM`'s differ by 1.
+    pub(crate) fn slope(self) -> f32 {
+        if self.can_tell() {
+            (self.answer - self.unrelated) / (Self::MINILM.answer - Self::MINILM.unrelated)
+        } else {
+            1.0
         }
-        Self::MINILM.unrelated + (cosine - self.unrelated) / spread * (Self::MINILM.answer - Self::MINILM.unrelated)
+    }
+
+    fn base(self) -> f32 {
+        if self.can_tell() { self.unrelated } else { Self::MINILM.unrelated }
+    }
+
+    fn can_tell(self) -> bool {
+        self.answer - self.unrelated >= 0.05
     }
 }

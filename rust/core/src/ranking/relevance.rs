@@ -52,19 +52,18 @@ pub const BM25: Prior = Prior { mean: 0.0, spread: 1.0 };
 impl Scale {
     /// Estimates mean and deviation.
     #[must_use]
-    pub fn of<'values>(values: impl Iterator<Item = &'values f32> + Clone, prior: Prior) -> Self {
-        Self::weighted(values.map(|value| (*value, 1.0)), prior)
+    pub fn of<'values>(values: impl Iterator<Item = &'values f32>, prior: Prior) -> Self {
+        Self::with_squares(&values.copied().collect::<Vec<f32>>(), 0.0, prior)
     }
 
-    /// Estimates them from pairs of a value and its weight.
+    /// Estimates them from values of which some are expected ones: `squares` is the sum of their variances.
     #[must_use]
-    pub fn weighted(values: impl Iterator<Item = (f32, f64)> + Clone, prior: Prior) -> Self {
-        let (count, sum) = values
-            .clone()
-            .fold((0.0, 0.0), |(count, sum), (value, weight)| (count + weight, sum + weight * f64::from(value)));
-        let windows = count + PRIOR_WINDOWS;
+    #[expect(clippy::cast_precision_loss, reason = "a number of windows")]
+    pub fn with_squares(values: &[f32], squares: f64, prior: Prior) -> Self {
+        let windows = values.len() as f64 + PRIOR_WINDOWS;
+        let sum: f64 = values.iter().map(|value| f64::from(*value)).sum();
         let mean = (sum + PRIOR_WINDOWS * prior.mean) / windows;
-        let squares: f64 = values.map(|(value, weight)| weight * (f64::from(value) - mean).powi(2)).sum();
+        let squares = squares + values.iter().map(|value| (f64::from(*value) - mean).powi(2)).sum::<f64>();
         let prior_squares = PRIOR_WINDOWS * (prior.spread.powi(2) + (prior.mean - mean).powi(2));
         Self { mean, spread: ((squares + prior_squares) / windows).sqrt() }
     }

@@ -8,12 +8,12 @@ pub(crate) enum WindowSelection {
     Only(Vec<usize>),
 }
 
-/// The windows that estimate a page's cosines. It is the same for every effort, so that effort changes no score.
+/// The windows that estimate a page's cosines. They are the same for every effort.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CosineSample {
-    /// Selected by words; each stands for itself.
-    pub(crate) lexical: Vec<usize>,
-    /// Stand for all other windows.
+    /// The best by prediction.
+    pub(crate) best: Vec<usize>,
+    /// Some of the others, which correct the prediction.
     pub(crate) others: Vec<usize>,
 }
 

@@ -7,7 +7,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Response, blocking};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::app::App;
+use crate::http::admission::BodyMemory;
 use crate::http::failure::Failure;
 
 /// Why a body was not read to its end.
@@ -57,7 +57,7 @@ pub(crate) fn unfit(error: &reqwest::Error) -> Error {
 
 /// Reads a body of at most this number of bytes, unpacked, from the memory that all bodies share.
 pub(crate) async fn read(
-    app: &App,
+    bodies: &BodyMemory,
     mut response: Response,
     most: usize,
 ) -> Result<(Vec<u8>, OwnedSemaphorePermit), Unread> {
@@ -65,14 +65,14 @@ pub(crate) async fn read(
     if response.content_length().is_some_and(|bytes| bytes > most as u64) {
         return Err(Unread::TooLarge);
     }
-    let mut memory = app.admission.memory(0).map_err(Unread::NoMemory)?;
+    let mut memory = bodies.reserve(0).map_err(Unread::NoMemory)?;
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(Unread::Broken)? {
         if bytes.len() + chunk.len() > most {
             return Err(Unread::TooLarge);
         }
         if bytes.len() + chunk.len() > memory.num_permits() * 1024 {
-            memory.merge(app.admission.memory(chunk.len()).map_err(Unread::NoMemory)?);
+            memory.merge(bodies.reserve(chunk.len()).map_err(Unread::NoMemory)?);
         }
         bytes.extend_from_slice(&chunk);
     }

@@ -83,11 +83,12 @@ async fn read(app: &App, response: Response) -> Result<Answered, Failure> {
     if status.is_redirection() {
         return Err(Failure::new(Cause::Upstream, format!("the upstream answered {status}, which is no answer")));
     }
-    let (body, memory) = http_client::read(app, response, most).await.map_err(|unread| match unread {
-        Unread::TooLarge => Failure::new(Cause::Upstream, format!("the upstream answered more than {most} bytes")),
-        Unread::NoMemory(failure) => failure,
-        Unread::Broken(error) => broken(&error),
-    })?;
+    let (body, memory) =
+        http_client::read(&app.admission.bodies, response, most).await.map_err(|unread| match unread {
+            Unread::TooLarge => Failure::new(Cause::Upstream, format!("the upstream answered more than {most} bytes")),
+            Unread::NoMemory(failure) => failure,
+            Unread::Broken(error) => broken(&error),
+        })?;
     Ok(Answered { status, body: body.into(), _memory: memory })
 }
 

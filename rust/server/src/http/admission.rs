@@ -42,9 +42,15 @@ pub(crate) struct Admission {
     /// Requests that queue or run.
     slots: Arc<Semaphore>,
     limiter: Arc<ConcurrencyLimiter>,
-    /// Bodies in memory, in KiB.
-    memory: Arc<Semaphore>,
+    pub(crate) bodies: BodyMemory,
     max_slots: usize,
+}
+
+/// Memory for bodies, over all requests.
+#[derive(Clone)]
+pub(crate) struct BodyMemory {
+    /// One permit for each KiB.
+    permits: Arc<Semaphore>,
 }
 
 /// An extension of every request.
@@ -158,12 +164,10 @@ impl Admission {
     pub(crate) fn new(settings: &crate::settings::Settings) -> Self {
         let max_running = settings.max_concurrent.min(Semaphore::MAX_PERMITS / 4);
         let max_slots = max_running + settings.max_queue.min(Semaphore::MAX_PERMITS / 4);
-        let kibibytes = (settings.max_queue_bytes / 1024).min(Semaphore::MAX_PERMITS / 4);
-        let semaphore = |permits| Arc::new(Semaphore::new(permits));
         Self {
-            slots: semaphore(max_slots),
+            slots: Arc::new(Semaphore::new(max_slots)),
             limiter: ConcurrencyLimiter::new(max_running, max_slots),
-            memory: semaphore(kibibytes),
+            bodies: BodyMemory::new(settings.max_queue_bytes),
             max_slots,
         }
     }
@@ -180,11 +184,17 @@ impl Admission {
             overloaded(format!("{} requests are being answered or waiting, as many as may; try again", self.max_slots))
         })
     }
+}
+
+impl BodyMemory {
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self { permits: Arc::new(Semaphore::new((bytes / 1024).min(Semaphore::MAX_PERMITS / 4))) }
+    }
 
     /// Memory for a number of bytes of a body.
-    pub(crate) fn memory(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Failure> {
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Failure> {
         let kibibytes = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
-        Arc::clone(&self.memory).try_acquire_many_owned(kibibytes).map_err(|_| {
+        Arc::clone(&self.permits).try_acquire_many_owned(kibibytes).map_err(|_| {
             overloaded("the bodies of waiting requests fill the memory they may have; try again".to_owned())
         })
     }
@@ -196,8 +206,13 @@ impl Input {
         body::parse(&self.headers, &self.body, |path| self.ignored.borrow_mut().push(path))
     }
 
+    /// Parses a part of a form, which is a JSON object.
+    pub(crate) fn parse_part<T: for<'part> Deserialize<'part>>(&self, part: &[u8]) -> Result<T, Failure> {
+        body::parse_json(part, |path| self.ignored.borrow_mut().push(path))
+    }
+
     /// A header with the fields that the route does not know.
-    fn ignored_header(&self) -> Option<(HeaderName, HeaderValue)> {
+    pub(crate) fn ignored_header(&self) -> Option<(HeaderName, HeaderValue)> {
         let names: String = self.ignored.borrow().join(", ").chars().take(LONGEST_IGNORED).collect();
         let names = HeaderValue::from_str(&names).ok().filter(|names| !names.is_empty())?;
         Some((IGNORED, names))
@@ -285,6 +300,10 @@ impl Admitted {
             held: Arc::new(HeldPermits { _slot: slot, _memory: memory }),
             times: RequestTimes::default(),
         })
+    }
+
+    pub(crate) fn body(&self) -> Bytes {
+        self.body.clone()
     }
 
     /// Waits for a permit and runs work with it. Work with a wait in between takes one permit before and one after it.

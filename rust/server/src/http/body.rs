@@ -48,7 +48,7 @@ async fn collect(app: &App, mut body: Body) -> Result<(Bytes, OwnedSemaphorePerm
     if declared > limit {
         return Err(too_large());
     }
-    let mut memory = app.admission.memory(declared)?;
+    let mut memory = app.admission.bodies.reserve(declared)?;
     let mut read = Vec::with_capacity(declared);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Failure::new(Cause::Malformed, format!("the body broke off: {error}")))?;
@@ -57,7 +57,7 @@ async fn collect(app: &App, mut body: Body) -> Result<(Bytes, OwnedSemaphorePerm
             return Err(too_large());
         }
         if read.len() + data.len() > memory.num_permits() * 1024 {
-            memory.merge(app.admission.memory(data.len())?);
+            memory.merge(app.admission.bodies.reserve(data.len())?);
         }
         read.extend_from_slice(&data);
     }
@@ -68,9 +68,17 @@ async fn collect(app: &App, mut body: Body) -> Result<(Bytes, OwnedSemaphorePerm
 pub(crate) fn parse<'body, T: Deserialize<'body>>(
     headers: &HeaderMap,
     body: &'body [u8],
-    mut ignored: impl FnMut(String),
+    ignored: impl FnMut(String),
 ) -> Result<T, Failure> {
     check_content_type(headers)?;
+    parse_json(body, ignored)
+}
+
+/// Parses a JSON object; calls `ignored` with each field that is not read.
+pub(crate) fn parse_json<'body, T: Deserialize<'body>>(
+    body: &'body [u8],
+    mut ignored: impl FnMut(String),
+) -> Result<T, Failure> {
     let malformed = |message: String| Failure::new(Cause::Malformed, message);
     if body.is_empty() {
         return Err(malformed("the body is empty; it must be a JSON object".to_owned()));

@@ -10,7 +10,9 @@ use crate::routes::exa::{ContentsRequest, ExaAnswer, SearchRequest};
 use crate::routes::health::{Healthy, Live, METRICS};
 use crate::routes::highlights::{FORM, Highlights, HighlightsRequest, JSON, LINES};
 use crate::routes::openai::{EmbeddingsRequest, Models, ServedModel, embeddings_schema, vector_schema};
+use crate::routes::opensearch::{SemanticHighlighterRequest, SemanticHighlights};
 use crate::routes::page::FILES;
+use crate::routes::render::{PNG, RenderRequest};
 use crate::routes::rerank::{Ranking, RerankRequest, TeiRank};
 use crate::routes::tei::{
     DecodeRequest, EmbedRequest, Info, SimilarityRequest, Token, TokenizeRequest, TokenizedPrompt,
@@ -29,6 +31,8 @@ pub(super) struct Operation {
     pub(super) in_path: Option<Value>,
     /// The schema and an example of what it reads.
     pub(super) body: Option<(Value, Value)>,
+    /// The schema of the form that it reads.
+    pub(super) form: Option<Value>,
     pub(super) answers: Vec<Answer>,
     pub(super) work: Work,
     /// Statuses of failures besides those of `work`.
@@ -72,8 +76,20 @@ impl Operation {
         tag: &'static str,
         summary: &'static str,
     ) -> Self {
-        let (description, in_path, body, answers) = (String::new(), None, None, Vec::new());
-        Self { method, path, id, tag, summary, description, in_path, body, answers, work: Work::Tell, failures: &[] }
+        Self {
+            method,
+            path,
+            id,
+            tag,
+            summary,
+            description: String::new(),
+            in_path: None,
+            body: None,
+            form: None,
+            answers: Vec::new(),
+            work: Work::Tell,
+            failures: &[],
+        }
     }
 
     fn described(mut self, description: &str) -> Self {
@@ -83,6 +99,23 @@ impl Operation {
 
     fn reads(mut self, schema: Value, example: Value) -> Self {
         (self.body, self.work) = (Some((schema, example)), Work::Parse);
+        self
+    }
+
+    /// Reads a form with a request and files.
+    fn reads_form(mut self, request: &Value, files: &Value) -> Self {
+        let properties = json!({
+            "request": request,
+            "file": files,
+            "password": {"type": "string", "description": "Of encrypted PDFs."},
+        });
+        let form = json!({
+            "type": "object",
+            "required": ["file"],
+            "properties": properties,
+            "additionalProperties": false,
+        });
+        (self.form, self.work) = (Some(form), Work::Parse);
         self
     }
 
@@ -103,7 +136,7 @@ impl Operation {
 
 pub(super) fn operations(schemas: &mut Schemas) -> Vec<Operation> {
     let mut operations = highlights(schemas);
-    for family in [documents, exa, openai, tei, rerank, cohere, vllm, server] {
+    for family in [documents, exa, openai, tei, rerank, cohere, vllm, opensearch, server] {
         operations.extend(family(schemas));
     }
     operations
@@ -130,6 +163,9 @@ fn highlights(schemas: &mut Schemas) -> Vec<Operation> {
         "top_k": 1,
     });
     let content = vec![(JSON, schemas.answer::<Highlights>()), (LINES, lines), (FORM, form)];
+    let file = json!({"type": "string", "contentMediaType": "application/pdf"});
+    let files = json!({"type": "array", "minItems": 1, "maxItems": "{max_documents}", "items": {"type": "string", "contentMediaType": OCTETS}});
+    let request = json!({"type": "object", "description": "As in JSON, without `documents`."});
     vec![
         Operation::new("post", "/highlights", "highlights", "highlights", "Find the passages that answer a query")
             .described(
@@ -137,11 +173,21 @@ fn highlights(schemas: &mut Schemas) -> Vec<Operation> {
                  page are one line. With `return_vectors` and `accept: multipart/form-data` the answer has three parts: \
                  `highlights`, the JSON; `vectors`, the vectors of the highlights as bytes, in the order of the JSON; and \
                  `queries`, the vectors of the queries. The `x-embedding` headers of a part describe its vectors. After \
-                 `timeout` seconds the answer is 504. If `priority` is 0, the header `request-priority` sets it.",
+                 `timeout` seconds the answer is 504. If `priority` is 0, the header `request-priority` sets it. A form has PDFs, \
+                 DOCX and texts as files; highlights of PDFs then have `page_number` and `rectangles`.",
             )
             .reads(schemas.request::<HighlightsRequest>(), example)
+            .reads_form(&request, &files)
             .writes(200, "Highlights, page by page.", content)
-            .fails(&[404]),
+            .fails(&[404, 501]),
+        Operation::new("post", "/render", "render", "highlights", "Show a page of a PDF as an image")
+            .described(
+                "The header `x-page-area` has the left, bottom, right and top of what the image shows, in the points of \
+                 `rectangles`, and `x-page-rotation` the degrees by which it is turned clockwise.",
+            )
+            .reads_form(&schemas.request::<RenderRequest>(), &file)
+            .writes(200, "The page.", vec![(PNG, json!({"type": "string", "contentMediaType": PNG}))])
+            .fails(&[501]),
     ]
 }
 
@@ -396,6 +442,22 @@ fn vllm(schemas: &mut Schemas) -> Vec<Operation> {
             .fails(&[404, 422]),
     );
     operations
+}
+
+fn opensearch(schemas: &mut Schemas) -> Vec<Operation> {
+    let pair = json!({"question": "How is bread made?", "context": "The moon is white. Bread is baked from flour."});
+    let path = "/predictions/semantic_highlighter";
+    let summary = "Highlight documents for OpenSearch";
+    vec![
+        Operation::new("post", path, "semanticHighlighter", "opensearch", summary)
+            .described(
+                "What a connector of OpenSearch's semantic highlighter sends. One document in `question` and `context` has a \
+                 list of highlights, `inputs` a list for each. Highlights are in order and do not overlap; offsets are units \
+                 of UTF-16. Without options, a document has at most three highlights.",
+            )
+            .reads(schemas.request::<SemanticHighlighterRequest>(), pair)
+            .writes_json("The highlights.", schemas.answer::<SemanticHighlights>()),
+    ]
 }
 
 fn server(schemas: &mut Schemas) -> Vec<Operation> {

@@ -3,7 +3,7 @@
 //! All pages of a request are one call of the engine, because they may share a budget. So with `Accept: application/x-ndjson`
 //! the lines, one for each list of passages and a last one for the rest, begin when the call has ended; what a client gains is
 //! that it can read one page's answer after the other. With `return_vectors` and `Accept: multipart/form-data` the vectors come
-//! as bytes beside the JSON (`vectors`).
+//! as bytes beside the JSON (`vectors`). A form has PDFs, DOCX and texts as files (`uploads`).
 
 mod blocks;
 mod marks;
@@ -18,6 +18,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::post;
 use bytes::Bytes;
+use futures_util::future::try_join_all;
 use futures_util::stream;
 use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{self, Answers, Pairing, Work};
@@ -32,14 +33,16 @@ use self::marks::{Encoder, Marks, Tag};
 pub(crate) use self::vectors::FORM;
 use self::vectors::{Numbers, VectorFormat, Vectors, Wanted, Written};
 use crate::app::App;
-use crate::http::admission::{Input, Reply, compute};
+use crate::http::admission::{Admitted, Input, Reply, compute};
 use crate::http::body;
 use crate::http::dtype::Dtype;
-use crate::http::failure::Failure;
+use crate::http::failure::{Cause, Failure};
 use crate::http::negotiation;
 use crate::openapi::limits::MAX_QUERIES;
 use crate::routes::offsets::{Offsets, Positions};
-use crate::store::documents::{self, Documents, HASH_PATTERN, check_count};
+use crate::store::documents::{Documents, HASH_PATTERN, RequestPage, check_count, check_lengths};
+use crate::uploads::document::Rectangle;
+use crate::uploads::form::{self, Form};
 
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const LINES: &str = "application/x-ndjson";
@@ -52,7 +55,51 @@ pub(super) fn routes() -> Router<Arc<App>> {
 }
 
 async fn highlights(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, answer).await
+    if form::is_form(request.headers()) {
+        return uploaded(&app, request).await;
+    }
+    compute(&app, request, |app, input| {
+        let mut asked: HighlightsRequest = input.parse()?;
+        let documents = asked.documents.take();
+        let missing = || Failure::of_field(Cause::Unprocessable, "documents", "missing field `documents`");
+        answer(app, input, asked, &documents.ok_or_else(missing)?.read(app)?)
+    })
+    .await
+}
+
+/// Highlights of the files of a form. The work has two turns; no turn is held while processes read the files.
+async fn uploaded(app: &Arc<App>, request: Request) -> Result<Response, Failure> {
+    form::check_origin(request.headers(), &app.settings.cors_origin)?;
+    let mut admitted = Admitted::new(app, request).await?;
+    let (body, deadline) = (admitted.body(), admitted.limits.deadline.into());
+    let (asked, names, parsings) = admitted
+        .turn(move |app, input| {
+            let Form { request, files, password } = Form::read(&input.headers, body)?;
+            let asked: HighlightsRequest = input.parse_part(&request)?;
+            if asked.documents.is_some() {
+                let message = "the documents of a form are its files; leave documents out of the request";
+                return Err(Failure::of_field(Cause::Unprocessable, "documents", message));
+            }
+            check_count(files.len(), "file", app.settings.max_documents)?;
+            let names: Vec<Option<String>> = files.iter().map(|file| file.name.clone()).collect();
+            let prepare = |(index, file)| app.parser.prepare(index, file, password.as_deref());
+            let parsings = files.into_iter().enumerate().map(prepare).collect::<Result<Vec<_>, Failure>>()?;
+            Ok((request, names, parsings))
+        })
+        .await?;
+    let parsed = try_join_all(parsings.into_iter().map(|parsing| app.parser.run(parsing, deadline))).await?;
+    let reply = admitted.turn(move |app, input| {
+        let documents = parsed.into_iter().map(|parsed| app.parser.finish(parsed)).collect::<Result<Vec<_>, _>>()?;
+        let _memory = app.admission.bodies.reserve(documents.iter().map(|document| document.bytes()).sum())?;
+        let pages = names.into_iter().zip(documents).map(|(name, document)| RequestPage::uploaded(name, document));
+        let pages: Vec<RequestPage> = pages.collect();
+        check_lengths(pages.iter().map(RequestPage::text), "file", &app.settings)?;
+        let mut reply = answer(app, input, input.parse_part(&asked)?, &pages)?;
+        reply.headers.extend(input.ignored_header());
+        Ok(reply)
+    });
+    let reply = reply.await?;
+    Ok(admitted.respond(reply))
 }
 
 /// Queries, pages and options.
@@ -61,7 +108,10 @@ async fn highlights(State(app): State<Arc<App>>, request: Request) -> Result<Res
 #[schemars(deny_unknown_fields)]
 pub(crate) struct HighlightsRequest {
     query: Queries,
-    documents: Documents,
+    /// Absent in a form, whose files are the documents.
+    #[serde(default)]
+    #[schemars(with = "Documents", required)]
+    documents: Option<Documents>,
     #[serde(default)]
     offsets: Offsets,
     /// Return the text that offsets refer to; for HTML it differs from the source.
@@ -102,7 +152,7 @@ enum Queries {
 
 /// What is the same for every page of an answer.
 struct Frame<'call> {
-    documents: &'call [documents::RequestPage],
+    documents: &'call [RequestPage],
     answers: &'call Answers,
     options: &'call Options,
     pairing: Pairing,
@@ -187,6 +237,12 @@ pub(crate) struct Highlight<'call> {
     /// For HTML: the end in the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     source_end: Option<usize>,
+    /// For a PDF: number of the page on which it begins, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page_number: Option<usize>,
+    /// For a PDF: a rectangle for each of its lines, in points (1/72 inch) from the page's lower left corner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rectangles: Option<Vec<Rectangle>>,
     /// With `return_vectors`: its vector.
     #[serde(skip_serializing_if = "Option::is_none")]
     vector: Option<Numbers<'call>>,
@@ -257,21 +313,20 @@ pub(crate) struct Highlights<'call> {
     rest: Footer<'call>,
 }
 
-fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
-    let asked: HighlightsRequest = input.parse()?;
+fn answer(app: &App, input: &Input, asked: HighlightsRequest, documents: &[RequestPage]) -> Result<Reply, Failure> {
     let options: Options = body::read_options(asked.options)?;
     let (queries, listed) = match asked.query {
         Queries::One(query) => (vec![query], false),
         Queries::Listed(queries) => (queries, true),
     };
     check_count(queries.len(), "query", app.settings.max_queries)?;
-    let documents = asked.documents.read(app)?;
-    let texts: Vec<&str> = documents.iter().map(documents::RequestPage::text).collect();
-    let titles: Vec<Option<&str>> = documents.iter().map(documents::RequestPage::title).collect();
+    let texts: Vec<&str> = documents.iter().map(RequestPage::text).collect();
+    let titles: Vec<Option<&str>> = documents.iter().map(RequestPage::title).collect();
     let titles = if titles.iter().any(Option::is_some) { titles } else { Vec::new() };
     let queries: Vec<&str> = queries.iter().map(String::as_str).collect();
     let pairing = options.pairing(queries.len(), texts.len())?;
-    let formats = [options.format];
+    let format = |page: &RequestPage| page.document().and_then(|document| document.format).unwrap_or(options.format);
+    let formats: Vec<Format> = documents.iter().map(format).collect();
     let kind = negotiation::preferred(&input.headers, &[JSON, LINES, FORM]);
     let wanted = Wanted::read(asked.return_vectors, asked.encoding_format, asked.embedding_dtype, kind == FORM)?;
     let end = input.end().within(options.timeout()?);
@@ -282,7 +337,7 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     question.explain |= marks.is_some();
     let answers = app.engine.highlights(&request, &question, &end.call())?;
     let mut frame = Frame {
-        documents: &documents,
+        documents,
         answers: &answers,
         options: &options,
         pairing,
@@ -430,6 +485,7 @@ impl<'call> Frame<'call> {
             let words = matches_of(answers, row).map(|found| pair(&answers.matches.spans, found));
             marks.around(places, start..end, words)
         };
+        let document = self.documents[page].document().filter(|document| !document.page_starts.is_empty());
         Highlight {
             text: places.between(start, end),
             start: count(start),
@@ -444,6 +500,8 @@ impl<'call> Frame<'call> {
             matches: self.options.explain.then(|| matches_of(answers, row).map(matched).collect()),
             source_start: of_source(0),
             source_end: of_source(1),
+            page_number: document.and_then(|document| document.page_number(start)),
+            rectangles: document.map(|document| document.rectangles(start, places.between(start, end))),
             vector: self.vectors.as_ref().and_then(|vectors| vectors.row(row)),
         }
     }

@@ -26,7 +26,8 @@ macro_rules! policy {
     };
 }
 
-const PAGE_POLICY: &str = policy!("'self'", "; require-trusted-types-for 'script'; trusted-types 'none'");
+/// Images of a PDF's pages are blobs.
+const PAGE_POLICY: &str = policy!("'self' blob:", "; require-trusted-types-for 'script'; trusted-types 'none'");
 /// Swagger UI's style sheet has icons in it, and its sanitizer writes HTML.
 const DOCS_POLICY: &str = policy!("'self' data:", "");
 
@@ -58,11 +59,12 @@ macro_rules! file {
     };
 }
 
-pub(crate) static FILES: [File; 9] = [
+pub(crate) static FILES: [File; 10] = [
     file!("/", HTML, "page", "A page to try the server", PAGE_POLICY, "page/index.html"),
     file!("/page.css", CSS, "pageStyle", "Its style", PAGE_POLICY, "page/page.css"),
     file!("/page.js", SCRIPT, "pageScript", "Its script", PAGE_POLICY, "page/page.js"),
     file!("/layout.js", SCRIPT, "pageLayout", "How it shows a page", PAGE_POLICY, "page/layout.js"),
+    file!("/sheets.js", SCRIPT, "pageSheets", "How it shows a PDF", PAGE_POLICY, "page/sheets.js"),
     file!("/page.svg", SVG, "pageIcon", "Its icon", PAGE_POLICY, "page/page.svg"),
     file!("/docs", HTML, "docs", "A page that shows this document", DOCS_POLICY, "docs/index.html"),
     file!("/docs/start.js", SCRIPT, "docsScript", "Its script", DOCS_POLICY, "docs/start.js"),

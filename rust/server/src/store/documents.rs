@@ -14,6 +14,7 @@ use crate::http::failure::{Cause, Failure};
 use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::settings::Settings;
 use crate::store::{Stored, not_stored};
+use crate::uploads::document as uploads;
 
 /// What requests call their documents.
 const FIELD: &str = "documents";
@@ -47,6 +48,7 @@ pub(crate) struct RequestPage {
 enum Content {
     Sent { text: String, text_hash: String },
     Stored(Arc<Stored>),
+    Uploaded { document: Arc<uploads::Document>, text_hash: String },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -111,17 +113,32 @@ impl Document {
 }
 
 impl RequestPage {
+    /// A file of a form.
+    pub(crate) fn uploaded(name: Option<String>, document: Arc<uploads::Document>) -> Self {
+        let text_hash = text_hash(&document.text);
+        Self { id: name, title: None, content: Content::Uploaded { document, text_hash } }
+    }
+
+    /// The document of an uploaded file.
+    pub(crate) fn document(&self) -> Option<&uploads::Document> {
+        match &self.content {
+            Content::Uploaded { document, .. } => Some(document),
+            Content::Sent { .. } | Content::Stored(_) => None,
+        }
+    }
+
     pub(crate) fn text(&self) -> &str {
         match &self.content {
             Content::Sent { text, .. } => text,
             Content::Stored(stored) => &stored.text,
+            Content::Uploaded { document, .. } => &document.text,
         }
     }
 
     /// The request's own title goes before the one that was stored.
     pub(crate) fn title(&self) -> Option<&str> {
         let stored = match &self.content {
-            Content::Sent { .. } => None,
+            Content::Sent { .. } | Content::Uploaded { .. } => None,
             Content::Stored(stored) => stored.title.as_deref(),
         };
         self.title.as_deref().or(stored)
@@ -129,7 +146,7 @@ impl RequestPage {
 
     pub(crate) fn text_hash(&self) -> &str {
         match &self.content {
-            Content::Sent { text_hash, .. } => text_hash,
+            Content::Sent { text_hash, .. } | Content::Uploaded { text_hash, .. } => text_hash,
             Content::Stored(stored) => &stored.text_hash,
         }
     }

@@ -181,7 +181,7 @@ impl Plan {
         let patience = fetcher.timeout().min(deadline.saturating_duration_since(now) / 2);
         let missing = self.pages.iter_mut().filter(|page| matches!(page.content, Content::ToFetch));
         join_all(missing.map(async |page: &mut Named| {
-            page.content = match fetcher.fetch(app, &page.name, (now + patience).into()).await {
+            page.content = match fetcher.fetch(&page.name, (now + patience).into()).await {
                 Ok(page) => Content::Fetched(page),
                 Err(unfetched) => Content::None(unfetched),
             };

@@ -96,7 +96,7 @@ fn answer(app: &App, input: &Input, id: &str, began: Instant) -> Result<Reply, F
     let search = Search::read(input)?;
     let is_small = app.store.size().documents <= app.settings.max_documents;
     // Documents in a file become copies of them.
-    let _memory = app.admission.memory(if is_small { app.store.bytes_to_read() } else { 0 })?;
+    let _memory = app.admission.bodies.reserve(if is_small { app.store.bytes_to_read() } else { 0 })?;
     let (all, listed);
     let (pages, scores, mut work): (Vec<ExaPage>, Vec<f32>, Work) = if is_small {
         all = app.store.all()?;

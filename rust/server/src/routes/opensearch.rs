@@ -1,0 +1,169 @@
+//! `POST /predictions/semantic_highlighter`: `OpenSearch`'s semantic highlighter, as its connectors call an external model.
+//!
+//! A connector's template sends all of `question`, `context` and `inputs`, with empty strings or `null` for those that the search
+//! does not have, and `inputs` sometimes as a string of JSON. `OpenSearch` refuses highlights that are not in order, overlap, begin
+//! at the same place, are empty or lie outside the text, and counts in units of UTF-16, as Java does.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::post;
+use pullquote_core::engine::options::Options;
+use pullquote_core::engine::{self, Answers, Pairing};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::app::App;
+use crate::http::admission::{Input, Reply, compute};
+use crate::http::body;
+use crate::http::failure::{Cause, Failure};
+use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
+use crate::routes::offsets::{Offsets, Positions};
+use crate::store::documents::{check_count, check_lengths};
+
+pub(super) fn routes() -> Router<Arc<App>> {
+    Router::new().route("/predictions/semantic_highlighter", post(highlight))
+}
+
+/// A question and the text of one document, or a list of such.
+#[derive(Deserialize, JsonSchema)]
+#[serde(expecting = "an object with a question and a context, or inputs")]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct SemanticHighlighterRequest {
+    /// Empty or absent with `inputs`.
+    question: Option<String>,
+    /// The text of one document. Empty or absent with `inputs`.
+    #[schemars(length(max = MAX_DOCUMENT_BYTES))]
+    context: Option<String>,
+    /// Many documents. An empty list, an empty string and null stand for none.
+    inputs: Option<Inputs>,
+    /// Options of `/highlights`, for the template of a connector.
+    #[serde(flatten)]
+    #[schemars(with = "Options")]
+    options: Map<String, Value>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "a list of objects with a question and a context, or such a list as a string of JSON")]
+#[schemars(inline)]
+enum Inputs {
+    Listed(#[schemars(length(max = MAX_DOCUMENTS))] Vec<QuestionAndContext>),
+    Written(String),
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[schemars(inline)]
+struct QuestionAndContext {
+    question: String,
+    #[schemars(length(max = MAX_DOCUMENT_BYTES))]
+    context: String,
+}
+
+/// The highlights of one document, or with `inputs` those of each.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct SemanticHighlights {
+    highlights: OneOrMany,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+enum OneOrMany {
+    One(Vec<Span>),
+    Many(Vec<Vec<Span>>),
+}
+
+/// A part of a context, in units of UTF-16.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+struct Span {
+    start: usize,
+    end: usize,
+}
+
+async fn highlight(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    compute(&app, request, answer).await
+}
+
+fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
+    let asked: SemanticHighlighterRequest = input.parse()?;
+    let options: Options = body::read_options(asked.options)?;
+    let listed = inputs(asked.inputs)?;
+    let is_list = !listed.is_empty();
+    let pairs = if is_list {
+        listed
+    } else {
+        vec![QuestionAndContext {
+            question: asked.question.unwrap_or_default(),
+            context: asked.context.unwrap_or_default(),
+        }]
+    };
+    let field = if is_list { "inputs" } else { "context" };
+    check_count(pairs.len(), field, app.settings.max_documents)?;
+    check_lengths(pairs.iter().map(|pair| pair.context.as_str()), field, &app.settings)?;
+    if pairs.iter().any(|pair| pair.question.trim().is_empty()) {
+        let message = "a question is empty; it needs at least one character that is not white space";
+        return Err(Failure::of_field(Cause::Unprocessable, "question", message));
+    }
+    let pages: Vec<&str> = pairs.iter().map(|pair| pair.context.as_str()).collect();
+    let (queries, pairing) = queries(&pairs);
+    let formats = [options.format];
+    let request = engine::Request { queries: &queries, pages: &pages, formats: &formats, titles: &[], pairing };
+    let end = input.end().within(options.timeout()?);
+    let end = if options.priority == 0 { end } else { end.with_priority(options.priority) };
+    let answers = app.engine.highlights(&request, &options.question()?, &end.call())?;
+    let mut spans: Vec<Vec<Span>> = pages.iter().enumerate().map(|(page, text)| spans(&answers, page, text)).collect();
+    let highlights = if is_list { OneOrMany::Many(spans) } else { OneOrMany::One(spans.pop().unwrap_or_default()) };
+    Reply::json(&SemanticHighlights { highlights }, answers.work)
+}
+
+/// The documents of a list, which a connector may send as a string.
+fn inputs(inputs: Option<Inputs>) -> Result<Vec<QuestionAndContext>, Failure> {
+    match inputs {
+        None => Ok(Vec::new()),
+        Some(Inputs::Listed(pairs)) => Ok(pairs),
+        Some(Inputs::Written(text)) if text.trim().is_empty() => Ok(Vec::new()),
+        Some(Inputs::Written(text)) => serde_json::from_str(&text)
+            .map_err(|error| Failure::of_field(Cause::Unprocessable, "inputs", format!("the string of JSON: {error}"))),
+    }
+}
+
+/// The question of all documents, or the question of each.
+fn queries(pairs: &[QuestionAndContext]) -> (Vec<&str>, Pairing) {
+    let first = &pairs[0].question;
+    if pairs.iter().all(|pair| pair.question == *first) {
+        (vec![first], Pairing::All)
+    } else {
+        (pairs.iter().map(|pair| pair.question.as_str()).collect(), Pairing::Each)
+    }
+}
+
+/// The highlights of a document as `OpenSearch` accepts them.
+fn spans(answers: &Answers, page: usize, text: &str) -> Vec<Span> {
+    let end = |page: usize| answers.ends.get(page).map_or(0, |end| place(*end));
+    let rows = (if page == 0 { 0 } else { end(page - 1) })..end(page);
+    let mut found: Vec<(usize, usize)> =
+        rows.map(|row| (place(answers.sources[2 * row]), place(answers.sources[2 * row + 1]))).collect();
+    found.sort_unstable();
+    let places = Positions::of(text, found.iter().flat_map(|(start, end)| [*start, *end]).collect());
+    let mut last = 0;
+    let mut made = Vec::new();
+    for (start, end) in found {
+        // Sources of HTML may touch or overlap where passages do not.
+        let start = start.max(last);
+        if start >= end {
+            continue;
+        }
+        last = end;
+        made.push(Span { start: places.count(start, Offsets::Utf16), end: places.count(end, Offsets::Utf16) });
+    }
+    made
+}
+
+/// A column's value, which counts something in memory.
+fn place(value: i64) -> usize {
+    usize::try_from(value).unwrap_or_default()
+}

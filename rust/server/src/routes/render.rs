@@ -1,0 +1,88 @@
+//! `POST /render`: a page of an uploaded PDF as an image, on which a viewer marks the rectangles of highlights.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, HeaderValue};
+use axum::response::Response;
+use axum::routing::post;
+use pullquote_core::engine::Work;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::app::App;
+use crate::http::admission::{Admitted, Reply};
+use crate::http::failure::{Cause, Failure};
+use crate::uploads::form::{Form, check_origin, is_form};
+
+pub(crate) const PNG: &str = "image/png";
+
+/// Pixels of an image's width.
+const LEAST_WIDTH: usize = 16;
+const MOST_WIDTH: usize = 4096;
+const DEFAULT_WIDTH: usize = 1200;
+
+/// The part of the page that an image shows, in points: left, bottom, right and top.
+const AREA: HeaderName = HeaderName::from_static("x-page-area");
+/// Degrees by which it is turned clockwise.
+const ROTATION: HeaderName = HeaderName::from_static("x-page-rotation");
+
+pub(super) fn routes() -> Router<Arc<App>> {
+    Router::new().route("/render", post(render))
+}
+
+/// A page and the size of its image.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "an object with a page and a width")]
+pub(crate) struct RenderRequest {
+    /// Number of the page, from 1.
+    #[serde(default = "first_page")]
+    #[schemars(range(min = 1))]
+    page: usize,
+    /// Width of the image in pixels.
+    #[serde(default = "default_width")]
+    #[schemars(range(min = LEAST_WIDTH, max = MOST_WIDTH))]
+    width: usize,
+}
+
+const fn first_page() -> usize {
+    1
+}
+
+const fn default_width() -> usize {
+    DEFAULT_WIDTH
+}
+
+async fn render(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    if !is_form(request.headers()) {
+        let message = "the body must be a form (multipart/form-data) with a file, and perhaps a request and a password";
+        return Err(Failure::new(Cause::UnsupportedMediaType, message));
+    }
+    check_origin(request.headers(), &app.settings.cors_origin)?;
+    let mut admitted = Admitted::new(&app, request).await?;
+    let (body, deadline) = (admitted.body(), admitted.limits.deadline.into());
+    let (asked, parsing) = admitted
+        .turn(move |app, input| {
+            let Form { request, files, password } = Form::read(&input.headers, body)?;
+            let asked: RenderRequest = input.parse_part(&request)?;
+            if asked.page == 0 {
+                return Err(Failure::of_field(Cause::Unprocessable, "page", "pages count from 1"));
+            }
+            if !(LEAST_WIDTH..=MOST_WIDTH).contains(&asked.width) {
+                let message = format!("it must be from {LEAST_WIDTH} to {MOST_WIDTH} pixels, not {}", asked.width);
+                return Err(Failure::of_field(Cause::Unprocessable, "width", message));
+            }
+            let [file] = <[_; 1]>::try_from(files).map_err(|files| {
+                let message = format!("there are {} files; a request shows a page of one", files.len());
+                Failure::of_field(Cause::Unprocessable, "file", message)
+            })?;
+            Ok((asked, app.parser.prepare(0, file, password.as_deref())?))
+        })
+        .await?;
+    let page = app.parser.render(parsing, asked.page, asked.width, deadline).await?;
+    let area = page.area.map(|place| place.to_string()).join(",");
+    let area = HeaderValue::from_str(&area).unwrap_or(HeaderValue::from_static(""));
+    let reply = Reply::new(PNG, page.image.into(), Work::default());
+    Ok(admitted.respond(reply.with(vec![(AREA, area), (ROTATION, page.rotation.into())])))
+}

@@ -1,0 +1,151 @@
+"""Forms with PDFs and DOCX at `/highlights`, and pages of PDFs as images at `/render`."""
+
+import json
+import struct
+from dataclasses import asdict
+from typing import Any
+
+import httpx
+import pytest
+
+pytest.importorskip("fpdf")
+pytest.importorskip("docx")
+pytest.importorskip("pypdfium2")
+pytest.importorskip("mammoth")
+
+import pullquote
+from frameworks.test_documents import ANSWER, QUESTION, pdf, three_pages, word_document
+from pullquote import documents
+from support.messages import names_all
+from support.server_process import ServerProcess, letter_server
+
+ASKED: dict[str, Any] = {"query": QUESTION, "top_k": 1, "highlight_length": 1}
+
+
+def post(server: ServerProcess, *files: Any, path: str = "/highlights", **fields: Any) -> httpx.Response:
+    """Send files, each a name and its bytes."""
+    request = {"request": json.dumps(fields)} if fields else {}
+    return server.client.post(path, data=request, files=[("file", file) for file in files])
+
+
+def test_highlights_of_a_pdf_have_their_page_and_rectangles(
+    server: ServerProcess, highlighter: pullquote.Highlighter
+) -> None:
+    data = pdf(three_pages)
+    report = documents.read(data)
+    (expected,) = highlighter.highlights(QUESTION, [report.text], format=report.format, top_k=1, highlight_length=1)[0]
+    # The second answer is without a process.
+    for _ in range(2):
+        answer = post(server, ("report.pdf", data), **ASKED)
+        assert answer.status_code == 200, answer.text
+        (page,) = answer.json()["results"]
+        (best,) = page["highlights"]
+        assert (page["id"], page["format"], page["answered"]) == ("report.pdf", "text", True)
+        assert (best["text"], best["start"], best["page_number"]) == (expected.text, expected.start, 2)
+        rectangles = [list(asdict(rectangle).values()) for rectangle in report.rectangles(expected)]
+        assert [list(rectangle.values()) for rectangle in best["rectangles"]] == [
+            pytest.approx(rectangle) for rectangle in rectangles
+        ]
+        assert len(rectangles) == 2
+
+
+def test_files_of_all_kinds_go_together(server: ServerProcess) -> None:
+    latin = ("page.txt", "Stra\xdfe. ".encode("latin-1") + ANSWER.encode())
+    files = [("report.pdf", pdf(three_pages)), ("report.docx", word_document()), latin]
+    answer = post(server, *files, **ASKED, offsets="utf16", return_texts=True)
+    assert answer.status_code == 200, answer.text
+    pages = answer.json()["results"]
+    assert [(page["id"], page["format"]) for page in pages] == [
+        ("report.pdf", "text"),
+        ("report.docx", "html"),
+        ("page.txt", "text"),
+    ]
+    for page in pages:
+        (best,) = page["highlights"]
+        assert ANSWER in " ".join(best["text"].split())
+        assert ("page_number" in best) == ("rectangles" in best) == (page["id"] == "report.pdf")
+    assert pages[2]["text"].startswith("Straße.")
+
+
+def failure(answer: httpx.Response) -> tuple[int, str, str]:
+    error = answer.json()["error"]
+    return answer.status_code, error["kind"], error.get("field", "")
+
+
+def test_files_that_cannot_be_read_are_errors_of_their_field(server: ServerProcess) -> None:
+    def blank(made: Any) -> None:
+        made.add_page()
+
+    whole = ("whole.pdf", pdf(three_pages))
+    encrypted = pdf(three_pages, encrypt={"owner_password": "owner", "user_password": "moon"})
+    cases: list[tuple[bytes, str]] = [
+        (b"%PDF-1.7 nothing else", "damaged"),
+        (encrypted, "password"),
+        (pdf(blank), "ocrmypdf"),
+        (b"PK\x03\x04 word/document.xml nothing else", "damaged"),
+        (b"\x7fELF\0\0\0", "neither"),
+    ]
+    for data, named in cases:
+        answer = post(server, whole, ("file", data), **ASKED)
+        assert failure(answer) == (422, "invalid_body", "file[1]"), answer.text
+        assert names_all(answer.text, named)
+    with_password = {"request": json.dumps(ASKED), "password": "moon"}
+    answer = server.client.post("/highlights", data=with_password, files={"file": ("a.pdf", encrypted)})
+    assert answer.json()["results"][0]["highlights"][0]["page_number"] == 2
+    wrong = server.client.post(
+        "/highlights", data=with_password | {"password": "sun"}, files={"file": ("a.pdf", encrypted)}
+    )
+    assert failure(wrong) == (422, "invalid_body", "file[0]")
+    assert names_all(wrong.text, "wrong")
+
+
+def test_forms_that_are_wrong_name_the_part(server: ServerProcess) -> None:
+    file = ("report.pdf", pdf(three_pages))
+    assert failure(post(server, file)) == (422, "invalid_body", "")  # no query
+    assert failure(post(server, file, **ASKED, documents=["a"])) == (422, "invalid_body", "documents")
+    assert failure(server.client.post("/highlights", files={"report": file})) == (422, "invalid_body", "report")
+    assert failure(post(server, file, **ASKED | {"top_k": []})) == (422, "invalid_body", "top_k")
+    broken = server.client.post(
+        "/highlights", content=b"--x", headers={"content-type": "multipart/form-data; boundary=x"}
+    )
+    assert failure(broken)[:2] == (400, "malformed_body")
+    elsewhere = {"origin": "https://evil.example", "sec-fetch-site": "cross-site"}
+    refused = server.client.post("/highlights", data={"request": "{}"}, files={"file": file}, headers=elsewhere)
+    assert failure(refused)[:2] == (415, "unsupported_media_type")
+    assert names_all(refused.text, "--cors-origin", "https://evil.example")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected", "named"),
+    [
+        (["--upload-max-pages", "2"], (413, "limit_exceeded"), "3 pages"),
+        (["--max-document-bytes", "100"], (413, "limit_exceeded"), "100"),
+        (["--upload-timeout", "0.001"], (504, "deadline_exceeded"), "0.001"),
+        (["--upload-max-memory", "10000000"], (413, "limit_exceeded"), "memory"),
+    ],
+)
+def test_limits_of_uploads(options: list[str], expected: tuple[int, str], named: str) -> None:
+    with letter_server(*options) as server:
+        for _ in range(2):
+            answer = post(server, ("report.pdf", pdf(three_pages)), **ASKED)
+            assert failure(answer) == (*expected, "file[0]"), answer.text
+            assert names_all(answer.text, named)
+        assert post(server, ("page.txt", b"It is far away."), **ASKED).status_code == 200
+
+
+def test_page_of_a_pdf_is_an_image(server: ServerProcess) -> None:
+    file = ("report.pdf", pdf(three_pages))
+    answer = post(server, file, path="/render", page=2, width=600)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png"), answer.text
+    assert answer.content.startswith(b"\x89PNG\r\n")
+    assert struct.unpack(">II", answer.content[16:24]) == (600, pytest.approx(600 * 297 / 210, abs=1))
+    area = [float(place) for place in answer.headers["x-page-area"].split(",")]
+    assert area == pytest.approx([0, 0, 595.28, 841.89], abs=0.01)
+    assert answer.headers["x-page-rotation"] == "0"
+    assert post(server, file, path="/render").content != answer.content
+    assert failure(post(server, file, path="/render", page=4)) == (422, "invalid_body", "file[0]")
+    assert failure(post(server, file, path="/render", page=0)) == (422, "invalid_body", "page")
+    assert failure(post(server, file, path="/render", width=1)) == (422, "invalid_body", "width")
+    assert failure(post(server, file, file, path="/render")) == (422, "invalid_body", "file")
+    assert failure(post(server, ("a.txt", b"a"), path="/render")) == (422, "invalid_body", "file[0]")
+    assert failure(server.client.post("/render", json={}))[:2] == (415, "unsupported_media_type")
