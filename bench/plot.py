@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 import matplotlib as mpl
@@ -41,5 +42,8 @@ def write(file: Path, panels: list[Panel]) -> None:
         axes.set(xscale="log", yscale="log", xlabel=panel.quantity, ylabel=panel.unit)
         axes.grid(visible=True, linewidth=0.3)
         axes.legend(fontsize=8, title="dotted: in proportion", title_fontsize=8)
+    drawing = StringIO()
     with mpl.rc_context({"svg.hashsalt": "pullquote"}):
-        figure.savefig(file, metadata={"Date": None})
+        figure.savefig(drawing, format="svg", metadata={"Date": None})
+    # matplotlib writes thousands of short lines.
+    file.write_text(" ".join(drawing.getvalue().split("\n")), encoding="utf-8")

@@ -16,6 +16,14 @@ def pytest_report_header() -> str:
     return f"instruction sets of this processor, each tested: {', '.join(_native.instruction_sets())}"
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give each file to one worker of pytest-xdist, because its tests share fixtures; and all tests with Ray to one."""
+    if config.pluginmanager.hasplugin("xdist"):
+        for item in items:
+            group = "ray" if item.get_closest_marker("ray") else item.path.stem
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture(scope="session")
 def whole_pages() -> dict[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in sorted(PAGES.glob("*.*.*"))}

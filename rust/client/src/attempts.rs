@@ -41,7 +41,6 @@ impl CallOptions {
     }
 }
 
-/// The attempts of one request.
 pub(crate) struct Attempts<'client> {
     budget: &'client TpsBudget,
     pub(crate) call: CallOptions,

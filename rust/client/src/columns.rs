@@ -181,7 +181,6 @@ pub fn read_answers(body: &[u8], expected: &ExpectedAnswer) -> Result<(Answers, 
 }
 
 impl ColumnBuilder<'_> {
-    /// Adds a list of passages.
     fn add(&mut self, mut page: PageResult, query: usize) -> Result<()> {
         let index = page.index;
         let highlights = std::mem::take(&mut page.highlights);

@@ -148,7 +148,6 @@ impl Endpoint {
         Ok(Self { name, http, direct, base, in_flight: AtomicUsize::new(0), breaker: Mutex::default() })
     }
 
-    /// Closes idle connections.
     pub(crate) fn close(&self) {
         self.direct.iter().for_each(DirectConnections::close);
     }

@@ -266,7 +266,6 @@ impl OpenResponse<'_> {
         self.in_flight.endpoint.direct.iter().for_each(|direct| direct.record_response_kind(true));
     }
 
-    /// The next bytes of the body.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, RequestError> {
         let (endpoint, limits) = (self.in_flight.endpoint, (self.deadline, self.timeout));
         if let Some(body) = &mut self.direct_body {

@@ -192,8 +192,7 @@ fn read_vectors(part: &Part, rows: usize, dtype: Dtype) -> Result<Vectors<u8>> {
     let mut writer = PackedBodyWriter::new(headers, &mut values)?;
     writer.write(&part.content)?;
     writer.finish()?;
-    let written_at = values.as_ptr() as usize;
-    Ok(Vectors { values, dimension: headers.dimension, truncated: headers.truncated, written_at })
+    Ok(Vectors { values, dimension: headers.dimension, truncated: headers.truncated })
 }
 
 /// The checks of the engine, before a request is sent.

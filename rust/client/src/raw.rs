@@ -153,7 +153,6 @@ impl EmbeddingHeaders {
         Ok(filled)
     }
 
-    /// Checks that these are all bytes.
     pub(crate) fn check_length(&self, filled: usize) -> Result<()> {
         let expected = self.bytes();
         if filled != expected {
@@ -162,7 +161,6 @@ impl EmbeddingHeaders {
         Ok(())
     }
 
-    /// The error of an unexpected type.
     pub(crate) fn wrong_dtype(&self, asked: Dtype) -> Error {
         bad(format!("it claims values of {}, where {} was asked for", self.dtype.name(), asked.name()))
     }
@@ -251,7 +249,6 @@ fn to_native_endian(values: &mut [f32]) {
     }
 }
 
-/// Checks that every value is finite.
 pub(crate) fn check_finite(values: &[f32], dimension: usize) -> Result<()> {
     // A whole row without a branch, so that the compiler vectorizes it.
     let is_wrong = |row: &[f32]| row.iter().fold(false, |wrong, value| wrong | !value.is_finite());

@@ -143,7 +143,6 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(date.duration_since(SystemTime::now()).unwrap_or_default())
 }
 
-/// The messages of a chain of errors.
 fn chain(mut cause: Option<&(dyn std::error::Error + 'static)>) -> String {
     let mut messages = Vec::new();
     while let Some(inner) = cause {

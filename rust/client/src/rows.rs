@@ -144,8 +144,8 @@ impl<'de> Deserialize<'de> for Body<'de> {
 
 impl<'de: 'body, 'body> Deserialize<'de> for Vector<'body> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Vectors;
-        impl<'de> Visitor<'de> for Vectors {
+        struct VectorVisitor;
+        impl<'de> Visitor<'de> for VectorVisitor {
             type Value = Vector<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -168,6 +168,6 @@ impl<'de: 'body, 'body> Deserialize<'de> for Vector<'body> {
                 Ok(Vector::Numbers(numbers))
             }
         }
-        deserializer.deserialize_any(Vectors)
+        deserializer.deserialize_any(VectorVisitor)
     }
 }

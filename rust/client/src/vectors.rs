@@ -50,7 +50,6 @@ pub(crate) trait Item: Zeroable + Copy + Send + Sync {
         place: &mut [Self],
     ) -> impl Future<Output = Result<(), RequestError>> + Send;
 
-    /// Converts vectors of JSON.
     fn from_json(rows: Rows, requested: Dtype) -> Result<(Vec<Self>, usize)>;
 }
 
@@ -63,11 +62,8 @@ pub struct Vectors<I = f32> {
     pub dimension: usize,
     /// Texts that the server truncated at the model's limit, if it counts them.
     pub truncated: usize,
-    /// The address that bodies were written to: that of `values`, unless they were copied since.
-    pub written_at: usize,
 }
 
-/// An answer with vectors.
 enum Embeddings<'client, I> {
     /// Raw, and its body is still to be read.
     Raw(Box<OpenResponse<'client>>, EmbeddingHeaders),
@@ -75,12 +71,10 @@ enum Embeddings<'client, I> {
     Json(Vec<I>, usize),
 }
 
-/// The arguments of a call.
 struct EmbeddingCall<'call, T> {
     shared: &'call Shared,
     texts: Arc<[T]>,
     role: Role,
-    /// The type on the wire.
     dtype: Dtype,
     call: CallOptions,
 }
@@ -172,8 +166,7 @@ impl<T: Text> EmbeddingCall<'_, T> {
         let in_flight = self.shared.settings.max_in_flight;
         let truncated: Vec<usize> = stream::iter(reads).buffer_unordered(in_flight).try_collect().await?;
         self.shared.dimension.store(dimension, Ordering::Relaxed);
-        let written_at = vectors.as_ptr() as usize;
-        Ok(Vectors { values: vectors, dimension, truncated: truncated.into_iter().sum(), written_at })
+        Ok(Vectors { values: vectors, dimension, truncated: truncated.into_iter().sum() })
     }
 
     /// The first answer, which tells the dimension.

@@ -74,7 +74,6 @@ struct InboxState {
     woken: bool,
     closed: bool,
     // The fields below are used only where callers run the rounds.
-    /// A caller runs a round.
     round_running: bool,
     /// Submitted batches that no caller has started to compute.
     unclaimed_batches: usize,

@@ -1,16 +1,15 @@
 //! A host's settings for batches: their size, and how long rows wait for more.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{FakeEncoder, Poison, model, word_piece};
 use pullquote_core::encoder::Batching;
 use pullquote_core::engine::Engine;
 use pullquote_core::error::ErrorKind;
 use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::Role;
+
+use crate::common::{FakeEncoder, Poison, model, word_piece};
 
 fn engine(encoder: FakeEncoder, batching: Batching) -> pullquote_core::error::Result<Engine> {
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
@@ -31,7 +30,7 @@ fn max_tokens_and_max_rows_limit_batches() {
     assert!(lengths.iter().all(|batch| batch.len() <= 3 && (batch.len() == 1 || batch.iter().sum::<u32>() <= 20)));
     assert_eq!(lengths.iter().map(Vec::len).max(), Some(3));
     for empty in [Batching { max_rows: Some(0), ..batching }, Batching { max_tokens: Some(0), ..batching }] {
-        let rejected = crate::engine(FakeEncoder::new(1, true, Poison::default()), empty);
+        let rejected = self::engine(FakeEncoder::new(1, true, Poison::default()), empty);
         assert_eq!(rejected.err().map(|error| error.kind()), Some(ErrorKind::InvalidArgument));
     }
 }
@@ -58,7 +57,7 @@ fn rows_wait_for_a_full_batch_until_the_timeout() {
         // The timeout ends the wait.
         let encoder = FakeEncoder::new(1, notifies, Poison::default());
         let soon = Batching { timeout: Duration::from_millis(20), ..Batching::default() };
-        let engine = crate::engine(encoder, soon).unwrap();
+        let engine = self::engine(encoder, soon).unwrap();
         engine.embed(&["alone"], Role::Passage, &Call::default()).unwrap();
     }
 }

@@ -1,16 +1,15 @@
 //! Devices that compute cosines: answers equal those from vectors, and vectors return only where a job or the cache
 //! needs them.
 
-mod common;
-
 use std::sync::{Arc, Mutex};
 
-use common::{DIMENSION, FakeEncoder, Poison, fake_vector, model, question, word_piece};
 use pullquote_core::engine::{Answers, Effort, Engine, Pairing, Question, Request};
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::text::formats::Format;
 use pullquote_core::tokens::{Role, Tokens};
+
+use crate::common::{DIMENSION, FakeEncoder, Poison, fake_vector, model, question, word_piece};
 
 /// The number of queries of each batch.
 type QueryCounts = Arc<Mutex<Vec<usize>>>;

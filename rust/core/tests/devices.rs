@@ -1,20 +1,19 @@
 //! Devices that are slow, fail, stall or run out of memory: every caller gets its answer, and the states show the
 //! fault.
 
-mod common;
-
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{DIMENSION, fake_vector, fake_vectors, model, word_piece};
 use proptest::prelude::*;
 use pullquote_core::encoder::{Batch, Batching, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker, for_each_row};
 use pullquote_core::engine::{DeviceState, Engine};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::{Role, Tokens};
+
+use crate::common::{DIMENSION, fake_vector, fake_vectors, model, word_piece};
 
 const BATCH_TOKENS: usize = 64;
 

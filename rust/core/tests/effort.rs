@@ -1,14 +1,13 @@
 //! Effort: the windows encoded depend on the pages and the query only, and windows that cannot win are skipped.
 
-mod common;
-
-use common::{FakeEncoder, Poison, model, word_piece};
 use pullquote_core::engine::{Answers, Effort, Engine, Pairing, Question, Request};
 use pullquote_core::highlights::{Bounds, Dedupe, Limits, Order};
 use pullquote_core::ranking::relevance::LexicalWeight;
 use pullquote_core::runtime::call::Call;
 use pullquote_core::text::formats::Format;
 use pullquote_core::text::pieces::{Unit, Windows};
+
+use crate::common::{FakeEncoder, Poison, model, word_piece};
 
 /// A sentence that `long_page` has once.
 const ANSWER: &str = "The bread of Paris is in the moon.";

@@ -1,11 +1,8 @@
 //! The engine with a fake encoder: each answer depends on its own request only, whatever else runs or fails.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{DIMENSION, FakeEncoder, Log, Poison, fake_vector, model, word_piece};
 use pullquote_core::encoder::model::Model;
 use pullquote_core::engine::{Answers, Effort, Engine, Pairing, Question, Request};
 use pullquote_core::error::ErrorKind;
@@ -16,12 +13,14 @@ use pullquote_core::text::formats::Format;
 use pullquote_core::text::pieces::{Unit, Windows};
 use pullquote_core::tokens::{Role, Tokens};
 
+use crate::common::{DIMENSION, FakeEncoder, Log, Poison, fake_vector, model, word_piece};
+
 fn engine(encoder: FakeEncoder) -> Engine {
     let (_folder, model) = small_model();
     Engine::new(&model, Box::new(encoder), Some(2), 0).unwrap()
 }
 
-fn small_model() -> (common::Folder, Model) {
+fn small_model() -> (crate::common::Folder, Model) {
     model(&word_piece(), 64, ("", ""))
 }
 
@@ -344,7 +343,7 @@ fn pages_of_different_formats_share_a_call() {
 
 #[test]
 fn max_tokens_holds_for_every_tokenizer() {
-    for tokenizer in [word_piece(), common::sentence_piece(false), common::byte_level()] {
+    for tokenizer in [word_piece(), crate::common::sentence_piece(false), crate::common::byte_level()] {
         let (_folder, model) = model(&tokenizer, 64, ("", ""));
         let tokens = Tokens::read(&model).unwrap();
         let engine = Engine::new(&model, Box::new(FakeEncoder::new(1, true, Poison::default())), Some(2), 0).unwrap();

@@ -1,14 +1,13 @@
 //! The engine in steps: the answers of calls, steps of bounded length, and limits on each request.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{FakeEncoder, Poison, model, owned_request, question, word_piece};
 use pullquote_core::engine::{Engine, Finished, Steps};
 use pullquote_core::error::ErrorKind;
 use pullquote_core::runtime::call::{Call, WorkLimits};
+
+use crate::common::{FakeEncoder, Poison, model, owned_request, question, word_piece};
 
 fn engine(encoder: FakeEncoder) -> Engine {
     let (_folder, model) = model(&word_piece(), 64, ("", ""));

@@ -1,17 +1,16 @@
 //! Hosted calls give the answers of ordinary calls, in whatever order the host returns vectors.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{DIMENSION, FakeEncoder, Poison, fake_vectors, model, word_piece};
 use pullquote_core::encoder::{Batch, Ticket};
 use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{Answers, Effort, Engine, HostEncoder, Hosted, OwnedRequest, Pairing, Question};
 use pullquote_core::error::ErrorKind;
 use pullquote_core::runtime::call::{Call, WorkLimits};
 use pullquote_core::text::formats::Format;
+
+use crate::common::{DIMENSION, FakeEncoder, Poison, fake_vectors, model, word_piece};
 
 fn host_engine(cache_bytes: usize) -> Arc<Engine> {
     let (_folder, model) = model(&word_piece(), 64, ("", ""));

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pullquote_core::encoder::model::transformer::{Bias, Block, Norm, QueryNorm, alibi_slopes, bucket};
+use pullquote_core::encoder::model::transformer::{Bias, BlockNorms, Norm, QueryNorm, alibi_slopes, bucket};
 use pullquote_core::encoder::model::{
     Activation, Model, ModelOptions, Module, Pooling, PromptOverrides, PromptSource, Transformer,
 };
@@ -158,7 +158,7 @@ fn details_of_families_are_understood() {
     assert_eq!((nomic.activation, nomic.biases.qkv, nomic.token_types), (Activation::Silu, false, true));
     assert!((nomic.attention[0].rotary[1] - 1000_f32.powf(-1.0 / 32.0)).abs() < 1e-7);
     let modern = described("gte-modernbert-base");
-    assert_eq!(modern.block, Block::PreNorm { skips_first: true, output_norms: false });
+    assert_eq!(modern.block, BlockNorms::PreNorm { skips_first: true, output_norms: false });
     assert_eq!(
         modern.attention.iter().take(4).map(|layer| layer.window).collect::<Vec<_>>(),
         [None, Some(64), Some(64), None]

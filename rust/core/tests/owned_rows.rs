@@ -1,16 +1,15 @@
 //! Encoders that return owned rows: the vectors equal those of `collect`, without a copy.
 
-mod common;
-
 use std::sync::{Arc, Mutex};
 
-use common::{FakeEncoder, Poison, fake_vector, model, word_piece};
 use proptest::prelude::*;
 use pullquote_core::encoder::{Batch, Batching, Encoder, EncoderSpec, Ticket, Waker};
 use pullquote_core::engine::{Embeddings, Engine};
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::{Role, Tokens};
+
+use crate::common::{FakeEncoder, Poison, fake_vector, model, word_piece};
 
 /// The fake encoder, returning owned rows, with some values missing if a test says so.
 struct OwningEncoder {
@@ -105,7 +104,7 @@ fn a_job_that_fills_a_batch_alone_keeps_the_encoders_allocation() {
     assert_eq!(*addresses.lock().unwrap(), [embedded.vectors.as_ptr() as usize]);
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
     let tokens = Tokens::read(&model).unwrap();
-    for (text, vector) in texts(300).iter().zip(embedded.vectors.chunks_exact(common::DIMENSION)) {
+    for (text, vector) in texts(300).iter().zip(embedded.vectors.chunks_exact(crate::common::DIMENSION)) {
         assert_eq!(vector, fake_vector(&tokens.text(text, Role::Passage).unwrap().0));
     }
 }

@@ -1,10 +1,7 @@
 //! Pairs: each is emitted once, in order, with the answer of a call of its own.
 
-mod common;
-
 use std::cell::RefCell;
 
-use common::{FakeEncoder, Poison, model, word_piece};
 use pullquote_core::engine::{Answers, Effort, Engine, Pair, Pairing, Question, Request};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::highlights::{Bounds, Dedupe, Limits, Order};
@@ -13,6 +10,8 @@ use pullquote_core::runtime::call::{Call, Stop};
 use pullquote_core::text::formats::Format;
 use pullquote_core::text::pieces::{Unit, Windows};
 use pullquote_core::tokens::{Role, Tokens};
+
+use crate::common::{FakeEncoder, Poison, model, word_piece};
 
 fn engine(poison: Poison) -> Engine {
     let (_folder, model) = model(&word_piece(), 64, ("", ""));

@@ -1,13 +1,12 @@
 //! Streamed embedding: the same vectors as at once, and the first part is returned before the last is encoded.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{FakeEncoder, Poison, model, word_piece};
 use pullquote_core::engine::Engine;
 use pullquote_core::runtime::call::{Call, Stop};
 use pullquote_core::tokens::Role;
+
+use crate::common::{FakeEncoder, Poison, model, word_piece};
 
 #[test]
 fn parts_equal_the_whole_and_the_first_is_returned_before_the_last_is_encoded() {

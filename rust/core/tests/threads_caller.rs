@@ -1,13 +1,10 @@
 //! `threads="caller"`: waiting callers compute batches in parallel, each on its own thread, and get their own vectors.
 
-mod common;
-
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use common::{DIMENSION, FakeEncoder, Poison, fake_vectors, model, owned_request, question, word_piece};
 use pullquote_core::encoder::{
     Batch, BatchRunner, Batching, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker, for_each_row,
 };
@@ -15,6 +12,8 @@ use pullquote_core::engine::{Engine, Finished, Steps};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::Role;
+
+use crate::common::{DIMENSION, FakeEncoder, Poison, fake_vectors, model, owned_request, question, word_piece};
 
 /// Tests fail after this instead of hanging.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);

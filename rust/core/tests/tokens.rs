@@ -1,14 +1,13 @@
 //! The law of tokens: the ids of a window equal those of its text tokenized alone, for every tokenizer and text.
 
-mod common;
-
-use common::{byte_level, model, sentence_piece, unknown_family, word_piece};
 use proptest::prelude::*;
 use pullquote_core::encoder::model::Model;
 use pullquote_core::text::page::ByteSpan;
 use pullquote_core::text::pieces::{self, Unit, Windows};
 use pullquote_core::tokens::{GivenIds, Role, RowOptions, TextOrIds, Tokens, TruncationSide};
 use serde_json::{Value, json};
+
+use crate::common::{byte_level, model, sentence_piece, unknown_family, word_piece};
 
 /// A text, and windows between any two of its character boundaries.
 fn text_and_windows() -> impl Strategy<Value = (String, Vec<ByteSpan>)> {

@@ -118,7 +118,7 @@ impl<E: Element> Task for Attend<'_, E> {
         };
         let group = heads.count / heads.keys;
         for number in 0..heads.count {
-            let head = Head { qkv, heads, number, key_number: number / group, length, padded, reach, bias };
+            let head = AttentionHead { qkv, heads, number, key_number: number / group, length, padded, reach, bias };
             if number % group == 0 {
                 head.pack_keys(buffers.keys);
                 if words > 1 {
@@ -146,8 +146,7 @@ struct HeadBuffers<'scratch, E> {
     weights: &'scratch mut [E],
 }
 
-/// One head of one row.
-struct Head<'row, E> {
+struct AttentionHead<'row, E> {
     /// The row: `[length, heads.qkv()]`.
     qkv: &'row [E],
     heads: Heads,
@@ -161,7 +160,7 @@ struct Head<'row, E> {
     bias: Option<&'row DistanceBias>,
 }
 
-impl<E: Element> Head<'_, E> {
+impl<E: Element> AttentionHead<'_, E> {
     /// Values from one token to the next.
     #[inline(always)]
     fn stride(&self) -> usize {
@@ -230,7 +229,7 @@ impl<E: Element> Head<'_, E> {
 #[inline(always)]
 fn attend_tile<S: Simd, E: Element>(
     simd: S,
-    head: &Head<'_, E>,
+    head: &AttentionHead<'_, E>,
     query: usize,
     output: &mut [E],
     buffers: &mut HeadBuffers<'_, E>,
@@ -254,7 +253,7 @@ fn attend_tile<S: Simd, E: Element>(
 #[inline(always)]
 fn attend_one<S: Simd, E: Element>(
     simd: S,
-    head: &Head<'_, E>,
+    head: &AttentionHead<'_, E>,
     query: usize,
     output: &mut [E],
     buffers: &mut HeadBuffers<'_, E>,
@@ -274,7 +273,7 @@ fn attend_one<S: Simd, E: Element>(
 #[inline(always)]
 fn score<S: Simd, E: Element, const ROWS: usize, const REGISTERS: usize>(
     simd: S,
-    head: &Head<'_, E>,
+    head: &AttentionHead<'_, E>,
     query: usize,
     key: usize,
     buffers: &mut HeadBuffers<'_, E>,
@@ -297,7 +296,7 @@ fn score<S: Simd, E: Element, const ROWS: usize, const REGISTERS: usize>(
 #[inline(always)]
 fn exponentiate<S: Simd, E: Element>(
     simd: S,
-    head: &Head<'_, E>,
+    head: &AttentionHead<'_, E>,
     query: usize,
     row: usize,
     keys: (usize, usize),
@@ -346,7 +345,7 @@ struct Place {
 #[inline(always)]
 fn sum_values<S: Simd, E: Element, const ROWS: usize, const REGISTERS: usize>(
     simd: S,
-    head: &Head<'_, E>,
+    head: &AttentionHead<'_, E>,
     place: Place,
     inverse_sums: &[f32; 8],
     output: &mut [E],

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use pullquote_core::encoder::Batch;
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::model::names::Names;
-use pullquote_core::encoder::model::transformer::{Bias, Block, Norm, QueryNorm, alibi_slopes, bucket};
+use pullquote_core::encoder::model::transformer::{Bias, BlockNorms, Norm, QueryNorm, alibi_slopes, bucket};
 use pullquote_core::encoder::model::{Activation, Model, Transformer};
 use pullquote_core::error::{Error, ErrorKind, Result};
 
@@ -108,8 +108,8 @@ impl TransformerLayers {
         let width = self.padded_width();
         let hidden: &mut [E] = hidden.slice_mut(tokens * width);
         match self.config.block {
-            Block::PostNorm => self.forward_post_norm(simd, batch, hidden, scratch),
-            Block::PreNorm { .. } => self.forward_pre_norm(simd, batch, hidden, scratch),
+            BlockNorms::PostNorm => self.forward_post_norm(simd, batch, hidden, scratch),
+            BlockNorms::PreNorm { .. } => self.forward_pre_norm(simd, batch, hidden, scratch),
         }
         hidden
     }
@@ -291,8 +291,8 @@ impl TransformerLayers {
             layers.push(layer);
         }
         let final_norm = match config.block {
-            Block::PostNorm => None,
-            Block::PreNorm { .. } => Some(load.norm(names.final_norm, hidden, 1.0)?),
+            BlockNorms::PostNorm => None,
+            BlockNorms::PreNorm { .. } => Some(load.norm(names.final_norm, hidden, 1.0)?),
         };
         let bias = load.bias()?;
         let heads = Heads {
@@ -391,14 +391,14 @@ impl<S: Simd> LoadLayers<'_, S> {
         let Transformer { hidden, intermediate, heads, head_width, block, .. } = *self.config;
         let (whole, middle) = (PaddedDim::Whole(hidden), PaddedDim::Whole(intermediate));
         let inner = PaddedDim::Heads { count: heads, width: head_width };
-        let has_norm = !matches!(block, Block::PreNorm { skips_first: true, .. }) || index > 0;
+        let has_norm = !matches!(block, BlockNorms::PreNorm { skips_first: true, .. }) || index > 0;
         let attention_norm = if has_norm { self.optional_norm(index, names.attention_norm)? } else { None };
         let mlp_norm = self.norm(&names.of_layer(index, names.mlp_norm), hidden, 1.0)?;
         let own_bounds = attention_norm.as_ref().map(LayerNorm::output_bounds);
         let mlp_bounds = mlp_norm.output_bounds();
         let (qkv_bounds, up_bounds) = match block {
-            Block::PostNorm => (bounds, own_bounds.as_deref()),
-            Block::PreNorm { .. } => (own_bounds.as_deref().or(bounds), Some(&*mlp_bounds)),
+            BlockNorms::PostNorm => (bounds, own_bounds.as_deref()),
+            BlockNorms::PreNorm { .. } => (own_bounds.as_deref().or(bounds), Some(&*mlp_bounds)),
         };
         let (qkv, head_norms) = self.qkv(index, qkv_bounds)?;
         let output = names.of_layer(index, names.attention_output);

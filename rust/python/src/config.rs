@@ -65,7 +65,6 @@ impl EngineConfig<'_> {
         }
     }
 
-    /// An engine of this model and this encoder.
     pub(crate) fn engine_of(self, py: Python<'_>, model: &Model, encoder: Box<dyn Encoder>) -> PyResult<Engine> {
         // `seconds` refuses 0, which means no timeout here.
         let timeout =

@@ -12,7 +12,6 @@ impl From<Failure> for PyErr {
     }
 }
 
-/// An exception of this kind.
 pub(crate) fn raise(kind: ErrorKind, message: &str) -> PyErr {
     Python::attach(|py| {
         let class = py.import("pullquote.errors").and_then(|errors| errors.getattr(kind.row().python_class));

@@ -140,7 +140,6 @@ impl Highlighter {
         span_array(py, &spans)
     }
 
-    /// Starts `highlights`.
     fn start_highlights(&self, request: &Bound<'_, PyAny>, reply_to: ReplyTo<'_>) -> PyResult<PendingCall> {
         let (request, question, call) = HighlightsCall::read(request)?.detach()?;
         let call = Arc::new(call);
@@ -148,7 +147,6 @@ impl Highlighter {
         self.start(call, reply_to, answers, |py, answers| HighlightColumns::new(py, answers)?.into_py_any(py))
     }
 
-    /// Starts `embed`.
     fn start_embed(
         &self,
         texts: &Bound<'_, PyAny>,
@@ -166,7 +164,6 @@ impl Highlighter {
         })
     }
 
-    /// Starts `parse_pieces`.
     fn start_parse_pieces(
         &self,
         text: &Bound<'_, PyAny>,

@@ -33,7 +33,6 @@ fn option_value(value: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
         .or_else(|_: PyErr| Ok(OptionValue::Other(value.get_type().name()?.extract()?)))
 }
 
-/// The unit of this name.
 pub(crate) fn read_unit(name: &str) -> PyResult<Unit> {
     let named = [("unit".to_owned(), OptionValue::Text(name.to_owned()))];
     let options: Options = option_values::read(named).map_err(|error| Failure(error.into_error()))?;

@@ -44,7 +44,6 @@ pub(crate) struct App {
     pub(crate) metrics: Metrics,
     /// `None` without an OTLP endpoint.
     pub(crate) exporter: Option<Exporter>,
-    /// The `OpenAPI` document.
     pub(crate) document: Bytes,
     /// In seconds since 1970.
     pub(crate) started: u64,

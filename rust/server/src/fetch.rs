@@ -62,7 +62,6 @@ pub struct FetchLimits {
 const PDF: &str = "application/pdf";
 const DOCX: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";
 
-/// Fetches pages.
 pub(crate) struct Fetcher {
     client: Client,
     guard: Guard,

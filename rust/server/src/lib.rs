@@ -31,6 +31,7 @@ use pullquote_core::error::{Error, ErrorKind, Result};
 use sd_notify::NotifyState;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
+use tracing_appender::non_blocking::WorkerGuard;
 
 use app::App;
 pub use fetch::{FetchLimits, FetchedPage, fetch_page};
@@ -53,7 +54,7 @@ pub struct Server {
     bound: BoundListener,
     signals: Signals,
     runtime: Runtime,
-    _log: http::log::Guard,
+    _log: WorkerGuard,
 }
 
 /// How a server ended.

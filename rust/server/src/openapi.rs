@@ -33,7 +33,6 @@ pub(crate) mod limits {
     pub(crate) const DIMENSION: &str = "{dimension}";
     /// What texts may be for.
     pub(crate) const PURPOSES: &str = "{purposes}";
-    /// The names of the model.
     pub(crate) const MODEL_NAMES: &str = "{model_names}";
 }
 
@@ -46,7 +45,6 @@ pub(crate) struct Facts<'app> {
     pub(crate) max_tokens: usize,
 }
 
-/// The document of a server.
 pub(crate) fn document(facts: &Facts) -> Value {
     let mut schemas = Schemas::new();
     let operations = operations(&mut schemas);
@@ -136,7 +134,6 @@ impl Operation {
         Shape::of(self.path)
     }
 
-    /// The statuses of its failures.
     fn statuses(&self, facts: &Facts) -> impl Iterator<Item = u16> {
         let (is_open, shape) = (self.is_open(facts), self.shape());
         let has_422 = shape.status(StatusCode::UNPROCESSABLE_ENTITY) == StatusCode::UNPROCESSABLE_ENTITY;

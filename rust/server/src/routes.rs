@@ -39,7 +39,6 @@ use crate::openapi;
 /// How long a browser may remember what it is allowed.
 const CORS_AGE: Duration = Duration::from_secs(60 * 60);
 
-/// The routes of all families.
 pub(crate) fn families() -> Router<Arc<App>> {
     Router::new()
         .merge(cohere::routes())

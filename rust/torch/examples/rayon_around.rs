@@ -22,7 +22,6 @@ use pullquote_torch::model::varlen::Varlen;
 use rayon::prelude::*;
 use tch::{Device, Kind};
 
-/// Tokens of a batch, as in the product.
 const BATCH_TOKENS: usize = 16_384;
 
 /// The lengths of a request's rows: few or thousands, short or long, by Knuth's generator.

@@ -18,7 +18,6 @@ pub(crate) fn torch_error(kind: ErrorKind, what: &str, error: &TchError) -> Erro
     Error::new(kind, format!("{what}: {}", reason(error)))
 }
 
-/// The error of a batch.
 pub(crate) fn batch_error(error: &TchError) -> Error {
     torch_error(kind_of_message(&error.to_string()), "the batch failed", error)
 }

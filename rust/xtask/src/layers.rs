@@ -56,7 +56,6 @@ fn position(room: &str) -> Option<usize> {
     ROOMS.iter().position(|known| *known == room)
 }
 
-/// All files, by the path of their module.
 fn modules(source: &Path) -> BTreeMap<String, PathBuf> {
     crate::tidy::files(source)
         .into_iter()

@@ -77,7 +77,9 @@ CALLS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: " ".join(call.keys() - {"query", "texts"}) or "plain")
+@pytest.mark.parametrize(
+    "call", CALLS, ids=lambda call: " ".join(name for name in call if name not in {"query", "texts"}) or "plain"
+)
 def test_client_highlights_match_highlighter(client: Client, highlighter: Highlighter, call: dict[str, Any]) -> None:
     texts = list(call["texts"])
     assert_same(client.highlights(**call | {"texts": texts}), highlighter.highlights(**call | {"texts": texts}))

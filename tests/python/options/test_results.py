@@ -356,7 +356,7 @@ def test_long_calls_show_progress_at_a_prompt(pages: dict[str, str]) -> None:
         "with pullquote.Highlighter(threads=1, dtype='float32') as highlighter:\n"
         "    highlighter.highlights('Who died?', [sys.stdin.read()], effort='full', format='text')\n"
     )
-    text = "\n\n".join(f"{page} {number}" for number in range(12) for page in pages.values())
+    text = "\n\n".join(f"{page} {number}" for number in range(6) for page in pages.values())
     for prompt, is_shown in (("sys.ps1 = '> '", True), ("", False)):
         ours, theirs = pty.openpty()
         with os.fdopen(ours, "rb", buffering=0) as terminal:

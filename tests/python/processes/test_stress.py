@@ -1,6 +1,6 @@
 """64 threads that mix all calls: every answer is right or a typed error, nothing stays running, memory is flat.
 
-Takes 20 seconds; `make stress` sets ``PULLQUOTE_STRESS_SECONDS`` and ``PULLQUOTE_STRESS_SEED``.
+Takes ten seconds; `make stress` sets ``PULLQUOTE_STRESS_SECONDS`` and ``PULLQUOTE_STRESS_SEED``.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ import pytest
 from pullquote import AsyncHighlighter, Highlighter, errors
 from pullquote.engine import Engine
 
-SECONDS = float(os.environ.get("PULLQUOTE_STRESS_SECONDS", "20"))
+SECONDS = float(os.environ.get("PULLQUOTE_STRESS_SECONDS", "10"))
 SEED = int(os.environ.get("PULLQUOTE_STRESS_SEED", "8"))
 THREADS = 64
 # The errors that each action may end with.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.server_process import ServerProcess, running_server
+from support.server_process import ServerProcess, letter_server
 
 # Low limits, which generated requests reach; the document names them.
 LIMITS = {
@@ -63,7 +63,7 @@ checks.negative_data_rejection.enabled = false
 # Unknown headers are ignored.
 allow-extra-parameters = false
 deterministic = true
-max-examples = 20
+max-examples = 12
 """
 
 ASKED = {
@@ -78,7 +78,7 @@ ASKED = {
 def small() -> Iterator[ServerProcess]:
     """A server that is checked again after the test."""
     options = [part for name, value in LIMITS.items() for part in (f"--{name}", value)]
-    with running_server("--dtype", "float32", "--api-key", "k", *options) as server:
+    with letter_server("--api-key", "k", *options) as server:
         server.client.headers["x-api-key"] = "k"
 
         def ask() -> list[str]:

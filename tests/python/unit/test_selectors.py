@@ -216,6 +216,7 @@ def test_text_fragment_marks_random_passages(found: tuple[str, int, int], strict
     assert FragmentBrowser(page, gap, strict).marks(fragment) == (start, end), fragment
 
 
+@settings(deadline=None)
 @given(st.integers(0, 380), st.integers(301, 2000))
 def test_text_fragment_of_long_passage_has_its_ends(first: int, length: int) -> None:
     start = LONG.index(" ", first) + 1
@@ -319,6 +320,7 @@ def test_text_fragment_of_lone_surrogate_is_error() -> None:
     assert text_fragment("a passage of whole words. \ud800 b", 0, 25)
 
 
+@settings(deadline=None)
 @given(st.text(st.sampled_from("ab \n\u0301\u200d👍🏽猫.é\u00a0"), max_size=120), st.data())
 def test_text_quote_selector_of_random_spans_quotes_page(page: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(page)))

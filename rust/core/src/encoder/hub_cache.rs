@@ -69,9 +69,9 @@ pub struct Snapshot {
 /// # Errors
 /// [`ErrorKind::InvalidModel`] for a damaged `modules.json`.
 pub fn needed_files(files: &[&str], modules: Option<&[u8]>, weights: bool) -> Result<NeededFiles> {
-    let modules = modules.map_or_else(|| Ok(vec![Module::default()]), read_modules)?;
+    let modules = modules.map_or_else(|| Ok(vec![ModuleEntry::default()]), read_modules)?;
     let mut needed = NeededFiles::default();
-    let folders: BTreeSet<&str> = modules.iter().map(Module::folder).chain([""]).collect();
+    let folders: BTreeSet<&str> = modules.iter().map(ModuleEntry::folder).chain([""]).collect();
     for folder in folders {
         let inside: Vec<&str> = files.iter().filter_map(|file| in_folder(file, folder)).collect();
         let mut add = |name: &str| needed.files.push(join(folder, name));
@@ -213,18 +213,18 @@ fn shards(directory: &Path, index: &str) -> Result<Vec<String>> {
 
 /// A module in `modules.json`; the default is that of a model without this file.
 #[derive(Deserialize)]
-struct Module {
+struct ModuleEntry {
     path: String,
     r#type: String,
 }
 
-impl Default for Module {
+impl Default for ModuleEntry {
     fn default() -> Self {
         Self { path: String::new(), r#type: "Transformer".to_owned() }
     }
 }
 
-impl Module {
+impl ModuleEntry {
     fn folder(&self) -> &str {
         let path = self.path.trim_start_matches("./").trim_end_matches('/');
         if path == "." { "" } else { path }
@@ -249,9 +249,9 @@ impl Module {
     }
 }
 
-fn read_modules(bytes: &[u8]) -> Result<Vec<Module>> {
+fn read_modules(bytes: &[u8]) -> Result<Vec<ModuleEntry>> {
     let invalid = |why: String| Error::new(ErrorKind::InvalidModel, format!("modules.json is damaged: {why}"));
-    let modules: Vec<Module> = serde_json::from_slice(bytes).map_err(|error| invalid(error.to_string()))?;
+    let modules: Vec<ModuleEntry> = serde_json::from_slice(bytes).map_err(|error| invalid(error.to_string()))?;
     match modules.iter().find(|module| !is_inside(&module.path)) {
         Some(module) => Err(invalid(format!("the path {:?} leaves the model's folder", module.path))),
         None => Ok(modules),

@@ -20,6 +20,7 @@ mod modules;
 pub mod names;
 mod prompts;
 pub mod transformer;
+pub mod weight_files;
 
 /// The longest input of a model that has no limit: static embeddings.
 const NO_LIMIT: usize = 1 << 20;

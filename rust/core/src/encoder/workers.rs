@@ -93,7 +93,6 @@ struct Slot {
     batch: Batch,
     rows: Vec<f32>,
     failure: Option<Error>,
-    /// When the batch was queued.
     queued: Option<Instant>,
     times: BatchTimes,
 }
@@ -229,7 +228,6 @@ impl<C: Compute> Shared<C> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The main loop of a worker.
     fn work(&self) {
         self.model.prepare_worker();
         let mut workspace = C::Workspace::default();

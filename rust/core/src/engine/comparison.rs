@@ -61,7 +61,6 @@ struct InFlightJob {
     pending: Pending,
 }
 
-/// The rows of a page that were scored.
 struct ScoredRows {
     is_scored: Vec<bool>,
     /// The number of them longer than the model's limit.
@@ -76,7 +75,6 @@ struct RowChunk {
     rows: Vec<usize>,
 }
 
-/// Rows of a page within a job.
 struct PageRows {
     page: usize,
     /// Pairs of the page's row and the job's row, in order. Equal rows share a row of the job.
@@ -298,7 +296,6 @@ async fn finish_oldest(
     Ok(())
 }
 
-/// Caches the pages and the vectors of this call.
 pub(super) fn cache_vectors(context: &CallContext<'_, '_>, comparison: Comparison) {
     let Comparison { pages, duplicates, scored, .. } = comparison;
     for ((page, key), scored) in pages.iter().zip(&duplicates.keys).zip(scored) {

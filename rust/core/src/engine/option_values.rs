@@ -39,15 +39,15 @@ pub struct OptionError {
 /// # Errors
 /// [`OptionError`] for a name that the struct does not have, and for a value that its field cannot take.
 pub fn read<T: DeserializeOwned>(options: impl IntoIterator<Item = (String, OptionValue)>) -> Result<T, OptionError> {
-    T::deserialize(MapAccessDeserializer::new(Options { remaining: options.into_iter(), current: None }))
+    T::deserialize(MapAccessDeserializer::new(OptionMap { remaining: options.into_iter(), current: None }))
 }
 
-struct Options<I> {
+struct OptionMap<I> {
     remaining: I,
     current: Option<(String, OptionValue)>,
 }
 
-impl<'de, I: Iterator<Item = (String, OptionValue)>> de::MapAccess<'de> for Options<I> {
+impl<'de, I: Iterator<Item = (String, OptionValue)>> de::MapAccess<'de> for OptionMap<I> {
     type Error = OptionError;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, OptionError> {

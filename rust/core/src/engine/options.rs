@@ -350,7 +350,6 @@ fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
     deserializer.deserialize_i64(Count)
 }
 
-/// A count, or nothing.
 fn optional_count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     struct Optional;
     impl<'de> Visitor<'de> for Optional {

@@ -197,7 +197,6 @@ impl Profiler {
         self.trace.is_some()
     }
 
-    /// Takes a free track for a call.
     pub(crate) fn call_track(&self) -> TraceTrack<'_> {
         TraceTrack(self.trace.as_ref().map(|trace| {
             let tracks = &mut trace.lock().call_tracks;

@@ -311,7 +311,6 @@ impl<R> Batches<R> {
         None
     }
 
-    /// Removes a job, complete or not.
     pub(crate) fn remove(&mut self, id: JobId) -> Option<Job<R>> {
         let active = self.jobs.remove(&id)?;
         self.waiting_rows -= active.waiting.len();
@@ -399,7 +398,6 @@ mod tests {
         batches
     }
 
-    /// For each batch, the jobs of its rows.
     fn batched_jobs(batches: &mut Batches<()>, rows: usize) -> Vec<Vec<u64>> {
         let (mut batch, mut targets) = (Batch::default(), Vec::new());
         let budget = BatchBudget { tokens: 100, rows };

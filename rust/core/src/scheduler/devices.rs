@@ -41,7 +41,6 @@ pub(crate) struct Devices {
 
 struct Device {
     depth: usize,
-    /// The configured budget.
     configured: BatchBudget,
     /// The current token budget, at most the configured one.
     tokens: usize,

@@ -211,7 +211,6 @@ fn assert_encodes(scheduler: &Scheduler, id: i32) {
     assert_eq!(encode(scheduler, id, &Call::default()).unwrap(), [f32::from(i16::try_from(id).unwrap())]);
 }
 
-/// A second caller on its own thread.
 fn spawn_caller(scheduler: &Arc<Scheduler>, id: i32) -> JoinHandle<()> {
     let scheduler = Arc::clone(scheduler);
     thread::spawn(move || assert_encodes(&scheduler, id))

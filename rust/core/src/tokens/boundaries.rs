@@ -98,7 +98,6 @@ impl Family {
         self != Self::Metaspace || starts_word(first)
     }
 
-    /// The first safe byte in `from..=to`.
     pub(super) fn next_safe(self, text: &str, from: usize, to: usize) -> Option<usize> {
         if self == Self::Unknown {
             return [from, to].into_iter().find(|byte| *byte == 0 || *byte == text.len());
@@ -107,7 +106,6 @@ impl Family {
         inside.chain([to]).find(|byte| self.is_safe(text, *byte))
     }
 
-    /// The last safe byte in `from..=to`.
     pub(super) fn last_safe(self, text: &str, from: usize, to: usize) -> Option<usize> {
         if self == Self::Unknown {
             return [to, from].into_iter().find(|byte| *byte == 0 || *byte == text.len());

@@ -27,7 +27,6 @@ pub(super) struct ColumnIndices {
     title: Option<usize>,
 }
 
-/// A row of the answer.
 pub(super) struct Row<'table> {
     /// None if the query cannot be read.
     pub(super) query: Option<&'table str>,

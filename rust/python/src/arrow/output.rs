@@ -16,11 +16,8 @@ use super::internal;
 /// Optional columns of passages.
 #[derive(Clone, Copy)]
 pub(super) struct Fields {
-    /// `before` and `after`.
     pub(super) context: bool,
-    /// `matches`.
     pub(super) matches: bool,
-    /// `source_start` and `source_end`.
     pub(super) source: bool,
 }
 
@@ -42,7 +39,6 @@ pub(super) struct GroupWriter<'writer, 'table> {
     batches: &'table [RecordBatch],
     indices: &'table ColumnIndices,
     rows: &'table [Row<'table>],
-    /// The next row to write.
     next: usize,
     /// Its batch, and the row where that ends.
     batch: usize,

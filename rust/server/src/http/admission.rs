@@ -41,7 +41,6 @@ const LONGEST_IGNORED: usize = 1024;
 pub(crate) struct Admission {
     /// Requests that queue or run.
     slots: Arc<Semaphore>,
-    /// Requests that run.
     limiter: Arc<ConcurrencyLimiter>,
     pub(crate) bodies: BodyMemory,
     max_slots: usize,

@@ -39,7 +39,6 @@ struct FileState {
 }
 
 impl Keys {
-    /// The keys of the settings and of their file.
     pub(crate) fn read(settings: &Settings) -> Result<Self> {
         if settings.api_key.iter().any(|key| key.trim().is_empty()) {
             return Err(Error::new(ErrorKind::InvalidArgument, "an api key is empty; it needs at least one character"));

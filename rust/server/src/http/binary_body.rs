@@ -115,7 +115,6 @@ impl Encoding {
         Work { windows: rows, encoded: rows, tokens, truncated, ..Work::default() }
     }
 
-    /// Encodes all of them.
     pub(crate) fn whole(self) -> Result<Vectors, Failure> {
         let (work, dimension) = (self.work(), self.dimension);
         let mut values = self.parts.collect(&self.end.call())?;
@@ -169,7 +168,6 @@ impl Encoding {
     }
 }
 
-/// The headers of a body of vectors.
 pub(crate) fn headers(rows: usize, dimension: usize, format: NumberFormat) -> Vec<(HeaderName, HeaderValue)> {
     let shape = HeaderValue::from_str(&format!("{rows},{dimension}")).unwrap_or(HeaderValue::from_static(""));
     vec![

@@ -157,7 +157,6 @@ pub(crate) fn read_options(options: Map<String, Value>) -> Result<Options, Failu
     })
 }
 
-/// Parses a part of a body.
 pub(crate) fn parse_value<T: for<'value> Deserialize<'value>>(value: serde_json::Value) -> Result<T, Failure> {
     serde_path_to_error::deserialize(value).map_err(|error| of_json(&error))
 }

@@ -9,13 +9,13 @@ use pullquote_core::scheduler::fair_queue::FairQueue;
 use tokio::sync::oneshot;
 
 pub(crate) struct ConcurrencyLimiter {
-    state: Mutex<State>,
+    state: Mutex<LimiterState>,
     max_running: usize,
     /// Connected requests that may wait. Above twice this number, disconnected ones are removed.
     max_waiting: usize,
 }
 
-struct State {
+struct LimiterState {
     free: usize,
     waiting: FairQueue<oneshot::Sender<Permit>>,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Permit(Option<Arc<ConcurrencyLimiter>>);
 
 impl ConcurrencyLimiter {
     pub(crate) fn new(max_running: usize, max_waiting: usize) -> Arc<Self> {
-        let state = Mutex::new(State { free: max_running, waiting: FairQueue::default() });
+        let state = Mutex::new(LimiterState { free: max_running, waiting: FairQueue::default() });
         Arc::new(Self { state, max_running, max_waiting })
     }
 
@@ -51,7 +51,7 @@ impl ConcurrencyLimiter {
         permit.await.ok()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LimiterState> {
         // It is consistent wherever a thread can panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -38,7 +38,6 @@ impl NumberFormat {
         }
     }
 
-    /// The bytes of vectors.
     pub(crate) fn pack(self, vectors: Vec<f32>, dimension: usize) -> Bytes {
         let little = self.dtype.pack(vectors, dimension);
         let width = self.dtype.number_bytes();
@@ -57,7 +56,6 @@ impl From<Dtype> for NumberFormat {
     }
 }
 
-/// A value of 1 in int8.
 const INT8_UNIT: f32 = 127.0;
 
 /// Type of a vector's numbers, in bytes or base64; float32 by default. int8 is 127 times the value, rounded (halves to even),
@@ -92,7 +90,6 @@ impl Dtype {
         }
     }
 
-    /// The bytes of a vector.
     pub(crate) const fn row_bytes(self, dimension: usize) -> usize {
         match self {
             Self::Float32 => 4 * dimension,

@@ -65,7 +65,6 @@ impl Cause {
         ErrorKind::ALL.into_iter().map(Self::Core).chain(Self::OWN)
     }
 
-    /// The name of every cause.
     fn names() -> Vec<Cow<'static, str>> {
         Self::all().map(|cause| cause.row().name).collect()
     }

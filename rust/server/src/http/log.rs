@@ -7,11 +7,8 @@ use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::settings::{LogFormat, Settings};
 
-/// Writes the last lines when it is dropped.
-pub(crate) type Guard = WorkerGuard;
-
-/// Starts the log. In a process that has one already, that one stays.
-pub(crate) fn start(settings: &Settings) -> Result<Guard> {
+/// Starts the log; dropping the guard writes its last lines. In a process that has one already, that one stays.
+pub(crate) fn start(settings: &Settings) -> Result<WorkerGuard> {
     let level: LevelFilter = settings.log_level.parse().map_err(|_| {
         let message = format!("log_level must be off, error, warn, info, debug or trace, not {:?}", settings.log_level);
         Error::new(ErrorKind::InvalidArgument, message)

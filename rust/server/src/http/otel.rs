@@ -72,7 +72,6 @@ impl trace::SpanExporter for QuietExporter {
     }
 }
 
-/// The span of a request in progress.
 pub(crate) struct RequestSpan(Span);
 
 impl Exporter {

@@ -34,7 +34,6 @@ pub(crate) fn child(caller: &SpanContext) -> SpanContext {
     SpanContext::new(caller.trace_id(), span, caller.trace_flags(), false, caller.trace_state().clone())
 }
 
-/// The headers that name a span.
 pub(crate) fn headers(span: &SpanContext) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let context = Context::new().with_remote_span_context(span.clone());

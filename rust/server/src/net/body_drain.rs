@@ -47,7 +47,6 @@ struct TrackedBody {
 }
 
 impl BodyDrain {
-    /// Tracks the body of a request.
     pub(crate) fn track(request: Request) -> (Request, Self) {
         let drain = Self::default();
         if request.version() > Version::HTTP_11 || request.body().is_end_stream() {

@@ -50,7 +50,6 @@ const MAX_STREAMS: u32 = 128;
 const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 512 * 1024;
 
-/// Accepts and serves connections.
 pub(crate) struct Connections {
     http: auto::Builder<TokioExecutor>,
     router: Router,
@@ -120,7 +119,7 @@ impl Connections {
             tokio::spawn(async move {
                 let open = app.metrics.connections.clone();
                 open.inc();
-                if serve(&http, socket, router, &app, stopping).await == Ended::Stalled {
+                if serve(&http, socket, router, &app, stopping).await == ConnectionEnd::Stalled {
                     app.metrics.failure("slow_reader");
                 }
                 open.dec();
@@ -137,7 +136,7 @@ impl Connections {
 
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
+enum ConnectionEnd {
     /// By either side, or because it broke.
     Closed,
     /// The client did not read its answer.
@@ -150,7 +149,7 @@ async fn serve(
     router: Router,
     app: &App,
     stopping: watch::Receiver<bool>,
-) -> Ended {
+) -> ConnectionEnd {
     let settings = &app.settings;
     let activity = Activity::new(settings.write_timeout);
     // hyper keeps its stream to the end; then the socket comes back.
@@ -175,13 +174,13 @@ async fn serve(
     let ended = run(connection, &activity, timeouts, stopping.clone()).await;
     if let Ok(mut socket) = socket_back.await {
         match ended {
-            Ended::Closed => {
+            ConnectionEnd::Closed => {
                 if *stopping.borrow() && activity.may_be_http1() {
                     answer_unread(&mut socket).await;
                 }
                 linger(socket).await;
             }
-            Ended::Stalled => reset(socket),
+            ConnectionEnd::Stalled => reset(socket),
         }
     }
     ended
@@ -193,7 +192,7 @@ async fn run(
     activity: &Activity,
     (idle_timeout, write_timeout): (Duration, Duration),
     mut stopping: watch::Receiver<bool>,
-) -> Ended {
+) -> ConnectionEnd {
     let mut connection = pin!(connection);
     let quiet = async {
         stopped(&mut stopping).await;
@@ -215,15 +214,19 @@ async fn run(
             overdue = activity.overdue(write_timeout) => overdue,
         };
     }
-    if overdue == Overdue::Stalled { Ended::Stalled } else { Ended::Closed }
+    if overdue == Overdue::Stalled { ConnectionEnd::Stalled } else { ConnectionEnd::Closed }
 }
 
-fn of_result(result: Result<(), Box<dyn Error + Send + Sync>>) -> Ended {
-    let Err(error) = result else { return Ended::Closed };
+fn of_result(result: Result<(), Box<dyn Error + Send + Sync>>) -> ConnectionEnd {
+    let Err(error) = result else { return ConnectionEnd::Closed };
     tracing::debug!(%error, "a connection broke");
     let causes = std::iter::successors(Some(&*error as &(dyn Error + 'static)), |error| (*error).source());
     let is_timeout = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
-    if causes.filter_map(|error| error.downcast_ref()).any(is_timeout) { Ended::Stalled } else { Ended::Closed }
+    if causes.filter_map(|error| error.downcast_ref()).any(is_timeout) {
+        ConnectionEnd::Stalled
+    } else {
+        ConnectionEnd::Closed
+    }
 }
 
 async fn stopped(stopping: &mut watch::Receiver<bool>) {

@@ -39,10 +39,8 @@ impl fmt::Display for Address {
     }
 }
 
-/// A listener inside a runtime.
 pub(crate) type Listener = Either<TcpListener, UnixListener>;
 
-/// A connection.
 pub(crate) type Socket = Either<TcpStream, UnixStream>;
 
 /// A bound listener, outside a runtime. Dropping it frees its address.
@@ -150,7 +148,6 @@ impl Drop for SocketFile {
     }
 }
 
-/// The next connection.
 pub(crate) async fn accept(listener: &mut Listener) -> io::Result<Socket> {
     Ok(match listener.accept().await? {
         Either::Left((stream, _)) => {

@@ -27,7 +27,7 @@ pub(crate) enum Overdue {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ConnectionState {
     /// No request has come yet.
     New,
     /// hyper's own timeouts hold.
@@ -42,7 +42,7 @@ enum State {
 /// What a connection does, shared with its streams.
 #[derive(Clone)]
 pub(crate) struct Activity {
-    state: watch::Sender<State>,
+    state: watch::Sender<ConnectionState>,
     write_timeout: Duration,
 }
 
@@ -51,19 +51,19 @@ pub(crate) struct OpenStream(Activity);
 
 impl Activity {
     pub(crate) fn new(write_timeout: Duration) -> Self {
-        Self { state: watch::Sender::new(State::New), write_timeout }
+        Self { state: watch::Sender::new(ConnectionState::New), write_timeout }
     }
 
-    /// Notes a request.
     pub(crate) fn request(&self, version: Version) -> Option<OpenStream> {
         if version < Version::HTTP_2 {
-            self.state.send_if_modified(|state| std::mem::replace(state, State::Http1) != State::Http1);
+            self.state
+                .send_if_modified(|state| std::mem::replace(state, ConnectionState::Http1) != ConnectionState::Http1);
             return None;
         }
         self.state.send_modify(|state| match state {
-            State::Http2 { open_streams } => *open_streams += 1,
-            State::New | State::Http1 => *state = State::Http2 { open_streams: 1 },
-            State::Stalled => {}
+            ConnectionState::Http2 { open_streams } => *open_streams += 1,
+            ConnectionState::New | ConnectionState::Http1 => *state = ConnectionState::Http2 { open_streams: 1 },
+            ConnectionState::Stalled => {}
         });
         Some(OpenStream(self.clone()))
     }
@@ -74,31 +74,30 @@ impl Activity {
         loop {
             let current = *state.borrow_and_update();
             match current {
-                State::Stalled => return Overdue::Stalled,
-                State::New | State::Http2 { open_streams: 0 } => {
+                ConnectionState::Stalled => return Overdue::Stalled,
+                ConnectionState::New | ConnectionState::Http2 { open_streams: 0 } => {
                     if timeout(idle_timeout, state.changed()).await.is_err() {
                         return Overdue::Idle;
                     }
                 }
                 // It cannot fail: `self` has a sender.
-                State::Http1 | State::Http2 { .. } => drop(state.changed().await),
+                ConnectionState::Http1 | ConnectionState::Http2 { .. } => drop(state.changed().await),
             }
         }
     }
 
     /// Whether the client speaks HTTP/1.1, as far as it has shown.
     pub(crate) fn may_be_http1(&self) -> bool {
-        matches!(*self.state.borrow(), State::New | State::Http1)
+        matches!(*self.state.borrow(), ConnectionState::New | ConnectionState::Http1)
     }
 
-    /// Waits for a first request.
     pub(crate) async fn first_request(&self) {
-        let _ = self.state.subscribe().wait_for(|state| *state != State::New).await;
+        let _ = self.state.subscribe().wait_for(|state| *state != ConnectionState::New).await;
     }
 
     /// Waits until no stream of HTTP/2 is open.
     pub(crate) async fn no_streams(&self) {
-        let is_open = |state: &State| matches!(state, State::Http2 { open_streams: 1.. });
+        let is_open = |state: &ConnectionState| matches!(state, ConnectionState::Http2 { open_streams: 1.. });
         let _ = self.state.subscribe().wait_for(|state| !is_open(state)).await;
     }
 }
@@ -114,7 +113,7 @@ impl OpenStream {
         let Activity { state, write_timeout } = self.0.clone();
         AbortOnDropHandle::new(tokio::spawn(async move {
             sleep(write_timeout).await;
-            state.send_replace(State::Stalled);
+            state.send_replace(ConnectionState::Stalled);
         }))
     }
 }
@@ -122,7 +121,7 @@ impl OpenStream {
 impl Drop for OpenStream {
     fn drop(&mut self) {
         self.0.state.send_modify(|state| {
-            if let State::Http2 { open_streams } = state {
+            if let ConnectionState::Http2 { open_streams } = state {
                 *open_streams -= 1;
             }
         });

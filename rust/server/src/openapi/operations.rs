@@ -19,7 +19,6 @@ use crate::routes::tei::{
 };
 use crate::routes::vllm::{ScoreRequest, Scores, pooling_schema};
 
-/// A method of a route.
 pub(super) struct Operation {
     pub(super) method: &'static str,
     pub(super) path: &'static str,

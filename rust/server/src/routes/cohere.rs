@@ -24,6 +24,7 @@ use crate::http::body::Object;
 use crate::http::dtype::{Dtype, int8};
 use crate::http::failure::{Cause, Failure};
 use crate::openapi::limits::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, MODEL_NAMES, PURPOSES};
+use crate::routes::rerank::ApiVersion;
 use crate::routes::vectors::{Direction, Item, Purpose, TextPart, Truncation, Vectors, check_model};
 use crate::store::documents::{check_count, check_lengths};
 
@@ -153,12 +154,6 @@ struct CohereMeta {
     /// What the client may not expect.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
-}
-
-#[derive(Clone, Copy, Serialize, JsonSchema)]
-#[schemars(inline)]
-struct ApiVersion {
-    version: &'static str,
 }
 
 #[derive(Clone, Copy, Serialize, JsonSchema)]

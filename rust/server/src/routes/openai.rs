@@ -482,7 +482,6 @@ fn served(app: &App) -> ServedModel<'_> {
     }
 }
 
-/// In seconds since 1970.
 pub(super) fn unix_time() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

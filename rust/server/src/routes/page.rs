@@ -31,7 +31,6 @@ const PAGE_POLICY: &str = policy!("'self' blob:", "; require-trusted-types-for '
 /// Swagger UI's style sheet has icons in it, and its sanitizer writes HTML.
 const DOCS_POLICY: &str = policy!("'self' data:", "");
 
-/// A file of a page.
 pub(crate) struct File {
     pub(crate) path: &'static str,
     pub(crate) content_type: &'static str,

@@ -187,10 +187,10 @@ struct RerankMeta {
     billed_units: BilledUnits,
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Copy, Serialize, JsonSchema)]
 #[schemars(inline)]
-struct ApiVersion {
-    version: &'static str,
+pub(super) struct ApiVersion {
+    pub(super) version: &'static str,
 }
 
 #[derive(Serialize, JsonSchema)]

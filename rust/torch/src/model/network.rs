@@ -5,6 +5,7 @@
 
 use pullquote_core::encoder::Batch;
 use pullquote_core::encoder::dtype::Dtype;
+use pullquote_core::encoder::model::weight_files::{INDEX_FILE, SINGLE_FILE};
 use pullquote_core::encoder::model::{Model, Module, Pooling};
 use pullquote_core::encoder::workers::{Compute, check_rows};
 use pullquote_core::error::{Error, ErrorKind, Result};
@@ -15,7 +16,6 @@ use super::layout::{DeviceBatch, PaddingBuffer};
 use super::pooling::{normalize, pool_padded, pool_ragged};
 use super::script::{SCRIPT_FILE, Script};
 use super::varlen::Varlen;
-use super::weights::{INDEX_FILE, SINGLE_FILE};
 use crate::dtype::dtype_of_module;
 use crate::error::{TorchResult, batch_error};
 use crate::threads::{OneThreadGuard, use_one_thread};

@@ -6,16 +6,11 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use pullquote_core::encoder::model::weight_files::{canonical_name, weight_files};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use tch::{TchError, Tensor};
 
 use crate::error::reason;
-
-pub(crate) const SINGLE_FILE: &str = "model.safetensors";
-/// Says which of several files has which tensor.
-pub(crate) const INDEX_FILE: &str = "model.safetensors.index.json";
-/// Checkpoints are saved with or without the name of the module around the encoder.
-const OUTER_MODULES: [&str; 3] = ["bert.", "roberta.", "model."];
 
 /// In a shape: a dimension of any length.
 pub(super) const ANY: i64 = -1;
@@ -34,14 +29,7 @@ impl Weights {
     /// # Errors
     /// [`ErrorKind::ModelNotFound`] where a file is not there, [`ErrorKind::InvalidModel`] where one is damaged.
     pub(super) fn read(directory: &Path) -> Result<Self> {
-        let single = directory.join(SINGLE_FILE);
-        let index = directory.join(INDEX_FILE);
-        let (source, files) = if single.exists() || !index.exists() {
-            (single.clone(), vec![single])
-        } else {
-            let files = indexed_files(directory, &index)?;
-            (index, files)
-        };
+        let (source, files) = weight_files(directory)?;
         let mut tensors = HashMap::new();
         for file in &files {
             let read = Tensor::read_safetensors(file).map_err(|error| read_error(file, &error))?;
@@ -86,40 +74,6 @@ impl std::fmt::Display for DisplayShape<'_> {
             self.0.iter().map(|dim| if *dim == ANY { "any".to_owned() } else { dim.to_string() }).collect();
         write!(f, "[{}]", dims.join(", "))
     }
-}
-
-/// A name without outer modules. Checkpoints converted from TensorFlow call the weights of a layer norm gamma and beta.
-fn canonical_name(name: &str) -> String {
-    let mut name = name;
-    while let Some(inner) = OUTER_MODULES.iter().find_map(|prefix| name.strip_prefix(prefix)) {
-        name = inner;
-    }
-    if let Some(norm) = name.strip_suffix("LayerNorm.gamma") {
-        return format!("{norm}LayerNorm.weight");
-    }
-    if let Some(norm) = name.strip_suffix("LayerNorm.beta") {
-        return format!("{norm}LayerNorm.bias");
-    }
-    name.to_owned()
-}
-
-fn indexed_files(directory: &Path, index: &Path) -> Result<Vec<PathBuf>> {
-    let damaged = |why: &str| Error::new(ErrorKind::InvalidModel, format!("{} is damaged: {why}", index.display()));
-    let text = std::fs::read(index).map_err(|error| damaged(&error.to_string()))?;
-    let parsed: serde_json::Value = serde_json::from_slice(&text).map_err(|error| damaged(&error.to_string()))?;
-    let map = parsed.get("weight_map").and_then(serde_json::Value::as_object);
-    let mut names = Vec::new();
-    for name in map.ok_or_else(|| damaged("expected an object named weight_map"))?.values() {
-        let name = name.as_str().ok_or_else(|| damaged("weight_map names something that is no file"))?;
-        // A model may read nothing outside its directory.
-        if Path::new(name).file_name().is_none_or(|file| file != name) {
-            return Err(damaged(&format!("weight_map names {name:?}, which is outside the directory")));
-        }
-        names.push(name);
-    }
-    names.sort_unstable();
-    names.dedup();
-    Ok(names.into_iter().map(|name| directory.join(name)).collect())
 }
 
 fn read_error(file: &Path, error: &TchError) -> Error {

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::names::{BERT, DISTILBERT, GEMMA3, JINA, JINA_QUERY_NORM, MODERNBERT, MPNET, NEW, NOMIC, QWEN3};
-use super::transformer::{Bias, Biases, Block, LayerAttention, Norm, QueryNorm, Transformer};
+use super::transformer::{Bias, Biases, BlockNorms, LayerAttention, Norm, QueryNorm, Transformer};
 use super::{Activation, Model};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -214,7 +214,7 @@ fn modernbert(config: &Config<'_>) -> Result<Transformer> {
     let attention_bias = config.flag("attention_bias", false);
     let mlp_bias = config.flag("mlp_bias", false);
     Ok(Transformer {
-        block: Block::PreNorm { skips_first: true, output_norms: false },
+        block: BlockNorms::PreNorm { skips_first: true, output_norms: false },
         first_position: None,
         token_types: false,
         gated: true,
@@ -275,7 +275,7 @@ fn gemma3(config: &Config<'_>) -> Result<Transformer> {
     let embedding_scale = (plain.hidden as f64).sqrt() as f32;
     Ok(Transformer {
         norm: Norm::RootMeanSquare { offset: 1 },
-        block: Block::PreNorm { skips_first: false, output_norms: true },
+        block: BlockNorms::PreNorm { skips_first: false, output_norms: true },
         embedding_scale,
         attention_scale: config.float_or("query_pre_attn_scalar", 256.0)?.powf(-0.5),
         attention: config.two_kinds(
@@ -348,7 +348,7 @@ impl Config<'_> {
             layers,
             norm: Norm::Layer,
             epsilon: self.float_or(keys.epsilon, keys.default_epsilon)?,
-            block: Block::PostNorm,
+            block: BlockNorms::PostNorm,
             embedding_norm: true,
             embedding_scale: 1.0,
             first_position: Some(first_position(&self.model.model_type, &self.model.config)),
@@ -389,7 +389,7 @@ impl Config<'_> {
             layers,
             norm: Norm::RootMeanSquare { offset: 0 },
             epsilon: self.float_or(keys.epsilon, keys.default_epsilon)?,
-            block: Block::PreNorm { skips_first: false, output_norms: false },
+            block: BlockNorms::PreNorm { skips_first: false, output_norms: false },
             embedding_norm: false,
             embedding_scale: 1.0,
             first_position: None,

@@ -23,7 +23,7 @@ pub struct Names {
     pub key_norm: &'static str,
     /// The attention's output.
     pub attention_output: &'static str,
-    /// After attention with [`Block::PostNorm`](super::transformer::Block), else before it.
+    /// After attention with [`BlockNorms::PostNorm`](super::transformer::BlockNorms), else before it.
     pub attention_norm: &'static str,
     /// Of the attention's output.
     pub attention_output_norm: &'static str,

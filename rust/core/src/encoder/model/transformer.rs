@@ -27,7 +27,7 @@ pub struct Transformer {
     /// Added to the variance in norms.
     pub epsilon: f64,
     /// Where the norms of a layer are.
-    pub block: Block,
+    pub block: BlockNorms,
     /// Whether the embeddings are normalized before the first layer.
     pub embedding_norm: bool,
     /// The word embeddings are multiplied by it.
@@ -70,7 +70,7 @@ pub enum Norm {
 
 /// Where the norms of a layer are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Block {
+pub enum BlockNorms {
     /// `x = norm(x + attention(x))`, and the same for the feed-forward layer, as in BERT.
     PostNorm,
     /// `x = x + attention(norm(x))`, and a norm after the last layer.

@@ -218,7 +218,6 @@ fn has_front_matter(text: &str) -> bool {
         && lines.find(|line| !line.is_empty()).is_some_and(|line| !is_key(line))
 }
 
-/// The level of a `#` heading.
 fn heading_level(line: &str) -> Option<usize> {
     let title = line.trim_start_matches('#');
     let level = line.len() - title.len();

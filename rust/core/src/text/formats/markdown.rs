@@ -16,7 +16,6 @@ use crate::text::page::{Block, BlockKind, ByteSpan};
 const EXTENSIONS: Options =
     Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_FOOTNOTES);
 
-/// The structure of a source.
 pub(super) struct Layout {
     pub(super) blocks: Vec<Block>,
     pub(super) links: Vec<ByteSpan>,
@@ -271,7 +270,6 @@ impl Blocks<'_> {
     }
 }
 
-/// Characters that end a line of Markdown.
 const LINE_ENDS: [char; 2] = ['\n', '\r'];
 
 /// The lines of a span, with their line ends.

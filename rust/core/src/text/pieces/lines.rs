@@ -47,7 +47,6 @@ pub(super) enum Marker {
     Letter,
 }
 
-/// Splits a text into lines.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = Line> {
     let mut start = 0;
     std::iter::from_fn(move || {

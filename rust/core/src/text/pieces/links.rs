@@ -63,7 +63,6 @@ impl Links {
     }
 }
 
-/// Whether a link may be recognized at this byte.
 const fn may_be_link(byte: u8) -> bool {
     matches!(byte, b'[' | b']' | b'`' | b':' | b'@' | b'\\')
 }
@@ -120,7 +119,6 @@ impl LinkFinder<'_> {
         link.span.end
     }
 
-    /// The end of the last link so far.
     fn last_end(&self) -> usize {
         self.links.last().map_or(0, |link| link.span.end)
     }

@@ -109,7 +109,6 @@ fn span(spans: &[ByteSpan], run: &Range<usize>) -> ByteSpan {
     ByteSpan { start: spans[run.start].start, end: spans[run.end - 1].end }
 }
 
-/// Runs of units in which each joins the one before it.
 fn runs(joins: &[bool]) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for (unit, joins) in joins.iter().enumerate() {

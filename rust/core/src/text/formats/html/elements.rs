@@ -7,7 +7,7 @@ use html5gum::State;
 
 /// The effect of an element on the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum ElementRole {
     /// Part of a line; also every unknown element.
     Inline,
     /// `a`.
@@ -32,7 +32,6 @@ pub(super) enum Role {
     Term,
     /// `pre` and its obsolete variants.
     Pre,
-    /// `table`.
     Table,
     /// `tbody`, `thead` or `tfoot`.
     RowGroup,
@@ -40,7 +39,6 @@ pub(super) enum Role {
     Row,
     /// `td` or `th`.
     Cell,
-    /// `caption`.
     Caption,
     /// `svg`: hidden, with parsing rules of its own for its content.
     Drawing,
@@ -62,7 +60,7 @@ pub(super) enum Role {
     Ignored,
 }
 
-impl Role {
+impl ElementRole {
     /// Whether its start ends an open paragraph.
     pub(super) const fn ends_paragraph(self) -> bool {
         matches!(
@@ -97,43 +95,44 @@ impl Role {
         matches!(self, Self::Drawing | Self::Choice | Self::Hidden | Self::Title)
     }
 
-    /// The number of roles.
     pub(super) const COUNT: usize = Self::Ignored as usize + 1;
 }
 
 /// Maps the name of an element to its role.
-pub(super) fn role(name: &[u8]) -> Role {
+pub(super) fn role(name: &[u8]) -> ElementRole {
     match name {
-        b"a" => Role::Anchor,
-        b"address" | b"div" => Role::Division,
+        b"a" => ElementRole::Anchor,
+        b"address" | b"div" => ElementRole::Division,
         b"blockquote" | b"center" | b"details" | b"dialog" | b"fieldset" | b"figcaption" | b"figure" | b"form"
-        | b"hgroup" | b"legend" | b"marquee" | b"search" | b"summary" => Role::Block,
-        b"article" | b"aside" | b"footer" | b"header" | b"main" | b"nav" | b"section" => Role::Section,
-        b"p" => Role::Paragraph,
-        b"h1" => Role::MainHeading,
-        b"h2" | b"h3" | b"h4" | b"h5" | b"h6" => Role::Heading,
-        b"dir" | b"dl" | b"menu" | b"ol" | b"ul" => Role::List,
-        b"li" => Role::Item,
-        b"dd" | b"dt" => Role::Term,
-        b"listing" | b"plaintext" | b"pre" | b"xmp" => Role::Pre,
-        b"table" => Role::Table,
-        b"tbody" | b"tfoot" | b"thead" => Role::RowGroup,
-        b"tr" => Role::Row,
-        b"td" | b"th" => Role::Cell,
-        b"caption" => Role::Caption,
-        b"svg" => Role::Drawing,
-        b"math" => Role::Math,
-        b"optgroup" | b"option" => Role::Choice,
+        | b"hgroup" | b"legend" | b"marquee" | b"search" | b"summary" => ElementRole::Block,
+        b"article" | b"aside" | b"footer" | b"header" | b"main" | b"nav" | b"section" => ElementRole::Section,
+        b"p" => ElementRole::Paragraph,
+        b"h1" => ElementRole::MainHeading,
+        b"h2" | b"h3" | b"h4" | b"h5" | b"h6" => ElementRole::Heading,
+        b"dir" | b"dl" | b"menu" | b"ol" | b"ul" => ElementRole::List,
+        b"li" => ElementRole::Item,
+        b"dd" | b"dt" => ElementRole::Term,
+        b"listing" | b"plaintext" | b"pre" | b"xmp" => ElementRole::Pre,
+        b"table" => ElementRole::Table,
+        b"tbody" | b"tfoot" | b"thead" => ElementRole::RowGroup,
+        b"tr" => ElementRole::Row,
+        b"td" | b"th" => ElementRole::Cell,
+        b"caption" => ElementRole::Caption,
+        b"svg" => ElementRole::Drawing,
+        b"math" => ElementRole::Math,
+        b"optgroup" | b"option" => ElementRole::Choice,
         b"applet" | b"audio" | b"button" | b"canvas" | b"datalist" | b"iframe" | b"meter" | b"noembed"
         | b"noframes" | b"noscript" | b"object" | b"progress" | b"rp" | b"script" | b"select" | b"style"
-        | b"template" | b"textarea" | b"video" => Role::Hidden,
-        b"title" => Role::Title,
-        b"br" => Role::LineBreak,
-        b"hr" => Role::Rule,
+        | b"template" | b"textarea" | b"video" => ElementRole::Hidden,
+        b"title" => ElementRole::Title,
+        b"br" => ElementRole::LineBreak,
+        b"hr" => ElementRole::Rule,
         b"area" | b"base" | b"basefont" | b"bgsound" | b"col" | b"colgroup" | b"embed" | b"frame" | b"image"
-        | b"img" | b"input" | b"keygen" | b"link" | b"meta" | b"param" | b"source" | b"track" | b"wbr" => Role::Void,
-        b"body" | b"frameset" | b"head" | b"html" => Role::Ignored,
-        _ => Role::Inline,
+        | b"img" | b"input" | b"keygen" | b"link" | b"meta" | b"param" | b"source" | b"track" | b"wbr" => {
+            ElementRole::Void
+        }
+        b"body" | b"frameset" | b"head" | b"html" => ElementRole::Ignored,
+        _ => ElementRole::Inline,
     }
 }
 
@@ -149,9 +148,9 @@ pub(super) fn content(name: &[u8]) -> Option<State> {
 }
 
 /// Whether an element inside `svg` or `math` contains HTML.
-pub(super) fn holds_html(name: &[u8], root: Role) -> bool {
+pub(super) fn holds_html(name: &[u8], root: ElementRole) -> bool {
     match root {
-        Role::Drawing => matches!(name, b"foreignobject" | b"desc" | b"title"),
+        ElementRole::Drawing => matches!(name, b"foreignobject" | b"desc" | b"title"),
         _ => matches!(name, b"annotation-xml" | b"mi" | b"mn" | b"mo" | b"ms" | b"mtext"),
     }
 }

@@ -4,7 +4,7 @@
 //! separation of two blocks depends on all elements that ended and started between them.
 
 use super::Reading;
-use super::elements::Role;
+use super::elements::ElementRole;
 use super::tree::{Event, Events};
 use crate::text::formats::map::SourceMap;
 use crate::text::page::{Block, BlockKind, ByteSpan};
@@ -18,7 +18,7 @@ pub(super) fn write(source: &str, events: &Events) -> Reading {
     for &event in &events.list {
         match event {
             Event::Open(role) => writer.open(role, false),
-            Event::OpenTable { layout } => writer.open(Role::Table, layout),
+            Event::OpenTable { layout } => writer.open(ElementRole::Table, layout),
             Event::Close => writer.close(),
             Event::Text(span) => writer.verbatim(span),
             Event::Decoded { source, text } => writer.decoded(source, text.of(&events.decoded)),
@@ -42,16 +42,14 @@ enum Separation {
     /// None: it is the same block.
     #[default]
     None,
-    /// A line end.
     Line,
-    /// A blank line.
     Paragraph,
 }
 
 /// An open element.
 #[derive(Clone, Copy)]
 struct Frame {
-    role: Role,
+    role: ElementRole,
     /// The kind of blocks directly in it.
     kind: BlockKind,
     /// The index of the frame that those blocks continue: an item, code or a table.
@@ -74,7 +72,7 @@ struct Frame {
 
 impl Frame {
     const ROOT: Self = Self {
-        role: Role::Ignored,
+        role: ElementRole::Ignored,
         kind: BlockKind::Prose,
         owner: 0,
         before: 0,
@@ -124,9 +122,9 @@ impl Writer<'_> {
         self.frames.last().copied().unwrap_or(Frame::ROOT)
     }
 
-    fn open(&mut self, role: Role, layout: bool) {
+    fn open(&mut self, role: ElementRole, layout: bool) {
         let parent = self.top();
-        if role == Role::Anchor {
+        if role == ElementRole::Anchor {
             self.frames.push(Frame { role, link: (self.text.len(), self.block.is_some()), ..parent });
             return;
         }
@@ -137,36 +135,36 @@ impl Writer<'_> {
         let in_data = parent.is_data;
         let mut frame = Frame { role, has_part: false, is_data: false, separation: parent.between, ..parent };
         match role {
-            Role::MainHeading | Role::Heading => {
+            ElementRole::MainHeading | ElementRole::Heading => {
                 frame.kind = BlockKind::Heading;
-                frame.is_main = role == Role::MainHeading;
+                frame.is_main = role == ElementRole::MainHeading;
                 frame.separation = Separation::Paragraph;
             }
-            Role::Item | Role::Term => {
+            ElementRole::Item | ElementRole::Term => {
                 (frame.kind, frame.owner) = (BlockKind::Item, own);
                 (frame.separation, frame.between) = (Separation::Line, Separation::Line);
             }
-            Role::Pre => {
+            ElementRole::Pre => {
                 (frame.kind, frame.owner) = (BlockKind::Code, own);
                 (frame.separation, frame.between) = (Separation::Paragraph, Separation::Line);
             }
-            Role::Table => {
+            ElementRole::Table => {
                 (frame.kind, frame.is_data) = (prose, !layout);
                 frame.separation = Separation::Paragraph;
             }
-            Role::Row if in_data => {
+            ElementRole::Row if in_data => {
                 (frame.kind, frame.owner, frame.is_data) = (BlockKind::Row, own - 1, true);
                 frame.separation = Separation::Line;
             }
-            Role::Cell if in_data => {
+            ElementRole::Cell if in_data => {
                 frame.is_data = true;
                 frame.separation = Separation::None;
             }
-            Role::Paragraph | Role::Row | Role::Cell | Role::Caption => {
+            ElementRole::Paragraph | ElementRole::Row | ElementRole::Cell | ElementRole::Caption => {
                 frame.kind = prose;
                 frame.separation = Separation::Paragraph;
             }
-            Role::Section | Role::List => frame.kind = prose,
+            ElementRole::Section | ElementRole::List => frame.kind = prose,
             _ => {}
         }
         if is_code {
@@ -185,14 +183,13 @@ impl Writer<'_> {
     fn close(&mut self) {
         let frame = self.top();
         match frame.role {
-            Role::Anchor => self.end_link(frame.link),
+            ElementRole::Anchor => self.end_link(frame.link),
             _ if frame.separation == Separation::None => {}
             _ => self.boundary(frame.separation),
         }
         self.frames.pop();
     }
 
-    /// Starts a cell of a data table.
     fn start_cell(&mut self) {
         self.space = None;
         self.line_break = None;

@@ -15,7 +15,7 @@ pub(super) fn read(source: &str) -> Events {
     let mut tree = Tree::default();
     // The text does not include a byte order mark.
     let start = if source.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    let tokens = Tokens {
+    let tokens = TreeEmitter {
         source,
         tree: &mut tree,
         position: start,
@@ -29,8 +29,7 @@ pub(super) fn read(source: &str) -> Events {
     tree.into_events()
 }
 
-/// The callbacks of the tokenizer.
-struct Tokens<'source, 'tree> {
+struct TreeEmitter<'source, 'tree> {
     source: &'source str,
     tree: &'tree mut Tree,
     /// The offset the tokenizer has reached.
@@ -92,7 +91,6 @@ impl Tag {
         self.seen.clear();
     }
 
-    /// Applies the current attribute.
     fn end_attribute(&mut self) {
         if let Some(attribute) = Attribute::of(&self.attribute)
             && !self.seen.contains(&attribute)
@@ -120,7 +118,7 @@ fn displays_nothing(style: &[u8]) -> bool {
     })
 }
 
-impl Tokens<'_, '_> {
+impl TreeEmitter<'_, '_> {
     /// Passes the run of text to the tree.
     fn end_run(&mut self) {
         if !self.run.is_empty() {
@@ -147,7 +145,7 @@ impl Tokens<'_, '_> {
     }
 }
 
-impl Emitter for Tokens<'_, '_> {
+impl Emitter for TreeEmitter<'_, '_> {
     type Token = Infallible;
 
     fn move_position(&mut self, offset: isize) {

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use html5gum::State;
 
-use super::elements::{self, Role};
+use super::elements::{self, ElementRole};
 use crate::text::page::ByteSpan;
 
 /// The visible content of a page, in order.
@@ -27,7 +27,7 @@ pub(super) struct Events {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// An element starts, other than a table.
-    Open(Role),
+    Open(ElementRole),
     /// A table starts; `layout` if it only lays out the page.
     OpenTable { layout: bool },
     /// The innermost open element ends.
@@ -62,9 +62,9 @@ pub(super) struct Tree {
     /// The number of each name. Names come from untrusted pages, so the map hashes them with a random key.
     names: HashMap<Box<[u8]>, usize>,
     /// For each name: its role, and the depths at which it is open.
-    elements: Vec<(Role, Vec<usize>)>,
+    elements: Vec<(ElementRole, Vec<usize>)>,
     /// For each role: the depths at which it is open.
-    by_role: [Vec<usize>; Role::COUNT],
+    by_role: [Vec<usize>; ElementRole::COUNT],
     /// The depths of elements that are not inline.
     blocks: Vec<usize>,
     /// The depths of elements that separate list items.
@@ -80,7 +80,7 @@ pub(super) struct Tree {
 struct Open {
     /// The number of the name.
     name: usize,
-    role: Role,
+    role: ElementRole,
     /// The index of its start event; `None` without one.
     event: Option<usize>,
 }
@@ -111,7 +111,8 @@ impl Tree {
 
     /// Whether text here is visible. Counts visible text of cells, and stores the text of the title.
     fn is_shown(&mut self, text: &str) -> bool {
-        if let (Some(title), Some(Role::Title)) = (&mut self.done.title, self.open.last().map(|open| open.role)) {
+        if let (Some(title), Some(ElementRole::Title)) = (&mut self.done.title, self.open.last().map(|open| open.role))
+        {
             title.push_str(text);
         }
         if self.hidden.is_none()
@@ -132,19 +133,19 @@ impl Tree {
                 self.start_foreign(tag);
                 return None;
             }
-            let root = self.last(Role::Drawing).max(self.last(Role::Math));
+            let root = self.last(ElementRole::Drawing).max(self.last(ElementRole::Math));
             self.truncate(root.unwrap_or_default());
         }
         let name = self.number(tag.name);
         let role = self.elements[name].0;
         match role {
-            Role::Ignored | Role::Void => return None,
-            Role::Drawing | Role::Math if tag.self_closing => return None,
-            Role::LineBreak => {
+            ElementRole::Ignored | ElementRole::Void => return None,
+            ElementRole::Drawing | ElementRole::Math if tag.self_closing => return None,
+            ElementRole::LineBreak => {
                 self.line_break(tag.span);
                 return None;
             }
-            Role::RowGroup | Role::Row | Role::Cell | Role::Caption => {
+            ElementRole::RowGroup | ElementRole::Row | ElementRole::Cell | ElementRole::Caption => {
                 self.start_in_table(name, role, tag.hides);
                 return None;
             }
@@ -156,28 +157,28 @@ impl Tree {
         {
             self.done.list[table] = Event::OpenTable { layout: true };
         }
-        if role == Role::Rule {
+        if role == ElementRole::Rule {
             self.boundary();
             return None;
         }
         let is_first_title = self.hidden.is_none() && self.done.title.is_none();
         match role {
-            Role::Title if is_first_title => {
+            ElementRole::Title if is_first_title => {
                 self.done.title = Some(String::new());
                 self.push(name, role, tag.hides);
             }
-            Role::Title => self.push(name, Role::Hidden, tag.hides),
+            ElementRole::Title => self.push(name, ElementRole::Hidden, tag.hides),
             _ => self.push(name, role, tag.hides),
         }
         elements::content(tag.name)
     }
 
     /// Ends the elements whose end tags are optional before this one.
-    fn end_implied(&mut self, role: Role) {
+    fn end_implied(&mut self, role: ElementRole) {
         let last = self.last(role);
         match role {
-            Role::Item | Role::Term if last > self.item_bounds.last().copied() => self.truncate_to(last),
-            Role::Anchor if last > self.blocks.last().copied() => self.truncate_to(last),
+            ElementRole::Item | ElementRole::Term if last > self.item_bounds.last().copied() => self.truncate_to(last),
+            ElementRole::Anchor if last > self.blocks.last().copied() => self.truncate_to(last),
             _ => {}
         }
         if role.ends_paragraph() {
@@ -185,28 +186,33 @@ impl Tree {
         }
         let top = self.open.last().map(|open| open.role);
         match (role, top) {
-            (Role::MainHeading | Role::Heading, Some(Role::MainHeading | Role::Heading))
-            | (Role::Choice, Some(Role::Choice)) => self.truncate(self.open.len() - 1),
+            (
+                ElementRole::MainHeading | ElementRole::Heading,
+                Some(ElementRole::MainHeading | ElementRole::Heading),
+            )
+            | (ElementRole::Choice, Some(ElementRole::Choice)) => self.truncate(self.open.len() - 1),
             // A table directly in a table, outside its cells, follows it.
-            (Role::Table, _) if last > self.last(Role::Cell).max(self.last(Role::Caption)) => self.truncate_to(last),
+            (ElementRole::Table, _) if last > self.last(ElementRole::Cell).max(self.last(ElementRole::Caption)) => {
+                self.truncate_to(last);
+            }
             _ => {}
         }
     }
 
     /// Starts a part of a table, with a row for a cell outside rows.
-    fn start_in_table(&mut self, name: usize, role: Role, hides: bool) {
+    fn start_in_table(&mut self, name: usize, role: ElementRole, hides: bool) {
         // A fragment may have rows without a table.
-        let Some(table) = self.last(Role::Table) else { return self.boundary() };
-        let row = self.last(Role::Row).filter(|&row| row > table);
+        let Some(table) = self.last(ElementRole::Table) else { return self.boundary() };
+        let row = self.last(ElementRole::Row).filter(|&row| row > table);
         match (role, row) {
-            (Role::Cell, Some(row)) => self.truncate(row + 1),
+            (ElementRole::Cell, Some(row)) => self.truncate(row + 1),
             _ => self.truncate(table + 1),
         }
-        if role == Role::Cell && row.is_none() {
+        if role == ElementRole::Cell && row.is_none() {
             let row = self.number(b"tr");
-            self.push(row, Role::Row, false);
+            self.push(row, ElementRole::Row, false);
         }
-        if role != Role::RowGroup {
+        if role != ElementRole::RowGroup {
             self.push(name, role, hides);
         }
     }
@@ -216,36 +222,41 @@ impl Tree {
         if tag.self_closing {
             return;
         }
-        let root = if self.last(Role::Drawing) > self.last(Role::Math) { Role::Drawing } else { Role::Math };
+        let root = if self.last(ElementRole::Drawing) > self.last(ElementRole::Math) {
+            ElementRole::Drawing
+        } else {
+            ElementRole::Math
+        };
         let name = self.number(tag.name);
-        let is_annotation = root == Role::Math && tag.name.starts_with(b"annotation");
+        let is_annotation = root == ElementRole::Math && tag.name.starts_with(b"annotation");
         if elements::holds_html(tag.name, root) {
             self.html_in_foreign.push(self.open.len());
         }
-        self.push(name, Role::Inline, tag.hides || is_annotation);
+        self.push(name, ElementRole::Inline, tag.hides || is_annotation);
     }
 
-    /// Handles an end tag.
     pub(super) fn end(&mut self, name: &[u8], span: ByteSpan) {
         let number = self.number(name);
         let role = self.elements[number].0;
         let last = self.elements[number].1.last().copied();
-        let table = self.last(Role::Table);
+        let table = self.last(ElementRole::Table);
         let (last, bound) = match role {
-            Role::LineBreak => return self.line_break(span),
-            Role::Ignored | Role::Void | Role::Rule => return,
-            Role::Paragraph if last > self.paragraph_bound() => (last, None),
+            ElementRole::LineBreak => return self.line_break(span),
+            ElementRole::Ignored | ElementRole::Void | ElementRole::Rule => return,
+            ElementRole::Paragraph if last > self.paragraph_bound() => (last, None),
             // A browser adds an empty paragraph.
-            Role::Paragraph => return self.boundary(),
-            Role::Inline | Role::Anchor => (last, self.blocks.last().copied()),
-            Role::Item => (last, self.bound().max(self.last(Role::List))),
-            Role::MainHeading | Role::Heading => {
-                (self.last(Role::MainHeading).max(self.last(Role::Heading)), self.bound())
+            ElementRole::Paragraph => return self.boundary(),
+            ElementRole::Inline | ElementRole::Anchor => (last, self.blocks.last().copied()),
+            ElementRole::Item => (last, self.bound().max(self.last(ElementRole::List))),
+            ElementRole::MainHeading | ElementRole::Heading => {
+                (self.last(ElementRole::MainHeading).max(self.last(ElementRole::Heading)), self.bound())
             }
-            Role::RowGroup | Role::Row | Role::Cell | Role::Caption if table.is_none() => return self.boundary(),
-            Role::RowGroup => (table.map(|table| table + 1), None),
-            Role::Row | Role::Cell | Role::Caption => (self.last(role), table),
-            Role::Table | Role::Drawing | Role::Math => (last, None),
+            ElementRole::RowGroup | ElementRole::Row | ElementRole::Cell | ElementRole::Caption if table.is_none() => {
+                return self.boundary();
+            }
+            ElementRole::RowGroup => (table.map(|table| table + 1), None),
+            ElementRole::Row | ElementRole::Cell | ElementRole::Caption => (self.last(role), table),
+            ElementRole::Table | ElementRole::Drawing | ElementRole::Math => (last, None),
             _ => (last, self.bound()),
         };
         if last > bound {
@@ -255,28 +266,29 @@ impl Tree {
 
     /// Whether the innermost open element is of `svg` or `math`.
     pub(super) fn is_foreign(&self) -> bool {
-        self.last(Role::Drawing).max(self.last(Role::Math)) > self.html_in_foreign.last().copied()
+        self.last(ElementRole::Drawing).max(self.last(ElementRole::Math)) > self.html_in_foreign.last().copied()
     }
 
     /// The depth of the innermost element that end tags inside it do not cross.
     fn bound(&self) -> Option<usize> {
-        let roles = [Role::Table, Role::Cell, Role::Caption, Role::Drawing, Role::Math];
+        let roles =
+            [ElementRole::Table, ElementRole::Cell, ElementRole::Caption, ElementRole::Drawing, ElementRole::Math];
         roles.into_iter().map(|role| self.last(role)).max().flatten().max(self.html_in_foreign.last().copied())
     }
 
     /// The same for the ends of paragraphs, which hidden elements such as buttons also stop.
     fn paragraph_bound(&self) -> Option<usize> {
-        self.bound().max(self.last(Role::Hidden))
+        self.bound().max(self.last(ElementRole::Hidden))
     }
 
     fn end_paragraph(&mut self) {
-        let last = self.last(Role::Paragraph);
+        let last = self.last(ElementRole::Paragraph);
         if last > self.paragraph_bound() {
             self.truncate_to(last);
         }
     }
 
-    fn last(&self, role: Role) -> Option<usize> {
+    fn last(&self, role: ElementRole) -> Option<usize> {
         self.by_role[role as usize].last().copied()
     }
 
@@ -302,19 +314,19 @@ impl Tree {
         }
     }
 
-    fn push(&mut self, name: usize, role: Role, hides: bool) {
+    fn push(&mut self, name: usize, role: ElementRole, hides: bool) {
         let depth = self.open.len();
         if hides || role.is_hidden() {
             self.hidden.get_or_insert(depth);
         }
-        let has_event = self.hidden.is_none() && !matches!(role, Role::Inline | Role::Math);
+        let has_event = self.hidden.is_none() && !matches!(role, ElementRole::Inline | ElementRole::Math);
         let event = has_event.then_some(self.done.list.len());
         if has_event {
             let table = Event::OpenTable { layout: false };
-            self.done.list.push(if role == Role::Table { table } else { Event::Open(role) });
+            self.done.list.push(if role == ElementRole::Table { table } else { Event::Open(role) });
         }
-        if role == Role::Cell && has_event {
-            let table = self.last(Role::Table).and_then(|table| self.open[table].event);
+        if role == ElementRole::Cell && has_event {
+            let table = self.last(ElementRole::Table).and_then(|table| self.open[table].event);
             // The table is visible because its cell is.
             self.cells.push((table.unwrap_or_default(), 0));
         }
@@ -351,7 +363,7 @@ impl Tree {
             }
             if event.is_some() {
                 self.done.list.push(Event::Close);
-                if role == Role::Cell {
+                if role == ElementRole::Cell {
                     self.cells.pop();
                 }
             }

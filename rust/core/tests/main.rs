@@ -1,0 +1,21 @@
+//! All integration tests in one program, which is linked once. `allocations.rs` is another, because it counts allocations.
+
+mod adversarial;
+mod batching;
+mod common;
+mod device_cosines;
+mod devices;
+mod effort;
+mod engine;
+mod engine_steps;
+mod golden;
+mod hosted;
+mod hub_cache;
+mod model_configs;
+mod owned_rows;
+mod pairs;
+mod streamed_embed;
+mod terms;
+mod threads_caller;
+mod tokens;
+mod units;
