@@ -41,6 +41,7 @@ __all__ = [
     "cached_models",
     "check_store",
     "error_table",
+    "fetch",
     "find_snapshot",
     "forget_threads",
     "instruction_set",

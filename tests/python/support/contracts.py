@@ -226,9 +226,9 @@ def page(url: str) -> str:
         covered = {route for route, *_ in lines}
         for route, methods in documented.items():
             for method, operation in methods.items():
-                contract, name = CONTRACTS.get(operation["tags"][0]), f"{method.upper()} {route}"
-                if contract is not None and name not in covered:
-                    lines.append((name, contract, "", operation["summary"]))
+                api, name = CONTRACTS.get(operation["tags"][0]), f"{method.upper()} {route}"
+                if api is not None and name not in covered:
+                    lines.append((name, api, "", operation["summary"]))
     rows = [
         f"| {f'`{route}`' if route else ''} | {contract} | {field} | {done} |" for route, contract, field, done in lines
     ]
