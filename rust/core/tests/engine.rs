@@ -195,7 +195,7 @@ fn pairing_each_and_all_match_single_calls() {
     assert_eq!(all.spans[rows], single(queries[2], pages[7]).spans, "query 2 on page 7");
     let wrong = engine.highlights(&request(&queries[..2], &pages, Pairing::Each), &question(), &call()).unwrap_err();
     assert_eq!(wrong.kind(), ErrorKind::InvalidArgument);
-    assert!(["2 queries", "9 pages"].iter().all(|name| wrong.message().contains(name)), "{wrong}");
+    assert!(["queries: 2", "pages: 9"].iter().all(|name| wrong.message().contains(name)), "{wrong}");
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn titles_raise_the_scores_of_their_page_and_keep_its_passages() {
     assert_eq!(plain.spans, titled.spans);
     assert!(titled.scores[half] > titled.scores[0], "{:?}", titled.scores);
     let wrong = call(&[None]).unwrap_err();
-    assert!(["1 titles", "2 pages"].iter().all(|name| wrong.message().contains(name)), "{wrong}");
+    assert!(["titles: 1", "pages: 2"].iter().all(|name| wrong.message().contains(name)), "{wrong}");
 }
 
 #[test]
