@@ -110,5 +110,4 @@ fn limits_are_filled_in() {
     }
     let schemas = &document["components"]["schemas"];
     assert_eq!(schemas["EmbedRequest"]["properties"]["dimensions"]["enum"], json!([384, null]));
-    assert_eq!(schemas["EmbedRequest"]["properties"]["normalize"]["enum"], json!([true, null]));
 }
