@@ -1,12 +1,18 @@
-//! Attention within a row, one head at a time, so that its scores, keys and values stay in the first cache.
+//! Attention within a row, one head at a time, so that its scores, keys and values stay in the first caches.
 //!
 //! Scores and sums are float32. The weights of the values are rounded once to the activations' type, before they are multiplied.
-//! Memory grows with the length of a row, not with its square.
+//! Long rows are processed in blocks of keys, with the largest score so far (<https://arxiv.org/abs/1805.02867>): a block is read
+//! by several tiles of queries while it is in the second cache, and memory grows with the length of a row, not with its square.
 
 use crate::math::exp;
 use crate::memory::AlignedBuffer;
 use crate::product::{Element, Operand, WordMatrix, product, with_tile};
 use crate::vector::{MAX_LANES, Simd, Task, Tile};
+
+/// Keys of a block. Most rows are one block.
+const BLOCK: usize = 512;
+/// Tiles of queries that read a block of keys one after the other.
+const TILES: usize = 8;
 
 /// The attention heads of a layer.
 #[derive(Clone, Copy, Debug)]
@@ -77,13 +83,15 @@ impl DistanceBias {
 /// Buffers for one head, used again for the next one.
 #[derive(Debug, Default)]
 pub struct AttentionScratch {
-    /// Words of keys, `[words of a head, keys]`.
+    /// Words of keys, block after block, each `[words of a head, keys of a block]`.
     keys: AlignedBuffer,
-    /// Words of values, `[words of a row of weights, width]`, where a word holds more than one.
+    /// Words of values, `[words of a row of weights, width]`.
     values: AlignedBuffer,
-    /// `[rows of a tile, keys]`, and so are `weights`.
+    /// `[rows of a tile, keys of a block]`, and so are `weights`.
     scores: AlignedBuffer,
     weights: AlignedBuffer,
+    /// Weighted sums of the values of earlier blocks, `[tiles, rows of a tile, width]`.
+    sums: AlignedBuffer,
 }
 
 /// Attention of all heads within one row. The queries are scaled already.
@@ -108,35 +116,72 @@ impl<E: Element> Task for Attend<'_, E> {
         let width = heads.width;
         let length = output.len() / (heads.count * width);
         let padded = length.next_multiple_of(MAX_LANES);
+        let block = padded.min(BLOCK);
         let tile = S::TILE.rows();
         let words = E::PER_WORD;
+        // One more register keeps the words of a key out of each other's lines in the first cache.
+        let stride = block + MAX_LANES;
         let mut buffers = HeadBuffers {
-            keys: scratch.keys.slice_mut(width / words * padded),
-            values: scratch.values.slice_mut(if words > 1 { padded / words * width } else { 0 }),
-            scores: scratch.scores.slice_mut(tile * padded),
-            weights: scratch.weights.slice_mut(tile * padded),
+            keys: scratch.keys.slice_mut(padded.div_ceil(block) * (width / words) * stride),
+            values: scratch.values.slice_mut(padded / words * width),
+            scores: scratch.scores.slice_mut(tile * block),
+            weights: scratch.weights.slice_mut(tile * block),
+            sums: scratch.sums.slice_mut(TILES * tile * width),
+            states: [State::default(); TILES * MAX_ROWS],
         };
         let group = heads.count / heads.keys;
         for number in 0..heads.count {
-            let head = AttentionHead { qkv, heads, number, key_number: number / group, length, padded, reach, bias };
+            let key_number = number / group;
+            let head = AttentionHead { qkv, heads, number, key_number, length, padded, block, stride, reach, bias };
             if number % group == 0 {
                 head.pack_keys(buffers.keys);
-                if words > 1 {
-                    head.pack_values(buffers.values);
-                }
+                head.pack_values(buffers.values);
             }
             if length < tile {
                 for query in 0..length {
                     attend_one::<S, E>(simd, &head, query, output, &mut buffers);
                 }
-            } else {
-                for query in (0..length).step_by(tile) {
-                    // The last tile begins earlier: some queries are computed twice, to the same result.
-                    attend_tile::<S, E>(simd, &head, query.min(length - tile), output, &mut buffers);
+                continue;
+            }
+            for first in (0..length).step_by(TILES * tile) {
+                let last = (first + TILES * tile).min(length) - 1;
+                let (start, end) = head.padded_keys(first.min(length - tile), last);
+                for number in start / block..end.div_ceil(block) {
+                    for (slot, query) in (first..=last).step_by(tile).enumerate() {
+                        // The last tile begins earlier: some queries are computed twice, to the same result.
+                        let query = query.min(length - tile);
+                        attend_tile::<S, E>(simd, &head, (query, slot), number, output, &mut buffers);
+                    }
                 }
             }
         }
     }
+}
+
+/// Of any tile.
+const MAX_ROWS: usize = 8;
+
+/// A query's softmax over the blocks of keys so far.
+#[derive(Clone, Copy, Default)]
+struct State {
+    /// The largest score.
+    max: f32,
+    /// The sum of the exponentials of the others' distances from it.
+    total: f32,
+    /// What the sums of earlier blocks are multiplied by, as the largest score has grown.
+    factor: f32,
+}
+
+/// A part of a row's keys.
+#[derive(Clone, Copy)]
+struct Block {
+    /// Its keys that a tile sees, with padding: the first, and one past the last.
+    keys: (usize, usize),
+    /// The first key that it has room for.
+    origin: usize,
+    /// Whether it is the first or the last that the tile sees.
+    is_first: bool,
+    is_last: bool,
 }
 
 struct HeadBuffers<'scratch, E> {
@@ -144,6 +189,9 @@ struct HeadBuffers<'scratch, E> {
     values: &'scratch mut [u32],
     scores: &'scratch mut [f32],
     weights: &'scratch mut [E],
+    sums: &'scratch mut [f32],
+    /// Of each query of the tiles.
+    states: [State; TILES * MAX_ROWS],
 }
 
 struct AttentionHead<'row, E> {
@@ -156,6 +204,10 @@ struct AttentionHead<'row, E> {
     length: usize,
     /// The length with padding to full registers.
     padded: usize,
+    /// Keys of a block.
+    block: usize,
+    /// Words from one of a key's words to its next.
+    stride: usize,
     reach: Reach,
     bias: Option<&'row DistanceBias>,
 }
@@ -192,21 +244,44 @@ impl<E: Element> AttentionHead<'_, E> {
         (start / MAX_LANES * MAX_LANES, end.next_multiple_of(MAX_LANES))
     }
 
-    /// Transposes keys: word by word, all keys next to each other, then zeros.
+    /// The part of a block that the queries of a tile see, if any.
+    #[inline(always)]
+    fn block(&self, number: usize, first: usize, last: usize) -> Option<Block> {
+        let (start, end) = self.padded_keys(first, last);
+        let (origin, limit) = (number * self.block, (number + 1) * self.block);
+        let keys = (start.max(origin), end.min(limit));
+        (keys.0 < keys.1).then_some(Block { keys, origin, is_first: start >= origin, is_last: end <= limit })
+    }
+
+    /// Transposes the keys of each block: word by word, all keys next to each other, then zeros.
     #[inline(always)]
     fn pack_keys(&self, keys: &mut [u32]) {
-        keys.chunks_exact_mut(self.padded).for_each(|row| row[self.length..].fill(0));
-        for token in 0..self.length {
-            let words: &[u32] = bytemuck::cast_slice(&self.key(token)[..self.heads.width]);
-            for (word, row) in words.iter().zip(keys.chunks_exact_mut(self.padded)) {
-                row[token] = *word;
+        let words = self.heads.width / E::PER_WORD;
+        for (keys, first) in keys.chunks_exact_mut(words * self.stride).zip((0..self.length).step_by(self.block)) {
+            let count = self.block.min(self.length - first);
+            keys.chunks_exact_mut(self.stride).for_each(|row| row[count..].fill(0));
+            for token in 0..count {
+                let words: &[u32] = bytemuck::cast_slice(&self.key(first + token)[..self.heads.width]);
+                for (word, row) in words.iter().zip(keys.chunks_exact_mut(self.stride)) {
+                    row[token] = *word;
+                }
             }
         }
     }
 
-    /// Joins the values of two neighbouring tokens into words, then zeros.
+    /// Copies values next to each other, then zeros. Where words hold two, those of two neighbouring tokens are joined.
     #[inline(always)]
     fn pack_values(&self, values: &mut [u32]) {
+        if E::PER_WORD == 1 {
+            for (token, row) in values.chunks_exact_mut(self.heads.width).enumerate() {
+                if token < self.length {
+                    row.copy_from_slice(bytemuck::cast_slice(&self.value(token)[..self.heads.width]));
+                } else {
+                    row.fill(0);
+                }
+            }
+            return;
+        }
         for (row, first) in values.chunks_exact_mut(self.heads.width).zip((0..self.padded).step_by(2)) {
             let values_of = |token: usize| -> &[u16] {
                 if token < self.length { bytemuck::cast_slice(&self.value(token)[..self.heads.width]) } else { &[] }
@@ -225,31 +300,32 @@ impl<E: Element> AttentionHead<'_, E> {
     }
 }
 
-/// Attention of the queries of one tile.
+/// Attention of the queries of one tile to a block of keys; `slot` is the tile's among those that read the block.
 #[inline(always)]
 fn attend_tile<S: Simd, E: Element>(
     simd: S,
     head: &AttentionHead<'_, E>,
-    query: usize,
+    (query, slot): (usize, usize),
+    number: usize,
     output: &mut [E],
     buffers: &mut HeadBuffers<'_, E>,
 ) {
-    let keys = head.padded_keys(query, query + S::TILE.rows() - 1);
-    for key in (keys.0..keys.1).step_by(S::TILE.registers() * S::LANES) {
-        let registers = S::TILE.registers().min((keys.1 - key) / S::LANES);
-        with_tile!(S::TILE, registers, score::<S, E>(simd, head, query, key, buffers));
+    let Some(block) = head.block(number, query, query + S::TILE.rows() - 1) else { return };
+    for key in (block.keys.0..block.keys.1).step_by(S::TILE.registers() * S::LANES) {
+        let registers = S::TILE.registers().min((block.keys.1 - key) / S::LANES);
+        with_tile!(S::TILE, registers, score::<S, E>(simd, head, query, key, block, buffers));
     }
-    let mut inverse_sums = [0.0; 8];
-    for (row, inverse_sum) in inverse_sums[..S::TILE.rows()].iter_mut().enumerate() {
-        *inverse_sum = exponentiate(simd, head, query + row, row, keys, buffers);
+    for row in 0..S::TILE.rows() {
+        exponentiate(simd, head, query + row, (slot, row), block, buffers);
     }
     for start in (0..head.heads.width).step_by(S::TILE.registers() * S::LANES) {
         let registers = S::TILE.registers().min((head.heads.width - start) / S::LANES);
-        let place = Place { query, keys, start };
-        with_tile!(S::TILE, registers, sum_values::<S, E>(simd, head, place, &inverse_sums, output, buffers));
+        let place = Place { query, slot, start };
+        with_tile!(S::TILE, registers, sum_values::<S, E>(simd, head, place, block, output, buffers));
     }
 }
 
+/// Attention of one query of a row that is shorter than a tile, and so one block.
 #[inline(always)]
 fn attend_one<S: Simd, E: Element>(
     simd: S,
@@ -258,14 +334,14 @@ fn attend_one<S: Simd, E: Element>(
     output: &mut [E],
     buffers: &mut HeadBuffers<'_, E>,
 ) {
-    let keys = head.padded_keys(query, query);
-    for key in (keys.0..keys.1).step_by(S::LANES) {
-        score::<S, E, 1, 1>(simd, head, query, key, buffers);
+    let Some(block) = head.block(0, query, query) else { return };
+    for key in (block.keys.0..block.keys.1).step_by(S::LANES) {
+        score::<S, E, 1, 1>(simd, head, query, key, block, buffers);
     }
-    let inverse_sum = exponentiate(simd, head, query, 0, keys, buffers);
+    exponentiate(simd, head, query, (0, 0), block, buffers);
     for start in (0..head.heads.width).step_by(S::LANES) {
-        let place = Place { query, keys, start };
-        sum_values::<S, E, 1, 1>(simd, head, place, &[inverse_sum; 8], output, buffers);
+        let place = Place { query, slot: 0, start };
+        sum_values::<S, E, 1, 1>(simd, head, place, block, output, buffers);
     }
 }
 
@@ -276,58 +352,69 @@ fn score<S: Simd, E: Element, const ROWS: usize, const REGISTERS: usize>(
     head: &AttentionHead<'_, E>,
     query: usize,
     key: usize,
+    block: Block,
     buffers: &mut HeadBuffers<'_, E>,
 ) {
+    let words = head.heads.width / E::PER_WORD;
+    let column = key - block.origin;
+    let first = block.origin / head.block * words * head.stride + column;
     let queries = WordMatrix { words: bytemuck::cast_slice(head.query(query)), stride: head.stride() / E::PER_WORD };
-    let keys = WordMatrix { words: &buffers.keys[key..], stride: head.padded };
-    let sums = product::<S, E::Product, ROWS, REGISTERS>(simd, queries, keys, head.heads.width / E::PER_WORD);
+    let keys = WordMatrix { words: &buffers.keys[first..], stride: head.stride };
+    let sums = product::<S, E::Product, ROWS, REGISTERS>(simd, queries, keys, words);
     for (row, sums) in sums.into_iter().enumerate() {
         for (register, sum) in sums.into_iter().enumerate() {
             simd.store(
-                &mut buffers.scores[row * head.padded + key + register * S::LANES..],
+                &mut buffers.scores[row * head.block + column + register * S::LANES..],
                 E::Product::to_floats(simd, sum),
             );
         }
     }
 }
 
-/// The softmax of a query's scores, not yet divided: writes exponentials, and returns one over their sum. `row` is the
-/// query's among those of the tile.
+/// The softmax of a query's scores in a block, not yet divided: writes exponentials, and brings the query's state up to date.
 #[inline(always)]
 fn exponentiate<S: Simd, E: Element>(
     simd: S,
     head: &AttentionHead<'_, E>,
     query: usize,
-    row: usize,
-    keys: (usize, usize),
+    (slot, row): (usize, usize),
+    block: Block,
     buffers: &mut HeadBuffers<'_, E>,
-) -> f32 {
-    let first = row * head.padded;
-    let (scores, weights) = (&mut buffers.scores[first..first + keys.1], &mut buffers.weights[first..first + keys.1]);
+) {
+    let Block { keys: (start, end), origin, is_first, .. } = block;
+    let columns = row * head.block + start - origin..row * head.block + end - origin;
+    let (scores, weights) = (&mut buffers.scores[columns.clone()], &mut buffers.weights[columns]);
     if let Some(bias) = head.bias {
-        let bias = bias.of_query(head.number, query);
-        for (scores, bias) in scores[keys.0..].chunks_exact_mut(S::LANES).zip(bias[keys.0..].chunks_exact(S::LANES)) {
+        let bias = &bias.of_query(head.number, query)[start..end];
+        for (scores, bias) in scores.chunks_exact_mut(S::LANES).zip(bias.chunks_exact(S::LANES)) {
             let score = simd.add(simd.load(scores), simd.load(bias));
             simd.store(scores, score);
         }
     }
-    // The exponential of this is zero.
-    let (start, end) = head.reach.keys(query, query, head.length);
-    scores[keys.0..start].fill(-1e30);
-    scores[end..].fill(-1e30);
-    let (scores, weights) = (&scores[keys.0..], &mut weights[keys.0..]);
+    // The exponential of this is zero, or is multiplied by zero after a block that the query sees.
+    let (seen, unseen) = head.reach.keys(query, query, head.length);
+    scores[..seen.clamp(start, end) - start].fill(-1e30);
+    scores[unseen.clamp(start, end) - start..].fill(-1e30);
+    let state = &mut buffers.states[slot * MAX_ROWS + row];
     let mut max = simd.splat(f32::NEG_INFINITY);
     for scores in scores.chunks_exact(S::LANES) {
         max = simd.max(max, simd.load(scores));
     }
-    let max = simd.splat(simd.reduce_max(max));
+    let mut max = simd.splat(simd.reduce_max(max));
+    if !is_first {
+        let earlier = simd.splat(state.max);
+        max = simd.max(earlier, max);
+        state.factor = simd.reduce_max(exp(simd, simd.sub(earlier, max)));
+    }
     let mut sum = simd.splat(0.0);
     for (scores, weights) in scores.chunks_exact(S::LANES).zip(weights.chunks_exact_mut(S::LANES)) {
         let weight = exp(simd, simd.sub(simd.load(scores), max));
         sum = simd.add(sum, weight);
         E::store(simd, weights, weight);
     }
-    1.0 / simd.reduce_add(sum)
+    let sum = simd.reduce_add(sum);
+    state.total = if is_first { sum } else { state.total * state.factor + sum };
+    state.max = simd.reduce_max(max);
 }
 
 /// A part of a head's results.
@@ -335,39 +422,47 @@ fn exponentiate<S: Simd, E: Element>(
 struct Place {
     /// The first query.
     query: usize,
-    /// The keys that count, with padding.
-    keys: (usize, usize),
+    /// The tile's among those that read a block.
+    slot: usize,
     /// The first value.
     start: usize,
 }
 
-/// Sums of the values, weighted for some queries.
+/// Sums of the values of the blocks so far, weighted for some queries; after the last block, their results.
 #[inline(always)]
 fn sum_values<S: Simd, E: Element, const ROWS: usize, const REGISTERS: usize>(
     simd: S,
     head: &AttentionHead<'_, E>,
     place: Place,
-    inverse_sums: &[f32; 8],
+    block: Block,
     output: &mut [E],
     buffers: &mut HeadBuffers<'_, E>,
 ) {
     let words = E::PER_WORD;
-    let Place { query, keys, start } = place;
+    let Place { query, slot, start } = place;
+    let Block { keys, origin, is_first, is_last } = block;
     let Heads { count, width, .. } = head.heads;
     let weights: &[u32] = bytemuck::cast_slice(buffers.weights);
-    let weights = WordMatrix { words: &weights[keys.0 / words..], stride: head.padded / words };
-    let values = if words > 1 {
-        WordMatrix { words: &buffers.values[keys.0 / words * width + start..], stride: width }
-    } else {
-        WordMatrix { words: bytemuck::cast_slice(&head.value(keys.0)[start..]), stride: head.stride() }
-    };
+    let weights = WordMatrix { words: &weights[(keys.0 - origin) / words..], stride: head.block / words };
+    let values = WordMatrix { words: &buffers.values[keys.0 / words * width + start..], stride: width };
     let depth = (keys.1.min(head.length) - keys.0).div_ceil(words);
     let sums = product::<S, E::Product, ROWS, REGISTERS>(simd, weights, values, depth);
-    for (row, (sums, inverse_sum)) in sums.into_iter().zip(inverse_sums).enumerate() {
+    for (row, sums) in sums.into_iter().enumerate() {
+        let state = buffers.states[slot * MAX_ROWS + row];
         let first = ((query + row) * count + head.number) * width + start;
+        let earlier = &mut buffers.sums[(slot * S::TILE.rows() + row) * width + start..];
         for (register, sum) in sums.into_iter().enumerate() {
-            let value = simd.mul(E::Product::to_floats(simd, sum), simd.splat(*inverse_sum));
-            E::store(simd, &mut output[first + register * S::LANES..], value);
+            let earlier = &mut earlier[register * S::LANES..];
+            let mut sum = E::Product::to_floats(simd, sum);
+            if !is_first {
+                sum = simd.mul_add(simd.load(earlier), simd.splat(state.factor), sum);
+            }
+            if is_last {
+                let value = simd.mul(sum, simd.splat(1.0 / state.total));
+                E::store(simd, &mut output[first + register * S::LANES..], value);
+            } else {
+                simd.store(earlier, sum);
+            }
         }
     }
 }

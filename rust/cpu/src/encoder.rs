@@ -61,7 +61,9 @@ impl CpuEncoder {
                 return Err(Error::new(ErrorKind::Internal, "this encoder has no GPUs"));
             };
             started.push(CpuDevice::start(&name, workers, Arc::clone(&network))?);
-            specs.push(DeviceSpec { name, depth, batch_tokens: BATCH_TOKENS });
+            // Without workers, waiting callers compute as many as they are.
+            let workers = if workers == 0 { depth } else { workers };
+            specs.push(DeviceSpec { workers, ..DeviceSpec::new(name, depth, BATCH_TOKENS) });
         }
         let spec = EncoderSpec {
             dimension: network.dimension(),

@@ -2,7 +2,7 @@
 
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::model::{Activation, Module};
-use pullquote_core::error::{Error, ErrorKind, Result};
+use pullquote_core::error::Result;
 
 use crate::linear::{Linear, LinearScratch, OutputRows};
 use crate::load::{Loader, PaddedDim};
@@ -42,20 +42,10 @@ impl Head {
     pub fn load<S: Simd>(modules: &[Module], mut width: usize) -> Result<(Self, usize)> {
         let mut steps = Vec::with_capacity(modules.len());
         for module in modules {
-            let (folder, inputs) = match module {
-                Module::Normalize => {
-                    steps.push(Step::Normalize);
-                    continue;
-                }
-                Module::Dense { folder, inputs, .. } => (folder, *inputs),
-                Module::LayerNorm { folder, width } => (folder, *width),
+            let Some(folder) = module.folder(width)? else {
+                steps.push(Step::Normalize);
+                continue;
             };
-            if inputs != width {
-                let folder = folder.display();
-                let message =
-                    format!("{folder}: the module takes vectors of {inputs} values, but those before have {width}");
-                return Err(Error::new(ErrorKind::InvalidModel, message));
-            }
             let mut loader = Loader::<S>::new(Weights::read(folder)?, Dtype::Float32);
             let whole = PaddedDim::Whole(width);
             if let Module::Dense { outputs, bias, activation, .. } = module {

@@ -194,6 +194,20 @@ fn odd_sizes_match_reference() {
 }
 
 #[test]
+fn rows_of_several_blocks_of_keys_match_reference() {
+    let draft = sized_draft("bert", Sizes { hidden: 32, intermediate: 16, heads: 2, longest: 1100 });
+    let directory = write(&draft);
+    let batch = batch(6, &[1100, 3, 513]);
+    let expected = plain::rows(&draft, &batch);
+    for set in InstructionSet::available() {
+        for (dtype, most) in [(Dtype::Float32, 1e-5), (Dtype::BFloat16, 3e-2)] {
+            let difference = largest_difference(&rows(&directory.network(dtype, set), &batch), &expected);
+            assert!(difference < most, "{} {dtype:?}: {difference}", set.name());
+        }
+    }
+}
+
+#[test]
 fn narrow_dtypes_keep_cosine_on_every_instruction_set() {
     let draft = sized_draft("bert", EVEN);
     let directory = write(&draft);

@@ -1,12 +1,12 @@
 //! `modules.json`: what follows the transformer, as sentence-transformers writes it.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
 use super::files::{invalid, number, optional, required, text, unsupported};
 use super::{Activation, Pooling};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 /// A step from the pooled vector to the model's.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +33,26 @@ pub enum Module {
         /// Values in a vector.
         width: usize,
     },
+}
+
+impl Module {
+    /// The folder of the weights of a module that takes vectors of a width; `None` for one without weights.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidModel`] where the module takes vectors of another width.
+    pub fn folder(&self, width: usize) -> Result<Option<&Path>> {
+        let (folder, inputs) = match self {
+            Self::Normalize => return Ok(None),
+            Self::Dense { folder, inputs, .. } => (folder, *inputs),
+            Self::LayerNorm { folder, width } => (folder, *width),
+        };
+        if inputs == width {
+            return Ok(Some(folder));
+        }
+        let folder = folder.display();
+        let message = format!("{folder}: the module takes vectors of {inputs} values, but those before have {width}");
+        Err(Error::new(ErrorKind::InvalidModel, message))
+    }
 }
 
 /// The content of `modules.json` and the files it names.
@@ -97,9 +117,9 @@ impl Modules {
     }
 }
 
-/// A module's folder. A model may read nothing outside its directory.
+/// A module's folder; model2vec writes `.` for the directory itself. A model may read nothing outside its directory.
 fn folder(root: &Path, list: &Path, path: &str) -> Result<PathBuf> {
-    let is_inside = Path::new(path).components().all(|part| matches!(part, std::path::Component::Normal(_)));
+    let is_inside = Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     if is_inside {
         Ok(root.join(path))
     } else {
