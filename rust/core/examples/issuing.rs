@@ -139,7 +139,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     let seconds = Duration::from_secs_f64(seconds.parse()?);
     let counters = Arc::new(Counters::default());
     let model = Model::read(model)?;
-    let device = |index| DeviceSpec { name: format!("sleeping:{index}"), depth: 2, batch_tokens: BATCH_TOKENS };
+    let device = |index| DeviceSpec::new(format!("sleeping:{index}"), 2, BATCH_TOKENS);
     let spec = EncoderSpec {
         dimension: DIMENSION,
         max_tokens: model.max_tokens,

@@ -92,8 +92,26 @@ pub struct DeviceSpec {
     pub name: String,
     /// Batches submitted and not collected that keep the device busy.
     pub depth: usize,
+    /// Batches that it computes at the same time.
+    #[serde(default = "one")]
+    pub workers: usize,
     /// Tokens of a batch: with fewer the device idles, and more are no faster.
     pub batch_tokens: usize,
+    /// Whether the rows of a batch are padded to a common length, which costs time.
+    #[serde(default)]
+    pub padded_rows: bool,
+}
+
+const fn one() -> usize {
+    1
+}
+
+impl DeviceSpec {
+    /// A device that computes one batch at a time, without padding.
+    #[must_use]
+    pub const fn new(name: String, depth: usize, batch_tokens: usize) -> Self {
+        Self { name, depth, workers: 1, batch_tokens, padded_rows: false }
+    }
 }
 
 /// A host's settings for batches; `None` takes the device's own.
@@ -119,6 +137,28 @@ pub const DEFAULT_DEVICE_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct BatchBudget {
     pub(crate) tokens: usize,
     pub(crate) rows: usize,
+}
+
+/// Smaller batches cost more than they gain by running on more workers.
+const MIN_SHARE_TOKENS: usize = 128;
+
+/// Batches for each worker beyond which a last uneven one costs little.
+const UNEVEN_BATCHES: usize = 4;
+
+impl BatchBudget {
+    /// The budget that spreads a few waiting rows over batches of equal size. With those in flight, each worker gets the
+    /// same number of batches.
+    #[must_use]
+    pub(crate) fn even(self, rows: usize, tokens: usize, in_flight: usize, workers: usize) -> Self {
+        let full = tokens.div_ceil(self.tokens.max(1));
+        if workers <= 1 || rows == 0 || full > UNEVEN_BATCHES * workers {
+            return self;
+        }
+        let batches = (in_flight + full).next_multiple_of(workers) - in_flight;
+        // Half a row more, because rows stay whole.
+        let share = tokens.div_ceil(batches) + tokens / rows / 2;
+        Self { tokens: share.max(MIN_SHARE_TOKENS).min(self.tokens), ..self }
+    }
 }
 
 impl Batching {
@@ -234,5 +274,30 @@ pub trait Encoder: Send {
     /// `collect`.
     fn batch_runner(&self) -> Option<BatchRunner> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The batches of rows of 130 tokens each, on workers that finish none before the last is submitted.
+    fn batches(mut rows: usize, workers: usize) -> Vec<usize> {
+        let (budget, mut batches) = (BatchBudget { tokens: 512, rows: usize::MAX }, Vec::new());
+        while rows > 0 {
+            let fit = budget.even(rows, 130 * rows, batches.len(), workers).tokens / 130;
+            batches.push(fit.clamp(1, rows));
+            rows -= batches[batches.len() - 1];
+        }
+        batches
+    }
+
+    #[test]
+    fn a_few_rows_are_spread_evenly_over_workers() {
+        assert_eq!(batches(18, 2), [3, 3, 3, 3, 3, 3]);
+        assert_eq!(batches(8, 2), [2, 2, 2, 2]);
+        assert_eq!(batches(5, 4), [1, 1, 2, 1]);
+        assert_eq!(batches(2, 8), [1, 1]);
+        assert_eq!(batches(7, 1), [3, 3, 1]);
     }
 }

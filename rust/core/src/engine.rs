@@ -17,6 +17,7 @@ mod pairs;
 mod prepared;
 mod request;
 mod run;
+mod static_vectors;
 mod steps;
 mod streamed_embed;
 
@@ -29,6 +30,7 @@ use crate::encoder::{Batching, Encoder, EncoderSpec};
 use crate::error::{Error, ErrorKind, Result};
 pub use crate::ranking::Effort;
 use crate::ranking::probability::CosineScale;
+use crate::ranking::static_vectors::StaticVectors;
 use crate::runtime::affinity::CpuAffinity;
 use crate::runtime::call::{self, Call, ShutdownToken};
 use crate::runtime::profiling::{Profiler, Stage};
@@ -51,6 +53,7 @@ pub use owned::OwnedRequest;
 pub use pairs::Pair;
 use request::check_length;
 pub use request::{MAX_TEXT_BYTES, Pairing, Question, Request, Work};
+use static_vectors::StaticVectorsFile;
 pub use steps::{Finished, Steps};
 pub use streamed_embed::StreamedEmbedding;
 
@@ -60,6 +63,9 @@ pub struct Engine {
     spec: EncoderSpec,
     /// Set by the model, or in the first call.
     cosine_scale: OnceLock<CosineScale>,
+    /// Read or made in the first call with [`Effort::Instant`].
+    static_vectors: OnceLock<Arc<StaticVectors>>,
+    static_vectors_file: Option<StaticVectorsFile>,
     pool: TextPool,
     tasks: Tasks,
     cache: Cache,
@@ -112,6 +118,8 @@ impl Engine {
             tokens,
             device_stats: Arc::new(DeviceStats::new(&spec)),
             profiler: Arc::default(),
+            static_vectors: OnceLock::new(),
+            static_vectors_file: StaticVectorsFile::new(model, &spec),
             spec,
             cosine_scale: CosineScale::of_model(model).map(OnceLock::from).unwrap_or_default(),
             pool,

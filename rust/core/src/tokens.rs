@@ -9,6 +9,7 @@ mod byte_table;
 mod counts;
 mod decode;
 mod rows;
+mod words;
 
 use std::fs;
 use std::ops::Range;
@@ -311,6 +312,16 @@ impl Tokens {
         Ok(spans.filter(|span| !span.is_empty()).collect())
     }
 
+    /// The row of a text with this token alone.
+    pub(crate) fn single_token_row(&self, id: i32) -> Vec<i32> {
+        [self.prefix.as_slice(), &[id], &self.suffix].concat()
+    }
+
+    /// Whether every token is one byte, which says nothing about words.
+    pub(crate) const fn has_only_bytes(&self) -> bool {
+        self.has_only_bytes
+    }
+
     /// The longest row, special ids included.
     #[must_use]
     pub const fn max_tokens(&self) -> usize {
@@ -334,10 +345,12 @@ impl Tokens {
         }
     }
 
-    fn ids(&self, text: &str) -> Result<Vec<i32>> {
+    pub(crate) fn ids(&self, text: &str) -> Result<Vec<i32>> {
         let mut ids = match &self.byte_table {
             Some(table) => table.ids(text),
-            None => signed(self.encode(text)?.get_ids()),
+            None => signed(
+                self.tokenizer.encode_fast(text, false).map_err(|error| tokenizer_failed(text, &error))?.get_ids(),
+            ),
         };
         if self.drops_unknown {
             ids.retain(|id| Some(*id) != self.unknown);
@@ -346,9 +359,7 @@ impl Tokens {
     }
 
     fn encode(&self, text: &str) -> Result<Encoding> {
-        self.tokenizer.encode(text, false).map_err(|error| {
-            Error::new(ErrorKind::Internal, format!("the tokenizer failed on a text of {} bytes: {error}", text.len()))
-        })
+        self.tokenizer.encode(text, false).map_err(|error| tokenizer_failed(text, &error))
     }
 
     /// Except in byte-level families, a word's start mark absorbs the space before it, so that space adds no token to
@@ -463,6 +474,10 @@ fn truncate(parts: &mut [Range<u32>], max: usize) -> bool {
         remaining -= part.end - part.start;
     }
     is_truncated
+}
+
+fn tokenizer_failed(text: &str, error: &tokenizers::Error) -> Error {
+    Error::new(ErrorKind::Internal, format!("the tokenizer failed on a text of {} bytes: {error}", text.len()))
 }
 
 fn append(ids: &mut Vec<i32>, more: &[i32]) -> Range<u32> {

@@ -79,7 +79,7 @@ struct ConstantEncoder {
 
 impl ConstantEncoder {
     fn new(notifies: bool, needs_polling: bool, watch: Arc<Watch>) -> Self {
-        let device = |index| DeviceSpec { name: format!("constant:{index}"), depth: 2, batch_tokens: BUDGET };
+        let device = |index| DeviceSpec::new(format!("constant:{index}"), 2, BUDGET);
         let devices = (0..3).map(device).collect();
         let (dtype, backend, scores) = ("float32".to_owned(), "test".to_owned(), false);
         let spec = EncoderSpec {

@@ -57,7 +57,7 @@ struct ScriptedEncoder {
 
 impl ScriptedEncoder {
     fn new(script: &Script) -> Self {
-        let device = |index| DeviceSpec { name: format!("fake:{index}"), depth: 2, batch_tokens: BATCH_TOKENS };
+        let device = |index| DeviceSpec::new(format!("fake:{index}"), 2, BATCH_TOKENS);
         let count = script.delays.len();
         let spec = EncoderSpec {
             dimension: DIMENSION,

@@ -186,3 +186,26 @@ fn top_k_and_budgets_set_the_number_of_scored_windows() {
     let all = windows_scored(Limits { top_k: Some(1000), ..Limits::default() });
     assert_eq!(all, 2998);
 }
+
+#[test]
+fn effort_instant_encodes_the_query_alone_and_the_vocabulary_once() {
+    let page = long_page(600, 0);
+    let (_folder, model) = model(&word_piece(), 64, ("", ""));
+    let encoder = FakeEncoder::new(1, true, Poison::default());
+    let log = encoder.log.clone();
+    let engine = Engine::new(&model, Box::new(encoder), Some(2), 1 << 20).unwrap();
+    let rows = || log.lock().unwrap().iter().map(|(_, lengths)| lengths.len()).sum::<usize>();
+    let first = highlight(&engine, &[QUERY], &[&page], Pairing::All, Effort::Instant);
+    assert!(best(&page, &first).contains(ANSWER), "{}", best(&page, &first));
+    assert_eq!(rows(), 5000 + 1);
+    assert_eq!((first.work.windows_scored, first.work.encoded, first.work.truncated), (0, 0, 0));
+    assert_eq!(first.windows_scored, [0]);
+    let cached = highlight(&engine, &[QUERY], &[&page], Pairing::All, Effort::Instant);
+    assert_eq!(rows(), 5000 + 2);
+    assert_eq!((columns(&cached), engine.cache().hits), (columns(&first), 1));
+    // The vocabulary is no part of a call's work.
+    let query_tokens = engine.tokens().text(QUERY, pullquote_core::tokens::Role::Query).unwrap().0.len();
+    assert_eq!((first.work.tokens, cached.work.tokens), (query_tokens, query_tokens));
+    let full = highlight(&engine, &[QUERY], &[&page], Pairing::All, Effort::Full);
+    assert_eq!(full.work.encoded, full.work.windows);
+}

@@ -126,7 +126,7 @@ fn engine(shared: &Arc<Shared>, has_thread: bool) -> Engine {
         max_tokens: 64,
         vocabulary: 5000,
         dtype: "float32".to_owned(),
-        devices: vec![DeviceSpec { name: "callers".to_owned(), depth: DEPTH, batch_tokens: 64 }],
+        devices: vec![DeviceSpec::new("callers".to_owned(), DEPTH, 64)],
         notifies: true,
         needs_polling: false,
         scores: false,

@@ -34,6 +34,13 @@ fn check(tokens: &Tokens, text: &str, windows: &[ByteSpan]) -> Result<(), TestCa
         prop_assert_eq!(page.row_len(index), page.row(index).len());
         truncated += usize::from(is_truncated);
     }
+    // Word by word, without the prompt, special ids and the limit.
+    let found = tokens.of_units(text, windows, &|| Ok(())).unwrap();
+    prop_assert_eq!(found.len(), windows.len());
+    for (ids, window) in found.iter().zip(windows) {
+        let (alone, is_truncated) = tokens.text(window.of(text), Role::Query).unwrap();
+        prop_assert!(is_truncated || alone[1..alone.len() - 1] == *ids, "window {:?} of {:?}", window.of(text), text);
+    }
     prop_assert_eq!(page.truncated.len(), truncated);
     Ok(())
 }

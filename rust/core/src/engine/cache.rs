@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lru::LruCache;
 
 use super::Question;
+use crate::ranking::Effort;
 use crate::ranking::parsed_page::ParsedPage;
 use crate::text::formats::Document;
 
@@ -71,6 +72,7 @@ impl PageKey {
             question.unit as usize,
             usize::from(question.encodes_units()),
             usize::from(question.lexical_weight.uses_terms()),
+            usize::from(question.effort == Effort::Instant),
         ]
         .into_iter()
         .chain(windows)

@@ -72,7 +72,7 @@ impl HostEncoder {
             max_tokens,
             vocabulary,
             dtype: "float32".to_owned(),
-            devices: vec![DeviceSpec { name, depth: 1, batch_tokens: BATCH_TOKENS }],
+            devices: vec![DeviceSpec::new(name, 1, BATCH_TOKENS)],
             notifies: true,
             needs_polling: false,
             scores: false,

@@ -93,7 +93,7 @@ pub struct Options {
     #[schemars(schema_with = "weight_schema")]
     pub lexical_weight: Option<f64>,
     /// Share of the windows to encode: `full`, all; `auto`, those that could be among the best; `fast`, at most 64 for each page
-    /// beyond those that the words select.
+    /// beyond those that the words select; `instant`, none: passages come from words and from vectors of single tokens.
     pub effort: Effort,
     /// Seconds after which the call fails; no limit by default.
     #[schemars(extend("exclusiveMinimum" = 0))]
@@ -450,7 +450,7 @@ mod tests {
             assert!(option["description"].as_str().is_some_and(|text| text.ends_with('.')), "{name}");
             assert_eq!(option["default"], defaults[name], "{name}");
         }
-        assert_eq!(properties["effort"]["enum"], json!(["full", "fast", "auto"]));
+        assert_eq!(properties["effort"]["enum"], json!(["full", "fast", "auto", "instant"]));
         assert_eq!(properties["dedupe"]["enum"], json!(["auto", "page", "answer", "none"]));
         assert_eq!((&properties["top_k"]["minimum"], &properties["top_k"]["maximum"]), (&json!(1), &json!(i64::MAX)));
         assert_eq!(properties["priority"]["minimum"], json!(i32::MIN));

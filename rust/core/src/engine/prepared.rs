@@ -9,7 +9,9 @@ use super::cache::{CachedPage, PageKey};
 use super::context::CallContext;
 use super::{Engine, Question};
 use crate::error::Result;
+use crate::ranking::Effort;
 use crate::ranking::parsed_page::ParsedPage;
+use crate::ranking::static_vectors::UnitTokens;
 use crate::ranking::terms::{PageTerms, guess_language};
 use crate::runtime::call;
 use crate::runtime::profiling::Stage;
@@ -55,7 +57,12 @@ impl Engine {
             0.0
         };
         let rows = windows.len() + if question.encodes_units() { units.spans.len() } else { 0 };
-        Ok(ParsedPage { units, windows, terms, language, characters_per_token, rows })
+        let tokens = if question.effort == Effort::Instant {
+            Some(UnitTokens::new(&self.tokens.of_units(text, &units.spans, check)?))
+        } else {
+            None
+        };
+        Ok(ParsedPage { units, windows, terms, language, characters_per_token, tokens, rows })
     }
 }
 

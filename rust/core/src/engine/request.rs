@@ -94,6 +94,7 @@ impl Question {
     /// units of a window apart at no cost. Windows of one sentence each are the units.
     pub(super) fn encodes_units(&self) -> bool {
         self.expands()
+            && self.effort != Effort::Instant
             && !self.lexical_weight.uses_terms()
             && (self.windows.highlight_length(), self.windows.step_size()) != (1, 1)
     }

@@ -4,6 +4,7 @@
 //! It is a future, so that any thread can resume it after it waited for vectors (see [`crate::scheduler::block_on`]).
 //! It yields between its stages, so that a host's step runs one stage at most.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,13 +14,14 @@ use super::answers::{choose_answers, scored_passages};
 use super::comparison::{Comparison, cache_vectors, score_candidates};
 use super::context::CallContext;
 use super::prepared::{PreparedPage, deduplicate_pages, prepare, read_documents};
-use super::{Answers, Pairing, all_rows, column, token_count};
+use super::{Answers, Effort, Pairing, all_rows, column, token_count};
 use crate::encoder::cosine::cosines;
 use crate::error::Result;
 use crate::ranking::candidates::{first_round, second_round, take_samples};
 use crate::ranking::evidence::{PageEvidence, PageTitle, QueryEvidence};
 use crate::ranking::probability::{Calibration, CosineScale, PAIRS};
 use crate::ranking::selection::WindowSelection;
+use crate::ranking::static_vectors::{StaticVectors, UnitTokens};
 use crate::ranking::titles::Titles;
 use crate::runtime::call::{self};
 use crate::runtime::profiling::Stage;
@@ -32,19 +34,34 @@ pub(super) async fn answer(mut context: CallContext<'_, '_>) -> Result<Answers> 
     let request = context.request;
     let scale = cosine_scale(&mut context).await?;
     let queries = encode(&mut context, request.queries, Role::Query).await?;
+    let static_vectors = match context.question.effort {
+        Effort::Instant => Some(context.engine.static_vectors(&context).await?),
+        _ => None,
+    };
+    let static_vectors = static_vectors.as_deref();
     let documents = read_documents(&mut context)?;
-    let titles = titles(&mut context, &documents, &queries).await?;
+    let titles = titles(&mut context, &documents, &queries, static_vectors).await?;
     let duplicates = deduplicate_pages(&mut context, &documents)?;
     yield_now().await;
     let pages = prepare(&mut context, &documents, &duplicates)?;
     yield_now().await;
-    let all_evidence = all_evidence(&mut context, &pages, &documents, &titles, scale)?;
+    let calibrate = (scale, static_vectors);
+    let all_evidence = all_evidence(&mut context, &pages, &documents, &titles, &queries, calibrate)?;
     yield_now().await;
     let mut comparison = Comparison::new(&pages, &duplicates, &queries, all_evidence, &context.engine.spec);
-    score_candidates(&mut context, &mut comparison).await?;
-    if expand_candidates(&mut context, &mut comparison) {
-        score_candidates(&mut context, &mut comparison).await?;
+    if static_vectors.is_some() {
+        comparison
+            .all_evidence
+            .iter_mut()
+            .flat_map(|query| &mut query.pages)
+            .for_each(PageEvidence::accept_predictions);
         rank(&mut context, &mut comparison);
+    } else {
+        score_candidates(&mut context, &mut comparison).await?;
+        if expand_candidates(&mut context, &mut comparison) {
+            score_candidates(&mut context, &mut comparison).await?;
+            rank(&mut context, &mut comparison);
+        }
     }
     let began = Instant::now();
     let mut answers =
@@ -100,14 +117,26 @@ async fn encode(context: &mut CallContext<'_, '_>, texts: &[&str], role: Role) -
 }
 
 /// The relevance of the pages' titles for each query; empty if fewer than two pages with titles compete.
-async fn titles(context: &mut CallContext<'_, '_>, documents: &[Document<'_>], queries: &[Vec<f32>]) -> Result<Titles> {
+async fn titles(
+    context: &mut CallContext<'_, '_>,
+    documents: &[Document<'_>],
+    queries: &[Vec<f32>],
+    static_vectors: Option<&StaticVectors>,
+) -> Result<Titles> {
     let titled: Vec<(usize, &str)> = context.request.titled_pages(documents);
     if titled.len() < 2 || context.request.pairing == Pairing::Each {
         return Ok(Titles::default());
     }
     let texts: Vec<&str> = titled.iter().map(|(_, title)| *title).collect();
-    let vectors = encode(context, &texts, Role::Passage).await?.concat();
-    let cosines = queries.iter().map(|query| cosines(query, &vectors)).collect();
+    let cosines = if let Some(vectors) = static_vectors {
+        let spans: Vec<Range<usize>> = (0..texts.len()).map(|title| title..title + 1).collect();
+        let ids = texts.iter().map(|title| context.engine.tokens.ids(title)).collect::<Result<Vec<_>>>()?;
+        let tokens = UnitTokens::new(&ids);
+        queries.iter().map(|query| vectors.means(query, &tokens, &spans)).collect()
+    } else {
+        let vectors = encode(context, &texts, Role::Passage).await?.concat();
+        queries.iter().map(|query| cosines(query, &vectors)).collect()
+    };
     Ok(Titles::new(&titled, cosines, context.request.queries, context.question.lexical_weight))
 }
 
@@ -117,14 +146,14 @@ fn all_evidence<'page, 'document>(
     pages: &'page [PreparedPage<'document>],
     documents: &[Document<'_>],
     titles: &Titles,
-    scale: CosineScale,
+    queries: &[Vec<f32>],
+    (scale, static_vectors): (CosineScale, Option<&StaticVectors>),
 ) -> Result<Vec<QueryEvidence<'page, 'document>>> {
     let began = Instant::now();
     let (request, question) = (context.request, context.question);
     let (stop, deadline) = (context.call.stop().clone(), context.call.deadline());
-    let queries = 0..request.queries.len();
     let pairs: Vec<(usize, usize)> =
-        queries.flat_map(|query| request.pages_of(query).map(move |page| (page, query))).collect();
+        (0..request.queries.len()).flat_map(|query| request.pages_of(query).map(move |page| (page, query))).collect();
     let bytes = pairs.iter().map(|(page, _)| pages[*page].page.text().len()).sum();
     let tokens = &context.engine.tokens;
     let title_of: FxHashMap<usize, &str> = request.titled_pages(documents).into_iter().collect();
@@ -134,17 +163,23 @@ fn all_evidence<'page, 'document>(
             let PreparedPage { page: text, parsed, .. } = &pages[*page];
             let title = PageTitle { text: title_of.get(page).copied(), relevance: titles.relevance(*query, *page) };
             let calibration = Calibration::new(question.lexical_weight, parsed.characters_per_token, scale);
-            let (query, expands) = (request.queries[*query], question.expands());
-            Ok(PageEvidence::new(*page, (text, parsed), query, expands, title, tokens, calibration))
+            let (words, expands) = (request.queries[*query], question.expands());
+            let evidence = PageEvidence::new(*page, (text, parsed), words, expands, title, tokens, calibration);
+            Ok(match static_vectors {
+                Some(vectors) => evidence.with_static_vectors(vectors, &queries[*query]),
+                None => evidence,
+            })
         })
     })?;
     let mut evidence = evidence.into_iter();
     let all_evidence = (0..request.queries.len()).map(|query| {
         let pages = evidence.by_ref().take(request.pages_of(query).len()).collect();
         let mut query = QueryEvidence::new(query, pages, question.lexical_weight);
-        take_samples(&mut query);
-        let selections = first_round(&query, &question.candidate_limits());
-        query.pages.iter_mut().zip(selections).for_each(|(evidence, selection)| evidence.selection = selection);
+        if static_vectors.is_none() {
+            take_samples(&mut query);
+            let selections = first_round(&query, &question.candidate_limits());
+            query.pages.iter_mut().zip(selections).for_each(|(evidence, selection)| evidence.selection = selection);
+        }
         query
     });
     let all_evidence = all_evidence.collect();

@@ -31,6 +31,8 @@ pub enum Effort {
     /// The windows that words select, and the others that could be better.
     #[default]
     Auto,
+    /// None: cosines are predicted from static vectors of the tokens.
+    Instant,
 }
 
 /// What the number of candidates depends on.

@@ -10,8 +10,9 @@ use super::prediction::{Correction, predict};
 use super::probability::{Calibration, Evidence, asks_for_number, has_number};
 use super::relevance::{self, BM25, COSINE, LexicalWeight, Scale, UNIT_SPREAD, best_around, join, scale_units};
 use super::selection::{CosineSample, WindowSelection};
+use super::static_vectors::StaticVectors;
 use super::terms::{PageTerms, QueryTerm, Term, closest_terms, may_be_misspelled, query_terms, terms as words};
-use crate::text::page::Page;
+use crate::text::page::{ByteSpan, Page};
 use crate::tokens::Tokens;
 
 /// How much a word of the query counts as covered if only the page's title has it.
@@ -45,7 +46,9 @@ pub(crate) struct PageEvidence<'page, 'text> {
     pub(crate) title: f32,
     /// The windows that estimate the page's cosines; `None` for all scored ones.
     pub(crate) sample: Option<CosineSample>,
-    /// The cosine of each window as its words predict it.
+    /// For each window, the mean of static vectors' cosines; empty without such vectors.
+    static_means: Vec<f32>,
+    /// The cosine of each window as its words, or its static vectors, predict it.
     pub(crate) predicted: Vec<f32>,
     /// How the page's cosines differ from that.
     pub(crate) correction: Correction,
@@ -61,8 +64,8 @@ pub(crate) struct PageEvidence<'page, 'text> {
     pub(crate) order: Vec<f32>,
     /// Whether seeds are units, from which passages grow. Otherwise seeds are windows.
     expands: bool,
-    /// Whether the query asks for a number or a date.
-    asks_for_number: bool,
+    /// Whether each seed lacks the number or date that the query asks for; empty if it asks for none.
+    lacks_number: Vec<bool>,
     calibration: Calibration,
 }
 
@@ -110,7 +113,8 @@ impl<'page, 'text> QueryEvidence<'page, 'text> {
         for evidence in &mut pages {
             evidence.lexical_weight = lexical_weight.weight(evidence.parsed.characters_per_token, best);
             let bm25 = scale.all(&evidence.bm25);
-            evidence.predicted = predict(&bm25, evidence.parsed.windows.len(), evidence.calibration.model);
+            let (means, windows) = (&evidence.static_means, evidence.parsed.windows.len());
+            evidence.predicted = predict(&bm25, means, windows, evidence.calibration.model);
             evidence.set_lexical(&bm25);
         }
         Self { query, pages }
@@ -120,7 +124,7 @@ impl<'page, 'text> QueryEvidence<'page, 'text> {
     pub(crate) fn cosine_scale(&self) -> Scale {
         let (mut cosines, mut squares) = (Vec::new(), 0.0);
         for evidence in &self.pages {
-            let (sample, predicted) = (evidence.sample(), evidence.parsed.windows.len());
+            let (sample, predicted) = (evidence.scale_windows(), evidence.parsed.windows.len());
             #[expect(clippy::cast_precision_loss, reason = "a number of windows")]
             let predicted = predicted.saturating_sub(sample.len()) as f64;
             squares += predicted * evidence.correction.deviation.powi(2);
@@ -135,8 +139,9 @@ impl<'page, 'text> QueryEvidence<'page, 'text> {
         let scale = self.cosine_scale();
         let unit_scale = Scale::of(self.pages.iter().flat_map(PageEvidence::unit_cosines), COSINE);
         for evidence in &mut self.pages {
-            evidence.rank(scale, unit_scale);
-            evidence.set_logits();
+            let cosines = evidence.estimates(&evidence.selection.rows(evidence.parsed.windows.len()));
+            evidence.rank(&cosines, scale, unit_scale);
+            evidence.set_logits(cosines);
         }
     }
 }
@@ -178,6 +183,17 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
                 UnitCoverage { has_terms: postings.any(), units: postings.coverage(&units), paragraphs }
             });
         }
+        let lacks_number = if asks_for_number(query) {
+            let units = &parsed.units;
+            let lacks = |span: ByteSpan| !has_number(span.of(page.text()));
+            if expands {
+                units.spans.iter().copied().map(lacks).collect()
+            } else {
+                parsed.windows.iter().map(|window| lacks(units.span(window))).collect()
+            }
+        } else {
+            Vec::new()
+        };
         Self {
             index,
             page,
@@ -190,6 +206,7 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
             lexical_weight: 0.0,
             title: title.relevance,
             sample: None,
+            static_means: Vec::new(),
             predicted: Vec::new(),
             correction: Correction::default(),
             selection: WindowSelection::All,
@@ -198,9 +215,23 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
             logits: Vec::new(),
             order: Vec::new(),
             expands,
-            asks_for_number: asks_for_number(query),
+            lacks_number,
             calibration,
         }
+    }
+
+    /// Predicts cosines from static vectors.
+    pub(crate) fn with_static_vectors(mut self, vectors: &StaticVectors, query: &[f32]) -> Self {
+        if let Some(tokens) = &self.parsed.tokens {
+            self.static_means = vectors.means(query, tokens, &self.parsed.windows);
+        }
+        self
+    }
+
+    /// Takes every window's cosine as predicted.
+    pub(crate) fn accept_predictions(&mut self) {
+        self.sample = Some(CosineSample::default());
+        self.cosine.clone_from(&self.predicted);
     }
 
     fn set_lexical(&mut self, bm25: &[f32]) {
@@ -253,12 +284,6 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
         if self.lexical.is_empty() { semantic } else { join(&semantic, &self.lexical, self.lexical_weight) }
     }
 
-    fn seed_text(&self, seed: usize) -> &str {
-        let units = &self.parsed.units;
-        let span = if self.expands { units.spans[seed] } else { units.span(&self.parsed.windows[seed]) };
-        span.of(self.page.text())
-    }
-
     /// The windows that contain a seed; the seed itself if it is a window.
     pub(crate) fn windows_around(&self, seed: usize) -> Range<usize> {
         if !self.expands {
@@ -275,7 +300,7 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
     }
 
     /// The windows that estimate the page's cosines, which are the same for every effort.
-    fn sample(&self) -> Vec<usize> {
+    fn scale_windows(&self) -> Vec<usize> {
         match &self.sample {
             Some(CosineSample { best, others }) => [best.as_slice(), others].concat(),
             None => self.selection.rows(self.parsed.windows.len()),
@@ -305,14 +330,12 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
         cosines
     }
 
-    fn rank(&mut self, scale: Scale, unit_scale: Scale) {
-        let Self { parsed, selection, cosine, .. } = &*self;
-        let (units, windows) = (&parsed.units, &parsed.windows);
-        let cosines = self.estimates(&selection.rows(windows.len()));
-        let joined = self.join(&scale.all(&cosines), &unit_scale.all(&cosine[windows.len()..]));
+    /// Sets the relevance of every seed from all windows' cosines.
+    fn rank(&mut self, cosines: &[f32], scale: Scale, unit_scale: Scale) {
+        let joined = self.join(&scale.all(cosines), &unit_scale.all(self.unit_cosines()));
         self.relevance = if self.expands { scale_units(&joined) } else { joined };
         if self.expands {
-            for unit in &units.boilerplate {
+            for unit in &self.parsed.units.boilerplate {
                 self.relevance[*unit] = self.relevance[*unit].min(0.0);
             }
         }
@@ -321,14 +344,13 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
     /// The logit of a seed with this cosine.
     fn logit(&self, seed: usize, cosine: f32) -> f32 {
         let coverage = self.language_coverage.get(seed).copied().unwrap_or(0.0);
-        let lacks_number = self.asks_for_number && !has_number(self.seed_text(seed));
+        let lacks_number = self.lacks_number.get(seed).copied().unwrap_or(false);
         self.calibration.logit(Evidence { cosine, coverage, lacks_number })
     }
 
-    /// Sets the logit and the order of every seed.
-    fn set_logits(&mut self) {
+    /// Sets the logit and the order of every seed from all windows' cosines.
+    fn set_logits(&mut self, mut cosines: Vec<f32>) {
         let (windows, units) = (&self.parsed.windows, self.parsed.units.spans.len());
-        let mut cosines = self.estimates(&self.selection.rows(windows.len()));
         if self.expands {
             #[expect(clippy::cast_possible_truncation, reason = "cosines are single precision")]
             let mean = Scale::of(cosines.iter(), COSINE).at(0.0) as f32;

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::static_vectors::UnitTokens;
 use super::terms::{Language, PageTerms};
 use crate::text::page::ByteSpan;
 use crate::text::pieces::Units;
@@ -17,6 +18,8 @@ pub(crate) struct ParsedPage {
     pub(crate) language: Language,
     /// See [`crate::tokens::Tokens::characters_per_token`]; 0 with a lexical weight of 0.
     pub(crate) characters_per_token: f32,
+    /// Only with [`super::Effort::Instant`].
+    pub(crate) tokens: Option<UnitTokens>,
     /// Rows that can be encoded: windows, and units if they are encoded too.
     pub(crate) rows: usize,
 }
@@ -31,6 +34,7 @@ impl ParsedPage {
             + runs * size_of::<Range<usize>>()
             + size_of_val(boilerplate.as_slice())
             + self.terms.as_ref().map_or(0, PageTerms::bytes)
+            + self.tokens.as_ref().map_or(0, UnitTokens::bytes)
     }
 
     /// The span of a row: windows first, then units.

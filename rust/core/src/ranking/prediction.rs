@@ -12,6 +12,13 @@ const WITHOUT_WORDS: f32 = 0.18;
 const OF_BM25: f32 = 0.07;
 /// More of BM25 adds nothing.
 const MAX_BM25: f32 = 6.0;
+/// The same with static vectors: without words and with a mean of 0, what 1 of the mean adds, and what a deviation of BM25
+/// adds. Fitted on the differences between the windows of 400 questions' English pages, where the residual is 0.086.
+const WITHOUT_MEAN: f32 = -0.11;
+const OF_MEAN: f32 = 4.2;
+const OF_BM25_WITH_MEAN: f32 = 0.047;
+/// No prediction is higher.
+const MAX_PREDICTED: f32 = 0.9;
 /// The standard deviation of cosines around their prediction.
 const DEVIATION: f64 = 0.10;
 /// The sample counts against this number of windows that are as predicted.
@@ -28,10 +35,20 @@ pub(crate) struct Correction {
     pub(crate) deviation: f64,
 }
 
-/// The predicted cosine of each of `windows` windows, from z-scores of their BM25, which are empty where words do not count.
-pub(crate) fn predict(bm25: &[f32], windows: usize, model: CosineScale) -> Vec<f32> {
-    let predict = |z: f32| model.of_minilm(WITHOUT_WORDS + OF_BM25 * z.min(MAX_BM25));
-    (0..windows).map(|window| predict(bm25.get(window).copied().unwrap_or(0.0))).collect()
+/// The predicted cosine of each of `windows` windows, from z-scores of their BM25, which are empty where words do not count,
+/// and from the means of static vectors' cosines, which are empty without such vectors.
+pub(crate) fn predict(bm25: &[f32], means: &[f32], windows: usize, model: CosineScale) -> Vec<f32> {
+    let predict = |window: usize| {
+        let z = bm25.get(window).copied().unwrap_or(0.0).min(MAX_BM25);
+        model.of_minilm(match means.get(window) {
+            None => WITHOUT_WORDS + OF_BM25 * z,
+            Some(mean) => {
+                let line = WITHOUT_MEAN + OF_MEAN * model.to_minilm(*mean) + OF_BM25_WITH_MEAN * z;
+                line.min(MAX_PREDICTED)
+            }
+        })
+    };
+    (0..windows).map(predict).collect()
 }
 
 impl Correction {
@@ -54,7 +71,7 @@ mod tests {
 
     #[test]
     fn predictions_rise_with_words_and_then_no_more() {
-        assert_eq!(predict(&[0.0, 2.0, 9.0], 3, CosineScale::MINILM), [0.18, 0.32, 0.6]);
+        assert_eq!(predict(&[0.0, 2.0, 9.0], &[], 3, CosineScale::MINILM), [0.18, 0.32, 0.6]);
     }
 
     #[test]

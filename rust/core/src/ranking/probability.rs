@@ -177,7 +177,7 @@ impl CosineScale {
     }
 
     /// The cosine of `MiniLM` that means the same. A model that cannot tell answers from other sentences keeps its own.
-    fn to_minilm(self, cosine: f32) -> f32 {
+    pub(super) fn to_minilm(self, cosine: f32) -> f32 {
         Self::MINILM.unrelated + (cosine - self.base()) / self.slope()
     }
 

@@ -18,6 +18,8 @@ use serde_json::json;
 pub struct BatchTimes {
     /// Copying the ids to the device.
     pub copied_in: u64,
+    /// Queueing the kernels of a GPU, on the host.
+    pub launched: u64,
     /// In the device's queue.
     pub waited: u64,
     /// Computing.
@@ -58,6 +60,8 @@ pub enum Stage {
     Queue,
     /// A batch's ids are copied to its device.
     CopyIn,
+    /// A batch's kernels are queued on its GPU, by the GPU's thread; 0 on CPUs.
+    Launch,
     /// A batch waits for earlier ones on its device. A GPU counts this as computing unless [`Profiler::synchronizes`].
     DeviceQueue,
     /// A batch is computed.
@@ -68,13 +72,14 @@ pub enum Stage {
 
 impl Stage {
     /// In the order of the flow.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Cut,
         Self::Tokenize,
         Self::Wait,
         Self::Choose,
         Self::Queue,
         Self::CopyIn,
+        Self::Launch,
         Self::DeviceQueue,
         Self::Compute,
         Self::CopyOut,
@@ -90,6 +95,7 @@ impl Stage {
             Self::Choose => "choose",
             Self::Queue => "queue",
             Self::CopyIn => "copy_in",
+            Self::Launch => "launch",
             Self::DeviceQueue => "device_queue",
             Self::Compute => "compute",
             Self::CopyOut => "copy_out",
@@ -237,6 +243,7 @@ impl Profiler {
     pub(crate) fn record_batch(&self, batch: BatchSpan, times: BatchTimes, ended: Instant) {
         let stages = [
             (Stage::CopyIn, times.copied_in),
+            (Stage::Launch, times.launched),
             (Stage::DeviceQueue, times.waited),
             (Stage::Compute, times.computed),
             (Stage::CopyOut, times.copied_out),
@@ -419,14 +426,15 @@ mod tests {
         let since = Instant::now();
         let ended = since + Duration::from_micros(100);
         // The device reports more time than passed; the spans must still fit.
-        let times = BatchTimes { copied_in: 10_000, waited: 20_000, computed: 900_000, copied_out: 5_000 };
+        let times =
+            BatchTimes { copied_in: 10_000, launched: 5_000, waited: 20_000, computed: 900_000, copied_out: 5_000 };
         profiler.record_batch(BatchSpan { device: 0, track: 2, since, rows: 3, tokens: 30 }, times, ended);
         let trace = trace_json(&profiler);
         let spans: Vec<&Value> =
             trace["traceEvents"].as_array().unwrap().iter().filter(|one| one["ph"] == "X").collect();
         assert_eq!(
             spans.iter().map(|span| span["name"].as_str().unwrap()).collect::<Vec<_>>(),
-            ["batch", "copy_in", "device_queue", "compute", "copy_out"]
+            ["batch", "copy_in", "launch", "device_queue", "compute", "copy_out"]
         );
         let end = |span: &Value| span["ts"].as_f64().unwrap() + span["dur"].as_f64().unwrap();
         let whole = end(spans[0]);

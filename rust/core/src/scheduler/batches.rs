@@ -144,6 +144,11 @@ impl<R> Batches<R> {
         (!remaining.is_zero()).then_some(remaining)
     }
 
+    /// The budget that spreads the waiting rows evenly: see [`BatchBudget::even`].
+    pub(crate) fn even_budget(&self, budget: BatchBudget, in_flight: usize, workers: usize) -> BatchBudget {
+        budget.even(self.waiting_rows, self.waiting_tokens, in_flight, workers)
+    }
+
     /// Replaces `batch` and `targets` by the device's next batch, sorted by length, and where its rows belong. Returns
     /// the devices that failed on these rows before; `None` where no rows wait for this device.
     pub(crate) fn next_batch(

@@ -17,6 +17,8 @@ pub struct DeviceState {
     pub depth: usize,
     /// Token budget of its next batch: halved after an out-of-memory error, and raised again later.
     pub batch_tokens: usize,
+    /// Whether the rows of its batches are padded to a common length.
+    pub padded_rows: bool,
     /// Tokens submitted and not collected.
     pub outstanding_tokens: usize,
     /// Batches collected without an error.
@@ -41,6 +43,7 @@ struct DeviceCounters {
     depth: AtomicUsize,
     in_backoff: AtomicBool,
     batch_tokens: AtomicUsize,
+    padded_rows: bool,
     outstanding: AtomicUsize,
     batches: AtomicU64,
     tokens: AtomicU64,
@@ -56,6 +59,7 @@ impl DeviceStats {
             depth: device.depth.into(),
             in_backoff: false.into(),
             batch_tokens: device.batch_tokens.into(),
+            padded_rows: device.padded_rows,
             outstanding: 0.into(),
             batches: 0.into(),
             tokens: 0.into(),
@@ -72,6 +76,7 @@ impl DeviceStats {
             is_working: !device.in_backoff.load(Ordering::Relaxed),
             depth: device.depth.load(Ordering::Relaxed),
             batch_tokens: device.batch_tokens.load(Ordering::Relaxed),
+            padded_rows: device.padded_rows,
             outstanding_tokens: device.outstanding.load(Ordering::Relaxed),
             batches: device.batches.load(Ordering::Relaxed),
             tokens: device.tokens.load(Ordering::Relaxed),

@@ -65,7 +65,7 @@ impl EchoEncoder {
             max_tokens: 8,
             vocabulary: 100,
             dtype: "float32".to_owned(),
-            devices: vec![DeviceSpec { name: "echo".to_owned(), depth, batch_tokens }],
+            devices: vec![DeviceSpec::new("echo".to_owned(), depth, batch_tokens)],
             notifies: matches!(by, ComputedBy::Device | ComputedBy::Runners),
             needs_polling: false,
             scores: false,

@@ -223,6 +223,8 @@ impl Round {
                 .pop()
                 .unwrap_or_else(|| RowDestinations::with_capacity(budget.tokens.min(MAX_RESERVED_ROWS)));
             let targets = &mut destinations.targets;
+            let (in_flight, workers) = (self.in_flight[device].len(), self.spec.devices[device].workers);
+            let budget = batches.even_budget(budget, in_flight, workers);
             let Some(failed_devices) = batches.next_batch(device, budget, &mut self.batch, targets) else {
                 self.spare.push(destinations);
                 devices.skip(device);
@@ -323,7 +325,7 @@ impl Round {
                     let (copied_out, end) = if alone { (collecting, collect_began) } else { (Duration::ZERO, now) };
                     let computed = end.saturating_duration_since(since).saturating_sub(submitting);
                     let [copied_in, computed, copied_out] = [submitting, computed, copied_out].map(BatchTimes::of);
-                    BatchTimes { copied_in, waited: 0, computed, copied_out }
+                    BatchTimes { copied_in, computed, copied_out, ..BatchTimes::default() }
                 });
                 self.profiler.record_batch(span, times, now);
                 self.finish_jobs(targets, invalid);

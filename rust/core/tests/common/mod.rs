@@ -206,7 +206,7 @@ pub(crate) const DIMENSION: usize = 16;
 
 impl FakeEncoder {
     pub(crate) fn new(devices: usize, notifies: bool, poison: Poison) -> Self {
-        let device = |index| DeviceSpec { name: format!("fake:{index}"), depth: 2, batch_tokens: 64 };
+        let device = |index| DeviceSpec::new(format!("fake:{index}"), 2, 64);
         let spec = EncoderSpec {
             dimension: DIMENSION,
             max_tokens: 64,

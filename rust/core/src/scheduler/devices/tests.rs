@@ -4,7 +4,7 @@ use crate::encoder::DeviceSpec;
 const BATCH_TOKENS: usize = 100;
 
 fn devices(count: usize, depth: usize) -> (Devices, Arc<DeviceStats>) {
-    let device = |index| DeviceSpec { name: format!("fake:{index}"), depth, batch_tokens: BATCH_TOKENS };
+    let device = |index| DeviceSpec::new(format!("fake:{index}"), depth, BATCH_TOKENS);
     let spec = EncoderSpec {
         dimension: 1,
         max_tokens: 8,
