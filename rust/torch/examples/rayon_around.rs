@@ -16,6 +16,7 @@ use std::path::Path;
 use pullquote_core::encoder::Batch;
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::model::Model;
+use pullquote_torch::encoder::cuda_device_count;
 use pullquote_torch::model::layout::PaddingBuffer;
 use pullquote_torch::model::network::{Network, copy_rows};
 use pullquote_torch::model::varlen::Varlen;
@@ -58,6 +59,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let (device, dtype, kind) = match device.as_str() {
         "cpu" => (Device::Cpu, Dtype::Float32, Kind::Float),
+        // Counting them loads torch's CUDA library, which the linker leaves out.
+        _ if cuda_device_count() == 0 => return Err("torch finds no CUDA device".into()),
         _ => (Device::Cuda(0), Dtype::Float16, Kind::Half),
     };
     let model = Model::read(Path::new(model))?;

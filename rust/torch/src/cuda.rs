@@ -1,5 +1,6 @@
 //! GPUs: submission without waiting, and the host memory of batches and rows on their way.
 
 pub mod device;
-mod readback;
+mod launcher;
+pub mod runtime;
 pub mod staging;

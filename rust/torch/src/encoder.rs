@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use pullquote_core::encoder::device_config::{DeviceConfig, parse_devices};
 use pullquote_core::encoder::dtype::Dtype;
-use pullquote_core::encoder::model::Model;
+use pullquote_core::encoder::model::{Model, ModelOptions};
 use pullquote_core::encoder::workers::{CpuBatchRunner, CpuDevice, panic_message};
 use pullquote_core::encoder::{
     Batch, BatchRunner, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker, for_each_row,
@@ -17,6 +17,7 @@ use pullquote_core::error::{Error, ErrorKind, Result};
 use tch::Device;
 
 use crate::cuda::device::CudaDevice;
+use crate::cuda::runtime::Runtime;
 use crate::dtype::{default_dtype, torch_kind};
 use crate::model::network::Network;
 use crate::model::script::SCRIPT_FILE;
@@ -25,8 +26,12 @@ use crate::threads::use_one_thread;
 
 /// Tokens a batch should have on a worker of one thread.
 const CPU_BATCH_TOKENS: usize = 512;
-/// Tokens a batch should have on a GPU.
-const CUDA_BATCH_TOKENS: usize = 16_384;
+/// Tokens a batch should have on a GPU, at least: queueing its kernels takes a millisecond, whatever its size.
+const MIN_CUDA_BATCH_TOKENS: usize = 16_384;
+/// And at most: an urgent request waits for two such batches.
+const MAX_CUDA_BATCH_TOKENS: usize = 65_536;
+/// The work of a GPU's batch between those: a few milliseconds of a large GPU, several times what its thread needs to queue it.
+const CUDA_BATCH_FLOPS: u64 = 1_300_000_000_000;
 /// One batch runs on a GPU while the next is being queued.
 const CUDA_DEPTH: usize = 2;
 
@@ -42,8 +47,14 @@ pub struct TorchEncoder {
     times: Option<BatchTimes>,
 }
 
-/// How many bytes of a GPU's memory are free; `None` where that is not known.
-pub type FreeMemory<'host> = &'host (dyn Fn(usize) -> Option<u64> + Sync);
+/// What is done with a model's vectors.
+#[derive(Clone, Copy, Debug)]
+pub struct VectorOptions {
+    /// They are cut to their first values.
+    pub truncate_dim: Option<usize>,
+    /// Whether the model's normalization at the end is applied.
+    pub normalizes: bool,
+}
 
 #[derive(Debug)]
 struct InFlight {
@@ -55,8 +66,8 @@ struct InFlight {
 
 #[derive(Clone, Copy, Debug)]
 struct LoadOptions {
-    /// Use [`CudaDevice`] on CPUs too.
-    cuda_path_on_cpu: bool,
+    /// Use [`CudaDevice`] on CPUs too, with this runtime.
+    cuda_path_on_cpu: Option<&'static Runtime>,
     varlen: Varlen,
 }
 
@@ -72,41 +83,53 @@ impl TorchEncoder {
     /// # Errors
     /// Where an argument, the model or a device is not usable; the kind says which.
     pub fn load(directory: &Path, devices: &[String], dtype: &str, threads: Option<usize>) -> Result<Self> {
-        Self::load_with_free_memory(directory, devices, dtype, threads, true, &|_| None)
+        Self::load_with(directory, devices, dtype, threads, VectorOptions { truncate_dim: None, normalizes: true })
     }
 
-    /// Loads a model, with batches on GPUs as large as their free memory allows. Without `normalizes`, the vectors are those
-    /// before the normalization at the model's end.
+    /// As [`Self::load`], with other vectors than the model's own.
     ///
     /// # Errors
     /// As [`Self::load`].
-    pub fn load_with_free_memory(
+    pub fn load_with(
         directory: &Path,
         devices: &[String],
         dtype: &str,
         threads: Option<usize>,
-        normalizes: bool,
-        free: FreeMemory<'_>,
+        vectors: VectorOptions,
     ) -> Result<Self> {
         Self::on_loading_thread(|| {
-            let places = parse_devices(devices, threads, &cuda_device_count)?;
-            let options = LoadOptions { cuda_path_on_cpu: false, varlen: Varlen::Cuda };
-            let mut model = Model::read(directory)?;
-            model.normalize &= normalizes;
-            Self::load_onto(&model, &places, Dtype::parse(dtype)?, options, free)
+            let places =
+                parse_devices(devices, threads, &cuda_device_count).map_err(|error| match driver_problem() {
+                    Some(problem) if error.kind() == ErrorKind::Device => {
+                        Error::new(ErrorKind::Device, format!("{}; {problem}", error.message()))
+                    }
+                    _ => error,
+                })?;
+            let options = LoadOptions { cuda_path_on_cpu: None, varlen: Varlen::Cuda };
+            let truncated = ModelOptions { truncate_dim: vectors.truncate_dim, ..ModelOptions::default() };
+            let mut model = Model::read_with(directory, &truncated)?;
+            model.normalize &= vectors.normalizes;
+            Self::load_onto(&model, &places, Dtype::parse(dtype)?, options)
         })
     }
 
-    /// Loads a model onto `count` devices that run the code for GPUs on a CPU, for tests on machines without a GPU.
+    /// Loads a model onto `count` devices that run the code for GPUs on a CPU, for tests on machines without a GPU. `runtime` is
+    /// what they take for CUDA's, whose devices they number from 0.
     ///
     /// # Errors
     /// As [`Self::load`].
-    pub fn load_cuda_path_on_cpu(directory: &Path, count: usize, dtype: &str, varlen: Varlen) -> Result<Self> {
+    pub fn load_cuda_path_on_cpu(
+        directory: &Path,
+        count: usize,
+        dtype: &str,
+        varlen: Varlen,
+        runtime: &'static Runtime,
+    ) -> Result<Self> {
         Self::on_loading_thread(|| {
             let device = |index| DeviceConfig::Cpu { name: format!("cpu:{index}"), workers: 0, depth: CUDA_DEPTH };
             let places: Vec<DeviceConfig> = (0..count).map(device).collect();
-            let options = LoadOptions { cuda_path_on_cpu: true, varlen };
-            Self::load_onto(&Model::read(directory)?, &places, Dtype::parse(dtype)?, options, &|_| None)
+            let options = LoadOptions { cuda_path_on_cpu: Some(runtime), varlen };
+            Self::load_onto(&Model::read(directory)?, &places, Dtype::parse(dtype)?, options)
         })
     }
 
@@ -131,7 +154,6 @@ impl TorchEncoder {
         places: &[DeviceConfig],
         requested: Option<Dtype>,
         options: LoadOptions,
-        free: FreeMemory<'_>,
     ) -> Result<Self> {
         let Some(first) = places.first() else {
             return Err(Error::new(ErrorKind::InvalidArgument, "no devices; name at least one, or \"auto\""));
@@ -141,7 +163,7 @@ impl TorchEncoder {
         let mut devices = Vec::with_capacity(places.len());
         let mut specs = Vec::with_capacity(places.len());
         let mut actual = dtype;
-        for place in places {
+        for (index, place) in places.iter().enumerate() {
             let kind = torch_kind(dtype, place)?;
             let device = match place {
                 DeviceConfig::Cpu { .. } => Device::Cpu,
@@ -155,7 +177,7 @@ impl TorchEncoder {
                 network
             };
             actual = network.dtype();
-            let (device, spec) = start_device(place, network, model.max_tokens, options, free)?;
+            let (device, spec) = start_device(place, index, network, model.max_tokens, options)?;
             devices.push(device);
             specs.push(spec);
         }
@@ -180,7 +202,50 @@ impl TorchEncoder {
             backend: "torch".to_owned(),
             devices: specs,
         };
-        Ok(Self { spec, devices, in_flight: Vec::new(), next_ticket: 0, times: None })
+        let mut encoder = Self { spec, devices, in_flight: Vec::new(), next_ticket: 0, times: None };
+        encoder.warm_up()?;
+        Ok(encoder)
+    }
+
+    /// Runs the largest batch and a batch of one row on each GPU, all GPUs at once: so they load their kernels and libraries now,
+    /// torch's allocator takes its largest blocks first, and a GPU that cannot compute the model fails here. Where the largest batch
+    /// does not fit, its size is halved.
+    fn warm_up(&mut self) -> Result<()> {
+        let longest = self.spec.max_tokens;
+        let gpus: Vec<usize> =
+            (0..self.devices.len()).filter(|device| matches!(self.devices[*device], ComputeDevice::Cuda(_))).collect();
+        let submit_both = |encoder: &mut Self, device: usize| {
+            let tokens = encoder.spec.devices[device].batch_tokens;
+            let mut lengths = vec![longest.min(tokens); tokens.div_ceil(longest).max(1)];
+            if let (Some(last), rest @ 1..) = (lengths.last_mut(), tokens % longest) {
+                *last = rest;
+            }
+            let batch = |lengths: &[usize]| {
+                let counts = lengths.iter().map(|length| u32::try_from(*length).unwrap_or(u32::MAX)).collect();
+                Batch::new(vec![0; lengths.iter().sum()], counts)
+            };
+            let largest = encoder.submit(device, &batch(&lengths))?;
+            Ok((device, largest, encoder.submit(device, &batch(&[longest.min(8)]))?))
+        };
+        let mut submitted = gpus.iter().map(|device| submit_both(self, *device)).collect::<Result<Vec<_>>>()?;
+        while let Some((device, largest, smallest)) = submitted.pop() {
+            let results = [largest, smallest].map(|ticket| self.collect(ticket, &mut |_, _| {}));
+            let tokens = &mut self.spec.devices[device].batch_tokens;
+            match results.into_iter().find_map(Result::err) {
+                None => {}
+                Some(error) if error.kind() == ErrorKind::OutOfMemory && *tokens > longest => {
+                    *tokens = (*tokens / 2).max(longest);
+                    submitted.push(submit_both(self, device)?);
+                }
+                Some(error) => {
+                    let message =
+                        format!("{:?} cannot run the model: {}", self.spec.devices[device].name, error.message());
+                    return Err(Error::new(error.kind(), message));
+                }
+            }
+        }
+        self.times = None;
+        Ok(())
     }
 
     fn position(&self, ticket: Ticket) -> Option<usize> {
@@ -188,43 +253,68 @@ impl TorchEncoder {
     }
 }
 
+/// `index` is the device's place in the list.
 fn start_device(
     place: &DeviceConfig,
+    index: usize,
     network: Arc<Network>,
     max_tokens: usize,
     options: LoadOptions,
-    free: FreeMemory<'_>,
 ) -> Result<(ComputeDevice, DeviceSpec)> {
-    match place {
-        DeviceConfig::Cpu { name, .. } if options.cuda_path_on_cpu => {
-            let spec = DeviceSpec { name: name.clone(), depth: CUDA_DEPTH, batch_tokens: CPU_BATCH_TOKENS };
-            Ok((ComputeDevice::Cuda(Box::new(CudaDevice::new(network, max_tokens))), spec))
+    let padded_rows = !network.is_varlen();
+    let (name, device, depth, workers, batch_tokens) = match (place, options.cuda_path_on_cpu) {
+        (DeviceConfig::Cpu { name, .. }, Some(runtime)) => {
+            let device = CudaDevice::start(name, index, network, max_tokens, runtime)?;
+            (name, ComputeDevice::Cuda(Box::new(device)), CUDA_DEPTH, 1, CPU_BATCH_TOKENS)
         }
-        DeviceConfig::Cpu { name, workers, depth } => {
+        (DeviceConfig::Cpu { name, workers, depth }, None) => {
             let device = CpuDevice::start(name, *workers, network)?;
-            let spec = DeviceSpec { name: name.clone(), depth: *depth, batch_tokens: CPU_BATCH_TOKENS };
-            Ok((ComputeDevice::Cpu(device), spec))
+            // Without workers, waiting callers compute as many as they are.
+            let at_once = if *workers == 0 { *depth } else { *workers };
+            (name, ComputeDevice::Cpu(device), *depth, at_once, CPU_BATCH_TOKENS)
         }
-        DeviceConfig::Cuda { name, index } => {
-            let batch_tokens = gpu_batch_tokens(network.bytes_per_token(max_tokens), free(*index), max_tokens);
-            let spec = DeviceSpec { name: name.clone(), depth: CUDA_DEPTH, batch_tokens };
-            Ok((ComputeDevice::Cuda(Box::new(CudaDevice::new(network, max_tokens))), spec))
+        (DeviceConfig::Cuda { name, index }, _) => {
+            let runtime = Runtime::of_torch().ok_or_else(|| {
+                let message = format!("device {name:?}: CUDA's runtime library cannot be found in this process");
+                Error::new(ErrorKind::Device, message)
+            })?;
+            let (work, bytes) = (network.flops_per_token(), network.bytes_per_token(max_tokens));
+            let device = CudaDevice::start(name, *index, network, max_tokens, runtime)?;
+            let batch_tokens = gpu_batch_tokens(work, bytes, Some(device.free_memory()), max_tokens);
+            (name, ComputeDevice::Cuda(Box::new(device)), CUDA_DEPTH, 1, batch_tokens)
         }
-    }
+    };
+    Ok((device, DeviceSpec { name: name.clone(), depth, workers, batch_tokens, padded_rows }))
 }
 
-/// Tokens of a GPU's batch: at most what fits a quarter of its free memory. The rest is for padding, for fragments of torch's
-/// allocator, and for other programs. If a batch does not fit all the same, the scheduler halves it.
-fn gpu_batch_tokens(bytes_per_token: Option<u64>, free: Option<u64>, max_tokens: usize) -> usize {
-    let (Some(bytes), Some(free)) = (bytes_per_token, free) else { return CUDA_BATCH_TOKENS };
-    let fits = usize::try_from(free / 4 / bytes.max(1)).unwrap_or(usize::MAX);
-    fits.clamp(max_tokens.min(CUDA_BATCH_TOKENS), CUDA_BATCH_TOKENS)
+/// Tokens of a GPU's batch: by the model's work, and at most what fits a quarter of the GPU's free memory. The rest is for padding,
+/// for fragments of torch's allocator, and for other programs. If a batch does not fit all the same, the scheduler halves it.
+fn gpu_batch_tokens(
+    flops_per_token: Option<u64>,
+    bytes_per_token: Option<u64>,
+    free: Option<u64>,
+    max_tokens: usize,
+) -> usize {
+    let tokens = |total: u64, per_token: u64| usize::try_from(total / per_token.max(1)).unwrap_or(usize::MAX);
+    let by_work = flops_per_token.map_or(MIN_CUDA_BATCH_TOKENS, |flops| tokens(CUDA_BATCH_FLOPS, flops));
+    let by_work = by_work.clamp(MIN_CUDA_BATCH_TOKENS, MAX_CUDA_BATCH_TOKENS);
+    let (Some(bytes), Some(free)) = (bytes_per_token, free) else { return by_work };
+    tokens(free / 4, bytes).clamp(max_tokens.min(by_work), by_work)
 }
 
 /// The number of CUDA devices that torch finds.
 #[must_use]
 pub fn cuda_device_count() -> usize {
+    // In a program without Python, this loads torch's CUDA library, which the linker leaves out.
+    let _ = Runtime::of_torch();
     usize::try_from(tch::Cuda::device_count()).unwrap_or(0)
+}
+
+/// Why torch finds no CUDA device although NVIDIA's driver is there; `None` where it finds one, or there is no driver.
+#[must_use]
+pub fn driver_problem() -> Option<String> {
+    let runtime = Runtime::of_torch()?;
+    if cuda_device_count() > 0 { None } else { runtime.driver_problem() }
 }
 
 impl Encoder for TorchEncoder {
@@ -255,7 +345,7 @@ impl Encoder for TorchEncoder {
                 return Err(Error::new(ErrorKind::Internal, message));
             }
             ComputeDevice::Cpu(cpu) => cpu.submit(ticket, batch),
-            ComputeDevice::Cuda(cuda) => cuda.submit(ticket, batch)?,
+            ComputeDevice::Cuda(cuda) => cuda.submit(ticket, batch),
         }
         self.next_ticket += 1;
         self.in_flight.push(InFlight { ticket, device, width });
@@ -311,14 +401,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gpu_batch_tokens_fit_the_free_memory() {
+    fn gpu_batch_tokens_follow_the_work_and_fit_the_free_memory() {
         let gibibyte = 1 << 30;
-        // MiniLM in float16: 12 · 384 + 2 · 1536 + 2 · 12 · 512 values.
+        // MiniLM and BERT-base: twice the weights of their layers.
+        let minilm = Some(2 * 6 * (4 * 384 * 384 + 2 * 384 * 1536));
+        let base = Some(2 * 12 * (4 * 768 * 768 + 2 * 768 * 3072));
+        assert_eq!(gpu_batch_tokens(minilm, None, None, 512), 61_223);
+        assert_eq!(gpu_batch_tokens(base, None, None, 512), MIN_CUDA_BATCH_TOKENS);
+        assert_eq!(gpu_batch_tokens(Some(1), None, None, 512), MAX_CUDA_BATCH_TOKENS);
+        assert_eq!(gpu_batch_tokens(None, None, None, 512), MIN_CUDA_BATCH_TOKENS);
+        // MiniLM in float16, padded: 12 · 384 + 2 · 1536 + 2 · 12 · 512 values.
         let bytes = Some(2 * (12 * 384 + 2 * 1536 + 2 * 12 * 512));
-        assert_eq!(gpu_batch_tokens(bytes, Some(70 * gibibyte), 512), CUDA_BATCH_TOKENS);
-        assert_eq!(gpu_batch_tokens(bytes, Some(gibibyte), 512), 6721);
-        assert_eq!(gpu_batch_tokens(bytes, Some(1000), 512), 512, "a batch holds the max_tokens row");
-        assert_eq!(gpu_batch_tokens(None, Some(1000), 512), CUDA_BATCH_TOKENS);
-        assert_eq!(gpu_batch_tokens(bytes, None, 512), CUDA_BATCH_TOKENS);
+        assert_eq!(gpu_batch_tokens(minilm, bytes, Some(70 * gibibyte), 512), 61_223);
+        assert_eq!(gpu_batch_tokens(minilm, bytes, Some(gibibyte), 512), 6721);
+        assert_eq!(gpu_batch_tokens(minilm, bytes, Some(1000), 512), 512, "a batch holds the max_tokens row");
     }
 }

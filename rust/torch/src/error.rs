@@ -22,6 +22,27 @@ pub(crate) fn batch_error(error: &TchError) -> Error {
     torch_error(kind_of_message(&error.to_string()), "the batch failed", error)
 }
 
+/// Texts of errors that CUDA's libraries and driver report of themselves; without memory they do so too.
+const LIBRARY_ERRORS: [&str; 6] = ["CUBLAS_STATUS_", "CUDNN_STATUS_", "cuDNN", "CUDA driver error", "nvrtc", "cutlass"];
+
+/// With less free memory than this, CUDA's libraries cannot load a kernel or allocate a workspace.
+const SHORT_MEMORY: u64 = 64 << 20;
+
+fn is_library_error(message: &str) -> bool {
+    LIBRARY_ERRORS.iter().any(|text| message.contains(text))
+}
+
+/// As [`batch_error`], on a GPU with this many free bytes: an error of one of CUDA's libraries for lack of memory is
+/// [`ErrorKind::OutOfMemory`].
+pub(crate) fn gpu_error(error: &TchError, free: u64) -> Error {
+    let found = batch_error(error);
+    if found.kind() == ErrorKind::Device && is_library_error(&error.to_string()) && free < SHORT_MEMORY {
+        let message = format!("{}; the GPU has next to no free memory", found.message());
+        return Error::new(ErrorKind::OutOfMemory, message);
+    }
+    found
+}
+
 /// Through tch, torch's errors have no types, only messages. Those below are from `c10/cuda/CUDACachingAllocator.cpp`,
 /// `c10/core/impl/alloc_cpu.cpp`, `c10/cuda/CUDAException.cpp`, and cuBLAS without memory.
 fn kind_of_message(message: &str) -> ErrorKind {
@@ -30,8 +51,7 @@ fn kind_of_message(message: &str) -> ErrorKind {
         return ErrorKind::OutOfMemory;
     }
     // After most of these nothing runs on the GPU any more, whatever the rows are.
-    if has_any(&["CUDA error", "CUDA driver error", "CUBLAS_STATUS_", "cuDNN error", "NVML", "no CUDA-capable device"])
-    {
+    if is_library_error(message) || has_any(&["CUDA error", "NVML", "no CUDA-capable device"]) {
         return ErrorKind::Device;
     }
     ErrorKind::Encoder
@@ -58,12 +78,23 @@ mod tests {
             ("CUDA error: device-side assert triggered", ErrorKind::Device),
             ("CUDA error: uncorrectable ECC error encountered", ErrorKind::Device),
             ("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm`", ErrorKind::Device),
+            ("cuDNN Frontend error: [cudnn_frontend] Error: No execution plans support the graph.", ErrorKind::Device),
+            ("CUDNN_STATUS_NOT_INITIALIZED", ErrorKind::Device),
             ("mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)", ErrorKind::Encoder),
         ];
         for (message, kind) in kinds {
             let error = batch_error(&TchError::Torch(format!("{message}\nException raised from here")));
             assert_eq!(error.kind(), kind, "{message}");
         }
+    }
+
+    #[test]
+    fn a_library_that_fails_without_memory_is_out_of_memory() {
+        let error = |text: &str| TchError::Torch(format!("CUDA error: {text}\nException raised from here"));
+        let library = error("CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`");
+        assert_eq!(gpu_error(&library, 1 << 20).kind(), ErrorKind::OutOfMemory);
+        assert_eq!(gpu_error(&library, 1 << 30).kind(), ErrorKind::Device);
+        assert_eq!(gpu_error(&error("unspecified launch failure"), 1 << 20).kind(), ErrorKind::Device);
     }
 
     #[test]

@@ -4,16 +4,18 @@
 //! Only a GPU could show what torch's own kernel does, and that nothing waits.
 #![cfg(target_os = "linux")]
 
+mod fake_cudart;
 mod flash;
 mod models;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use fake_cudart::FAKE;
 use flash::{KernelMode, assert_no_violations, calls, register, set_mode};
 use models::{
-    LONGEST, Sizes, VOCABULARY, batch, collect, draft, load, min_cosine, padded_rows, scaled_draft, trace, write,
-    write_small_files,
+    LONGEST, Sizes, VOCABULARY, batch, collect, draft, load, min_cosine, other_draft, padded_rows, scaled_draft, trace,
+    write, write_small_files,
 };
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::{Batch, Encoder, Ticket};
@@ -45,10 +47,10 @@ fn lengths() -> Vec<Vec<u32>> {
     all
 }
 
-/// Registers the kernel. Each test computes on its own thread alone: with several threads each, they would wait for each other.
-fn set_up() {
-    register();
+/// Registers the kernel for one test, which computes on one thread.
+fn set_up() -> std::sync::MutexGuard<'static, ()> {
     pullquote_torch::threads::use_one_thread();
+    register()
 }
 
 fn network_of(family: &str, pooling: &'static str, dtype: Dtype, varlen: Varlen) -> Network {
@@ -76,13 +78,13 @@ fn required_cosine(dtype: Dtype) -> f32 {
 
 #[test]
 fn ragged_batches_have_few_shapes_and_little_padding() {
-    for tokens in 1_usize..=16_384 {
+    for tokens in 1_usize..=65_536 {
         let filled = token_bucket(tokens);
         assert!(filled.is_multiple_of(16) && filled >= tokens, "{tokens} tokens in {filled}");
         assert!(filled - tokens <= (tokens / 16).max(15), "{tokens} tokens in {filled}");
     }
-    assert_eq!((1..=16_384).map(token_bucket).collect::<HashSet<_>>().len(), 112);
-    let mut staging = Staging::default();
+    assert_eq!((1..=65_536).map(token_bucket).collect::<HashSet<_>>().len(), 144);
+    let mut staging = Staging::new(&FAKE);
     for (seed, lengths) in (0..).zip(lengths()) {
         let batch = batch(seed, &lengths);
         // After a padded batch, in the same memory.
@@ -93,28 +95,32 @@ fn ragged_batches_have_few_shapes_and_little_padding() {
         let mut ids = batch.ids.clone();
         ids.resize(token_bucket(tokens), 0);
         assert_eq!(values(&uploaded.ids), ids);
-        let mut positions: Vec<i32> = lengths.iter().flat_map(|length| 0..length.cast_signed()).collect();
-        positions.resize(ids.len(), 0);
-        assert_eq!(values(&uploaded.positions), positions);
         let ends = values(&uploaded.rows.cumulative_lengths);
-        assert_eq!(ends.len(), row_bucket(lengths.len()) + 1);
         let found: Vec<u32> = ends.windows(2).map(|ends| (ends[1] - ends[0]).cast_unsigned()).collect();
         assert_eq!(found[..lengths.len()], lengths);
-        assert!(found[lengths.len()..].iter().all(|length| *length == 0));
-        assert_eq!((ends[0], i64::from(ends[ends.len() - 1])), (0, uploaded.rows.tokens));
+        let positions: Vec<i32> = found.iter().flat_map(|length| 0..length.cast_signed()).collect();
+        assert_eq!(values(&uploaded.positions), positions);
+        // Padding has rows of its own, none longer than the longest, and few of them.
+        let longest = lengths.iter().copied().max().expect("there is a row");
+        let padding = &found[lengths.len()..];
+        assert!(padding.iter().all(|length| *length <= longest), "{found:?}");
+        let rows = lengths.len() + (ids.len() - tokens).div_ceil(longest as usize);
+        assert_eq!(found.len(), row_bucket(rows));
+        assert_eq!((ends[0], i64::from(ends[ends.len() - 1])), (0, i64::try_from(ids.len()).expect("few")));
+        assert_eq!(usize::try_from(uploaded.rows.tokens), Ok(ids.len()));
         assert_eq!(Some(uploaded.rows.longest), lengths.iter().max().map(|longest| i64::from(*longest)));
     }
 }
 
 #[test]
 fn ragged_rows_are_padded_rows() {
-    set_up();
+    let _kernel = set_up();
     for (family, pooling) in FAMILIES.into_iter().flat_map(|family| POOLINGS.map(|pooling| (family, pooling))) {
         for dtype in HALF_PRECISION {
             let network = network_of(family, pooling, dtype, Varlen::Everywhere);
             assert!(network.is_varlen());
             let exact = network_of(family, pooling, Dtype::Float32, Varlen::Off);
-            let mut staging = Staging::default();
+            let mut staging = Staging::new(&FAKE);
             for (seed, lengths) in (0..).zip(lengths()) {
                 let batch = batch(seed, &lengths);
                 let uploaded = staging.upload_ragged(&batch, Device::Cpu).expect("torch has memory");
@@ -134,16 +140,53 @@ fn ragged_rows_are_padded_rows() {
 }
 
 #[test]
+fn other_families_run_without_padding() {
+    let _kernel = set_up();
+    // Windows and none; a window's reach is checked by itself.
+    for (family, references) in [("modernbert", 2), ("qwen3", 1)] {
+        let mut draft = other_draft(family);
+        for pooling in ["mean", "lasttoken", "mean_sqrt_len_tokens", "weightedmean"] {
+            draft.pooling = pooling;
+            let directory = write(&draft);
+            let exact = models::network(&directory, Dtype::Float32, Kind::Float, Varlen::Off);
+            for dtype in HALF_PRECISION {
+                calls();
+                let network = models::network(&directory, dtype, kind(dtype), Varlen::Everywhere);
+                assert_eq!((network.is_varlen(), calls()), (true, references), "{family}");
+                let mut staging = Staging::new(&FAKE);
+                for (seed, lengths) in (0..).zip(lengths()) {
+                    let batch = batch(seed, &lengths);
+                    let uploaded =
+                        DeviceBatch::Ragged(staging.upload_ragged(&batch, Device::Cpu).expect("torch has memory"));
+                    let rows = tch::no_grad(|| network.encode_uploaded(&uploaded)).expect("nothing fails");
+                    let mut values = Vec::new();
+                    copy_rows(&rows.narrow(0, 0, i64::try_from(lengths.len()).expect("few")), &mut values)
+                        .expect("they are numbers");
+                    let found: Vec<Vec<f32>> = values.chunks(network.dimension()).map(<[f32]>::to_vec).collect();
+                    let expected = padded_rows(&exact, &batch).expect("they are numbers");
+                    let cosine = min_cosine(&found, &expected);
+                    let required = if dtype == Dtype::Float16 { 0.9999 } else { 0.998 };
+                    assert!(cosine > required, "{family} {pooling} {dtype:?} {lengths:?}: {cosine}");
+                }
+            }
+        }
+    }
+    assert_no_violations();
+}
+
+#[test]
 fn cuda_device_gives_the_rows_of_a_cpu_device_without_padding() {
-    set_up();
+    let _kernel = set_up();
     for (family, pooling) in [("bert", "mean"), ("xlm-roberta", "cls"), ("bert", "max"), ("roberta", "lasttoken")] {
         let directory = write(&pooled_draft(family, pooling));
         let mut cpu = load(&directory, &["cpu"], 1);
         for dtype in HALF_PRECISION {
-            let cuda = TorchEncoder::load_cuda_path_on_cpu(directory.path(), 2, dtype.name(), Varlen::Everywhere);
+            let cuda =
+                TorchEncoder::load_cuda_path_on_cpu(directory.path(), 2, dtype.name(), Varlen::Everywhere, &FAKE);
             let mut cuda = cuda.expect("the model is sound");
             let batches: Vec<Batch> = (0..).zip(lengths()).map(|(seed, lengths)| batch(seed, &lengths)).collect();
-            calls();
+            assert_eq!(calls(), 1 + 2 * 2 * LAYERS, "the reference, and two batches to warm up each device");
+            assert!(cuda.spec().devices.iter().all(|device| !device.padded_rows));
             // Three in flight on each, collected in another order than they were submitted.
             for group in batches.chunks(6) {
                 let submit = |(index, batch)| cuda.submit(index % 2, batch).expect("the batch is sound");
@@ -162,27 +205,28 @@ fn cuda_device_gives_the_rows_of_a_cpu_device_without_padding() {
 
 #[test]
 fn a_batch_is_padded_where_varlen_attention_fails() {
-    set_up();
+    let _kernel = set_up();
     let network = Arc::new(network_of("bert", "mean", Dtype::Float16, Varlen::Everywhere));
     let exact = network_of("bert", "mean", Dtype::Float32, Varlen::Off);
-    let mut cuda = CudaDevice::new(Arc::clone(&network), 20);
+    let mut cuda = CudaDevice::start("cpu:0", 0, Arc::clone(&network), 20, &FAKE).expect("it starts");
     for (ticket, lengths) in (0..).zip(lengths()) {
         let batch = batch(ticket, &lengths);
         calls();
         let fails = ticket % 3 == 1;
         set_mode(if fails { KernelMode::FailsOnce } else { KernelMode::Right });
-        cuda.submit(ticket, &batch).expect("the batch is sound");
-        assert_eq!(calls(), if fails { 1 } else { LAYERS }, "the next batch is ragged again");
+        cuda.submit(ticket, &batch);
         let mut rows = Vec::new();
         cuda.collect(ticket, |values| rows = values.chunks(network.dimension()).map(<[f32]>::to_vec).collect())
             .expect("the batch is sound");
+        assert_eq!(calls(), if fails { 1 } else { LAYERS }, "the next batch is ragged again");
         let cosine = min_cosine(&rows, &padded_rows(&exact, &batch).expect("they are numbers"));
         assert!(cosine > required_cosine(Dtype::Float16), "{lengths:?}: {cosine}");
     }
     // If both attempts fail, the error is that of the padded one, which has a reason.
     set_mode(KernelMode::Fails);
     let outside = Batch::new(vec![i32::try_from(VOCABULARY).expect("it is small")], vec![1]);
-    let error = cuda.submit(1000, &outside).expect_err("there is no such id");
+    cuda.submit(1000, &outside);
+    let error = cuda.collect(1000, |_| {}).expect_err("there is no such id");
     assert!(error.kind() == ErrorKind::Encoder && !error.message().contains("stderr"), "{error}");
     set_mode(KernelMode::Right);
     assert_no_violations();
@@ -190,7 +234,7 @@ fn a_batch_is_padded_where_varlen_attention_fails() {
 
 #[test]
 fn a_kernel_that_differs_from_the_reference_is_not_used() {
-    set_up();
+    let _kernel = set_up();
     for dtype in HALF_PRECISION {
         for mode in [
             KernelMode::Fails,
@@ -216,7 +260,7 @@ fn a_kernel_that_differs_from_the_reference_is_not_used() {
 
 #[test]
 fn varlen_is_tried_only_where_it_could_work() {
-    set_up();
+    let _kernel = set_up();
     calls();
     assert!(!network_of("bert", "mean", Dtype::Float32, Varlen::Everywhere).is_varlen());
     for varlen in [Varlen::Cuda, Varlen::Off] {
@@ -236,7 +280,7 @@ fn varlen_is_tried_only_where_it_could_work() {
 
 #[test]
 fn varlen_needs_no_memory_for_scores() {
-    set_up();
+    let _kernel = set_up();
     let padded = network_of("bert", "mean", Dtype::Float16, Varlen::Off);
     let ragged = network_of("bert", "mean", Dtype::Float16, Varlen::Everywhere);
     // 12 · 32 + 2 · 48 values, and for each of two heads two scores of each token, or a float32.
@@ -260,14 +304,14 @@ fn varlen_leaks_nothing_and_reports_out_of_memory() {
 
 fn with_little_memory() {
     const SPARE: u64 = 24 << 20;
-    set_up();
+    let _kernel = set_up();
     set_mode(KernelMode::Heavy);
     let directory = write(&scaled_draft("bert", Sizes { longest: 600, ..SIZES }, "gelu"));
     let network = models::network(&directory, Dtype::Float16, Kind::Half, Varlen::Everywhere);
-    let mut cuda = CudaDevice::new(Arc::new(network), 600);
+    let mut cuda = CudaDevice::start("cpu:0", 0, Arc::new(network), 600, &FAKE).expect("it starts");
     let few = batch(1, &[80; 128]);
     let mut encode = |ticket: u64, batch: &Batch| {
-        cuda.submit(ticket, batch)?;
+        cuda.submit(ticket, batch);
         cuda.collect(ticket, |rows| assert_eq!(rows.len(), batch.lengths.len() * 32))
     };
     encode(0, &few).expect("there is memory");

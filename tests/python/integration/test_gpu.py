@@ -4,6 +4,7 @@ Skipped without a GPU. `rust/torch/tests/cuda.rs` tests the same code on a CPU.
 """
 
 import time
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,10 +15,15 @@ from pullquote import Highlighter
 
 torch = pytest.importorskip("torch")
 
+with warnings.catch_warnings():
+    # torch warns of a driver that is too old for it; collecting this module must not fail there.
+    warnings.simplefilter("ignore")
+    HAS_CUDA = torch.cuda.is_available()
+
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.slow,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine"),
+    pytest.mark.skipif(not HAS_CUDA, reason="no CUDA device on this machine"),
 ]
 
 TEXTS = [f"{'The moon is far from here. ' * (n % 40)}Sentence {n}." for n in range(2000)]
@@ -46,7 +52,8 @@ def test_submit_does_not_wait_for_kernels() -> None:
             highlighter.embed(TEXTS)
         elapsed, after = time.perf_counter() - began, highlighter.stages
         # If submitting waited for kernels, it would take as long as computing.
-        assert after["copy_in"].seconds - before["copy_in"].seconds < 0.5 * elapsed
+        submitting = sum(after[stage].seconds - before[stage].seconds for stage in ("copy_in", "launch"))
+        assert 0 < submitting < 0.5 * elapsed
 
 
 def test_varlen_attention_without_padding() -> None:
@@ -54,7 +61,7 @@ def test_varlen_attention_without_padding() -> None:
 
     with Highlighter(devices="cuda:0", dtype="float16", cache_bytes=0) as highlighter:
         highlighter.embed(TEXTS[:64])
-        with profile(activities=[ProfilerActivity.CUDA]) as profiled:
+        with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as profiled:
             highlighter.embed(TEXTS)
     kernels = {event.name for event in profiled.events() if str(event.device_type).endswith("CUDA")}
     # Padded rows need a mask, and flash attention's kernels take none.
@@ -79,7 +86,7 @@ def test_profile_measures_stages() -> None:
     with Highlighter(devices="cuda:0", dtype="float16", cache_bytes=0, profile=True) as highlighter:
         highlighter.embed(TEXTS)
         stages = highlighter.stages
-        assert all(stages[name].seconds > 0 for name in ("copy_in", "compute", "copy_out"))
+        assert all(stages[name].seconds > 0 for name in ("copy_in", "launch", "compute", "copy_out"))
 
 
 def test_reserved_cuda_memory_is_stable() -> None:
@@ -89,7 +96,8 @@ def test_reserved_cuda_memory_is_stable() -> None:
         for block in range(12):
             for _ in range(25):
                 count, words = int(rng.integers(1, 400)), int(rng.integers(1, 400))
-                highlighter.embed(["moon " * int(rng.integers(1, words + 1)) for _ in range(count)])
+                # Different texts: equal ones are encoded once.
+                highlighter.embed([f"{number} " + "moon " * int(rng.integers(1, words + 1)) for number in range(count)])
             if block in {3, 11}:
                 reserved.append(torch.cuda.memory_reserved(0))
         assert reserved[1] <= 1.05 * reserved[0]

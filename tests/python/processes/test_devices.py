@@ -221,7 +221,7 @@ def test_trace_has_all_stages(tmp_path: Path) -> None:
     events = [event for event in trace_of(path) if event["ph"] == "X"]
     count = {name: len([event for event in events if event["name"] == name]) for name in {*stages, "batch"}}
     assert count["batch"] == batches
-    for name in ("cut", "tokenize", "wait", "choose", "copy_in", "device_queue", "compute", "copy_out"):
+    for name in ("cut", "tokenize", "wait", "choose", "copy_in", "launch", "device_queue", "compute", "copy_out"):
         assert count[name] == stages[name].count > 0
         seconds = sum(event["dur"] for event in events if event["name"] == name) / 1e6
         assert seconds <= stages[name].seconds * 1.001 + 1e-6

@@ -35,18 +35,23 @@ _check_torch(torch.__version__)
 
 # After torch: its libraries must be in the process before ours is loaded, and they must be the right ones.
 from pullquote_torch import _native  # noqa: E402
-from pullquote_torch._native import __version__, cuda_device_count  # noqa: E402
+from pullquote_torch._native import __version__, cuda_device_count, driver_problem  # noqa: E402
 
-__all__ = ["__version__", "cuda_device_count", "load"]
+__all__ = ["__version__", "cuda_device_count", "driver_problem", "load"]
 
 
-def load(model: str, devices: list[str], dtype: str, threads: int | None, *, normalizes: bool = True) -> CapsuleType:
+def load(
+    model: str,
+    devices: list[str],
+    dtype: str,
+    threads: int | None,
+    *,
+    truncate_dim: int | None = None,
+    normalizes: bool = True,
+) -> CapsuleType:
     """Loads a model onto devices and hands out its encoder; ``_native.pyi`` says what the arguments may be.
 
-    A batch on a CUDA device may take a quarter of the memory that is free there when the model is loaded.
+    A batch on a CUDA device may take a quarter of the memory that is free there when the model is loaded. Loading runs two
+    batches on each CUDA device.
     """
-
-    def free_memory(index: int) -> int:
-        return torch.cuda.mem_get_info(index)[0]
-
-    return _native.load(model, devices, dtype, threads, free_memory, normalizes)
+    return _native.load(model, devices, dtype, threads, truncate_dim, normalizes)

@@ -1,20 +1,21 @@
-from collections.abc import Callable
-
 from typing_extensions import CapsuleType
 
-__all__ = ["__version__", "cuda_device_count", "load"]
+__all__ = ["__version__", "cuda_device_count", "driver_problem", "load"]
 
 __version__: str
 
 def cuda_device_count() -> int:
     """How many CUDA devices torch finds."""
 
+def driver_problem() -> str | None:
+    """Why torch finds no CUDA device although NVIDIA's driver is there: it is older than torch's CUDA. `None` otherwise."""
+
 def load(
     model: str,
     devices: list[str],
     dtype: str,
     threads: int | None,
-    free_memory: Callable[[int], int],
+    truncate_dim: int | None = None,
     normalizes: bool = True,
 ) -> CapsuleType:
     """Loads a model onto devices and hands out its encoder.
@@ -22,8 +23,9 @@ def load(
     ``model`` is a directory as Hugging Face and sentence-transformers lay it out. ``devices`` names ``"auto"``, or any of
     ``"cpu"``, ``"cpu:N"``, ``"cuda"``, ``"cuda:N"``. ``dtype`` is ``"auto"``, ``"float32"``, ``"bfloat16"``
     or ``"float16"``. ``threads`` is how many CPU workers there are; `None` is one
-    for each core, at most 32, and with 0 those who wait for a batch compute it. ``free_memory`` says how many bytes of a
-    CUDA device's memory are free. Without ``normalizes``, the vectors are those before the normalization at the model's end.
+    for each core, at most 32, and with 0 those who wait for a batch compute it; a CUDA device has a
+    thread of its own all the same. Vectors are cut to their first ``truncate_dim`` values. Without
+    ``normalizes``, the vectors are those before the normalization at the model's end.
 
     Returns a capsule named ``pullquote.encoder``. Raises the classes of ``pullquote.errors``, or ``RuntimeError``
     where that module is not there.

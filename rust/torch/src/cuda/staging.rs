@@ -1,12 +1,10 @@
-//! The host memory that a batch is written to on its way to a GPU.
+//! The host memory of a batch on its way to a GPU and back.
 //!
-//! It is pinned, so that the GPU copies it by itself, and it is used again: a batch's staging is free when its rows were collected.
-//! Shapes come in few sizes, so torch's allocator finds the blocks of earlier batches. In the padded layout, rows are as long as the
-//! longest one, up to a multiple of 8, and their number is a [`row_bucket`]. In the ragged layout, the number of rows is the same,
-//! the added ones are empty, and the number of tokens is a [`token_bucket`]. No row attends to padding, and padding rows are not
-//! copied back.
-//!
-//! Nothing here depends on the device: the tests run it on a CPU, where memory need not be pinned.
+//! It is pinned, so that the GPU copies it by itself, and it is used again once the GPU has come to the batch's event. Shapes come
+//! in few sizes, so torch's allocator finds the blocks of earlier batches. In the padded layout, rows are as long as the longest
+//! one, up to a multiple of 8, and their number is a [`row_bucket`]. In the ragged layout, the number of tokens is a
+//! [`token_bucket`]: rows of padding tokens follow the batch's own, none longer than the longest, so that every token has a row;
+//! empty rows fill the number of rows to a [`row_bucket`]. Rows that are not the batch's are not copied back.
 
 use std::marker::PhantomData;
 
@@ -14,7 +12,9 @@ use pullquote_core::encoder::Batch;
 use tch::kind::Element;
 use tch::{Device, Kind, Tensor};
 
+use super::runtime::{PinnedMemory, Runtime};
 use crate::error::TorchResult;
+use crate::model::dispatcher::{Argument, Value as Argued, call, new_reference};
 use crate::model::layout::{Padded, Ragged, RowOffsets, dim};
 
 /// Tokens of a padded row: kernels of half precision want multiples of 8.
@@ -23,20 +23,28 @@ const ROW_LENGTH_MULTIPLE: usize = 8;
 /// Tokens of a ragged batch: matrix products of half precision want multiples of 16.
 const TOKEN_COUNT_MULTIPLE: usize = 16;
 
-/// The pinned memory of one batch.
-#[derive(Debug, Default)]
+/// The pinned memory of one batch. Its owner must not drop or write it while the GPU may use it.
+#[derive(Debug)]
 pub struct Staging {
-    /// Ids, then lengths, or positions and cumulative lengths.
-    ids: PinnedBuffer<i32>,
+    /// Ids, positions and cumulative lengths.
+    ragged: PinnedBuffer<i32>,
+    /// Ids and lengths: not the same memory, because a batch may be padded while its ragged copy is still on its way.
+    padded: PinnedBuffer<i32>,
     queries: PinnedBuffer<f32>,
+    /// What comes back.
+    rows: PinnedBuffer<f32>,
+    /// Values in `rows`.
+    values: usize,
 }
 
-/// Host memory that grows to the largest batch.
-#[derive(Debug, Default)]
+/// Pinned memory that grows to the largest batch.
+#[derive(Debug)]
 struct PinnedBuffer<Value> {
-    memory: Option<Tensor>,
-    values: PhantomData<Value>,
+    runtime: &'static Runtime,
+    memory: Option<PinnedMemory>,
+    /// In values.
     capacity: usize,
+    values: PhantomData<Value>,
 }
 
 /// The number of rows that a batch of `rows` is padded to: at most a quarter more, and one of few sizes.
@@ -54,17 +62,28 @@ pub fn token_bucket(tokens: usize) -> usize {
 }
 
 impl Staging {
-    /// Writes a batch in the padded layout and starts its copy to the device. Rows have at most `max_tokens`. The previous copy
-    /// must be complete.
+    /// Staging without memory yet.
+    #[must_use]
+    pub const fn new(runtime: &'static Runtime) -> Self {
+        Self {
+            ragged: PinnedBuffer::new(runtime),
+            padded: PinnedBuffer::new(runtime),
+            queries: PinnedBuffer::new(runtime),
+            rows: PinnedBuffer::new(runtime),
+            values: 0,
+        }
+    }
+
+    /// Writes a batch in the padded layout and starts its copy to the device. Rows have at most `max_tokens`.
     ///
     /// # Errors
-    /// Where torch has no memory.
+    /// Where there is no memory.
     pub fn upload_padded(&mut self, batch: &Batch, device: Device, max_tokens: usize) -> TorchResult<Padded> {
         let rows = row_bucket(batch.lengths.len());
         let longest = batch.lengths.iter().copied().max().unwrap_or(0) as usize;
         let width = longest.next_multiple_of(ROW_LENGTH_MULTIPLE).min(max_tokens.max(longest));
         let (id_count, total) = (rows * width, rows * width + rows);
-        let (ids, lengths) = self.ids.slice_mut(total, device)?.split_at_mut(id_count);
+        let (ids, lengths) = self.padded.slice_mut(total)?.split_at_mut(id_count);
         let mut start = 0;
         for (row, written) in lengths.iter_mut().enumerate() {
             // A padding row has one token, so that it attends to something.
@@ -78,7 +97,7 @@ impl Staging {
             *written = i32::try_from(length).unwrap_or(i32::MAX);
         }
         let has_padding = lengths.iter().any(|length| usize::try_from(*length) != Ok(width));
-        let uploaded = self.ids.upload(total, device)?;
+        let uploaded = self.padded.upload(&[dim(total)], device)?;
         let ids = uploaded.f_narrow(0, 0, dim(id_count))?.f_view_([dim(rows), dim(width)])?;
         let mask = if has_padding {
             let lengths = uploaded.f_narrow(0, dim(id_count), dim(rows))?.f_view_([dim(rows), 1])?;
@@ -93,34 +112,34 @@ impl Staging {
     /// Writes a batch in the ragged layout and starts its copy to the device, as [`Self::upload_padded`] does.
     ///
     /// # Errors
-    /// Where torch has no memory.
+    /// Where there is no memory.
     pub fn upload_ragged(&mut self, batch: &Batch, device: Device) -> TorchResult<Ragged> {
-        let (rows, filled) = (row_bucket(batch.lengths.len()), batch.ids.len());
+        let filled = batch.ids.len();
         let tokens = token_bucket(filled);
+        let longest = batch.lengths.iter().copied().max().unwrap_or(1).max(1) as usize;
+        let rows = ragged_rows(batch);
         let total = 2 * tokens + rows + 1;
-        let (ids, rest) = self.ids.slice_mut(total, device)?.split_at_mut(tokens);
+        let (ids, rest) = self.ragged.slice_mut(total)?.split_at_mut(tokens);
         let (positions, cumulative_lengths) = rest.split_at_mut(tokens);
         ids[..filled].copy_from_slice(&batch.ids);
         ids[filled..].fill(0);
-        positions[filled..].fill(0);
         let mut start = 0;
         for (row, written) in cumulative_lengths.iter_mut().enumerate() {
             *written = i32::try_from(start).unwrap_or(i32::MAX);
-            // A padding row is empty: attention has nothing to do there.
-            let length = batch.lengths.get(row).map_or(0, |length| *length as usize);
+            let length = batch.lengths.get(row).map_or((tokens - start).min(longest), |length| *length as usize);
             for (position, written) in (0..).zip(&mut positions[start..start + length]) {
                 *written = position;
             }
             start += length;
         }
-        let uploaded = self.ids.upload(total, device)?;
+        let uploaded = self.ragged.upload(&[dim(total)], device)?;
         Ok(Ragged {
             ids: uploaded.f_narrow(0, 0, dim(tokens))?,
             positions: uploaded.f_narrow(0, dim(tokens), dim(tokens))?,
             rows: RowOffsets {
                 cumulative_lengths: uploaded.f_narrow(0, dim(2 * tokens), dim(rows + 1))?,
-                longest: batch.lengths.iter().copied().max().unwrap_or(0).into(),
-                tokens: dim(filled),
+                longest: dim(longest),
+                tokens: dim(tokens),
             },
         })
     }
@@ -128,36 +147,85 @@ impl Staging {
     /// Starts the copy of a batch's queries, `[queries, dimension]`, to the device; `None` where there are none.
     ///
     /// # Errors
-    /// Where torch has no memory.
+    /// Where there is no memory.
     pub fn upload_queries(&mut self, queries: &[f32], dimension: usize, device: Device) -> TorchResult<Option<Tensor>> {
         if queries.is_empty() {
             return Ok(None);
         }
-        self.queries.slice_mut(queries.len(), device)?.copy_from_slice(queries);
-        let uploaded = self.queries.upload(queries.len(), device)?;
-        Ok(Some(uploaded.f_view_([dim(queries.len() / dimension), dim(dimension)])?))
+        self.queries.slice_mut(queries.len())?.copy_from_slice(queries);
+        self.queries.upload(&[dim(queries.len() / dimension), dim(dimension)], device).map(Some)
+    }
+
+    /// Starts the copy of rows, float32 `[rows, values]`, from the device.
+    ///
+    /// # Errors
+    /// Where there is no memory, or a kernel failed.
+    pub fn download(&mut self, rows: &Tensor) -> TorchResult<()> {
+        let size = rows.size();
+        self.values = usize::try_from(size.iter().product::<i64>()).unwrap_or(0);
+        self.rows.slice_mut(self.values)?;
+        let host = self.rows.tensor(&size)?;
+        let arguments = [
+            Argument::Plain(Argued::Tensor(host)),
+            Argument::Plain(Argued::Tensor(new_reference(rows)?)),
+            Argument::Plain(Argued::Bool(true)), // non_blocking
+        ];
+        // SAFETY: torch 2.11's schema is (Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!).
+        let copied: TorchResult<[Tensor; 1]> = unsafe { call(c"aten::copy_", arguments) };
+        copied.map(drop)
+    }
+
+    /// The rows, one after the other, once the GPU has come to the batch's event.
+    #[must_use]
+    pub fn values(&self) -> &[f32] {
+        let Some(memory) = &self.rows.memory else { return &[] };
+        // SAFETY: the memory has at least this many values, all written, and nothing writes to it any more.
+        unsafe { std::slice::from_raw_parts(memory.address().cast(), self.values) }
+    }
+
+    /// Gives up the memory without freeing it, where the GPU may use it for ever.
+    pub fn leak(self) {
+        let Self { ragged, padded, queries, rows, .. } = self;
+        std::mem::forget((ragged, padded, queries, rows));
     }
 }
 
+/// Rows of a batch in the ragged layout, with those of padding tokens and empty ones.
+pub(super) fn ragged_rows(batch: &Batch) -> usize {
+    let filled = batch.ids.len();
+    let longest = batch.lengths.iter().copied().max().unwrap_or(1).max(1) as usize;
+    row_bucket(batch.lengths.len() + (token_bucket(filled) - filled).div_ceil(longest))
+}
+
 impl<Value: Element> PinnedBuffer<Value> {
-    /// The first `count` values, in the memory of the last batch if it is large enough.
-    fn slice_mut(&mut self, count: usize, device: Device) -> TorchResult<&mut [Value]> {
-        if self.capacity < count || self.memory.is_none() {
-            let capacity = count.next_power_of_two();
-            let host = Tensor::f_zeros([dim(capacity)], (Value::KIND, Device::Cpu))?;
-            let host = if device == Device::Cpu { host } else { host.f_internal_pin_memory(device)? };
-            (self.memory, self.capacity) = (Some(host), capacity);
-        }
-        let host = self.memory.as_mut().ok_or_else(no_memory)?;
-        // SAFETY: the tensor is ours alone, dense, on the host, of this type, and has at least `count` values. Nothing reads or
-        // writes it except the device's copies, which are complete.
-        Ok(unsafe { std::slice::from_raw_parts_mut(torch_sys::at_data_ptr(host.as_mut_ptr()).cast(), count) })
+    const fn new(runtime: &'static Runtime) -> Self {
+        Self { runtime, memory: None, capacity: 0, values: PhantomData }
     }
 
-    /// Starts the copy of the first `count` values to the device.
-    fn upload(&self, count: usize, device: Device) -> TorchResult<Tensor> {
-        let host = self.memory.as_ref().ok_or_else(no_memory)?;
-        host.f_narrow(0, 0, dim(count))?.f_to_device_(device, Value::KIND, true, true)
+    /// The first `count` values, in the memory of the last batch if it is large enough.
+    fn slice_mut(&mut self, count: usize) -> TorchResult<&mut [Value]> {
+        if self.capacity < count || self.memory.is_none() {
+            let capacity = count.next_power_of_two();
+            self.memory = None;
+            self.memory = Some(PinnedMemory::new(self.runtime, capacity * size_of::<Value>())?);
+            self.capacity = capacity;
+        }
+        let memory = self.memory.as_ref().ok_or_else(no_memory)?;
+        // SAFETY: the memory is ours alone, aligned to a page, initialized, and has at least `count` values, which are plain
+        // numbers. The GPU is done with it.
+        Ok(unsafe { std::slice::from_raw_parts_mut(memory.address().cast(), count) })
+    }
+
+    /// The memory as a tensor, which must not outlive the call that it is for.
+    fn tensor(&self, size: &[i64]) -> TorchResult<Tensor> {
+        let memory = self.memory.as_ref().ok_or_else(no_memory)?;
+        // SAFETY: the memory has values of this type, as many as the callers below have asked `slice_mut` for.
+        unsafe { Tensor::f_from_blob(memory.address(), size, &[], Value::KIND, Device::Cpu) }
+    }
+
+    /// Starts the copy of the first values to the device.
+    fn upload(&self, size: &[i64], device: Device) -> TorchResult<Tensor> {
+        self.tensor(size)?.f_to_device_(device, Value::KIND, true, true)
     }
 }
 

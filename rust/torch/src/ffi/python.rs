@@ -18,7 +18,7 @@ pub mod _native {
     use pyo3::types::PyCapsule;
 
     use super::{encoder_capsule, python_error};
-    use crate::encoder::TorchEncoder;
+    use crate::encoder::{TorchEncoder, VectorOptions};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "what Python calls it")]
@@ -30,7 +30,12 @@ pub mod _native {
     }
 
     #[pyfunction]
-    #[pyo3(signature = (model, devices, dtype, threads, free_memory, normalizes = true))]
+    fn driver_problem() -> Option<String> {
+        crate::encoder::driver_problem()
+    }
+
+    #[pyfunction]
+    #[pyo3(signature = (model, devices, dtype, threads, truncate_dim = None, normalizes = true))]
     #[allow(clippy::needless_pass_by_value, reason = "PyO3 passes owned arguments")]
     fn load(
         py: Python<'_>,
@@ -38,14 +43,11 @@ pub mod _native {
         devices: Vec<String>,
         dtype: String,
         threads: Option<usize>,
-        free_memory: Py<PyAny>,
+        truncate_dim: Option<usize>,
         normalizes: bool,
     ) -> PyResult<Bound<'_, PyCapsule>> {
-        // Called only for GPUs, after the weights were loaded. An exception means that the free memory is not known.
-        let free =
-            |index: usize| Python::attach(|py| free_memory.call1(py, (index,)).and_then(|free| free.extract(py)).ok());
-        let encoder =
-            py.detach(|| TorchEncoder::load_with_free_memory(&model, &devices, &dtype, threads, normalizes, &free));
+        let vectors = VectorOptions { truncate_dim, normalizes };
+        let encoder = py.detach(|| TorchEncoder::load_with(&model, &devices, &dtype, threads, vectors));
         encoder_capsule(py, encoder.map_err(|error| python_error(py, &error))?)
     }
 }

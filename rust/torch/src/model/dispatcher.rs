@@ -28,7 +28,7 @@ impl Status {
 }
 
 #[derive(Debug)]
-pub(super) enum Value {
+pub(crate) enum Value {
     Tensor(Tensor),
     Int(i64),
     Float(f64),
@@ -37,13 +37,13 @@ pub(super) enum Value {
 
 /// An argument, plain or optional as in the schema.
 #[derive(Debug)]
-pub(super) enum Argument {
+pub(crate) enum Argument {
     Plain(Value),
     Optional(Option<Value>),
 }
 
 impl Argument {
-    pub(super) const NONE: Self = Self::Optional(None);
+    pub(crate) const NONE: Self = Self::Optional(None);
 }
 
 /// Calls an operator, which takes ownership of its arguments.
@@ -53,7 +53,7 @@ impl Argument {
 ///
 /// # Errors
 /// Where this torch has no such operator (then the arguments leak), or it fails.
-pub(super) unsafe fn call<const ARGUMENTS: usize, const RESULTS: usize>(
+pub(crate) unsafe fn call<const ARGUMENTS: usize, const RESULTS: usize>(
     name: &CStr,
     arguments: [Argument; ARGUMENTS],
 ) -> TorchResult<[Tensor; RESULTS]> {
@@ -64,8 +64,14 @@ pub(super) unsafe fn call<const ARGUMENTS: usize, const RESULTS: usize>(
 }
 
 /// A second reference to a tensor, for a call to own.
-pub(super) fn new_reference(tensor: &Tensor) -> TorchResult<Tensor> {
+pub(crate) fn new_reference(tensor: &Tensor) -> TorchResult<Tensor> {
     shim::new_reference(tensor)
+}
+
+/// `gelu(input · transposed + bias)`, the activation in the product's epilogue; `None` where this torch cannot. tch has a function
+/// for it, but that computes `ReLU`.
+pub(super) fn linear_gelu(input: &Tensor, transposed: &Tensor, bias: &Tensor) -> Option<Tensor> {
+    shim::linear_gelu(input, transposed, bias)
 }
 
 /// The functions themselves, which torch's wheels for Linux export.
@@ -74,8 +80,9 @@ mod shim {
     use std::ffi::{CStr, c_char, c_void};
     use std::mem::ManuallyDrop;
     use std::ptr::null_mut;
+    use std::sync::LazyLock;
 
-    use tch::{TchError, Tensor};
+    use tch::{Device, TchError, Tensor};
 
     use super::{Argument, Status, Value};
     use crate::error::TorchResult;
@@ -85,7 +92,27 @@ mod shim {
     /// torch 2.11.0, as `TORCH_ABI_VERSION` encodes it: the version whose conventions we follow.
     const TORCH_ABI_VERSION: u64 = (2 << 56) | (11 << 48);
 
+    /// `aoti_torch_cpu__addmm_activation` in `torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h`, and the same for CUDA.
+    type AddmmActivation = unsafe extern "C" fn(
+        bias: *mut c_void,
+        left: *mut c_void,
+        right: *mut c_void,
+        beta: f64,
+        alpha: f64,
+        use_gelu: i32,
+        result: *mut *mut c_void,
+    ) -> Status;
+
     unsafe extern "C" {
+        fn aoti_torch_cpu__addmm_activation(
+            bias: *mut c_void,
+            left: *mut c_void,
+            right: *mut c_void,
+            beta: f64,
+            alpha: f64,
+            use_gelu: i32,
+            result: *mut *mut c_void,
+        ) -> Status;
         fn torch_call_dispatcher(
             name: *const c_char,
             overload: *const c_char,
@@ -132,6 +159,25 @@ mod shim {
         unsafe {
             aoti_torch_new_tensor_handle(handle, &raw mut reference).check("reference to a tensor")?;
             Ok(tensor(reference))
+        }
+    }
+
+    pub(super) fn linear_gelu(input: &Tensor, transposed: &Tensor, bias: &Tensor) -> Option<Tensor> {
+        static CUDA: LazyLock<Option<AddmmActivation>> = LazyLock::new(|| {
+            let function = crate::torch_cuda::find(c"aoti_torch_cuda__addmm_activation")?;
+            // SAFETY: the type is that of the header.
+            Some(unsafe { std::mem::transmute::<*mut c_void, AddmmActivation>(function) })
+        });
+        let function = match input.device() {
+            Device::Cpu => aoti_torch_cpu__addmm_activation,
+            _ => (*CUDA)?,
+        };
+        let [bias, input, transposed] = [bias, input, transposed].map(|tensor| tensor.as_ptr().cast_mut().cast());
+        let mut result = null_mut();
+        // SAFETY: the handles are live tensors, of which only the data is read; a new tensor is written, which we own.
+        unsafe {
+            let status = function(bias, input, transposed, 1.0, 1.0, 1, &raw mut result);
+            status.check("addmm_activation").ok().map(|()| tensor(result))
         }
     }
 
@@ -191,5 +237,9 @@ mod shim {
 
     pub(super) fn new_reference(_: &Tensor) -> TorchResult<Tensor> {
         Err(unavailable())
+    }
+
+    pub(super) fn linear_gelu(_: &Tensor, _: &Tensor, _: &Tensor) -> Option<Tensor> {
+        None
     }
 }

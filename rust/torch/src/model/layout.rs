@@ -26,7 +26,7 @@ pub struct PaddingBuffer {
 }
 
 impl PaddingBuffer {
-    /// Pads a batch and starts its copy to a device.
+    /// Pads a batch and copies it to a device.
     ///
     /// # Errors
     /// Where torch has no memory.
@@ -35,7 +35,10 @@ impl PaddingBuffer {
         let longest = batch.lengths.iter().copied().max().unwrap_or(0) as usize;
         let shape = [dim(rows), dim(longest)];
         if batch.lengths.iter().all(|length| *length as usize == longest) {
-            return Ok(Padded { ids: upload(Tensor::f_from_slice(&batch.ids)?.f_view_(shape)?, device)?, mask: None });
+            return Ok(Padded {
+                ids: Tensor::f_from_slice(&batch.ids)?.f_view_(shape)?.f_to_device(device)?,
+                mask: None,
+            });
         }
         let Self { ids, mask } = self;
         ids.clear();
@@ -49,18 +52,18 @@ impl PaddingBuffer {
             start += length;
         }
         // torch copies both, so that they can be written again while it computes.
-        let ids = upload(Tensor::f_from_slice(ids)?.f_view_(shape)?, device)?;
-        let mask = upload(Tensor::f_from_slice(mask)?.f_view_(shape)?, device)?;
+        let ids = Tensor::f_from_slice(ids)?.f_view_(shape)?.f_to_device(device)?;
+        let mask = Tensor::f_from_slice(mask)?.f_view_(shape)?.f_to_device(device)?;
         Ok(Padded { ids, mask: Some(mask) })
     }
 }
 
-/// A batch without padding, in the batch's order, for variable-length attention. Empty rows, and tokens of no row, may follow.
+/// A batch in the batch's order, for variable-length attention. Rows of padding tokens may follow, and empty rows.
 #[derive(Debug)]
 pub struct Ragged {
-    /// `int32 [tokens]`; tokens of no row have id 0.
+    /// `int32 [tokens]`; padding is id 0.
     pub ids: Tensor,
-    /// `int32 [tokens]`: the position of each token in its row; 0 for tokens of no row.
+    /// `int32 [tokens]`: the position of each token in its row.
     pub positions: Tensor,
     /// Where the rows begin and end.
     pub rows: RowOffsets,
@@ -73,7 +76,7 @@ pub struct RowOffsets {
     pub cumulative_lengths: Tensor,
     /// Tokens of the longest row.
     pub longest: i64,
-    /// Tokens of all rows; later tokens belong to none.
+    /// Tokens of all rows.
     pub tokens: i64,
 }
 
@@ -96,6 +99,11 @@ impl DeviceBatch {
 }
 
 impl Padded {
+    /// The same with a mask.
+    pub(super) fn with_mask(&self) -> TorchResult<Self> {
+        Ok(Self { ids: self.ids.f_alias()?, mask: Some(self.full_mask()?) })
+    }
+
     /// The mask, all true where there is none.
     pub(super) fn full_mask(&self) -> TorchResult<Tensor> {
         match &self.mask {
@@ -103,15 +111,6 @@ impl Padded {
             None => self.ids.f_ones_like()?.f_to_kind(Kind::Bool),
         }
     }
-}
-
-/// Pinned, because torch would first wait for the device to copy from other memory.
-fn upload(tensor: Tensor, device: Device) -> TorchResult<Tensor> {
-    if device == Device::Cpu {
-        return Ok(tensor);
-    }
-    let kind = tensor.f_kind()?;
-    tensor.f_internal_pin_memory(device)?.f_to_device_(device, kind, true, false)
 }
 
 /// The length of a dimension in torch's type.

@@ -6,15 +6,16 @@
 use pullquote_core::encoder::Batch;
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::model::weight_files::{INDEX_FILE, SINGLE_FILE};
-use pullquote_core::encoder::model::{Model, Module, Pooling};
+use pullquote_core::encoder::model::{Body, Model, Pooling};
 use pullquote_core::encoder::workers::{Compute, check_rows};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use tch::{Device, Kind, TchError, Tensor};
 
-use super::bert::Bert;
+use super::head::Head;
 use super::layout::{DeviceBatch, PaddingBuffer};
-use super::pooling::{normalize, pool_padded, pool_ragged};
+use super::pooling::{pool_padded, pool_ragged};
 use super::script::{SCRIPT_FILE, Script};
+use super::transformer::TransformerLayers;
 use super::varlen::Varlen;
 use crate::dtype::dtype_of_module;
 use crate::error::{TorchResult, batch_error};
@@ -25,20 +26,21 @@ use crate::threads::{OneThreadGuard, use_one_thread};
 pub struct Network {
     architecture: Architecture,
     device: Device,
-    pooling: Pooling,
-    normalize: bool,
+    /// The vectors of several are concatenated.
+    pooling: Vec<Pooling>,
+    head: Head,
     vocabulary: usize,
     dtype: Dtype,
 }
 
 #[derive(Debug)]
 enum Architecture {
-    Bert(Box<Bert>),
+    Transformer(Box<TransformerLayers>),
     Script(Script),
 }
 
 // SAFETY: tch's `Tensor` lacks `Sync` because its methods may write through `&self`. No method of `Network` writes to one
-// of its tensors: `bert` calls the `f_..._` methods only on results that no other thread has seen. libtorch allows any number of
+// of its tensors: `transformer` calls the `f_..._` methods only on results that no other thread has seen. libtorch allows any number of
 // threads to read a tensor (its reference counts are atomic). `CModule` is `Sync` by itself.
 unsafe impl Sync for Network {}
 
@@ -49,6 +51,13 @@ impl Network {
     /// # Errors
     /// Where the model is missing, damaged, or of an unknown architecture.
     pub fn load(model: &Model, device: Device, dtype: Dtype, kind: Kind, varlen: Varlen) -> Result<Self> {
+        if model.body != Body::Transformer {
+            let message = format!(
+                "{}: static embeddings are a table, which the CPU encoder reads fastest: devices=\"cpu\"",
+                model.directory.display()
+            );
+            return Err(Error::new(ErrorKind::UnsupportedModel, message));
+        }
         let (architecture, vocabulary, dtype) = if is_script(model) {
             let script = Script::load(model, device)?;
             // A module does not say how many embeddings it has: without a number in config.json any id may be right.
@@ -56,21 +65,29 @@ impl Network {
             let dtype = dtype_of_module(script.kind());
             (Architecture::Script(script), vocabulary, dtype)
         } else {
-            let bert = Bert::load(model, device, kind, varlen)?;
-            let vocabulary = usize::try_from(bert.vocabulary()).unwrap_or(0);
-            (Architecture::Bert(Box::new(bert)), vocabulary, dtype)
+            let layers = TransformerLayers::load(model, device, kind, varlen)?;
+            let vocabulary = usize::try_from(layers.vocabulary()).unwrap_or(0);
+            (Architecture::Transformer(Box::new(layers)), vocabulary, dtype)
         };
-        Ok(Self { architecture, device, pooling: pooling(model)?, normalize: model.normalize, vocabulary, dtype })
+        let (width, poolings) = match &architecture {
+            Architecture::Transformer(layers) => (layers.dimension(), model.pooling.len()),
+            Architecture::Script(script) if script.is_pooled() => (script.dimension(), 1),
+            Architecture::Script(script) => (script.dimension(), model.pooling.len()),
+        };
+        let head = Head::load(model, usize::try_from(width).unwrap_or(0) * poolings, device)?;
+        Ok(Self { architecture, device, pooling: model.pooling.clone(), head, vocabulary, dtype })
     }
 
     /// Values in a vector.
     #[must_use]
     pub fn dimension(&self) -> usize {
-        let dimension = match &self.architecture {
-            Architecture::Bert(bert) => bert.dimension(),
-            Architecture::Script(script) => script.dimension(),
-        };
-        usize::try_from(dimension).unwrap_or(0)
+        usize::try_from(self.head.dimension()).unwrap_or(0)
+    }
+
+    /// Whether vectors have unit length.
+    #[must_use]
+    pub fn normalizes(&self) -> bool {
+        self.head.normalizes()
     }
 
     /// Every id must be below it.
@@ -88,9 +105,17 @@ impl Network {
     /// The most GPU memory that a token of a batch takes, in bytes; `None` where it is not known.
     #[must_use]
     pub fn bytes_per_token(&self, max_tokens: usize) -> Option<u64> {
-        let Architecture::Bert(bert) = &self.architecture else { return None };
+        let Architecture::Transformer(layers) = &self.architecture else { return None };
         let bytes_per_value = if self.dtype == Dtype::Float32 { 4 } else { 2 };
-        Some(bert.peak_values_per_token(u64::try_from(max_tokens).unwrap_or(u64::MAX)).saturating_mul(bytes_per_value))
+        let values = layers.peak_values_per_token(u64::try_from(max_tokens).unwrap_or(u64::MAX));
+        Some(values.saturating_mul(bytes_per_value))
+    }
+
+    /// The work of a token: multiplications and additions of linear layers; `None` where they are not known.
+    #[must_use]
+    pub fn flops_per_token(&self) -> Option<u64> {
+        let Architecture::Transformer(layers) = &self.architecture else { return None };
+        Some(layers.flops_per_token())
     }
 
     /// The type that it computes in.
@@ -102,7 +127,7 @@ impl Network {
     /// Whether it takes ragged batches.
     #[must_use]
     pub fn is_varlen(&self) -> bool {
-        matches!(&self.architecture, Architecture::Bert(bert) if bert.is_varlen())
+        matches!(&self.architecture, Architecture::Transformer(layers) if layers.is_varlen())
     }
 
     /// The rows of a checked batch in the padded layout: float32 `[rows, dimension]`, on the device.
@@ -121,42 +146,24 @@ impl Network {
     /// # Errors
     /// As [`Self::encode`]; and where the batch is ragged, but [`Self::is_varlen`] is false.
     pub fn encode_uploaded(&self, batch: &DeviceBatch) -> TorchResult<Tensor> {
-        let rows = match (batch, &self.architecture) {
-            (DeviceBatch::Ragged(ragged), Architecture::Bert(bert)) => {
-                pool_ragged(&bert.forward_ragged(ragged)?, &ragged.rows, self.pooling)?
-            }
+        let tokens = match (batch, &self.architecture) {
+            (_, Architecture::Transformer(layers)) => layers.forward(batch)?,
+            (DeviceBatch::Padded(padded), Architecture::Script(script)) => script.forward(padded)?,
             (DeviceBatch::Ragged(_), Architecture::Script(_)) => {
                 return Err(TchError::Shape("a module takes padded batches only".to_owned()));
             }
-            (DeviceBatch::Padded(padded), Architecture::Bert(bert)) => {
-                pool_padded(&bert.forward_padded(padded)?, padded.mask.as_ref(), self.pooling)?
-            }
-            (DeviceBatch::Padded(padded), Architecture::Script(script)) => {
-                let vectors = script.forward(padded)?;
-                if vectors.dim() == 2 {
-                    vectors.f_to_kind(Kind::Float)?
-                } else {
-                    pool_padded(&vectors, padded.mask.as_ref(), self.pooling)?
-                }
-            }
         };
-        if self.normalize { normalize(&rows) } else { Ok(rows) }
-    }
-}
-
-/// The pooling of a model without other modules than a norm.
-fn pooling(model: &Model) -> Result<Pooling> {
-    let is_plain = model.truncate_dim.is_none() && model.modules.iter().all(|module| *module == Module::Normalize);
-    match model.pooling[..] {
-        [pooling @ (Pooling::Mean | Pooling::Cls | Pooling::Max | Pooling::Last)] if is_plain => Ok(pooling),
-        _ => {
-            let message = format!(
-                "{}: the libtorch encoder pools by one of mean, cls, max and last token, without Dense and LayerNorm modules; the CPU \
-                 encoder has the others: devices=\"cpu\"",
-                model.file("modules.json").display()
-            );
-            Err(Error::new(ErrorKind::UnsupportedModel, message))
-        }
+        let pool = |pooling: &Pooling| match batch {
+            DeviceBatch::Ragged(ragged) => pool_ragged(&tokens, ragged, *pooling),
+            DeviceBatch::Padded(padded) => pool_padded(&tokens, padded, *pooling),
+        };
+        let rows = match (batch, self.pooling.as_slice()) {
+            // A module has pooled them.
+            (DeviceBatch::Padded(_), _) if tokens.dim() == 2 => tokens.f_to_kind(Kind::Float)?,
+            (_, [only]) => pool(only)?,
+            (_, several) => Tensor::f_cat(&several.iter().map(pool).collect::<TorchResult<Vec<_>>>()?, 1)?,
+        };
+        self.head.apply(rows)
     }
 }
 

@@ -17,6 +17,7 @@ pub(crate) const SCRIPT_FILE: &str = "model.pt";
 pub(super) struct Script {
     module: CModule,
     dimension: i64,
+    is_pooled: bool,
     kind: Kind,
 }
 
@@ -33,7 +34,7 @@ impl Script {
         let mut module =
             CModule::load_on_device(&path, device).map_err(|error| invalid("no TorchScript module", &error))?;
         module.f_set_eval().map_err(|error| invalid("it has no evaluation mode", &error))?;
-        let mut script = Self { module, dimension: 0, kind: Kind::Float };
+        let mut script = Self { module, dimension: 0, is_pooled: false, kind: Kind::Float };
         // Two shapes: a module that was traced carelessly works for only one.
         for (rows, longest) in [(2, 4), (1, 3)] {
             let probe = || {
@@ -44,6 +45,7 @@ impl Script {
             let returned = probe().map_err(|error| invalid(&what, &error))?;
             script.kind = returned.f_kind().map_err(|error| invalid(&what, &error))?;
             let shape = returned.size();
+            script.is_pooled = shape.len() == 2;
             script.dimension = match shape.as_slice() {
                 [found, dimension] if *found == rows && *dimension > 0 => *dimension,
                 [found, tokens, dimension] if *found == rows && *tokens == longest && *dimension > 0 => *dimension,
@@ -55,6 +57,11 @@ impl Script {
             };
         }
         Ok(script)
+    }
+
+    /// Whether it returns row vectors.
+    pub(super) fn is_pooled(&self) -> bool {
+        self.is_pooled
     }
 
     pub(super) fn dimension(&self) -> i64 {

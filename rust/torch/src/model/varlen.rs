@@ -26,42 +26,61 @@ pub enum Varlen {
     Everywhere,
 }
 
+/// Which tokens a token sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reach {
+    /// How far away they may be; `None` sees all.
+    pub(super) window: Option<i64>,
+    /// None that come later.
+    pub(super) causal: bool,
+}
+
+impl Reach {
+    pub(super) const ALL: Self = Self { window: None, causal: false };
+}
+
 impl Varlen {
-    /// Whether this device is one of them, and variable-length attention works on it.
-    pub(super) fn is_usable(self, device: Device, kind: Kind, config: &Transformer) -> bool {
+    /// Whether this device is one of them, and variable-length attention works on it with all of a model's reaches.
+    pub(super) fn is_usable(self, device: Device, kind: Kind, config: &Transformer, reaches: &[Reach]) -> bool {
         let is_tried = match self {
             Self::Off => false,
             Self::Cuda => device != Device::Cpu,
             Self::Everywhere => true,
         };
-        is_tried && matches_reference(device, kind, config)
+        is_tried && reaches.iter().all(|reach| matches_reference(device, kind, config, *reach))
     }
 }
 
-/// Attention within each row, `[tokens, 3 · hidden]` to `[tokens, hidden]`. Queries are scaled already. Tokens of no row get zeros.
+/// Attention within each row: queries `[tokens, heads, width]`, which are scaled already, keys and values
+/// `[tokens, key heads, width]`, to `[tokens, heads · width]`. Every token is in a row.
 ///
 /// # Errors
-/// Where torch has no memory, or no kernel for these types and sizes on this device; only stderr says which.
-pub(super) fn attend(qkv: &Tensor, heads: i64, rows: &RowOffsets) -> TorchResult<Tensor> {
-    let (tokens, width) = qkv.size2()?;
-    let hidden = width / 3;
-    let parts = qkv.f_view_([tokens, 3, heads, hidden / heads])?;
-    let part = |index| TorchResult::Ok(Argument::Plain(Value::Tensor(parts.f_select(1, index)?)));
+/// Where torch has no memory, or no kernel for these types and sizes on this device; of that only stderr has the reason.
+pub(super) fn attend(
+    queries: &Tensor,
+    keys: &Tensor,
+    values: &Tensor,
+    rows: &RowOffsets,
+    reach: Reach,
+) -> TorchResult<Tensor> {
+    let (tokens, heads, width) = queries.size3()?;
+    let tensor = |tensor: &Tensor| TorchResult::Ok(Argument::Plain(Value::Tensor(new_reference(tensor)?)));
     let lengths = || TorchResult::Ok(Argument::Optional(Some(Value::Tensor(new_reference(&rows.cumulative_lengths)?))));
+    let window = |far| Argument::Optional(reach.window.map(|window| Value::Int(if far { window } else { 0 })));
     let arguments = [
-        part(0)?,
-        part(1)?,
-        part(2)?,
+        tensor(queries)?,
+        tensor(keys)?,
+        tensor(values)?,
         lengths()?,
         lengths()?,
         Argument::Plain(Value::Int(rows.longest)),
         Argument::Plain(Value::Int(rows.longest)),
         Argument::Plain(Value::Float(0.0)),          // dropout_p
-        Argument::Plain(Value::Bool(false)),         // is_causal
+        Argument::Plain(Value::Bool(reach.causal)),  // is_causal
         Argument::Plain(Value::Bool(false)),         // return_debug_mask
         Argument::Optional(Some(Value::Float(1.0))), // scale
-        Argument::NONE,                              // window_size_left
-        Argument::NONE,                              // window_size_right
+        window(true),                                // window_size_left
+        window(!reach.causal),                       // window_size_right
         Argument::NONE,                              // seqused_k
         Argument::NONE,                              // alibi_slopes
     ];
@@ -70,18 +89,18 @@ pub(super) fn attend(qkv: &Tensor, heads: i64, rows: &RowOffsets) -> TorchResult
     // SymInt? window_size_left, SymInt? window_size_right, Tensor? seqused_k, Tensor? alibi_slopes) -> (Tensor output,
     // Tensor softmax_logsumexp, Tensor rng_state, Tensor unused, Tensor debug_attn_mask).
     let results: TorchResult<[Tensor; 5]> = unsafe { call(c"aten::_flash_attention_forward", arguments) };
-    let [context, ..] = results?;
-    let context = context.f_reshape([tokens, hidden])?;
-    // The kernel leaves uninitialized memory there. NaN would stay through all layers: no row reads it, but every later kernel
-    // would have to promise that.
-    if tokens > rows.tokens {
-        let _ = context.f_narrow(0, rows.tokens, tokens - rows.tokens)?.f_zero_()?;
+    match results {
+        Ok([context, ..]) => context.f_reshape([tokens, heads * width]),
+        Err(unexplained) => {
+            // The dispatcher gives no reason. If it was memory, this fails too, and says so: it needs more than the kernel's results.
+            let _ = Tensor::f_empty([3, tokens, heads, width], (queries.f_kind()?, queries.device()))?;
+            Err(unexplained)
+        }
     }
-    Ok(context)
 }
 
 /// Whether [`attend`] works for a model's heads on this device, and agrees with plain attention. Waits for the device.
-fn matches_reference(device: Device, kind: Kind, config: &Transformer) -> bool {
+fn matches_reference(device: Device, kind: Kind, config: &Transformer, reach: Reach) -> bool {
     // Checked here, because the kernel would complain on stderr.
     let width = config.head_width;
     // Values are at most 1, and so are their means. The means' weights are rounded, and the means again: each time by at most
@@ -94,15 +113,16 @@ fn matches_reference(device: Device, kind: Kind, config: &Transformer) -> bool {
     };
     width.is_multiple_of(8)
         && width <= 256
-        && max_difference(device, kind, config).is_ok_and(|difference| difference <= tolerance)
+        && max_difference(device, kind, config, reach).is_ok_and(|difference| difference <= tolerance)
 }
 
 /// The largest difference of [`attend`] from plain attention in float32; NaN where a value is NaN.
-fn max_difference(device: Device, kind: Kind, config: &Transformer) -> TorchResult<f64> {
+fn max_difference(device: Device, kind: Kind, config: &Transformer, reach: Reach) -> TorchResult<f64> {
     // More than one block of the kernel, parts of blocks, a single token, and an empty row.
     const LENGTHS: [i32; 6] = [3, 1, 150, 64, 17, 0];
-    const TOKENS: i64 = 240;
-    let (heads, hidden) = (dim(config.heads), dim(config.hidden));
+    // So narrow that the rows above show it.
+    let reach = Reach { window: reach.window.map(|window| window.min(40)), ..reach };
+    let [heads, key_heads, width] = [config.heads, config.key_heads, config.head_width].map(dim);
     let mut cumulative_lengths = vec![0];
     cumulative_lengths.extend(LENGTHS.iter().scan(0, |end, length| {
         *end += length;
@@ -113,12 +133,17 @@ fn max_difference(device: Device, kind: Kind, config: &Transformer) -> TorchResu
         longest: LENGTHS.into_iter().max().map_or(0, i64::from),
         tokens: LENGTHS.into_iter().map(i64::from).sum(),
     };
-    let qkv = sample_qkv(TOKENS, hidden, hidden / heads)?.f_to_kind(kind)?;
-    let found = attend(&qkv.f_to_device(device)?, heads, &rows)?.f_to_device(Device::Cpu)?.f_to_kind(Kind::Float)?;
-    let qkv = qkv.f_to_kind(Kind::Float)?;
+    let qkv = sample_qkv(rows.tokens, [heads, key_heads, width])?.f_to_kind(kind)?;
+    let parts = |qkv: &Tensor| {
+        let part = |first, count| qkv.f_narrow(1, first, count);
+        TorchResult::Ok([part(0, heads)?, part(heads, key_heads)?, part(heads + key_heads, key_heads)?])
+    };
+    let [queries, keys, values] = parts(&qkv.f_to_device(device)?)?;
+    let found = attend(&queries, &keys, &values, &rows, reach)?.f_to_device(Device::Cpu)?.f_to_kind(Kind::Float)?;
+    let parts = parts(&qkv.f_to_kind(Kind::Float)?)?;
     let (mut max, mut start) = (0.0_f64, 0);
     for length in LENGTHS.into_iter().map(i64::from).filter(|length| *length > 0) {
-        let expected = attend_plainly(&qkv.f_narrow(0, start, length)?, heads)?;
+        let expected = attend_plainly(&parts, start, length, reach)?;
         let difference = found.f_narrow(0, start, length)?.f_sub(&expected)?.f_abs()?.f_max()?.f_double_value(&[])?;
         // Not `f64::max`, which would drop NaN.
         max = if difference <= max { max } else { difference };
@@ -127,23 +152,32 @@ fn max_difference(device: Device, kind: Kind, config: &Transformer) -> TorchResu
     Ok(max)
 }
 
-/// Float32 `[tokens, 3 · hidden]` on the CPU: unordered values between -1 and 1, with queries so large that a row attends to few of
-/// its tokens. torch's random numbers belong to the host.
-fn sample_qkv(tokens: i64, hidden: i64, width: i64) -> TorchResult<Tensor> {
-    let indices = Tensor::f_arange(tokens * 3 * hidden, (Kind::Double, Device::Cpu))?;
+/// Float32 `[tokens, heads + 2 · key heads, width]` on the CPU: unordered values between -1 and 1, with queries so large that a row
+/// attends to few of its tokens. torch's random numbers belong to the host.
+fn sample_qkv(tokens: i64, [heads, key_heads, width]: [i64; 3]) -> TorchResult<Tensor> {
+    let all = heads + 2 * key_heads;
+    let indices = Tensor::f_arange(tokens * all * width, (Kind::Double, Device::Cpu))?;
     let samples = indices.f_square()?.f_mul_scalar(0.618_033_988_75)?.f_sin()?.f_to_kind(Kind::Float)?;
     #[expect(clippy::cast_precision_loss, reason = "heads are narrow: their width is exact in f64")]
     let scale = 4.0 / (width as f64).sqrt();
-    let _ = samples.f_view_([tokens, 3, hidden])?.f_select(1, 0)?.f_mul_scalar_(scale)?;
-    samples.f_view_([tokens, 3 * hidden])
+    let samples = samples.f_view_([tokens, all, width])?;
+    let _ = samples.f_narrow(1, 0, heads)?.f_mul_scalar_(scale)?;
+    Ok(samples)
 }
 
 /// Attention over one row, in float32, by operators that every torch has.
-fn attend_plainly(qkv: &Tensor, heads: i64) -> TorchResult<Tensor> {
-    let (length, width) = qkv.size2()?;
-    // [3, heads, length, width]
-    let parts = qkv.f_view_([length, 3, heads, width / 3 / heads])?.f_permute([1, 2, 0, 3])?;
-    let (queries, keys, values) = (parts.f_select(0, 0)?, parts.f_select(0, 1)?, parts.f_select(0, 2)?);
-    let weights = queries.f_matmul(&keys.f_transpose(1, 2)?)?.f_softmax(-1, None)?;
-    weights.f_matmul(&values)?.f_transpose(0, 1)?.f_reshape([length, width / 3])
+fn attend_plainly(parts: &[Tensor; 3], start: i64, length: i64, reach: Reach) -> TorchResult<Tensor> {
+    let (_, heads, width) = parts[0].size3()?;
+    // [heads, length, width]; consecutive query heads share a key head.
+    let own = |part: &Tensor| {
+        let shared = heads / part.size3()?.1;
+        part.f_narrow(0, start, length)?.f_repeat_interleave_self_int(shared, 1, None)?.f_transpose(0, 1)
+    };
+    let [queries, keys, values] = [own(&parts[0])?, own(&parts[1])?, own(&parts[2])?];
+    let window = reach.window.unwrap_or(length);
+    let near = Tensor::f_ones([length, length], (Kind::Bool, Device::Cpu))?;
+    let near = near.f_triu(-window)?.f_tril(if reach.causal { 0 } else { window })?;
+    let scores =
+        queries.f_matmul(&keys.f_transpose(1, 2)?)?.f_masked_fill(&near.f_logical_not()?, f64::NEG_INFINITY)?;
+    scores.f_softmax(-1, None)?.f_matmul(&values)?.f_transpose(0, 1)?.f_reshape([length, heads * width])
 }

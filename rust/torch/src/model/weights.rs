@@ -61,6 +61,11 @@ impl Weights {
         Ok(tensor)
     }
 
+    /// Whether there is a tensor that was not taken.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.tensors.contains_key(name)
+    }
+
     pub(super) fn source(&self) -> &Path {
         &self.source
     }

@@ -1,13 +1,13 @@
 //! A kernel for CPUs of `aten::_flash_attention_forward`, registered with torch's own dispatcher, which unpacks our arguments
 //! for it. It demands what torch's kernel for GPUs demands (`mha_varlen_fwd` in
 //! `ATen/native/transformers/cuda/flash_attn/flash_api.cpp`), computes each row by plain operators in float32, and gives tokens
-//! of no row NaN. Each thread sets the mode of its calls.
+//! of no row NaN. One test at a time has a mode and counts calls, which come from any thread.
 
-use std::cell::Cell;
 use std::ffi::{c_char, c_void};
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use pullquote_core::encoder::workers::panic_message;
 use tch::{Device, Kind, Tensor};
@@ -36,22 +36,21 @@ pub enum KernelMode {
     Heavy,
 }
 
-thread_local! {
-    static MODE: Cell<KernelMode> = const { Cell::new(KernelMode::Right) };
-    static CALLS: Cell<usize> = const { Cell::new(0) };
-}
+static MODE: Mutex<KernelMode> = Mutex::new(KernelMode::Right);
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+static ONE_TEST: Mutex<()> = Mutex::new(());
 
 /// What was wrong with calls, on all threads.
 static VIOLATIONS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Sets the mode of this thread's calls.
+/// Sets the mode of later calls.
 pub fn set_mode(mode: KernelMode) {
-    MODE.set(mode);
+    *MODE.lock().unwrap_or_else(PoisonError::into_inner) = mode;
 }
 
-/// The calls of this thread since the last `calls()`.
+/// The calls since the last `calls()`.
 pub fn calls() -> usize {
-    CALLS.take()
+    CALLS.swap(0, Ordering::SeqCst)
 }
 
 /// Fails where a call was not as torch's kernel demands.
@@ -85,9 +84,12 @@ unsafe extern "C-unwind" {
     fn throw(text: *const c_char) -> !;
 }
 
-/// Registers the kernel, once, for good.
-pub fn register() {
+/// Registers the kernel, once, for good. It is the test's until this is dropped.
+pub fn register() -> MutexGuard<'static, ()> {
     static ONCE: Once = Once::new();
+    let test = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
+    set_mode(KernelMode::Right);
+    calls();
     ONCE.call_once(|| {
         let mut library = std::ptr::null_mut();
         // SAFETY: texts end in NUL; the library is never freed, and so is the kernel's registration.
@@ -100,6 +102,7 @@ pub fn register() {
             assert_eq!(registered, 0, "torch takes the kernel");
         }
     });
+    test
 }
 
 /// # Safety
@@ -109,9 +112,10 @@ unsafe extern "C-unwind" fn kernel(words: *mut u64, arguments: u64, results: u64
         assert_eq!((arguments, results), (15, 5));
         // SAFETY: the array has this number of words, and we own them.
         let call = unsafe { Call::take(std::slice::from_raw_parts(words, 15)) };
-        CALLS.set(CALLS.get() + 1);
+        CALLS.fetch_add(1, Ordering::SeqCst);
         call.check();
-        call.attend(MODE.get())
+        let mode = *MODE.lock().unwrap_or_else(PoisonError::into_inner);
+        call.attend(mode)
     }));
     // A panic must not get into C++, which may not end it.
     let attended = attended.unwrap_or_else(|panic| {
@@ -142,7 +146,7 @@ struct Call {
     /// `is_causal` and `return_debug_mask`.
     flags: [u64; 2],
     scale: Option<f64>,
-    windows: [Option<u64>; 2],
+    windows: [Option<i64>; 2],
     used_keys: Option<Tensor>,
     biases: Option<Tensor>,
 }
@@ -161,7 +165,7 @@ impl Call {
                 dropout: f64::from_bits(words[7]),
                 flags: [words[8] & 0xff, words[9] & 0xff],
                 scale: optional(words[10]).map(f64::from_bits),
-                windows: [optional(words[11]), optional(words[12])],
+                windows: [optional(words[11]), optional(words[12])].map(|window| window.map(u64::cast_signed)),
                 used_keys: present(13),
                 biases: present(14),
             }
@@ -172,7 +176,9 @@ impl Call {
     fn check(&self) {
         let [queries, keys, values] = &self.parts;
         let (tokens, heads, width) = queries.size3().expect("queries have three dimensions");
-        for part in [queries, keys, values] {
+        let (_, key_heads, _) = keys.size3().expect("keys have three dimensions");
+        assert!(heads % key_heads == 0, "{heads} heads, {key_heads} of keys");
+        for (part, heads) in [(queries, heads), (keys, key_heads), (values, key_heads)] {
             assert!(matches!(part.kind(), Kind::Half | Kind::BFloat16), "{:?}", part.kind());
             assert_eq!((part.kind(), part.size()), (queries.kind(), vec![tokens, heads, width]));
             let strides = part.stride();
@@ -191,12 +197,11 @@ impl Call {
         assert!(ends.len() > 1 && ends[0] == 0 && ends.is_sorted() && ends[ends.len() - 1] <= tokens, "{ends:?}");
         let longest = ends.windows(2).map(|ends| ends[1] - ends[0]).max();
         assert_eq!(self.longest.map(Some), [longest; 2]);
-        assert_eq!((self.dropout, self.flags, self.scale), (0.0, [0, 0], Some(1.0)));
-        assert!(self.windows == [None, None] && self.used_keys.is_none() && self.biases.is_none());
-        // What this kernel left in an earlier layer went no further.
-        let filled = ends[ends.len() - 1];
-        let numbers = |part: &Tensor| part.narrow(0, filled, tokens - filled).isfinite().all().int64_value(&[]);
-        assert_eq!(self.parts.each_ref().map(numbers), [1; 3], "tokens of no row are numbers");
+        assert_eq!((self.dropout, self.flags[1], self.scale), (0.0, 0, Some(1.0)));
+        assert!(self.used_keys.is_none() && self.biases.is_none());
+        let [before, after] = self.windows;
+        assert!(before.is_some() == after.is_some() && (self.flags[0] == 0 || after.is_none_or(|after| after == 0)));
+        assert_eq!(ends[ends.len() - 1], tokens, "every token is in a row, so that every output is written");
     }
 
     fn ends(&self, of: usize) -> Vec<i64> {
@@ -221,8 +226,19 @@ impl Call {
         for row in ends.windows(2) {
             let length = row[1] - row[0];
             // [heads, length, width]
-            let own = |part: &Tensor| part.narrow(0, row[0], length).to_kind(Kind::Float).transpose(0, 1);
+            let own = |part: &Tensor| {
+                let shared = heads / part.size()[1];
+                let own = part.narrow(0, row[0], length).to_kind(Kind::Float);
+                let own = if shared > 1 { own.repeat_interleave_self_int(shared, 1, None) } else { own };
+                own.transpose(0, 1)
+            };
             let mut scores = own(queries).matmul(&own(keys).transpose(1, 2));
+            if self.windows[0].is_some() || self.flags[0] == 1 {
+                let [before, after] = self.windows.map(|window| window.unwrap_or(length));
+                let after = if self.flags[0] == 1 { 0 } else { after };
+                let near = Tensor::ones([length, length], (Kind::Bool, Device::Cpu)).triu(-before).tril(after);
+                scores = scores.masked_fill(&near.logical_not(), f64::NEG_INFINITY);
+            }
             #[expect(clippy::cast_precision_loss, reason = "it is small")]
             match mode {
                 KernelMode::DefaultScale => scores /= (width as f64).sqrt(),

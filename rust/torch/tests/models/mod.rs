@@ -100,6 +100,65 @@ pub fn sized_draft(family: &str, sizes: Sizes) -> Draft {
     Draft { config, pooling: "mean", tensors }
 }
 
+/// Other layers than BERT's: `modernbert` has pre-norm, gates, rotary positions, and a window in its second layer; `qwen3` also has
+/// root mean square norms, norms of heads, fewer key heads than heads, and sees no later tokens.
+pub fn other_draft(family: &str) -> Draft {
+    let (hidden, inside): (i64, i64) = (32, 48);
+    let (mut state, mut tensors) = (1, Vec::new());
+    #[expect(clippy::cast_precision_loss, reason = "it is small")]
+    let mut add = |name: &str, shape: &[i64]| {
+        let random = random_tensor(&mut state, shape);
+        let scaled = match shape {
+            // The weight of a norm, and a layer that keeps the scale of its inputs.
+            [_] => random.f_mul_scalar(0.2).and_then(|tensor| tensor.f_add_scalar(1)),
+            _ => random.f_mul_scalar((3.0 / shape[1] as f64).sqrt()),
+        };
+        tensors.push((format!("{name}.weight"), scaled.expect("torch works")));
+    };
+    let mut config = json!({
+        "model_type": family, "hidden_size": hidden, "intermediate_size": inside, "num_hidden_layers": 2,
+        "vocab_size": VOCABULARY, "max_position_embeddings": LONGEST,
+    });
+    let own = if family == "modernbert" {
+        add("embeddings.tok_embeddings", &[VOCABULARY, hidden]);
+        add("embeddings.norm", &[hidden]);
+        add("final_norm", &[hidden]);
+        for layer in 0..2 {
+            let mut add = |part: &str, shape: &[i64]| add(&format!("layers.{layer}.{part}"), shape);
+            if layer > 0 {
+                add("attn_norm", &[hidden]);
+            }
+            add("attn.Wqkv", &[3 * hidden, hidden]);
+            add("attn.Wo", &[hidden, hidden]);
+            add("mlp_norm", &[hidden]);
+            add("mlp.Wi", &[2 * inside, hidden]);
+            add("mlp.Wo", &[hidden, inside]);
+        }
+        json!({"num_attention_heads": 2, "global_attn_every_n_layers": 2, "local_attention": 6})
+    } else {
+        let (heads, key_heads, width) = (4, 2, 16);
+        add("embed_tokens", &[VOCABULARY, hidden]);
+        add("norm", &[hidden]);
+        for layer in 0..2 {
+            let mut add = |part: &str, shape: &[i64]| add(&format!("layers.{layer}.{part}"), shape);
+            for (part, count) in [("q", heads), ("k", key_heads), ("v", key_heads)] {
+                add(&format!("self_attn.{part}_proj"), &[count * width, hidden]);
+            }
+            add("self_attn.q_norm", &[width]);
+            add("self_attn.k_norm", &[width]);
+            add("self_attn.o_proj", &[hidden, heads * width]);
+            add("input_layernorm", &[hidden]);
+            add("post_attention_layernorm", &[hidden]);
+            add("mlp.gate_proj", &[inside, hidden]);
+            add("mlp.up_proj", &[inside, hidden]);
+            add("mlp.down_proj", &[hidden, inside]);
+        }
+        json!({"num_attention_heads": heads, "num_key_value_heads": key_heads, "head_dim": width})
+    };
+    config.as_object_mut().expect("it is one").extend(own.as_object().expect("it is one").clone());
+    Draft { config, pooling: "mean", tensors }
+}
+
 /// A model whose linear layers keep the scale of their inputs.
 pub fn scaled_draft(family: &str, sizes: Sizes, activation: &str) -> Draft {
     let mut draft = sized_draft(family, sizes);

@@ -1,0 +1,185 @@
+//! The thread of a GPU: it queues the kernels of one batch after the other, and waits for none.
+//!
+//! It is a thread of pullquote's own, so its current GPU, stream, autocast, gradients and OpenMP threads are torch's defaults,
+//! whatever the caller's thread has set.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use pullquote_core::encoder::workers::panic_message;
+use pullquote_core::encoder::{Batch, BatchTimes};
+use pullquote_core::error::{Error, ErrorKind};
+use tch::{Device, Kind, TchError};
+
+use super::runtime::{CudaError, Event, Runtime};
+use super::staging::{Staging, ragged_rows};
+use crate::error::{TorchResult, gpu_error, reason};
+use crate::model::layout::DeviceBatch;
+use crate::model::network::Network;
+use crate::model::pooling::cosines;
+
+/// Rows of a ragged batch: the second dimension of a kernel's grid.
+const MAX_RAGGED_ROWS: usize = 65_535;
+
+/// A batch, with its memory, on its way to the GPU's thread, through the GPU, and back.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) ticket: u64,
+    pub(super) batch: Batch,
+    pub(super) staging: Staging,
+    /// The GPU has come to it when it no longer uses the staging. `None` before the first batch.
+    pub(super) event: Option<Event>,
+    /// Why the batch was not queued, or not computed.
+    pub(super) failure: Option<Error>,
+    pub(super) submitted: Instant,
+    /// When all kernels were queued.
+    pub(super) launched: Instant,
+    pub(super) times: BatchTimes,
+}
+
+/// What the GPU's thread and the device share.
+#[derive(Debug, Default)]
+pub(super) struct Flags {
+    /// The error that broke the GPU for the rest of the process.
+    pub(super) lost: OnceLock<String>,
+    /// Wait for the end of each stage, so that each has its own time.
+    pub(super) synchronizes: AtomicBool,
+    /// The device was dropped: batches are discarded.
+    pub(super) stopping: AtomicBool,
+}
+
+#[derive(Debug)]
+pub(super) struct Launcher {
+    pub(super) name: String,
+    pub(super) network: Arc<Network>,
+    pub(super) runtime: &'static Runtime,
+    pub(super) max_tokens: usize,
+    pub(super) flags: Arc<Flags>,
+}
+
+impl Slot {
+    pub(super) fn new(runtime: &'static Runtime) -> Self {
+        let now = Instant::now();
+        Self {
+            ticket: 0,
+            batch: Batch::default(),
+            staging: Staging::new(runtime),
+            event: None,
+            failure: None,
+            submitted: now,
+            launched: now,
+            times: BatchTimes::default(),
+        }
+    }
+
+    /// Whether the GPU uses none of its memory. An error means that it may for ever.
+    pub(super) fn is_idle(&self) -> bool {
+        self.event.as_ref().is_none_or(|event| event.is_done() == Ok(true))
+    }
+
+    /// Frees the memory if the GPU does not use it.
+    pub(super) fn free(self) {
+        if !self.is_idle() {
+            self.staging.leak();
+        }
+    }
+}
+
+impl Launcher {
+    /// Queues a batch, or notes why it could not be.
+    pub(super) fn launch(&self, slot: &mut Slot) {
+        slot.times = BatchTimes { waited: BatchTimes::since(slot.submitted), ..slot.times };
+        if self.flags.lost.get().is_some() {
+            slot.failure = Some(self.flags.lost_error(&self.name));
+            return;
+        }
+        let queued = catch_unwind(AssertUnwindSafe(|| self.queue(slot)));
+        slot.launched = Instant::now();
+        slot.failure = match queued {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(self.classify(&error)),
+            Err(panic) => Some(Error::new(ErrorKind::Encoder, format!("the batch failed: {}", panic_message(&*panic)))),
+        };
+        if slot.failure.is_some() {
+            // Some of it may be queued, and read the staging.
+            match slot.event.as_ref().map(Event::record) {
+                None | Some(Ok(())) => {}
+                Some(Err(error)) => slot.failure = Some(self.classify(&error.into())),
+            }
+        }
+    }
+
+    fn queue(&self, slot: &mut Slot) -> TorchResult<()> {
+        if slot.event.is_none() {
+            slot.event = Some(Event::new(self.runtime)?);
+        }
+        if self.network.is_varlen() && ragged_rows(&slot.batch) <= MAX_RAGGED_ROWS {
+            match self.queue_in_layout(slot, true) {
+                // Only the dispatcher's calls fail so, and they give no reason; torch's own errors say that padding would fail too.
+                Err(TchError::Kind(_)) if self.free_memory().is_ok() => {}
+                queued => return queued,
+            }
+        }
+        self.queue_in_layout(slot, false)
+    }
+
+    fn queue_in_layout(&self, slot: &mut Slot, is_ragged: bool) -> TorchResult<()> {
+        let (began, synchronizes) = (Instant::now(), self.flags.synchronizes.load(Ordering::Relaxed));
+        let Slot { batch, staging, times, .. } = slot;
+        let device = self.network.device();
+        let uploaded = if is_ragged {
+            DeviceBatch::Ragged(staging.upload_ragged(batch, device)?)
+        } else {
+            DeviceBatch::Padded(staging.upload_padded(batch, device, self.max_tokens)?)
+        };
+        let queries = staging.upload_queries(&batch.queries, self.network.dimension(), device)?;
+        if synchronizes {
+            let _ = uploaded.ids().f_narrow(0, 0, 1)?.f_to_device_(Device::Cpu, Kind::Int, false, true)?;
+        }
+        times.copied_in += BatchTimes::since(began);
+        let began = Instant::now();
+        let count = i64::try_from(batch.lengths.len()).unwrap_or(i64::MAX);
+        let rows = self.network.encode_uploaded(&uploaded)?.f_narrow(0, 0, count)?;
+        let rows = match queries {
+            Some(queries) => cosines(&rows, &queries, self.network.normalizes())?,
+            None => rows,
+        };
+        if synchronizes {
+            times.launched = BatchTimes::since(began);
+            let began = Instant::now();
+            let _ = rows.f_narrow(0, 0, 1)?.f_to_device_(Device::Cpu, Kind::Float, false, true)?;
+            times.computed = BatchTimes::since(began);
+            staging.download(&rows)?;
+        } else {
+            staging.download(&rows)?;
+            times.launched = BatchTimes::since(began);
+        }
+        slot.event.as_ref().map_or(Ok(()), Event::record).map_err(TchError::from)
+    }
+
+    /// Asks the GPU for nothing but an answer: where it is broken, every call returns the error that broke it.
+    fn free_memory(&self) -> Result<u64, CudaError> {
+        self.runtime.clear_error();
+        self.runtime.free_memory()
+    }
+
+    fn classify(&self, error: &TchError) -> Error {
+        match self.free_memory() {
+            Ok(free) => gpu_error(error, free),
+            Err(broken) => {
+                self.flags.lost.get_or_init(|| reason(&broken.into()));
+                self.flags.lost_error(&self.name)
+            }
+        }
+    }
+}
+
+impl Flags {
+    /// What callers learn of a GPU that is lost.
+    pub(super) fn lost_error(&self, name: &str) -> Error {
+        let why = self.lost.get().map_or("its thread ended", String::as_str);
+        Error::new(ErrorKind::Device, format!("{name} is lost to this process until it is started anew: {why}"))
+    }
+}

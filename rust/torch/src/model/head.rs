@@ -1,0 +1,108 @@
+//! From pooled rows to the model's vectors: dense layers, norms, unit length, and fewer dimensions. All in float32.
+
+use pullquote_core::encoder::model::{Activation, Model, Module};
+use pullquote_core::error::{Error, ErrorKind, Result};
+use tch::{Device, Tensor};
+
+use super::layout::dim;
+use super::pooling::normalize;
+use super::transformer::activate;
+use super::weights::Weights;
+use crate::error::{TorchResult, torch_error};
+
+/// torch's default.
+const EPSILON: f64 = 1e-5;
+
+/// The modules, in their order.
+#[derive(Debug)]
+pub(super) struct Head {
+    steps: Vec<Step>,
+    /// Values in a vector.
+    dimension: i64,
+    /// Whether rows are cut to `dimension`.
+    truncates: bool,
+    normalizes: bool,
+}
+
+#[derive(Debug)]
+enum Step {
+    Dense { weight: Tensor, bias: Option<Tensor>, activation: Activation },
+    Norm { weight: Tensor, bias: Tensor, width: i64 },
+    Normalize,
+}
+
+impl Head {
+    /// Loads the modules after pooled rows of a width.
+    ///
+    /// # Errors
+    /// As [`Weights::read`], and [`ErrorKind::InvalidModel`] where a module takes vectors of another width.
+    pub(super) fn load(model: &Model, mut width: usize, device: Device) -> Result<Self> {
+        // A norm at the end is applied after the vectors are cut, or left out.
+        let modules = match model.modules.split_last() {
+            Some((Module::Normalize, before)) => before,
+            _ => &model.modules,
+        };
+        let mut steps = Vec::with_capacity(modules.len());
+        for module in modules {
+            let Some(folder) = module.folder(width)? else {
+                steps.push(Step::Normalize);
+                continue;
+            };
+            let mut weights = Weights::read(folder)?;
+            let mut take = |name: &str, shape: &[i64]| {
+                let uploaded = weights.take(name, shape)?.f_to_device_(device, tch::Kind::Float, false, false);
+                let what = format!("{}: the weights cannot be brought to {device:?}", folder.display());
+                uploaded.map_err(|error| torch_error(ErrorKind::Device, &what, &error))
+            };
+            if let Module::Dense { outputs, bias, activation, .. } = module {
+                let weight = take("linear.weight", &[dim(*outputs), dim(width)])?;
+                let bias = if *bias { Some(take("linear.bias", &[dim(*outputs)])?) } else { None };
+                steps.push(Step::Dense { weight, bias, activation: *activation });
+                width = *outputs;
+            } else {
+                let (weight, bias) = (take("norm.weight", &[dim(width)])?, take("norm.bias", &[dim(width)])?);
+                steps.push(Step::Norm { weight, bias, width: dim(width) });
+            }
+        }
+        let dimension = model.truncate_dim.unwrap_or(width);
+        if dimension == 0 || dimension > width {
+            let message = format!(
+                "truncate_dim is {dimension}, but the model's vectors have {width} values; 1 to {width} are allowed"
+            );
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        Ok(Self { steps, dimension: dim(dimension), truncates: dimension < width, normalizes: model.normalize })
+    }
+
+    /// Values in a vector.
+    pub(super) fn dimension(&self) -> i64 {
+        self.dimension
+    }
+
+    /// Whether vectors have unit length.
+    pub(super) fn normalizes(&self) -> bool {
+        self.normalizes
+    }
+
+    /// The vectors of pooled rows, float32 `[rows, width]`.
+    ///
+    /// # Errors
+    /// Where torch has no memory.
+    pub(super) fn apply(&self, mut rows: Tensor) -> TorchResult<Tensor> {
+        for step in &self.steps {
+            rows = match step {
+                Step::Dense { weight, bias, activation } => {
+                    activate(rows.f_linear(weight, bias.as_ref())?, *activation)?
+                }
+                Step::Norm { weight, bias, width } => {
+                    rows.f_layer_norm(*width, Some(weight), Some(bias), EPSILON, false)?
+                }
+                Step::Normalize => normalize(&rows)?,
+            };
+        }
+        if self.truncates {
+            rows = rows.f_narrow(1, 0, self.dimension)?;
+        }
+        if self.normalizes { normalize(&rows) } else { rows.f_contiguous() }
+    }
+}
