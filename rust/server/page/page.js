@@ -15,6 +15,7 @@ const reader = byId("reader");
 const fold = byId("fold"); // the list of passages, folded away where none answers
 const list = byId("passages");
 const key = byId("key");
+const password = byId("password"); // of the file
 const wide = matchMedia("(min-width: 52.01rem)"); // page and question are side by side, as in page.css
 
 const PAUSE = 150; // milliseconds without a change, then it is asked
@@ -52,7 +53,7 @@ let goesToBest = false; // whether Enter waits for the answer
 let read = {}; // the page of the last answer, and its text: of HTML that is another
 let name = "Sample page";
 let before = null; // the page that another one took the place of
-let upload = null; // the PDF or DOCX that is asked about in place of the field's text
+let upload = null; // the PDF or DOCX that takes the place of the field's text
 let sheets = null; // the pages of a PDF
 
 // Asking
@@ -113,7 +114,7 @@ async function answer(body, signal) {
     if (response.ok) return { page: said.results[0], usage: said.usage, took: response.headers.get("x-total-time") };
     const { message = response.statusText, field, retryable = false } = said.error ?? {};
     const words = FAILURES[response.status] ?? `The server failed, with status ${response.status}.`;
-    return { failure: { status: response.status, words, detail: field ? `${field}: ${message}` : message, retryable } };
+    return { failure: { status: response.status, words, field, detail: field ? `${field}: ${message}` : message, retryable } };
   } catch {
     const words = "The server does not answer.";
     return { failure: { status: 0, words, detail: "It may have been stopped. What you typed is still here.", retryable: true } };
@@ -127,11 +128,12 @@ function post(path, body, signal) {
   const form = new FormData();
   form.append("request", JSON.stringify(body));
   form.append("file", upload);
+  if (password.value) form.append("password", password.value);
   return fetch(path, { method: "POST", headers, body: form, signal });
 }
 
 function succeed({ page, usage, took }) {
-  byId("failure").hidden = byId("key-form").hidden = true;
+  byId("failure").hidden = byId("key-form").hidden = byId("password-form").hidden = true;
   const isAnswered = page.answered || !page.highlights.length;
   const found = page.highlights.length ? plural(page.highlights.length, "passage") : "No passage";
   show(page, page.highlights, isAnswered ? `${found} in ${duration(Number(took))}` : UNANSWERED, isAnswered);
@@ -142,19 +144,24 @@ function succeed({ page, usage, took }) {
   goesToBest = false;
 }
 
-function fail({ status, words, detail, retryable }) {
+function fail({ status, words, field, detail, retryable }) {
   show({ text: knownText() }, [], "");
-  byId("failure-words").textContent = words;
-  byId("failure-detail").textContent = status !== 401 ? detail : key.value ? "It does not know the one below." : "";
+  const isProtected = field === "password";
+  if (status === 401) detail = key.value ? "It does not know the one below." : "";
+  if (isProtected) detail = password.value ? "The password below does not open it." : "";
+  byId("failure-words").textContent = isProtected ? "This file is protected by a password." : words;
+  byId("failure-detail").textContent = detail;
   byId("again").hidden = !retryable;
   byId("failure").hidden = false;
   byId("key-form").hidden = status !== 401;
-  if (status === 401 && document.activeElement === document.body) key.focus();
+  byId("password-form").hidden = !isProtected;
+  const missing = status === 401 ? key : isProtected ? password : null;
+  if (document.activeElement === document.body) missing?.focus();
 }
 
 // Showing
 
-/** The page that is asked about: a text, or a file. */
+/** The page to search: a text, or a file. */
 function content() {
   return upload ?? source.value;
 }
@@ -260,10 +267,10 @@ function waits(yes) {
 
 /** Puts another page in the place of the one that is there, which can be had back. */
 function open(page) {
-  before = { text: source.value, name, format: format.value, upload, isPdf: sheets !== null };
+  before = { text: source.value, name, format: format.value, upload, isPdf: sheets !== null, password: password.value };
   source.value = page.text;
   format.value = page.format;
-  asksAbout(page.upload ?? null, page.isPdf);
+  asksAbout(page.upload ?? null, page.isPdf, page.password);
   rename(page.name);
   edits(false);
   changed(0);
@@ -271,8 +278,10 @@ function open(page) {
 }
 
 /** Takes a PDF or DOCX in place of the field's text, or without one the text again. */
-function asksAbout(file, isPdf) {
+function asksAbout(file, isPdf, itsPassword = "") {
   upload = file;
+  password.value = itsPassword;
+  byId("password-form").hidden = true;
   sheets?.close();
   sheets = isPdf ? new Sheets(post) : null;
   format.hidden = file !== null;
@@ -361,7 +370,8 @@ function described(body) {
 function asCurl(body) {
   const quoted = JSON.stringify(body).replaceAll("'", "'\\''");
   const authorization = key.value ? " -H 'authorization: Bearer YOUR_KEY'" : "";
-  if (upload) return `curl -s '${new URL("highlights", location.href.split("#")[0])}'${authorization} -F 'request=${quoted}' -F 'file=@"${upload.name.replaceAll("'", "'\\''")}"'`;
+  const secret = password.value ? " -F 'password=YOUR_PASSWORD'" : "";
+  if (upload) return `curl -s '${new URL("highlights", location.href.split("#")[0])}'${authorization} -F 'request=${quoted}' -F 'file=@"${upload.name.replaceAll("'", "'\\''")}"'${secret}`;
   return `curl -s '${new URL("highlights", location.href.split("#")[0])}' -H 'content-type: application/json'${authorization} -d '${quoted}'`;
 }
 
@@ -369,14 +379,13 @@ function asPython({ query, documents, offsets, return_texts, return_blocks, ...o
   const values = Object.entries(options).map(([option, value]) => `, ${option}=${JSON.stringify(value)}`);
   const authorization = key.value ? ', api_key="YOUR_KEY"' : "";
   if (upload) {
+    const secret = password.value ? ', password="YOUR_PASSWORD"' : "";
     return `import pullquote
-from pullquote import documents
 
-document = documents.read(${JSON.stringify(upload.name)})
 with pullquote.Client(${JSON.stringify(location.origin)}${authorization}) as client:
-    found = client.highlights(${JSON.stringify(query)}, [document.text], format=document.format${values.join("")})
+    found = client.highlights(${JSON.stringify(query)}, files=[${JSON.stringify(upload.name)}]${secret}${values.join("")})
     for highlight in found[0]:
-        print(f"{highlight.score:.2f}", document.page_number(highlight), highlight.text)
+        print(f"{highlight.score:.2f}", highlight.page_number, highlight.text)
 `;
   }
   return `import pullquote
@@ -454,6 +463,11 @@ format.addEventListener("change", () => changed(0));
 byId("again").addEventListener("click", () => changed(0));
 byId("key-form").addEventListener("submit", (event) => {
   event.preventDefault();
+  changed(0);
+});
+byId("password-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  sheets?.close(); // what could not be shown
   changed(0);
 });
 byId("form").addEventListener("submit", (event) => event.preventDefault());

@@ -65,13 +65,16 @@ impl App {
         };
         let document = openapi::document(&facts);
         let admission = Admission::new(&settings);
+        let reads_files = !settings.documents_worker.is_empty();
+        let fetcher = || Fetcher::new(settings.fetch_limits(), &admission.bodies, reads_files);
+        let fetcher = settings.fetch.then(fetcher).transpose()?;
         Ok(Self {
             model,
             store: Store::open(&settings)?,
             hosts: Hosts::read(&settings, address, keys.are_required())?,
             keys,
             document: document.to_string().into(),
-            fetcher: settings.fetch.then(|| Fetcher::new(settings.fetch_limits(), &admission.bodies)).transpose()?,
+            fetcher,
             parser: Parser::new(&settings),
             admission,
             upstream: Upstream::new(&settings)?,

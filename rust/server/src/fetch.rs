@@ -87,12 +87,12 @@ pub(crate) struct Fetched {
 }
 
 impl Fetcher {
-    pub(crate) fn new(limits: FetchLimits, bodies: &BodyMemory) -> Result<Self> {
+    pub(crate) fn new(limits: FetchLimits, bodies: &BodyMemory, takes_files: bool) -> Result<Self> {
         let guard = Guard::new(limits.allow.clone());
         let resolver = Resolver { guard: guard.clone(), lookups: Arc::new(Semaphore::new(LOOKUPS)) };
         let client =
             http_client::builder().dns_resolver(resolver).build().map_err(|error| http_client::unfit(&error))?;
-        Ok(Self { client, guard, limits, bodies: bodies.clone(), at_once: Semaphore::new(AT_ONCE), takes_files: false })
+        Ok(Self { client, guard, limits, bodies: bodies.clone(), at_once: Semaphore::new(AT_ONCE), takes_files })
     }
 
     /// How long the pages of a request may take together.
@@ -166,7 +166,13 @@ impl Fetched {
         Ok((charset::decode(&self.bytes()?, self.charset.as_deref(), format == Format::Html), format))
     }
 
-    fn bytes(&self) -> Result<Cow<'_, [u8]>, Unfetched> {
+    /// Whether it is a PDF or DOCX.
+    pub(crate) const fn is_file(&self) -> bool {
+        self.format.is_none()
+    }
+
+    /// Its bytes, uncompressed.
+    pub(crate) fn bytes(&self) -> Result<Cow<'_, [u8]>, Unfetched> {
         let mut bytes = Cow::Borrowed(self.bytes.as_slice());
         for coding in self.codings.iter().rev() {
             bytes = Cow::Owned(decoded(&bytes, coding, self.max_bytes)?);

@@ -117,6 +117,10 @@ impl Server {
             let (stop, stopping) = watch::channel(false);
             let served = tokio::spawn(Connections::new(&app, routes::router(&app)?, stopping).serve(listener));
             tokio::spawn(Arc::clone(&app.keys).watch());
+            for device in app.engine.devices() {
+                let (depth, batch_tokens, padded_rows) = (device.depth, device.batch_tokens, device.padded_rows);
+                tracing::info!(name = device.name, depth, batch_tokens, padded_rows, "device");
+            }
             tracing::info!(%address, "serving");
             notify(NotifyState::Ready);
             signals.next().await;

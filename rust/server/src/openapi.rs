@@ -155,7 +155,11 @@ impl Answer {
     fn json(&self, work: Work) -> Value {
         let mut headers = ALWAYS.to_vec();
         if work == Work::Parse {
-            headers.extend([("x-ignored-fields", "IgnoredFields"), ("x-truncated", "Truncated")]);
+            headers.extend([
+                ("x-ignored-fields", "IgnoredFields"),
+                ("x-truncated", "Truncated"),
+                ("x-compute-tokens", "ComputeTokens"),
+            ]);
         }
         if work != Work::Tell {
             headers.extend([("x-queue-time", "QueueTime"), ("x-inference-time", "InferenceTime")]);

@@ -88,10 +88,9 @@ impl Store {
 
     /// Stores a document durably; returns whether its id is new.
     pub(crate) fn put(&self, id: &str, document: Stored) -> Result<bool, Failure> {
-        let bytes = document.bytes(id);
         match &self.kept {
-            Kept::Memory(memory) => memory.put(id, document, |size, old| self.bounds.replace(size, old, bytes)),
-            Kept::File(file) => file.put(id, &document, bytes, |size, old| self.bounds.replace(size, old, bytes)),
+            Kept::Memory(memory) => memory.put(id, document, self.bounds),
+            Kept::File(file) => file.put(id, document, self.bounds),
         }
     }
 

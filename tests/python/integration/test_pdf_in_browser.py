@@ -1,5 +1,6 @@
 """The page at `/` with a PDF: its pages as images, with the passages marked. The server needs `pullquote[documents]`."""
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,6 +90,47 @@ def test_undo_and_text_take_the_place_of_a_pdf(page: Page, reader: ServerProcess
     page.locator("#edit").click()
     settle(page)
     expect(page.locator("#reader")).to_have_text("Bread is baked from flour.")
+
+
+def encrypted() -> bytes:
+    """A page that the password "moon" opens."""
+    made = """from fpdf import FPDF
+import sys
+made = FPDF(format="A4")
+made.set_font("Helvetica", size=12)
+made.set_encryption(owner_password="owner", user_password="moon")
+made.add_page()
+made.write(6, "Johnson's memo concluded that the effort was small.")
+sys.stdout.buffer.write(made.output())
+"""
+    return subprocess.run([PYTHON, "-c", made], capture_output=True, check=True).stdout
+
+
+def test_password_of_a_pdf(page: Page, reader: ServerProcess) -> None:
+    visit(page, reader)
+    page.locator("#question").fill(QUESTION)
+    file = {"name": "secret.pdf", "mimeType": "application/pdf", "buffer": encrypted()}
+    page.locator("#file").set_input_files(file)  # type: ignore[arg-type]  # a dictionary of these fields
+    expect(page.get_by_role("alert")).to_contain_text("protected by a password")
+    field = page.get_by_label("Password of the file")
+    field.fill("sun")
+    field.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("does not open it")
+    field.fill("moon")
+    page.get_by_role("button", name="Open", exact=True).click()
+    settle(page)
+    expect(page.get_by_role("alert")).to_be_hidden()
+    expect(field).to_be_hidden()
+    expect(page.locator("#reader img")).to_have_js_property("naturalWidth", 1200, timeout=30_000)
+    expect(page.locator("#reader mark").first).to_contain_text("Johnson")
+    # Another page has no password; the one before still has its own.
+    page.locator("#undo").click()
+    settle(page)
+    expect(page.locator("#name")).to_have_text("Sample page")
+    expect(field).to_have_value("")
+    page.locator("#undo").click()
+    settle(page)
+    expect(page.locator("#reader mark").first).to_contain_text("Johnson")
 
 
 def test_damaged_pdf_says_so(page: Page, reader: ServerProcess) -> None:

@@ -250,6 +250,15 @@ def test_answered_of_each_page_and_of_all(server: ServerProcess) -> None:
     assert not any(page["highlights"] for page in found["results"])
 
 
+def test_budget_that_no_sentence_fits_is_warned_of(server: ServerProcess) -> None:
+    asked = {"query": "How is bread made?", "documents": ["Bread is baked from flour."]}
+    small = server.client.post("/highlights", json=asked | {"max_chars": 3}).json()
+    (warning,) = small["warnings"]
+    assert names_all(warning, "max_chars", 3)
+    for options in ({}, {"max_chars": 100}, {"max_chars": 3, "min_score": 0.99}, {"max_chars": 3, "documents": [""]}):
+        assert "warnings" not in server.client.post("/highlights", json=asked | options).json(), options
+
+
 def test_form_takes_texts_without_libraries_for_documents(server: ServerProcess) -> None:
     """`frameworks/test_uploads.py` tests PDFs and DOCX."""
     form = {"request": json.dumps({"query": "How is bread made?", "top_k": 1, "highlight_length": 1})}

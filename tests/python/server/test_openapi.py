@@ -213,6 +213,7 @@ def test_documented_answer_fields_are_returned(server: ServerProcess, document: 
     asked: list[tuple[str, dict[str, Any]]] = [
         ("/highlights", {"query": ["bread"], "documents": [{"id": "x", "text": page}], **everything}),
         ("/highlights", {"query": ["bread"], "documents": [page], "fuse": True}),
+        ("/highlights", {"query": ["bread"], "documents": [page], "max_chars": 1}),
         ("/v1/embeddings", {"input": "a"}),
         ("/rerank", {"query": "a", "documents": ["b"], "return_documents": True}),
         ("/rerank", {"query": "a", "texts": ["b"], "return_text": True}),

@@ -53,7 +53,8 @@ def test_routes_that_truncate_by_default_say_so(server: ServerProcess) -> None:
         refused = server.client.post(path, json=body | refusing)
         assert refused.status_code == (400 if path in ("/embeddings", "/v2/embed") else 422), path
         assert names_all(refused.text, 602, 256), path
-    assert server.client.post("/embed", json={"inputs": "a"}).headers["x-truncated"] == "0"
+    headers = server.client.post("/embed", json={"inputs": ["a", "a"]}).headers
+    assert (headers["x-truncated"], headers["x-compute-tokens"]) == ("0", "6")
 
 
 @pytest.mark.parametrize(("side", "kept"), [("left", END), ("right", START)])

@@ -155,7 +155,9 @@ def test_rerank_documents_with_any_fields(server: ServerProcess) -> None:
         {"title": "Bread", "body": "It is baked.", "pages": 3},
     ]
     asked = {"query": "How is bread baked?", "documents": documents, "return_documents": True}
-    best = server.client.post("/v1/rerank", json=asked).json()["results"][0]
+    answers = [server.client.post(f"/{version}/rerank", json=asked).json() for version in ("v1", "v2")]
+    assert [answer["meta"]["api_version"]["version"] for answer in answers] == ["1", "2"]
+    best = answers[0]["results"][0]
     assert best["document"] == {"text": "It is baked.\nBread", **documents[1]}
     titles = server.client.post("/v1/rerank", json=asked | {"rank_fields": ["title"]}).json()["results"][0]
     assert (titles["index"], titles["document"]["text"]) == (1, "Bread")

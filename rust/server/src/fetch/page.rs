@@ -33,7 +33,7 @@ pub fn fetch_page(address: &str, limits: FetchLimits, call: &Call) -> Result<Fet
     let runtime = Builder::new_current_thread().enable_all().build().map_err(internal)?;
     let bodies = BodyMemory::new(limits.max_bytes.saturating_add(64 * 1024));
     let until = Instant::now() + limits.timeout;
-    let web = Fetcher { takes_files: true, ..Fetcher::new(limits, &bodies)? };
+    let web = Fetcher::new(limits, &bodies, true)?;
     let stopped = async {
         loop {
             sleep(POLL).await;
@@ -68,7 +68,7 @@ impl Unfetched {
             Self::NotFound | Self::Status(404 | 410) => ErrorKind::NotFound,
             Self::TimedOut => ErrorKind::DeadlineExceeded,
             Self::TooManyRedirects(_) | Self::TooLarge(_) => ErrorKind::LimitExceeded,
-            Self::NoText(_) => ErrorKind::InvalidText,
+            Self::NoText(_) | Self::Unreadable(_) => ErrorKind::InvalidText,
             Self::Status(_) | Self::NoMemory | Self::Failed => ErrorKind::Unavailable,
         }
     }

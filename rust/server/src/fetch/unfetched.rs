@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 use std::error::Error;
 
+use pullquote_core::error::ErrorKind;
+
 use super::addresses::PrivateAddress;
+use crate::http::failure::{Cause, Failure};
 
 /// Why a page cannot be fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +27,8 @@ pub(crate) enum Unfetched {
     TooLarge(usize),
     /// Its content type has no text.
     NoText(String),
+    /// It is a PDF or DOCX that cannot be read, and why.
+    Unreadable(String),
     /// The bodies of all requests fill their memory.
     NoMemory,
     /// No server answered, or the answer was not HTTP.
@@ -41,6 +46,17 @@ impl Unfetched {
             cause = inner.source();
         }
         if error.is_timeout() { Self::TimedOut } else { Self::Failed }
+    }
+
+    /// The reason why a file that was fetched has no text.
+    pub(crate) fn of_file(failure: &Failure) -> Self {
+        match failure.cause {
+            Cause::Core(ErrorKind::DeadlineExceeded) => Self::TimedOut,
+            Cause::Core(ErrorKind::Internal) => Self::Failed,
+            // Addresses have no passwords.
+            _ if failure.field.as_deref() == Some("password") => Self::Unreadable("it is encrypted".to_owned()),
+            _ => Self::Unreadable(failure.message.clone()),
+        }
     }
 
     /// Its tag, its status, and the sentence for people: which says nothing of what lies inside.
@@ -69,6 +85,7 @@ impl Unfetched {
                 let message = format!("it is {kind:?}; HTML, Markdown and plain text are read");
                 return ("UNSUPPORTED_URL".into(), 415, message.into());
             }
+            Self::Unreadable(why) => return ("UNSUPPORTED_URL".into(), 415, why.clone().into()),
             Self::NoMemory => ("CRAWL_UNKNOWN_ERROR", 503, "too much is being fetched; try again"),
             Self::Failed => ("CRAWL_UNKNOWN_ERROR", 500, "its server could not be reached, or broke off"),
         };

@@ -25,7 +25,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout_at;
 
 use crate::app::App;
-use crate::http::binary_body::TRUNCATED;
+use crate::http::binary_body::{COMPUTE_TOKENS, TRUNCATED};
 use crate::http::body;
 use crate::http::concurrency::ConcurrencyLimiter;
 use crate::http::failure::{Cause, Failure};
@@ -383,6 +383,7 @@ impl Admitted {
         let mut response = (status, [(header::CONTENT_TYPE, content_type)], body).into_response();
         if work.tokens > 0 {
             response.headers_mut().insert(TRUNCATED, work.truncated.into());
+            response.headers_mut().insert(COMPUTE_TOKENS, work.tokens.into());
         }
         for (name, value) in headers {
             response.headers_mut().insert(name, value);

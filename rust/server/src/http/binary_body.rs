@@ -30,6 +30,8 @@ const DTYPE: HeaderName = HeaderName::from_static("x-embedding-dtype");
 const BYTE_ORDER: HeaderName = HeaderName::from_static("x-embedding-byte-order");
 const PROMPT_TOKENS: HeaderName = HeaderName::from_static("x-prompt-tokens");
 pub(crate) const TRUNCATED: HeaderName = HeaderName::from_static("x-truncated");
+/// What Text Embeddings Inference calls the tokens of all texts.
+pub(crate) const COMPUTE_TOKENS: HeaderName = HeaderName::from_static("x-compute-tokens");
 const MODEL: HeaderName = HeaderName::from_static("x-model");
 
 /// The headers that describe a body of vectors.

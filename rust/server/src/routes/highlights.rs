@@ -23,6 +23,7 @@ use futures_util::stream;
 use pullquote_core::engine::option_values::similar;
 use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{self, Answers, Pairing, Work};
+use pullquote_core::highlights::MinScore;
 use pullquote_core::ranking::probability::ANSWERED;
 use pullquote_core::text::formats::Format;
 use schemars::JsonSchema;
@@ -267,6 +268,9 @@ struct Footer<'call> {
     offsets: Offsets,
     usage: HighlightsUsage,
     timings: Timings,
+    /// What the request probably did not mean.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warnings: Option<Vec<String>>,
     /// With `return_vectors`: the vector of each query.
     #[serde(skip_serializing_if = "Option::is_none")]
     query_vectors: Option<Vec<Numbers<'call>>>,
@@ -391,6 +395,7 @@ fn answer(app: &App, input: &Input, asked: HighlightsRequest, documents: &[Reque
         None => (None, None),
     };
     let mut rest = Footer::of(&work, &answers, asked.offsets, input.queued);
+    rest.warnings = small_budgets(&options, &answers).map(|warning| vec![warning]);
     rest.query_vectors = of_queries.as_ref().map(|queries| queries.rows().collect());
     let pages = (0..answers.ends.len()).map(|answer| frame.page(answer));
     match bytes {
@@ -398,6 +403,25 @@ fn answer(app: &App, input: &Input, asked: HighlightsRequest, documents: &[Reque
         None if kind == LINES => lines(pages, &rest, work),
         None => Reply::json(&Highlights { results: pages.collect(), rest }, work),
     }
+}
+
+/// Tells of budgets that no sentence fits.
+fn small_budgets(options: &Options, answers: &Answers) -> Option<String> {
+    let has_least = options.min_score.is_some_and(|least| least != MinScore::Score(0.0));
+    if !answers.scores.is_empty() || has_least || answers.windows.iter().all(|windows| *windows == 0) {
+        return None;
+    }
+    let budgets = [
+        ("max_chars", options.max_chars),
+        ("max_tokens", options.max_tokens),
+        ("max_total_chars", options.max_total_chars),
+        ("max_total_tokens", options.max_total_tokens),
+    ];
+    let named = budgets.iter().filter_map(|(name, most)| Some(format!("{name} {}", (*most)?)));
+    let named = named.collect::<Vec<_>>().join(", ");
+    (!named.is_empty()).then(|| {
+        format!("no passage fits {named}: every sentence is longer; allow more, such as 200 characters or 50 tokens")
+    })
 }
 
 fn lines<'call>(
@@ -543,6 +567,7 @@ impl Footer<'_> {
         Self {
             answered: is_answered(&answers.scores),
             query_vectors: None,
+            warnings: None,
             offsets,
             usage: HighlightsUsage {
                 windows: work.windows,

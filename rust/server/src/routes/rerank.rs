@@ -30,9 +30,8 @@ use crate::store::not_stored;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     // Cohere's clients ask under their version.
-    ["/rerank", "/v1/rerank", "/v2/rerank"]
-        .into_iter()
-        .fold(Router::new(), |router, path| router.route(path, post(rerank)))
+    let router = Router::new().route("/rerank", post(rerank)).route("/v2/rerank", post(rerank));
+    router.route("/v1/rerank", post(rerank_v1))
 }
 
 /// The most tokens of a window of a long document: a passage is less similar to a query the more else its window has.
@@ -204,9 +203,17 @@ async fn rerank(State(app): State<Arc<App>>, request: Request) -> Result<Respons
     compute(&app, request, answer).await
 }
 
+async fn rerank_v1(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    compute(&app, request, |app, input| answer_of_version(app, input, "1")).await
+}
+
 pub(super) fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
+    answer_of_version(app, input, "2")
+}
+
+fn answer_of_version(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failure> {
     let is_tei = || serde_json::from_slice(&input.body).is_ok_and(|TeiFields { texts }| texts.is_some());
-    read(app, input).map_err(|failure| if is_tei() { failure.of_tei() } else { failure })
+    read(app, input, version).map_err(|failure| if is_tei() { failure.of_tei() } else { failure })
 }
 
 /// What only requests of Text Embeddings Inference have.
@@ -215,7 +222,7 @@ struct TeiFields {
     texts: Option<IgnoredAny>,
 }
 
-fn read(app: &App, input: &Input) -> Result<Reply, Failure> {
+fn read(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failure> {
     let asked: RerankRequest = input.parse()?;
     let refused = |field: &str, message: &str| Err(Failure::of_field(Cause::Unprocessable, field, message));
     check_model(asked.model.as_deref(), app)?;
@@ -279,7 +286,7 @@ fn read(app: &App, input: &Input) -> Result<Reply, Failure> {
         model: &app.settings.model_name,
         results: ranks.iter().map(rank).collect(),
         usage: RerankUsage { prompt_tokens: work.tokens, total_tokens: work.tokens, truncated: work.truncated },
-        meta: RerankMeta { api_version: ApiVersion { version: "2" }, billed_units: BilledUnits { search_units: 1 } },
+        meta: RerankMeta { api_version: ApiVersion { version }, billed_units: BilledUnits { search_units: 1 } },
     };
     Reply::json(&answer, work)
 }

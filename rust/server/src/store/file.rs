@@ -2,18 +2,19 @@
 //!
 //! A write-ahead log is on the disk before a document is acknowledged (`journal_mode = WAL`, `synchronous = FULL`), and the index
 //! of words is in the same file and transaction. So nothing that was acknowledged is lost if the process or the machine is killed at
-//! any moment. One process has the file at a time.
+//! any moment. One process has the file at a time. Documents that arrive while others are written share the next transaction, and
+//! its flush to the disk.
 
 use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pullquote_core::error::{Error, ErrorKind, Result};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 
-use super::{Size, Stored, words};
+use super::{Bounds, Size, Stored, words};
 use crate::http::failure::Failure;
 
 /// Identifies files of this program; others are refused.
@@ -44,6 +45,17 @@ const BYTES_INDEX: &str = "CREATE INDEX IF NOT EXISTS documents_bytes ON documen
 /// An open file.
 pub(super) struct FileStore {
     open: Mutex<Open>,
+    /// Documents whose threads wait for `open`.
+    waiting: Mutex<Vec<Arc<Put>>>,
+}
+
+/// A document to store.
+struct Put {
+    id: String,
+    document: Stored,
+    bounds: Bounds,
+    /// Whether its id is new, once it is stored.
+    outcome: Mutex<Option<Result<bool, Failure>>>,
 }
 
 struct Open {
@@ -75,30 +87,26 @@ impl FileStore {
         named(path, open(path))
     }
 
-    /// Stores a document if `fits` returns the new size; returns whether its id is new.
-    pub(super) fn put(
-        &self,
-        id: &str,
-        document: &Stored,
-        bytes: usize,
-        fits: impl FnOnce(Size, Option<usize>) -> Result<Size, Failure>,
-    ) -> Result<bool, Failure> {
+    /// Stores a document within the bounds; returns whether its id is new.
+    pub(super) fn put(&self, id: &str, document: Stored, bounds: Bounds) -> Result<bool, Failure> {
+        let put = Arc::new(Put { id: id.to_owned(), document, bounds, outcome: Mutex::default() });
+        locked(&self.waiting).push(Arc::clone(&put));
         let mut open = self.lock();
-        let old = row_of(&open.connection, id).map_err(|error| broken(&error))?;
-        let size = fits(open.size, old.map(|(_, bytes)| bytes))?;
-        open.write(|connection| {
-            if let Some((row, _)) = old {
-                words::remove(connection, row)?;
-                connection.prepare_cached("DELETE FROM documents WHERE rowid = ?")?.execute([row])?;
+        // Another thread may have stored it while this one waited.
+        if locked(&put.outcome).is_none() {
+            let group = std::mem::take(&mut *locked(&self.waiting));
+            // One that fails must not fail the others.
+            let outcomes = open.put(&group).unwrap_or_else(|_| {
+                let alone = |put| open.put(std::slice::from_ref(put)).map(|mut outcomes| outcomes.remove(0));
+                group.iter().map(alone).map(|put| put.unwrap_or_else(|error| Err(broken(&error).into()))).collect()
+            });
+            for (put, outcome) in group.iter().zip(outcomes) {
+                *locked(&put.outcome) = Some(outcome);
             }
-            connection
-                .prepare_cached("INSERT INTO documents (id, title, text, text_hash, bytes) VALUES (?, ?, ?, ?, ?)")?
-                .execute(params![id, document.title, document.text, document.text_hash, bytes])?;
-            words::add(connection, connection.last_insert_rowid(), document.title.as_deref(), &document.text)
-        })
-        .map_err(|error| broken(&error))?;
-        open.size = size;
-        Ok(old.is_none())
+        }
+        drop(open);
+        let outcome = locked(&put.outcome).take();
+        outcome.unwrap_or_else(|| Err(Error::new(ErrorKind::Internal, "a thread of the store panicked").into()))
     }
 
     /// The documents with words of the query, the best first.
@@ -162,11 +170,38 @@ impl FileStore {
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.open)
     }
 }
 
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Open {
+    /// Stores those documents of a group that fit, or none if one fails.
+    fn put(&mut self, group: &[Arc<Put>]) -> rusqlite::Result<Vec<Result<bool, Failure>>> {
+        let mut size = self.size;
+        let mut outcomes = Vec::with_capacity(group.len());
+        self.write(|connection| {
+            for put in group {
+                let old = row_of(connection, &put.id)?;
+                let bytes = put.document.bytes(&put.id);
+                outcomes.push(match put.bounds.replace(size, old.map(|(_, bytes)| bytes), bytes) {
+                    Err(full) => Err(full),
+                    Ok(after) => {
+                        size = after;
+                        replace(connection, old.map(|(row, _)| row), put, bytes)?;
+                        Ok(old.is_none())
+                    }
+                });
+            }
+            Ok(())
+        })?;
+        self.size = size;
+        Ok(outcomes)
+    }
+
     /// Writes everything or nothing.
     fn write(&mut self, write: impl FnOnce(&Connection) -> rusqlite::Result<()>) -> rusqlite::Result<()> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -229,7 +264,8 @@ fn open(path: &Path) -> rusqlite::Result<Result<FileStore, String>> {
         connection.query_row("SELECT count(*), coalesce(sum(bytes), 0) FROM documents", [], |row| {
             Ok((row.get(0)?, row.get(1)?))
         })?;
-    Ok(Ok(FileStore { open: Mutex::new(Open { connection, size: Size { documents, bytes } }) }))
+    let open = Mutex::new(Open { connection, size: Size { documents, bytes } });
+    Ok(Ok(FileStore { open, waiting: Mutex::default() }))
 }
 
 /// Indexes the words of documents from before there was an index.
@@ -241,6 +277,19 @@ fn index_all(connection: &Connection) -> rusqlite::Result<()> {
         words::add(connection, number, title.as_deref(), &text)?;
     }
     Ok(())
+}
+
+/// Writes a document in place of the one in the row `old`.
+fn replace(connection: &Connection, old: Option<i64>, put: &Put, bytes: usize) -> rusqlite::Result<()> {
+    if let Some(row) = old {
+        words::remove(connection, row)?;
+        connection.prepare_cached("DELETE FROM documents WHERE rowid = ?")?.execute([row])?;
+    }
+    let Put { id, document, .. } = put;
+    connection
+        .prepare_cached("INSERT INTO documents (id, title, text, text_hash, bytes) VALUES (?, ?, ?, ?, ?)")?
+        .execute(params![id, document.title, document.text, document.text_hash, bytes])?;
+    words::add(connection, connection.last_insert_rowid(), document.title.as_deref(), &document.text)
 }
 
 /// The row of a document, and its bytes.

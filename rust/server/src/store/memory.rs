@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use rusqlite::{Connection, params};
 
-use super::{Size, Stored, words};
+use super::{Bounds, Size, Stored, words};
 use crate::http::failure::Failure;
 
 pub(super) struct MemoryStore {
@@ -39,18 +39,14 @@ impl MemoryStore {
         Ok(Self { kept: RwLock::default(), index: Mutex::new(index.map_err(|error| broken(&error))?) })
     }
 
-    /// Stores a document if `fits` returns the new size; returns whether its id is new.
-    pub(super) fn put(
-        &self,
-        id: &str,
-        document: Stored,
-        fits: impl FnOnce(Size, Option<usize>) -> Result<Size, Failure>,
-    ) -> Result<bool, Failure> {
+    /// Stores a document within the bounds; returns whether its id is new.
+    pub(super) fn put(&self, id: &str, document: Stored, bounds: Bounds) -> Result<bool, Failure> {
         let index = self.lock_index();
         let (old, size, row) = {
             let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
             let old = kept.documents.get(id).map(|old| (old.row, old.stored.bytes(id)));
-            (old, fits(kept.size, old.map(|(_, bytes)| bytes))?, kept.last + 1)
+            let after = bounds.replace(kept.size, old.map(|(_, bytes)| bytes), document.bytes(id))?;
+            (old, after, kept.last + 1)
         };
         let indexed = || {
             if let Some((row, _)) = old {

@@ -55,6 +55,21 @@ fn memory_and_file_store_behave_alike() {
     assert_eq!(store(Some(&path), 2, 20).size(), Size { documents: 1, bytes: 12 });
 }
 
+#[test]
+fn documents_of_many_threads_share_transactions_and_keep_the_bounds() {
+    let path = path("groups");
+    let kept = store(Some(&path), 100, 1000);
+    let put = |thread: usize| (0..20).filter(|at| kept.put(&format!("{thread}-{at}"), stored("a")).is_ok()).count();
+    let stored = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|thread| scope.spawn(move || put(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum::<usize>()
+    });
+    assert_eq!((stored, kept.size().documents), (100, 100));
+    drop(kept);
+    let kept = store(Some(&path), 100, 1000);
+    assert_eq!((kept.size().documents, kept.all().unwrap().len(), found(&kept, "a").len()), (100, 100, 10));
+}
+
 fn found(kept: &Store, query: &str) -> Vec<String> {
     kept.search(query, 10).unwrap().into_iter().map(|(id, _)| id).collect()
 }

@@ -253,14 +253,16 @@ impl Parser {
     /// Why a file cannot be read, and what would help.
     fn failure(&self, parsing: &Parsing, error: &str, detail: &str) -> Failure {
         let shown = if parsing.kind == FileKind::Pdf { "PDF" } else { "DOCX" };
+        if error == "encrypted" {
+            let advice = if parsing.password.is_none() {
+                "send its password as the part password"
+            } else {
+                "the password is wrong, or its encryption is not supported"
+            };
+            let message = format!("{} is an encrypted {shown}; {advice}", parsing.field);
+            return Failure::of_field(Cause::Unprocessable, "password", message);
+        }
         let (cause, message) = match error {
-            "encrypted" if parsing.password.is_none() => {
-                (Cause::Unprocessable, format!("it is an encrypted {shown}; send its password as the part password"))
-            }
-            "encrypted" => (
-                Cause::Unprocessable,
-                format!("it is an encrypted {shown}, and the password is wrong, or its encryption is not supported"),
-            ),
             "no_text" if parsing.kind == FileKind::Pdf => (
                 Cause::Unprocessable,
                 format!(

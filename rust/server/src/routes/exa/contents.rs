@@ -2,6 +2,7 @@
 //!
 //! If pages have to be fetched, the work has two turns, one before and one after. The request holds no turn while it waits.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,6 +28,9 @@ use crate::http::failure::{Cause, Failure};
 use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::store::Stored;
 use crate::store::documents::{check_count, check_lengths};
+use crate::uploads::document::Document;
+use crate::uploads::form::UploadedFile;
+use crate::uploads::parser::{Parsed, Parsing};
 
 /// Maximum number of pages of a request.
 pub(crate) const MOST_PAGES: usize = 100;
@@ -101,8 +105,12 @@ enum Content {
     Stored(Arc<Stored>),
     ToFetch,
     Fetched(Fetched),
+    /// A PDF or DOCX that was fetched, before and after a process reads it.
+    File(Parsing),
+    Parsed(Parsed),
     /// Fetched and in Unicode.
     Read(String, Format),
+    Document(Arc<Document>),
     None(Unfetched),
 }
 
@@ -126,7 +134,12 @@ pub(super) async fn contents(State(app): State<Arc<App>>, request: Request) -> R
     let reply = match step.await? {
         Step::Answered(reply) => reply,
         Step::Fetch(mut plan) => {
-            plan.fetch(&app, admitted.limits.deadline).await;
+            let deadline = admitted.limits.deadline;
+            plan.fetch(&app, deadline).await;
+            if plan.has_files() {
+                plan = admitted.turn(move |app, _| Ok(plan.prepare_files(app))).await?;
+                plan.parse_files(&app, deadline).await;
+            }
             admitted.turn(move |app, input| plan.answer(app, input, &id, began)).await?
         }
     };
@@ -191,10 +204,43 @@ impl Plan {
         .await;
     }
 
+    fn has_files(&self) -> bool {
+        self.pages.iter().any(|page| matches!(&page.content, Content::Fetched(fetched) if fetched.is_file()))
+    }
+
+    /// What the fetched files are. Computes.
+    fn prepare_files(mut self, app: &App) -> Self {
+        for page in &mut self.pages {
+            let Content::Fetched(fetched) = &page.content else { continue };
+            if fetched.is_file() {
+                let prepare = |bytes: Cow<'_, [u8]>| {
+                    let file = UploadedFile { name: None, content: bytes.into_owned().into() };
+                    app.parser.prepare(0, file, None).map_err(|failure| Unfetched::of_file(&failure))
+                };
+                page.content = fetched.bytes().and_then(prepare).map_or_else(Content::None, Content::File);
+            }
+        }
+        self
+    }
+
+    /// Runs a process for each fetched file.
+    async fn parse_files(&mut self, app: &App, deadline: Instant) {
+        join_all(self.pages.iter_mut().map(async |page: &mut Named| {
+            page.content = match page.content.take() {
+                Content::File(parsing) => match app.parser.run(parsing, deadline.into()).await {
+                    Ok(parsed) => Content::Parsed(parsed),
+                    Err(failure) => Content::None(Unfetched::of_file(&failure)),
+                },
+                other => other,
+            };
+        }))
+        .await;
+    }
+
     fn answer(&mut self, app: &App, input: &Input, id: &str, began: Instant) -> Result<Reply, Failure> {
         let Self { wanted, warnings, sent, pages: named } = self;
         for page in &mut *named {
-            page.content.read(app.settings.max_document_bytes);
+            page.content.read(app);
         }
         let (sent, named): (&[SentDocument], &[Named]) = (sent, named);
         let pages: Vec<ExaPage> = named.iter().filter_map(|named| named.page(sent)).collect();
@@ -237,7 +283,8 @@ impl Named {
             Content::SentDocument(index) => page(sent[*index].title.as_deref(), &sent[*index].text, Format::Text),
             Content::Stored(stored) => page(stored.title.as_deref(), &stored.text, Format::Text),
             Content::Read(source, format) => page(None, source, *format),
-            Content::ToFetch | Content::Fetched(_) | Content::None(_) => None,
+            Content::Document(document) => page(None, &document.text, document.format.unwrap_or_default()),
+            _ => None,
         }
     }
 
@@ -245,31 +292,41 @@ impl Named {
     fn url<'call>(&'call self, sent: &'call [SentDocument]) -> Option<&'call str> {
         match &self.content {
             Content::SentDocument(index) => Some(sent[*index].url.as_deref().unwrap_or(&self.name)),
-            Content::Stored(_) | Content::Read(..) => Some(&self.name),
-            Content::ToFetch | Content::Fetched(_) | Content::None(_) => None,
+            Content::Stored(_) | Content::Read(..) | Content::Document(_) => Some(&self.name),
+            _ => None,
         }
     }
 
     fn status(&self) -> ExaStatus<'_> {
         match &self.content {
             Content::SentDocument(_) | Content::Stored(_) => ExaStatus::success(&self.name, "cached"),
-            Content::Read(..) => ExaStatus::success(&self.name, "crawled"),
+            Content::Read(..) | Content::Document(_) => ExaStatus::success(&self.name, "crawled"),
             Content::None(unfetched) => ExaStatus::error(&self.name, unfetched),
-            Content::ToFetch | Content::Fetched(_) => ExaStatus::error(&self.name, &Unfetched::Failed),
+            _ => ExaStatus::error(&self.name, &Unfetched::Failed),
         }
     }
 }
 
 impl Content {
+    fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::ToFetch)
+    }
+
     /// Brings what was fetched into Unicode; that may make it too long.
-    fn read(&mut self, most: usize) {
-        if let Self::Fetched(fetched) = self {
-            *self = match fetched.read() {
-                Ok((text, _)) if text.len() > most => Self::None(Unfetched::TooLarge(most)),
-                Ok((text, format)) => Self::Read(text, format),
-                Err(unfetched) => Self::None(unfetched),
-            };
-        }
+    fn read(&mut self, app: &App) {
+        let most = app.settings.max_document_bytes;
+        let read = match self.take() {
+            Self::Fetched(fetched) => fetched.read().map(|(text, format)| Self::Read(text, format)),
+            Self::Parsed(parsed) => {
+                app.parser.finish(parsed).map(Self::Document).map_err(|failure| Unfetched::of_file(&failure))
+            }
+            other => Ok(other),
+        };
+        *self = match read.unwrap_or_else(Self::None) {
+            Self::Read(text, _) if text.len() > most => Self::None(Unfetched::TooLarge(most)),
+            Self::Document(document) if document.text.len() > most => Self::None(Unfetched::TooLarge(most)),
+            content => content,
+        };
     }
 }
 
