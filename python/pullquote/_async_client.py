@@ -22,10 +22,12 @@ from pullquote.client import (
     EmbedCall,
     EmbeddingDtype,
     EmbedOptions,
+    Files,
     HighlightsCall,
     RerankResult,
     StoredDocument,
     check_rerank,
+    read_files,
 )
 
 __all__ = ["AsyncClient"]
@@ -47,8 +49,10 @@ class AsyncClient(BaseClient):
     async def highlights(
         self,
         query: str | Sequence[str],
-        texts: Pages | Iterable[str | StoredDocument],
+        texts: Pages | Iterable[str | StoredDocument] = (),
         *,
+        files: Files | None = None,
+        password: str | None = None,
         return_texts: bool = False,
         return_vectors: bool = False,
         embedding_dtype: EmbeddingDtype = "float32",
@@ -56,6 +60,8 @@ class AsyncClient(BaseClient):
     ) -> Highlights:
         """Find the passages of pages that answer a query: see `Client.highlights`."""
         server_options = {
+            "files": None if files is None else await asyncio.to_thread(read_files, files),
+            "password": password,
             "return_texts": return_texts,
             "return_vectors": return_vectors,
             "embedding_dtype": embedding_dtype,

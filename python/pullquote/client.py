@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import inspect
 import json
+import os
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,6 +37,8 @@ from pullquote.errors import InvalidArgumentError, InvalidTypeError, TruncationW
 __all__ = ["Client", "ClientSettings", "Document", "EmbedOptions", "EmbeddingDtype", "RerankResult", "StoredDocument"]
 
 MEBIBYTE = 1024 * 1024
+
+Files = Iterable[str | os.PathLike[str] | bytes]
 
 EmbeddingDtype = Literal["float32", "float16", "bfloat16", "int8", "binary"]
 
@@ -117,6 +120,12 @@ class HighlightsCall:
         options: Options,
     ) -> None:
         """Check what needs no server; `server_options` are those that `Highlighter.highlights` does not have."""
+        if server_options["files"] is not None:
+            self._check_files(query, texts, server_options, options)
+            return
+        if server_options["password"] is not None:
+            message = "password opens files, and this call has none; pass files=[...]"
+            raise InvalidArgumentError(message)
         if isinstance(texts, (str, Mapping)):
             self.request = check_request(query, texts, options)
             named, is_stored = self.request.texts, [False] * len(self.request.texts)
@@ -124,7 +133,7 @@ class HighlightsCall:
             pages = to_list(cast("Iterable[str | StoredDocument]", texts), "texts")
             is_stored = [isinstance(page, StoredDocument) for page in pages]
             named = [page.id if isinstance(page, StoredDocument) else page for page in pages]
-            self.request = check_request(query, named, options)
+            self.request = check_request(query, named, options, are_names=any(is_stored))
             named = self.request.texts
             if self.request.ids is None and any(is_stored):
                 ids = [page.id if isinstance(page, StoredDocument) else None for page in pages]
@@ -133,6 +142,22 @@ class HighlightsCall:
         # Stored pages are read on the server.
         self._sources = ["" if stored else page for stored, page in zip(is_stored, named, strict=True)]
 
+    def _check_files(
+        self, query: str | Sequence[str], texts: Any, server_options: Mapping[str, Any], options: Options
+    ) -> None:
+        names = [name for name, _ in server_options["files"]]
+        if not isinstance(texts, tuple) or texts or options.get("titles") is not None:
+            message = "texts and titles do not go with files, which are the pages; make one call for each"
+            raise InvalidArgumentError(message)
+        if not names:
+            message = "files is empty; pass at least one path, or the bytes of a file"
+            raise InvalidArgumentError(message)
+        self.request = check_request(query, [name or "" for name in names], options, are_names=True)
+        if self.request.ids is None and any(names):
+            self.request = replace(self.request, ids=names)
+        self.request.options.update(server_options)
+        self._sources = [""] * len(names)
+
     def result(self, columns: _native.HighlightColumns) -> Highlights:
         """Make the result from the answer's columns."""
         result = Highlights(self.request, columns, self._sources)
@@ -140,6 +165,24 @@ class HighlightsCall:
             dtype = NUMPY_DTYPES[self.request.options["embedding_dtype"]]
             result.vectors, result.query_vectors = result.vectors.view(dtype), result.query_vectors.view(dtype)
         return result
+
+
+def read_files(files: Files) -> list[tuple[str | None, bytes]]:
+    """The name of each file, if it is a path, and its bytes. Raises `OSError` if it cannot be read."""
+    if isinstance(files, (str, bytes, os.PathLike)) or not isinstance(files, Iterable):
+        kind = type(files).__name__
+        message = f"files must be a list of paths or of bytes, not one {kind}; pass [file]"
+        raise InvalidTypeError(message)
+    return [_read_file(number, file) for number, file in enumerate(files)]
+
+
+def _read_file(number: int, file: str | os.PathLike[str] | bytes) -> tuple[str | None, bytes]:
+    if isinstance(file, bytes):
+        return None, file
+    if isinstance(file, (str, os.PathLike)):
+        return Path(file).name, Path(file).read_bytes()
+    message = f"files[{number}] must be a path or bytes, not {type(file).__name__}"
+    raise InvalidTypeError(message)
 
 
 class EmbedCall:
@@ -251,8 +294,10 @@ class Client(BaseClient):
     def highlights(
         self,
         query: str | Sequence[str],
-        texts: Pages | Iterable[str | StoredDocument],
+        texts: Pages | Iterable[str | StoredDocument] = (),
         *,
+        files: Files | None = None,
+        password: str | None = None,
         return_texts: bool = False,
         return_vectors: bool = False,
         embedding_dtype: EmbeddingDtype = "float32",
@@ -260,17 +305,24 @@ class Client(BaseClient):
     ) -> Highlights:
         """Find the passages of pages that answer a query: see `Highlighter.highlights`.
 
-        All pages go in one request, because they share budgets, and the scale of their relevance. Three features need a server:
+        All pages go in one request, because they share budgets, and the scale of their relevance. Four features need a server:
 
         - A page may be a `StoredDocument`; `NotFoundError` if the server has none of that id. Its text in `Highlights.texts` is
           ``""``, unless `return_texts` is true.
+        - `files` in place of `texts`: paths or bytes of PDFs, DOCX and texts, which the server reads. Their names are the ids
+          without `ids`. A highlight of a PDF has its `page_number` and `rectangles`. `password` opens encrypted PDFs.
+          `InvalidArgumentError` if the server refuses a file, `LimitExceededError` and `DeadlineExceededError` beyond its limits,
+          and `OSError` for a path that cannot be read.
         - `return_vectors`: also return normalized vectors of the passages (``Highlights.vectors``, one row for each) and of the
           queries (``Highlights.query_vectors``), in `embedding_dtype` (see `embed`).
 
         >>> found = client.highlights("How is bread made?", [StoredDocument("bread")], return_vectors=True)  # doctest: +SKIP
         >>> found.vectors @ found.query_vectors[0]  # doctest: +SKIP
+        >>> client.highlights("What was concluded?", files=["report.pdf"])[0][0].page_number  # doctest: +SKIP
         """
         server_options = {
+            "files": None if files is None else read_files(files),
+            "password": password,
             "return_texts": return_texts,
             "return_vectors": return_vectors,
             "embedding_dtype": embedding_dtype,

@@ -59,6 +59,10 @@ struct Highlight<'body> {
     source_start: Option<usize>,
     #[serde(default)]
     source_end: Option<usize>,
+    #[serde(default)]
+    page_number: Option<usize>,
+    #[serde(default)]
+    rectangles: Vec<Rectangle>,
 }
 
 #[derive(Deserialize)]
@@ -110,11 +114,49 @@ pub struct Passage {
     pub after: String,
 }
 
+/// Where a passage of an uploaded PDF stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// Number of the page on which it begins, from 1.
+    pub page_number: usize,
+    /// One for each of its lines.
+    pub rectangles: Vec<Rectangle>,
+}
+
+/// A part of a line on a page of a PDF, in points from the page's lower left corner.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[expect(missing_docs, reason = "the sides of a rectangle")]
+pub struct Rectangle {
+    pub page: usize,
+    pub left: f32,
+    pub bottom: f32,
+    pub right: f32,
+    pub top: f32,
+}
+
+impl Rectangle {
+    fn is_finite(&self) -> bool {
+        [self.left, self.bottom, self.right, self.top].iter().all(|side| side.is_finite())
+    }
+}
+
+/// An answer that matches its request.
+#[derive(Debug)]
+pub struct Columns {
+    /// The columns; of stored pages and files, offsets without a text.
+    pub answers: Answers,
+    /// The texts of the passages of pages that are on the server; empty if there are none.
+    pub passages: Vec<Option<Passage>>,
+    /// The places of the passages of PDFs; empty if there are none.
+    pub places: Vec<Option<Place>>,
+}
+
 /// Builds the columns, list after list.
 struct ColumnBuilder<'call> {
     expected: &'call ExpectedAnswer,
     answers: Answers,
     passages: Vec<Option<Passage>>,
+    places: Vec<Option<Place>>,
     words: WordTable,
     /// Which pages had a list already: another list must describe them alike.
     is_known: Vec<bool>,
@@ -127,11 +169,11 @@ struct WordTable {
     listed: Vec<String>,
 }
 
-/// The columns of an answer, and the texts of passages of stored pages.
+/// The columns of an answer, and what only the server knows about its passages.
 ///
 /// # Errors
 /// [`pullquote_core::error::ErrorKind::BadAnswer`] for an answer that does not match `expected`.
-pub fn read_answers(body: &[u8], expected: &ExpectedAnswer) -> Result<(Answers, Vec<Option<Passage>>)> {
+pub fn read_answers(body: &[u8], expected: &ExpectedAnswer) -> Result<Columns> {
     let body: AnswerBody =
         serde_json::from_slice(body).map_err(|error| bad(format!("its passages cannot be read: {error}")))?;
     let pages = expected.lengths.len();
@@ -159,8 +201,8 @@ pub fn read_answers(body: &[u8], expected: &ExpectedAnswer) -> Result<(Answers, 
         },
         ..Answers::default()
     };
-    let (passages, words, is_known) = (Vec::new(), WordTable::default(), vec![false; pages]);
-    let mut columns = ColumnBuilder { expected, answers, passages, words, is_known };
+    let (passages, places, words) = (Vec::new(), Vec::new(), WordTable::default());
+    let mut columns = ColumnBuilder { expected, answers, passages, places, words, is_known: vec![false; pages] };
     for (place, page) in body.results.into_iter().enumerate() {
         let (query, index) = match expected.pairing {
             Pairing::All => (place / pages, place % pages),
@@ -172,12 +214,15 @@ pub fn read_answers(body: &[u8], expected: &ExpectedAnswer) -> Result<(Answers, 
         }
         columns.add(page, query)?;
     }
-    let ColumnBuilder { mut answers, mut passages, words, .. } = columns;
+    let ColumnBuilder { mut answers, mut passages, mut places, words, .. } = columns;
     answers.matches.query_words = words.listed;
     if passages.iter().all(Option::is_none) {
         passages.clear();
     }
-    Ok((answers, passages))
+    if places.iter().all(Option::is_none) {
+        places.clear();
+    }
+    Ok(Columns { answers, passages, places })
 }
 
 impl ColumnBuilder<'_> {
@@ -204,6 +249,11 @@ impl ColumnBuilder<'_> {
             if ![score, cosine, bm25].iter().all(|value| value.is_finite()) {
                 return Err(bad(format!("a passage of page {index} has a score that is no finite number")));
             }
+            if !highlight.rectangles.iter().all(Rectangle::is_finite) {
+                return Err(bad(format!("a passage of page {index} has a rectangle that is nowhere")));
+            }
+            let place = |page_number| Place { page_number, rectangles: highlight.rectangles };
+            self.places.push(highlight.page_number.map(place));
             answers.spans.extend([column(start)?, column(end)?]);
             answers.contexts.extend([column(first)?, column(last)?]);
             answers.sources.extend([column(source.0)?, column(source.1)?]);
@@ -318,7 +368,8 @@ mod tests {
 
     #[test]
     fn an_answer_becomes_columns() {
-        let (answers, passages) = read_answers(&answer(&[("before", json!("xy"))]), &expected(Some(10))).unwrap();
+        let Columns { answers, passages, .. } =
+            read_answers(&answer(&[("before", json!("xy"))]), &expected(Some(10))).unwrap();
         assert!(passages.is_empty());
         assert_eq!((answers.ends, answers.spans, answers.contexts), (vec![1], vec![2, 5], vec![0, 5]));
         assert_eq!((answers.windows, answers.windows_scored, answers.scores), (vec![4], vec![2], vec![0.5]));
@@ -351,7 +402,7 @@ mod tests {
     #[test]
     fn a_passage_of_a_stored_page_brings_its_own_text() {
         let around = [("before", json!("xy")), ("after", json!("é"))];
-        let (answers, passages) = read_answers(&answer(&around), &expected(None)).unwrap();
+        let Columns { answers, passages, .. } = read_answers(&answer(&around), &expected(None)).unwrap();
         let passage = Passage { text: "abc".to_owned(), before: "xy".to_owned(), after: "é".to_owned() };
         assert_eq!((answers.spans, answers.contexts, answers.texts), (vec![2, 5], vec![0, 6], vec![None]));
         assert_eq!(passages, [Some(passage)]);
@@ -365,9 +416,23 @@ mod tests {
     }
 
     #[test]
+    fn a_passage_of_a_pdf_brings_its_place() {
+        let rectangle = |left: f32| json!({"page": 3, "left": left, "bottom": 2.0, "right": 3.0, "top": 4.0});
+        let placed = |left| answer(&[("page_number", json!(3)), ("rectangles", json!([rectangle(left)]))]);
+        let columns = read_answers(&placed(1.5), &expected(None)).unwrap();
+        let rectangles = vec![Rectangle { page: 3, left: 1.5, bottom: 2.0, right: 3.0, top: 4.0 }];
+        assert_eq!(columns.places, [Some(Place { page_number: 3, rectangles })]);
+        assert!(read_answers(&answer(&[]), &expected(None)).unwrap().places.is_empty());
+        let nowhere = String::from_utf8(placed(1.5)).unwrap().replace("1.5,\"page\"", "1e300,\"page\"");
+        assert!(nowhere.contains("1e300"));
+        assert!(read_answers(nowhere.as_bytes(), &expected(None)).is_err());
+    }
+
+    #[test]
     fn return_texts_requires_the_text_of_a_stored_page() {
         let with_texts = ExpectedAnswer { returns_texts: true, ..expected(None) };
-        let (answers, passages) = read_answers(&answer(&[("page.text", json!("01234567"))]), &with_texts).unwrap();
+        let Columns { answers, passages, .. } =
+            read_answers(&answer(&[("page.text", json!("01234567"))]), &with_texts).unwrap();
         assert_eq!((answers.texts, passages.len()), (vec![Some("01234567".to_owned())], 0));
         for text in [json!(null), json!("0123")] {
             assert!(read_answers(&answer(&[("page.text", text)]), &with_texts).is_err());
@@ -388,7 +453,7 @@ mod tests {
             whole["results"] = json!([page(0), page(1)]);
             whole.to_string().into_bytes()
         };
-        assert_eq!(read_answers(&body(["0123456", "0123456"]), &two).unwrap().0.spans, [2, 5, 2, 5]);
+        assert_eq!(read_answers(&body(["0123456", "0123456"]), &two).unwrap().answers.spans, [2, 5, 2, 5]);
         assert!(read_answers(&body(["0123456", "01234"]), &two).is_err());
     }
 
@@ -397,10 +462,10 @@ mod tests {
         fn whatever_comes_is_an_answer_or_an_error(mut body in Just(answer(&[])), at in 0..300usize, byte: u8) {
             let place = at % body.len();
             body[place] = byte;
-            if let Ok((answers, passages)) = read_answers(&body, &expected(None)) {
+            if let Ok(Columns { answers, passages, .. }) = read_answers(&body, &expected(None)) {
                 prop_assert_eq!(passages.len(), answers.scores.len());
             }
-            if let Ok((answers, _)) = read_answers(&body, &expected(Some(10))) {
+            if let Ok(Columns { answers, .. }) = read_answers(&body, &expected(Some(10))) {
                 prop_assert!(answers.spans.iter().all(|place| (0..=10).contains(place)));
             }
         }

@@ -1,5 +1,6 @@
 //! One request and its answer: on which server, with retries, and hedged with a second attempt if the first is slow.
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -21,6 +22,7 @@ use crate::raw::{OCTETS, bad};
 use crate::request_error::RequestError;
 use crate::settings::{Settings, invalid};
 
+const JSON: &str = "application/json";
 /// Bytes read of an error's body.
 const MAX_ERROR_BODY: usize = 64 * 1024;
 /// Above this number of bytes, JSON is read and written off the I/O threads.
@@ -48,8 +50,9 @@ pub(crate) struct Request {
     /// Appended to the server's address.
     pub(crate) path: String,
     pub(crate) accept: &'static str,
-    /// JSON.
     pub(crate) body: Option<Bytes>,
+    /// Of the body.
+    pub(crate) content_type: Cow<'static, str>,
 }
 
 /// A successful answer whose body is still to be read.
@@ -84,11 +87,11 @@ fn error_of(server: &str, error: &Error) -> Error {
 
 impl Request {
     pub(crate) fn post(path: &str, body: Bytes) -> Self {
-        Self { method: Method::POST, path: path.to_owned(), accept: "application/json", body: Some(body) }
+        Self { body: Some(body), ..Self::of(Method::POST, path.to_owned()) }
     }
 
     pub(crate) fn of(method: Method, path: String) -> Self {
-        Self { method, path, accept: "application/json", body: None }
+        Self { method, path, accept: JSON, body: None, content_type: Cow::Borrowed(JSON) }
     }
 }
 
@@ -220,7 +223,7 @@ impl Shared {
             builder = builder.header(REQUEST_PRIORITY, priority);
         }
         if let Some(body) = &request.body {
-            builder = builder.header(CONTENT_TYPE, "application/json").body(body.clone());
+            builder = builder.header(CONTENT_TYPE, &*request.content_type).body(body.clone());
         }
         let failed = |failure: RequestError| {
             endpoint.record_failure();

@@ -1,5 +1,5 @@
-//! The answer of `/highlights` with vectors: `multipart/form-data` with the passages as JSON, and the vectors of passages and
-//! of queries as bytes, each part with its headers.
+//! Forms (`multipart/form-data`) of `/highlights`. A request with files has them after its JSON. An answer with vectors has the
+//! passages as JSON, and the vectors of passages and of queries as bytes, each part with its headers.
 
 use std::convert::Infallible;
 
@@ -12,6 +12,36 @@ use reqwest::header::{HeaderMap, HeaderValue};
 use crate::raw::bad;
 
 pub(crate) const FORM: &str = "multipart/form-data";
+
+/// A file to upload: PDF, DOCX or text.
+pub struct File {
+    /// Without folders.
+    pub name: Option<String>,
+    /// Its bytes.
+    pub content: Bytes,
+}
+
+/// The form of a request, and its content type.
+pub(crate) fn write_form(request: &[u8], files: &[File], password: Option<&str>) -> (Bytes, String) {
+    let boundary = format!("pullquote-{:032x}", fastrand::u128(..));
+    let mut body = Vec::with_capacity(request.len() + files.iter().map(|file| file.content.len() + 256).sum::<usize>());
+    let mut part = |name: &str, file_name: &str, content: &[u8]| {
+        let head = format!("--{boundary}\r\ncontent-disposition: form-data; name=\"{name}\"{file_name}\r\n\r\n");
+        body.extend([head.as_bytes(), content, b"\r\n"].concat());
+    };
+    part("request", "", request);
+    if let Some(password) = password {
+        part("password", "", password.as_bytes());
+    }
+    for File { name, content } in files {
+        // As browsers escape names.
+        let escape = |name: &String| name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A");
+        let name = name.as_ref().map(escape).unwrap_or_default();
+        part("file", &format!("; filename=\"{name}\""), content);
+    }
+    body.extend(format!("--{boundary}--\r\n").into_bytes());
+    (body.into(), format!("{FORM}; boundary={boundary}"))
+}
 
 /// A part of the form.
 #[derive(Debug, Default)]

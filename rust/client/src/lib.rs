@@ -36,9 +36,10 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 pub use attempts::CallOptions;
-pub use columns::Passage;
+pub use columns::{Columns, Passage, Place, Rectangle};
 use endpoints::Endpoint;
 use exchange::{CLOSED, Shared};
+pub use forms::File;
 pub use passages::{HighlightsAnswer, HighlightsRequest, Page, ReturnOptions};
 pub use ranks::{RerankResult, StoredDocument};
 pub use raw::Dtype;

@@ -2,18 +2,17 @@
 //!
 //! All pages of a call are one request, because they share budgets, and the scale of their relevance. [`crate::columns`] reads the answer.
 
-use bytes::Bytes;
 use pullquote_core::engine::options::Options;
-use pullquote_core::engine::{self, Answers, Pairing};
+use pullquote_core::engine::{self, Pairing};
 use pullquote_core::error::Result;
 use pullquote_core::text::formats::Format;
 use reqwest::header::CONTENT_TYPE;
 use serde::Serialize;
 
 use crate::attempts::CallOptions;
-use crate::columns::{ExpectedAnswer, Passage, read_answers};
+use crate::columns::{Columns, ExpectedAnswer, read_answers};
 use crate::exchange::{Request, Shared, compute};
-use crate::forms::{FORM, Part, read_form};
+use crate::forms::{FORM, File, Part, read_form, write_form};
 use crate::packed::PackedBodyWriter;
 use crate::raw::{Dtype, EmbeddingHeaders, bad};
 use crate::settings::invalid;
@@ -42,8 +41,12 @@ pub struct HighlightsRequest<T> {
     pub queries: Vec<T>,
     /// Whether the caller passed a list of queries.
     pub listed: bool,
-    /// The pages.
+    /// The pages; empty with files.
     pub pages: Vec<Page<T>>,
+    /// The files to upload in place of pages.
+    pub files: Vec<File>,
+    /// Of encrypted files.
+    pub password: Option<String>,
     /// Empty, or for each page its title, if it has one.
     pub titles: Vec<Option<T>>,
     /// The options of the call.
@@ -54,10 +57,8 @@ pub struct HighlightsRequest<T> {
 
 /// The result of a call.
 pub struct HighlightsAnswer {
-    /// The columns; of stored pages, offsets without a text.
-    pub answers: Answers,
-    /// The texts of the passages of stored pages; empty if there are none.
-    pub passages: Vec<Option<Passage>>,
+    /// The passages.
+    pub columns: Columns,
     /// The vectors of the passages and of the queries, if requested.
     pub vectors: Option<[Vectors<u8>; 2]>,
 }
@@ -65,6 +66,7 @@ pub struct HighlightsAnswer {
 #[derive(Serialize)]
 struct HighlightsBody<'call> {
     query: Queries<'call>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     documents: Vec<Document<'call>>,
     #[serde(skip_serializing_if = "is_false")]
     return_texts: bool,
@@ -125,8 +127,8 @@ pub(crate) async fn highlights<T: Text>(
     request: HighlightsRequest<T>,
     call: CallOptions,
 ) -> Result<HighlightsAnswer> {
-    let HighlightsRequest { queries, listed, pages, titles, options, returns } = &request;
-    let pairing = options.pairing(queries.len(), pages.len())?;
+    let HighlightsRequest { queries, listed, pages, files, password, titles, options, returns } = &request;
+    let pairing = options.pairing(queries.len(), pages.len() + files.len())?;
     check(&request, pairing)?;
     let body = || {
         let each: Vec<&str> = queries.iter().map(AsRef::as_ref).collect();
@@ -142,29 +144,38 @@ pub(crate) async fn highlights<T: Text>(
             embedding_dtype: returns.vectors,
             options,
         };
-        serde_json::to_vec(&body).map_err(|error| invalid(format!("the call does not fit JSON: {error}")))
+        let json = serde_json::to_vec(&body);
+        json.map_err(|error| invalid(format!("the call does not fit JSON: {error}")))
     };
-    let size = pages.iter().filter_map(Page::text).map(str::len).sum();
-    let mut request = Request::post("/highlights", Bytes::from(compute(size, body)?));
+    let texts: usize = pages.iter().filter_map(Page::text).map(str::len).sum();
+    let size = texts + files.iter().map(|file| file.content.len()).sum::<usize>();
+    let mut request = compute(size, || {
+        let json = body()?;
+        if files.is_empty() {
+            return Ok(Request::post("/highlights", json.into()));
+        }
+        let (form, content_type) = write_form(&json, files, password.as_deref());
+        Ok(Request { content_type: content_type.into(), ..Request::post("/highlights", form) })
+    })?;
     if returns.vectors.is_some() {
         request.accept = FORM;
     }
     let answer = shared.fetch(&request, call).await?;
     let read = |body: &[u8]| {
-        let lengths = pages.iter().map(|page| page.text().map(|text| text.chars().count())).collect();
+        let lengths = pages.iter().map(|page| page.text().map(|text| text.chars().count()));
+        let lengths = lengths.chain(files.iter().map(|_| None)).collect();
         let (queries, explain, returns_texts) = (queries.len(), options.explain, returns.texts);
         read_answers(body, &ExpectedAnswer { pairing, queries, explain, returns_texts, lengths })
     };
     let Some(dtype) = returns.vectors else {
-        let (answers, passages) =
-            compute(size + answer.body.len(), || read(&answer.body)).map_err(|error| answer.error(&error))?;
-        return Ok(HighlightsAnswer { answers, passages, vectors: None });
+        let columns = compute(size + answer.body.len(), || read(&answer.body)).map_err(|error| answer.error(&error))?;
+        return Ok(HighlightsAnswer { columns, vectors: None });
     };
     let form = read_form(answer.headers.get(CONTENT_TYPE), answer.body.clone()).await;
     let form = form.map_err(|error| answer.error(&error))?;
     let parsed = compute(size + answer.body.len(), || {
-        let (answers, passages) = read(&form.highlights)?;
-        let vectors = [(&form.vectors, answers.scores.len()), (&form.queries, queries.len())];
+        let columns = read(&form.highlights)?;
+        let vectors = [(&form.vectors, columns.answers.scores.len()), (&form.queries, queries.len())];
         let [of_passages, of_queries] = vectors.map(|(part, rows)| read_vectors(part, rows, dtype));
         let (of_passages, of_queries) = (of_passages?, of_queries?);
         if of_passages.dimension != of_queries.dimension {
@@ -173,7 +184,7 @@ pub(crate) async fn highlights<T: Text>(
                 of_passages.dimension, of_queries.dimension
             )));
         }
-        Ok(HighlightsAnswer { answers, passages, vectors: Some([of_passages, of_queries]) })
+        Ok(HighlightsAnswer { columns, vectors: Some([of_passages, of_queries]) })
     });
     parsed.map_err(|error| answer.error(&error))
 }
@@ -197,10 +208,11 @@ fn read_vectors(part: &Part, rows: usize, dtype: Dtype) -> Result<Vectors<u8>> {
 
 /// The checks of the engine, before a request is sent.
 fn check<T: Text>(request: &HighlightsRequest<T>, pairing: Pairing) -> Result<()> {
-    let HighlightsRequest { queries, pages, titles, options, .. } = request;
+    let HighlightsRequest { queries, pages, files, titles, options, .. } = request;
     options.question()?;
     let queries: Vec<&str> = queries.iter().map(AsRef::as_ref).collect();
-    let pages: Vec<&str> = pages.iter().map(|page| page.text().unwrap_or_default()).collect();
+    let unknown = files.iter().map(|_| "");
+    let pages: Vec<&str> = pages.iter().map(|page| page.text().unwrap_or_default()).chain(unknown).collect();
     let titles: Vec<Option<&str>> = titles.iter().map(|title| title.as_ref().map(AsRef::as_ref)).collect();
     let formats = [options.format];
     engine::Request { queries: &queries, pages: &pages, formats: &formats, titles: &titles, pairing }.check()

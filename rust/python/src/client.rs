@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use numpy::PyArray2;
 use pullquote_client::{
-    CallOptions, Dtype, HighlightsAnswer, HighlightsRequest, Page, Passage, ReturnOptions, Settings, StoredDocument,
-    Vectors,
+    CallOptions, Columns, Dtype, File, HighlightsAnswer, HighlightsRequest, Page, Passage, Place, ReturnOptions,
+    Settings, StoredDocument, Vectors,
 };
 use pullquote_core::engine::options::seconds;
 use pullquote_core::error::{ErrorKind, Result};
@@ -16,6 +17,7 @@ use pullquote_core::tokens::Role;
 use pyo3::IntoPyObjectExt;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyDict, PyList};
 
 use crate::completion::{CompletionSender, PendingCall, ReplyTo};
@@ -27,7 +29,7 @@ use crate::results::{Embeddings, HighlightColumns, matrix, record};
 use crate::texts;
 
 /// Options that only a server has.
-const SERVER_OPTIONS: [&str; 4] = ["stored", "return_texts", "return_vectors", "embedding_dtype"];
+const SERVER_OPTIONS: [&str; 6] = ["stored", "files", "password", "return_texts", "return_vectors", "embedding_dtype"];
 
 /// Servers, for many threads at once.
 #[pyclass(frozen, module = "pullquote._native")]
@@ -81,6 +83,20 @@ fn packed(py: Python<'_>, rows: usize, dtype: Dtype, vectors: Vectors<u8>) -> Py
 fn read_call_options(options: &Bound<'_, PyDict>) -> PyResult<CallOptions> {
     let (timeout, priority): (Option<f64>, Option<i32>) = (get(options, "timeout")?, get(options, "priority")?);
     Ok(CallOptions::new(timeout.map(seconds).transpose().map_err(Failure)?, priority))
+}
+
+/// Files to upload: for each its name or `None`, and its bytes.
+fn read_files(options: &Bound<'_, PyDict>) -> PyResult<Vec<File>> {
+    let files: Vec<(Option<String>, PyBackedBytes)> = get(options, "files")?.unwrap_or_default();
+    Ok(files.into_iter().map(|(name, content)| File { name, content: Bytes::from_owner(content) }).collect())
+}
+
+/// A page's number, and the sides of rectangles.
+type PlaceTuples = (usize, Vec<(usize, f32, f32, f32, f32)>);
+
+fn as_tuples(Place { page_number, rectangles }: Place) -> PlaceTuples {
+    let sides = rectangles.iter().map(|of| (of.page, of.left, of.bottom, of.right, of.top)).collect();
+    (page_number, sides)
 }
 
 impl Client {
@@ -148,19 +164,24 @@ impl Client {
         let is_stored: Vec<bool> = get(&options, "stored")?.unwrap_or_default();
         let page =
             |(index, text)| if is_stored.get(index) == Some(&true) { Page::Stored(text) } else { Page::Text(text) };
-        let pages = pages.into_iter().enumerate().map(page).collect();
+        let files = read_files(&options)?;
+        let pages = if files.is_empty() { pages.into_iter().enumerate().map(page).collect() } else { Vec::new() };
+        let password = get(&options, "password")?;
         let (returns, call) = (read_return_options(&options)?, read_call_options(&options)?);
         let number = queries.len();
         let options = read_options(&options, &SERVER_OPTIONS)?;
-        let request = HighlightsRequest { queries, listed: is_list, pages, titles, options, returns };
+        let request = HighlightsRequest { queries, listed: is_list, pages, files, password, titles, options, returns };
         self.run(py, reply_to, self.client.highlights(request, call), move |py, answer| {
-            let HighlightsAnswer { answers, passages, vectors } = answer;
+            let HighlightsAnswer { columns: Columns { answers, passages, places }, vectors } = answer;
             let rows = answers.scores.len();
             let mut columns = HighlightColumns::new(py, answers)?;
             if !passages.is_empty() {
                 let texts = |passage: Passage| (passage.text, passage.before, passage.after);
                 let passages = passages.into_iter().map(|passage| passage.map(texts));
                 columns.passages = Some(PyList::new(py, passages.collect::<Vec<_>>())?.unbind());
+            }
+            if !places.is_empty() {
+                columns.places = Some(PyList::new(py, places.into_iter().map(|place| place.map(as_tuples)))?.unbind());
             }
             if let (Some([of_passages, of_queries]), Some(dtype)) = (vectors, returns.vectors) {
                 columns.vectors = Some(packed(py, rows, dtype, of_passages)?);

@@ -108,6 +108,8 @@ record! {
         depth: usize,
         /// Current maximum tokens of a batch; it shrinks when memory runs out.
         batch_tokens: usize,
+        /// Whether its batches pad rows to a common length, which costs time: a GPU without variable-length attention does.
+        padded_rows: bool,
         /// Tokens submitted and not yet returned as vectors.
         outstanding_tokens: usize,
         /// Batches completed.
@@ -176,6 +178,7 @@ impl From<CoreDeviceState> for DeviceState {
             is_working: state.is_working,
             depth: state.depth,
             batch_tokens: state.batch_tokens,
+            padded_rows: state.padded_rows,
             outstanding_tokens: state.outstanding_tokens,
             batches: state.batches,
             tokens: state.tokens,
@@ -216,6 +219,8 @@ pub(crate) struct HighlightColumns {
     work: Work,
     /// From a server: for each highlight its text, and the text before and after it, or `None` where the caller has the page.
     pub(crate) passages: Option<Py<PyList>>,
+    /// From a server: for each highlight its page's number and its rectangles, or `None` where it is not of a PDF.
+    pub(crate) places: Option<Py<PyList>>,
     /// From a server, bytes: a row for each highlight.
     pub(crate) vectors: Option<Py<PyArray2<u8>>>,
     /// From a server, bytes: a row for each query.
@@ -246,6 +251,7 @@ impl HighlightColumns {
             formats: answers.formats.iter().map(ToString::to_string).collect(),
             work: answers.work.into(),
             passages: None,
+            places: None,
             vectors: None,
             query_vectors: None,
         })

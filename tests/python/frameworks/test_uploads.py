@@ -1,8 +1,10 @@
 """Forms with PDFs and DOCX at `/highlights`, and pages of PDFs as images at `/render`."""
 
+import asyncio
 import json
 import struct
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,8 +18,13 @@ pytest.importorskip("mammoth")
 import pullquote
 from frameworks.test_documents import ANSWER, QUESTION, pdf, three_pages, word_document
 from pullquote import documents
-from support.messages import names_all
+from pullquote.errors import InvalidArgumentError, InvalidTypeError
+from support.fake_web import fake_web
+from support.messages import names_all, raises
 from support.server_process import ServerProcess, letter_server
+
+PDF = "application/pdf"
+DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 
 ASKED: dict[str, Any] = {"query": QUESTION, "top_k": 1, "highlight_length": 1}
 
@@ -67,6 +74,94 @@ def test_files_of_all_kinds_go_together(server: ServerProcess) -> None:
     assert pages[2]["text"].startswith("Straße.")
 
 
+def test_client_uploads_files(server: ServerProcess, tmp_path: Path) -> None:
+    report = tmp_path / "report.pdf"
+    report.write_bytes(pdf(three_pages))
+    local = documents.read(report)
+    with pullquote.Client(server.url) as client:
+        found = client.highlights(QUESTION, files=[report, str(report), word_document(), b"Bread."], top_k=1)
+        (here,) = client.highlights(QUESTION, [local.text], format="text", top_k=1)[0]
+        assert found.ids == ["report.pdf", "report.pdf", None, None]
+        for (best,) in found[:2]:
+            assert (best.text, best.start) == (here.text, here.start)
+            assert best.score == pytest.approx(here.score, abs=1e-5)
+            assert best.page_number == local.page_number(here) == 2
+            assert [asdict(each) for each in best.rectangles] == [
+                pytest.approx(asdict(each)) for each in local.rectangles(here)
+            ]
+        assert best.to_dict()["page_number"] == 2
+        assert best.to_dict()["rectangles"][0]["page"] == 2
+        (of_word,) = found[2]
+        assert (of_word.page_number, of_word.rectangles) == (None, ())
+        assert found.formats == ["text", "text", "html", "text"]
+        whole = client.highlights(QUESTION, files=[report], ids=[7], return_texts=True, return_vectors=True)
+        assert (whole.ids, whole.page_text(0)) == ([7], local.text)
+        assert whole.vectors is not None
+        assert len(whole.vectors) == len(whole[0])
+        assert whole[0][0].page_number == 2
+        assert [here.text for here in whole[0]] == [local.text[here.start : here.end] for here in whole[0]]
+
+
+def test_client_opens_encrypted_files_and_says_what_is_wrong(server: ServerProcess) -> None:
+    encrypted = pdf(three_pages, encrypt={"owner_password": "owner", "user_password": "moon"})
+    with pullquote.Client(server.url) as client:
+        (best,) = client.highlights(QUESTION, files=[encrypted], password="moon", top_k=1)[0]
+        assert best.page_number == 2
+        for wrong in (None, "sun"):
+            with raises(InvalidArgumentError, "password", "encrypted"):
+                client.highlights(QUESTION, files=[encrypted], password=wrong)
+        calls: list[tuple[dict[str, Any], type[Exception], str]] = [
+            ({"files": [b"%PDF-1.7 nothing"]}, InvalidArgumentError, "damaged"),
+            ({"files": []}, InvalidArgumentError, "files"),
+            ({"files": "report.pdf"}, InvalidTypeError, "[file]"),
+            ({"files": [3]}, InvalidTypeError, "files[0]"),
+            ({"files": [b"a"], "texts": ["a"]}, InvalidArgumentError, "texts"),
+            ({"files": [b"a"], "titles": ["a"]}, InvalidArgumentError, "titles"),
+            ({"files": [b"a"], "ids": [1, 2]}, InvalidArgumentError, "ids"),
+            ({"texts": ["a"], "password": "a"}, InvalidArgumentError, "password"),
+            ({"files": ["/no/such.pdf"]}, FileNotFoundError, "/no/such.pdf"),
+        ]
+        for options, kind, named in calls:
+            with raises(kind, named):
+                client.highlights(QUESTION, **options)
+
+
+async def upload_with_async_client(server: ServerProcess) -> None:
+    async with pullquote.AsyncClient(server.url) as client:
+        (best,) = (await client.highlights(QUESTION, files=[pdf(three_pages)], top_k=1))[0]
+    assert (best.page_number, best.rectangles[0].page) == (2, 2)
+
+
+def test_async_client_uploads_files(server: ServerProcess) -> None:
+    asyncio.run(upload_with_async_client(server))
+
+
+def test_contents_reads_fetched_files() -> None:
+    encrypted = pdf(three_pages, encrypt={"owner_password": "owner", "user_password": "moon"})
+    pages = {
+        "/report.pdf": (PDF, pdf(three_pages)),
+        "/report.docx": (DOCX, word_document()),
+        "/page.html": ("text/html", f"<p>{ANSWER}".encode()),
+        "/damaged.pdf": (PDF, b"%PDF-1.7 nothing else"),
+        "/encrypted.pdf": (PDF, encrypted),
+    }
+    with fake_web() as web, letter_server("--fetch", "--fetch-allow", "127.0.0.1/32") as server:
+        urls = [web.page(path, content, kind) for path, (kind, content) in pages.items()]
+        asked = {"query": QUESTION, "highlightsPerUrl": 1, "numSentences": 1}
+        answer = server.client.post("/contents", json={"urls": urls, "text": True, "highlights": asked}).json()
+    assert [page["url"] for page in answer["results"]] == urls[:3]
+    for page in answer["results"]:
+        assert ANSWER in " ".join(page["text"].split())
+        assert "<p>" not in page["text"]
+        ((highlight,), (span,)) = (page["highlights"], page["extras"]["highlightSpans"])
+        assert page["text"][span["start"] : span["end"]] == highlight
+    assert [status["status"] for status in answer["statuses"]] == ["success"] * 3 + ["error"] * 2
+    errors = [status["error"] for status in answer["statuses"][3:]]
+    assert [(error["tag"], error["httpStatusCode"]) for error in errors] == [("UNSUPPORTED_URL", 415)] * 2
+    assert "damaged" in json.dumps(errors[0])
+    assert "encrypted" in json.dumps(errors[1])
+
+
 def failure(answer: httpx.Response) -> tuple[int, str, str]:
     error = answer.json()["error"]
     return answer.status_code, error["kind"], error.get("field", "")
@@ -80,7 +175,6 @@ def test_files_that_cannot_be_read_are_errors_of_their_field(server: ServerProce
     encrypted = pdf(three_pages, encrypt={"owner_password": "owner", "user_password": "moon"})
     cases: list[tuple[bytes, str]] = [
         (b"%PDF-1.7 nothing else", "damaged"),
-        (encrypted, "password"),
         (pdf(blank), "ocrmypdf"),
         (b"PK\x03\x04 word/document.xml nothing else", "damaged"),
         (b"\x7fELF\0\0\0", "neither"),
@@ -89,14 +183,17 @@ def test_files_that_cannot_be_read_are_errors_of_their_field(server: ServerProce
         answer = post(server, whole, ("file", data), **ASKED)
         assert failure(answer) == (422, "invalid_body", "file[1]"), answer.text
         assert names_all(answer.text, named)
+    without = post(server, whole, ("file", encrypted), **ASKED)
+    assert failure(without) == (422, "invalid_body", "password")
+    assert names_all(without.text, "file[1]", "encrypted", "PDF")
     with_password = {"request": json.dumps(ASKED), "password": "moon"}
     answer = server.client.post("/highlights", data=with_password, files={"file": ("a.pdf", encrypted)})
     assert answer.json()["results"][0]["highlights"][0]["page_number"] == 2
     wrong = server.client.post(
         "/highlights", data=with_password | {"password": "sun"}, files={"file": ("a.pdf", encrypted)}
     )
-    assert failure(wrong) == (422, "invalid_body", "file[0]")
-    assert names_all(wrong.text, "wrong")
+    assert failure(wrong) == (422, "invalid_body", "password")
+    assert names_all(wrong.text, "file[0]", "wrong")
 
 
 def test_forms_that_are_wrong_name_the_part(server: ServerProcess) -> None:

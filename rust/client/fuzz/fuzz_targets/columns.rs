@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pullquote_client::columns::{ExpectedAnswer, read_answers};
+use pullquote_client::columns::{Columns, ExpectedAnswer, read_answers};
 use pullquote_core::engine::Pairing;
 
 fuzz_target!(|data: &[u8]| {
@@ -12,7 +12,7 @@ fuzz_target!(|data: &[u8]| {
     let pairing = if has(0) { Pairing::All } else { Pairing::Fused };
     let lengths = vec![Some(10), if has(1) { None } else { Some(20) }];
     let expected = ExpectedAnswer { pairing, queries: 2, explain: has(2), returns_texts: has(3), lengths };
-    let Ok((answers, passages)) = read_answers(body, &expected) else { return };
+    let Ok(Columns { answers, passages, .. }) = read_answers(body, &expected) else { return };
     let rows = answers.scores.len();
     assert!(answers.spans.len() == 2 * rows && answers.contexts.len() == 2 * rows && answers.sources.len() == 2 * rows);
     assert!(answers.cosines.len() == rows && answers.bm25_scores.len() == rows && answers.queries.len() == rows);
