@@ -15,7 +15,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -400,7 +400,8 @@ def _add_server(command: argparse.ArgumentParser) -> None:
         "--api-key", metavar="KEY", help=f"the server's key (default: the environment variable {API_KEY})"
     )
     group.add_argument("--ca-certs", type=Path, metavar="PATH", help="PEM file of the only trusted authorities")
-    group.add_argument("--timeout", type=float, help=f"seconds for a request (default: {SERVER_TIMEOUT:g})")
+    here = "" if command.prog.endswith("mcp") else ", or for each call without --server (default: none)"
+    group.add_argument("--timeout", type=float, help=f"seconds for a request (default: {SERVER_TIMEOUT:g}){here}")
 
 
 class _Version(argparse.Action):
@@ -429,9 +430,10 @@ def _versions() -> str:
     return "\n".join(lines)
 
 
-def _highlighter_or_client(options: argparse.Namespace) -> Highlighter | Client:
+def _highlighter_or_client(options: argparse.Namespace, *, has_timeout: bool = True) -> Highlighter | Client:
     if not options.server:
-        if named := [name for name in ("timeout", "api_key", "ca_certs") if getattr(options, name) is not None]:
+        of_server = ("api_key", "ca_certs", *(() if has_timeout else ("timeout",)))
+        if named := [name for name in of_server if getattr(options, name) is not None]:
             message = f"--{named[0].replace('_', '-')} is for a server; name one by --server, or leave it out"
             raise InvalidArgumentError(message)
         return _highlighter(options)
@@ -488,8 +490,14 @@ def _call_options(options: argparse.Namespace) -> Options:
     return {
         **options_from_args(options, CALL_OPTIONS),
         "pairing": "all",
+        "timeout": _call_timeout(options),
         "explain": options.explain or options.mark is not None or not options.json,
     }
+
+
+def _call_timeout(options: argparse.Namespace) -> float | None:
+    """Seconds of a call. With a server, each request has them."""
+    return None if options.server else options.timeout
 
 
 def _files(names: list[str]) -> list[str]:
@@ -584,10 +592,11 @@ def _marked(highlight: Highlight, mark: list[str]) -> str:
 
 def _row(highlight: Highlight, options: argparse.Namespace) -> dict[str, Any]:
     """A highlight for JSON, without fields that the options do not request; the page's name replaces its number."""
-    row = asdict(highlight)
+    row: dict[str, Any] = {**highlight.to_dict()}
     if options.mark is not None:
         row["marked"] = _marked(highlight, options.mark)
-    dropped = ["page", "id", *([] if options.fuse else ["query"])]
+    # Those of PDFs come from the document that was read here.
+    dropped = ["page", "id", "page_number", "rectangles", *([] if options.fuse else ["query"])]
     dropped += [] if options.context else ["before", "after"]
     dropped += [] if options.explain else ["matches"]
     for name in dropped:
@@ -606,7 +615,7 @@ def _embed(options: argparse.Namespace) -> int:
         dimension = source.dimension if isinstance(source, Highlighter) else source.embed(["one text"]).shape[1]
         # The array is written as it grows, so it need not fit into memory.
         with ProgressBar(len(lines), "text", is_shown=len(lines) >= GROUP_LINES) as progress:
-            rows = _rows(source, lines, options.role, progress)
+            rows = _rows(source, lines, options, progress)
             try:
                 _write_npy(options.output, (len(lines), dimension), rows)
             except PullquoteError:
@@ -639,7 +648,7 @@ def _mcp(options: argparse.Namespace) -> int:
     if options.server and len(options.server) > 1:
         message = "pullquote mcp takes one --server"
         raise InvalidArgumentError(message)
-    with _highlighter_or_client(options) as source:
+    with _highlighter_or_client(options, has_timeout=False) as source:
         server = make_server(
             source,
             url=options.server[0] if options.server else None,
@@ -666,10 +675,12 @@ def _serve(options: argparse.Namespace) -> int:
         return _server.serve(highlighter, options)
 
 
-def _rows(source: Highlighter | Client, lines: list[str], role: str, progress: ProgressBar) -> Iterator[bytes]:
+def _rows(
+    source: Highlighter | Client, lines: list[str], options: argparse.Namespace, progress: ProgressBar
+) -> Iterator[bytes]:
     for first in range(0, len(lines), GROUP_LINES):
         group = lines[first : first + GROUP_LINES]
-        yield source.embed(group, role="query" if role == "query" else "passage").tobytes()
+        yield source.embed(group, role=options.role, timeout=_call_timeout(options)).tobytes()
         progress.update(len(group))
 
 

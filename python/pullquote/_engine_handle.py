@@ -80,7 +80,8 @@ class EngineStatus:
         """Total time of each stage so far.
 
         Of calls: ``cut``, ``tokenize``, ``wait`` (for vectors) and ``choose``. Of batches: ``queue`` (until a batch has the
-        first row of a call), ``copy_in``, ``device_queue`` (after other batches of the device), ``compute`` and ``copy_out``.
+        first row of a call), ``copy_in``, ``launch`` (of a GPU's kernels), ``device_queue`` (after other batches of the device),
+        ``compute`` and ``copy_out``.
         """
         return self._native.stages
 

@@ -177,6 +177,8 @@ class Highlighter(EngineHandle):
           and every window that could still be better than those; all windows of a page if that is more than half of it (for
           example because it is in another language). ``"fast"``: the same, but at most 64 additional windows for each page,
           and for one page of many only windows that could be among the best of all. `Highlights.windows_scored` counts them.
+          ``"instant"``: none, for text that comes faster than it can be encoded: passages come from words and from vectors of
+          single tokens, which the first such call makes from the model and keeps in its folder. Their scores are estimates.
 
         The answer:
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-__all__ = ["Highlight", "Highlights", "Match"]
+__all__ = ["Highlight", "Highlights", "Match", "Rectangle"]
 
 
 # Options without which a page has a passage.
@@ -39,6 +39,21 @@ class Match:
     word: str
     start: int
     end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rectangle:
+    """A part of a line on a page of a PDF: where a viewer marks a highlight.
+
+    `page` counts from 1. `left`, `bottom`, `right` and `top` are points (1/72 inch) in the PDF's own coordinates, from the lower
+    left corner, as annotations and PDF.js's ``convertToViewportRectangle`` take them.
+    """
+
+    page: int
+    left: float
+    bottom: float
+    right: float
+    top: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +71,9 @@ class Highlight:
     `page` and `query` are the indices of its text and of the query it answers, `id` is the page's id, if it has one. `before` and
     `after` are the `context` around it, and `matches` the words that match, with `explain`. `source_start` and `source_end` are
     its position in the source, which differs from `start` and `end` for HTML only.
+
+    Of a PDF that a `Client` sent with ``files=``, `page_number` is the page on which it begins, from 1, and `rectangles` has one
+    for each of its lines. Otherwise they are `None` and empty.
     """
 
     text: str
@@ -72,6 +90,8 @@ class Highlight:
     source_start: int = 0
     source_end: int = 0
     id: Any = None
+    page_number: int | None = None
+    rectangles: tuple[Rectangle, ...] = ()
 
     def marked(
         self,
@@ -124,7 +144,7 @@ class Highlights(Sequence[list[Highlight]]):
     call. Columns own the core's memory, not copies.
 
     `vectors` and `query_vectors` are those of passages and queries, with ``return_vectors=True`` of a `Client`; otherwise `None`.
-    Texts of `StoredDocument` pages are ``""``.
+    Texts of `StoredDocument` pages and of files are ``""``.
     """
 
     __slots__ = (
@@ -133,6 +153,7 @@ class Highlights(Sequence[list[Highlight]]):
         "_match_spans",
         "_match_words",
         "_passages",
+        "_places",
         "_query_words",
         "_request",
         "bm25_scores",
@@ -173,6 +194,8 @@ class Highlights(Sequence[list[Highlight]]):
         self._query_words = columns.query_words
         # For each row its text, and the text before and after it, if a server has its page.
         self._passages = columns.passages or []
+        # For each row its page's number and its rectangles, if it is of a PDF that a server read.
+        self._places = columns.places or []
         if not len(self.scores):
             self._warn_of_small_budgets()
 
@@ -428,6 +451,7 @@ class Highlights(Sequence[list[Highlight]]):
         start, end = self.spans[row].tolist()
         first, last = self.contexts[row].tolist()
         own = self._passages[row] if self._passages else None
+        page_number, rectangles = (self._places[row] if self._places else None) or (None, [])
         passage, before, after = own or (text[start:end], text[first:start], text[end:last])
         return Highlight(
             text=passage,
@@ -444,6 +468,8 @@ class Highlights(Sequence[list[Highlight]]):
             source_start=int(self.sources[row, 0]),
             source_end=int(self.sources[row, 1]),
             id=None if self.ids is None else self.ids[page],
+            page_number=page_number,
+            rectangles=tuple(Rectangle(*sides) for sides in rectangles),
         )
 
     def _matches(self, row: int) -> tuple[Match, ...]:

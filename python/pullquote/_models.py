@@ -10,7 +10,14 @@ from types import ModuleType
 
 from pullquote import _hub, _native
 from pullquote._hub import HubOptions
-from pullquote.errors import InvalidArgumentError, InvalidTypeError, ModelNotFoundError, NoEncoderError
+from pullquote._options import warn
+from pullquote.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    ModelNotFoundError,
+    NoEncoderError,
+    UsageWarning,
+)
 
 __all__ = [
     "EMBEDDED_NAME",
@@ -101,10 +108,9 @@ def load_encoder(
     has_cuda = any(isinstance(name, str) and name.partition(":")[0] == "cuda" for name in devices)
     is_module = (directory / MODULE).exists() and not any((directory / name).exists() for name in WEIGHTS)
     if torch or has_cuda or is_module or (devices == ["auto"] and _finds_cuda()):
-        if truncate_dim is not None:
-            message = f'truncate_dim={truncate_dim} needs the CPU encoder; pass devices="cpu", and no encoder'
-            raise InvalidArgumentError(message)
-        return find_torch_encoder().load(str(directory), devices, dtype, threads, normalizes=normalizes)
+        return find_torch_encoder().load(
+            str(directory), devices, dtype, threads, truncate_dim=truncate_dim, normalizes=normalizes
+        )
     return _native.CpuEncoder(str(directory), devices, dtype, threads, truncate_dim, normalizes)
 
 
@@ -126,11 +132,17 @@ def find_torch_encoder() -> ModuleType:
 
 
 def _finds_cuda() -> bool:
-    """Whether ``pullquote-torch`` is installed and finds a CUDA device. Imports torch only if NVIDIA's driver shows a GPU."""
+    """Whether ``pullquote-torch`` is installed and finds a CUDA device. Imports torch only if NVIDIA's driver shows a GPU.
+
+    Issues a `UsageWarning` if the driver is too old for torch.
+    """
     if os.environ.get("CUDA_VISIBLE_DEVICES") in {"", "-1"}:
         return False
     if not any(Path("/dev").glob("nvidia[0-9]*")) and not Path("/dev/dxg").exists():
         return False
     if importlib.util.find_spec("pullquote_torch") is None:
         return False
-    return bool(find_torch_encoder().cuda_device_count())
+    encoder = find_torch_encoder()
+    if problem := encoder.driver_problem():
+        warn(f"{problem}; the CPU computes the model until then", UsageWarning)
+    return bool(encoder.cuda_device_count())

@@ -19,7 +19,7 @@ Order = Literal["score", "position"]
 Dedupe = Literal["auto", "page", "answer", "none"]
 Pairing = Literal["auto", "each", "all"]
 Format = Literal["text", "markdown", "html", "auto"]
-Effort = Literal["full", "fast", "auto"]
+Effort = Literal["full", "fast", "auto", "instant"]
 
 # Pages of a call: texts, pairs of an id and a text, or a mapping from ids to texts.
 Pages: TypeAlias = Iterable[str] | Iterable[tuple[Any, str]] | Mapping[Any, str]
@@ -79,8 +79,10 @@ class Request:
         return [self.query] if isinstance(self.query, str) else self.query
 
 
-def check_request(query: str | Sequence[str], texts: Pages, options: Mapping[str, Any]) -> Request:
-    """Check a call's texts. `_native` checks the other options, and has their defaults."""
+def check_request(
+    query: str | Sequence[str], texts: Pages, options: Mapping[str, Any], *, are_names: bool = False
+) -> Request:
+    """Check a call's texts, or their names on a server. `_native` checks the other options, and has their defaults."""
     if isinstance(texts, str):
         swapped = not isinstance(query, str)
         advice = "query comes first: highlights(query, texts)" if swapped else "pass [text] for one page"
@@ -102,9 +104,15 @@ def check_request(query: str | Sequence[str], texts: Pages, options: Mapping[str
         name = min(unknown)
         message = f"there is no option {name!r}{what_was_meant(name, ['query', 'texts', *Options.__annotations__])}"
         raise InvalidTypeError(message)
+    if native.get("format") in {"pdf", "docx"}:
+        message = (
+            f"format={native['format']!r} is of a file; pass the text and the format of pullquote.documents.read(path)"
+        )
+        raise InvalidArgumentError(message)
     titles = options.get("titles")
     request = Request(queries, pages, None if titles is None else to_list(titles, "titles"), native, ids)
-    _warn_of_long_queries(request)
+    if not are_names:
+        _warn_of_long_queries(request)
     return request
 
 

@@ -25,6 +25,16 @@ class MatchDict(TypedDict):
     end: int
 
 
+class RectangleDict(TypedDict):
+    """The fields of a `Rectangle`."""
+
+    page: int
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+
 class HighlightDict(TypedDict):
     """The fields of a `Highlight`."""
 
@@ -42,6 +52,8 @@ class HighlightDict(TypedDict):
     source_start: int
     source_end: int
     id: Any
+    page_number: int | None
+    rectangles: list[RectangleDict]
 
 
 class PageDict(TypedDict):
@@ -67,7 +79,7 @@ class HighlightsDict(TypedDict):
 def highlight_to_dict(highlight: Highlight) -> HighlightDict:
     """`Highlight.to_dict`."""
     row: Any = asdict(highlight)
-    row["matches"] = list(row["matches"])
+    row["matches"], row["rectangles"] = list(row["matches"]), list(row["rectangles"])
     return row  # type: ignore[no-any-return]  # a test compares its keys
 
 

@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pullquote._highlights import Highlight
+from pullquote._highlights import Highlight, Rectangle
 from pullquote._options import Format
 from pullquote.errors import (
     DeadlineExceededError,
@@ -57,21 +57,6 @@ class Limits:
     max_chars: int = 10_000_000
     seconds: float = 60.0
     max_memory: int = 4096 * MEBIBYTE
-
-
-@dataclass(frozen=True, slots=True)
-class Rectangle:
-    """A part of a line on a page of a PDF: where a viewer marks a highlight.
-
-    `page` counts from 1. `left`, `bottom`, `right` and `top` are points (1/72 inch) in the PDF's own coordinates, from the lower
-    left corner, as annotations and PDF.js's ``convertToViewportRectangle`` take them.
-    """
-
-    page: int
-    left: float
-    bottom: float
-    right: float
-    top: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,11 +86,11 @@ impl FunctionEncoder {
         let takes_ids: bool = encoder.getattr("takes_ids")?.extract()?;
         let dimension = encoder.getattr("dimension")?.extract()?;
         let name: String = encoder.getattr("name")?.extract()?;
-        let device = DeviceSpec {
+        let device = DeviceSpec::new(
             name,
-            depth: if has_thread { DEPTH } else { 1 },
-            batch_tokens: if takes_ids { BATCH_TOKENS } else { BATCH_BYTES },
-        };
+            if has_thread { DEPTH } else { 1 },
+            if takes_ids { BATCH_TOKENS } else { BATCH_BYTES },
+        );
         let spec = EncoderSpec {
             dimension,
             max_tokens: if takes_ids { model.max_tokens } else { MAX_BYTES },
