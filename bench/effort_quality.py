@@ -90,7 +90,7 @@ def sets(folder: Path, questions: int) -> dict[str, list[Case]]:
         ]
         for path in sorted(folder.glob("*.jsonl.gz"))
     }
-    rng = random.Random(1)  # noqa: S311 - which questions are asked is no secret
+    rng = random.Random(1)  # noqa: S311 - the choice of questions is no secret
     hard: dict[str, list[Case]] = {"hard: typing errors": []}
     for name in MISSPELLED_SETS:
         for case in rng.sample(found[name], min(25, len(found[name]))):
@@ -135,9 +135,8 @@ def ask(highlighter: pullquote.Highlighter, case: Case, effort: Effort) -> list[
         if case.texts:
             plain = [" ".join(highlight.text.split()) for highlight in found]
             return any(" ".join(answer.split()) in text for answer in case.texts for text in plain)
-        mask = quality.covered([(highlight.start, highlight.end) for highlight in found], len(case.page))
-        inside = [bool(mask[start:end].all()) for start, end in case.spans]
-        return all(inside) if case.needs_all else any(inside)
+        spans = [(highlight.start, highlight.end) for highlight in found]
+        return quality.holds(spans, case.spans, len(case.page), needs_all=case.needs_all)
 
     best = find(top_k=3)
     filled = [hit(find(max_chars=budget)[0]) for budget in BUDGETS]

@@ -113,16 +113,17 @@ def measure(model: Path, exported: encoders.Exported, rows: Rows, rounds: int) -
     try:
         for name in encoders.sides():
             processes[name] = ProcessPoolExecutor(1, context, encoders.load, (name, model, exported))
-            _, vectors[name] = processes[name].submit(encoders.run, rows).result()
+            vectors[name] = processes[name].submit(encoders.run, rows).result().vectors
             result.seconds[name], result.core_use[name] = [], []
         for number in range(rounds):
             for name, process in processes.items():
                 meter = Meter()
-                seconds, vectors[name] = process.submit(encoders.run, rows).result()
+                run = process.submit(encoders.run, rows).result()
                 use = meter.stop()
-                result.seconds[name].append(seconds)
+                vectors[name] = run.vectors
+                result.seconds[name].append(run.seconds)
                 result.core_use[name].append(use)
-                print(f"{length} tokens, round {number + 1}: {name} {seconds:.2f} s{use.remark()}", file=sys.stderr)
+                print(f"{length} tokens, round {number + 1}: {name} {run.seconds:.2f} s{use.remark()}", file=sys.stderr)
     finally:
         for process in processes.values():
             process.shutdown()

@@ -33,6 +33,8 @@ from pullquote._models import model_directory
 
 CLAIM = "end_to_end"
 SIDES = ["pullquote", "sentence-transformers", "pipeline of processes"]
+# Another side, which needs a GPU to be fast.
+VARLEN = "pipeline, rows not padded"
 WARM_UP_PAGES = 3
 
 # How far a page's best score may lie from a rival's, and still be the same answer: rounding of the dtype.
@@ -112,14 +114,20 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def measure(setting: Setting, workload: Workload, rounds: int) -> Measured:
-    """Load all sides, warm them up, let them take turns, and compare their answers."""
+def measure(
+    setting: Setting,
+    workload: Workload,
+    rounds: int,
+    names: list[str] = SIDES,
+    warm_up_pages: int | None = WARM_UP_PAGES,
+) -> Measured:
+    """Load all sides, warm them up with some pages or (`None`) all, let them take turns, and compare their answers."""
     sides: dict[str, Contender] = {}
     try:
-        for name in SIDES:
+        for name in names:
             print(f"{setting.dtype}: loading {name}", file=sys.stderr)
             sides[name] = load_side(name, setting, workload.max_tokens)
-            sides[name].run(workload.query, workload.pages[:WARM_UP_PAGES])
+            sides[name].run(workload.query, workload.pages[:warm_up_pages])
         runs: dict[str, list[Run]] = {name: [] for name in sides}
         core_use: dict[str, list[CoreUse]] = {name: [] for name in sides}
         for number in range(rounds):
@@ -134,7 +142,7 @@ def measure(setting: Setting, workload: Workload, rounds: int) -> Measured:
     finally:
         for side in sides.values():
             side.close()
-    agreements = {rival: compare(runs[SIDES[0]], runs[rival], workload.pages, setting.dtype) for rival in SIDES[1:]}
+    agreements = {rival: compare(runs[SIDES[0]], runs[rival], workload.pages, setting.dtype) for rival in names[1:]}
     threads = {name: side.threads for name, side in sides.items()}
     return Measured(setting.dtype, threads, runs, core_use, agreements)
 
@@ -145,7 +153,7 @@ def load_side(name: str, setting: Setting, max_tokens: int) -> Contender:
         return InProcess(Pullquote, setting)
     if name == SIDES[1]:
         return InProcess(SentenceTransformers, setting)
-    return Pipeline(setting, max_tokens)
+    return Pipeline(setting, max_tokens, pads=name != VARLEN)
 
 
 def compare(ours: list[Run], theirs: list[Run], pages: list[Page], dtype: str) -> Agreement:
@@ -188,10 +196,10 @@ def raw_numbers(result: Measured, workload: Workload) -> dict[str, object]:
     """Gather everything measured in one dtype, for the record."""
     return {
         "threads": result.threads,
-        "seconds": {side: result.seconds(side) for side in SIDES},
-        "core_use": {side: [asdict(use) for use in result.core_use[side]] for side in SIDES},
-        "per_second": {side: speeds(workload, median(result.seconds(side))) for side in SIDES},
-        "ratios": {rival: result.ratios(rival) for rival in SIDES[1:]},
+        "seconds": {side: result.seconds(side) for side in result.runs},
+        "core_use": {side: [asdict(use) for use in uses] for side, uses in result.core_use.items()},
+        "per_second": {side: speeds(workload, median(result.seconds(side))) for side in result.runs},
+        "ratios": {rival: result.ratios(rival) for rival in result.agreements},
         "agreement": {rival: asdict(agreement) for rival, agreement in result.agreements.items()},
         "stage_shares": result.stage_shares(),
         "work": [run.work for run in result.runs[SIDES[0]]],

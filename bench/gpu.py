@@ -1,216 +1,205 @@
-"""Claim: on a card, 4 times as many pieces a second as a pipeline of processes, and twice those of sentence-transformers.
+"""Claim: on a GPU, right answers, then 4 times the pieces a second of a pipeline of processes and twice sentence-transformers'.
 
-For the embedded model and for one as large as BERT's base (`bench/small_model.py`), or for the one that is named. The
-sides, the workload and the comparison of their answers are those of `bench/end_to_end.py`, on a card, in float16, with the
-batch size that is best for the rivals, which is tried out first. Beside it: what part of the time the card computes (kernels
-as torch's profiler sees them, over `highlights()`), and how many tokens a second that is, next to what the same matrix
-products reach alone, by the lengths of rows.
+Runs the stages below, each in a process of its own with a time limit, so that an abort names its stage. Where `gate` finds wrong
+vectors, the rest does not run. The results are three files in `--out`, by default `bench/record/<card>`: numbers (gpu.json),
+tables (gpu.md) and the output of all stages (gpu.log).
 
-Without a card there is nothing to measure. `--device cpu` runs the same on a processor, in bfloat16, to see that it works;
-nothing is kept then.
+In the folder that `make gpu-kit` builds, this needs Python 3.11 or newer, torch 2.11, numpy, transformers, sentence-transformers,
+pytest and a card; the wheels in `wheels/` are unpacked into a temporary directory. In the repository, `make gpu-bench` runs it.
 
-    .venv/bin/python bench/gpu.py --pages DIR --limit 2000
+    python3 bench/gpu.py                                   # everything, 25 minutes at most
+    python3 bench/gpu.py --stages gate,tests --minutes 9
+    python3 bench/gpu.py --cpu --out /tmp/results          # tries the stages without a card, with little work
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-# The modules in this directory are the package `bench`, for mypy too.
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-import torch
-from transformers import AutoConfig
-
-from bench import end_to_end, record, small_model
-from bench.contenders import Pullquote, SentenceTransformers, Setting
-from bench.goals import Goal
-from bench.options import add_model, add_no_record, add_pages, claim_parser
-from bench.record import spread
-from bench.texts import QUERY
-from bench.workload import Workload, load_workload
-from pullquote import Highlighter
-from pullquote._models import model_directory
-
-CLAIM = "gpu"
-BATCH_SIZES = (32, 64, 128, 256, 512)
-TRIAL_PAGES = 100
-LENGTHS = (64, 128, 256, 512)
-TOKENS = 16_384
-LEAST_TIMES = {"sentence-transformers": 2.0, "pipeline of processes": 4.0}
-LEAST_BUSY = 0.85
+ROOT = Path(__file__).resolve().parents[1]
+WHEELS = ROOT / "wheels"
+BINARY = ROOT / "bin" / "rayon_around"
+# Names the card, so it always runs.
+FIRST = "card"
+LOG = "gpu.log"
 
 
-@dataclass(frozen=True)
-class Found:
-    """What was measured with a model."""
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A part of the run: a function ``module:name`` in this directory, and its time limit in seconds.
 
-    called: str
-    workload: Workload
-    sizes: dict[int, float]
-    best: int
-    measured: end_to_end.Measured
-    busy: float
-    products: list[dict[str, float]]
+    Where a `decides` stage fails, the rest does not run.
+    """
 
-    def raw(self) -> dict[str, object]:
-        """As it is kept."""
-        return {
-            "model": self.called,
-            "workload": self.workload.counts(),
-            "sizes": self.sizes,
-            "measured": end_to_end.raw_numbers(self.measured, self.workload),
-            "busy": self.busy,
-            "products": self.products,
-        }
+    name: str
+    function: str
+    seconds: int
+    decides: bool = False
 
-    def lines(self) -> list[str]:
-        """As people read it."""
-        counts = self.workload.counts()
-        lines = [
-            "",
-            f"## {self.called}",
-            "",
-            f"- {counts['pages']} pages, {counts['pieces']:,} pieces, {self.measured.dtype}; the rivals' batches hold "
-            f"{self.best} windows",
-            "",
-            "| side | pieces/s | times as fast |",
-            "|---|---:|---:|",
-        ]
-        for side in end_to_end.SIDES:
-            speed = end_to_end.speeds(self.workload, median(self.measured.seconds(side)))["pieces"]
-            ratio = "1" if side == end_to_end.SIDES[0] else spread(self.measured.ratios(side))
-            lines.append(f"| {side} | {speed:,.0f} | {ratio} |")
-        lines += ["", "| rows of | tokens/s | their matrix products alone | share |", "|---:|---:|---:|---:|"]
-        lines += [
-            f"| {one['length']} | {one['tokens']:,.0f} | {one['products_alone']:,.0f} | {one['share']:.2f} |"
-            for one in self.products
-        ]
-        ratios = {rival: median(self.measured.ratios(rival)) for rival in LEAST_TIMES}
-        goals = [Goal(f"to {rival}", ratio, least=LEAST_TIMES[rival]) for rival, ratio in ratios.items()]
-        goals.append(Goal("of the time the card computes", self.busy, least=LEAST_BUSY))
-        return [*lines, "", *(goal.line() for goal in goals)]
+
+STAGES = (
+    Stage(FIRST, "gpu_checks:card", 60, decides=True),
+    Stage("gate", "gpu_checks:gate", 150, decides=True),
+    Stage("memcheck", "gpu_checks:memcheck", 200),
+    Stage("tests", "gpu_checks:tests", 240),
+    Stage("sticky", "gpu_checks:sticky", 100),
+    Stage("queueing", "gpu_speed:queueing", 240),
+    Stage("busy", "gpu_speed:busy", 180),
+    Stage("busy-base", "gpu_speed:busy_base", 120),
+    Stage("lengths", "gpu_speed:lengths", 60),
+    Stage("memory", "gpu_memory:memory", 120),
+    Stage("rayon", "gpu_memory:rayon", 90),
+    Stage("rivals", "gpu_rivals:rivals", 240),
+    Stage("rivals-base", "gpu_rivals:rivals_base", 180),
+)
 
 
 def main() -> None:
-    """Measure, print the table and keep the record."""
-    parser = claim_parser(__doc__)
-    add_pages(parser, [record.REPOSITORY / "demo" / "pages"], "directories or files, as for bench/end_to_end.py")
-    parser.add_argument("--limit", type=int, help="maximum number of pages")
-    parser.add_argument("--device", default="cuda:0")
-    parser.add_argument("--rounds", type=int, default=3)
-    add_model(parser)
-    add_no_record(parser)
-    arguments = parser.parse_args()
-    is_card = arguments.device != "cpu"
-    if is_card and not torch.cuda.is_available():
-        print("skipped: no CUDA device here, so there is nothing to measure", file=sys.stderr)
-        return
-    dtype = "float16" if is_card else "bfloat16"
-    name = str(torch.cuda.get_device_name(arguments.device)) if is_card else "cpu, to try it"
-    circumstances = record.circumstances() | {"device": name}
-    found = []
+    """Run the stages and print their tables; after each, write the results, since this process may be ended too."""
+    arguments = parse_arguments()
+    until = time.monotonic() + arguments.minutes * 60
+    results: dict[str, dict[str, Any]] = {}
+    out: Path | None = arguments.out
     with tempfile.TemporaryDirectory() as directory:
-        if arguments.model is not None:
-            models = {str(arguments.model): model_directory(arguments.model)}
-        else:
-            base = small_model.write_model(Path(directory), small_model.BASE)
-            models = {"the embedded model": model_directory(None), small_model.BASE_NAME: base}
-        for called, model in models.items():
-            print(called, file=sys.stderr)
-            found.append(measure(called, model, dtype, arguments))
-    raw = circumstances | {"models": [one.raw() for one in found]}
-    table = "\n".join([*record.long_heading(CLAIM, circumstances), *(line for one in found for line in one.lines())])
-    record.publish(CLAIM, raw, table + "\n", keeps=is_card and not arguments.no_record)
+        scratch = Path(directory)
+        environment = unpack(scratch / "site")
+        for stage in STAGES:
+            # The stages' own limits are for a machine with a GPU.
+            seconds = min(math.inf if arguments.cpu else stage.seconds, until - time.monotonic())
+            if stage.name not in {FIRST, *arguments.stages}:
+                result = {"outcome": "not asked for"}
+            elif seconds <= 0:
+                result = {"outcome": "no time left"}
+            else:
+                result = run(stage, seconds, arguments, environment, scratch)
+            results[stage.name] = result
+            if "seconds" in result:
+                print("\n".join(report(stage.name, result)), flush=True)
+            if stage.name == FIRST and "name" in result and not arguments.cpu:
+                out = out or ROOT / "bench" / "record" / result["name"]
+            if out is not None:
+                keep(out, results, scratch / LOG)
+            if stage.decides and result["outcome"] not in {"passed", "not asked for"}:
+                break
+    print("\n".join(["", *summary(results)]))
+    if out is not None:
+        print(f"kept in {out}", file=sys.stderr)
+    failed = [name for name, result in results.items() if result["outcome"].startswith("failed")]
+    sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
 
 
-def measure(called: str, model: Path, dtype: str, arguments: argparse.Namespace) -> Found:
-    """Measure all of it with one model."""
-    workload = load_workload(arguments.pages, QUERY, model, arguments.limit)
-    sizes = try_sizes(model, dtype, arguments.device, workload)
-    best = max(sizes, key=lambda size: sizes[size])
-    setting = Setting(model, dtype, arguments.device, best)
-    measured = end_to_end.measure(setting, workload, arguments.rounds)
-    busy = busy_share(setting, workload) if arguments.device != "cpu" else float("nan")
-    products = [rate(setting, length) for length in LENGTHS]
-    return Found(called, workload, sizes, best, measured, busy, products)
-
-
-def try_sizes(model: Path, dtype: str, device: str, workload: Workload) -> dict[int, float]:
-    """Pages a second of sentence-transformers with batches of each size, over some of the pages."""
-    found = {}
-    pages = workload.pages[:TRIAL_PAGES]
-    for size in BATCH_SIZES:
-        side = SentenceTransformers(Setting(model, dtype, device, size))
-        side.run(workload.query, pages[:3])
-        found[size] = len(pages) / side.run(workload.query, pages).seconds
-        print(f"batches of {size}: {found[size]:.1f} pages/s", file=sys.stderr)
-    return found
-
-
-def busy_share(setting: Setting, workload: Workload) -> float:
-    """What part of the time of a run at least one kernel computes."""
-    from torch.profiler import ProfilerActivity, profile  # noqa: PLC0415 - only on a card
-
-    side = Pullquote(setting)
-    side.run(workload.query, workload.pages[:3])
-    with profile(activities=[ProfilerActivity.CUDA]) as profiled:
-        seconds = side.run(workload.query, workload.pages).seconds
-    side.close()
-    spans = sorted(
-        (event.time_range.start, event.time_range.end)
-        for event in profiled.events()
-        if str(event.device_type).endswith("CUDA") and "Memcpy" not in event.name
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    names = [stage.name for stage in STAGES]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--stages", type=lambda text: text.split(","), default=names, help=f"of {','.join(names)}")
+    parser.add_argument("--cpu", action="store_true", help="try the stages on the processor, with little work")
+    parser.add_argument("--minutes", type=float, default=25, help="for all stages (default: 25)")
+    parser.add_argument(
+        "--out", type=Path, help="folder for the results (default: bench/record/<card>; none with --cpu)"
     )
-    busy, last = 0.0, 0.0
-    for start, end in spans:
-        busy += max(0.0, end - max(start, last))
-        last = max(last, end)
-    return busy / 1e6 / seconds
+    parser.add_argument(
+        "--binary", type=Path, help="rust/torch/examples/rayon_around, built; without it `rayon` is skipped"
+    )
+    arguments = parser.parse_args()
+    if unknown := set(arguments.stages) - set(names):
+        parser.error(f"no stages {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    arguments.binary = arguments.binary.resolve() if arguments.binary else BINARY if BINARY.exists() else None
+    return arguments
 
 
-def rate(setting: Setting, length: int) -> dict[str, float]:
-    """Tokens a second of rows of a length, and the share of what their matrix products reach alone."""
-    texts = ["moon " * (length - 2)] * (TOKENS // length * (8 if setting.device != "cpu" else 1))
-    with Highlighter(setting.model, devices=[setting.device], dtype=setting.dtype, cache_bytes=0) as highlighter:
-        highlighter.embed(texts)
-        began = time.perf_counter()
-        highlighter.embed(texts)
-        ours = len(texts) * length / (time.perf_counter() - began)
-    config: Any = AutoConfig.from_pretrained(str(setting.model))
-    hidden, wide, layers = config.hidden_size, config.intermediate_size, config.num_hidden_layers
-    kind = getattr(torch, setting.dtype)
-    rows = torch.randn(TOKENS, hidden, dtype=kind, device=setting.device)
-    wider = torch.randn(TOKENS, wide, dtype=kind, device=setting.device)
-    weights = [torch.randn(hidden, side, dtype=kind, device=setting.device) for side in (3 * hidden, hidden, wide)]
-    down = torch.randn(wide, hidden, dtype=kind, device=setting.device)
-
-    def once() -> None:
-        for weight in weights:
-            rows @ weight
-        wider @ down
-
-    once()
-    synchronize(setting.device)
-    began = time.perf_counter()
-    for _ in range(3):
-        once()
-    synchronize(setting.device)
-    alone = TOKENS / ((time.perf_counter() - began) / 3 * layers)
-    return {"length": length, "tokens": ours, "products_alone": alone, "share": ours / alone}
+def unpack(site: Path) -> dict[str, str]:
+    """Unpack the wheels, where there are any; returns the environment of the stages."""
+    for wheel in sorted(WHEELS.glob("*.whl")):
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(site)
+    paths = [str(site), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1"}
 
 
-def synchronize(device: str) -> None:
-    """Wait for a card."""
-    if device != "cpu":
-        torch.cuda.synchronize(device)
+def run(
+    stage: Stage, seconds: float, arguments: argparse.Namespace, environment: dict[str, str], scratch: Path
+) -> dict[str, Any]:
+    """Run a stage; returns what it found, `seconds`, and `outcome`: passed, skipped, or failed and how."""
+    print(f"{stage.name} ...", file=sys.stderr, flush=True)
+    found = scratch / f"{stage.name}.json"
+    device = "cpu" if arguments.cpu else "cuda:0"
+    command = [sys.executable, "-m", "bench.gpu_trial", stage.function, str(found), device, str(arguments.binary or "")]
+    began = time.monotonic()
+    with (scratch / LOG).open("ab") as log:
+        log.write(f"\n===== {stage.name}\n".encode())
+        log.flush()
+        # A session of its own, so that all of its processes can be ended.
+        with subprocess.Popen(
+            command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment, cwd=ROOT, start_new_session=True
+        ) as process:
+            try:
+                code = process.wait(timeout=seconds)
+                ended = f"failed: exit code {code}" if code >= 0 else f"failed: {signal.Signals(-code).name}"
+            except subprocess.TimeoutExpired:
+                code, ended = -1, f"failed: not done after {seconds:.0f} s"
+            finally:
+                kill(process.pid)
+    result: dict[str, Any] = json.loads(found.read_text()) if found.exists() else {}
+    if code == 0 and "outcome" in result:
+        ended = result["outcome"]
+    else:
+        result["tail"] = tail(scratch / LOG)
+    return result | {"outcome": ended, "seconds": round(time.monotonic() - began, 1)}
+
+
+def kill(group: int) -> None:
+    """End what is left of a stage's processes."""
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def tail(log: Path) -> list[str]:
+    """The last lines of a stage that failed."""
+    return log.read_text(encoding="utf-8", errors="replace").rpartition("\n===== ")[2].splitlines()[1:][-25:]
+
+
+def summary(results: dict[str, dict[str, Any]]) -> list[str]:
+    """Write a table of all stages, those included that did not run."""
+    seconds = {name: f"{result['seconds']:.0f}" if "seconds" in result else "" for name, result in results.items()}
+    rows = [f"| {name} | {result['outcome']} | {seconds[name]} |" for name, result in results.items()]
+    return ["| stage | outcome | seconds |", "|---|---|---:|", *rows]
+
+
+def report(name: str, result: dict[str, Any]) -> list[str]:
+    """Write what a stage that ran found as Markdown."""
+    lines = ["", f"## {name}: {result['outcome']}, {result['seconds']:.0f} s", "", *result.get("lines", [])]
+    if "tail" in result:
+        lines += ["", "```", *result["tail"], "```"]
+    return lines
+
+
+def keep(out: Path, results: dict[str, dict[str, Any]], log: Path) -> None:
+    """Write the three files of the results."""
+    out.mkdir(parents=True, exist_ok=True)
+    ran = [line for name, result in results.items() if "seconds" in result for line in report(name, result)]
+    lines = ["# gpu", "", *summary(results), *ran]
+    table = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
+    raw = json.dumps(results, ensure_ascii=False, separators=(",", ":")) + "\n"
+    (out / "gpu.json").write_text(raw, encoding="utf-8")
+    (out / "gpu.md").write_text(table, encoding="utf-8")
+    shutil.copy(log, out / LOG)
 
 
 if __name__ == "__main__":

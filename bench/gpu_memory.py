@@ -1,14 +1,8 @@
-"""Claim: requests of wildly different sizes leave a card's memory as it was: after 5,000 at most 1.05 times that after 500.
+"""The stages `memory` and `rayon` of `bench/gpu.py`: 5,000 requests of all sizes leave memory as it was after the first 500.
 
-Requests of 1 to 1,024 texts of 4 to 512 tokens, one after the other and eight at once, through `Highlighter.embed` in float16.
-After every hundred, the memory that torch's allocator reserves and allocates is read from its own counters, and the memory of
-the process from the driver. For comparison the wrong way, on purpose: rayon's iterators around the encoder
-(`rust/torch/examples/rayon_around.rs`), for which only the driver's number is known.
-
-Without a card there is nothing to measure. `--device cpu` runs the same on a processor, with resident memory in the place
-of a card's, to see that it works; nothing is kept then.
-
-    .venv/bin/python bench/gpu_memory.py
+Requests of 1 to 1,024 different texts of 4 to 256 tokens, one after the other and eight at once. After every hundred, what torch's
+allocator reserves and allocates is read, and what the driver says is used. For comparison the wrong way, on purpose: rayon's
+iterators around the encoder (`rust/torch/examples/rayon_around.rs`), of which only the driver's number is known.
 """
 
 from __future__ import annotations
@@ -16,101 +10,102 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
-
-# The modules in this directory are the package `bench`, for mypy too.
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
 
-from bench import record
-from bench.goals import Goal
-from bench.options import add_model, add_no_record, claim_parser
-from pullquote import Highlighter
+from bench.gpu_trial import Findings, Trial, skipped
 from pullquote._models import model_directory
 
-CLAIM = "gpu_memory"
 BLOCK = 100
-FIRST = 500
 GOAL = 1.05
 AT_ONCE = 8
 MEBIBYTE = 1024 * 1024
+# Of the wrong way, which is slow.
+LONGEST = 60.0
 
 
-def main() -> None:
-    """Ask, compare, print the table and keep the record."""
-    parser = claim_parser(__doc__)
-    parser.add_argument("--requests", type=int, default=5_000)
-    parser.add_argument("--device", default="cuda:0")
-    add_model(parser)
-    add_no_record(parser)
-    arguments = parser.parse_args()
-    is_card = arguments.device != "cpu"
-    if is_card and not torch.cuda.is_available():
-        print("skipped: no CUDA device here, so there is no card's memory to measure", file=sys.stderr)
-        return
-    model = model_directory(arguments.model)
-    ours = right_way(model, arguments.device, arguments.requests)
-    theirs = wrong_way(model, arguments.device, arguments.requests)
-    circumstances = record.circumstances() | {"device": device_name(arguments.device)}
-    raw = circumstances | {"block": BLOCK, "right": ours, "wrong": theirs}
-    table = markdown(circumstances, ours, theirs)
-    record.publish(CLAIM, raw, table, keeps=is_card and not arguments.no_record)
-    if is_card and not arguments.no_record:
-        plot(ours, theirs, record.directory() / f"{CLAIM}.png")
+def memory(trial: Trial) -> Findings:
+    """Send the requests to a highlighter."""
+    requests = trial.scaled(5_000, 200)
+    values = right_way(trial, requests)
+    findings = Findings({"mebibytes": values})
+    if "reserved" in values:
+        ratio = growth(values["reserved"])
+        findings.goal(f"reserved after {requests} requests, to that after a tenth", ratio, most=GOAL, form=".3f")
+    tabulate(findings, values)
+    return findings
 
 
-def device_name(device: str) -> str:
-    """Name what is measured."""
-    return "cpu, to try it" if device == "cpu" else str(torch.cuda.get_device_name(device))
+def rayon(trial: Trial) -> Findings:
+    """Send them through rayon's iterators, for at most a minute."""
+    if trial.binary is None:
+        return skipped("rayon_around is not built: cargo build --release -p pullquote-torch --example rayon_around")
+    driver, failures = wrong_way(trial, trial.binary, trial.scaled(5_000, 1))
+    findings = Findings({"mebibytes": {"driver": driver}, "failures": failures})
+    findings.lines.append(f"- {len(failures)} requests failed: {failures[:1]}")
+    tabulate(findings, {"driver": driver})
+    return findings
 
 
-def right_way(model: Path, device: str, requests: int) -> dict[str, list[float]]:
+def tabulate(findings: Findings, values: dict[str, list[float]]) -> None:
+    """Write what memory was after a tenth of the requests, and after the last."""
+    rows = [
+        [name, f"{tenth(of):.0f}", f"{of[-1]:.0f}", f"{growth(of):.3f}", f"{max(of):.0f}"]
+        for name, of in values.items()
+        if of
+    ]
+    findings.table(["MiB", "after a tenth", "after the last", "times", "most"], rows)
+
+
+def tenth(values: list[float]) -> float:
+    """What it was after a tenth of the requests."""
+    return values[max(0, len(values) // 10 - 1)]
+
+
+def growth(values: list[float]) -> float:
+    """Divide the last value by the one after a tenth of the requests; NaN where that one is zero."""
+    return values[-1] / tenth(values) if tenth(values) else float("nan")
+
+
+def right_way(trial: Trial, requests: int) -> dict[str, list[float]]:
     """Send the requests to a highlighter; returns mebibytes after every block."""
     rng = random.Random(7)  # noqa: S311 - the same requests each time
-    seen: dict[str, list[float]] = {"reserved": [], "allocated": [], "driver": []}
-    dtype = "float32" if device == "cpu" else "float16"
-    with (
-        Highlighter(model, devices=[device], dtype=dtype, cache_bytes=0) as highlighter,
-        ThreadPoolExecutor(AT_ONCE) as pool,
-    ):
+    before = used(trial.device, os.getpid())
+    seen: dict[str, list[float]] = {"driver": []} if trial.is_cpu else {"reserved": [], "allocated": [], "driver": []}
+    with trial.highlighter() as highlighter, ThreadPoolExecutor(AT_ONCE) as pool:
         for block in range(requests // BLOCK):
-            made = [texts(rng) for _ in range(BLOCK)]
+            made = [texts(rng, trial.scaled(10, 2)) for _ in range(BLOCK)]
             if block % 2:
                 list(pool.map(highlighter.embed, made))
             else:
                 for each in made:
                     highlighter.embed(each)
-            if device != "cpu":
-                seen["reserved"].append(torch.cuda.memory_reserved(device) / MEBIBYTE)
-                seen["allocated"].append(torch.cuda.memory_allocated(device) / MEBIBYTE)
-            seen["driver"].append(process_memory(os.getpid(), device))
-            print(f"{(block + 1) * BLOCK}: {[values[-1:] for values in seen.values()]}", file=sys.stderr)
+            if not trial.is_cpu:
+                seen["reserved"].append(torch.cuda.memory_reserved(trial.device) / MEBIBYTE)
+                seen["allocated"].append(torch.cuda.memory_allocated(trial.device) / MEBIBYTE)
+            seen["driver"].append(used(trial.device, os.getpid()) - before)
     return seen
 
 
-def texts(rng: random.Random) -> list[str]:
-    """Invent a request: few texts or many, short ones or long ones."""
-    most = rng.randint(4, 500)
-    return ["moon " * rng.randint(2, most) for _ in range(rng.randint(1, 2 ** rng.randint(0, 10)))]
+def texts(rng: random.Random, doublings: int) -> list[str]:
+    """Invent a request: few texts or many, short ones or long ones, none twice."""
+    most = rng.randint(4, 250)
+    count = rng.randint(1, 2 ** rng.randint(0, doublings))
+    return [f"{number} " + "moon " * rng.randint(2, most) for number in range(count)]
 
 
-def wrong_way(model: Path, device: str, requests: int) -> dict[str, Any]:
+def wrong_way(trial: Trial, binary: Path, requests: int) -> tuple[list[float], list[str]]:
     """Send the requests through rayon's iterators; returns mebibytes after every block, and the errors."""
-    package = ["-p", "pullquote-torch", "--no-default-features", "--example", "rayon_around"]
-    library = str(Path(torch.__file__).parent / "lib")
-    environment = os.environ | {"LIBTORCH_USE_PYTORCH": "1", "LD_LIBRARY_PATH": library}
-    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
-    subprocess.run(
-        ["cargo", "build", "--release", "--quiet", *package], cwd=record.REPOSITORY, check=True, env=environment
-    )
-    binary = record.REPOSITORY / "target" / "release" / "examples" / "rayon_around"
-    driver, failures = [], []
+    environment = os.environ | {"LD_LIBRARY_PATH": str(Path(torch.__file__).parent / "lib")}
+    until = time.monotonic() + LONGEST
+    before = used(trial.device, None)
+    driver: list[float] = []
+    failures: list[str] = []
     with subprocess.Popen(
-        [str(binary), str(model), device, str(requests)],
+        [str(binary), str(model_directory(None)), trial.device, str(requests)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -119,69 +114,31 @@ def wrong_way(model: Path, device: str, requests: int) -> dict[str, Any]:
         assert process.stdin is not None
         assert process.stdout is not None
         for number in range(1, requests + 1):
-            process.stdin.write("\n")
-            process.stdin.flush()
+            try:
+                process.stdin.write("\n")
+                process.stdin.flush()
+            except BrokenPipeError:
+                failures.append(f"the process ended before request {number}")
+                break
             line = process.stdout.readline()
             while line.startswith("failed"):
                 failures.append(line.strip())
                 line = process.stdout.readline()
-            assert line, "the wrong way ended before its requests did"
-            if number % BLOCK == 0:
-                driver.append(process_memory(process.pid, device))
-    return {"driver": driver, "failures": failures}
+            if number % BLOCK == 0 or number == requests:
+                driver.append(used(trial.device, process.pid) - before)
+            if not line or time.monotonic() > until:
+                failures.append(f"ended after request {number}")
+                process.kill()
+                break
+    return driver, failures
 
 
-def process_memory(process: int, device: str) -> float:
-    """Mebibytes that a process has: of a card, by the driver, or of this machine."""
-    if device == "cpu":
-        for line in Path(f"/proc/{process}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) / 1024
+def used(device: str, process: int | None) -> float:
+    """Mebibytes in use: of a card, by all processes, since a container's do not see their own; or of a process on this machine."""
+    if device != "cpu":
+        free, total = torch.cuda.mem_get_info(device)
+        return float(total - free) / MEBIBYTE
+    if process is None:
         return 0.0
-    said = subprocess.run(
-        ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    ).stdout
-    used = [line.split(",") for line in said.splitlines()]
-    return sum(float(memory) for pid, memory in used if int(pid) == process)
-
-
-def markdown(around: dict[str, object], ours: dict[str, list[float]], theirs: dict[str, Any]) -> str:
-    """Write the record as Markdown."""
-    lines = [
-        *record.long_heading(CLAIM, around),
-        "",
-        f"| MiB | after {FIRST} requests | after the last | times | most |",
-        "|---|---:|---:|---:|---:|",
-    ]
-    rows = {f"ours, {name}": values for name, values in ours.items()} | {"rayon around it, driver": theirs["driver"]}
-    for name, values in rows.items():
-        if values:
-            first = values[min(FIRST // BLOCK, len(values)) - 1]
-            lines.append(f"| {name} | {first:.0f} | {values[-1]:.0f} | {values[-1] / first:.3f} | {max(values):.0f} |")
-    lines.append("")
-    if reserved := ours["reserved"]:
-        ratio = reserved[-1] / reserved[min(FIRST // BLOCK, len(reserved)) - 1]
-        lines.append(Goal(f"reserved at the end, to that after {FIRST}", ratio, most=GOAL, form=".3f").line())
-    lines.append(f"- of the wrong way {len(theirs['failures'])} requests failed: {theirs['failures'][:1]}")
-    return "\n".join(lines) + "\n"
-
-
-def plot(ours: dict[str, list[float]], theirs: dict[str, Any], file: Path) -> None:
-    """Draw memory over requests."""
-    from matplotlib.figure import Figure  # noqa: PLC0415 - only `make gpu-bench` installs it
-
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    axes = figure.subplots()
-    for name, values in [*((f"ours, {name}", values) for name, values in ours.items()), ("rayon", theirs["driver"])]:
-        axes.plot([BLOCK * (place + 1) for place in range(len(values))], values, label=name)
-    axes.set(xlabel="requests", ylabel="MiB", ylim=(0, None))
-    axes.legend()
-    figure.savefig(file, metadata={"Date": None})
-
-
-if __name__ == "__main__":
-    main()
+    status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
+    return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmRSS:"))

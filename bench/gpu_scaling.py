@@ -3,11 +3,9 @@
 1 to 8 devices that compute nothing and say after a fixed time that a batch is done (`rust/core/examples/issuing.rs`): all of
 the engine's own work is real, and the device costs nothing. What a batch costs the thread that owns the devices is its
 processor time, by Linux's count; a second divided by it is the number of batches it could issue, and that times a device's
-time for a batch the number of devices. What a real card adds is the queueing of its kernels by torch on the same thread.
-Beside it: passages, of devices that send vectors back and of those that send scores, in turns.
-
-With a graphics card the same is asked of it as 1, 2 and 4 devices: how long `submit` took on that thread, kernels
-included, and whether the rate stays what it is.
+time for a batch the number of devices. What a real card adds is the queueing of its kernels by torch: the stage `queueing` of
+`bench/gpu.py` measures it.
+Also measured: passages, of devices that send vectors back and of those that send scores, in turns.
 
     .venv/bin/python bench/gpu_scaling.py
 """
@@ -17,7 +15,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -25,13 +22,11 @@ from statistics import median
 # The modules in this directory are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import pullquote
 from bench import record
 from bench.goals import Goal
 from bench.machine_noise import Meter, quietness
 from bench.options import add_model, add_no_record, claim_parser
 from bench.record import spread
-from bench.texts import prose
 from pullquote._models import model_directory
 
 CLAIM = "gpu_scaling"
@@ -78,14 +73,12 @@ def main() -> None:
             runs[devices].append(asleep(binary, model, devices, arguments.seconds))
             uses.append(meter.stop())
             print(runs[devices][-1], file=sys.stderr)
-    cards = on_cards(arguments.seconds)
     raw = record.circumstances() | {
         "milliseconds": SLEEPING_MILLISECONDS,
         "sleeping": {devices: [asdict(run) for run in of] for devices, of in runs.items()},
         "passages": {wanted: [asdict(run) for run in of] for wanted, of in passages.items()},
-        "cards": cards,
     }
-    record.publish(CLAIM, raw, markdown(runs, passages, cards, quietness(uses)), keeps=not arguments.no_record)
+    record.publish(CLAIM, raw, markdown(runs, passages, quietness(uses)), keeps=not arguments.no_record)
 
 
 def build() -> Path:
@@ -112,34 +105,9 @@ def asleep(binary: Path, model: Path, devices: int, seconds: float, wanted: str 
     )
 
 
-def on_cards(seconds: float) -> dict[str, dict[str, float]]:
-    """Measure a graphics card as 1, 2 and 4 devices; empty without a card."""
-    import torch  # noqa: PLC0415 - takes seconds, and the rest needs it not
-
-    if not torch.cuda.is_available():
-        return {}
-    texts = [prose(200_000)[start : start + 300] for start in range(0, 199_000, 97)]
-    found = {}
-    for devices in (1, 2, 4):
-        with pullquote.Highlighter(devices=["cuda:0"] * devices, dtype="float16", cache_bytes=0) as highlighter:
-            highlighter.embed(texts)
-            before, began = highlighter.stages, time.perf_counter()
-            while time.perf_counter() - began < seconds:
-                highlighter.embed(texts)
-            elapsed, after = time.perf_counter() - began, highlighter.stages
-            batches = after["copy_in"].count - before["copy_in"].count
-            issue = (after["copy_in"].seconds - before["copy_in"].seconds) / batches
-            found[str(devices)] = {
-                "batches_per_second": batches / elapsed,
-                "issue_microseconds": issue * 1e6,
-            }
-    return found
-
-
 def markdown(
     runs: dict[int, list[Sleeping]],
     passages: dict[str, list[Sleeping]],
-    cards: dict[str, dict[str, float]],
     quiet: str,
 ) -> str:
     """Write the record as Markdown."""
@@ -171,20 +139,6 @@ def markdown(
     for name, of in zip(("vectors", "scores"), passages.values(), strict=True):
         cost = spread([run.microseconds for run in of], ".0f")
         lines.append(f"| {name} | {median(run.rate for run in of):.1f} | {cost} |")
-    if cards:
-        lines += [
-            "",
-            "One card as several devices:",
-            "",
-            "| devices | batches/s | µs to submit one |",
-            "|---:|---:|---:|",
-        ]
-        lines += [
-            f"| {devices} | {of['batches_per_second']:.1f} | {of['issue_microseconds']:.0f} |"
-            for devices, of in cards.items()
-        ]
-    else:
-        lines += ["", "There was no graphics card: what torch takes to queue a batch's kernels was not measured."]
     return "\n".join([*lines, "", f"- {quiet}"]) + "\n"
 
 

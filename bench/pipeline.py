@@ -29,6 +29,7 @@ from transformers import AutoTokenizer
 from bench.contenders import DEADLINE_SECONDS, Run, Setting, load_sentence_transformer
 from bench.machine_noise import cores
 from bench.scores import choose
+from bench.varlen_model import VarlenModel
 from bench.workload import Page
 
 _SENTENCE = re.compile(r"[^.!?。！？\n]+[.!?。！？]*\s*")
@@ -69,9 +70,12 @@ class Vectors:
 
 
 class Pipeline:
-    """The processes and the queues between them; `run` feeds pages and chooses highlights."""
+    """The processes and the queues between them; `run` feeds pages and chooses highlights.
 
-    def __init__(self, setting: Setting, max_tokens: int) -> None:
+    Unless it `pads`, the model process drops the padding of the batches it receives.
+    """
+
+    def __init__(self, setting: Setting, max_tokens: int, *, pads: bool = True) -> None:
         context = multiprocessing.get_context("spawn")
         cutters = max(1, min(4, cores() // 2))
         self._pages: Queue[tuple[int, Page]] = context.Queue(_PAGES_WAITING)
@@ -82,7 +86,9 @@ class Pipeline:
         self._processes: list[BaseProcess] = [
             *(context.Process(target=_cut, args=(self._pages, windows, ready), daemon=True) for _ in range(cutters)),
             context.Process(target=_tokenize, args=(setting, max_tokens, windows, batches, ready), daemon=True),
-            context.Process(target=_encode, args=(setting, batches, self._vectors, ready), daemon=True),
+            context.Process(
+                target=_encode if pads else _encode_varlen, args=(setting, batches, self._vectors, ready), daemon=True
+            ),
         ]
         for process in self._processes:
             process.start()
@@ -204,3 +210,11 @@ def _encode(setting: Setting, batches: Queue[Batch], vectors: Queue[Vectors], re
             }
             embeddings = model(features)["sentence_embedding"]
             vectors.put(Vectors(batch.rows, embeddings.float().cpu().numpy()))
+
+
+def _encode_varlen(setting: Setting, batches: Queue[Batch], vectors: Queue[Vectors], ready: Queue[str]) -> None:
+    model = VarlenModel(setting.model, setting.dtype, setting.device)
+    ready.put("a model process that does not pad rows")
+    while True:
+        batch = batches.get()
+        vectors.put(Vectors(batch.rows, model.encode(batch.ids, batch.mask)))

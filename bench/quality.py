@@ -22,7 +22,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,14 +87,19 @@ def covered(spans: Sequence[Span], length: int) -> NDArray[np.bool_]:
     return mask
 
 
+def holds(spans: Sequence[Span], answers: Iterable[Span], length: int, *, needs_all: bool) -> bool:
+    """Whether the spans together hold one of the answers, or all of them."""
+    mask = covered(spans, length)
+    found = [bool(mask[start:end].all()) for start, end in answers]
+    return all(found) if needs_all else any(found)
+
+
 def judge(page: Page, question: Question, best: list[Span], filled: dict[int, list[Span]]) -> dict[str, float]:
     """All figures of one question."""
     length = len(page.text)
 
     def hit(spans: Sequence[Span]) -> float:
-        mask = covered(spans, length)
-        found = [bool(mask[start:end].all()) for start, end in question.answers]
-        return float(all(found) if question.needs_all else any(found))
+        return float(holds(spans, question.answers, length, needs_all=question.needs_all))
 
     row = {f"hit@{k}": hit(best[:k]) for k in TOP_KS}
     row |= {f"chars@{k}": float(covered(best[:k], length).sum()) for k in (1, 3)}

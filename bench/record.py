@@ -134,7 +134,13 @@ def _microarchitecture() -> str:
 
 
 def _commit() -> str:
-    """Name the commit, and say where the tree differs from it; records themselves do not count."""
+    """Name the commit, and say where the tree differs from it; records themselves do not count.
+
+    The kit of `make gpu-kit` has a file that says which commit it was built from.
+    """
+    built_from = REPOSITORY / "COMMIT"
+    if built_from.exists():
+        return built_from.read_text(encoding="utf-8").strip()
     try:
         commit = _git("rev-parse", "HEAD")
         changed = _git("status", "--porcelain", "--", ".", ":!bench/record")

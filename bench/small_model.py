@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers import BertConfig, BertModel
+from transformers import BertConfig, BertModel, PreTrainedModel
 from transformers.utils.logging import disable_progress_bar
 
 from pullquote._models import embedded_model
@@ -47,15 +47,8 @@ def write_small_model(directory: Path) -> Path:
 
 
 def write_model(directory: Path, size: Size) -> Path:
-    """Write a model's files into a directory, and return it."""
-    embedded = embedded_model()
-    for name in ("tokenizer.json", "tokenizer_config.json", "sentence_bert_config.json", "modules.json"):
-        shutil.copy(embedded / name, directory / name)
-    shutil.copytree(embedded / "1_Pooling", directory / "1_Pooling")
-    pooling = directory / "1_Pooling" / "config.json"
-    pooling.write_text(json.dumps(json.loads(pooling.read_text()) | {"word_embedding_dimension": size.dimension}))
-    sizes = json.loads((embedded / "config.json").read_text())
-    disable_progress_bar()
+    """Write a BERT's files into a directory, and return it."""
+    sizes = json.loads((embedded_model() / "config.json").read_text())
     torch.manual_seed(1)
     network = BertModel(
         BertConfig(
@@ -68,6 +61,28 @@ def write_model(directory: Path, size: Size) -> Path:
         ),
         add_pooling_layer=False,
     )
+    return write_network(directory, network, size.dimension)
+
+
+def write_network(directory: Path, network: PreTrainedModel, dimension: int, longest: int | None = None) -> Path:
+    """Write a network of transformers with the tokenizer, mean pooling and norm of the embedded model, and return the directory.
+
+    Rows have at most `longest` tokens, or as many as those of the embedded model.
+    """
+    embedded = embedded_model()
+    for name in ("tokenizer.json", "tokenizer_config.json", "sentence_bert_config.json", "modules.json"):
+        shutil.copy(embedded / name, directory / name)
+    if longest is not None:
+        for name, key in (
+            ("tokenizer_config.json", "model_max_length"),
+            ("sentence_bert_config.json", "max_seq_length"),
+        ):
+            file = directory / name
+            file.write_text(json.dumps(json.loads(file.read_text()) | {key: longest}))
+    shutil.copytree(embedded / "1_Pooling", directory / "1_Pooling")
+    pooling = directory / "1_Pooling" / "config.json"
+    pooling.write_text(json.dumps(json.loads(pooling.read_text()) | {"word_embedding_dimension": dimension}))
+    disable_progress_bar()
     network.save_pretrained(directory)
     return directory
 

@@ -1,9 +1,10 @@
 """Claim: `/search` over 100,000 stored documents of 5 kB takes less than a second of processor time.
 
-The documents are the given pages, cut to 5,000 characters, and texts of the same length whose words are drawn with the frequencies
-that they have in these pages, so that they follow Zipf's law. The queries are words by the number of documents that have them, and
-questions of the pages. Each is asked once for the list of documents, and some then with highlights, for which ten whole documents
-are encoded. The goal is in processor time of the server, which other processes disturb less than the time of the clock.
+The documents are the given pages, cut to 5,000 characters, and texts of the same length whose words are drawn with the
+frequencies that they have in these pages, so that they follow Zipf's law. The queries are words by the number of documents that
+have them, and questions of the pages. The program sends each once for the list of documents, and some again with highlights: the
+server then encodes ten whole documents. The goal is in processor time of the server, which other processes disturb less than the
+time of the clock.
 
 With `--store FILE`, the documents are in a file, which is filled unless it has them already; otherwise in memory.
 
@@ -46,7 +47,7 @@ CHARACTERS = 5_000
 WRITERS = 16
 GROUP = 1_000
 SENTENCE_WORDS = (6, 30)
-# Queries of each kind, and those that are asked with highlights too.
+# Queries of each kind, and how many of them are sent with highlights too.
 QUERIES = 10
 HIGHLIGHTED = 2
 # First place and step in the list of all words of the pages, the most frequent first. The first hundred are mostly stop words.

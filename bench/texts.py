@@ -18,7 +18,7 @@ QUERY = "Who led the work, and what did it cost?"
 BLANK_LINE = re.compile(r"\n\s*\n")
 
 _PAGES = ("apollo_program.en.txt", "martin_luther.en.txt", "state_of_the_union.en.txt")
-_SENTENCE_END = re.compile(r"(?<=\w)([.!?])(?=\s)")
+_SENTENCE_END = re.compile(r"(?<=\w)(?=[.!?]\s)")
 
 
 def page_files(directory: Path) -> list[Path]:
@@ -38,9 +38,10 @@ def prose(characters: int) -> str:
     They hold about 156,000; more is had by reading them again, with the number of the reading at the end of every sentence.
     """
     once = _pages()
+    sentences = _SENTENCE_END.split(once)
     parts, length = [once], len(once)
     while length < characters:
-        parts.append(_SENTENCE_END.sub(rf" {len(parts)}\1", once))
+        parts.append(f" {len(parts)}".join(sentences))
         length += len(parts[-1]) + 2
     return "\n\n".join(parts)[:characters]
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from transformers import AutoTokenizer
 
 import pullquote
 from bench.texts import BLANK_LINE, entries, page_files
@@ -76,7 +75,7 @@ class Workload:
 
 
 def load_workload(paths: list[Path], query: str, model: Path, limit: int | None) -> Workload:
-    """Read pages, cut their windows and count their tokens.
+    """Read pages, and make the workload of them.
 
     A directory's ``.txt`` and ``.md`` files (its README aside) are cut at blank lines into pages of about 6,000
     characters; ``.jsonl`` and ``.jsonl.gz`` files hold a page a line, an object with ``"text"``, and are taken whole.
@@ -89,6 +88,11 @@ def load_workload(paths: list[Path], query: str, model: Path, limit: int | None)
     if not texts:
         message = f"no pages in {', '.join(map(str, paths))}"
         raise ValueError(message)
+    return make_workload(texts, query, model)
+
+
+def make_workload(texts: list[str], query: str, model: Path) -> Workload:
+    """Cut the pages' windows and count their tokens."""
     pages = cut_windows(texts)
     max_tokens = read_max_tokens(model)
     lengths = [length for page in window_lengths(pages, model) for length in page]
@@ -113,6 +117,8 @@ def read_max_tokens(model: Path) -> int:
 
 def window_lengths(pages: list[Page], model: Path) -> list[list[int]]:
     """Count the tokens of each page's windows, special ones included, and those the model does not look at."""
+    from transformers import AutoTokenizer  # noqa: PLC0415 - takes seconds, and constants of this module do not need it
+
     tokenizer = AutoTokenizer.from_pretrained(str(model))
     return [
         [len(ids) for ids in tokenizer(page.windows(), padding=False, truncation=False, verbose=False)["input_ids"]]
