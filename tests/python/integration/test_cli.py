@@ -164,7 +164,8 @@ def test_server_option_matches_local(page: Path, tmp_path: Path, server: ServerP
     [
         (["--server", "http://127.0.0.1:1"], 69, ["http://127.0.0.1:1"]),
         (["--server", "nowhere"], 2, ["nowhere"]),
-        (["--timeout", "3"], 2, ["--timeout", "--server"]),
+        (["--api-key", "a"], 2, ["--api-key", "--server"]),
+        (["--timeout", "1e-9"], 75, []),
         (["--server", "http://127.0.0.1:1", "--device", "cpu"], 2, ["--device"]),
         (["--server", "http://127.0.0.1:1", "--ca-certs", "/nowhere"], 2, ["/nowhere"]),
     ],

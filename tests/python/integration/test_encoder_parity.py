@@ -5,6 +5,7 @@ import json
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,9 +17,9 @@ from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 import pullquote
-from pullquote import Highlighter, _native
+from pullquote import Highlighter, _models, _native
 from pullquote._models import embedded_model
-from pullquote.errors import InvalidArgumentError
+from pullquote.errors import InvalidArgumentError, UsageWarning
 from support.messages import raises
 
 # Two windows are longer than the model allows; both sides truncate them.
@@ -105,6 +106,33 @@ def test_torch_encoder_on_cpu_matches_sentence_transformers(pieces: list[str], r
     with Highlighter(encoder="torch", devices="cpu") as plain:
         assert (plain.backend, plain.dtype) == ("torch", "float32")
         assert np.abs(plain.embed(pieces[::5]) - reference[::5]).max() < 1e-5
+        assert [state.padded_rows for state in plain.device_states] == [True]
+    # With the product's epilogue, and biases moved into norms.
+    with Highlighter(encoder="torch", devices="cpu", dtype="float16") as half:
+        assert cosine(half.embed(pieces[::10]), reference[::10]).min() > 0.99999
+
+
+def test_driver_older_than_torch_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What `pullquote_torch` answers with such a driver; `rust/torch/tests/runtime.rs` has the text.
+    problem = "NVIDIA's driver is good for CUDA 12.2, but this torch needs CUDA 13.0: update the driver"
+    encoder = SimpleNamespace(driver_problem=lambda: problem, cuda_device_count=lambda: 0)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(_models, "find_torch_encoder", lambda: encoder)
+    monkeypatch.setattr(Path, "glob", lambda self, _: iter([self / "nvidia0"]))
+    with pytest.warns(UsageWarning, match=r"CUDA 12\.2.*CUDA 13\.0"):
+        assert not _models._finds_cuda()
+
+
+def test_gelu_by_tanh_keeps_cosine(pieces: list[str], reference: NDArray[np.float32], tmp_path: Path) -> None:
+    """On GPUs, the product's epilogue computes GELU by tanh."""
+    for file in embedded_model().iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    config = json.loads((embedded_model() / "config.json").read_text())
+    (tmp_path / "config.json").unlink()
+    (tmp_path / "config.json").write_text(json.dumps({**config, "hidden_act": "gelu_pytorch_tanh"}))
+    with Highlighter(tmp_path, devices="cpu", dtype="float32") as highlighter:
+        least = cosine(highlighter.embed(pieces), reference).min()
+    assert 0.99999 < least < 0.9999999
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])

@@ -18,9 +18,9 @@ SCRIPTS = ["abcdefghijkl", "абвгдежзик", "αβγδεζηθικ", "".jo
 
 
 def texts() -> list[str]:
-    """200 texts of 1 to 512 tokens in four scripts; some are longer."""
+    """200 texts of 1 to 1,100 tokens in four scripts; one is longer."""
     chosen = random.Random(7)
-    lengths = [0, 1, 2, 3, 5, 8, 13, 31, 32, 33, 63, 64, 65, 127, 128, 129, 300, 505, 509, 510, 511, 700]
+    lengths = [0, 1, 2, 3, 5, 8, 13, 31, 32, 33, 63, 64, 65, 127, 128, 129, 300, 505, 509, 510, 511, 700, 1300]
     found = []
     for number in range(200):
         letters = SCRIPTS[number % len(SCRIPTS)]
@@ -57,10 +57,11 @@ def least_cosine(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> floa
     return float(((ours * theirs).sum(axis=1) / lengths).min())
 
 
+@pytest.mark.parametrize("encoder", [None, "torch"])
 @pytest.mark.parametrize("family", tiny_models.FAMILIES)
-def test_float32_matches_sentence_transformers(family: str, saved: dict[str, Any]) -> None:
+def test_float32_matches_sentence_transformers(family: str, encoder: Any, saved: dict[str, Any]) -> None:
     path, expected = saved[family]
-    with Highlighter(path, devices="cpu", dtype="float32") as highlighter:
+    with Highlighter(path, devices="cpu", dtype="float32", encoder=encoder) as highlighter:
         assert relative_difference(highlighter.embed(TEXTS), expected) < 1e-5
 
 
@@ -86,12 +87,28 @@ def test_narrow_dtypes_keep_cosine(family: str, dtype: str, saved: dict[str, Any
         assert least_cosine(highlighter.embed(TEXTS), expected) > LEAST[dtype]
 
 
+def test_windows_of_unit_token_reach_models_limit(saved: dict[str, Any]) -> None:
+    page = " ".join(TEXTS[:24])
+    with Highlighter(saved["nomic_bert"][0], devices="cpu", dtype="float32") as highlighter:
+        # Two tokens of the limit are special.
+        for highlight_length, is_cut in [(tiny_models.LONGEST - 2, False), (tiny_models.LONGEST - 1, True)]:
+            found = highlighter.highlights(
+                "ab cd", [page], unit="token", highlight_length=highlight_length, step_size=900, top_k=1, effort="full"
+            )
+            assert (found.work.truncated > 0) == is_cut
+            best = found[0][0]
+            assert page[best.start : best.end] == best.text
+            assert len(highlighter.parse_pieces(best.text, 1, 1, unit="token")) <= highlight_length
+        assert best.cosine is not None
+
+
 @pytest.mark.parametrize("family", ["gte", "nomic_bert"])
 def test_models_with_code_of_their_own_match_transformers(family: str, saved: dict[str, Any], tmp_path: Path) -> None:
     path, expected = saved[family]
     tiny_models.write_with_own_code(path, tmp_path / "own")
-    with Highlighter(tmp_path / "own", devices="cpu", dtype="float32") as highlighter:
-        assert relative_difference(highlighter.embed(TEXTS), expected) < 1e-5
+    for encoder in (None, "torch"):
+        with Highlighter(tmp_path / "own", devices="cpu", dtype="float32", encoder=encoder) as highlighter:
+            assert relative_difference(highlighter.embed(TEXTS), expected) < 1e-5
 
 
 @pytest.mark.parametrize("query_norm", [False, True])
@@ -101,8 +118,9 @@ def test_jina_bert_matches_reference(query_norm: bool, tmp_path: Path) -> None:
     with torch.no_grad():
         rows = [model(torch.tensor(tokenizer(text, truncation=True)["input_ids"])).numpy() for text in TEXTS]
     expected = np.stack(rows)
-    with Highlighter(tmp_path / "jina", devices="cpu", dtype="float32") as highlighter:
-        assert relative_difference(highlighter.embed(TEXTS), expected) < 1e-5
+    for encoder in (None, "torch"):
+        with Highlighter(tmp_path / "jina", devices="cpu", dtype="float32", encoder=encoder) as highlighter:
+            assert relative_difference(highlighter.embed(TEXTS), expected) < 1e-5
     for dtype, least in LEAST.items():
         with Highlighter(tmp_path / "jina", devices="cpu", dtype=dtype) as highlighter:
             assert least_cosine(highlighter.embed(TEXTS), expected) > least

@@ -49,6 +49,12 @@ def embed(path: Path, **settings: Any) -> NDArray[np.float32]:
         return highlighter.embed(TEXTS)
 
 
+def assert_both_equal(path: Path, expected: NDArray[np.float32], **settings: Any) -> None:
+    """Of the CPU encoder and of libtorch."""
+    for encoder in (None, "torch"):
+        assert_equal(embed(path, encoder=encoder, **settings), expected)
+
+
 def assert_equal(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> None:
     assert ours.shape == theirs.shape
     scale = np.maximum(np.linalg.norm(theirs, axis=1, keepdims=True), 1e-3)
@@ -58,7 +64,7 @@ def assert_equal(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> None
 @pytest.mark.parametrize("pooling", [*Pooling.POOLING_MODES, ("cls", "weightedmean", "mean_sqrt_len_tokens")])
 def test_poolings_match_sentence_transformers(pooling: Any, body: Path, tmp_path: Path) -> None:
     model = saved(tmp_path / "model", [Transformer(str(body)), Pooling(64, pooling)])
-    assert_equal(embed(tmp_path / "model"), model.encode(TEXTS))
+    assert_both_equal(tmp_path / "model", model.encode(TEXTS))
 
 
 ACTIVATIONS = [
@@ -76,18 +82,20 @@ def test_dense_modules_match_sentence_transformers(activation: torch.nn.Module, 
     dense = [Dense(64, 100, bias=False, activation_function=activation), Dense(100, 24, activation_function=activation)]
     modules = [Transformer(str(body)), Pooling(64, "mean"), dense[0], Normalize(), dense[1], LayerNorm(24), Normalize()]
     model = saved(tmp_path / "model", modules)
-    assert_equal(embed(tmp_path / "model"), model.encode(TEXTS))
+    assert_both_equal(tmp_path / "model", model.encode(TEXTS))
 
 
 def test_truncate_dim_cuts_and_normalizes(body: Path, tmp_path: Path) -> None:
     model = saved(tmp_path / "model", [Transformer(str(body)), Pooling(64, "mean"), LayerNorm(64)])
     expected = model.encode(TEXTS, truncate_dim=16, normalize_embeddings=True)
-    assert_equal(embed(tmp_path / "model", truncate_dim=16), expected)
+    assert_both_equal(tmp_path / "model", expected, truncate_dim=16)
     with Highlighter(tmp_path / "model", devices="cpu", truncate_dim=16) as highlighter:
         assert highlighter.dimension == 16
     for wrong in (0, 65):
         with raises(InvalidArgumentError, "truncate_dim", wrong):
             embed(tmp_path / "model", truncate_dim=wrong)
+        with raises(InvalidArgumentError, "truncate_dim", wrong):
+            embed(tmp_path / "model", truncate_dim=wrong, encoder="torch")
 
 
 def static_tokenizer() -> Any:
@@ -141,6 +149,18 @@ def test_model2vec_files_give_means_of_rows(is_quantized: bool, tmp_path: Path) 
         assert highlighter.highlights("ab cd", ["мир и дом. ab cd e. 一丁七."], top_k=1)[0]
 
 
+def test_model2vec_files_with_modules_match_sentence_transformers(tmp_path: Path) -> None:
+    write_model2vec(path := tmp_path / "potion", is_quantized=False)
+    # As model2vec writes them for potion-base.
+    module = "sentence_transformers.models."
+    modules = [
+        {"idx": 0, "name": "0", "path": ".", "type": f"{module}StaticEmbedding"},
+        {"idx": 1, "name": "1", "path": "1_Normalize", "type": f"{module}Normalize"},
+    ]
+    (path / "modules.json").write_text(json.dumps(modules), "utf-8")
+    assert_equal(embed(path), SentenceTransformer(str(path), device="cpu").encode(TEXTS))
+
+
 def test_prompts_are_options_and_in_repr(body: Path, tmp_path: Path) -> None:
     path = tmp_path / "bge-small-en-v1.5"
     modules = [Transformer(str(body)), Pooling(64, "mean")]
@@ -163,10 +183,11 @@ def test_prompts_are_options_and_in_repr(body: Path, tmp_path: Path) -> None:
         Highlighter(path, devices="cpu", prompt_name="cd")
 
 
-def test_torch_refuses_other_families_and_names_the_cpu_encoder(tmp_path: Path) -> None:
-    tiny_models.save(tiny_models.FAMILIES["mpnet"](), tmp_path / "mpnet")
-    with pytest.raises(UnsupportedModelError, match=re.compile("mpnet.*CPU encoder", re.DOTALL)):
-        Highlighter(tmp_path / "mpnet", devices="cpu", encoder="torch")
+def test_torch_refuses_static_embeddings_and_names_the_cpu_encoder(tmp_path: Path) -> None:
+    model = SentenceTransformer(modules=[StaticEmbedding(static_tokenizer(), embedding_dim=48)], device="cpu")
+    model.save(str(tmp_path / "static"))
+    with pytest.raises(UnsupportedModelError, match=re.compile("static embeddings.*CPU encoder", re.DOTALL)):
+        Highlighter(tmp_path / "static", devices="cpu", encoder="torch")
 
 
 def test_other_folders_than_a_model_are_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,11 @@ from typing import Literal
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from pullquote import Highlighter
 from pullquote.errors import InvalidArgumentError
+from support.local_hub import tiny_model
 from support.messages import raises
 
 DATA = Path(__file__).parents[2]
@@ -85,6 +87,67 @@ def test_effort_auto_scores_more_windows_for_misspelled_queries(
     assert same >= len(typos) - 2
 
 
+def test_effort_instant_encodes_query_only(cached: Highlighter, whole_pages: dict[str, str]) -> None:
+    found = {"instant": 0, "full": 0}
+    for sample in SETS:
+        page = whole_pages[sample["page"]]
+        for question in sample["questions"]:
+            answers = [(start, end) for start, end in question["answers"]]
+            for effort in ("instant", "full"):
+                result = cached.highlights(question["q"], [page], effort=effort)
+                found[effort] += any(h.start <= a and b <= h.end for h in result[0] for a, b in answers)
+                if effort == "instant":
+                    assert (result.work.windows_scored, result.work.encoded, result.windows_scored.tolist()) == (
+                        0,
+                        0,
+                        [0],
+                    )
+                    assert result.work.tokens < 60
+    # Measured when this was written: 58 of 60 with both.
+    assert found["instant"] >= 0.9 * found["full"]
+
+
+def test_static_vectors_are_kept_in_folder_of_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    model = tiny_model(tmp_path / "model")
+    kept = model / "static_vectors.bin"
+
+    def score() -> float:
+        with Highlighter(model=model, devices="cpu", dtype="float32") as highlighter:
+            return highlighter.highlights("moon", ["The moon is far.", "Bread is near."], effort="instant")[0][0].cosine
+
+    first = score()
+    written = kept.read_bytes()
+    # Read, not made again: the vectors of the last tokens, which these texts have not, may change.
+    kept.write_bytes(written[:-1000] + bytes(1000))
+    assert score() == first
+    assert kept.read_bytes() != written
+    kept.write_bytes(written[: len(written) // 2])
+    assert score() == first
+    assert kept.read_bytes() == written
+    # Other weights, another file.
+    weights = load_file(model / "model.safetensors")
+    save_file({name: tensor * np.float32(1.1) for name, tensor in weights.items()}, model / "model.safetensors")
+    score()
+    assert kept.read_bytes()[:32] != written[:32]
+    # Where the folder takes no file, they go to the user's cache.
+    kept.unlink()
+    kept.mkdir()
+    second = score()
+    assert [file.name[:15] for file in (tmp_path / "cache" / "pullquote").iterdir()] == ["static_vectors-"]
+    assert score() == second
+
+
+def test_effort_instant_needs_vocabulary() -> None:
+    def encode(texts: list[str]) -> np.ndarray:
+        return np.ones((len(texts), 8), dtype=np.float32)
+
+    with Highlighter(encoder=encode) as highlighter:
+        with raises(InvalidArgumentError, "effort", "instant", "vocabulary", "auto"):
+            highlighter.highlights("moon", ["The moon is far."], effort="instant")
+        assert highlighter.highlights("moon", ["The moon is far."])[0]
+
+
 def test_unknown_effort_is_error(cached: Highlighter) -> None:
-    with raises(InvalidArgumentError, "effort", "max", "full", "fast", "auto"):
+    with raises(InvalidArgumentError, "effort", "max", "full", "fast", "auto", "instant"):
         cached.highlights("q", ["A page."], effort="max")  # type: ignore[arg-type]  # wrong on purpose

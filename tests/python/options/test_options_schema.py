@@ -40,7 +40,7 @@ def keywords(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 @pytest.mark.parametrize("method", [Highlighter.highlights, AsyncHighlighter.highlights, Client.highlights])
 def test_highlights_has_the_options_and_defaults_of_the_schema(method: Callable[..., Any]) -> None:
-    own = {"titles", "ids", "return_texts", "return_vectors", "embedding_dtype"}
+    own = {"titles", "ids", "files", "password", "return_texts", "return_vectors", "embedding_dtype"}
     defaults = {name: parameter.default for name, parameter in keywords(method).items() if name not in own}
     assert defaults == {name: option["default"] for name, option in SCHEMA.items()}
 

@@ -212,6 +212,7 @@ def test_to_dict_has_all_fields(result: Highlights) -> None:
         for one, highlight in zip(row["highlights"], found, strict=True):
             assert one.keys() == get_type_hints(HighlightDict).keys()
             matches = tuple(Match(**match) for match in one.pop("matches"))
+            assert (one.pop("page_number"), one.pop("rectangles")) == (None, [])
             assert Highlight(**one, matches=matches) == highlight
 
 

@@ -47,6 +47,7 @@ BAD_CALLS: list[tuple[dict[str, Any], type[Exception], list[object]]] = [
     ({"topk": 3}, errors.InvalidTypeError, ["topk", "top_k"]),
     ({"max_token": 3}, errors.InvalidTypeError, ["max_token", "max_tokens"]),
     ({"top_k": 2.5}, errors.InvalidTypeError, ["top_k", "whole number from 1", 2.5]),
+    ({"format": "pdf"}, errors.InvalidArgumentError, ["pdf", "documents.read"]),
     ({"min_score": 50}, errors.InvalidArgumentError, ["min_score", "from 0 to 1", 50]),
     ({"min_score": -0.5}, errors.InvalidArgumentError, ["min_score", "from 0 to 1", "-0.5"]),
     ({"texts": b"page"}, errors.InvalidTypeError, ["texts", "bytes"]),

@@ -155,6 +155,17 @@ REQUESTS: list[tuple[str, dict[str, Any], dict[str, dict[str, Any]]]] = [
         },
     ),
     (
+        "/predictions/semantic_highlighter",
+        {"question": "bread", "context": "Bread is baked."},
+        {
+            "OpenSearch": {
+                "question": "moon",
+                "context": "The moon is white.",
+                "inputs": '[{"question": "bread", "context": "Bread is baked."}]',
+            }
+        },
+    ),
+    (
         "/search",
         {"query": "bread"},
         {
@@ -181,7 +192,15 @@ REFUSED = {"/embed_all": "TEI", "/embed_sparse": "TEI", "/predict": "TEI", "/fin
 WITHOUT_EFFECT = {"user", "livecrawl", "moderation", "type", "userLocation"}
 
 # The contracts of the OpenAPI document's tags. The remaining tags are this server's own routes.
-CONTRACTS = {"openai": "OpenAI", "tei": "TEI", "cohere": "Cohere", "rerank": "Cohere", "vllm": "vLLM", "exa": "Exa"}
+CONTRACTS = {
+    "openai": "OpenAI",
+    "tei": "TEI",
+    "cohere": "Cohere",
+    "rerank": "Cohere",
+    "vllm": "vLLM",
+    "exa": "Exa",
+    "opensearch": "OpenSearch",
+}
 
 HEAD = """# What does each API's client get?
 

@@ -27,7 +27,7 @@ PAGE = 5
 def tiny_model(directory: Path) -> Path:
     """A model of the embedded one's kind and tokenizer, with one narrow layer and random weights."""
     embedded = embedded_model()
-    shutil.copytree(embedded, directory, ignore=shutil.ignore_patterns("*.safetensors", "*.txt", "LICENSE*"))
+    shutil.copytree(embedded, directory, ignore=shutil.ignore_patterns("*.safetensors", "*.bin", "*.txt", "LICENSE*"))
     config = json.loads((directory / "config.json").read_text())
     hidden, intermediate = 32, 64
     sizes: dict[int, int] = {config["hidden_size"]: hidden, config["intermediate_size"]: intermediate}

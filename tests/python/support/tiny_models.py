@@ -17,7 +17,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import PreTrainedTokenizerFast
 
 VOCABULARY = 400
-LONGEST = 512
+# More than two blocks of keys of the CPU's attention.
+LONGEST = 1100
 SIZES = {"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 96}
 # As DistilBERT calls them.
 RENAMED = {"dim": 64, "n_layers": 3, "n_heads": 4, "hidden_dim": 96}
