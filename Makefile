@@ -17,8 +17,8 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$python"; break; }; done)
 TORCH_LIB = $(shell "$(BIN)/python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0] + "/lib")')
 
-# Two processes, each with whole files: most tests wait for one thing or another.
-PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder
+# Two processes, each with whole files (tests/python/conftest.py): most tests wait for one thing or another.
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --no-loadscope-reorder
 
 # The vLLM version that `make vllm-test` installs.
 VLLM_VERSION := 0.32.0

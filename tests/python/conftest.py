@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,12 +17,20 @@ def pytest_report_header() -> str:
     return f"instruction sets of this processor, each tested: {', '.join(_native.instruction_sets())}"
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give each file to one worker of pytest-xdist, because its tests share fixtures; and all tests with Ray to one."""
-    if config.pluginmanager.hasplugin("xdist"):
-        for item in items:
-            group = "ray" if item.get_closest_marker("ray") else item.path.stem
-            item.add_marker(pytest.mark.xdist_group(group))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each file to one process, because its tests share fixtures; and both files with Ray to the same, for one cluster.
+
+    pytest-xdist 3.8 cannot do this by marks: with pytest 9.2 it ignores them.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class FileScheduling(LoadScopeScheduling):  # type: ignore[misc] # without types
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.split("::", 1)[0]
+            return "ray" if "/test_ray_" in file else file
+
+    return FileScheduling(config, log)
 
 
 @pytest.fixture(scope="session")

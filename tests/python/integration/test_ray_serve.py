@@ -66,7 +66,7 @@ def served(cluster: Nodes) -> Iterator[Served]:
 
 def test_ray_serve_has_server_routes(served: Served) -> None:
     assert len(served.replicas()) == 2
-    with httpx.Client(base_url=URL, timeout=60) as client:
+    with httpx.Client(base_url=URL, timeout=PATIENCE) as client:
         listed = client.get("/openapi.json").json()["paths"]
         assert {"/highlights", "/embed", "/v1/embeddings", "/rerank", "/contents"} <= listed.keys()
         assert client.get("/health").json()["healthy"] is True
