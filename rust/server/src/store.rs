@@ -30,11 +30,11 @@ pub(crate) struct Stored {
 
 /// The stored documents, and their limits.
 pub(crate) struct Store {
-    kept: Kept,
+    backend: Backend,
     bounds: Bounds,
 }
 
-enum Kept {
+enum Backend {
     Memory(MemoryStore),
     File(FileStore),
 }
@@ -78,43 +78,43 @@ impl Bounds {
 impl Store {
     /// Opens the file of `--store`, or a store in memory.
     pub(crate) fn open(settings: &Settings) -> CoreResult<Self> {
-        let kept = match &settings.store {
-            Some(path) => Kept::File(FileStore::open(path)?),
-            None => Kept::Memory(MemoryStore::new()?),
+        let backend = match &settings.store {
+            Some(path) => Backend::File(FileStore::open(path)?),
+            None => Backend::Memory(MemoryStore::new()?),
         };
         let bounds = Bounds(Size { documents: settings.store_documents, bytes: settings.store_bytes });
-        Ok(Self { kept, bounds })
+        Ok(Self { backend, bounds })
     }
 
     /// Stores a document durably; returns whether its id is new.
     pub(crate) fn put(&self, id: &str, document: Stored) -> Result<bool, Failure> {
-        match &self.kept {
-            Kept::Memory(memory) => memory.put(id, document, self.bounds),
-            Kept::File(file) => file.put(id, document, self.bounds),
+        match &self.backend {
+            Backend::Memory(memory) => memory.put(id, document, self.bounds),
+            Backend::File(file) => file.put(id, document, self.bounds),
         }
     }
 
     /// The document under an id.
     pub(crate) fn get(&self, id: &str) -> Result<Option<Arc<Stored>>, Failure> {
-        match &self.kept {
-            Kept::Memory(memory) => Ok(memory.get(id)),
-            Kept::File(file) => Ok(file.get(id)?.map(Arc::new)),
+        match &self.backend {
+            Backend::Memory(memory) => Ok(memory.get(id)),
+            Backend::File(file) => Ok(file.get(id)?.map(Arc::new)),
         }
     }
 
     /// All documents with their ids, in the order of ids.
     pub(crate) fn all(&self) -> Result<Vec<(String, Arc<Stored>)>, Failure> {
-        match &self.kept {
-            Kept::Memory(memory) => Ok(memory.all()),
-            Kept::File(file) => Ok(file.all()?.into_iter().map(|(id, stored)| (id, Arc::new(stored))).collect()),
+        match &self.backend {
+            Backend::Memory(memory) => Ok(memory.all()),
+            Backend::File(file) => Ok(file.all()?.into_iter().map(|(id, stored)| (id, Arc::new(stored))).collect()),
         }
     }
 
     /// The documents with words of a query, the best by BM25 first.
     pub(crate) fn search(&self, query: &str, most: usize) -> Result<Vec<(String, Arc<Stored>)>, Failure> {
-        match &self.kept {
-            Kept::Memory(memory) => Ok(memory.search(query, most)?),
-            Kept::File(file) => {
+        match &self.backend {
+            Backend::Memory(memory) => Ok(memory.search(query, most)?),
+            Backend::File(file) => {
                 Ok(file.search(query, most)?.into_iter().map(|(id, stored)| (id, Arc::new(stored))).collect())
             }
         }
@@ -122,25 +122,25 @@ impl Store {
 
     /// Bytes of memory that [`Self::all`] needs.
     pub(crate) fn bytes_to_read(&self) -> usize {
-        match &self.kept {
-            Kept::Memory(_) => 0,
-            Kept::File(file) => file.size().bytes,
+        match &self.backend {
+            Backend::Memory(_) => 0,
+            Backend::File(file) => file.size().bytes,
         }
     }
 
     /// Deletes a document; returns whether there was one.
     pub(crate) fn delete(&self, id: &str) -> Result<bool, Failure> {
-        match &self.kept {
-            Kept::Memory(memory) => Ok(memory.delete(id)?),
-            Kept::File(file) => Ok(file.delete(id)?),
+        match &self.backend {
+            Backend::Memory(memory) => Ok(memory.delete(id)?),
+            Backend::File(file) => Ok(file.delete(id)?),
         }
     }
 
     /// Its size.
     pub(crate) fn size(&self) -> Size {
-        match &self.kept {
-            Kept::Memory(memory) => memory.size(),
-            Kept::File(file) => file.size(),
+        match &self.backend {
+            Backend::Memory(memory) => memory.size(),
+            Backend::File(file) => file.size(),
         }
     }
 }

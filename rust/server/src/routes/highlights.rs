@@ -33,7 +33,7 @@ use serde_json::{Map, Value};
 use self::blocks::{PageBlock, blocks};
 use self::marks::{Encoder, Marks, Tag};
 pub(crate) use self::vectors::FORM;
-use self::vectors::{Numbers, VectorFormat, Vectors, Wanted, Written};
+use self::vectors::{Numbers, ReturnedVectors, VectorEncoding, VectorFormat, Written};
 use crate::app::App;
 use crate::http::admission::{Admitted, Input, Reply, compute};
 use crate::http::body;
@@ -135,7 +135,7 @@ pub(crate) struct HighlightsRequest {
     #[serde(default)]
     encoder: Encoder,
     #[serde(default)]
-    encoding_format: VectorFormat,
+    encoding_format: VectorEncoding,
     #[serde(default)]
     embedding_dtype: Option<Dtype>,
     #[serde(flatten)]
@@ -363,7 +363,7 @@ fn answer(app: &App, input: &Input, asked: HighlightsRequest, documents: &[Reque
     let format = |page: &RequestPage| page.document().and_then(|document| document.format).unwrap_or(options.format);
     let formats: Vec<Format> = documents.iter().map(format).collect();
     let kind = negotiation::preferred(&input.headers, &[JSON, LINES, FORM]);
-    let wanted = Wanted::read(asked.return_vectors, asked.encoding_format, asked.embedding_dtype, kind == FORM)?;
+    let wanted = VectorFormat::read(asked.return_vectors, asked.encoding_format, asked.embedding_dtype, kind == FORM)?;
     let end = input.end().within(options.timeout()?);
     let request = engine::Request { queries: &queries, pages: &texts, formats: &formats, titles: &titles, pairing };
     let end = if options.priority == 0 { end } else { end.with_priority(options.priority) };
@@ -387,11 +387,11 @@ fn answer(app: &App, input: &Input, asked: HighlightsRequest, documents: &[Reque
     let mut work = answers.work;
     let vectors = wanted.map(|wanted| wanted.encode(app, &frame.passages(), &queries, &end, &mut work)).transpose()?;
     let (of_queries, bytes) = match vectors {
-        Some(Vectors::Written { passages, queries }) => {
+        Some(ReturnedVectors::Written { passages, queries }) => {
             frame.vectors = Some(passages);
             (Some(queries), None)
         }
-        Some(Vectors::Bytes(bytes)) => (None, Some(bytes)),
+        Some(ReturnedVectors::Bytes(bytes)) => (None, Some(bytes)),
         None => (None, None),
     };
     let mut rest = Footer::of(&work, &answers, asked.offsets, input.queued);

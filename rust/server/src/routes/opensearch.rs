@@ -72,14 +72,14 @@ pub(crate) struct SemanticHighlights {
 #[serde(untagged)]
 #[schemars(inline)]
 enum OneOrMany {
-    One(Vec<Span>),
-    Many(Vec<Vec<Span>>),
+    One(Vec<Utf16Span>),
+    Many(Vec<Vec<Utf16Span>>),
 }
 
 /// A part of a context, in units of UTF-16.
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
-struct Span {
+struct Utf16Span {
     start: usize,
     end: usize,
 }
@@ -115,7 +115,8 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     let end = input.end().within(options.timeout()?);
     let end = if options.priority == 0 { end } else { end.with_priority(options.priority) };
     let answers = app.engine.highlights(&request, &options.question()?, &end.call())?;
-    let mut spans: Vec<Vec<Span>> = pages.iter().enumerate().map(|(page, text)| spans(&answers, page, text)).collect();
+    let mut spans: Vec<Vec<Utf16Span>> =
+        pages.iter().enumerate().map(|(page, text)| spans(&answers, page, text)).collect();
     let highlights = if is_list { OneOrMany::Many(spans) } else { OneOrMany::One(spans.pop().unwrap_or_default()) };
     Reply::json(&SemanticHighlights { highlights }, answers.work)
 }
@@ -142,7 +143,7 @@ fn queries(pairs: &[QuestionAndContext]) -> (Vec<&str>, Pairing) {
 }
 
 /// The highlights of a document as `OpenSearch` accepts them.
-fn spans(answers: &Answers, page: usize, text: &str) -> Vec<Span> {
+fn spans(answers: &Answers, page: usize, text: &str) -> Vec<Utf16Span> {
     let end = |page: usize| answers.ends.get(page).map_or(0, |end| place(*end));
     let rows = (if page == 0 { 0 } else { end(page - 1) })..end(page);
     let mut found: Vec<(usize, usize)> =
@@ -158,7 +159,7 @@ fn spans(answers: &Answers, page: usize, text: &str) -> Vec<Span> {
             continue;
         }
         last = end;
-        made.push(Span { start: places.count(start, Offsets::Utf16), end: places.count(end, Offsets::Utf16) });
+        made.push(Utf16Span { start: places.count(start, Offsets::Utf16), end: places.count(end, Offsets::Utf16) });
     }
     made
 }

@@ -42,13 +42,13 @@ pub(crate) enum Document {
 pub(crate) struct RequestPage {
     pub(crate) id: Option<String>,
     title: Option<String>,
-    content: Content,
+    content: PageContent,
 }
 
-enum Content {
+enum PageContent {
     Sent { text: String, text_hash: String },
     Stored(Arc<Stored>),
-    Uploaded { document: Arc<uploads::Document>, text_hash: String },
+    Uploaded { document: Arc<uploads::ParsedUpload>, text_hash: String },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -104,8 +104,8 @@ impl Document {
             Self::Fields(fields) => fields,
         };
         let content = match (text, &id) {
-            (Some(text), _) => Content::Sent { text_hash: text_hash(&text), text },
-            (None, Some(id)) => Content::Stored(app.store.get(id)?.ok_or_else(|| not_stored(id))?),
+            (Some(text), _) => PageContent::Sent { text_hash: text_hash(&text), text },
+            (None, Some(id)) => PageContent::Stored(app.store.get(id)?.ok_or_else(|| not_stored(id))?),
             (None, None) => return Err(Failure::of_field(Cause::Unprocessable, FIELD, NOTHING)),
         };
         Ok(RequestPage { id, title, content })
@@ -114,40 +114,40 @@ impl Document {
 
 impl RequestPage {
     /// A file of a form.
-    pub(crate) fn uploaded(name: Option<String>, document: Arc<uploads::Document>) -> Self {
+    pub(crate) fn uploaded(name: Option<String>, document: Arc<uploads::ParsedUpload>) -> Self {
         let text_hash = text_hash(&document.text);
-        Self { id: name, title: None, content: Content::Uploaded { document, text_hash } }
+        Self { id: name, title: None, content: PageContent::Uploaded { document, text_hash } }
     }
 
     /// The document of an uploaded file.
-    pub(crate) fn document(&self) -> Option<&uploads::Document> {
+    pub(crate) fn document(&self) -> Option<&uploads::ParsedUpload> {
         match &self.content {
-            Content::Uploaded { document, .. } => Some(document),
-            Content::Sent { .. } | Content::Stored(_) => None,
+            PageContent::Uploaded { document, .. } => Some(document),
+            PageContent::Sent { .. } | PageContent::Stored(_) => None,
         }
     }
 
     pub(crate) fn text(&self) -> &str {
         match &self.content {
-            Content::Sent { text, .. } => text,
-            Content::Stored(stored) => &stored.text,
-            Content::Uploaded { document, .. } => &document.text,
+            PageContent::Sent { text, .. } => text,
+            PageContent::Stored(stored) => &stored.text,
+            PageContent::Uploaded { document, .. } => &document.text,
         }
     }
 
     /// The request's title, or else the stored one.
     pub(crate) fn title(&self) -> Option<&str> {
         let stored = match &self.content {
-            Content::Sent { .. } | Content::Uploaded { .. } => None,
-            Content::Stored(stored) => stored.title.as_deref(),
+            PageContent::Sent { .. } | PageContent::Uploaded { .. } => None,
+            PageContent::Stored(stored) => stored.title.as_deref(),
         };
         self.title.as_deref().or(stored)
     }
 
     pub(crate) fn text_hash(&self) -> &str {
         match &self.content {
-            Content::Sent { text_hash, .. } | Content::Uploaded { text_hash, .. } => text_hash,
-            Content::Stored(stored) => &stored.text_hash,
+            PageContent::Sent { text_hash, .. } | PageContent::Uploaded { text_hash, .. } => text_hash,
+            PageContent::Stored(stored) => &stored.text_hash,
         }
     }
 }

@@ -10,14 +10,14 @@ use super::{Bounds, Size, Stored, words};
 use crate::http::failure::Failure;
 
 pub(super) struct MemoryStore {
-    kept: RwLock<Kept>,
-    /// Locked before `kept`.
+    entries: RwLock<Entries>,
+    /// Locked before `entries`.
     index: Mutex<Connection>,
 }
 
 #[derive(Default)]
-struct Kept {
-    documents: HashMap<String, Document>,
+struct Entries {
+    documents: HashMap<String, Entry>,
     /// The ids of all rows of the index.
     ids: HashMap<i64, String>,
     /// The last row of the index.
@@ -25,7 +25,7 @@ struct Kept {
     size: Size,
 }
 
-struct Document {
+struct Entry {
     row: i64,
     stored: Arc<Stored>,
 }
@@ -36,17 +36,17 @@ impl MemoryStore {
             index.execute_batch(words::LAYOUT)?;
             Ok(index)
         });
-        Ok(Self { kept: RwLock::default(), index: Mutex::new(index.map_err(|error| broken(&error))?) })
+        Ok(Self { entries: RwLock::default(), index: Mutex::new(index.map_err(|error| broken(&error))?) })
     }
 
     /// Stores a document within the bounds; returns whether its id is new.
     pub(super) fn put(&self, id: &str, document: Stored, bounds: Bounds) -> Result<bool, Failure> {
         let index = self.lock_index();
         let (old, size, row) = {
-            let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
-            let old = kept.documents.get(id).map(|old| (old.row, old.stored.bytes(id)));
-            let after = bounds.replace(kept.size, old.map(|(_, bytes)| bytes), document.bytes(id))?;
-            (old, after, kept.last + 1)
+            let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+            let old = entries.documents.get(id).map(|old| (old.row, old.stored.bytes(id)));
+            let after = bounds.replace(entries.size, old.map(|(_, bytes)| bytes), document.bytes(id))?;
+            (old, after, entries.last + 1)
         };
         let indexed = || {
             if let Some((row, _)) = old {
@@ -55,26 +55,26 @@ impl MemoryStore {
             words::add(&index, row, document.title.as_deref(), &document.text)
         };
         indexed().map_err(|error| broken(&error))?;
-        let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
         if let Some((row, _)) = old {
-            kept.ids.remove(&row);
+            entries.ids.remove(&row);
         }
-        (kept.size, kept.last) = (size, row);
-        kept.ids.insert(row, id.to_owned());
-        kept.documents.insert(id.to_owned(), Document { row, stored: Arc::new(document) });
+        (entries.size, entries.last) = (size, row);
+        entries.ids.insert(row, id.to_owned());
+        entries.documents.insert(id.to_owned(), Entry { row, stored: Arc::new(document) });
         Ok(old.is_none())
     }
 
     pub(super) fn get(&self, id: &str) -> Option<Arc<Stored>> {
-        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
-        kept.documents.get(id).map(|document| Arc::clone(&document.stored))
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        entries.documents.get(id).map(|document| Arc::clone(&document.stored))
     }
 
     pub(super) fn all(&self) -> Vec<(String, Arc<Stored>)> {
-        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<_> =
-            kept.documents.iter().map(|(id, document)| (id.clone(), Arc::clone(&document.stored))).collect();
-        drop(kept);
+            entries.documents.iter().map(|(id, document)| (id.clone(), Arc::clone(&document.stored))).collect();
+        drop(entries);
         all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         all
     }
@@ -88,32 +88,33 @@ impl MemoryStore {
             best.query_map(params![expression, most], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()
         };
         let rows = found().map_err(|error| broken(&error))?;
-        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
         let document = |row: i64| {
-            let id = kept.ids.get(&row)?;
-            Some((id.clone(), Arc::clone(&kept.documents.get(id)?.stored)))
+            let id = entries.ids.get(&row)?;
+            Some((id.clone(), Arc::clone(&entries.documents.get(id)?.stored)))
         };
         Ok(rows.into_iter().filter_map(document).collect())
     }
 
     pub(super) fn delete(&self, id: &str) -> Result<bool> {
         let index = self.lock_index();
-        let Some(row) = self.kept.read().unwrap_or_else(PoisonError::into_inner).documents.get(id).map(|old| old.row)
+        let Some(row) =
+            self.entries.read().unwrap_or_else(PoisonError::into_inner).documents.get(id).map(|old| old.row)
         else {
             return Ok(false);
         };
         words::remove(&index, row).map_err(|error| broken(&error))?;
-        let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(old) = kept.documents.remove(id) {
-            kept.ids.remove(&row);
-            kept.size.documents -= 1;
-            kept.size.bytes -= old.stored.bytes(id);
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(old) = entries.documents.remove(id) {
+            entries.ids.remove(&row);
+            entries.size.documents -= 1;
+            entries.size.bytes -= old.stored.bytes(id);
         }
         Ok(true)
     }
 
     pub(super) fn size(&self) -> Size {
-        self.kept.read().unwrap_or_else(PoisonError::into_inner).size
+        self.entries.read().unwrap_or_else(PoisonError::into_inner).size
     }
 
     fn lock_index(&self) -> MutexGuard<'_, Connection> {

@@ -14,9 +14,11 @@ fn stored(text: &str) -> Stored {
 }
 
 fn store(path: Option<&Path>, documents: usize, bytes: usize) -> Store {
-    let kept = path
-        .map_or_else(|| Kept::Memory(MemoryStore::new().unwrap()), |path| Kept::File(FileStore::open(path).unwrap()));
-    Store { kept, bounds: Bounds(Size { documents, bytes }) }
+    let kept = path.map_or_else(
+        || Backend::Memory(MemoryStore::new().unwrap()),
+        |path| Backend::File(FileStore::open(path).unwrap()),
+    );
+    Store { backend: kept, bounds: Bounds(Size { documents, bytes }) }
 }
 
 fn path(name: &str) -> PathBuf {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// What the core reads, and the places of a PDF.
 #[derive(Debug, Default)]
-pub(crate) struct Document {
+pub(crate) struct ParsedUpload {
     pub(crate) text: String,
     /// `None` for a text, whose format the request names.
     pub(crate) format: Option<Format>,
@@ -28,7 +28,7 @@ pub(crate) struct Rectangle {
     top: f32,
 }
 
-impl Document {
+impl ParsedUpload {
     /// Bytes in memory.
     pub(crate) fn bytes(&self) -> usize {
         self.text.len() + size_of_val(self.boxes.as_slice())
@@ -96,11 +96,11 @@ mod tests {
             at(1, 90.0, 60.0),
             at(2, 10.0, 80.0),
         ];
-        let document = Document {
+        let document = ParsedUpload {
             text: "ab\ncde".to_owned(),
             page_starts: vec![0, 5],
             boxes: placed.iter().map(|(_, place)| *place).collect(),
-            ..Document::default()
+            ..ParsedUpload::default()
         };
         let rectangle = |page, left, bottom, right, top| Rectangle { page, left, bottom, right, top };
         let expected = [
@@ -112,6 +112,6 @@ mod tests {
         assert_eq!(document.rectangles(0, &document.text), expected);
         assert_eq!(document.rectangles(1, "b"), [rectangle(1, 15.0, 80.0, 20.0, 90.0)]);
         assert_eq!([0, 4, 5].map(|character| document.page_number(character)), [Some(1), Some(1), Some(2)]);
-        assert_eq!(Document::default().page_number(0), None);
+        assert_eq!(ParsedUpload::default().page_number(0), None);
     }
 }

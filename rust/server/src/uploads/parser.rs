@@ -20,7 +20,7 @@ use tokio::process::Command;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use super::document::Document;
+use super::document::ParsedUpload;
 use super::form::UploadedFile;
 use crate::fetch::decode_text;
 use crate::http::failure::{Cause, Failure};
@@ -80,7 +80,7 @@ pub(crate) struct Parsing {
     content: Bytes,
     password: Option<String>,
     key: [u8; 32],
-    known: Option<Arc<Document>>,
+    known: Option<Arc<ParsedUpload>>,
 }
 
 /// The answer of a process.
@@ -146,7 +146,7 @@ impl Parser {
     }
 
     /// The document that a process returned. Computes.
-    pub(crate) fn finish(&self, parsed: Parsed) -> Result<Arc<Document>, Failure> {
+    pub(crate) fn finish(&self, parsed: Parsed) -> Result<Arc<ParsedUpload>, Failure> {
         let Parsed { parsing, output } = parsed;
         if let Some(known) = parsing.known {
             return Ok(known);
@@ -154,7 +154,7 @@ impl Parser {
         let (header, rest) = self.header(&parsing, &output)?;
         let (boxes, _) = rest.as_chunks::<16>();
         let place = |bytes: &[u8; 16]| bytemuck::pod_read_unaligned::<[f32; 4]>(bytes);
-        let document = Arc::new(Document {
+        let document = Arc::new(ParsedUpload {
             text: header.text,
             format: Some(if parsing.kind == FileKind::Pdf { Format::Text } else { Format::Html }),
             page_starts: header.pages.iter().map(|(start, ..)| *start).collect(),
@@ -307,13 +307,13 @@ impl FileKind {
 }
 
 /// A file that is a text in any of the web's encodings.
-fn read_text(field: &str, content: &[u8]) -> Result<Document, Failure> {
+fn read_text(field: &str, content: &[u8]) -> Result<ParsedUpload, Failure> {
     let text = decode_text(content);
     if text.contains('\0') {
         let message = "it is neither a PDF nor a DOCX nor a text";
         return Err(Failure::of_field(Cause::Unprocessable, field, message));
     }
-    Ok(Document { text, ..Document::default() })
+    Ok(ParsedUpload { text, ..ParsedUpload::default() })
 }
 
 fn not_installed(field: &str) -> Failure {
@@ -323,7 +323,7 @@ fn not_installed(field: &str) -> Failure {
 
 /// Documents that were read lately, by the hash of their file and password.
 struct Cache {
-    documents: LruCache<[u8; 32], Arc<Document>>,
+    documents: LruCache<[u8; 32], Arc<ParsedUpload>>,
     bytes: usize,
 }
 
@@ -332,7 +332,7 @@ impl Cache {
         Self { documents: LruCache::unbounded(), bytes: 0 }
     }
 
-    fn put(&mut self, key: [u8; 32], document: &Arc<Document>) {
+    fn put(&mut self, key: [u8; 32], document: &Arc<ParsedUpload>) {
         if document.bytes() > CACHE_BYTES {
             return;
         }
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn cache_drops_the_documents_that_were_asked_for_longest_ago() {
-        let document = |bytes: usize| Arc::new(Document { text: " ".repeat(bytes), ..Document::default() });
+        let document = |bytes: usize| Arc::new(ParsedUpload { text: " ".repeat(bytes), ..ParsedUpload::default() });
         let mut cache = Cache::new();
         let third = document(CACHE_BYTES / 3);
         for key in [1, 2, 3, 3, 4] {

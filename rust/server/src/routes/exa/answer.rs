@@ -5,8 +5,8 @@ use std::time::Instant;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::passages::{ExaPage, Passages, Span};
-use super::request::{TextOptions, Wanted, Warning};
+use super::passages::{ExaPage, Passages, ScoredSpan};
+use super::request::{ContentsOptions, TextOptions, Warning};
 use crate::fetch::Unfetched;
 
 /// Fields that an upstream adds are forwarded.
@@ -58,7 +58,7 @@ pub(super) struct ExaResult<'call> {
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub(super) struct Extras {
-    highlight_spans: Vec<Span>,
+    highlight_spans: Vec<ScoredSpan>,
 }
 
 /// Whether a named page is available.
@@ -91,7 +91,7 @@ impl<'call> ExaResult<'call> {
         url: &'call str,
         passages: Option<Passages>,
         score: Option<f32>,
-        wanted: &Wanted,
+        wanted: &ContentsOptions,
     ) -> Self {
         let text = wanted.text().map(|options| cut(page.document.text(), &options));
         let highlight_scores = passages.as_ref().map(|found| found.spans.iter().map(|span| span.score).collect());

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use super::answer::{Cost, ExaAnswer, ExaResult, ExaStatus, milliseconds_since};
 use super::id_of;
 use super::passages::{self, ExaPage};
-use super::request::{Wanted, Warning};
+use super::request::{ContentsOptions, Warning};
 use crate::app::App;
 use crate::fetch::{Fetched, Unfetched};
 use crate::http::admission::{Admitted, Input, Reply};
@@ -28,7 +28,7 @@ use crate::http::failure::{Cause, Failure};
 use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::store::Stored;
 use crate::store::documents::{check_count, check_lengths};
-use crate::uploads::document::Document;
+use crate::uploads::document::ParsedUpload;
 use crate::uploads::form::UploadedFile;
 use crate::uploads::parser::{Parsed, Parsing};
 
@@ -62,7 +62,7 @@ pub(crate) struct ContentsRequest {
     #[schemars(length(max = MAX_DOCUMENTS))]
     documents: Option<Vec<Object<SentDocument>>>,
     #[serde(flatten)]
-    #[schemars(with = "Wanted")]
+    #[schemars(with = "ContentsOptions")]
     options: Map<String, Value>,
 }
 
@@ -87,7 +87,7 @@ struct SentDocument {
 
 /// A request on its way.
 struct Plan {
-    wanted: Wanted,
+    wanted: ContentsOptions,
     warnings: Vec<Warning>,
     sent: Vec<SentDocument>,
     pages: Vec<Named>,
@@ -96,10 +96,10 @@ struct Plan {
 /// A page that the client names.
 struct Named {
     name: String,
-    content: Content,
+    content: NamedContent,
 }
 
-enum Content {
+enum NamedContent {
     /// Which of the documents of the request it is.
     SentDocument(usize),
     Stored(Arc<Stored>),
@@ -110,7 +110,7 @@ enum Content {
     Parsed(Parsed),
     /// Fetched and in Unicode.
     Read(String, Format),
-    Document(Arc<Document>),
+    Document(Arc<ParsedUpload>),
     None(Unfetched),
 }
 
@@ -127,7 +127,7 @@ pub(super) async fn contents(State(app): State<Arc<App>>, request: Request) -> R
         let id = id.clone();
         move |app, input| {
             let mut plan = Plan::read(app, input)?;
-            let is_whole = !plan.pages.iter().any(|page| matches!(page.content, Content::ToFetch));
+            let is_whole = !plan.pages.iter().any(|page| matches!(page.content, NamedContent::ToFetch));
             Ok(if is_whole { Step::Answered(plan.answer(app, input, &id, began)?) } else { Step::Fetch(plan) })
         }
     });
@@ -153,7 +153,7 @@ impl Plan {
         if asked.options.get("contents").is_some_and(|contents| !contents.is_null()) {
             return refused("contents", "only /search has options under contents; here they stand beside urls");
         }
-        let wanted = Wanted::read(asked.options, "")?;
+        let wanted = ContentsOptions::read(asked.options, "")?;
         let sent: Vec<SentDocument> =
             asked.documents.unwrap_or_default().into_iter().map(|Object(document)| document).collect();
         if !sent.is_empty() {
@@ -170,7 +170,7 @@ impl Plan {
             (None, None) if sent.is_empty() => return refused("urls", "ids or urls must be there, or documents"),
             (None, None) => {
                 let all = sent.iter().enumerate().filter_map(|(index, document)| {
-                    Some(Named { name: document.name()?.to_owned(), content: Content::SentDocument(index) })
+                    Some(Named { name: document.name()?.to_owned(), content: NamedContent::SentDocument(index) })
                 });
                 return Ok(Self { warnings: wanted.warnings(""), pages: all.collect(), wanted, sent });
             }
@@ -179,7 +179,7 @@ impl Plan {
         let known = by_name(&sent);
         let resolve = |name: String| {
             let content = match known.get(name.as_str()) {
-                Some(index) => Content::SentDocument(*index),
+                Some(index) => NamedContent::SentDocument(*index),
                 None => content(app, &name, of_urls)?,
             };
             Ok(Named { name, content })
@@ -194,30 +194,30 @@ impl Plan {
         let now = Instant::now();
         // Half of what is left is for reading the pages.
         let patience = fetcher.timeout().min(deadline.saturating_duration_since(now) / 2);
-        let missing = self.pages.iter_mut().filter(|page| matches!(page.content, Content::ToFetch));
+        let missing = self.pages.iter_mut().filter(|page| matches!(page.content, NamedContent::ToFetch));
         join_all(missing.map(async |page: &mut Named| {
             page.content = match fetcher.fetch(&page.name, (now + patience).into()).await {
-                Ok(page) => Content::Fetched(page),
-                Err(unfetched) => Content::None(unfetched),
+                Ok(page) => NamedContent::Fetched(page),
+                Err(unfetched) => NamedContent::None(unfetched),
             };
         }))
         .await;
     }
 
     fn has_files(&self) -> bool {
-        self.pages.iter().any(|page| matches!(&page.content, Content::Fetched(fetched) if fetched.is_file()))
+        self.pages.iter().any(|page| matches!(&page.content, NamedContent::Fetched(fetched) if fetched.is_file()))
     }
 
     /// What the fetched files are. Computes.
     fn prepare_files(mut self, app: &App) -> Self {
         for page in &mut self.pages {
-            let Content::Fetched(fetched) = &page.content else { continue };
+            let NamedContent::Fetched(fetched) = &page.content else { continue };
             if fetched.is_file() {
                 let prepare = |bytes: Cow<'_, [u8]>| {
                     let file = UploadedFile { name: None, content: bytes.into_owned().into() };
                     app.parser.prepare(0, file, None).map_err(|failure| Unfetched::of_file(&failure))
                 };
-                page.content = fetched.bytes().and_then(prepare).map_or_else(Content::None, Content::File);
+                page.content = fetched.bytes().and_then(prepare).map_or_else(NamedContent::None, NamedContent::File);
             }
         }
         self
@@ -227,9 +227,9 @@ impl Plan {
     async fn parse_files(&mut self, app: &App, deadline: Instant) {
         join_all(self.pages.iter_mut().map(async |page: &mut Named| {
             page.content = match page.content.take() {
-                Content::File(parsing) => match app.parser.run(parsing, deadline.into()).await {
-                    Ok(parsed) => Content::Parsed(parsed),
-                    Err(failure) => Content::None(Unfetched::of_file(&failure)),
+                NamedContent::File(parsing) => match app.parser.run(parsing, deadline.into()).await {
+                    Ok(parsed) => NamedContent::Parsed(parsed),
+                    Err(failure) => NamedContent::None(Unfetched::of_file(&failure)),
                 },
                 other => other,
             };
@@ -280,10 +280,10 @@ impl Named {
     fn page<'call>(&'call self, sent: &'call [SentDocument]) -> Option<ExaPage<'call>> {
         let page = |title, text, format| Some(ExaPage::new(&self.name, title, text, format));
         match &self.content {
-            Content::SentDocument(index) => page(sent[*index].title.as_deref(), &sent[*index].text, Format::Text),
-            Content::Stored(stored) => page(stored.title.as_deref(), &stored.text, Format::Text),
-            Content::Read(source, format) => page(None, source, *format),
-            Content::Document(document) => page(None, &document.text, document.format.unwrap_or_default()),
+            NamedContent::SentDocument(index) => page(sent[*index].title.as_deref(), &sent[*index].text, Format::Text),
+            NamedContent::Stored(stored) => page(stored.title.as_deref(), &stored.text, Format::Text),
+            NamedContent::Read(source, format) => page(None, source, *format),
+            NamedContent::Document(document) => page(None, &document.text, document.format.unwrap_or_default()),
             _ => None,
         }
     }
@@ -291,23 +291,23 @@ impl Named {
     /// The address of an available page: its name, unless the request sent another one.
     fn url<'call>(&'call self, sent: &'call [SentDocument]) -> Option<&'call str> {
         match &self.content {
-            Content::SentDocument(index) => Some(sent[*index].url.as_deref().unwrap_or(&self.name)),
-            Content::Stored(_) | Content::Read(..) | Content::Document(_) => Some(&self.name),
+            NamedContent::SentDocument(index) => Some(sent[*index].url.as_deref().unwrap_or(&self.name)),
+            NamedContent::Stored(_) | NamedContent::Read(..) | NamedContent::Document(_) => Some(&self.name),
             _ => None,
         }
     }
 
     fn status(&self) -> ExaStatus<'_> {
         match &self.content {
-            Content::SentDocument(_) | Content::Stored(_) => ExaStatus::success(&self.name, "cached"),
-            Content::Read(..) | Content::Document(_) => ExaStatus::success(&self.name, "crawled"),
-            Content::None(unfetched) => ExaStatus::error(&self.name, unfetched),
+            NamedContent::SentDocument(_) | NamedContent::Stored(_) => ExaStatus::success(&self.name, "cached"),
+            NamedContent::Read(..) | NamedContent::Document(_) => ExaStatus::success(&self.name, "crawled"),
+            NamedContent::None(unfetched) => ExaStatus::error(&self.name, unfetched),
             _ => ExaStatus::error(&self.name, &Unfetched::Failed),
         }
     }
 }
 
-impl Content {
+impl NamedContent {
     fn take(&mut self) -> Self {
         std::mem::replace(self, Self::ToFetch)
     }
@@ -331,17 +331,17 @@ impl Content {
 }
 
 /// What there is under a name that the request itself does not explain.
-fn content(app: &App, name: &str, is_url: bool) -> Result<Content, Failure> {
+fn content(app: &App, name: &str, is_url: bool) -> Result<NamedContent, Failure> {
     if let Some(stored) = app.store.get(name)? {
-        return Ok(Content::Stored(stored));
+        return Ok(NamedContent::Stored(stored));
     }
     let is_web = ["http://", "https://"]
         .into_iter()
         .any(|scheme| name.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)));
     Ok(match (is_web, &app.fetcher) {
-        (true, Some(_)) => Content::ToFetch,
-        (false, _) if is_url => Content::None(Unfetched::NoAddress),
-        _ => Content::None(Unfetched::NotFound),
+        (true, Some(_)) => NamedContent::ToFetch,
+        (false, _) if is_url => NamedContent::None(Unfetched::NoAddress),
+        _ => NamedContent::None(Unfetched::NotFound),
     })
 }
 

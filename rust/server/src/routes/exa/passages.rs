@@ -32,13 +32,13 @@ pub(super) struct ExaPage<'call> {
 #[derive(Debug, Default)]
 pub(super) struct Passages {
     pub(super) texts: Vec<String>,
-    pub(super) spans: Vec<Span>,
+    pub(super) spans: Vec<ScoredSpan>,
 }
 
 /// Offsets of a highlight in the text of its page, in code points.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
-pub(super) struct Span {
+pub(super) struct ScoredSpan {
     start: usize,
     end: usize,
     /// Probability that it answers the query, from 0 to 1.
@@ -101,8 +101,8 @@ pub(super) fn find(
     let found = pages.iter().zip(&answers.ends).map(|(page, end)| {
         let rows = first..place(*end);
         first = rows.end;
-        let spans: Vec<Span> = rows
-            .map(|row| Span {
+        let spans: Vec<ScoredSpan> = rows
+            .map(|row| ScoredSpan {
                 start: place(answers.spans[2 * row]),
                 end: place(answers.spans[2 * row + 1]),
                 score: answers.scores[row],

@@ -34,7 +34,7 @@ const QUIET: [&str; 10] = [
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(inline)]
-pub(crate) struct Wanted {
+pub(crate) struct ContentsOptions {
     /// Return the text of each page.
     text: Option<Switch<TextOptions>>,
     /// Return highlights of each page.
@@ -106,7 +106,7 @@ impl Warning {
     }
 }
 
-impl Wanted {
+impl ContentsOptions {
     /// Reads and checks the options; `place` is their path in the body.
     pub(super) fn read(options: Map<String, Value>, place: &str) -> Result<Self, Failure> {
         let wanted: Self = body::parse_value(Value::Object(options))
@@ -241,9 +241,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn read(options: Value) -> Result<Wanted, Failure> {
+    fn read(options: Value) -> Result<ContentsOptions, Failure> {
         let Value::Object(options) = options else { panic!("an object") };
-        Wanted::read(options, "contents.")
+        ContentsOptions::read(options, "contents.")
     }
 
     fn options(highlights: &Value, is_shared: bool) -> Options {

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use super::answer::{Cost, ExaAnswer, ExaResult, milliseconds_since};
 use super::passages::{self, ExaPage, Passages};
-use super::request::{HighlightOptions, Wanted, Warning, warnings};
+use super::request::{ContentsOptions, HighlightOptions, Warning, warnings};
 use super::shortlist::{Found, shortlist};
 use super::{id_of, upstream};
 use crate::app::App;
@@ -52,7 +52,7 @@ pub(crate) struct SearchRequest {
     num_results: Option<i64>,
     /// What to return of each page.
     #[serde(default)]
-    #[schemars(with = "Option<Wanted>")]
+    #[schemars(with = "Option<ContentsOptions>")]
     contents: Option<Map<String, Value>>,
     #[serde(flatten)]
     rest: Map<String, Value>,
@@ -62,7 +62,7 @@ pub(crate) struct SearchRequest {
 pub(super) struct Search {
     pub(super) query: String,
     num_results: usize,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: ContentsOptions,
     rest: Map<String, Value>,
 }
 
@@ -91,7 +91,7 @@ impl Search {
         if !(1..=MOST_RESULTS).contains(&num_results) {
             return refused("numResults", format!("it must be from 1 to {MOST_RESULTS}, not {asked}"));
         }
-        let wanted = Wanted::read(contents.unwrap_or_default(), PLACE)?;
+        let wanted = ContentsOptions::read(contents.unwrap_or_default(), PLACE)?;
         Ok(Self { query, num_results, wanted, rest })
     }
 }

@@ -33,24 +33,24 @@ pub(crate) const FORM: &str = "multipart/form-data";
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
-pub(super) enum VectorFormat {
+pub(super) enum VectorEncoding {
     #[default]
     Float,
     Base64,
 }
 
-/// What was asked for.
+/// How the response has its vectors, if at all.
 #[derive(Clone, Copy)]
-pub(super) enum Wanted {
+pub(super) enum VectorFormat {
     Numbers,
     Base64(Dtype),
     Bytes(Dtype),
 }
 
-/// What came of it.
-pub(super) enum Vectors {
+/// Vectors of a response.
+pub(super) enum ReturnedVectors {
     Written { passages: Written, queries: Written },
-    Bytes(Beside),
+    Bytes(BinaryVectors),
 }
 
 /// Vectors that stand in JSON.
@@ -69,18 +69,18 @@ pub(super) enum Numbers<'vectors> {
 }
 
 /// Vectors that come as bytes.
-pub(super) struct Beside {
+pub(super) struct BinaryVectors {
     dtype: Dtype,
     dimension: usize,
     passages: Bytes,
     queries: Bytes,
 }
 
-impl Wanted {
+impl VectorFormat {
     /// What a request's fields and its `Accept` say, if it wants vectors at all.
     pub(super) fn read(
         are_wanted: bool,
-        format: VectorFormat,
+        format: VectorEncoding,
         dtype: Option<Dtype>,
         as_form: bool,
     ) -> Result<Option<Self>, Failure> {
@@ -90,8 +90,8 @@ impl Wanted {
         }
         Ok(Some(match format {
             _ if as_form => Self::Bytes(dtype),
-            VectorFormat::Base64 => Self::Base64(dtype),
-            VectorFormat::Float => {
+            VectorEncoding::Base64 => Self::Base64(dtype),
+            VectorEncoding::Float => {
                 check_json_dtype(dtype)?;
                 Self::Numbers
             }
@@ -106,7 +106,7 @@ impl Wanted {
         queries: &[&str],
         end: &RequestControl,
         work: &mut Work,
-    ) -> Result<Vectors, Failure> {
+    ) -> Result<ReturnedVectors, Failure> {
         let mut encode = |texts: &[&str], role| {
             let vectors = Encoding::of(app, texts, role, end.clone())?.normalized(Some(true)).whole()?;
             work.encoded += texts.len();
@@ -118,7 +118,7 @@ impl Wanted {
         let dimension = passages.dimension;
         Ok(match self {
             Self::Numbers => {
-                Vectors::Written { passages: Written::Numbers(passages), queries: Written::Numbers(queries) }
+                ReturnedVectors::Written { passages: Written::Numbers(passages), queries: Written::Numbers(queries) }
             }
             Self::Base64(dtype) => {
                 let write = |vectors: vectors::Vectors| {
@@ -126,9 +126,9 @@ impl Wanted {
                     let rows = packed.chunks_exact(dtype.row_bytes(dimension));
                     Written::Base64(rows.map(|row| STANDARD.encode(row)).collect())
                 };
-                Vectors::Written { passages: write(passages), queries: write(queries) }
+                ReturnedVectors::Written { passages: write(passages), queries: write(queries) }
             }
-            Self::Bytes(dtype) => Vectors::Bytes(Beside {
+            Self::Bytes(dtype) => ReturnedVectors::Bytes(BinaryVectors {
                 dtype,
                 dimension,
                 passages: dtype.pack(passages.values, dimension),
@@ -156,7 +156,7 @@ impl Written {
     }
 }
 
-impl Beside {
+impl BinaryVectors {
     /// The answer with three parts: the JSON, the passages' vectors in the order in which it has them, and the queries'.
     pub(super) fn form(self, answer: &impl Serialize, work: Work) -> Result<Reply, Failure> {
         let boundary = format!("pullquote-{}", Uuid::new_v4().simple());
