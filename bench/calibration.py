@@ -153,7 +153,7 @@ def fit(inputs: list[list[float]], right: list[bool]) -> list[float]:
 
 
 def fit_constants(highlighter: pullquote.Highlighter, sets: list[list[Page]], count: int) -> None:
-    """Print the constants that fit first passages best, beside those of the source."""
+    """Print the constants that fit first passages best, next to those of the source."""
     for lexical_weight in (0.0, 0.5, 1.0):
         asked = [one for pages in sets for one in ask_set(highlighter, pages, count, lexical_weight=lexical_weight)]
         asked = [one for one in asked if 0 < one.score < 1]

@@ -1,7 +1,7 @@
 """Claim: the encoder is faster on a CPU than ONNX Runtime, OpenVINO and sentence-transformers with the same numbers.
 
 Rows of exactly 64 and 128 tokens of real pages, all-MiniLM-L6-v2, all cores. All sides take turns; what counts is the
-ratio within a round. Loading and a warm-up are not timed. Beside the speeds stands how far each side's vectors are from
+ratio within a round. Loading and a warm-up are not timed. The table also has the distance of each side's vectors from
 pullquote's in float32.
 
     .venv/bin/python bench/encoder.py --rounds 5

@@ -1,10 +1,10 @@
 """Claim: in a real vLLM passages equal those of our own engine, whether clients are concurrent, disconnect or err.
 
 vLLM serves the embedded model on this machine's CPU, in float32, in a Python of its own with another torch (`make
-vllm-test` sets it up). Asked are real pages: offline by ``LLM.encode``, and online by ``POST /pooling`` and ``POST
-/v1/highlights``, by our own client too; then by 24 users at once, by clients that hang up in the middle, with bodies that
-are wrong, and once more after a restart. Every answer is compared with those of our own engine, asked in this process
-before, where vLLM is not. Beside it is measured how long vLLM's event loop keeps others waiting meanwhile.
+vllm-test` sets it up). The inputs are real pages: offline by ``LLM.encode``, and online by ``POST /pooling`` and ``POST
+/v1/highlights``, by our own client too; then by 24 users at once, by clients that disconnect in the middle, with invalid
+bodies, and once more after a restart. Every answer is compared with that of our own engine, computed before in this process,
+without vLLM. The delay that vLLM's event loop causes for others meanwhile is measured too.
 
     .venv/bin/python bench/inside_vllm.py
 """
@@ -52,7 +52,7 @@ from bench.vllm_server import (
 from pullquote import Client, Highlighter
 from pullquote._models import embedded_model
 from pullquote.vllm._settings import Settings
-from pullquote.vllm.bodies import answer, read
+from pullquote.vllm.bodies import response_body, validate
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 USERS = 24
@@ -105,8 +105,8 @@ def bodies(pages: dict[str, str]) -> list[dict[str, Any]]:
 
 def own_answer(highlighter: Highlighter, body: dict[str, Any]) -> dict[str, Any]:
     """The answer of our own engine, in the shape of the wire."""
-    asked = read(body, Settings())
-    return answer(asked, highlighter.highlights(asked.query, asked.texts, **asked.options), 0.0)
+    asked = validate(body, Settings())
+    return response_body(asked, highlighter.highlights(asked.query, asked.texts, **asked.options), 0.0)
 
 
 class Tally:

@@ -64,8 +64,8 @@ def main() -> None:
     times = measured["accepted"]
     lines = [
         *record.heading(CLAIM, around),
-        f"A server that can do {CAPACITY:.0f} answers a second is asked by {CONNECTIONS} connections for "
-        f"{measured['offered'] / arguments.seconds:,.0f} a second, over {arguments.seconds:.0f} s.",
+        f"A server with a capacity of {CAPACITY:.0f} requests a second gets "
+        f"{measured['offered'] / arguments.seconds:,.0f} a second over {CONNECTIONS} connections, for {arguments.seconds:.0f} s.",
         "",
         f"- accepted: {len(times)} requests of patient users, answered after {median(times):.2f} s, at most "
         f"{max(times):.2f} s, none lost",

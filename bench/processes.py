@@ -105,11 +105,8 @@ def main() -> None:
             ends[kind].append(ended - said)
         told.append(run(FORK)[0])
     goals = [
-        *(
-            Goal(f"seconds to the end beside calls in progress: {kind}", max(took), most=2)
-            for kind, took in ends.items()
-        ),
-        Goal("seconds until a call in a fork is told so", max(told), most=1, form=".4f"),
+        *(Goal(f"seconds to the end during calls: {kind}", max(took), most=2) for kind, took in ends.items()),
+        Goal("seconds until a call in a fork raises", max(told), most=1, form=".4f"),
     ]
     around = record.circumstances()
     lines = [

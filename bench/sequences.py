@@ -1,9 +1,9 @@
 """Claim: more sequences than cores cost nothing, and neither do more threads.
 
-1, 2, 8, 64 and 512 sequences, each of which asks about another page as soon as it was answered, until all pages of a round
-were asked about: once as threads of a host that call one `Highlighter`, once as requests of an `Engine` that one thread
+1, 2, 8, 64 and 512 sequences, each of which sends the next page as soon as it has an answer, until all pages of a round are
+done: once as threads of a host that call one `Highlighter`, once as requests of an `Engine` that one thread
 steps. The numbers take turns, upwards in one round and downwards in the next. Throughput is in tokens, since pages differ.
-Beside it stand the cores that were used, how often threads gave theirs up and how often it was taken from them, and the
+The table also has the cores that were used, voluntary and involuntary switches of threads, and the
 slowest hundredth of the answers against the share that each sequence has: as many requests as there are sequences, over the
 throughput.
 

@@ -1,8 +1,8 @@
 """Claim: a small request does not wait for an earlier large one, and a waiting thread uses no core.
 
-A job of 5 MB is asked for from one thread; while it runs, requests for single pages of 20 kB come one after the other from
-another. Jobs take turns, a batch each (`rust/core/src/scheduler/batches.rs`), so that a page is answered long before the job
-is. The time of pages without other requests is given for comparison.
+One thread sends a job of 5 MB; while it runs, another sends requests for single pages of 20 kB, one after the other. Jobs take
+turns, a batch each (`rust/core/src/scheduler/batches.rs`), so that a page is answered long before the job is. The time of
+pages without other requests is given for comparison.
 
 Then: what the whole process uses in ten seconds without requests; what a thread uses that waits for vectors which others
 compute; and what the pages' thread used while it waited for the job.

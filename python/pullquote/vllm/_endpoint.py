@@ -1,7 +1,7 @@
 """The endpoint: ``POST /v1/highlights`` in a running ``vllm serve``.
 
-The text is read in a few threads, vLLM encodes, and its event loop does nothing in between but pass on. A request has a few
-hundred rows in vLLM at a time, each a request of vLLM's own, which vLLM batches with whatever else it has to do.
+A few threads process text, vLLM encodes, and its event loop only passes data between them. A request has a few hundred rows in
+vLLM at a time. Each row is a request of vLLM, which batches it with all others.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pullquote.errors import DeadlineExceededError, NoEncoderError, OverloadedEr
 from pullquote.vllm._metrics import PRESENT
 from pullquote.vllm._settings import Settings
 from pullquote.vllm._tokenizer import tokenizer_directory
-from pullquote.vllm.bodies import Asked, Refused, answer, failure, parse
+from pullquote.vllm.bodies import HighlightsRequest, InvalidRequestError, error_response, parse, response_body
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 __all__ = ["HighlightsEndpoint", "Service"]
 
 PATH = "/v1/highlights"
-# A first row, to learn how long vectors are.
+# Token ids of a first row, whose vector shows the dimension.
 PROBE = [0]
 
 
 class HighlightsEndpoint:
-    """What vLLM loads where ``VLLM_PLUGINS`` names ``pullquote``, and the model can embed."""
+    """vLLM loads it if ``VLLM_PLUGINS`` names ``pullquote`` and the model can embed."""
 
     name = "pullquote"
     required_tasks: tuple[SupportedTask, ...] | None = ("embed",)
@@ -56,34 +56,34 @@ class HighlightsEndpoint:
         app.add_api_route(PATH, _highlights, methods=["POST"], response_model=None, tags=["pullquote"])
 
     async def init_state(self, engine_client: EngineClient | None, state: State, args: Namespace) -> None:  # noqa: ARG002 - vLLM's
-        """Read the tokenizer of vLLM's model, and ask for a first vector."""
+        """Read the tokenizer of vLLM's model, and encode a first vector."""
         if engine_client is not None:
             state.pullquote = await Service.begin(engine_client)
 
 
 async def _highlights(request: Request) -> Response:
-    """The passages of pages that answer a query."""
+    """Answer ``POST /v1/highlights``."""
     service: Service | None = getattr(request.app.state, "pullquote", None)
     if service is None:
-        return _response(*failure(NoEncoderError("this server has no model to encode with"), ""))
+        return _response(*error_response(NoEncoderError("this server has no embedding model"), ""))
     return await service.respond(request)
 
 
 class Service:
-    """The requests of a server, and what they share. Made by `begin`."""
+    """All requests of a server; made by `begin`."""
 
     def __init__(self, engine: EngineClient, hosted: Hosted, settings: Settings) -> None:
-        """Take an engine, and what reads text for it."""
+        """Use `engine` to encode the rows that `hosted` makes of texts."""
         self.engine, self.hosted, self.settings = engine, hosted, settings
         self._threads = ThreadPoolExecutor(settings.threads, "pullquote-vllm")
         self._turns = asyncio.Semaphore(settings.max_concurrent)
-        # Requests that are here, and the bytes of their bodies.
+        # Requests in progress or queued, and the bytes of their bodies.
         self.present = 0
         self.held = 0
 
     @classmethod
     async def begin(cls, engine: EngineClient) -> Service:
-        """Ask for a first vector."""
+        """Encode a first vector, and read the tokenizer."""
         config = engine.vllm_config
         settings = Settings.of(config.additional_config)
         first = await _vector(engine, PROBE, f"pullquote-{uuid.uuid4().hex}", 0)
@@ -101,30 +101,30 @@ class Service:
         return cls(engine, hosted, settings)
 
     def close(self) -> None:
-        """Let go of its threads and of what it keeps; requests that are not answered raise `ClosedError`."""
+        """Free its threads and its cache; unanswered requests raise `ClosedError`."""
         self.hosted.close()
         self._threads.shutdown(wait=False)
 
     async def respond(self, request: Request) -> Response:
-        """Answer a request, or return why not. A client that disconnects cancels its work."""
+        """Answer a request, with an error if it fails. A client that disconnects cancels its work."""
         request_id = request.headers.get("x-request-id") or uuid.uuid4().hex
         try:
             body = await self._body(request)
             try:
-                written = await _unless_gone(request, self._answer(body, request_id))
+                written = await _unless_disconnected(request, self._answer(body, request_id))
             finally:
                 self.held -= len(body)
-        except (Refused, PullquoteError) as error:
-            return _response(*failure(error, request_id))
-        # Nobody reads what is sent to who has gone.
+        except (InvalidRequestError, PullquoteError) as error:
+            return _response(*error_response(error, request_id))
+        # A client that has disconnected reads nothing.
         return Response(written or b"", media_type="application/json", headers={"x-request-id": request_id})
 
     async def _body(self, request: Request) -> bytes:
-        """The body, which counts as held from here on."""
+        """Read the body; its bytes count as held from then on."""
         content_type = request.headers.get("content-type", "").split(";")[0].strip().lower()
         if content_type != "application/json":
             message = f"the body must be application/json, not {content_type!r}"
-            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
+            raise InvalidRequestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
         parts, size = [], 0
         try:
             async for part in request.stream():
@@ -132,7 +132,7 @@ class Service:
                 self.held += len(part)
                 if size > self.settings.max_body_bytes:
                     message = f"the body is larger than {self.settings.max_body_bytes} bytes"
-                    raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_large", message)
+                    raise InvalidRequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_large", message)
                 if self.held > self.settings.max_queue_bytes:
                     message = f"requests hold more than {self.settings.max_queue_bytes} bytes; try again later"
                     raise OverloadedError(message)
@@ -144,18 +144,18 @@ class Service:
 
     async def _answer(self, body: bytes, request_id: str) -> bytes:
         if self.present >= self.settings.max_concurrent + self.settings.max_queue:
-            message = f"{self.present} requests are being answered or wait; try again later"
+            message = f"{self.present} requests are in progress or queued; try again later"
             raise OverloadedError(message)
         self.present += 1
         PRESENT.inc()
         try:
-            # Of a deadline that the request brings, the core tells; this one is the server's.
+            # The server's own timeout; the core enforces that of the request.
             async with asyncio.timeout(self.settings.timeout):
                 began = time.monotonic()
                 async with self._turns:
-                    return await self._worked_on(body, request_id, time.monotonic() - began)
+                    return await self._compute(body, request_id, time.monotonic() - began)
         except DeadlineExceededError:
-            # It is a `TimeoutError` too, and says whose.
+            # The request's own timeout; it is a `TimeoutError` too.
             raise
         except TimeoutError:
             message = f"the request took longer than {self.settings.timeout} seconds"
@@ -164,24 +164,26 @@ class Service:
             self.present -= 1
             PRESENT.dec()
 
-    async def _worked_on(self, body: bytes, request_id: str, queued: float) -> bytes:
+    async def _compute(self, body: bytes, request_id: str, queued: float) -> bytes:
         loop = asyncio.get_running_loop()
-        asked, call = await loop.run_in_executor(self._threads, self._begin, body)
-        priority, name = asked.options.get("priority", 0), f"highlights-{request_id}-{uuid.uuid4().hex[:8]}"
+        highlights, call = await loop.run_in_executor(self._threads, self._begin, body)
+        priority, name = highlights.options.get("priority", 0), f"highlights-{request_id}-{uuid.uuid4().hex[:8]}"
 
         async def encode(rows: Batch) -> NDArray[np.float32]:
             each = enumerate(rows.split())
-            return await _together(
+            return await _gather(
                 _vector(self.engine, ids, f"{name}-{rows.ticket}-{row}", priority) for row, ids in each
             )
 
         found = await call.run(encode, self._threads)
-        return await loop.run_in_executor(self._threads, lambda: _written(answer(asked, found, queued)))
+        return await loop.run_in_executor(self._threads, lambda: _to_json(response_body(highlights, found, queued)))
 
-    def _begin(self, body: bytes) -> tuple[Asked, HostedCall]:
-        asked = parse(body, self.settings)
-        call = self.hosted.start(asked.query, asked.texts, limit_windows=self.settings.max_windows, **asked.options)
-        return asked, call
+    def _begin(self, body: bytes) -> tuple[HighlightsRequest, HostedCall]:
+        highlights = parse(body, self.settings)
+        call = self.hosted.start(
+            highlights.query, highlights.texts, limit_windows=self.settings.max_windows, **highlights.options
+        )
+        return highlights, call
 
 
 async def _vector(engine: EngineClient, ids: list[int], name: str, priority: int) -> NDArray[np.float32]:
@@ -195,8 +197,8 @@ async def _vector(engine: EngineClient, ids: list[int], name: str, priority: int
     return vector
 
 
-async def _together(rows: Iterable[Coroutine[Any, Any, NDArray[np.float32]]]) -> NDArray[np.float32]:
-    """All rows at once; where one fails, or this is cancelled, the others are cancelled and waited for."""
+async def _gather(rows: Iterable[Coroutine[Any, Any, NDArray[np.float32]]]) -> NDArray[np.float32]:
+    """Await all rows at once; if one fails or this is cancelled, cancel the others and wait for them."""
     tasks = [asyncio.ensure_future(row) for row in rows]
     try:
         return np.stack(await asyncio.gather(*tasks))
@@ -206,10 +208,10 @@ async def _together(rows: Iterable[Coroutine[Any, Any, NDArray[np.float32]]]) ->
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _unless_gone(request: Request, work: Coroutine[Any, Any, bytes]) -> bytes | None:
-    """What came of the work; nothing where the client hung up first, which ends the work."""
+async def _unless_disconnected(request: Request, work: Coroutine[Any, Any, bytes]) -> bytes | None:
+    """The result of the work; `None` if the client disconnects first, which cancels the work."""
     working = asyncio.ensure_future(work)
-    watching = asyncio.ensure_future(_hangs_up(request))
+    watching = asyncio.ensure_future(_disconnect(request))
     try:
         await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
         return working.result() if working.done() else None
@@ -219,16 +221,16 @@ async def _unless_gone(request: Request, work: Coroutine[Any, Any, bytes]) -> by
         await asyncio.gather(working, watching, return_exceptions=True)
 
 
-async def _hangs_up(request: Request) -> None:
-    # The body was read, so that nothing else is to come.
+async def _disconnect(request: Request) -> None:
+    # The body has been read, so only this message can follow.
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-def _written(body: dict[str, Any]) -> bytes:
+def _to_json(body: dict[str, Any]) -> bytes:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _response(status: int, body: dict[str, Any], headers: dict[str, str]) -> Response:
     named = {"x-request-id": body["request_id"]} if body["request_id"] else {}
-    return Response(_written(body), status, headers | named, "application/json")
+    return Response(_to_json(body), status, headers | named, "application/json")

@@ -1,7 +1,7 @@
 """The IO processor: ``POST /pooling`` with ``data``, and ``llm.encode({"data": …}, pooling_task="plugin")``.
 
-vLLM asks it once what to encode and once for the answer. The first happens on its event loop, which serves no other request
-meanwhile, so it takes only small pages. The endpoint takes large ones.
+vLLM calls it once for the prompts to encode and once for the response. The first call blocks vLLM's event loop, so only small
+pages are accepted. The endpoint accepts large ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pullquote.errors import EncoderError, PullquoteError
 from pullquote.vllm._metrics import PLANNED
 from pullquote.vllm._settings import Settings
 from pullquote.vllm._tokenizer import tokenizer_directory
-from pullquote.vllm.bodies import Asked, Refused, answer, kind_of, read
+from pullquote.vllm.bodies import HighlightsRequest, InvalidRequestError, kind_of, response_body, validate
 
 if TYPE_CHECKING:
     from vllm.config import VllmConfig
@@ -33,25 +33,25 @@ if TYPE_CHECKING:
 __all__ = ["HighlightsIOProcessor"]
 
 
-class _Waiting:
-    """What was planned and not answered, by vLLM's name for it; the offline interface has none, and one at a time.
+class _Plans:
+    """Plans of unanswered requests by vLLM's request id; the offline interface has no ids, and one request at a time.
 
-    vLLM never says that a client went away. But the task that serves a request ends with it, so what was planned in a task
-    goes with the task; beyond `most` the oldest goes.
+    vLLM does not report that a client has disconnected. But the task of a request ends then, which removes its plan; beyond
+    `most` plans the oldest is removed.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._plans: OrderedDict[str | None, tuple[Asked, Plan]] = OrderedDict()
+        self._plans: OrderedDict[str | None, tuple[HighlightsRequest, Plan]] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._plans)
 
-    def put(self, name: str | None, planned: tuple[Asked, Plan]) -> None:
+    def put(self, name: str | None, planned: tuple[HighlightsRequest, Plan]) -> None:
         with self._lock:
             if name is not None and name in self._plans:
-                message = f"a request {name!r} is being answered; give each request at a time an id of its own"
+                message = f"request id {name!r} is in use; give each concurrent request its own id"
                 raise VLLMValidationError(message, parameter="request_id")
             self._plans[name] = planned
             while len(self._plans) > self._most:
@@ -64,25 +64,26 @@ class _Waiting:
         if task is not None:
             task.add_done_callback(lambda _: self._forget(name, planned))
 
-    def pop(self, name: str | None) -> tuple[Asked, Plan] | None:
+    def pop(self, name: str | None) -> tuple[HighlightsRequest, Plan] | None:
         with self._lock:
             planned = self._plans.pop(name, None)
             PLANNED.set(len(self._plans))
             return planned
 
-    def _forget(self, name: str | None, planned: tuple[Asked, Plan]) -> None:
-        """Unless it was answered, and another of its name has come since."""
+    def _forget(self, name: str | None, planned: tuple[HighlightsRequest, Plan]) -> None:
+        """Remove a plan, unless its request was answered and a later one has the same id."""
         with self._lock:
             if self._plans.get(name) is planned:
                 del self._plans[name]
                 PLANNED.set(len(self._plans))
 
 
-class HighlightsIOProcessor(IOProcessor[Asked, dict[str, Any]]):
-    """Passages of pages, by vectors of whatever embedding model vLLM serves.
+class HighlightsIOProcessor(IOProcessor[HighlightsRequest, dict[str, Any]]):
+    """Passages of pages, with the vectors of the embedding model that vLLM serves.
 
-    `data` is a body of ``POST /highlights`` (see ``pullquote serve``), with ``effort`` ``"full"``; so is what comes back. Pages
-    and queries may have ``inline_text_bytes`` of UTF-8 together, and ``inline_windows`` windows (see `Settings`).
+    `data` is a body of ``POST /highlights`` (see ``pullquote serve``) with ``effort`` ``"full"``, and the output is a body of its
+    response. Pages and queries have at most ``inline_text_bytes`` of UTF-8 together, and ``inline_windows`` windows (see
+    `Settings`).
     """
 
     def __init__(self, vllm_config: VllmConfig, renderer: BaseRenderer) -> None:
@@ -90,38 +91,38 @@ class HighlightsIOProcessor(IOProcessor[Asked, dict[str, Any]]):
         super().__init__(vllm_config, renderer)
         model = vllm_config.model_config
         self.settings = Settings.of(vllm_config.additional_config)
-        self.waiting = _Waiting(self.settings.inline_requests)
+        self.plans = _Plans(self.settings.inline_requests)
         self._planner = Planner(
             tokenizer_directory(model), max_tokens=model.max_model_len, threads=self.settings.threads
         )
 
-    def parse_data(self, data: object) -> Asked:
-        """Check a request. Raises `VLLMValidationError`, which is HTTP's 400."""
+    def parse_data(self, data: object) -> HighlightsRequest:
+        """Validate a request. Raises `VLLMValidationError`, which becomes HTTP status 400."""
         try:
-            asked = read(data, self.settings)
-        except Refused as error:
+            request = validate(data, self.settings)
+        except InvalidRequestError as error:
             raise VLLMValidationError(f"{error.kind}: {error}", parameter=_parameter(error.field)) from None
         for name in ("timeout", "priority"):
-            if asked.options.get(name):
-                message = f"invalid_body: {name}: vLLM decides about that here; ask POST /v1/highlights"
+            if request.options.get(name):
+                message = f"invalid_body: {name}: vLLM decides this; send the request to POST /v1/highlights"
                 raise VLLMValidationError(message, parameter=_parameter(name))
-        if asked.size > self.settings.inline_text_bytes:
+        if request.size > self.settings.inline_text_bytes:
             most = self.settings.inline_text_bytes
-            message = f"limit_exceeded: texts of {asked.size} bytes are more than {most}, the most that is read while others wait"
-            message += "; ask POST /v1/highlights, or raise inline_text_bytes"
+            message = f"limit_exceeded: texts of {request.size} bytes are more than inline_text_bytes, {most}"
+            message += "; send the request to POST /v1/highlights, or raise inline_text_bytes"
             raise VLLMValidationError(message, parameter="data")
-        return asked
+        return request
 
     def merge_pooling_params(self, params: PoolingParams | None = None) -> PoolingParams:
-        """What vectors are asked for: a model's embeddings. vLLM's own default is a task that few models have."""
+        """Set the task to embeddings. The default of vLLM is a task that few models have."""
         merged = params or PoolingParams()
         merged.task = "embed"
         return merged
 
     def pre_process(
-        self, prompt: Asked, request_id: str | None = None, **_kwargs: Any
+        self, prompt: HighlightsRequest, request_id: str | None = None, **_kwargs: Any
     ) -> PromptType | Sequence[PromptType]:
-        """What vLLM is to encode: token ids, made here."""
+        """The prompts that vLLM must encode, as token ids."""
         try:
             limit = self.settings.inline_windows
             options = {"effort": "full"} | prompt.options
@@ -130,21 +131,22 @@ class HighlightsIOProcessor(IOProcessor[Asked, dict[str, Any]]):
             if error.http_status < 500:
                 raise VLLMValidationError(f"{kind_of(error)}: {error}", parameter="data") from error
             raise
-        self.waiting.put(request_id, (prompt, plan))
+        self.plans.put(request_id, (prompt, plan))
         prompts: list[TokensPrompt] = [{"prompt_token_ids": ids} for ids in plan.rows]
         return prompts
 
     def post_process(
         self, model_output: Sequence[PoolingRequestOutput], request_id: str | None = None, **_kwargs: Any
     ) -> dict[str, Any]:
-        """The passages, by the vectors that vLLM made of these ids."""
-        planned = self.waiting.pop(request_id)
+        """The passages, from the vectors of the prompts."""
+        planned = self.plans.pop(request_id)
         if planned is None:
-            message = f"request {request_id!r} was not planned here, or {self.settings.inline_requests} came after it"
+            most = self.settings.inline_requests
+            message = f"request {request_id!r} has no plan: it was planned elsewhere, or {most} requests came after it"
             raise EncoderError(message)
-        asked, plan = planned
+        request, plan = planned
         vectors = np.stack([output.outputs.data.float().cpu().numpy() for output in model_output])
-        return answer(asked, plan.finish(vectors), 0.0)
+        return response_body(request, plan.finish(vectors), 0.0)
 
 
 def _parameter(field: str | None) -> str:

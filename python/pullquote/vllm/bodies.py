@@ -1,6 +1,6 @@
-"""Bodies: what ``POST /highlights`` of ``pullquote serve`` takes and answers, as far as a host without a store of documents can.
+"""Requests and responses of ``POST /highlights`` of ``pullquote serve``, without stored documents and vectors.
 
-`rust/server/src/routes/highlights.rs` is the original; a test compares the answers of both.
+`rust/server/src/routes/highlights.rs` is the original; a test compares the responses of both.
 """
 
 from __future__ import annotations
@@ -20,18 +20,26 @@ from pullquote._options import Options
 from pullquote.errors import OverloadedError, PullquoteError
 from pullquote.vllm._settings import Settings
 
-__all__ = ["Asked", "Refused", "answer", "failure", "kind_of", "parse", "read"]
+__all__ = [
+    "HighlightsRequest",
+    "InvalidRequestError",
+    "error_response",
+    "kind_of",
+    "parse",
+    "response_body",
+    "validate",
+]
 
-# What has a place of its own in a body, and what one of HTTP cannot say.
+# A document has its own title and id.
 OPTIONS = Options.__annotations__.keys() - {"titles", "ids"}
 FIELDS = {"query", "documents", "offsets", "return_texts", "return_vectors", "embedding_dtype"}
 
 
-class Refused(Exception):  # noqa: N818 - it is what a request is, and what it is named in other servers
-    """A body that is not what the route takes."""
+class InvalidRequestError(Exception):
+    """An invalid request: its HTTP status, kind of error, and field."""
 
     def __init__(self, status: HTTPStatus, kind: str, message: str, field: str | None = None) -> None:
-        """`field` is where in the body, as ``documents[3].text``."""
+        """`field` is a path in the body, as ``documents[3].text``."""
         super().__init__(message)
         self.status, self.kind, self.field = status, kind, field
 
@@ -40,54 +48,56 @@ class Refused(Exception):  # noqa: N818 - it is what a request is, and what it i
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A request, checked as far as can be seen without a model."""
+class HighlightsRequest:
+    """A request, validated as far as is possible without a model."""
 
     query: str | list[str]
     texts: list[str]
     ids: list[str | None]
     return_texts: bool
     options: Options
-    """Those of `Highlighter.highlights`, titles included."""
+    """Options of `Highlighter.highlights`, with titles."""
 
     @property
     def size(self) -> int:
-        """UTF-8 of all its texts."""
+        """Bytes of UTF-8 of all its texts."""
         queries = [self.query] if isinstance(self.query, str) else self.query
         texts = [*queries, *self.texts, *(title for title in self.options.get("titles") or [] if title)]
         return sum(len(text.encode(errors="surrogatepass")) for text in texts)
 
 
-def parse(body: bytes, settings: Settings) -> Asked:
-    """Read a body of JSON. Raises `Refused`."""
+def parse(body: bytes, settings: Settings) -> HighlightsRequest:
+    """Parse a body of JSON. Raises `InvalidRequestError`."""
     if not body:
-        raise Refused(HTTPStatus.BAD_REQUEST, "malformed_body", "the body is empty; it must be a JSON object")
+        raise InvalidRequestError(
+            HTTPStatus.BAD_REQUEST, "malformed_body", "the body is empty; it must be a JSON object"
+        )
     try:
-        return read(json.loads(body), settings)
+        return validate(json.loads(body), settings)
     except (ValueError, RecursionError) as error:
-        raise Refused(HTTPStatus.BAD_REQUEST, "malformed_body", f"the body is no JSON: {error}") from None
+        raise InvalidRequestError(HTTPStatus.BAD_REQUEST, "malformed_body", f"the body is no JSON: {error}") from None
 
 
-def read(body: object, settings: Settings) -> Asked:
-    """Read what a body says. Raises `Refused`, saying where in it."""
+def validate(body: object, settings: Settings) -> HighlightsRequest:
+    """Validate a parsed body. Raises `InvalidRequestError`, which names the field."""
     if not isinstance(body, dict):
-        raise _wrong("", f"expected an object with a query and documents, not {_kind(body)}")
+        raise _invalid("", f"expected an object with a query and documents, not {_kind(body)}")
     if unknown := body.keys() - FIELDS - OPTIONS:
-        raise _wrong(str(min(unknown, key=str)), "there is no such field here")
+        raise _invalid(str(min(unknown, key=str)), "there is no such field")
     for needed in ("query", "documents"):
         if needed not in body:
-            raise _wrong(needed, "it is missing")
+            raise _invalid(needed, "it is missing")
     if (offsets := body.get("offsets", "codepoint")) != "codepoint":
-        raise _wrong("offsets", f'here they count code points: "codepoint", not {offsets!r}')
+        raise _invalid("offsets", f'only "codepoint" is possible, not {offsets!r}')
     if not isinstance(body.get("return_texts", False), bool):
-        raise _wrong("return_texts", "expected true or false")
+        raise _invalid("return_texts", "expected true or false")
     if body.get("return_vectors", False) is not False:
-        raise _wrong("return_vectors", "there are no vectors beside passages here; /v1/embeddings gives those of texts")
+        raise _invalid("return_vectors", "vectors of passages are not available; /v1/embeddings returns those of texts")
     documents = _list(body["documents"], "documents", settings.max_documents)
     pages = [_document(document, f"documents[{index}]", settings) for index, document in enumerate(documents)]
     texts, titles, ids = ([page[part] for page in pages] for part in ("text", "title", "id"))
     options = {name: body[name] for name in OPTIONS & body.keys()}
-    return Asked(
+    return HighlightsRequest(
         query=_query(body["query"], settings),
         texts=cast("list[str]", texts),
         ids=ids,
@@ -100,43 +110,43 @@ def _query(query: object, settings: Settings) -> str | list[str]:
     if isinstance(query, str):
         return query
     if not isinstance(query, list):
-        raise _wrong("query", f"expected a text or a list of texts, not {_kind(query)}")
+        raise _invalid("query", f"expected a text or a list of texts, not {_kind(query)}")
     for index, one in enumerate(_list(query, "query", settings.max_queries)):
         if not isinstance(one, str):
-            raise _wrong(f"query[{index}]", f"expected a text, not {_kind(one)}")
+            raise _invalid(f"query[{index}]", f"expected a text, not {_kind(one)}")
     return query
 
 
 def _document(document: object, field: str, settings: Settings) -> dict[str, str | None]:
     page = {"text": document} if isinstance(document, str) else document
     if not isinstance(page, dict):
-        raise _wrong(field, f"expected a text, or an object with its text, not {_kind(document)}")
+        raise _invalid(field, f"expected a text, or an object with its text, not {_kind(document)}")
     if unknown := page.keys() - {"id", "title", "text"}:
-        raise _wrong(f"{field}.{min(unknown, key=str)}", "there is no such field; a document has id, title and text")
+        raise _invalid(f"{field}.{min(unknown, key=str)}", "there is no such field; a document has id, title and text")
     for name, value in page.items():
         if not isinstance(value, str) and not (value is None and name != "text"):
-            raise _wrong(f"{field}.{name}", f"expected a text, not {_kind(value)}")
+            raise _invalid(f"{field}.{name}", f"expected a text, not {_kind(value)}")
     if "text" not in page:
-        raise _wrong(field, "a document needs a text; none are stored here")
+        raise _invalid(field, "a document needs a text; this server stores none")
     size = len(page["text"].encode(errors="surrogatepass"))
     if size > settings.max_document_bytes:
         message = f"a text of {size} bytes is longer than {settings.max_document_bytes}, the most this server takes"
-        raise _wrong(field, message)
+        raise _invalid(field, message)
     return {"id": None, "title": None, **page}
 
 
 def _list(value: object, field: str, most: int) -> list[Any]:
     if not isinstance(value, list):
-        raise _wrong(field, f"expected a list, not {_kind(value)}")
+        raise _invalid(field, f"expected a list, not {_kind(value)}")
     if not value:
-        raise _wrong(field, "the list is empty; it must have at least one entry")
+        raise _invalid(field, "the list is empty; it must have at least one entry")
     if len(value) > most:
-        raise _wrong(field, f"there are {len(value)}, more than {most}, the most this server takes")
+        raise _invalid(field, f"there are {len(value)}, more than {most}, the most this server takes")
     return value
 
 
-def _wrong(field: str, message: str) -> Refused:
-    return Refused(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_body", message, field or None)
+def _invalid(field: str, message: str) -> InvalidRequestError:
+    return InvalidRequestError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_body", message, field or None)
 
 
 def _kind(value: object) -> str:
@@ -144,11 +154,11 @@ def _kind(value: object) -> str:
     return names.get(type(value), "an object")
 
 
-def answer(asked: Asked, found: Highlights, queued: float) -> dict[str, Any]:
-    """The body of an answer; `queued` is how many seconds the request waited for its turn."""
+def response_body(request: HighlightsRequest, found: Highlights, queued: float) -> dict[str, Any]:
+    """The body of a response; `queued` is the seconds that the request waited for its turn."""
     work = found.work
     return {
-        "results": [_page(asked, found, number) for number in range(len(found))],
+        "results": [_page(request, found, number) for number in range(len(found))],
         "answered": found.answered,
         "offsets": "codepoint",
         "usage": {
@@ -161,12 +171,12 @@ def answer(asked: Asked, found: Highlights, queued: float) -> dict[str, Any]:
     }
 
 
-def _page(asked: Asked, found: Highlights, number: int) -> dict[str, Any]:
-    is_list, is_fused = isinstance(asked.query, list), asked.options.get("fuse", False)
+def _page(request: HighlightsRequest, found: Highlights, number: int) -> dict[str, Any]:
+    is_list, is_fused = isinstance(request.query, list), request.options.get("fuse", False)
     query, index = found.query_and_page(number)
-    text = asked.texts[index]
+    text = request.texts[index]
     page: dict[str, Any] = {"index": index}
-    if (name := asked.ids[index]) is not None:
+    if (name := request.ids[index]) is not None:
         page["id"] = name
     if is_list and not is_fused:
         page["query"] = query
@@ -177,24 +187,24 @@ def _page(asked: Asked, found: Highlights, number: int) -> dict[str, Any]:
         "windows_scored": int(found.windows_scored[index]),
     }
     page["answered"] = any(highlight.score >= ANSWERED for highlight in found[number])
-    if asked.return_texts:
+    if request.return_texts:
         page["text"] = found.texts[index]
-    page["highlights"] = [_highlight(asked, found, highlight) for highlight in found[number]]
+    page["highlights"] = [_highlight(request, found, highlight) for highlight in found[number]]
     return page
 
 
-def _highlight(asked: Asked, found: Highlights, one: Highlight) -> dict[str, Any]:
+def _highlight(request: HighlightsRequest, found: Highlights, one: Highlight) -> dict[str, Any]:
     row: dict[str, Any] = {
         "text": one.text,
         "start": one.start,
         "end": one.end,
         **{name: _shortest(getattr(one, name)) for name in ("score", "cosine", "bm25")},
     }
-    if asked.options.get("fuse", False):
+    if request.options.get("fuse", False):
         row["query"] = one.query
-    if asked.options.get("context", 0):
+    if request.options.get("context", 0):
         row |= {"before": one.before, "after": one.after}
-    if asked.options.get("explain", False):
+    if request.options.get("explain", False):
         row["matches"] = [{"word": match.word, "start": match.start, "end": match.end} for match in one.matches]
     if found.formats[one.page] == "html":
         row |= {"source_start": one.source_start, "source_end": one.source_end}
@@ -202,25 +212,27 @@ def _highlight(asked: Asked, found: Highlights, one: Highlight) -> dict[str, Any
 
 
 def _shortest(value: float) -> float:
-    """The same float32, with no more digits than it has."""
+    """The same float32 with the fewest digits."""
     return float(str(np.float32(value)))
 
 
-def failure(error: Refused | PullquoteError, request_id: str) -> tuple[int, dict[str, Any], dict[str, str]]:
-    """Status, body and headers of a failure, as ``pullquote serve`` writes them."""
+def error_response(
+    error: InvalidRequestError | PullquoteError, request_id: str
+) -> tuple[int, dict[str, Any], dict[str, str]]:
+    """Status, body and headers for an error, as ``pullquote serve`` writes them."""
     headers = {"retry-after": "1"} if isinstance(error, OverloadedError) else {}
-    if isinstance(error, Refused):
+    if isinstance(error, InvalidRequestError):
         status, kind, retryable = int(error.status), error.kind, False
-        told = {"kind": kind, "message": str(error.args[0]), "retryable": retryable}
+        details = {"kind": kind, "message": str(error.args[0]), "retryable": retryable}
         if error.field:
-            told["field"] = error.field
+            details["field"] = error.field
     else:
         status, kind = error.http_status, kind_of(error)
-        told = {"kind": kind, "message": str(error), "retryable": error.retryable}
-    return status, {"error": told, "request_id": request_id}, headers | {"x-error-kind": kind}
+        details = {"kind": kind, "message": str(error), "retryable": error.retryable}
+    return status, {"error": details, "request_id": request_id}, headers | {"x-error-kind": kind}
 
 
 def kind_of(error: PullquoteError) -> str:
-    """What the wire calls an error: the name of its class, as names are written there."""
+    """The kind of an error in responses: the name of its class in lower case with underscores."""
     name = type(error).__name__.removesuffix("Error")
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()

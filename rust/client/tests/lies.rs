@@ -171,7 +171,7 @@ fn ten_gigabytes_that_nobody_asked_for_are_not_read() {
         assert_eq!(kind, if status == 200 { ErrorKind::BadAnswer } else { ErrorKind::Encoder });
     }
     assert!(began.elapsed() < Duration::from_secs(20));
-    // The servers' own megabytes, and those of the tests beside this one.
+    // The servers' own megabytes, and those of concurrent tests.
     assert!(peak() - before < 100 << 20, "{} bytes more", peak() - before);
 }
 

@@ -205,7 +205,7 @@ fn redirect(response: &Response) -> Option<&str> {
     response.headers().get(header::LOCATION).filter(|_| goes_on)?.to_str().ok()
 }
 
-/// What a page is written in, and how, by what its server says; where it says nothing, its beginning is looked at.
+/// The format and encoding of a page, from its server's headers, or else from its first bytes.
 /// PDFs and DOCX have no format.
 fn read_kind(kind: Option<&str>, takes_files: bool) -> Result<(Option<Format>, Option<String>), Unfetched> {
     let Some(kind) = kind else { return Ok((Some(Format::Auto), None)) };

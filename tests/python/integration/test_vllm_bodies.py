@@ -7,7 +7,7 @@ import pytest
 
 from pullquote import Highlighter, errors
 from pullquote.vllm._settings import Settings
-from pullquote.vllm.bodies import Refused, answer, failure, kind_of, parse, read
+from pullquote.vllm.bodies import InvalidRequestError, error_response, kind_of, parse, response_body, validate
 from support.messages import raises
 from support.server_process import ServerProcess
 
@@ -42,7 +42,7 @@ BODIES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: json.dumps(body)[:60])
 def test_answers_match_server(server: ServerProcess, highlighter: Highlighter, body: dict[str, Any]) -> None:
     asked = parse(json.dumps(body).encode(), SETTINGS)
-    ours = answer(asked, highlighter.highlights(asked.query, asked.texts, **asked.options), 0.0)
+    ours = response_body(asked, highlighter.highlights(asked.query, asked.texts, **asked.options), 0.0)
     theirs = server.client.post("/highlights", json=body)
     assert theirs.status_code == 200, theirs.text
     # Cached pages and times differ between the two.
@@ -90,9 +90,9 @@ WRONG: list[tuple[Any, str | None]] = [
 
 @pytest.mark.parametrize(("body", "field"), WRONG, ids=lambda part: json.dumps(part)[:60])
 def test_invalid_field_is_named(body: Any, field: str | None) -> None:
-    with pytest.raises(Refused) as refused:
-        read(body, SETTINGS)
-    status, told, headers = failure(refused.value, "id")
+    with pytest.raises(InvalidRequestError) as refused:
+        validate(body, SETTINGS)
+    status, told, headers = error_response(refused.value, "id")
     assert (status, told["error"]["kind"], told["error"].get("field")) == (422, "invalid_body", field)
     assert told["request_id"] == "id"
     assert headers == {"x-error-kind": "invalid_body"}
@@ -100,7 +100,7 @@ def test_invalid_field_is_named(body: Any, field: str | None) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000, b'{"query": 1} x'])
 def test_malformed_json_is_malformed_body(body: bytes) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(InvalidRequestError) as refused:
         parse(body, SETTINGS)
     assert (int(refused.value.status), refused.value.kind) == (400, "malformed_body")
 
@@ -113,8 +113,8 @@ def test_failures_match_server(server: ServerProcess) -> None:
             body.keys() & {"offsets", "return_vectors"} or body.get("documents") in ([{"id": "a"}], {"ids": ["a"]})
         ):
             continue  # it counts in UTF-16 too, gives vectors, and has a store
-        with pytest.raises(Refused) as refused:
-            read(body, SETTINGS)
+        with pytest.raises(InvalidRequestError) as refused:
+            validate(body, SETTINGS)
         assert theirs.status_code == int(refused.value.status), (body, theirs.text)
         assert theirs.json()["error"]["kind"] == refused.value.kind
         if "field" in (told := theirs.json()["error"]):
@@ -132,8 +132,8 @@ def test_error_kinds_match_openapi(server: ServerProcess) -> None:
     document = server.client.get("/openapi.json").json()
     kinds = set(document["components"]["schemas"]["NativeFailure"]["properties"]["error"]["properties"]["kind"]["enum"])
     assert names <= kinds
-    assert failure(errors.OverloadedError("full"), "")[2]["retry-after"] == "1"
-    assert failure(errors.DeadlineExceededError("late"), "")[0] == 504
+    assert error_response(errors.OverloadedError("full"), "")[2]["retry-after"] == "1"
+    assert error_response(errors.DeadlineExceededError("late"), "")[0] == 504
 
 
 def test_settings_from_additional_config() -> None:

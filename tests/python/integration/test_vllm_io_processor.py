@@ -73,7 +73,7 @@ def test_io_processor_matches_library(make: Any) -> None:
         outputs = encoded(processor.pre_process(prompt=processor.parse_data(BODY), request_id=name))
         found = processor.post_process(outputs, request_id=name)
         assert [h["text"] for h in found["results"][0]["highlights"]] == [h.text for h in expected]
-    assert len(processor.waiting) == 0
+    assert len(processor.plans) == 0
     assert (
         processor.merge_pooling_params().task
         == processor.merge_pooling_params(SimpleNamespace(task=None)).task
@@ -99,15 +99,15 @@ def test_cancelled_task_frees_its_request(make: Any) -> None:
     async def served() -> None:
         left = asyncio.ensure_future(request(hangs=True))
         await asyncio.sleep(0)
-        assert len(processor.waiting) == 1
+        assert len(processor.plans) == 1
         with raises(VLLMValidationError, "pooling-1"):
             await request(hangs=False)
         left.cancel()
         await asyncio.gather(left, return_exceptions=True)
-        assert len(processor.waiting) == 0
+        assert len(processor.plans) == 0
         # The request id is free again.
         await asyncio.gather(asyncio.ensure_future(request(hangs=False)))
-        assert len(processor.waiting) == 0
+        assert len(processor.plans) == 0
 
     asyncio.run(served())
 
@@ -141,7 +141,7 @@ def test_inline_requests_evicts_oldest(make: Any) -> None:
     processor = make(inline_requests=2)
     for number in range(3):
         prompts = processor.pre_process(prompt=processor.parse_data(BODY), request_id=f"pooling-{number}")
-    assert len(processor.waiting) == 2
+    assert len(processor.plans) == 2
     with raises(errors.EncoderError, "pooling-0"):
         processor.post_process(encoded(prompts), request_id="pooling-0")
     assert processor.post_process(encoded(prompts), request_id="pooling-2")["results"]
@@ -166,7 +166,7 @@ def test_invalid_request_is_vllm_validation_error(make: Any, body: Any, paramete
     with raises(VLLMValidationError, *names) as refused:
         processor.pre_process(prompt=processor.parse_data(body))
     assert refused.value.parameter == parameter
-    assert len(processor.waiting) == 0
+    assert len(processor.plans) == 0
 
 
 def test_tokenizer_must_be_that_of_vllm_model(monkeypatch: pytest.MonkeyPatch) -> None:

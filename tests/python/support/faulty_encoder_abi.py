@@ -65,7 +65,7 @@ _kept: list[object] = []
 
 
 class FaultyEncoder:
-    """The embedded model on devices; `fault` is asked with the device, and the rows and tokens of each batch.
+    """The embedded model on devices; `fault` is called with the device, and the rows and tokens of each batch.
 
     Without `has_threads` callers compute the batches, each after a call of `enters`. Without `has_optional` the functions that
     may be null are.

@@ -88,7 +88,7 @@ class LocalHub:
     def __init__(self) -> None:
         self.repositories: dict[str, Repository] = {}
         self.requests: list[Request] = []
-        # Bytes after which the storage closes the connection, for so many requests.
+        # Bytes after which the storage closes the connection, and for how many requests.
         self.break_after = 1_000_000
         self.breaks = 0
         self.corrupts = False

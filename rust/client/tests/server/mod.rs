@@ -1,4 +1,4 @@
-//! A server that does what it is told, also what no server should: real sockets, HTTP by hand.
+//! A server on real sockets that answers as a test says, also in ways that no server should.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 

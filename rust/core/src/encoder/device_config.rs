@@ -124,8 +124,7 @@ fn check_cpus(names: &[String], meanings: &[ParsedName]) -> Result<()> {
             return Err(Error::new(ErrorKind::InvalidArgument, format!("device {name:?} is named twice")));
         }
         if index.is_none() && cpus.iter().any(|(_, other)| other.is_some()) {
-            let message =
-                "device \"cpu\" is all cores, so no \"cpu:N\" can stand beside it; name \"cpu:0\", \"cpu:1\" and so on";
+            let message = "device \"cpu\" is all cores and excludes \"cpu:N\"; name \"cpu:0\", \"cpu:1\" and so on";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
     }

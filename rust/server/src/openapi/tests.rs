@@ -13,7 +13,7 @@ fn documented(has_keys: bool) -> Value {
     document(&Facts { settings: &settings, has_keys, dimension: 384, max_tokens: 256 })
 }
 
-/// Paths and methods, as axum shows them where it is asked for debugging.
+/// Paths and methods, as axum prints them for debugging.
 fn routed() -> BTreeSet<(String, String)> {
     let shown = format!("{:?}", families());
     let shown = shown.split("fallback_router").next().unwrap();

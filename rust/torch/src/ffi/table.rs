@@ -1,7 +1,7 @@
 //! The encoder as a table of C functions.
 //!
-//! Nothing may unwind into C: each function catches panics, and turns them into error codes like other errors. Whoever takes the
-//! table out of its capsule sets `state` to null; a capsule that still has a state releases it.
+//! Nothing may unwind into C: each function catches panics, and turns them into error codes like other errors. A host that takes
+//! the table out of its capsule sets `state` to null; a capsule that still has a state releases it.
 
 use std::ffi::{CString, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};

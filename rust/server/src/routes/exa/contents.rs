@@ -151,7 +151,7 @@ impl Plan {
         let asked: ContentsRequest = input.parse()?;
         let refused = |field: &str, message: &str| Err(Failure::of_field(Cause::Unprocessable, field, message));
         if asked.options.get("contents").is_some_and(|contents| !contents.is_null()) {
-            return refused("contents", "only /search has options under contents; here they stand beside urls");
+            return refused("contents", "only /search has options under contents; /contents has them next to urls");
         }
         let wanted = ContentsOptions::read(asked.options, "")?;
         let sent: Vec<SentDocument> =
