@@ -17,6 +17,8 @@ STORE = 80 * 1024 * 1024
 # Ray declares a node dead after five missed probes of half a second each, instead of after 15 seconds. A live but slow node
 # still has ten seconds for each answer.
 DEATH = {"health_check_period_ms": 500, "health_check_failure_threshold": 5}
+# Seconds that Ray Serve waits for its proxy before it kills it: 5 and 10 by default, too few where all cores are busy.
+PROXY_PATIENCE = {"RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "120", "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60"}
 # Marks of a module that uses Ray, which warns of its own code.
 RAY_MARKS = [
     pytest.mark.ray,
@@ -69,6 +71,8 @@ def three_nodes(folder: Path) -> Iterator[Nodes]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(crashing_encoder.FOLDER, str(folder))
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        for name, seconds in PROXY_PATIENCE.items():
+            patch.setenv(name, seconds)
         nodes = Nodes()
         try:
             yield nodes
