@@ -17,6 +17,8 @@ and the curve: for each bin of scores, the share of first passages that hold the
 lexical weight 0 the weight of the cosine, with 0.5 those of the cosine and of all else that is in the score, with 1 that of the
 words. Where the constants are right, it finds the same cosine weights, 1 for all else, and adds 0.
 
+With ``--effort instant`` the score comes from the words alone, and ``--fit`` fits what ``Calibration::logit_of_words`` has.
+
     .venv/bin/python bench/calibration.py DIR_OR_FILE... --unanswerable FILE --questions 40
 """
 
@@ -31,7 +33,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,10 +84,10 @@ def ask(
     query: str,
     text: str,
     answers: list[tuple[int, int]],
-    lexical_weight: float | Literal["auto"] = "auto",
+    **options: Any,
 ) -> Asked:
-    """Ask one question of one page."""
-    found = highlighter.highlights(query, [text], top_k=1, lexical_weight=lexical_weight)[0]
+    """Ask one question of one page, with options of `highlights`."""
+    found = highlighter.highlights(query, [text], top_k=1, **options)[0]
     if not found:
         return Asked(kind, 0.0, 0.0, is_right=False)
     first = found[0]
@@ -93,29 +95,27 @@ def ask(
     return Asked(kind, first.score, first.cosine, is_right)
 
 
-def ask_set(
-    highlighter: pullquote.Highlighter, pages: list[Page], count: int, lexical_weight: float | Literal["auto"] = "auto"
-) -> list[Asked]:
+def ask_set(highlighter: pullquote.Highlighter, pages: list[Page], count: int, **options: Any) -> list[Asked]:
     """Ask `count` questions of a set of their own pages and of others."""
     rng = random.Random(0)  # noqa: S311 - which questions are asked is no secret
     questions = [(page, question) for page in pages for question in page.questions]
     asked = []
     for page, question in rng.sample(questions, min(count, len(questions))):
-        asked.append(ask(highlighter, "right", question.text, page.text, question.answers, lexical_weight))
+        asked.append(ask(highlighter, "right", question.text, page.text, question.answers, **options))
         if text := without_answer(page, question).strip():
-            asked.append(ask(highlighter, "removed", question.text, text, [], lexical_weight))
+            asked.append(ask(highlighter, "removed", question.text, text, [], **options))
         if others := [other for other in pages if other is not page]:
-            asked.append(ask(highlighter, "other", question.text, rng.choice(others).text, [], lexical_weight))
+            asked.append(ask(highlighter, "other", question.text, rng.choice(others).text, [], **options))
     return asked
 
 
-def ask_unanswerable(highlighter: pullquote.Highlighter, file: Path, count: int) -> list[Asked]:
+def ask_unanswerable(highlighter: pullquote.Highlighter, file: Path, count: int, **options: Any) -> list[Asked]:
     """Ask questions that their pages do not answer."""
     with gzip.open(file, "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     questions = [(row["text"], question["q"]) for row in rows for question in row["questions"]]
     chosen = random.Random(0).sample(questions, min(count, len(questions)))  # noqa: S311
-    return [ask(highlighter, "unanswered", query, text, []) for text, query in chosen]
+    return [ask(highlighter, "unanswered", query, text, [], **options) for text, query in chosen]
 
 
 def auc(better: list[float], worse: list[float]) -> float:
@@ -152,10 +152,14 @@ def fit(inputs: list[list[float]], right: list[bool]) -> list[float]:
     return [float(weight) for weight in weights]
 
 
-def fit_constants(highlighter: pullquote.Highlighter, sets: list[list[Page]], count: int) -> None:
+def fit_constants(highlighter: pullquote.Highlighter, sets: list[list[Page]], count: int, effort: str) -> None:
     """Print the constants that fit first passages best, next to those of the source."""
     for lexical_weight in (0.0, 0.5, 1.0):
-        asked = [one for pages in sets for one in ask_set(highlighter, pages, count, lexical_weight=lexical_weight)]
+        asked = [
+            one
+            for pages in sets
+            for one in ask_set(highlighter, pages, count, lexical_weight=lexical_weight, effort=effort)
+        ]
         asked = [one for one in asked if 0 < one.score < 1]
         right = [one.is_right for one in asked]
         logits = [float(np.log(one.score / (1 - one.score))) for one in asked]
@@ -204,6 +208,7 @@ def main() -> None:
     parser.add_argument("--unanswerable", type=Path, help="questions that their pages do not answer")
     parser.add_argument("--questions", type=int, default=40, help="questions a set (default %(default)s)")
     parser.add_argument("--model", help="a model's directory")
+    parser.add_argument("--effort", default="auto", help="of `highlights` (default %(default)s)")
     parser.add_argument("--fit", action="store_true", help="fit the constants anew")
     arguments = parser.parse_args()
     files = [file for path in arguments.sets for file in (sorted(path.glob("*.jsonl.gz")) if path.is_dir() else [path])]
@@ -213,15 +218,15 @@ def main() -> None:
     rows: list[dict[str, float | str]] = []
     with pullquote.Highlighter(arguments.model) as highlighter:
         if arguments.fit:
-            fit_constants(highlighter, [load(file, 0, 1) for file in files], arguments.questions)
+            fit_constants(highlighter, [load(file, 0, 1) for file in files], arguments.questions, arguments.effort)
             return
         unanswered = (
-            ask_unanswerable(highlighter, arguments.unanswerable, 4 * arguments.questions)
+            ask_unanswerable(highlighter, arguments.unanswerable, 4 * arguments.questions, effort=arguments.effort)
             if arguments.unanswerable
             else []
         )
         for file in files:
-            asked = ask_set(highlighter, load(file, 0, 1), arguments.questions)
+            asked = ask_set(highlighter, load(file, 0, 1), arguments.questions, effort=arguments.effort)
             everything += asked
             about = (
                 unanswered if arguments.unanswerable and file.name.split(".")[0] in arguments.unanswerable.name else []

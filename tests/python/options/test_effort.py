@@ -107,6 +107,22 @@ def test_effort_instant_encodes_query_only(cached: Highlighter, whole_pages: dic
     assert found["instant"] >= 0.9 * found["full"]
 
 
+def test_effort_instant_scores_separate_answers_from_other_pages(
+    cached: Highlighter, whole_pages: dict[str, str]
+) -> None:
+    right, other = [], []
+    for sample in SETS:
+        for question in sample["questions"]:
+            for name in ("apollo_program.en.txt", "martin_luther.en.txt"):
+                first = cached.highlights(question["q"], [whole_pages[name]], effort="instant", top_k=1)[0][0]
+                if name != sample["page"]:
+                    other.append(first.score)
+                elif any(first.start <= start and end <= first.end for start, end in question["answers"]):
+                    right.append(first.score)
+    # Measured when this was written: in all pairs. With scores from predicted cosines: in 0.98 of them.
+    assert np.greater.outer(right, other).mean() >= 0.99
+
+
 def test_static_vectors_are_kept_in_folder_of_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     model = tiny_model(tmp_path / "model")

@@ -344,8 +344,11 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
     /// The logit of a seed with this cosine.
     fn logit(&self, seed: usize, cosine: f32) -> f32 {
         let coverage = self.language_coverage.get(seed).copied().unwrap_or(0.0);
-        let lacks_number = self.lacks_number.get(seed).copied().unwrap_or(false);
-        self.calibration.logit(Evidence { cosine, coverage, lacks_number })
+        self.calibration.logit(Evidence { cosine, coverage, lacks_number: self.lacks_number(seed) })
+    }
+
+    fn lacks_number(&self, seed: usize) -> bool {
+        self.lacks_number.get(seed).copied().unwrap_or(false)
     }
 
     /// Sets the logit and the order of every seed from all windows' cosines.
@@ -358,13 +361,20 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
             cosines.iter_mut().zip(self.unit_cosines()).for_each(|(cosine, own)| *cosine = cosine.max(*own));
         }
         let mut logits: Vec<f32> = cosines.iter().enumerate().map(|(seed, cosine)| self.logit(seed, *cosine)).collect();
-        if self.expands {
-            for unit in &self.parsed.units.boilerplate {
-                logits[*unit] = f32::NEG_INFINITY;
+        let exclude_boilerplate = |logits: &mut [f32]| {
+            if self.expands {
+                self.parsed.units.boilerplate.iter().for_each(|unit| logits[*unit] = f32::NEG_INFINITY);
             }
-        }
+        };
+        exclude_boilerplate(&mut logits);
         let both = self.relevance.iter().zip(&logits);
         let order: Vec<f32> = both.map(|(relevance, logit)| self.calibration.order(*relevance, *logit)).collect();
+        if !self.static_means.is_empty() && !self.language_coverage.is_empty() {
+            let of_words =
+                |(seed, coverage): (usize, &f32)| Calibration::logit_of_words(*coverage, self.lacks_number(seed));
+            logits = self.language_coverage.iter().enumerate().map(of_words).collect();
+            exclude_boilerplate(&mut logits);
+        }
         let mut seeds: Vec<usize> = (0..logits.len()).collect();
         seeds.sort_by(|a, b| order[*b].total_cmp(&order[*a]));
         // No seed is likelier than a better one, if that has a score.

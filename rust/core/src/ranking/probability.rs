@@ -112,6 +112,13 @@ impl Calibration {
         if lacks_number { logit - LACKS_NUMBER } else { logit }
     }
 
+    /// The logit where cosines are only predictions ([`super::Effort::Instant`]). Among first passages they say little more
+    /// than the words do: with them the areas under the curves are the same.
+    pub(crate) fn logit_of_words(coverage: f32, lacks_number: bool) -> f32 {
+        let logit = 7.9 * coverage - 4.6;
+        if lacks_number { logit - LACKS_NUMBER } else { logit }
+    }
+
     /// What the order of a page's passages goes by.
     pub(crate) fn order(self, relevance: f32, logit: f32) -> f32 {
         relevance + ORDER_WEIGHT * (1.0 - self.foreign) * logit
