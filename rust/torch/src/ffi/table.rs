@@ -76,6 +76,7 @@ pub fn encoder_table(encoder: TorchEncoder) -> Result<EncoderTable> {
         profile: Some(profile),
         times: Some(times),
         run_batch,
+        graphs: None,
     })
 }
 
