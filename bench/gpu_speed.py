@@ -40,7 +40,17 @@ DEPTHS = (2, 3, 4)
 CALL_PAGES = 100
 LENGTHS = (32, 64, 128, 256)
 PRODUCT_TOKENS = 16_384
-QUEUEING = ["model", "batch tokens", "depth", "graphs", "tokens of a batch", "µs to queue one", "batches/s", "tokens/s"]
+QUEUEING = [
+    "model",
+    "batch tokens",
+    "depth",
+    "graphs",
+    "share of batches as graphs",
+    "tokens of a batch",
+    "µs to queue one",
+    "batches/s",
+    "tokens/s",
+]
 
 
 def queueing(trial: Trial) -> Findings:
@@ -61,14 +71,19 @@ def queueing(trial: Trial) -> Findings:
             for setting in settings if name == "embedded" else [{"depth": 2}]:
                 with trial.highlighter(model, **setting, **graph) as highlighter:
                     run = loaded(highlighter, texts, trial.scaled(1.5, 0.5), trial.scaled(3, 1))
-                    limit = highlighter.device_states[0].batch_tokens
-                row = {"model": name, "max_batch_tokens": limit} | setting | graph | run
+                    state = highlighter.device_states[0]
+                error = {"graph_error": getattr(state, "graph_error", None)}
+                row = {"model": name, "max_batch_tokens": state.batch_tokens} | setting | graph | run | error
                 findings.numbers["rows"].append(row)
                 findings.lines.clear()
                 findings.table(QUEUEING, [queueing_cells(one) for one in findings.numbers["rows"]])
                 trial.write(findings)
     if not takes("cuda_graphs"):
         findings.lines.append("- this version has no CUDA graphs")
+    elif trial.is_cpu:
+        findings.lines.append("- CUDA graphs need a card: on a CPU the option changes nothing")
+    for error in sorted({row["graph_error"] for row in findings.numbers["rows"]} - {None}):
+        findings.lines.append(f"- CUDA graphs were turned off: {error}")
     return findings
 
 
@@ -79,6 +94,7 @@ def queueing_cells(row: dict[str, Any]) -> list[str]:
         f"{row['max_batch_tokens']:,}",
         str(row["depth"]),
         str(row.get("cuda_graphs", "none")),
+        f"{row['graph_share']:.2f}",
         f"{row['tokens_per_batch']:,.0f}",
         f"{row['launch_microseconds']:.0f}",
         f"{row['batches_per_second']:.0f}",
@@ -94,7 +110,7 @@ def loaded(highlighter: Highlighter, texts: Sequence[list[str]], seconds: float,
             highlighter.embed(mine)
 
     with ThreadPoolExecutor(len(texts)) as pool:
-        # More than once: a CUDA graph may be captured only of shapes that came before.
+        # More than once: a CUDA graph is captured of shapes that came before.
         for _ in range(rounds):
             list(pool.map(highlighter.embed, texts))
         state, stages, began = highlighter.device_states[0], highlighter.stages, time.perf_counter()
@@ -103,6 +119,7 @@ def loaded(highlighter: Highlighter, texts: Sequence[list[str]], seconds: float,
         elapsed = time.perf_counter() - began
     after, totals = highlighter.device_states[0], highlighter.stages
     batches, tokens = after.batches - state.batches, after.tokens - state.tokens
+    replayed = getattr(after, "graph_batches", 0) - getattr(state, "graph_batches", 0)
     launched = totals[LAUNCH].seconds - stages[LAUNCH].seconds if LAUNCH in totals else float("nan")
     return {
         "batches_per_second": batches / elapsed,
@@ -110,6 +127,7 @@ def loaded(highlighter: Highlighter, texts: Sequence[list[str]], seconds: float,
         "tokens_per_batch": tokens / max(1, batches),
         "launch_microseconds": launched / max(1, batches) * 1e6,
         "launch_share": launched / elapsed,
+        "graph_share": replayed / max(1, batches),
     }
 
 

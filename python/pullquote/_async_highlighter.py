@@ -70,6 +70,7 @@ class AsyncHighlighter(EngineStatus):
         batch_timeout: float = 0.0,
         depth: int | None = None,
         device_timeout: float | None = None,
+        cuda_graphs: Literal["auto", False] = False,
         profile: bool = False,
         trace: str | Path | None = None,
         revision: str | None = None,

@@ -332,6 +332,13 @@ def _add_model(command: argparse.ArgumentParser, *, has_prompts: bool) -> None:
     group.add_argument(
         "--dtype", default="auto", help="float32, bfloat16, float16, int8 or auto (default: %(default)s)"
     )
+    group.add_argument(
+        "--cuda-graphs",
+        action="store_const",
+        const="auto",
+        default=False,
+        help="queue the kernels of frequent shapes of batches as CUDA graphs (default: off; not yet run on a GPU)",
+    )
     group.add_argument("--threads", type=int, help="threads for text, and for a CPU device (default: all cores)")
     group.add_argument("--trace", type=Path, metavar="FILE", help="file for a trace of all stages, for ui.perfetto.dev")
 
@@ -441,7 +448,7 @@ def _highlighter_or_client(options: argparse.Namespace, *, has_timeout: bool = T
     own |= {"revision": options.revision, "trace": options.trace}
     own |= {name: vars(options)[name.replace("-", "_")] for name in MODEL_OPTIONS}
     named = [f"--{name}" for name, value in own.items() if value is not None] + (
-        ["--dtype"] if options.dtype != "auto" else []
+        ["--dtype"] if options.dtype != "auto" else ["--cuda-graphs"] if options.cuda_graphs else []
     )
     if named:
         message = f"the server determines {named[0]}; leave it out, or --server"

@@ -47,6 +47,7 @@ class EngineConfig:
     batch_timeout: float = 0.0
     depth: int | None = None
     device_timeout: float | None = None
+    cuda_graphs: Literal["auto", False] = False
     profile: bool = False
     trace: str | Path | None = None
     revision: str | None = None
@@ -90,6 +91,9 @@ class EngineConfig:
         if timeout is not None and not (isinstance(timeout, (int, float)) and 0 < timeout < float("inf")):
             message = f"device_timeout must be more than 0 seconds, or None for 10, not {timeout!r}"
             raise InvalidArgumentError(message)
+        if self.cuda_graphs is not False and self.cuda_graphs != "auto":
+            message = f'cuda_graphs must be "auto", or False for none, not {self.cuda_graphs!r}'
+            raise InvalidArgumentError(message)
         if not isinstance(self.cache_bytes, int) or self.cache_bytes < 0:
             message = f"cache_bytes must be 0, for no cache, or more, not {self.cache_bytes!r}"
             raise InvalidArgumentError(message)
@@ -112,6 +116,7 @@ class EngineConfig:
                     torch=is_torch,
                     truncate_dim=self.truncate_dim,
                     normalizes=normalizes,
+                    cuda_graphs=self.cuda_graphs == "auto",
                 )
             except InvalidModelError as error:
                 if not is_snapshot(found):

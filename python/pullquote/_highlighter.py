@@ -98,6 +98,8 @@ class Highlighter(EngineHandle):
       ``threads="caller"`` the number of waiting callers, at most one for each core.
     - `device_timeout`: seconds without a finished batch after which other devices take over a device's batches. It gets new ones
       after it has finished those. `None` is 10. A single device has no timeout.
+    - `cuda_graphs`: ``"auto"`` records the kernels of frequent shapes of batches on CUDA devices and queues each batch's by one
+      call, where rows are not padded; after an error a device continues without (`device_states`). Not yet run on a GPU.
     - `truncate_dim`: cut vectors to their first values, and scale them to unit length.
     - `query_prompt`, `passage_prompt`: text before queries and passages instead of the model's; `prompt_name`: the name of the
       query's prompt in the model's files. `prompts` has what is used, and its source.

@@ -96,11 +96,14 @@ def load_encoder(
     torch: bool,
     truncate_dim: int | None = None,
     normalizes: bool = True,
+    cuda_graphs: bool = False,
 ) -> object:
     """Load a model: with libtorch for CUDA devices, for TorchScript modules and if `torch` is true, else with the CPU encoder.
 
     ``["auto"]`` is every CUDA device if ``pullquote-torch`` is installed and finds one, else the CPU. Without `normalizes`, the
-    vectors are those before the normalization at the model's end. Returns an encoder for `_native`.
+    vectors are those before the normalization at the model's end. `cuda_graphs` is for CUDA devices.
+
+    Returns an encoder for `_native`.
 
     Raises `NoEncoderError` if libtorch is needed and not installed, `TorchVersionError` if ``pullquote-torch`` was built for
     another torch, `ModelNotFoundError`, `InvalidModelError`, `UnsupportedModelError`, `DeviceError`.
@@ -109,7 +112,13 @@ def load_encoder(
     is_module = (directory / MODULE).exists() and not any((directory / name).exists() for name in WEIGHTS)
     if torch or has_cuda or is_module or (devices == ["auto"] and _finds_cuda()):
         return find_torch_encoder().load(
-            str(directory), devices, dtype, threads, truncate_dim=truncate_dim, normalizes=normalizes
+            str(directory),
+            devices,
+            dtype,
+            threads,
+            truncate_dim=truncate_dim,
+            normalizes=normalizes,
+            cuda_graphs=cuda_graphs,
         )
     return _native.CpuEncoder(str(directory), devices, dtype, threads, truncate_dim, normalizes)
 

@@ -84,6 +84,7 @@ def _check_names(job: Job, files: list[InputFile]) -> None:
 def _engine_arguments(options: argparse.Namespace) -> dict[str, object]:
     return {
         "devices": options.device or "auto",
+        "cuda_graphs": options.cuda_graphs,
         "threads": options.threads,
         "cache_bytes": options.cache_bytes,
         "max_batch_tokens": options.max_batch_tokens,

@@ -37,7 +37,9 @@ def _ray(options: argparse.Namespace) -> Runner:
     except ModuleNotFoundError as error:
         message = f'--engine ray needs {error.name}; run: pip install "pullquote[ray]"'
         raise InvalidArgumentError(message) from None
-    arguments = {name: getattr(options, name) for name in ("cache_bytes", "max_batch_tokens", "max_batch_size")}
+    arguments = {
+        name: getattr(options, name) for name in ("cache_bytes", "max_batch_tokens", "max_batch_size", "cuda_graphs")
+    }
     return RayRunner(options.actors, options.actor_cpus, options.actor_gpus, tuple(arguments.items()))
 
 

@@ -202,6 +202,15 @@ impl Batch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u64);
 
+/// What a device has done with CUDA graphs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GraphState {
+    /// Batches whose kernels were queued as one graph.
+    pub replayed: u64,
+    /// Why no more are, after an error.
+    pub error: Option<String>,
+}
+
 /// An encoder calls it from any of its threads when a batch is finished.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
@@ -268,6 +277,12 @@ pub trait Encoder: Send {
     /// The times of the batch that was collected last; `None` if they are unknown.
     fn times(&mut self) -> Option<BatchTimes> {
         None
+    }
+
+    /// What a device has done with CUDA graphs; nothing where it has none.
+    fn graphs(&mut self, device: usize) -> GraphState {
+        let _ = device;
+        GraphState::default()
     }
 
     /// Requested once, after [`Encoder::set_waker`]. `None` if the encoder has threads of its own, or computes in

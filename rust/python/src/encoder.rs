@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_void};
 use std::sync::{Arc, OnceLock};
 
 use pullquote_core::encoder::abi::{CAPSULE_NAME, EncoderTable};
-use pullquote_core::encoder::{Batch, BatchRunner, BatchTimes, Encoder, EncoderSpec, Ticket, Waker};
+use pullquote_core::encoder::{Batch, BatchRunner, BatchTimes, Encoder, EncoderSpec, GraphState, Ticket, Waker};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -151,6 +151,17 @@ impl Encoder for ForeignEncoder {
         let mut written = BatchTimes::default();
         // SAFETY: the state is alive, and there is a place to write to.
         unsafe { times(self.shared.table.state, &raw mut written) }.then_some(written)
+    }
+
+    fn graphs(&mut self, device: usize) -> GraphState {
+        let Some(graphs) = self.shared.table.graphs else { return GraphState::default() };
+        let mut replayed = 0;
+        // SAFETY: the state is alive, there is a place to write to, and the text lives as long as the state.
+        let error = unsafe {
+            let error = graphs(self.shared.table.state, device, &raw mut replayed);
+            (!error.is_null()).then(|| CStr::from_ptr(error).to_string_lossy().into_owned())
+        };
+        GraphState { replayed, error }
     }
 
     fn batch_runner(&self) -> Option<BatchRunner> {

@@ -35,8 +35,8 @@ macro_rules! record {
                 pyo3::types::PyTuple::new(py, [$(stringify!($field)),+])
             }
 
-            fn __getnewargs__(&self) -> ($($type,)+) {
-                ($(self.$field.clone(),)+)
+            fn __getnewargs__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, pyo3::types::PyTuple>> {
+                pyo3::types::PyTuple::new(slf.py(), [$(slf.getattr(stringify!($field))?),+])
             }
 
             fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
@@ -122,6 +122,10 @@ record! {
         out_of_memory: u64,
         /// Message of the last failure or shortage of memory.
         last_error: Option<String>,
+        /// Batches whose kernels were queued as one CUDA graph (`cuda_graphs`).
+        graph_batches: u64,
+        /// Why the device queues no more CUDA graphs, after an error.
+        graph_error: Option<String>,
     }
 }
 
@@ -185,6 +189,8 @@ impl From<CoreDeviceState> for DeviceState {
             failures: state.failures,
             out_of_memory: state.out_of_memory,
             last_error: state.last_error,
+            graph_batches: state.graph_batches,
+            graph_error: state.graph_error,
         }
     }
 }

@@ -1,6 +1,7 @@
-//! GPUs: submission without waiting, and the host memory of batches and rows on their way.
+//! GPUs: submission without waiting, the host memory of batches and rows on their way, and CUDA graphs.
 
 pub mod device;
+pub mod graphs;
 mod launcher;
 pub mod runtime;
 pub mod staging;

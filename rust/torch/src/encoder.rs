@@ -3,6 +3,7 @@
 //! Each batch is checked here, once, so that no id reads outside the embeddings: torch's CPU kernels would return an error then, and
 //! its CUDA kernels would end the whole context.
 
+use std::ffi::CStr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,12 +12,13 @@ use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::model::{Model, ModelOptions};
 use pullquote_core::encoder::workers::{CpuBatchRunner, CpuDevice, panic_message};
 use pullquote_core::encoder::{
-    Batch, BatchRunner, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker, for_each_row,
+    Batch, BatchRunner, BatchTimes, DeviceSpec, Encoder, EncoderSpec, GraphState, Ticket, Waker, for_each_row,
 };
 use pullquote_core::error::{Error, ErrorKind, Result};
 use tch::Device;
 
 use crate::cuda::device::CudaDevice;
+use crate::cuda::graphs::CaptureSupport;
 use crate::cuda::runtime::Runtime;
 use crate::dtype::{default_dtype, torch_kind};
 use crate::model::network::Network;
@@ -69,6 +71,7 @@ struct LoadOptions {
     /// Use [`CudaDevice`] on CPUs too, with this runtime.
     cuda_path_on_cpu: Option<&'static Runtime>,
     varlen: Varlen,
+    graphs: Option<CaptureSupport>,
 }
 
 #[derive(Debug)]
@@ -83,10 +86,17 @@ impl TorchEncoder {
     /// # Errors
     /// Where an argument, the model or a device is not usable; the kind says which.
     pub fn load(directory: &Path, devices: &[String], dtype: &str, threads: Option<usize>) -> Result<Self> {
-        Self::load_with(directory, devices, dtype, threads, VectorOptions { truncate_dim: None, normalizes: true })
+        Self::load_with(
+            directory,
+            devices,
+            dtype,
+            threads,
+            VectorOptions { truncate_dim: None, normalizes: true },
+            None,
+        )
     }
 
-    /// As [`Self::load`], with other vectors than the model's own.
+    /// As [`Self::load`], with other vectors than the model's own, and with CUDA graphs if `graphs` is given.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -96,6 +106,7 @@ impl TorchEncoder {
         dtype: &str,
         threads: Option<usize>,
         vectors: VectorOptions,
+        graphs: Option<CaptureSupport>,
     ) -> Result<Self> {
         Self::on_loading_thread(|| {
             let places =
@@ -105,7 +116,7 @@ impl TorchEncoder {
                     }
                     _ => error,
                 })?;
-            let options = LoadOptions { cuda_path_on_cpu: None, varlen: Varlen::Cuda };
+            let options = LoadOptions { cuda_path_on_cpu: None, varlen: Varlen::Cuda, graphs };
             let truncated = ModelOptions { truncate_dim: vectors.truncate_dim, ..ModelOptions::default() };
             let mut model = Model::read_with(directory, &truncated)?;
             model.normalize &= vectors.normalizes;
@@ -124,11 +135,12 @@ impl TorchEncoder {
         dtype: &str,
         varlen: Varlen,
         runtime: &'static Runtime,
+        graphs: Option<CaptureSupport>,
     ) -> Result<Self> {
         Self::on_loading_thread(|| {
             let device = |index| DeviceConfig::Cpu { name: format!("cpu:{index}"), workers: 0, depth: CUDA_DEPTH };
             let places: Vec<DeviceConfig> = (0..count).map(device).collect();
-            let options = LoadOptions { cuda_path_on_cpu: Some(runtime), varlen };
+            let options = LoadOptions { cuda_path_on_cpu: Some(runtime), varlen, graphs };
             Self::load_onto(&Model::read(directory)?, &places, Dtype::parse(dtype)?, options)
         })
     }
@@ -248,6 +260,15 @@ impl TorchEncoder {
         Ok(())
     }
 
+    /// Batches that a device queued as CUDA graphs, and why it queues no more, after an error.
+    #[must_use]
+    pub fn graph_counts(&self, device: usize) -> (u64, Option<&CStr>) {
+        match self.devices.get(device) {
+            Some(ComputeDevice::Cuda(cuda)) => (cuda.replayed(), cuda.graph_error()),
+            _ => (0, None),
+        }
+    }
+
     fn position(&self, ticket: Ticket) -> Option<usize> {
         self.in_flight.iter().position(|flight| flight.ticket == ticket.0)
     }
@@ -264,7 +285,7 @@ fn start_device(
     let padded_rows = !network.is_varlen();
     let (name, device, depth, workers, batch_tokens) = match (place, options.cuda_path_on_cpu) {
         (DeviceConfig::Cpu { name, .. }, Some(runtime)) => {
-            let device = CudaDevice::start(name, index, network, max_tokens, runtime)?;
+            let device = CudaDevice::start(name, index, network, max_tokens, runtime, options.graphs)?;
             (name, ComputeDevice::Cuda(Box::new(device)), CUDA_DEPTH, 1, CPU_BATCH_TOKENS)
         }
         (DeviceConfig::Cpu { name, workers, depth }, None) => {
@@ -279,7 +300,7 @@ fn start_device(
                 Error::new(ErrorKind::Device, message)
             })?;
             let (work, bytes) = (network.flops_per_token(), network.bytes_per_token(max_tokens));
-            let device = CudaDevice::start(name, *index, network, max_tokens, runtime)?;
+            let device = CudaDevice::start(name, *index, network, max_tokens, runtime, options.graphs)?;
             let batch_tokens = gpu_batch_tokens(work, bytes, Some(device.free_memory()), max_tokens);
             (name, ComputeDevice::Cuda(Box::new(device)), CUDA_DEPTH, 1, batch_tokens)
         }
@@ -384,6 +405,11 @@ impl Encoder for TorchEncoder {
 
     fn times(&mut self) -> Option<BatchTimes> {
         self.times
+    }
+
+    fn graphs(&mut self, device: usize) -> GraphState {
+        let (replayed, error) = self.graph_counts(device);
+        GraphState { replayed, error: error.map(|error| error.to_string_lossy().into_owned()) }
     }
 
     fn batch_runner(&self) -> Option<BatchRunner> {

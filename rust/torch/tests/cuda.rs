@@ -38,7 +38,7 @@ fn cuda_device_gives_the_rows_of_a_cpu_device() {
         made.pooling = pooling;
         let directory = write(&made);
         let mut cpu = load(&directory, &["cpu"], 1);
-        let mut cuda = TorchEncoder::load_cuda_path_on_cpu(directory.path(), 2, "float32", Varlen::Cuda, &FAKE)
+        let mut cuda = TorchEncoder::load_cuda_path_on_cpu(directory.path(), 2, "float32", Varlen::Cuda, &FAKE, None)
             .expect("the model is sound");
         assert!(!cuda.spec().notifies);
         let batches: Vec<_> = (0..).zip(lengths()).map(|(seed, lengths)| batch(seed, &lengths)).collect();
@@ -93,7 +93,7 @@ fn padded_batches_have_few_shapes_and_little_padding() {
 fn staging_is_reused() {
     let directory = write(&draft("bert"));
     let network = Arc::new(network(&directory, Dtype::Float32, Kind::Float, Varlen::Cuda));
-    let mut cuda = CudaDevice::start("cpu:0", 0, Arc::clone(&network), 20, &FAKE).expect("it starts");
+    let mut cuda = CudaDevice::start("cpu:0", 0, Arc::clone(&network), 20, &FAKE, None).expect("it starts");
     let mut before = None;
     for (ticket, lengths) in (0..).zip(lengths().into_iter().cycle().take(200)) {
         let batch = batch(ticket, &lengths);
@@ -112,7 +112,7 @@ fn staging_is_reused() {
 #[test]
 fn profile_times_each_stage() {
     let directory = write(&draft("bert"));
-    let mut cuda = TorchEncoder::load_cuda_path_on_cpu(directory.path(), 1, "float32", Varlen::Cuda, &FAKE)
+    let mut cuda = TorchEncoder::load_cuda_path_on_cpu(directory.path(), 1, "float32", Varlen::Cuda, &FAKE, None)
         .expect("the model is sound");
     assert_eq!(cuda.times(), None);
     for synchronizes in [false, true] {
@@ -129,7 +129,7 @@ fn rows_that_are_not_finite_spoil_no_other_row() {
     let row = made.tensors[0].1.f_narrow(0, 7, 1).and_then(|mut row| row.f_fill_(f64::NAN));
     let _ = row.expect("torch works");
     let directory = write(&made);
-    let mut cuda = TorchEncoder::load_cuda_path_on_cpu(directory.path(), 1, "float32", Varlen::Cuda, &FAKE)
+    let mut cuda = TorchEncoder::load_cuda_path_on_cpu(directory.path(), 1, "float32", Varlen::Cuda, &FAKE, None)
         .expect("the model is sound");
     let bad = pullquote_core::encoder::Batch::new(vec![1, 7, 2], vec![1, 1, 1]);
     // The scheduler refuses the row that is not finite.
@@ -171,7 +171,7 @@ fn queries_are_scored_on_the_device() {
     let directory = write(&draft("bert"));
     let mut cpu = load(&directory, &["cpu"], 1);
     assert!(!cpu.spec().scores);
-    let mut cuda = TorchEncoder::load_cuda_path_on_cpu(directory.path(), 1, "float32", Varlen::Cuda, &FAKE)
+    let mut cuda = TorchEncoder::load_cuda_path_on_cpu(directory.path(), 1, "float32", Varlen::Cuda, &FAKE, None)
         .expect("the model is sound");
     assert!(cuda.spec().scores);
     let dimension = cuda.spec().dimension;
@@ -216,7 +216,7 @@ unsafe extern "C" fn push_scores(context: *mut c_void, index: usize, values: *co
 fn encoder_table_passes_queries() {
     let directory = write(&draft("bert"));
     let rows = encode(&mut load(&directory, &["cpu"], 1), &batch(4, &[3, 3, 10]));
-    let cuda = TorchEncoder::load_cuda_path_on_cpu(directory.path(), 1, "float32", Varlen::Cuda, &FAKE)
+    let cuda = TorchEncoder::load_cuda_path_on_cpu(directory.path(), 1, "float32", Varlen::Cuda, &FAKE, None)
         .expect("the model is sound");
     let queries = queries(2, cuda.spec().dimension);
     let table = encoder_table(cuda).expect("a spec can be written");

@@ -182,7 +182,7 @@ fn cuda_device_gives_the_rows_of_a_cpu_device_without_padding() {
         let mut cpu = load(&directory, &["cpu"], 1);
         for dtype in HALF_PRECISION {
             let cuda =
-                TorchEncoder::load_cuda_path_on_cpu(directory.path(), 2, dtype.name(), Varlen::Everywhere, &FAKE);
+                TorchEncoder::load_cuda_path_on_cpu(directory.path(), 2, dtype.name(), Varlen::Everywhere, &FAKE, None);
             let mut cuda = cuda.expect("the model is sound");
             let batches: Vec<Batch> = (0..).zip(lengths()).map(|(seed, lengths)| batch(seed, &lengths)).collect();
             assert_eq!(calls(), 1 + 2 * 2 * LAYERS, "the reference, and two batches to warm up each device");
@@ -208,7 +208,7 @@ fn a_batch_is_padded_where_varlen_attention_fails() {
     let _kernel = set_up();
     let network = Arc::new(network_of("bert", "mean", Dtype::Float16, Varlen::Everywhere));
     let exact = network_of("bert", "mean", Dtype::Float32, Varlen::Off);
-    let mut cuda = CudaDevice::start("cpu:0", 0, Arc::clone(&network), 20, &FAKE).expect("it starts");
+    let mut cuda = CudaDevice::start("cpu:0", 0, Arc::clone(&network), 20, &FAKE, None).expect("it starts");
     for (ticket, lengths) in (0..).zip(lengths()) {
         let batch = batch(ticket, &lengths);
         calls();
@@ -308,7 +308,7 @@ fn with_little_memory() {
     set_mode(KernelMode::Heavy);
     let directory = write(&scaled_draft("bert", Sizes { longest: 600, ..SIZES }, "gelu"));
     let network = models::network(&directory, Dtype::Float16, Kind::Half, Varlen::Everywhere);
-    let mut cuda = CudaDevice::start("cpu:0", 0, Arc::new(network), 600, &FAKE).expect("it starts");
+    let mut cuda = CudaDevice::start("cpu:0", 0, Arc::new(network), 600, &FAKE, None).expect("it starts");
     let few = batch(1, &[80; 128]);
     let mut encode = |ticket: u64, batch: &Batch| {
         cuda.submit(ticket, batch);

@@ -3,6 +3,7 @@
 Skipped without a GPU. `rust/torch/tests/cuda.rs` tests the same code on a CPU.
 """
 
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -66,6 +67,58 @@ def test_varlen_attention_without_padding() -> None:
     kernels = {event.name for event in profiled.events() if str(event.device_type).endswith("CUDA")}
     # Padded rows need a mask, and flash attention's kernels take none.
     assert any("flash_fwd" in name for name in kernels), kernels
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_cuda_graphs_change_no_vector(dtype: str) -> None:
+    with (
+        Highlighter(devices="cuda:0", dtype=dtype, cache_bytes=0, cuda_graphs="auto") as graphs,
+        Highlighter(devices="cuda:0", dtype=dtype, cache_bytes=0, cuda_graphs=False) as eager,
+    ):
+        pages = [" ".join(TEXTS[start : start + 20]) for start in range(0, 400, 20)]
+        for count in (1, 3, 40, 2000) * 4:
+            texts = TEXTS[-count:]
+            assert (graphs.embed(texts) * eager.embed(texts)).sum(axis=1).min() >= (
+                0.9999 if dtype == "float16" else 0.999
+            )
+        for _ in range(4):
+            found, expected = (
+                each.highlights("How far is the moon?", pages, effort="full") for each in (graphs, eager)
+            )
+            assert np.abs(found.scores - expected.scores).max() < 0.01
+        state = graphs.device_states[0]
+        assert state.graph_error is None
+        assert state.graph_batches > 0
+        assert eager.device_states[0].graph_batches == 0
+
+
+def test_cuda_graphs_leave_the_host_alone(expected: Any) -> None:
+    """While graphs are captured, the host synchronizes, empties torch's cache and draws random numbers on another stream."""
+    failures, captured = [], threading.Event()
+
+    def work() -> None:
+        with torch.cuda.stream(torch.cuda.Stream()):
+            while not captured.is_set():
+                try:
+                    torch.randn(1_000, device="cuda:0").sum().item()
+                    torch.cuda.synchronize()
+                    torch.cuda.empty_cache()
+                except RuntimeError as error:
+                    failures.append(error)
+
+    host = threading.Thread(target=work)
+    with Highlighter(devices="cuda:0", dtype="float16", cache_bytes=0, cuda_graphs="auto") as highlighter:
+        host.start()
+        try:
+            for count in (1, 5, 20, 60, 150, 400, 900, 2000) * 4:
+                found = highlighter.embed(TEXTS[:count])
+                assert (found * expected[:count]).sum(axis=1).min() >= 0.9995
+        finally:
+            captured.set()
+            host.join()
+        state = highlighter.device_states[0]
+        assert (failures, state.graph_error) == ([], None)
+        assert state.graph_batches > 0
 
 
 @pytest.mark.parametrize("effort", ["auto", "full"])

@@ -90,6 +90,18 @@ def test_device_timeout_moves_batches_to_other_devices(expected: Any) -> None:
             Highlighter(encoder=lambda texts: [[1.0] for _ in texts], device_timeout=wrong)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("wrong", [True, "on", None, 0])
+def test_invalid_cuda_graphs_are_named(wrong: Any) -> None:
+    with raises(errors.InvalidArgumentError, "cuda_graphs", wrong, '"auto"'):
+        Highlighter(cuda_graphs=wrong)
+
+
+def test_cuda_graphs_change_nothing_on_cpus(expected: Any) -> None:
+    with Highlighter(devices="cpu", dtype="float32", cuda_graphs="auto") as highlighter:
+        assert np.allclose(highlighter.embed(TEXTS), expected, atol=1e-5)
+        assert [(state.graph_batches, state.graph_error) for state in highlighter.device_states] == [(0, None)]
+
+
 def test_all_devices_failing_is_device_error_until_recovery(expected: Any) -> None:
     broken = {0, 1}
     gone = Fault(errors.DeviceError.code, "gone")
@@ -238,6 +250,15 @@ def test_cli_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {"tokenize", "compute"} <= {event["name"] for event in trace_of(path)}
     assert main(["highlight", "-q", "moon", str(page), "--trace", str(path), "--server", "http://127.0.0.1:1"]) == 2
     assert names_all(capsys.readouterr().err, "--trace", "--server")
+
+
+def test_cli_cuda_graphs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.txt"
+    page.write_text("Cats sleep a lot. The moon is 384,400 km away.")
+    assert main(["highlight", "-q", "moon", str(page), "--device", "cpu", "--cuda-graphs"]) == 0
+    assert "384,400" in capsys.readouterr().out
+    assert main(["highlight", "-q", "moon", str(page), "--cuda-graphs", "--server", "http://127.0.0.1:1"]) == 2
+    assert names_all(capsys.readouterr().err, "--cuda-graphs", "--server")
 
 
 def test_trace_path_that_cannot_be_written_is_error(tmp_path: Path) -> None:

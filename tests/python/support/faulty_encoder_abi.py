@@ -32,6 +32,7 @@ RELEASE = CFUNCTYPE(None, c_void_p)
 PROFILE = CFUNCTYPE(None, c_void_p, c_bool)
 TIMES = CFUNCTYPE(c_bool, c_void_p, c_void_p)
 RUN_BATCH = CFUNCTYPE(c_bool, c_void_p)
+GRAPHS = CFUNCTYPE(c_void_p, c_void_p, c_size_t, c_void_p)
 
 
 class Table(ctypes.Structure):
@@ -48,6 +49,7 @@ class Table(ctypes.Structure):
         ("profile", PROFILE),
         ("times", TIMES),
         ("run_batch", RUN_BATCH),
+        ("graphs", GRAPHS),
     ]
 
 
@@ -173,7 +175,7 @@ class FaultyEncoder:
         if original.run_batch:
             table.run_batch = RUN_BATCH(run_batch)
         if not has_optional:
-            table.profile, table.times, table.run_batch = PROFILE(), TIMES(), RUN_BATCH()
+            table.profile, table.times, table.run_batch, table.graphs = PROFILE(), TIMES(), RUN_BATCH(), GRAPHS()
         return table
 
     def __pullquote_encoder__(self) -> object:

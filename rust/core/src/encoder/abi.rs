@@ -71,4 +71,7 @@ pub struct EncoderTable {
     /// See [`BatchRunner`](crate::encoder::BatchRunner); null where the encoder has none. Any threads may call it, several at once
     /// and during all other functions, until `release` is called.
     pub run_batch: Option<unsafe extern "C" fn(state: *mut c_void) -> bool>,
+    /// See [`Encoder::graphs`](crate::encoder::Encoder::graphs); null where no device has CUDA graphs. Writes the number of batches,
+    /// and returns the error, or null; it lives as long as `state`.
+    pub graphs: Option<unsafe extern "C" fn(state: *mut c_void, device: usize, replayed: *mut u64) -> *const c_char>,
 }

@@ -2,9 +2,9 @@
 //! thread. No decision depends on them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::encoder::EncoderSpec;
+use crate::encoder::{EncoderSpec, GraphState};
 
 /// A device's state and counters at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,10 @@ pub struct DeviceState {
     pub out_of_memory: u64,
     /// The last message of either kind of failure.
     pub last_error: Option<String>,
+    /// Batches whose kernels were queued as one CUDA graph.
+    pub graph_batches: u64,
+    /// Why no more are, after an error.
+    pub graph_error: Option<String>,
 }
 
 /// One entry for each device, in the order of [`EncoderSpec::devices`].
@@ -50,6 +54,8 @@ struct DeviceCounters {
     failures: AtomicU64,
     out_of_memory: AtomicU64,
     last_error: Mutex<Option<String>>,
+    graph_batches: AtomicU64,
+    graph_error: OnceLock<String>,
 }
 
 impl DeviceStats {
@@ -66,6 +72,8 @@ impl DeviceStats {
             failures: 0.into(),
             out_of_memory: 0.into(),
             last_error: Mutex::default(),
+            graph_batches: 0.into(),
+            graph_error: OnceLock::new(),
         };
         Self(spec.devices.iter().map(counters).collect())
     }
@@ -83,6 +91,8 @@ impl DeviceStats {
             failures: device.failures.load(Ordering::Relaxed),
             out_of_memory: device.out_of_memory.load(Ordering::Relaxed),
             last_error: device.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            graph_batches: device.graph_batches.load(Ordering::Relaxed),
+            graph_error: device.graph_error.get().cloned(),
         };
         self.0.iter().map(state).collect()
     }
@@ -105,10 +115,44 @@ impl DeviceStats {
         self.0[device].tokens.fetch_add(tokens as u64, Ordering::Relaxed);
     }
 
+    pub(crate) fn set_graphs(&self, device: usize, graphs: GraphState) {
+        self.0[device].graph_batches.store(graphs.replayed, Ordering::Relaxed);
+        if let Some(error) = graphs.error {
+            self.0[device].graph_error.get_or_init(|| error);
+        }
+    }
+
     pub(crate) fn add_failure(&self, device: usize, is_out_of_memory: bool, message: &str) {
         let device = &self.0[device];
         let counter = if is_out_of_memory { &device.out_of_memory } else { &device.failures };
         counter.fetch_add(1, Ordering::Relaxed);
         *device.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(message.to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoder::DeviceSpec;
+
+    #[test]
+    fn graph_batches_and_the_first_graph_error_are_kept() {
+        let devices = ["cuda:0", "cuda:1"].map(|name| DeviceSpec::new(name.to_owned(), 2, 64)).into();
+        let stats = DeviceStats::new(&EncoderSpec {
+            dimension: 1,
+            max_tokens: 1,
+            vocabulary: 1,
+            dtype: "float16".to_owned(),
+            devices,
+            notifies: false,
+            needs_polling: true,
+            scores: true,
+            backend: "torch".to_owned(),
+        });
+        for (replayed, error) in [(1, None), (5, Some("first")), (5, Some("second"))] {
+            stats.set_graphs(1, GraphState { replayed, error: error.map(str::to_owned) });
+        }
+        let found: Vec<_> = stats.states().into_iter().map(|state| (state.graph_batches, state.graph_error)).collect();
+        assert_eq!(found, [(0, None), (5, Some("first".to_owned()))]);
     }
 }

@@ -19,7 +19,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::encoder::{BatchBudget, Batching, EncoderSpec};
+use crate::encoder::{BatchBudget, Batching, EncoderSpec, GraphState};
 use crate::error::{Error, ErrorKind};
 use crate::scheduler::device_stats::DeviceStats;
 
@@ -158,6 +158,11 @@ impl Devices {
         device.in_flight -= 1;
         device.outstanding -= tokens;
         self.stats.set_outstanding(index, device.outstanding);
+    }
+
+    /// Records what a device has done with CUDA graphs.
+    pub(crate) fn on_graphs(&self, index: usize, graphs: GraphState) {
+        self.stats.set_graphs(index, graphs);
     }
 
     /// Records a successful batch that was submitted at `since`.

@@ -317,6 +317,7 @@ impl Round {
             Ok(()) => {
                 let now = Instant::now();
                 self.devices.on_success(device, batch.tokens, since, is_probe, now);
+                self.devices.on_graphs(device, self.encoder.graphs(device));
                 let span = BatchSpan { device, track, since, rows: targets.len(), tokens: batch.tokens };
                 let times = self.encoder.times().unwrap_or_else(|| {
                     // An estimate from outside: an encoder that does not compute alone computes within `collect`.

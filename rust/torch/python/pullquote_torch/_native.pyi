@@ -17,6 +17,7 @@ def load(
     threads: int | None,
     truncate_dim: int | None = None,
     normalizes: bool = True,
+    cuda_graphs: bool = False,
 ) -> CapsuleType:
     """Loads a model onto devices and hands out its encoder.
 
@@ -25,7 +26,8 @@ def load(
     or ``"float16"``. ``threads`` is how many CPU workers there are; `None` is one
     for each core, at most 32, and with 0 those who wait for a batch compute it; a CUDA device has a
     thread of its own all the same. Vectors are cut to their first ``truncate_dim`` values. Without
-    ``normalizes``, the vectors are those before the normalization at the model's end.
+    ``normalizes``, the vectors are those before the normalization at the model's end. With ``cuda_graphs``,
+    CUDA devices that do not pad rows queue the kernels of frequent shapes as CUDA graphs.
 
     Returns a capsule named ``pullquote.encoder``. Raises the classes of ``pullquote.errors``, or ``RuntimeError``
     where that module is not there.

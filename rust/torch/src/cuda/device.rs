@@ -9,6 +9,7 @@
 //!
 //! The network decides which device it is. The tests run all of this on a CPU, with a runtime library of their own.
 
+use std::ffi::{CStr, CString};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, TryRecvError, channel};
@@ -19,6 +20,7 @@ use pullquote_core::encoder::{Batch, BatchTimes};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use tch::TchError;
 
+use super::graphs::{CaptureSupport, Graphs};
 use super::launcher::{Flags, Launcher, Slot};
 use super::runtime::Runtime;
 use crate::error::{batch_error, reason};
@@ -53,7 +55,8 @@ pub struct CudaDevice {
 }
 
 impl CudaDevice {
-    /// Starts the thread of a network's GPU; a row has at most `max_tokens`. `index` is the number that CUDA gives the GPU.
+    /// Starts the thread of a network's GPU; a row has at most `max_tokens`. `index` is the number that CUDA gives the GPU. With
+    /// `graphs`, the thread captures CUDA graphs.
     ///
     /// # Errors
     /// [`ErrorKind::Device`] where there is no thread, or the GPU cannot be used.
@@ -63,12 +66,17 @@ impl CudaDevice {
         network: Arc<Network>,
         max_tokens: usize,
         runtime: &'static Runtime,
+        graphs: Option<CaptureSupport>,
     ) -> Result<Self> {
         let flags = Arc::new(Flags::default());
         let (to_thread, submitted) = channel::<Slot>();
         let (to_device, finished) = channel();
         let (usable, is_usable) = channel();
-        let launcher = Launcher { name: name.to_owned(), network, runtime, max_tokens, flags: Arc::clone(&flags) };
+        let graphs = graphs.filter(|_| network.is_varlen());
+        let graphs = graphs.map(|support| Graphs::new(support, runtime, index, &network, max_tokens));
+        let flags_of_thread = Arc::clone(&flags);
+        let mut launcher =
+            Launcher { name: name.to_owned(), network, runtime, max_tokens, flags: flags_of_thread, graphs };
         let work = move || {
             use_one_thread();
             // For an error that tells more than "no device".
@@ -85,9 +93,10 @@ impl CudaDevice {
                     }
                     launcher.launch(&mut slot);
                     if to_device.send(slot).is_err() {
-                        return;
+                        break;
                     }
                 }
+                launcher.end();
             });
         };
         let failed = |error: String| Error::new(ErrorKind::Device, format!("device {name:?}: {error}"));
@@ -147,6 +156,18 @@ impl CudaDevice {
     #[must_use]
     pub const fn free_memory(&self) -> u64 {
         self.free_memory
+    }
+
+    /// Batches that were queued as a CUDA graph.
+    #[must_use]
+    pub fn replayed(&self) -> u64 {
+        self.flags.replayed.load(Ordering::Relaxed)
+    }
+
+    /// Why batches are not queued as CUDA graphs any more.
+    #[must_use]
+    pub fn graph_error(&self) -> Option<&CStr> {
+        self.flags.graph_error.get().map(CString::as_c_str)
     }
 
     /// The number of slots, which is the most batches that were ever in flight at once.

@@ -3,8 +3,9 @@
 //! It is a thread of pullquote's own, so its current GPU, stream, autocast, gradients and OpenMP threads are torch's defaults,
 //! whatever the caller's thread has set.
 
+use std::ffi::CString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -13,8 +14,9 @@ use pullquote_core::encoder::{Batch, BatchTimes};
 use pullquote_core::error::{Error, ErrorKind};
 use tch::{Device, Kind, TchError};
 
+use super::graphs::Graphs;
 use super::runtime::{CudaError, Event, Runtime};
-use super::staging::{Staging, ragged_rows};
+use super::staging::{RaggedShape, Staging};
 use crate::error::{TorchResult, gpu_error, reason};
 use crate::model::layout::DeviceBatch;
 use crate::model::network::Network;
@@ -48,15 +50,29 @@ pub(super) struct Flags {
     pub(super) synchronizes: AtomicBool,
     /// The device was dropped: batches are discarded.
     pub(super) stopping: AtomicBool,
+    /// Batches that were queued as a CUDA graph.
+    pub(super) replayed: AtomicU64,
+    /// Why batches are not queued as CUDA graphs any more.
+    pub(super) graph_error: OnceLock<CString>,
 }
 
-#[derive(Debug)]
+/// How a batch is laid out on the GPU.
+#[derive(Clone, Copy, Debug)]
+enum Layout {
+    Padded,
+    Ragged,
+    /// Ragged, in this shape, whose graph was captured.
+    Graph(RaggedShape),
+}
+
 pub(super) struct Launcher {
     pub(super) name: String,
     pub(super) network: Arc<Network>,
     pub(super) runtime: &'static Runtime,
     pub(super) max_tokens: usize,
     pub(super) flags: Arc<Flags>,
+    /// `None` where they are off.
+    pub(super) graphs: Option<Graphs>,
 }
 
 impl Slot {
@@ -89,7 +105,7 @@ impl Slot {
 
 impl Launcher {
     /// Queues a batch, or notes why it could not be.
-    pub(super) fn launch(&self, slot: &mut Slot) {
+    pub(super) fn launch(&mut self, slot: &mut Slot) {
         slot.times = BatchTimes { waited: BatchTimes::since(slot.submitted), ..slot.times };
         if self.flags.lost.get().is_some() {
             slot.failure = Some(self.flags.lost_error(&self.name));
@@ -111,28 +127,48 @@ impl Launcher {
         }
     }
 
-    fn queue(&self, slot: &mut Slot) -> TorchResult<()> {
+    /// Frees what the thread owns, after its last batch.
+    pub(super) fn end(self) {
+        if let Some(graphs) = self.graphs {
+            graphs.end(self.flags.lost.get().is_some());
+        }
+    }
+
+    fn queue(&mut self, slot: &mut Slot) -> TorchResult<()> {
         if slot.event.is_none() {
             slot.event = Some(Event::new(self.runtime)?);
         }
-        if self.network.is_varlen() && ragged_rows(&slot.batch) <= MAX_RAGGED_ROWS {
-            match self.queue_in_layout(slot, true) {
+        if self.network.is_varlen() && RaggedShape::of(&slot.batch).rows <= MAX_RAGGED_ROWS {
+            let shape = self.graphs.as_ref().and_then(|graphs| graphs.captured_shape(&slot.batch));
+            if let Some(shape) = shape {
+                match self.queue_in_layout(slot, Layout::Graph(shape)) {
+                    Ok(()) => {
+                        self.flags.replayed.fetch_add(1, Ordering::Relaxed);
+                        return Ok(());
+                    }
+                    Err(error) => self.give_up_graphs(&error),
+                }
+            }
+            match self.queue_in_layout(slot, Layout::Ragged) {
                 // Only the dispatcher's calls fail so, and they give no reason; torch's own errors say that padding would fail too.
                 Err(TchError::Kind(_)) if self.free_memory().is_ok() => {}
                 queued => return queued,
             }
         }
-        self.queue_in_layout(slot, false)
+        self.queue_in_layout(slot, Layout::Padded)
     }
 
-    fn queue_in_layout(&self, slot: &mut Slot, is_ragged: bool) -> TorchResult<()> {
+    fn queue_in_layout(&mut self, slot: &mut Slot, layout: Layout) -> TorchResult<()> {
         let (began, synchronizes) = (Instant::now(), self.flags.synchronizes.load(Ordering::Relaxed));
         let Slot { batch, staging, times, .. } = slot;
         let device = self.network.device();
-        let uploaded = if is_ragged {
-            DeviceBatch::Ragged(staging.upload_ragged(batch, device)?)
-        } else {
-            DeviceBatch::Padded(staging.upload_padded(batch, device, self.max_tokens)?)
+        let uploaded = match layout {
+            Layout::Ragged => DeviceBatch::Ragged(staging.upload_ragged(batch, device)?),
+            Layout::Padded => DeviceBatch::Padded(staging.upload_padded(batch, device, self.max_tokens)?),
+            Layout::Graph(shape) => {
+                let graphs = self.graphs.as_mut().ok_or_else(no_graphs)?;
+                DeviceBatch::Ragged(graphs.upload(shape, batch, staging)?)
+            }
         };
         let queries = staging.upload_queries(&batch.queries, self.network.dimension(), device)?;
         if synchronizes {
@@ -140,8 +176,16 @@ impl Launcher {
         }
         times.copied_in += BatchTimes::since(began);
         let began = Instant::now();
-        let count = i64::try_from(batch.lengths.len()).unwrap_or(i64::MAX);
-        let rows = self.network.encode_uploaded(&uploaded)?.f_narrow(0, 0, count)?;
+        let rows = match layout {
+            Layout::Graph(shape) => self.graphs.as_mut().ok_or_else(no_graphs)?.launch(shape)?,
+            Layout::Padded | Layout::Ragged => self.network.encode_uploaded(&uploaded)?,
+        };
+        let rows = rows.f_narrow(0, 0, i64::try_from(batch.lengths.len()).unwrap_or(i64::MAX))?;
+        if let (Layout::Ragged, Some(graphs)) = (layout, &mut self.graphs)
+            && let Err(error) = graphs.see(batch, staging, &self.network, &rows)
+        {
+            self.give_up_graphs(&error);
+        }
         let rows = match queries {
             Some(queries) => cosines(&rows, &queries, self.network.normalizes())?,
             None => rows,
@@ -159,6 +203,16 @@ impl Launcher {
         slot.event.as_ref().map_or(Ok(()), Event::record).map_err(TchError::from)
     }
 
+    /// Computes all batches from now on without graphs. What broke the GPU shows when the next kernel is queued.
+    fn give_up_graphs(&mut self, error: &TchError) {
+        let Some(graphs) = self.graphs.take() else { return };
+        self.runtime.clear_error();
+        let why = reason(error);
+        graphs.warn(&self.name, &why);
+        let _ = self.flags.graph_error.set(CString::new(why.replace('\0', " ")).unwrap_or_default());
+        graphs.end(false);
+    }
+
     /// Asks the GPU for nothing but an answer: where it is broken, every call returns the error that broke it.
     fn free_memory(&self) -> Result<u64, CudaError> {
         self.runtime.clear_error();
@@ -174,6 +228,10 @@ impl Launcher {
             }
         }
     }
+}
+
+fn no_graphs() -> TchError {
+    TchError::Kind("there are no graphs".to_owned())
 }
 
 impl Flags {

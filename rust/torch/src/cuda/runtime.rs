@@ -2,14 +2,16 @@
 //!
 //! torch's own pinned memory and tch's lack of events would make one broken GPU the whole process's problem: freeing pinned memory
 //! on a broken GPU throws in a destructor, which ends the process, and torch's allocator of pinned memory asks the events of all
-//! GPUs before it gives memory to any. So batches travel through memory and events that are ours, by twelve functions of the
+//! GPUs before it gives memory to any. So batches travel through memory and events that are ours, by functions of the
 //! runtime. Each returns its error, and an error of one GPU stays there.
 //!
 //! [`crate::torch_cuda`] finds them, in the runtime that torch's CUDA library needs. The tests bring functions of their own.
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{NonNull, null_mut};
 
+use pullquote_core::encoder::workers::panic_message;
 use tch::TchError;
 
 use crate::error::TorchResult;
@@ -21,6 +23,10 @@ const NOT_READY: c_int = 600;
 const PORTABLE: c_uint = 1;
 /// `cudaEventDisableTiming`.
 const DISABLE_TIMING: c_uint = 2;
+/// `cudaStreamNonBlocking`: other threads may use the default stream while this one is captured.
+const NON_BLOCKING: c_uint = 1;
+/// `cudaStreamCaptureModeThreadLocal`: the capture restricts the calls of its own thread only.
+const THREAD_LOCAL: c_int = 1;
 
 /// The functions that pullquote calls, named as in CUDA's manual; 0 is success.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +44,14 @@ pub struct Runtime {
     pub get_error_string: unsafe extern "C" fn(error: c_int) -> *const c_char,
     pub driver_get_version: unsafe extern "C" fn(version: *mut c_int) -> c_int,
     pub runtime_get_version: unsafe extern "C" fn(version: *mut c_int) -> c_int,
+    pub stream_create_with_flags: unsafe extern "C" fn(stream: *mut *mut c_void, flags: c_uint) -> c_int,
+    pub stream_begin_capture: unsafe extern "C" fn(stream: *mut c_void, mode: c_int) -> c_int,
+    pub stream_end_capture: unsafe extern "C" fn(stream: *mut c_void, graph: *mut *mut c_void) -> c_int,
+    pub graph_instantiate:
+        unsafe extern "C" fn(exec: *mut *mut c_void, graph: *mut c_void, flags: c_ulonglong) -> c_int,
+    pub graph_destroy: unsafe extern "C" fn(graph: *mut c_void) -> c_int,
+    pub graph_launch: unsafe extern "C" fn(exec: *mut c_void, stream: *mut c_void) -> c_int,
+    pub graph_exec_destroy: unsafe extern "C" fn(exec: *mut c_void) -> c_int,
 }
 
 /// An error of CUDA.
@@ -62,7 +76,7 @@ impl Runtime {
     #[expect(clippy::missing_transmute_annotations, reason = "the fields have the types")]
     fn load() -> Option<Self> {
         use std::mem::transmute;
-        // SAFETY: the types are those of CUDA's headers, unchanged since its first versions.
+        // SAFETY: the types are those of CUDA's headers since version 12, which torch 2.11 needs.
         unsafe {
             Some(Self {
                 set_device: transmute::<*mut c_void, _>(find(c"cudaSetDevice")?),
@@ -77,6 +91,13 @@ impl Runtime {
                 get_error_string: transmute::<*mut c_void, _>(find(c"cudaGetErrorString")?),
                 driver_get_version: transmute::<*mut c_void, _>(find(c"cudaDriverGetVersion")?),
                 runtime_get_version: transmute::<*mut c_void, _>(find(c"cudaRuntimeGetVersion")?),
+                stream_create_with_flags: transmute::<*mut c_void, _>(find(c"cudaStreamCreateWithFlags")?),
+                stream_begin_capture: transmute::<*mut c_void, _>(find(c"cudaStreamBeginCapture")?),
+                stream_end_capture: transmute::<*mut c_void, _>(find(c"cudaStreamEndCapture")?),
+                graph_instantiate: transmute::<*mut c_void, _>(find(c"cudaGraphInstantiate")?),
+                graph_destroy: transmute::<*mut c_void, _>(find(c"cudaGraphDestroy")?),
+                graph_launch: transmute::<*mut c_void, _>(find(c"cudaGraphLaunch")?),
+                graph_exec_destroy: transmute::<*mut c_void, _>(find(c"cudaGraphExecDestroy")?),
             })
         }
     }
@@ -224,6 +245,94 @@ impl Event {
             return Ok(false);
         }
         self.runtime.check(code).map(|()| true)
+    }
+}
+
+/// A stream of our own, on which graphs are captured. It is never destroyed: torch keeps a workspace of cuBLAS for each stream, by
+/// its address, and another stream at that address would take it.
+#[derive(Clone, Copy, Debug)]
+pub struct CaptureStream {
+    runtime: &'static Runtime,
+    stream: NonNull<c_void>,
+}
+
+// SAFETY: CUDA's functions take a stream from any thread.
+unsafe impl Send for CaptureStream {}
+
+impl CaptureStream {
+    /// A stream of the current GPU.
+    ///
+    /// # Errors
+    /// As CUDA has it.
+    pub fn new(runtime: &'static Runtime) -> Result<Self, CudaError> {
+        let mut stream = null_mut();
+        // SAFETY: the place can be written to.
+        runtime.check(unsafe { (runtime.stream_create_with_flags)(&raw mut stream, NON_BLOCKING) })?;
+        let stream = NonNull::new(stream).ok_or_else(|| CudaError("no stream".to_owned()))?;
+        Ok(Self { runtime, stream })
+    }
+
+    /// What CUDA and torch call it.
+    #[must_use]
+    pub fn address(self) -> usize {
+        self.stream.as_ptr().expose_provenance()
+    }
+
+    /// Captures what `work` queues on this stream, which nothing else uses. The capture ends whatever fails.
+    ///
+    /// # Errors
+    /// `work`'s error, or else CUDA's.
+    pub fn capture(self, work: &mut dyn FnMut() -> TorchResult<()>) -> TorchResult<GraphExec> {
+        let runtime = self.runtime;
+        // SAFETY: the stream is alive.
+        runtime.check(unsafe { (runtime.stream_begin_capture)(self.stream.as_ptr(), THREAD_LOCAL) })?;
+        let queued = catch_unwind(AssertUnwindSafe(work));
+        let mut graph = null_mut();
+        // SAFETY: the stream is alive, and the place can be written to.
+        let ended = runtime.check(unsafe { (runtime.stream_end_capture)(self.stream.as_ptr(), &raw mut graph) });
+        let queued = queued.unwrap_or_else(|panic| Err(TchError::Kind(panic_message(&*panic))));
+        let made = queued.and_then(|()| Ok(ended?)).and_then(|()| {
+            let mut exec = null_mut();
+            // SAFETY: the place can be written to, and a null graph is an error.
+            runtime.check(unsafe { (runtime.graph_instantiate)(&raw mut exec, graph, 0) })?;
+            let exec = NonNull::new(exec).ok_or_else(|| CudaError("no executable graph".to_owned()))?;
+            Ok(GraphExec { runtime, exec })
+        });
+        // SAFETY: the graph is ours, and destroyed once; what was made of it does not need it.
+        if !graph.is_null() && unsafe { (runtime.graph_destroy)(graph) } != 0 {
+            runtime.clear_error();
+        }
+        made
+    }
+}
+
+/// A captured graph, ready to be launched any number of times.
+#[derive(Debug)]
+pub struct GraphExec {
+    runtime: &'static Runtime,
+    exec: NonNull<c_void>,
+}
+
+// SAFETY: CUDA's functions take it from any thread, one at a time.
+unsafe impl Send for GraphExec {}
+
+impl GraphExec {
+    /// Queues it on the default stream, as torch's operators are.
+    ///
+    /// # Errors
+    /// As CUDA has it.
+    pub fn launch(&self) -> Result<(), CudaError> {
+        // SAFETY: it is alive, and null is the default stream.
+        self.runtime.check(unsafe { (self.runtime.graph_launch)(self.exec.as_ptr(), null_mut()) })
+    }
+}
+
+impl Drop for GraphExec {
+    fn drop(&mut self) {
+        // SAFETY: it is ours, and destroyed once. CUDA lets a launch that is not done end first.
+        if unsafe { (self.runtime.graph_exec_destroy)(self.exec.as_ptr()) } != 0 {
+            self.runtime.clear_error();
+        }
     }
 }
 

@@ -28,13 +28,27 @@ const TOKEN_COUNT_MULTIPLE: usize = 16;
 pub struct Staging {
     /// Ids, positions and cumulative lengths.
     ragged: PinnedBuffer<i32>,
-    /// Ids and lengths: not the same memory, because a batch may be padded while its ragged copy is still on its way.
+    /// As `ragged`, for a CUDA graph. Not the same memory, here and below, because a batch may be written again in another layout
+    /// while its copy is still on its way.
+    bucketed: PinnedBuffer<i32>,
+    /// Ids and lengths.
     padded: PinnedBuffer<i32>,
     queries: PinnedBuffer<f32>,
     /// What comes back.
     rows: PinnedBuffer<f32>,
     /// Values in `rows`.
     values: usize,
+}
+
+/// The sizes of a ragged batch on a device, its padding included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RaggedShape {
+    /// Tokens of all rows.
+    pub tokens: usize,
+    /// Rows of the batch, then those of padding tokens, then empty ones.
+    pub rows: usize,
+    /// No row is longer, padding included.
+    pub longest: usize,
 }
 
 /// Pinned memory that grows to the largest batch.
@@ -61,12 +75,66 @@ pub fn token_bucket(tokens: usize) -> usize {
     tokens.next_multiple_of(step)
 }
 
+impl RaggedShape {
+    /// The shape with the least padding.
+    #[must_use]
+    pub fn of(batch: &Batch) -> Self {
+        let filled = batch.ids.len();
+        let tokens = token_bucket(filled);
+        let longest = batch.lengths.iter().copied().max().unwrap_or(1).max(1) as usize;
+        Self { tokens, rows: row_bucket(batch.lengths.len() + (tokens - filled).div_ceil(longest)), longest }
+    }
+
+    /// Values of a batch on the device: ids, positions and cumulative lengths.
+    #[must_use]
+    pub const fn values(self) -> usize {
+        2 * self.tokens + self.rows + 1
+    }
+
+    /// Writes a batch that fits.
+    pub(super) fn write(self, batch: &Batch, values: &mut [i32]) {
+        let (ids, rest) = values.split_at_mut(self.tokens);
+        let (positions, cumulative_lengths) = rest.split_at_mut(self.tokens);
+        let filled = batch.ids.len();
+        ids[..filled].copy_from_slice(&batch.ids);
+        ids[filled..].fill(0);
+        let mut start = 0;
+        for (row, written) in cumulative_lengths.iter_mut().enumerate() {
+            *written = i32::try_from(start).unwrap_or(i32::MAX);
+            let padding = (self.tokens - start).min(self.longest);
+            let length = batch.lengths.get(row).map_or(padding, |length| *length as usize);
+            for (position, written) in (0..).zip(&mut positions[start..start + length]) {
+                *written = position;
+            }
+            start += length;
+        }
+    }
+
+    /// The batch whose values are on the device, int32 `[values]`.
+    ///
+    /// # Errors
+    /// Where torch has no memory, or there are fewer values.
+    pub fn view(self, uploaded: &Tensor) -> TorchResult<Ragged> {
+        let Self { tokens, rows, longest } = self;
+        Ok(Ragged {
+            ids: uploaded.f_narrow(0, 0, dim(tokens))?,
+            positions: uploaded.f_narrow(0, dim(tokens), dim(tokens))?,
+            rows: RowOffsets {
+                cumulative_lengths: uploaded.f_narrow(0, dim(2 * tokens), dim(rows + 1))?,
+                longest: dim(longest),
+                tokens: dim(tokens),
+            },
+        })
+    }
+}
+
 impl Staging {
     /// Staging without memory yet.
     #[must_use]
     pub const fn new(runtime: &'static Runtime) -> Self {
         Self {
             ragged: PinnedBuffer::new(runtime),
+            bucketed: PinnedBuffer::new(runtime),
             padded: PinnedBuffer::new(runtime),
             queries: PinnedBuffer::new(runtime),
             rows: PinnedBuffer::new(runtime),
@@ -114,34 +182,18 @@ impl Staging {
     /// # Errors
     /// Where there is no memory.
     pub fn upload_ragged(&mut self, batch: &Batch, device: Device) -> TorchResult<Ragged> {
-        let filled = batch.ids.len();
-        let tokens = token_bucket(filled);
-        let longest = batch.lengths.iter().copied().max().unwrap_or(1).max(1) as usize;
-        let rows = ragged_rows(batch);
-        let total = 2 * tokens + rows + 1;
-        let (ids, rest) = self.ragged.slice_mut(total)?.split_at_mut(tokens);
-        let (positions, cumulative_lengths) = rest.split_at_mut(tokens);
-        ids[..filled].copy_from_slice(&batch.ids);
-        ids[filled..].fill(0);
-        let mut start = 0;
-        for (row, written) in cumulative_lengths.iter_mut().enumerate() {
-            *written = i32::try_from(start).unwrap_or(i32::MAX);
-            let length = batch.lengths.get(row).map_or((tokens - start).min(longest), |length| *length as usize);
-            for (position, written) in (0..).zip(&mut positions[start..start + length]) {
-                *written = position;
-            }
-            start += length;
-        }
-        let uploaded = self.ragged.upload(&[dim(total)], device)?;
-        Ok(Ragged {
-            ids: uploaded.f_narrow(0, 0, dim(tokens))?,
-            positions: uploaded.f_narrow(0, dim(tokens), dim(tokens))?,
-            rows: RowOffsets {
-                cumulative_lengths: uploaded.f_narrow(0, dim(2 * tokens), dim(rows + 1))?,
-                longest: dim(longest),
-                tokens: dim(tokens),
-            },
-        })
+        let shape = RaggedShape::of(batch);
+        shape.write(batch, self.ragged.slice_mut(shape.values())?);
+        shape.view(&self.ragged.upload(&[dim(shape.values())], device)?)
+    }
+
+    /// Writes a batch in a shape that it fits and starts its copy to memory of the device, int32 `[values]`.
+    ///
+    /// # Errors
+    /// Where there is no memory.
+    pub fn upload_bucketed(&mut self, batch: &Batch, shape: RaggedShape, to: &Tensor) -> TorchResult<()> {
+        shape.write(batch, self.bucketed.slice_mut(shape.values())?);
+        copy(new_reference(to)?, self.bucketed.tensor(&[dim(shape.values())])?)
     }
 
     /// Starts the copy of a batch's queries, `[queries, dimension]`, to the device; `None` where there are none.
@@ -164,15 +216,7 @@ impl Staging {
         let size = rows.size();
         self.values = usize::try_from(size.iter().product::<i64>()).unwrap_or(0);
         self.rows.slice_mut(self.values)?;
-        let host = self.rows.tensor(&size)?;
-        let arguments = [
-            Argument::Plain(Argued::Tensor(host)),
-            Argument::Plain(Argued::Tensor(new_reference(rows)?)),
-            Argument::Plain(Argued::Bool(true)), // non_blocking
-        ];
-        // SAFETY: torch 2.11's schema is (Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!).
-        let copied: TorchResult<[Tensor; 1]> = unsafe { call(c"aten::copy_", arguments) };
-        copied.map(drop)
+        copy(self.rows.tensor(&size)?, new_reference(rows)?)
     }
 
     /// The rows, one after the other, once the GPU has come to the batch's event.
@@ -185,16 +229,18 @@ impl Staging {
 
     /// Gives up the memory without freeing it, where the GPU may use it for ever.
     pub fn leak(self) {
-        let Self { ragged, padded, queries, rows, .. } = self;
-        std::mem::forget((ragged, padded, queries, rows));
+        let Self { ragged, bucketed, padded, queries, rows, .. } = self;
+        std::mem::forget((ragged, bucketed, padded, queries, rows));
     }
 }
 
-/// Rows of a batch in the ragged layout, with those of padding tokens and empty ones.
-pub(super) fn ragged_rows(batch: &Batch) -> usize {
-    let filled = batch.ids.len();
-    let longest = batch.lengths.iter().copied().max().unwrap_or(1).max(1) as usize;
-    row_bucket(batch.lengths.len() + (token_bucket(filled) - filled).div_ceil(longest))
+/// Starts a copy.
+fn copy(to: Tensor, from: Tensor) -> TorchResult<()> {
+    let non_blocking = Argument::Plain(Argued::Bool(true));
+    let arguments = [Argument::Plain(Argued::Tensor(to)), Argument::Plain(Argued::Tensor(from)), non_blocking];
+    // SAFETY: torch 2.11's schema is (Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!).
+    let copied: TorchResult<[Tensor; 1]> = unsafe { call(c"aten::copy_", arguments) };
+    copied.map(drop)
 }
 
 impl<Value: Element> PinnedBuffer<Value> {

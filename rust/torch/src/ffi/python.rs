@@ -1,4 +1,5 @@
-//! The Python module: loads an encoder and returns its table of C functions in a `PyCapsule`.
+//! The Python module: loads an encoder and returns its table of C functions in a `PyCapsule`, and gives it memory for CUDA graphs,
+//! which torch offers in Python only.
 
 use pullquote_core::encoder::abi::{CAPSULE_NAME, EncoderTable};
 use pullquote_core::error::Error;
@@ -7,6 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use super::table::encoder_table;
+use crate::cuda::graphs::{CaptureMemory, CaptureSupport, Kernels};
+use crate::cuda::runtime::CaptureStream;
 use crate::encoder::TorchEncoder;
 
 /// The Python module; `python/pullquote_torch/_native.pyi` documents it.
@@ -17,7 +20,7 @@ pub mod _native {
     use pyo3::prelude::*;
     use pyo3::types::PyCapsule;
 
-    use super::{encoder_capsule, python_error};
+    use super::{GRAPHS, encoder_capsule, python_error};
     use crate::encoder::{TorchEncoder, VectorOptions};
 
     #[pymodule_export]
@@ -35,8 +38,12 @@ pub mod _native {
     }
 
     #[pyfunction]
-    #[pyo3(signature = (model, devices, dtype, threads, truncate_dim = None, normalizes = true))]
-    #[allow(clippy::needless_pass_by_value, reason = "PyO3 passes owned arguments")]
+    #[pyo3(signature = (model, devices, dtype, threads, truncate_dim = None, normalizes = true, cuda_graphs = false))]
+    #[allow(
+        clippy::needless_pass_by_value,
+        clippy::too_many_arguments,
+        reason = "PyO3 passes owned arguments, one for each"
+    )]
     fn load(
         py: Python<'_>,
         model: PathBuf,
@@ -45,11 +52,53 @@ pub mod _native {
         threads: Option<usize>,
         truncate_dim: Option<usize>,
         normalizes: bool,
+        cuda_graphs: bool,
     ) -> PyResult<Bound<'_, PyCapsule>> {
         let vectors = VectorOptions { truncate_dim, normalizes };
-        let encoder = py.detach(|| TorchEncoder::load_with(&model, &devices, &dtype, threads, vectors));
+        let graphs = cuda_graphs.then_some(GRAPHS);
+        let encoder = py.detach(|| TorchEncoder::load_with(&model, &devices, &dtype, threads, vectors, graphs));
         encoder_capsule(py, encoder.map_err(|error| python_error(py, &error))?)
     }
+}
+
+const GRAPHS: CaptureSupport = CaptureSupport { memory, warn };
+
+/// A `CaptureMemory` of `python/pullquote_torch/_graphs.py`.
+struct PythonMemory(Py<PyAny>);
+
+impl CaptureMemory for PythonMemory {
+    /// Keeps the GIL, so that no other Python thread synchronizes the GPU or empties torch's cache: CUDA and torch refuse both
+    /// during a capture.
+    fn with(&self, kernels: &Kernels, capture: &mut dyn FnMut(&Kernels)) -> Result<(), String> {
+        with_python(|py| {
+            let capturing = self.0.bind(py).call_method0("capturing")?;
+            capturing.call_method0("__enter__")?;
+            capture(kernels);
+            capturing.call_method1("__exit__", (py.None(), py.None(), py.None())).map(drop)
+        })
+    }
+
+    fn release(self: Box<Self>) {
+        // Where it fails, the memory stays reserved.
+        let _ = with_python(|py| self.0.bind(py).call_method0("release").map(drop));
+    }
+}
+
+fn memory(device: usize, stream: CaptureStream) -> Result<Box<dyn CaptureMemory>, String> {
+    with_python(|py| {
+        let made = py.import("pullquote_torch._graphs")?.call_method1("CaptureMemory", (device, stream.address()))?;
+        Ok(Box::new(PythonMemory(made.unbind())) as Box<dyn CaptureMemory>)
+    })
+}
+
+fn warn(message: &str) {
+    let _ = with_python(|py| py.import("pullquote_torch._graphs")?.call_method1("warn", (message,)).map(drop));
+}
+
+/// Runs something with the GIL, unless the interpreter is ending, whose errors become sentences.
+fn with_python<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, String> {
+    let done = Python::try_attach(|py| work(py).map_err(|error| error.to_string()));
+    done.unwrap_or_else(|| Err("Python is ending".to_owned()))
 }
 
 #[repr(transparent)]

@@ -3,7 +3,7 @@
 //! Nothing may unwind into C: each function catches panics, and turns them into error codes like other errors. A host that takes
 //! the table out of its capsule sets `state` to null; a capsule that still has a state releases it.
 
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -76,6 +76,7 @@ pub fn encoder_table(encoder: TorchEncoder) -> Result<EncoderTable> {
         profile: Some(profile),
         times: Some(times),
         run_batch,
+        graphs: Some(graphs),
     })
 }
 
@@ -225,6 +226,20 @@ unsafe extern "C" fn times(state: *mut c_void, times: *mut BatchTimes) -> bool {
         unsafe { times.write(known) };
     }
     known.is_some()
+}
+
+unsafe extern "C" fn graphs(state: *mut c_void, device: usize, replayed: *mut u64) -> *const c_char {
+    let mut known = (0, std::ptr::null());
+    let ask = |exclusive: &mut Exclusive| {
+        let (replayed, error) = exclusive.encoder.graph_counts(device);
+        known = (replayed, error.map_or(std::ptr::null(), CStr::as_ptr));
+        Ok(())
+    };
+    // SAFETY: `EncoderTable` demands a live state.
+    unsafe { with_encoder(state, ask) };
+    // SAFETY: `EncoderTable::graphs` demands a place to write to.
+    unsafe { replayed.write(known.0) };
+    known.1
 }
 
 unsafe extern "C" fn run_batch(state: *mut c_void) -> bool {

@@ -1,17 +1,20 @@
 //! A runtime library with the functions that pullquote calls of CUDA's, for tests without a GPU. Devices are numbers; a test sets
 //! the mode of each. As in CUDA, a sticky error is the answer to every call about that device from then on, and each thread has a
 //! current device. Batches themselves run on the CPU.
+//!
+//! A captured graph has the kernels that [`memory`] was given for the capture; launching it runs them.
 
 #![allow(dead_code, reason = "each test uses a part of this")]
 
 use std::alloc::{Layout, alloc, dealloc};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use pullquote_torch::cuda::runtime::Runtime;
+use pullquote_torch::cuda::graphs::{CaptureMemory, CaptureSupport, Kernels};
+use pullquote_torch::cuda::runtime::{CaptureStream, Runtime};
 
 pub const INVALID_DEVICE: c_int = 101;
 pub const OUT_OF_MEMORY: c_int = 2;
@@ -19,6 +22,8 @@ pub const ILLEGAL_ADDRESS: c_int = 700;
 pub const UNCORRECTABLE_ECC: c_int = 214;
 pub const LAUNCH_FAILURE: c_int = 719;
 pub const LAUNCH_OUT_OF_RESOURCES: c_int = 701;
+pub const CAPTURE_UNSUPPORTED: c_int = 900;
+pub const CAPTURE_INVALIDATED: c_int = 901;
 const NOT_READY: c_int = 600;
 
 pub const DEVICES: c_int = 64;
@@ -42,6 +47,24 @@ pub enum Mode {
     NoHostMemory,
     /// This many bytes are free.
     Free(usize),
+    /// One call of its graphs fails.
+    Graphs(GraphCall, c_int),
+}
+
+/// What is needed to capture and launch a graph, in this order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum GraphCall {
+    CreateStream,
+    /// The host's memory for a capture cannot be had.
+    Memory,
+    Begin,
+    /// The host's memory fails after the capture.
+    Leave,
+    End,
+    Instantiate,
+    Launch,
+    /// Launching succeeds and runs nothing.
+    Lost,
 }
 
 #[derive(Default)]
@@ -51,7 +74,21 @@ struct State {
     memory: HashMap<usize, (usize, c_int)>,
     /// Of each device.
     events: HashMap<c_int, usize>,
+    /// Graphs of each device that were not destroyed: captured ones, and executable ones.
+    graphs: HashMap<c_int, usize>,
+    /// Launches of each device.
+    launches: HashMap<c_int, usize>,
+    /// Memory for captures that was not released.
+    memories: HashMap<c_int, usize>,
+    warnings: Vec<String>,
 }
+
+struct FakeGraph {
+    device: c_int,
+    kernels: Kernels,
+}
+
+struct FakeMemory(c_int);
 
 struct FakeEvent {
     device: c_int,
@@ -59,10 +96,14 @@ struct FakeEvent {
 }
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
+static ON_CAPTURE: Mutex<Option<fn()>> = Mutex::new(None);
 
 thread_local! {
     static CURRENT: Cell<c_int> = const { Cell::new(0) };
     static LAST_ERROR: Cell<c_int> = const { Cell::new(0) };
+    /// The kernels that are about to be captured, and whether they are now.
+    static KERNELS: RefCell<Option<Kernels>> = const { RefCell::new(None) };
+    static CAPTURES: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The library.
@@ -79,7 +120,17 @@ pub static FAKE: Runtime = Runtime {
     get_error_string,
     driver_get_version,
     runtime_get_version,
+    stream_create_with_flags,
+    stream_begin_capture,
+    stream_end_capture,
+    graph_instantiate,
+    graph_destroy,
+    graph_launch,
+    graph_exec_destroy,
 };
+
+/// The host's part of captures.
+pub const GRAPHS: CaptureSupport = CaptureSupport { memory, warn };
 
 pub fn set_mode(device: usize, mode: Mode) {
     with(|state| state.modes.insert(number(device), mode));
@@ -92,6 +143,28 @@ pub fn leaks(device: usize) -> (usize, usize) {
         let memory = state.memory.values().filter(|(_, of)| *of == device).count();
         (memory, state.events.get(&device).copied().unwrap_or(0))
     })
+}
+
+/// A device's graphs that were not destroyed, and memory for captures that was not released.
+pub fn graph_leaks(device: usize) -> (usize, usize) {
+    let device = number(device);
+    let count = |counts: &HashMap<c_int, usize>| counts.get(&device).copied().unwrap_or(0);
+    with(|state| (count(&state.graphs), count(&state.memories)))
+}
+
+/// How often a device launched a graph.
+pub fn launches(device: usize) -> usize {
+    with(|state| state.launches.get(&number(device)).copied().unwrap_or(0))
+}
+
+/// The warnings that name a device.
+pub fn warnings(name: &str) -> Vec<String> {
+    with(|state| state.warnings.iter().filter(|text| text.starts_with(&format!("{name}:"))).cloned().collect())
+}
+
+/// Calls this once, when the next capture has begun.
+pub fn on_capture(hook: fn()) {
+    *ON_CAPTURE.lock().unwrap_or_else(PoisonError::into_inner) = Some(hook);
 }
 
 /// The last error of this thread, which torch would take for one of its own.
@@ -123,6 +196,131 @@ fn answer(device: c_int) -> c_int {
 fn failed(code: c_int) -> c_int {
     LAST_ERROR.set(code);
     code
+}
+
+/// The answer of a call for graphs.
+fn graph_answer(device: c_int, call: GraphCall) -> c_int {
+    match mode(device) {
+        Mode::Graphs(failing, code) if failing == call => failed(code),
+        _ => answer(device),
+    }
+}
+
+fn memory(device: usize, _: CaptureStream) -> Result<Box<dyn CaptureMemory>, String> {
+    let device = number(device);
+    if graph_answer(device, GraphCall::Memory) != 0 {
+        LAST_ERROR.set(0);
+        return Err("torch does not use its own allocator".to_owned());
+    }
+    with(|state| *state.memories.entry(device).or_default() += 1);
+    Ok(Box::new(FakeMemory(device)))
+}
+
+fn warn(message: &str) {
+    with(|state| state.warnings.push(message.to_owned()));
+}
+
+impl CaptureMemory for FakeMemory {
+    fn with(&self, kernels: &Kernels, capture: &mut dyn FnMut(&Kernels)) -> Result<(), String> {
+        KERNELS.set(Some(kernels.clone()));
+        capture(kernels);
+        assert!(!CAPTURES.get(), "the capture has ended");
+        KERNELS.set(None);
+        if matches!(mode(self.0), Mode::Graphs(GraphCall::Leave, _)) {
+            return Err("the pool cannot be left".to_owned());
+        }
+        Ok(())
+    }
+
+    fn release(self: Box<Self>) {
+        with(|state| {
+            assert_eq!(state.graphs.get(&self.0).copied().unwrap_or(0), 0, "graphs use it");
+            if let Some(memories) = state.memories.get_mut(&self.0) {
+                *memories -= 1;
+            }
+        });
+    }
+}
+
+unsafe extern "C" fn stream_create_with_flags(stream: *mut *mut c_void, flags: c_uint) -> c_int {
+    assert_eq!(flags, 1, "other threads use the default stream");
+    // SAFETY: the caller passes a place. The stream is its device's number, and never null.
+    unsafe { stream.write(std::ptr::without_provenance_mut(number_of_stream(CURRENT.get()))) };
+    graph_answer(CURRENT.get(), GraphCall::CreateStream)
+}
+
+fn number_of_stream(device: c_int) -> usize {
+    usize::try_from(device).expect("it is no error") + 1
+}
+
+unsafe extern "C" fn stream_begin_capture(stream: *mut c_void, mode: c_int) -> c_int {
+    assert_eq!((stream.addr(), mode), (number_of_stream(CURRENT.get()), 1));
+    assert!(KERNELS.with_borrow(Option::is_some), "its memory comes from the pool");
+    let code = graph_answer(CURRENT.get(), GraphCall::Begin);
+    CAPTURES.set(code == 0);
+    if let Some(hook) = ON_CAPTURE.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        hook();
+    }
+    code
+}
+
+unsafe extern "C" fn stream_end_capture(stream: *mut c_void, graph: *mut *mut c_void) -> c_int {
+    assert!(CAPTURES.replace(false), "a capture was begun");
+    let device = CURRENT.get();
+    assert_eq!(stream.addr(), number_of_stream(device));
+    let code = graph_answer(device, GraphCall::End);
+    if code == 0 {
+        // SAFETY: the caller passes a place.
+        unsafe { graph.write(new_graph(device, KERNELS.take().expect("it captures"))) };
+    }
+    code
+}
+
+fn new_graph(device: c_int, kernels: Kernels) -> *mut c_void {
+    with(|state| *state.graphs.entry(device).or_default() += 1);
+    Box::into_raw(Box::new(FakeGraph { device, kernels })).cast()
+}
+
+unsafe extern "C" fn graph_instantiate(exec: *mut *mut c_void, graph: *mut c_void, _: c_ulonglong) -> c_int {
+    // SAFETY: the caller passes a graph.
+    let FakeGraph { device, kernels } = unsafe { &*graph.cast::<FakeGraph>() };
+    let code = graph_answer(*device, GraphCall::Instantiate);
+    if code == 0 {
+        // SAFETY: the caller passes a place.
+        unsafe { exec.write(new_graph(*device, kernels.clone())) };
+    }
+    code
+}
+
+unsafe extern "C" fn graph_destroy(graph: *mut c_void) -> c_int {
+    // SAFETY: the caller passes a graph, for the last time.
+    let FakeGraph { device, .. } = *unsafe { Box::from_raw(graph.cast::<FakeGraph>()) };
+    with(|state| {
+        if let Some(graphs) = state.graphs.get_mut(&device) {
+            *graphs -= 1;
+        }
+    });
+    0
+}
+
+unsafe extern "C" fn graph_launch(exec: *mut c_void, stream: *mut c_void) -> c_int {
+    assert!(stream.is_null(), "torch's default stream");
+    // SAFETY: the caller passes an executable graph.
+    let FakeGraph { device, kernels } = unsafe { &*exec.cast::<FakeGraph>() };
+    let code = graph_answer(*device, GraphCall::Launch);
+    if code != 0 {
+        return code;
+    }
+    with(|state| *state.launches.entry(*device).or_default() += 1);
+    if mode(*device) != Mode::Graphs(GraphCall::Lost, 0) {
+        (kernels.lock().unwrap_or_else(PoisonError::into_inner))().expect("kernels do not fail in a graph");
+    }
+    0
+}
+
+unsafe extern "C" fn graph_exec_destroy(exec: *mut c_void) -> c_int {
+    // SAFETY: the caller passes an executable graph, for the last time.
+    unsafe { graph_destroy(exec) }
 }
 
 unsafe extern "C" fn set_device(device: c_int) -> c_int {
@@ -245,6 +443,8 @@ unsafe extern "C" fn get_error_string(code: c_int) -> *const c_char {
         UNCORRECTABLE_ECC => c"uncorrectable ECC error encountered",
         LAUNCH_FAILURE => c"unspecified launch failure",
         LAUNCH_OUT_OF_RESOURCES => c"too many resources requested for launch",
+        CAPTURE_UNSUPPORTED => c"operation not permitted when stream is capturing",
+        CAPTURE_INVALIDATED => c"operation failed due to a previous error during capture",
         _ => c"unrecognized error code",
     };
     text.as_ptr()
