@@ -7,8 +7,8 @@
 use std::ops::Range;
 
 use super::blocks::blocks;
+use super::lines::is_separator_row;
 use super::marks::{is_closing, is_emphasis};
-use super::records::are_records;
 use super::sentences::for_each_block;
 use crate::text::page::{Block, BlockKind, ByteSpan};
 
@@ -34,15 +34,29 @@ pub struct Units {
     /// Runs of units without a blank line between them: sorted, disjoint, and covering all units. A heading is in the run of
     /// the text after it.
     pub paragraphs: Vec<Range<usize>>,
-    /// Units without content of their own: rules, page numbers, headers, footers, and entries of menus and of tables of
-    /// contents. Sorted.
+    /// Units without content of their own: rules, page numbers, headers, footers, the names of a plain table's columns, and
+    /// entries of menus and of tables of contents. Sorted.
     pub boilerplate: Vec<usize>,
+    /// Tables whose columns have names. Sorted.
+    pub tables: Vec<Table>,
+}
+
+/// A table whose columns have names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// The units with the names.
+    pub header: Range<usize>,
+    /// The units below them.
+    pub rows: Range<usize>,
 }
 
 /// Units of consecutive blocks that form one paragraph, list item, table or code block.
 struct Element {
+    /// Of a table, [`BlockKind::Row`].
     kind: BlockKind,
     units: Range<usize>,
+    /// The end of a table's header, which is empty if the columns have no names.
+    header_end: usize,
 }
 
 impl Units {
@@ -50,20 +64,15 @@ impl Units {
     #[must_use]
     pub fn independent(spans: Vec<ByteSpan>) -> Self {
         let groups: Vec<Range<usize>> = (0..spans.len()).map(|unit| unit..unit + 1).collect();
-        Self { paragraphs: groups.clone(), groups, spans, boilerplate: Vec::new() }
+        Self { paragraphs: groups.clone(), groups, spans, ..Self::default() }
     }
 
     /// The sentences of a text. `layout` has its blocks; `None` finds them by lines. No sentence ends inside one of
     /// `links`.
     #[must_use]
     pub fn sentences(text: &str, layout: Option<&[Block]>, links: &[ByteSpan]) -> Self {
-        let from_lines;
-        let layout = if let Some(blocks) = layout {
-            blocks
-        } else {
-            from_lines = blocks(text);
-            &from_lines
-        };
+        let from_lines = layout.is_none().then(|| blocks(text));
+        let layout = layout.or(from_lines.as_deref()).unwrap_or_default();
         let mut spans: Vec<ByteSpan> = Vec::new();
         let mut elements: Vec<Element> = Vec::new();
         let all_links = links;
@@ -79,9 +88,14 @@ impl Units {
                     _ => spans.push(*sentence),
                 }
             }
+            let is_header = block.kind == BlockKind::Header;
+            let kind = if is_header { BlockKind::Row } else { block.kind };
             match elements.last_mut() {
-                Some(element) if block.continues && element.kind == block.kind => element.units.end = spans.len(),
-                _ => elements.push(Element { kind: block.kind, units: first..spans.len() }),
+                Some(element) if block.continues && element.kind == kind => element.units.end = spans.len(),
+                _ => elements.push(Element { kind, units: first..spans.len(), header_end: first }),
+            }
+            if is_header && let Some(table) = elements.last_mut() {
+                table.header_end = spans.len();
             }
         });
         let mut joins_group = joins_group(text, &spans, &elements);
@@ -93,9 +107,25 @@ impl Units {
         let rules = elements.iter().filter(|element| element.kind == BlockKind::Rule);
         let mut boilerplate: Vec<usize> = rules.flat_map(|element| element.units.clone()).collect();
         boilerplate.extend(contents_entries(text, &spans, &elements, all_links));
+        let tables = elements.iter().filter(|element| element.header_end > element.units.start);
+        let tables: Vec<Table> = tables
+            .map(|table| Table { header: table.units.start..table.header_end, rows: table.header_end..table.units.end })
+            .collect();
+        // In markup, the first row of a table may be more than names.
+        if from_lines.is_some() {
+            boilerplate.extend(tables.iter().flat_map(|table| table.header.clone()));
+        }
         boilerplate.sort_unstable();
         boilerplate.dedup();
-        Self { groups: runs(&joins_group), paragraphs: runs(&joins_paragraph), boilerplate, spans }
+        Self { groups: runs(&joins_group), paragraphs: runs(&joins_paragraph), boilerplate, tables, spans }
+    }
+
+    /// The names of the columns of a run that begins in the rows of a table.
+    #[must_use]
+    pub fn header(&self, run: &Range<usize>) -> Option<ByteSpan> {
+        let after = self.tables.partition_point(|table| table.rows.start <= run.start);
+        let table = self.tables[..after].last().filter(|table| table.rows.contains(&run.start))?;
+        Some(self.span(&table.header))
     }
 
     /// From the start of a run's first unit to the end of its last.
@@ -130,13 +160,13 @@ fn joins_group(text: &str, spans: &[ByteSpan], elements: &[Element]) -> Vec<bool
     let mut joins = vec![false; spans.len()];
     let fits = |run: &Range<usize>| bytecount::num_chars(span(spans, run).of(text).as_bytes()) <= MAX_GROUP_CHARS;
     let mut join = |run: Range<usize>| joins[run].iter_mut().skip(1).for_each(|joins| *joins = true);
-    for Element { kind, units } in elements.iter().filter(|element| !element.units.is_empty()) {
+    for Element { kind, units, .. } in elements.iter().filter(|element| !element.units.is_empty()) {
         match kind {
             BlockKind::Prose | BlockKind::Rule => {}
             BlockKind::Heading => join(units.clone()),
             _ if fits(units) => join(units.clone()),
             BlockKind::Item => {}
-            BlockKind::Row => {
+            BlockKind::Header | BlockKind::Row => {
                 let first_row = (units.start + 1..units.end).find(|unit| !is_separator_row(spans[*unit].of(text)));
                 join(units.start..first_row.map_or(units.end, |unit| unit + 1));
             }
@@ -240,17 +270,6 @@ fn contents_entries(text: &str, spans: &[ByteSpan], elements: &[Element], links:
     let is_entry = |element: &Element| {
         matches!(element.kind, BlockKind::Item | BlockKind::Prose) && element.units.clone().all(is_link)
     };
-    let is_record = |unit: usize| {
-        let line = spans[unit].of(text);
-        unit > 0 && line.contains(char::is_numeric) && are_records(spans[unit - 1].of(text), line)
-    };
-    let is_header = |unit: &usize| {
-        !spans[*unit].of(text).contains(char::is_numeric)
-            && *unit + 2 < spans.len()
-            && (1..=2).all(|n| is_record(unit + n))
-    };
-    // The header of CSV names fields, and answers nothing.
-    entries.extend((0..spans.len()).filter(is_header));
     for run in elements.chunk_by(|one, next| is_entry(one) == is_entry(next)) {
         if run.len() >= MIN_MENU && is_entry(&run[0]) {
             entries.extend(run.iter().flat_map(|element| element.units.clone()));
@@ -264,11 +283,6 @@ fn has_leader_dots(line: &str) -> bool {
     let before = line.trim_end_matches(|c: char| c.is_ascii_digit());
     let title = before.trim_end_matches(['.', ' ', '…']);
     before.len() < line.len() && bytecount::count(&before.as_bytes()[title.len()..], b'.') >= MIN_LEADER_DOTS
-}
-
-/// Whether a row only separates a table's header from its rows: `|---|:-:|`.
-fn is_separator_row(row: &str) -> bool {
-    row.bytes().all(|byte| matches!(byte, b'|' | b'-' | b':' | b'+' | b'=' | b' '))
 }
 
 #[cfg(test)]
@@ -297,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_colon_brings_along_what_it_introduces() {
-        let cases: [(&str, &[&str]); 7] = [
+        let cases: [(&str, &[&str]); 10] = [
             ("We need:\n- Apples\n- Pears\n\nDone.", &["We need:\n- Apples\n- Pears", "Done."]),
             (
                 "Nothing here. It appears::\n\nMy name is one\nTwo is my name\n\nDone.",
