@@ -18,6 +18,9 @@ const MAX_GROUP_CHARS: usize = 600;
 /// Characters of consecutive headings that stay with the text after them: a menu of headings is not one group.
 const MAX_HEADING_CHARS: usize = 200;
 
+/// Bytes of an answer that stands alone.
+const SHORTEST_ANSWER: usize = 25;
+
 /// Links in a row that are a menu.
 const MIN_MENU: usize = 4;
 
@@ -212,20 +215,36 @@ fn join_introduced(text: &str, spans: &[ByteSpan], elements: &[Element], joins: 
     let end_of = |joins: &[bool], first: usize| {
         joins.iter().skip(first + 1).position(|joins| !joins).map_or(spans.len(), |length| first + 1 + length)
     };
-    let mut start = 0;
+    let (mut start, mut paragraph) = (0, 0);
     for next in 1..spans.len() {
+        let ends_paragraph = has_blank_line(&text[spans[next - 1].end..spans[next].start]);
+        let paragraph_start = paragraph;
+        if ends_paragraph {
+            paragraph = next;
+        }
         if joins[next] {
             continue;
         }
-        let group = std::mem::replace(&mut start, next);
-        let is_code = matches!(kinds[next - 1], BlockKind::Code | BlockKind::Row);
-        let ends_line = |end: usize, start: usize| has_blank_line(&text[end..start]);
-        let is_alone = (next == 1 || ends_line(spans[next - 2].end, spans[next - 1].start))
-            && ends_line(spans[next - 1].end, spans[next].start);
-        if is_code || !introduces(spans[next - 1].of(text), is_alone) {
+        let mut group = std::mem::replace(&mut start, next);
+        if matches!(kinds[next - 1], BlockKind::Code | BlockKind::Row) {
             continue;
         }
-        let end = end_of(joins, next);
+        let title = span(spans, &(paragraph_start..next)).of(text);
+        let is_entry = ends_paragraph && is_numbered_title(title) && numbered(spans[next].of(text)).is_none();
+        let is_alone = ends_paragraph && paragraph_start + 1 == next;
+        if is_entry {
+            group = group.min(paragraph_start);
+            joins[paragraph_start + 1..next].fill(true);
+        } else if !introduces(spans[next - 1].of(text), is_alone) {
+            continue;
+        }
+        let mut end = end_of(joins, next);
+        // "No." alone is half of an answer.
+        let is_short = end < spans.len() && span(spans, &(next..end)).len() < SHORTEST_ANSWER;
+        if ends_paragraph && is_question(title) && is_short {
+            joins[end] = true;
+            end = end_of(joins, end);
+        }
         if !fits(group..end) {
             continue;
         }
@@ -251,12 +270,32 @@ fn join_introduced(text: &str, spans: &[ByteSpan], elements: &[Element], joins: 
 fn introduces(unit: &str, is_alone: bool) -> bool {
     let bold = unit.strip_prefix("**").and_then(|unit| unit.strip_suffix("**"));
     let is_title = bold.is_some_and(|title| !title.contains("**"));
-    let end = unit.trim_end_matches(|c| is_closing(c) || is_emphasis(c));
-    end.ends_with([':', '：']) || is_title || (is_alone && end.ends_with(['?', '？', '؟']))
+    without_closing(unit).ends_with([':', '：']) || is_title || (is_alone && is_question(unit))
 }
 
-/// Units of menus, of tables of contents, and headers of CSV: lines with leader dots and a page number, and runs of elements that are
-/// nothing but a link. A link of Markdown counts only if it leads to a place on the page.
+fn is_question(text: &str) -> bool {
+    without_closing(text).ends_with(['?', '？', '؟'])
+}
+
+fn without_closing(text: &str) -> &str {
+    text.trim_end_matches(|c| is_closing(c) || is_emphasis(c))
+}
+
+/// What follows the number at the start of a paragraph: `12. `, `(12) `.
+fn numbered(text: &str) -> Option<&str> {
+    let number = text.strip_prefix('(').unwrap_or(text);
+    let rest = number.trim_start_matches(|c: char| c.is_ascii_digit());
+    let rest = rest.strip_prefix(['.', ')']).filter(|_| rest.len() < number.len())?;
+    rest.starts_with(' ').then(|| rest.trim_start())
+}
+
+/// Whether this is a short paragraph with a number, as questions of a list of questions have.
+fn is_numbered_title(paragraph: &str) -> bool {
+    paragraph.len() <= MAX_HEADING_CHARS && numbered(paragraph).is_some_and(|title| !title.is_empty())
+}
+
+/// Units of menus and of tables of contents: lines with leader dots and a page number, and runs of elements that are nothing but
+/// a link. A link of Markdown counts only if it leads to a place on the page.
 fn contents_entries(text: &str, spans: &[ByteSpan], elements: &[Element], links: &[ByteSpan]) -> Vec<usize> {
     let is_link = |unit: usize| {
         let (span, unit) = (spans[unit], spans[unit].of(text));
@@ -322,8 +361,14 @@ mod tests {
                 "**Which potatoes.** Old ones. New ones are wet.",
                 &["**Which potatoes.** Old ones.", "New ones are wet."],
             ),
-            ("7. Is it free?\n\nYes, it is. More.", &["7. Is it free?\n\nYes, it is.", "More."]),
+            ("7. Is it free?\n\nYes, it is. More. And more.", &["7. Is it free?\n\nYes, it is. More.", "And more."]),
             ("Who knows? Nobody does.", &["Who knows?", "Nobody does."]),
+            (
+                "Text.\n\n(12) It got no smaller. Is this a bug?\n\nNo, this is how it works. More.",
+                &["Text.", "(12) It got no smaller. Is this a bug?\n\nNo, this is how it works.", "More."],
+            ),
+            ("8. It is slow\n\nIndexes make it fast. More.", &["8. It is slow\n\nIndexes make it fast.", "More."]),
+            ("1. One thing.\n\n2. Another.", &["1. One thing.", "2. Another."]),
             ("One: two.\n\nThree.", &["One: two.", "Three."]),
         ];
         for (text, expected) in cases {
