@@ -61,7 +61,7 @@ def test_highlight_shows_header_of_table(tmp_path: Path) -> None:
     table = tmp_path / "prices.csv"
     rows = "\n".join(f"bun {number},{number % 7},{number % 5}" for number in range(60))
     table.write_text(f"name,price,stock\n{rows}\n")
-    asked = ["highlight", "-q", "bun 44", "-k", "1", table]
+    asked: list[str | Path] = ["highlight", "-q", "bun 44", "-k", "1", table]
     lines = [line.strip() for line in run(*asked).stdout.decode().splitlines()]
     assert lines.index("name,price,stock") < lines.index("bun 44,2,4")
     (found,) = json.loads(run(*asked, "--json").stdout)["highlights"]

@@ -63,7 +63,10 @@ def test_heading_and_table_header_stay_with_passage(highlighter: Highlighter) ->
 
 
 UBUNTU = (Path(__file__).parents[2] / "data/short_questions/pages/ubuntu-releases.csv").read_text(encoding="utf-8")
-STAFF = [("Name", "Room", "Phone"), *((f"Employee {number}", f"{number}B", f"555-{number}") for number in range(70))]
+STAFF: list[tuple[str, ...]] = [
+    ("Name", "Room", "Phone"),
+    *((f"Employee {number}", f"{number}B", f"555-{number}") for number in range(70)),
+]
 
 
 def as_html(rows: list[tuple[str, ...]]) -> str:
