@@ -605,6 +605,7 @@ def _row(highlight: Highlight, options: argparse.Namespace) -> dict[str, Any]:
     # Those of PDFs come from the document that was read here.
     dropped = ["page", "id", "page_number", "rectangles", *([] if options.fuse else ["query"])]
     dropped += [] if options.context else ["before", "after"]
+    dropped += [] if highlight.header else ["header"]
     dropped += [] if options.explain else ["matches"]
     for name in dropped:
         del row[name]

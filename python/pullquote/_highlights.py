@@ -72,6 +72,9 @@ class Highlight:
     `after` are the `context` around it, and `matches` the words that match, with `explain`. `source_start` and `source_end` are
     its position in the source, which differs from `start` and `end` for HTML only.
 
+    `header` names the columns of a passage that begins below it in a table: a row of the page, word for word. Without a table, or
+    if the passage contains that row, it is empty.
+
     Of a PDF that a `Client` sent with ``files=``, `page_number` is the page on which it begins, from 1, and `rectangles` has one
     for each of its lines. Otherwise they are `None` and empty.
     """
@@ -86,6 +89,7 @@ class Highlight:
     query: int = 0
     before: str = ""
     after: str = ""
+    header: str = ""
     matches: tuple[Match, ...] = ()
     source_start: int = 0
     source_end: int = 0
@@ -135,6 +139,7 @@ class Highlights(Sequence[list[Highlight]]):
 
     - `spans`: int64 ``[n, 2]``, start and end in characters of the page
     - `contexts`: int64 ``[n, 2]``, the same including `context`
+    - `headers`: int64 ``[n, 2]``, the same of each `Highlight.header`; start and end are equal without one
     - `sources`: int64 ``[n, 2]``, start and end in characters of the source
     - `scores`, `cosines`, `bm25_scores`: float32 ``[n]``
     - `pages`, `queries`: int64 ``[n]``, index of the page and of the query
@@ -160,6 +165,7 @@ class Highlights(Sequence[list[Highlight]]):
         "contexts",
         "cosines",
         "formats",
+        "headers",
         "ids",
         "pages",
         "queries",
@@ -184,6 +190,7 @@ class Highlights(Sequence[list[Highlight]]):
         self.texts = [source if text is None else text for source, text in zip(sources, columns.texts, strict=True)]
         self.formats, self.work = columns.formats, columns.work
         self.spans, self.contexts, self.sources = columns.spans, columns.contexts, columns.sources
+        self.headers = columns.headers
         self.scores, self.cosines, self.bm25_scores = columns.scores, columns.cosines, columns.bm25_scores
         self.pages, self.queries = columns.pages, columns.queries
         self.windows, self.windows_scored = columns.windows, columns.windows_scored
@@ -192,7 +199,7 @@ class Highlights(Sequence[list[Highlight]]):
         self._ends, self._match_ends = columns.ends, columns.match_ends
         self._match_spans, self._match_words = columns.match_spans, columns.match_words
         self._query_words = columns.query_words
-        # For each row its text, and the text before and after it, if a server has its page.
+        # For each row its text, the text before and after it, and its header, if a server has its page.
         self._passages = columns.passages or []
         # For each row its page's number and its rectangles, if it is of a PDF that a server read.
         self._places = columns.places or []
@@ -361,7 +368,7 @@ class Highlights(Sequence[list[Highlight]]):
         """A table with a row for each highlight, in the order of the lists. Needs pyarrow.
 
         Columns: `page`, `query`, `id` if pages have ids, `text`, `start`, `end`, `score`, `cosine`, `bm25`, `before`, `after`,
-        `source_start` and `source_end`, as in `Highlight`.
+        `header`, `source_start` and `source_end`, as in `Highlight`.
         """
         return _tables.to_arrow(self)
 
@@ -450,9 +457,15 @@ class Highlights(Sequence[list[Highlight]]):
         text = self.texts[page]
         start, end = self.spans[row].tolist()
         first, last = self.contexts[row].tolist()
+        names, names_end = self.headers[row].tolist()
         own = self._passages[row] if self._passages else None
         page_number, rectangles = (self._places[row] if self._places else None) or (None, [])
-        passage, before, after = own or (text[start:end], text[first:start], text[end:last])
+        passage, before, after, header = own or (
+            text[start:end],
+            text[first:start],
+            text[end:last],
+            text[names:names_end],
+        )
         return Highlight(
             text=passage,
             start=start,
@@ -464,6 +477,7 @@ class Highlights(Sequence[list[Highlight]]):
             query=int(self.queries[row]),
             before=before,
             after=after,
+            header=header,
             matches=self._matches(row),
             source_start=int(self.sources[row, 0]),
             source_end=int(self.sources[row, 1]),

@@ -35,7 +35,8 @@ def prompt(result: Highlights, max_tokens: int | None, count_tokens: Callable[[s
         raise InvalidArgumentError(message)
     count, text = count_tokens or _estimated_tokens, ""
     for number, highlight in enumerate(result.best(), 1):
-        longer = f"{text}{text and chr(10) * 2}[{number}] {_source(result, highlight)}\n{highlight.text.strip()}"
+        passage = f"{highlight.header}\n{highlight.text}" if highlight.header else highlight.text
+        longer = f"{text}{text and chr(10) * 2}[{number}] {_source(result, highlight)}\n{passage.strip()}"
         if max_tokens is not None and count(longer) > max_tokens:
             if number == 1:
                 message = (

@@ -48,6 +48,7 @@ class HighlightDict(TypedDict):
     query: int
     before: str
     after: str
+    header: str
     matches: list[MatchDict]
     source_start: int
     source_end: int
@@ -175,6 +176,7 @@ def _columns(result: Highlights) -> dict[str, Any]:
         "bm25": result.bm25_scores,
         "before": [highlight.before for highlight in rows],
         "after": [highlight.after for highlight in rows],
+        "header": [highlight.header for highlight in rows],
         "source_start": result.sources[:, 0].copy(),
         "source_end": result.sources[:, 1].copy(),
     }

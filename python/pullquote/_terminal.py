@@ -34,8 +34,9 @@ class Style:
         return self._escape("2", text)
 
     def passage(self, highlight: Highlight) -> str:
-        """Wrap and indent a passage, with its matches in colour and its context faint."""
+        """Wrap and indent a passage, with its matches in colour, and the header of its table and its context faint."""
         parts = [
+            self._lines(highlight.header, self.dim),
             self._lines(highlight.before, self.dim),
             self._marked(highlight),
             self._lines(highlight.after, self.dim),

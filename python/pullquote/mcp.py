@@ -52,6 +52,9 @@ class Passage(BaseModel):
     end: int = Field(description="end, exclusive")
     page: int | None = Field(description="page of a PDF, from 1")
     score: float = Field(description="probability that the passage answers the query, 0 to 1")
+    header: str = Field(
+        description="the row above that names the columns, if the passage is rows of a table; else empty"
+    )
 
 
 class Failure(BaseModel):
@@ -326,6 +329,7 @@ def _passage(source: _Read, found: Highlight) -> Passage:
         end=found.source_end,
         page=None if source.document is None else source.document.page_number(found),
         score=round(found.score, 4),
+        header=found.header,
     )
 
 

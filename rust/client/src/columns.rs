@@ -53,6 +53,10 @@ struct Highlight<'body> {
     before: Cow<'body, str>,
     #[serde(borrow, default)]
     after: Cow<'body, str>,
+    #[serde(borrow, default)]
+    header: Cow<'body, str>,
+    #[serde(default)]
+    header_start: usize,
     #[serde(default)]
     matches: Vec<Match>,
     #[serde(default)]
@@ -112,6 +116,8 @@ pub struct Passage {
     pub before: String,
     /// The text after it.
     pub after: String,
+    /// The names of the columns above it.
+    pub header: String,
 }
 
 /// Where a passage of an uploaded PDF stands.
@@ -232,16 +238,20 @@ impl ColumnBuilder<'_> {
         let (length, of_source) = self.describe(page)?;
         let answers = &mut self.answers;
         for highlight in highlights {
-            let Highlight { text, start, end, score, cosine, bm25, before, after, .. } = highlight;
+            let Highlight { text, start, end, score, cosine, bm25, before, after, header, header_start, .. } =
+                highlight;
             let (first, last) = (start.checked_sub(before.chars().count()), end.checked_add(after.chars().count()));
             let (first, last) = (first.unwrap_or(usize::MAX), last.unwrap_or(usize::MAX));
+            let names = (header_start, header_start.saturating_add(header.chars().count()));
             let source = (highlight.source_start.unwrap_or(start), highlight.source_end.unwrap_or(end));
             let query = highlight.query.unwrap_or(query);
             let is_inside = |(start, end): (usize, usize), length: Option<usize>| {
                 start <= end && end <= length.unwrap_or(usize::MAX - 1)
             };
-            let fits =
-                is_inside((start, end), length) && is_inside((first, last), length) && is_inside(source, of_source);
+            let fits = is_inside((start, end), length)
+                && is_inside((first, last), length)
+                && is_inside(names, length)
+                && is_inside(source, of_source);
             // Of a stored page, only the length of the passage's own text can be checked.
             if !fits || query >= self.expected.queries || (length.is_none() && text.chars().count() != end - start) {
                 return Err(bad(format!("it has a passage at {start} to {end} of page {index}, where none can be")));
@@ -256,6 +266,7 @@ impl ColumnBuilder<'_> {
             self.places.push(highlight.page_number.map(place));
             answers.spans.extend([column(start)?, column(end)?]);
             answers.contexts.extend([column(first)?, column(last)?]);
+            answers.headers.extend([column(names.0)?, column(names.1)?]);
             answers.sources.extend([column(source.0)?, column(source.1)?]);
             answers.scores.push(score);
             answers.cosines.push(cosine);
@@ -266,6 +277,7 @@ impl ColumnBuilder<'_> {
                 text: text.into_owned(),
                 before: before.into_owned(),
                 after: after.into_owned(),
+                header: header.into_owned(),
             }));
             if self.expected.explain {
                 add_matches(&mut answers.matches, highlight.matches, length, &mut self.words)?;
@@ -368,10 +380,14 @@ mod tests {
 
     #[test]
     fn an_answer_becomes_columns() {
-        let Columns { answers, passages, .. } =
-            read_answers(&answer(&[("before", json!("xy"))]), &expected(Some(10))).unwrap();
+        let Columns { answers, passages, .. } = read_answers(
+            &answer(&[("before", json!("xy")), ("header", json!("é")), ("header_start", json!(1))]),
+            &expected(Some(10)),
+        )
+        .unwrap();
         assert!(passages.is_empty());
         assert_eq!((answers.ends, answers.spans, answers.contexts), (vec![1], vec![2, 5], vec![0, 5]));
+        assert_eq!(answers.headers, [1, 2]);
         assert_eq!((answers.windows, answers.windows_scored, answers.scores), (vec![4], vec![2], vec![0.5]));
         assert_eq!((answers.matches.ends, answers.matches.query_words), (vec![1], vec!["abc".to_owned()]));
     }
@@ -383,6 +399,8 @@ mod tests {
             ("end", json!(11)),
             ("before", json!("xyz")),
             ("after", json!("123456")),
+            ("header", json!("01234567890")),
+            ("header_start", json!(11)),
             ("source_end", json!(11)),
             ("query", json!(1)),
             ("score", json!(1e300)),
@@ -401,9 +419,10 @@ mod tests {
 
     #[test]
     fn a_passage_of_a_stored_page_brings_its_own_text() {
-        let around = [("before", json!("xy")), ("after", json!("é"))];
+        let around = [("before", json!("xy")), ("after", json!("é")), ("header", json!("h"))];
         let Columns { answers, passages, .. } = read_answers(&answer(&around), &expected(None)).unwrap();
-        let passage = Passage { text: "abc".to_owned(), before: "xy".to_owned(), after: "é".to_owned() };
+        let passage =
+            Passage { text: "abc".to_owned(), before: "xy".to_owned(), after: "é".to_owned(), header: "h".to_owned() };
         assert_eq!((answers.spans, answers.contexts, answers.texts), (vec![2, 5], vec![0, 6], vec![None]));
         assert_eq!(passages, [Some(passage)]);
         for change in

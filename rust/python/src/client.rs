@@ -176,7 +176,7 @@ impl Client {
             let rows = answers.scores.len();
             let mut columns = HighlightColumns::new(py, answers)?;
             if !passages.is_empty() {
-                let texts = |passage: Passage| (passage.text, passage.before, passage.after);
+                let texts = |passage: Passage| (passage.text, passage.before, passage.after, passage.header);
                 let passages = passages.into_iter().map(|passage| passage.map(texts));
                 columns.passages = Some(PyList::new(py, passages.collect::<Vec<_>>())?.unbind());
             }

@@ -207,6 +207,7 @@ pub(crate) struct HighlightColumns {
     ends: Py<PyArray1<i64>>,
     spans: Py<PyArray2<i64>>,
     contexts: Py<PyArray2<i64>>,
+    headers: Py<PyArray2<i64>>,
     sources: Py<PyArray2<i64>>,
     scores: Py<PyArray1<f32>>,
     cosines: Py<PyArray1<f32>>,
@@ -223,7 +224,7 @@ pub(crate) struct HighlightColumns {
     texts: Py<PyList>,
     formats: Vec<String>,
     work: Work,
-    /// From a server: for each highlight its text, and the text before and after it, or `None` where the caller has the page.
+    /// From a server: for each highlight its text, the text before and after it, and its header, or `None` where the caller has the page.
     pub(crate) passages: Option<Py<PyList>>,
     /// From a server: for each highlight its page's number and its rectangles, or `None` where it is not of a PDF.
     pub(crate) places: Option<Py<PyList>>,
@@ -241,6 +242,7 @@ impl HighlightColumns {
             ends: vector(py, answers.ends),
             spans: matrix(py, rows, 2, answers.spans)?,
             contexts: matrix(py, rows, 2, answers.contexts)?,
+            headers: matrix(py, rows, 2, answers.headers)?,
             sources: matrix(py, rows, 2, answers.sources)?,
             scores: vector(py, answers.scores),
             cosines: vector(py, answers.cosines),

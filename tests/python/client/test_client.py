@@ -67,6 +67,8 @@ def test_client_embed_matches_highlighter(client: Client, highlighter: Highlight
         assert ours.flags.writeable
 
 
+TABLE = "name,price,stock\n" + "\n".join(f"bun {number},{number % 7},{number % 5}" for number in range(60))
+
 CALLS: list[dict[str, Any]] = [
     {"query": "How is bread made?", "texts": TEXTS},
     {"query": "How is bread made?", "texts": TEXTS, "explain": True, "context": 1, "order": "position"},
@@ -76,6 +78,7 @@ CALLS: list[dict[str, Any]] = [
     {"query": "How is bread made?", "texts": [HTML, MARKDOWN, TEXTS[0]], "format": "auto", "context": 1},
     {"query": "bread", "texts": [HTML], "format": "html", "explain": True},
     {"query": "bread", "texts": [MARKDOWN], "format": "markdown", "max_chars": 40},
+    {"query": "price of bun 44", "texts": [TABLE, TEXTS[0]]},
     {"query": "bread", "texts": TEXTS, "titles": ["Bread", None, "字", None], "lexical_weight": 0.2, "effort": "full"},
     {"query": "bread", "texts": TEXTS, "unit": "word", "highlight_length": 2, "expand": False, "dedupe": "none"},
     {"query": "bread", "texts": (text for text in TEXTS), "min_score": 0.99},

@@ -57,6 +57,18 @@ def test_highlight_json(page: Path) -> None:
         assert all(text[h["start"] : h["end"]] == h["text"] for h in row["highlights"])
 
 
+def test_highlight_shows_header_of_table(tmp_path: Path) -> None:
+    table = tmp_path / "prices.csv"
+    rows = "\n".join(f"bun {number},{number % 7},{number % 5}" for number in range(60))
+    table.write_text(f"name,price,stock\n{rows}\n")
+    asked: list[str | Path] = ["highlight", "-q", "bun 44", "-k", "1", table]
+    lines = [line.strip() for line in run(*asked).stdout.decode().splitlines()]
+    assert lines.index("name,price,stock") < lines.index("bun 44,2,4")
+    (found,) = json.loads(run(*asked, "--json").stdout)["highlights"]
+    assert found["header"] == "name,price,stock"
+    assert "bun 44,2,4" in found["text"]
+
+
 def test_unreadable_file_does_not_stop_others(page: Path, tmp_path: Path, letters: list[str]) -> None:
     latin = tmp_path / "latin.txt"
     latin.write_bytes("Brötchen sind rund.".encode("latin-1"))

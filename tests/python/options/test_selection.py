@@ -1,5 +1,6 @@
 """Selection of passages: budgets, `dedupe`, `context`, `explain`, `pairing`, `fuse`, `titles`, and the cache."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,6 +60,56 @@ def test_heading_and_table_header_stay_with_passage(highlighter: Highlighter) ->
     assert found.text.endswith("| cake | 5 |")
     found = highlighter.highlights("What is bread baked from?", [page], top_k=1, highlight_length=1)[0][0]
     assert found.text == "# Baking\n\nBread is baked from flour."
+
+
+UBUNTU = (Path(__file__).parents[2] / "data/short_questions/pages/ubuntu-releases.csv").read_text(encoding="utf-8")
+STAFF: list[tuple[str, ...]] = [
+    ("Name", "Room", "Phone"),
+    *((f"Employee {number}", f"{number}B", f"555-{number}") for number in range(70)),
+]
+
+
+def as_html(rows: list[tuple[str, ...]]) -> str:
+    head, *body = ["".join(f"<{{0}}>{cell}</{{0}}>" for cell in row) for row in rows]
+    lines = [head.format("th"), *(row.format("td") for row in body)]
+    return "<!doctype html><table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
+
+
+@pytest.mark.parametrize(
+    ("page", "written", "query", "header", "row"),
+    [
+        (UBUNTU, "text", "when was jammy released?", UBUNTU.splitlines()[0], "jammy,2021-10-14"),
+        (UBUNTU, "text", "codename of 16.04", UBUNTU.splitlines()[0], "16.04 LTS,Xenial Xerus"),
+        ("\n".join("\t".join(row) for row in STAFF), "text", "Phone of employee 61", "Name\tRoom\tPhone", "555-61"),
+        (
+            "\n".join(["| Name | Room | Phone |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in STAFF[1:])]),
+            "markdown",
+            "Phone of employee 61",
+            "| Name | Room | Phone |",
+            "555-61",
+        ),
+        (as_html(STAFF), "html", "Phone of employee 61", "Name\tRoom\tPhone", "555-61"),
+    ],
+    ids=["csv", "csv asked by name of column", "tsv", "markdown", "html"],
+)
+def test_header_names_columns_of_rows(
+    highlighter: Highlighter, page: str, written: Any, query: str, header: str, row: str
+) -> None:
+    result = highlighter.highlights(query, [page], format=written, top_k=1)
+    (found,) = result[0]
+    assert row in found.text
+    assert header not in found.text
+    assert found.header == header
+    start, end = result.headers[0].tolist()
+    assert result.texts[0][start:end] == header
+    assert result.prompt().endswith(f"{header}\n{found.text}")
+
+
+def test_header_is_empty_without_table_and_in_its_own_passage(highlighter: Highlighter) -> None:
+    for page in (ABOUT_BREAD, "name,price\nbread,3\ncake,5"):
+        (found,) = highlighter.highlights("What is the price of bread?", [page], top_k=1)[0]
+        assert "bread" in found.text.lower()
+        assert found.header == ""
 
 
 def test_context_returns_text_before_and_after(highlighter: Highlighter) -> None:

@@ -99,6 +99,17 @@ def test_offsets_unit_of_text_and_html(server: ServerProcess, offsets: str, writ
         assert "<p>Bread &amp; butter" in cut(source, best["source_start"], best["source_end"])
 
 
+@pytest.mark.parametrize(("offsets", "start"), [("codepoint", 4), ("utf16", 5), ("byte", 8)])
+def test_header_of_table_rows_has_its_place(server: ServerProcess, offsets: str, start: int) -> None:
+    rows = "\n".join(f"bun {number},{number % 7},{number % 5}" for number in range(60))
+    page = f"é🍞\n\nname,price,stock\n{rows}\n\nText."
+    (found,) = ask(server, query="bun 44", documents=[page], offsets=offsets, top_k=1)["results"][0]["highlights"]
+    assert "bun 44,2,4" in found["text"]
+    assert (found["header"], found["header_start"]) == ("name,price,stock", start)
+    (plain,) = ask(server, query="text", documents=["Bread is baked."], top_k=1)["results"][0]["highlights"]
+    assert not {"header", "header_start"} & plain.keys()
+
+
 def test_pairing_and_fuse_over_http(server: ServerProcess, highlighter: Highlighter, pages: dict[str, str]) -> None:
     texts, queries = list(pages.values())[:2], ["Who died?", "Why?"]
     each = ask(server, query=queries, documents=texts, pairing="each")

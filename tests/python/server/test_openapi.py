@@ -208,12 +208,14 @@ def test_enum_values_are_documented(server: ServerProcess, document: dict[str, A
 def test_documented_answer_fields_are_returned(server: ServerProcess, document: dict[str, Any]) -> None:
     server.client.put("/documents/answered", json={"title": "t", "text": "Bread is baked."})
     page = "<p>Bread is baked.</p><p>The moon is white.</p>"
+    table = "name,price,stock\n" + "\n".join(f"bun {number},3,4" for number in range(60))
     everything = {"context": 1, "explain": True, "return_texts": True, "format": "html", "highlight_length": 1}
     everything |= {"return_vectors": True, "return_blocks": True, "pre_tags": "<em>"}
     asked: list[tuple[str, dict[str, Any]]] = [
         ("/highlights", {"query": ["bread"], "documents": [{"id": "x", "text": page}], **everything}),
         ("/highlights", {"query": ["bread"], "documents": [page], "fuse": True}),
         ("/highlights", {"query": ["bread"], "documents": [page], "max_chars": 1}),
+        ("/highlights", {"query": "bun 44", "documents": [table], "top_k": 1}),
         ("/v1/embeddings", {"input": "a"}),
         ("/rerank", {"query": "a", "documents": ["b"], "return_documents": True}),
         ("/rerank", {"query": "a", "texts": ["b"], "return_text": True}),

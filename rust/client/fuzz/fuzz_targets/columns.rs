@@ -14,7 +14,7 @@ fuzz_target!(|data: &[u8]| {
     let expected = ExpectedAnswer { pairing, queries: 2, explain: has(2), returns_texts: has(3), lengths };
     let Ok(Columns { answers, passages, .. }) = read_answers(body, &expected) else { return };
     let rows = answers.scores.len();
-    assert!(answers.spans.len() == 2 * rows && answers.contexts.len() == 2 * rows && answers.sources.len() == 2 * rows);
+    assert!(answers.spans.len() == 2 * rows && answers.contexts.len() == 2 * rows && answers.headers.len() == 2 * rows && answers.sources.len() == 2 * rows);
     assert!(answers.cosines.len() == rows && answers.bm25_scores.len() == rows && answers.queries.len() == rows);
     assert_eq!(answers.ends.len(), if has(0) { 4 } else { 2 });
     assert!(answers.ends.is_sorted() && answers.ends.last() == Some(&i64::try_from(rows).unwrap()));

@@ -27,6 +27,8 @@ pub struct Answers {
     pub byte_spans: Vec<i64>,
     /// As `spans`, widened by [`Question::context`] units on both sides.
     pub contexts: Vec<i64>,
+    /// As `spans`: the names of the columns above a passage that begins in the rows of a table; empty for others.
+    pub headers: Vec<i64>,
     /// As `spans`, in characters of the source.
     pub sources: Vec<i64>,
     /// For each page, the extracted text; `None` if the source is the text.
@@ -212,6 +214,11 @@ impl Answers {
         let around = run.start.saturating_sub(question.context)
             ..(run.end.saturating_add(question.context)).min(units.spans.len());
         push(&mut self.contexts, &around);
+        let header = units.header(run).map_or((0, 0), |header| {
+            let header = prepared.page.chars(header);
+            (column(header.start), column(header.end))
+        });
+        self.headers.extend([header.0, header.1]);
         let source = prepared.document.source_span(units.span(run));
         let source = prepared.source.as_ref().unwrap_or(&prepared.page).chars(source);
         self.sources.extend([column(source.start), column(source.end)]);

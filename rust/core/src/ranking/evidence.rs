@@ -13,10 +13,14 @@ use super::selection::{CosineSample, WindowSelection};
 use super::static_vectors::StaticVectors;
 use super::terms::{PageTerms, QueryTerm, Term, closest_terms, may_be_misspelled, query_terms, terms as words};
 use crate::text::page::{ByteSpan, Page};
+use crate::text::pieces::Table;
 use crate::tokens::Tokens;
 
 /// How much a word of the query counts as covered if only the page's title has it.
 const TITLE_CREDIT: f32 = 0.25;
+
+/// How much the words of a table's header count as covered in its rows.
+const HEADER_CREDIT: f32 = 0.5;
 
 /// Weight of a word of the page that is only close to one of the query.
 const CORRECTED_WEIGHT: f32 = 0.8;
@@ -83,6 +87,16 @@ struct UnitCoverage {
     has_terms: bool,
     units: Vec<f32>,
     paragraphs: Vec<f32>,
+}
+
+/// Adds the coverage of a table's header to its rows that cover something themselves.
+fn credit_headers(coverage: &mut [f32], tables: &[Table]) {
+    for Table { header, rows } in tables {
+        let credit = HEADER_CREDIT * coverage[header.clone()].iter().copied().fold(0.0, f32::max);
+        for row in coverage[rows.clone()].iter_mut().filter(|row| **row > 0.0) {
+            *row = (*row + credit).min(1.0);
+        }
+    }
 }
 
 /// Replaces the terms that the page lacks, and the model's vocabulary too, by the page's closest ones.
@@ -180,7 +194,10 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
                 let of_paragraphs = paragraphs.iter().zip(postings.coverage(paragraphs));
                 let of_units = of_paragraphs.flat_map(|(run, coverage)| std::iter::repeat_n(coverage, run.len()));
                 let paragraphs = of_units.collect();
-                UnitCoverage { has_terms: postings.any(), units: postings.coverage(&units), paragraphs }
+                let mut of_units = postings.coverage(&units);
+                credit_headers(&mut of_units, &parsed.units.tables);
+                credit_headers(&mut language_coverage, &parsed.units.tables);
+                UnitCoverage { has_terms: postings.any(), units: of_units, paragraphs }
             });
         }
         let lacks_number = if asks_for_number(query) {

@@ -41,7 +41,9 @@ pub enum BlockKind {
     Item,
     /// One unit, grouped with the block after it.
     Heading,
-    /// A table row: one unit. The first row of a table is its header.
+    /// A table row that names the columns of the rows after it: one unit.
+    Header,
+    /// Any other table row: one unit.
     Row,
     /// A line of code: one unit.
     Code,

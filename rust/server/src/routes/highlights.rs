@@ -227,6 +227,12 @@ pub(crate) struct Highlight<'call> {
     /// With `context`: the sentences after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<&'call str>,
+    /// For a passage below the header of a table: the names of the columns, a part of the page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    header: Option<&'call str>,
+    /// Where the header starts in the page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    header_start: Option<usize>,
     /// With `pre_tags` or `post_tags`: the text with its matching words between them.
     #[serde(skip_serializing_if = "Option::is_none")]
     marked: Option<String>,
@@ -447,7 +453,7 @@ fn places<'call>(sources: &[&'call str], answers: &'call Answers) -> Vec<(Positi
     let mut wanted: Vec<(Vec<usize>, Vec<usize>)> = vec![Default::default(); sources.len()];
     for (row, page) in answers.pages.iter().enumerate() {
         let (of_text, of_source) = &mut wanted[place(*page)];
-        for span in [&answers.spans, &answers.contexts] {
+        for span in [&answers.spans, &answers.contexts, &answers.headers] {
             of_text.extend(pair(span, row));
         }
         of_source.extend(pair(&answers.sources, row));
@@ -526,6 +532,8 @@ impl<'call> Frame<'call> {
         let [start, end] = pair(&answers.spans, row);
         let [first, last] = pair(&answers.contexts, row);
         let around = self.options.context > 0;
+        let [names, names_end] = pair(&answers.headers, row);
+        let has_header = names < names_end;
         let count = |codepoint| places.count(codepoint, self.offsets);
         let of_source = |which: usize| {
             let source = source.as_ref()?;
@@ -551,6 +559,8 @@ impl<'call> Frame<'call> {
             query: (self.pairing == Pairing::Fused).then(|| place(answers.queries[row])),
             before: around.then(|| places.between(first, start)),
             after: around.then(|| places.between(end, last)),
+            header: has_header.then(|| places.between(names, names_end)),
+            header_start: has_header.then(|| count(names)),
             marked: self.marks.as_ref().map(marked),
             matches: self.options.explain.then(|| matches_of(answers, row).map(matched).collect()),
             source_start: of_source(0),

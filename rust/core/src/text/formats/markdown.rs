@@ -243,7 +243,9 @@ impl Blocks<'_> {
             Form::Lines(kind) => {
                 let first = self.done.len();
                 for line in split_lines(self.source, lines) {
-                    self.push(line, kind, self.done.len() > first);
+                    let continues = self.done.len() > first;
+                    let is_header = kind == BlockKind::Row && !continues;
+                    self.push(line, if is_header { BlockKind::Header } else { kind }, continues);
                 }
             }
             Form::RawHtml => {

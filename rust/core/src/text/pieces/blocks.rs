@@ -4,10 +4,10 @@
 //! was wrapped: every line end inside a block is such a soft one.
 
 use super::abbreviations::{self, last_word};
-use super::lines::{Line, LineShape, Marker, content, indent, lines};
+use super::lines::{Line, LineShape, Marker, content, indent, is_separator_row, lines};
 use super::marks::{has_capitals, is_closing, is_east_asian, is_terminal};
 use super::page_headers_footers::RunningLines;
-use super::records::are_records;
+use super::records::{are_records, start_table};
 use crate::text::page::{Block, BlockKind, ByteSpan};
 
 /// Narrower lines without a full stop, in characters, are a menu or an address instead of wrapped prose.
@@ -15,6 +15,9 @@ const NARROWEST_WRAP: usize = 30;
 
 /// In narrower lines, a dash at the start is a list item. Paragraphs wrapped at 30 characters are at least this wide.
 const NARROWEST_DASH_WRAP: usize = 20;
+
+/// Lines above the header of CSV.
+const MAX_TITLE_LINES: usize = 2;
 
 /// Longer lines, in characters, were not wrapped: each is a paragraph of its own.
 const WIDEST_WRAP: usize = 200;
@@ -43,7 +46,21 @@ pub(super) fn blocks(text: &str) -> Vec<Block> {
         }
     }
     splitter.end_group();
+    name_headers(text, &mut splitter.blocks);
     splitter.blocks
+}
+
+/// Finds the headers of tables with rules: the row above the first rule, if that is the only one below a row, or of `=`.
+fn name_headers(text: &str, blocks: &mut [Block]) {
+    let is_rule = |block: &Block| is_separator_row(block.span.of(text));
+    for table in blocks.chunk_by_mut(|_, next| next.kind == BlockKind::Row && next.continues) {
+        let Some(header) = table.iter().position(|row| !is_rule(row)) else { continue };
+        let Some(rule) = table.get(header + 1).filter(|row| is_rule(row)) else { continue };
+        let is_only = !table[header + 2..].iter().rev().skip(1).any(is_rule);
+        if table[header].kind == BlockKind::Row && (is_only || rule.span.of(text).contains('=')) {
+            table[header].kind = BlockKind::Header;
+        }
+    }
 }
 
 struct BlockSplitter<'text> {
@@ -186,8 +203,24 @@ impl BlockSplitter<'_> {
         self.blocks.push(Block { span: ByteSpan { start, end }, kind, continues });
     }
 
-    /// Splits the group at its hard line ends.
+    /// Splits the group into prose and the table of CSV or TSV that may follow its title.
     fn end_group(&mut self) {
+        let titles = 0..self.group.len().min(MAX_TITLE_LINES + 1);
+        let starts_table = |first: &usize| {
+            let lines = self.group[*first..].iter().take(3).map(|line| self.text_of(line));
+            self.item_indent.is_none() && start_table(&lines.collect::<Vec<_>>())
+        };
+        let table = titles.into_iter().find(starts_table).unwrap_or(self.group.len());
+        let rows = self.group.split_off(table);
+        self.end_prose();
+        for (place, row) in rows.iter().enumerate() {
+            let kind = if place == 0 { BlockKind::Header } else { BlockKind::Row };
+            self.push(row.start, row.end, kind, place > 0);
+        }
+    }
+
+    /// Splits the group at its hard line ends.
+    fn end_prose(&mut self) {
         let group = std::mem::take(&mut self.group);
         self.widest = 0;
         let item_indent = self.item_indent.take();
@@ -326,8 +359,8 @@ mod tests {
     #[test]
     #[expect(clippy::type_complexity, reason = "a table of cases")]
     fn layout_bounds_blocks() {
-        use BlockKind::{Code, Heading, Item, Prose, Row, Rule};
-        let cases: [(&str, &[(&str, BlockKind, bool)]); 15] = [
+        use BlockKind::{Code, Header, Heading, Item, Prose, Row, Rule};
+        let cases: [(&str, &[(&str, BlockKind, bool)]); 17] = [
             ("One\n\n \nTwo", &[("One", Prose, false), ("Two", Prose, false)]),
             ("# Title\nText", &[("# Title", Heading, false), ("Text", Prose, false)]),
             (
@@ -358,7 +391,30 @@ mod tests {
             ),
             (
                 "| a |\n|---|\nx | y | z\n\n| b |",
-                &[("| a |", Row, false), ("|---|", Row, true), ("x | y | z", Row, true), ("| b |", Row, false)],
+                &[("| a |", Header, false), ("|---|", Row, true), ("x | y | z", Row, true), ("| b |", Row, false)],
+            ),
+            (
+                " a | b | c\n---+---+---\n 1 | 2 | 3\n\n+--+--+\n|a |b |\n+==+==+\n|1 |2 |\n+--+--+",
+                &[
+                    (" a | b | c", Header, false),
+                    ("---+---+---", Row, true),
+                    (" 1 | 2 | 3", Row, true),
+                    ("+--+--+", Row, false),
+                    ("|a |b |", Header, true),
+                    ("+==+==+", Row, true),
+                    ("|1 |2 |", Row, true),
+                    ("+--+--+", Row, true),
+                ],
+            ),
+            (
+                "Prices\nname,price,stock\ntea,3,yes. Always.\ncoffee,4,\n\nText.",
+                &[
+                    ("Prices", Prose, false),
+                    ("name,price,stock", Header, false),
+                    ("tea,3,yes. Always.", Row, true),
+                    ("coffee,4,", Row, true),
+                    ("Text.", Prose, false),
+                ],
             ),
             (
                 "We need:\n- Apples\n  or Pears\n- Plums",

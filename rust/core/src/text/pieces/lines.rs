@@ -97,7 +97,7 @@ pub(super) fn content(line: &str) -> &str {
 fn shape(line: &str) -> LineShape {
     let content = content(line);
     let Some(first) = content.chars().next() else { return LineShape::Blank };
-    if first == '|' || is_row(content) || has_dot_leader(content) {
+    if first == '|' || is_row(content) || has_dot_leader(content) || is_ruled(content) {
         return LineShape::Row;
     }
     if is_page_number(content) {
@@ -115,6 +115,16 @@ fn shape(line: &str) -> LineShape {
 /// Whether at least two ` | ` separate the cells of a row.
 fn is_row(content: &str) -> bool {
     content.as_bytes().contains(&b'|') && content.matches(" | ").nth(1).is_some()
+}
+
+/// Whether this is a rule of a table of text: `---+---`, `+===+===+`.
+fn is_ruled(content: &str) -> bool {
+    content.contains('+') && (content.contains("--") || content.contains("==")) && is_separator_row(content)
+}
+
+/// Whether a row only separates others: `|---|:-:|`.
+pub(super) fn is_separator_row(row: &str) -> bool {
+    row.bytes().all(|byte| matches!(byte, b'|' | b'-' | b':' | b'+' | b'=' | b' '))
 }
 
 /// Headings, fences and rules, which start with a repeated mark.
@@ -207,6 +217,9 @@ mod tests {
             ("| a | b |", LineShape::Row),
             ("a | b | c", LineShape::Row),
             ("a | b", LineShape::Text),
+            ("---+-----", LineShape::Row),
+            ("+===+===+", LineShape::Row),
+            ("a+--", LineShape::Text),
             ("Methods ..... 12", LineShape::Row),
             ("- 12 -", LineShape::PageNumber),
             ("- a", bullet('-')),

@@ -7,8 +7,8 @@
 use std::ops::Range;
 
 use super::blocks::blocks;
+use super::lines::is_separator_row;
 use super::marks::{is_closing, is_emphasis};
-use super::records::are_records;
 use super::sentences::for_each_block;
 use crate::text::page::{Block, BlockKind, ByteSpan};
 
@@ -17,6 +17,9 @@ const MAX_GROUP_CHARS: usize = 600;
 
 /// Characters of consecutive headings that stay with the text after them: a menu of headings is not one group.
 const MAX_HEADING_CHARS: usize = 200;
+
+/// Bytes of an answer that stands alone.
+const SHORTEST_ANSWER: usize = 25;
 
 /// Links in a row that are a menu.
 const MIN_MENU: usize = 4;
@@ -34,15 +37,29 @@ pub struct Units {
     /// Runs of units without a blank line between them: sorted, disjoint, and covering all units. A heading is in the run of
     /// the text after it.
     pub paragraphs: Vec<Range<usize>>,
-    /// Units without content of their own: rules, page numbers, headers, footers, and entries of menus and of tables of
-    /// contents. Sorted.
+    /// Units without content of their own: rules, page numbers, headers, footers, the names of a plain table's columns, and
+    /// entries of menus and of tables of contents. Sorted.
     pub boilerplate: Vec<usize>,
+    /// Tables whose columns have names. Sorted.
+    pub tables: Vec<Table>,
+}
+
+/// A table whose columns have names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// The units with the names.
+    pub header: Range<usize>,
+    /// The units below them.
+    pub rows: Range<usize>,
 }
 
 /// Units of consecutive blocks that form one paragraph, list item, table or code block.
 struct Element {
+    /// Of a table, [`BlockKind::Row`].
     kind: BlockKind,
     units: Range<usize>,
+    /// The end of a table's header, which is empty if the columns have no names.
+    header_end: usize,
 }
 
 impl Units {
@@ -50,20 +67,15 @@ impl Units {
     #[must_use]
     pub fn independent(spans: Vec<ByteSpan>) -> Self {
         let groups: Vec<Range<usize>> = (0..spans.len()).map(|unit| unit..unit + 1).collect();
-        Self { paragraphs: groups.clone(), groups, spans, boilerplate: Vec::new() }
+        Self { paragraphs: groups.clone(), groups, spans, ..Self::default() }
     }
 
     /// The sentences of a text. `layout` has its blocks; `None` finds them by lines. No sentence ends inside one of
     /// `links`.
     #[must_use]
     pub fn sentences(text: &str, layout: Option<&[Block]>, links: &[ByteSpan]) -> Self {
-        let from_lines;
-        let layout = if let Some(blocks) = layout {
-            blocks
-        } else {
-            from_lines = blocks(text);
-            &from_lines
-        };
+        let from_lines = layout.is_none().then(|| blocks(text));
+        let layout = layout.or(from_lines.as_deref()).unwrap_or_default();
         let mut spans: Vec<ByteSpan> = Vec::new();
         let mut elements: Vec<Element> = Vec::new();
         let all_links = links;
@@ -79,9 +91,14 @@ impl Units {
                     _ => spans.push(*sentence),
                 }
             }
+            let is_header = block.kind == BlockKind::Header;
+            let kind = if is_header { BlockKind::Row } else { block.kind };
             match elements.last_mut() {
-                Some(element) if block.continues && element.kind == block.kind => element.units.end = spans.len(),
-                _ => elements.push(Element { kind: block.kind, units: first..spans.len() }),
+                Some(element) if block.continues && element.kind == kind => element.units.end = spans.len(),
+                _ => elements.push(Element { kind, units: first..spans.len(), header_end: first }),
+            }
+            if is_header && let Some(table) = elements.last_mut() {
+                table.header_end = spans.len();
             }
         });
         let mut joins_group = joins_group(text, &spans, &elements);
@@ -93,9 +110,25 @@ impl Units {
         let rules = elements.iter().filter(|element| element.kind == BlockKind::Rule);
         let mut boilerplate: Vec<usize> = rules.flat_map(|element| element.units.clone()).collect();
         boilerplate.extend(contents_entries(text, &spans, &elements, all_links));
+        let tables = elements.iter().filter(|element| element.header_end > element.units.start);
+        let tables: Vec<Table> = tables
+            .map(|table| Table { header: table.units.start..table.header_end, rows: table.header_end..table.units.end })
+            .collect();
+        // In markup, the first row of a table may be more than names.
+        if from_lines.is_some() {
+            boilerplate.extend(tables.iter().flat_map(|table| table.header.clone()));
+        }
         boilerplate.sort_unstable();
         boilerplate.dedup();
-        Self { groups: runs(&joins_group), paragraphs: runs(&joins_paragraph), boilerplate, spans }
+        Self { groups: runs(&joins_group), paragraphs: runs(&joins_paragraph), boilerplate, tables, spans }
+    }
+
+    /// The names of the columns of a run that begins in the rows of a table.
+    #[must_use]
+    pub fn header(&self, run: &Range<usize>) -> Option<ByteSpan> {
+        let after = self.tables.partition_point(|table| table.rows.start <= run.start);
+        let table = self.tables[..after].last().filter(|table| table.rows.contains(&run.start))?;
+        Some(self.span(&table.header))
     }
 
     /// From the start of a run's first unit to the end of its last.
@@ -130,13 +163,13 @@ fn joins_group(text: &str, spans: &[ByteSpan], elements: &[Element]) -> Vec<bool
     let mut joins = vec![false; spans.len()];
     let fits = |run: &Range<usize>| bytecount::num_chars(span(spans, run).of(text).as_bytes()) <= MAX_GROUP_CHARS;
     let mut join = |run: Range<usize>| joins[run].iter_mut().skip(1).for_each(|joins| *joins = true);
-    for Element { kind, units } in elements.iter().filter(|element| !element.units.is_empty()) {
+    for Element { kind, units, .. } in elements.iter().filter(|element| !element.units.is_empty()) {
         match kind {
             BlockKind::Prose | BlockKind::Rule => {}
             BlockKind::Heading => join(units.clone()),
             _ if fits(units) => join(units.clone()),
             BlockKind::Item => {}
-            BlockKind::Row => {
+            BlockKind::Header | BlockKind::Row => {
                 let first_row = (units.start + 1..units.end).find(|unit| !is_separator_row(spans[*unit].of(text)));
                 join(units.start..first_row.map_or(units.end, |unit| unit + 1));
             }
@@ -182,20 +215,36 @@ fn join_introduced(text: &str, spans: &[ByteSpan], elements: &[Element], joins: 
     let end_of = |joins: &[bool], first: usize| {
         joins.iter().skip(first + 1).position(|joins| !joins).map_or(spans.len(), |length| first + 1 + length)
     };
-    let mut start = 0;
+    let (mut start, mut paragraph) = (0, 0);
     for next in 1..spans.len() {
+        let ends_paragraph = has_blank_line(&text[spans[next - 1].end..spans[next].start]);
+        let paragraph_start = paragraph;
+        if ends_paragraph {
+            paragraph = next;
+        }
         if joins[next] {
             continue;
         }
-        let group = std::mem::replace(&mut start, next);
-        let is_code = matches!(kinds[next - 1], BlockKind::Code | BlockKind::Row);
-        let ends_line = |end: usize, start: usize| has_blank_line(&text[end..start]);
-        let is_alone = (next == 1 || ends_line(spans[next - 2].end, spans[next - 1].start))
-            && ends_line(spans[next - 1].end, spans[next].start);
-        if is_code || !introduces(spans[next - 1].of(text), is_alone) {
+        let mut group = std::mem::replace(&mut start, next);
+        if matches!(kinds[next - 1], BlockKind::Code | BlockKind::Row) {
             continue;
         }
-        let end = end_of(joins, next);
+        let title = span(spans, &(paragraph_start..next)).of(text);
+        let is_entry = ends_paragraph && is_numbered_title(title) && numbered(spans[next].of(text)).is_none();
+        let is_alone = ends_paragraph && paragraph_start + 1 == next;
+        if is_entry {
+            group = group.min(paragraph_start);
+            joins[paragraph_start + 1..next].fill(true);
+        } else if !introduces(spans[next - 1].of(text), is_alone) {
+            continue;
+        }
+        let mut end = end_of(joins, next);
+        // "No." alone is half of an answer.
+        let is_short = end < spans.len() && span(spans, &(next..end)).len() < SHORTEST_ANSWER;
+        if ends_paragraph && is_question(title) && is_short {
+            joins[end] = true;
+            end = end_of(joins, end);
+        }
         if !fits(group..end) {
             continue;
         }
@@ -221,12 +270,32 @@ fn join_introduced(text: &str, spans: &[ByteSpan], elements: &[Element], joins: 
 fn introduces(unit: &str, is_alone: bool) -> bool {
     let bold = unit.strip_prefix("**").and_then(|unit| unit.strip_suffix("**"));
     let is_title = bold.is_some_and(|title| !title.contains("**"));
-    let end = unit.trim_end_matches(|c| is_closing(c) || is_emphasis(c));
-    end.ends_with([':', '：']) || is_title || (is_alone && end.ends_with(['?', '？', '؟']))
+    without_closing(unit).ends_with([':', '：']) || is_title || (is_alone && is_question(unit))
 }
 
-/// Units of menus, of tables of contents, and headers of CSV: lines with leader dots and a page number, and runs of elements that are
-/// nothing but a link. A link of Markdown counts only if it leads to a place on the page.
+fn is_question(text: &str) -> bool {
+    without_closing(text).ends_with(['?', '？', '؟'])
+}
+
+fn without_closing(text: &str) -> &str {
+    text.trim_end_matches(|c| is_closing(c) || is_emphasis(c))
+}
+
+/// What follows the number at the start of a paragraph: `12. `, `(12) `.
+fn numbered(text: &str) -> Option<&str> {
+    let number = text.strip_prefix('(').unwrap_or(text);
+    let rest = number.trim_start_matches(|c: char| c.is_ascii_digit());
+    let rest = rest.strip_prefix(['.', ')']).filter(|_| rest.len() < number.len())?;
+    rest.starts_with(' ').then(|| rest.trim_start())
+}
+
+/// Whether this is a short paragraph with a number, as questions of a list of questions have.
+fn is_numbered_title(paragraph: &str) -> bool {
+    paragraph.len() <= MAX_HEADING_CHARS && numbered(paragraph).is_some_and(|title| !title.is_empty())
+}
+
+/// Units of menus and of tables of contents: lines with leader dots and a page number, and runs of elements that are nothing but
+/// a link. A link of Markdown counts only if it leads to a place on the page.
 fn contents_entries(text: &str, spans: &[ByteSpan], elements: &[Element], links: &[ByteSpan]) -> Vec<usize> {
     let is_link = |unit: usize| {
         let (span, unit) = (spans[unit], spans[unit].of(text));
@@ -240,17 +309,6 @@ fn contents_entries(text: &str, spans: &[ByteSpan], elements: &[Element], links:
     let is_entry = |element: &Element| {
         matches!(element.kind, BlockKind::Item | BlockKind::Prose) && element.units.clone().all(is_link)
     };
-    let is_record = |unit: usize| {
-        let line = spans[unit].of(text);
-        unit > 0 && line.contains(char::is_numeric) && are_records(spans[unit - 1].of(text), line)
-    };
-    let is_header = |unit: &usize| {
-        !spans[*unit].of(text).contains(char::is_numeric)
-            && *unit + 2 < spans.len()
-            && (1..=2).all(|n| is_record(unit + n))
-    };
-    // The header of CSV names fields, and answers nothing.
-    entries.extend((0..spans.len()).filter(is_header));
     for run in elements.chunk_by(|one, next| is_entry(one) == is_entry(next)) {
         if run.len() >= MIN_MENU && is_entry(&run[0]) {
             entries.extend(run.iter().flat_map(|element| element.units.clone()));
@@ -264,11 +322,6 @@ fn has_leader_dots(line: &str) -> bool {
     let before = line.trim_end_matches(|c: char| c.is_ascii_digit());
     let title = before.trim_end_matches(['.', ' ', '…']);
     before.len() < line.len() && bytecount::count(&before.as_bytes()[title.len()..], b'.') >= MIN_LEADER_DOTS
-}
-
-/// Whether a row only separates a table's header from its rows: `|---|:-:|`.
-fn is_separator_row(row: &str) -> bool {
-    row.bytes().all(|byte| matches!(byte, b'|' | b'-' | b':' | b'+' | b'=' | b' '))
 }
 
 #[cfg(test)]
@@ -297,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_colon_brings_along_what_it_introduces() {
-        let cases: [(&str, &[&str]); 7] = [
+        let cases: [(&str, &[&str]); 10] = [
             ("We need:\n- Apples\n- Pears\n\nDone.", &["We need:\n- Apples\n- Pears", "Done."]),
             (
                 "Nothing here. It appears::\n\nMy name is one\nTwo is my name\n\nDone.",
@@ -308,8 +361,14 @@ mod tests {
                 "**Which potatoes.** Old ones. New ones are wet.",
                 &["**Which potatoes.** Old ones.", "New ones are wet."],
             ),
-            ("7. Is it free?\n\nYes, it is. More.", &["7. Is it free?\n\nYes, it is.", "More."]),
+            ("7. Is it free?\n\nYes, it is. More. And more.", &["7. Is it free?\n\nYes, it is. More.", "And more."]),
             ("Who knows? Nobody does.", &["Who knows?", "Nobody does."]),
+            (
+                "Text.\n\n(12) It got no smaller. Is this a bug?\n\nNo, this is how it works. More.",
+                &["Text.", "(12) It got no smaller. Is this a bug?\n\nNo, this is how it works.", "More."],
+            ),
+            ("8. It is slow\n\nIndexes make it fast. More.", &["8. It is slow\n\nIndexes make it fast.", "More."]),
+            ("1. One thing.\n\n2. Another.", &["1. One thing.", "2. Another."]),
             ("One: two.\n\nThree.", &["One: two.", "Three."]),
         ];
         for (text, expected) in cases {

@@ -38,7 +38,7 @@ const fn name(kind: BlockKind) -> &'static str {
         BlockKind::Prose => "prose",
         BlockKind::Item => "item",
         BlockKind::Heading => "heading",
-        BlockKind::Row => "row",
+        BlockKind::Header | BlockKind::Row => "row",
         BlockKind::Code => "code",
         BlockKind::Rule => "rule",
     }

@@ -17,7 +17,11 @@ pub(super) fn write(source: &str, events: &Events) -> Reading {
     let mut writer = Writer { source, frames: vec![Frame::ROOT], ..Writer::default() };
     for &event in &events.list {
         match event {
-            Event::Open(role) => writer.open(role, false),
+            Event::Open(role) => {
+                writer.top_mut().has_data |= role == ElementRole::Cell;
+                writer.open(role, false);
+            }
+            Event::OpenHeaderCell => writer.open(ElementRole::Cell, false),
             Event::OpenTable { layout } => writer.open(ElementRole::Table, layout),
             Event::Close => writer.close(),
             Event::Text(span) => writer.verbatim(span),
@@ -48,6 +52,7 @@ enum Separation {
 
 /// An open element.
 #[derive(Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "they are about different elements")]
 struct Frame {
     role: ElementRole,
     /// The kind of blocks directly in it.
@@ -64,6 +69,8 @@ struct Frame {
     is_data: bool,
     /// For a table: whether it has a row yet. For a row: whether it has a cell yet.
     has_part: bool,
+    /// For a row: whether it has a cell other than headers.
+    has_data: bool,
     /// For a link: its start in the text, and whether a block was open there.
     link: (usize, bool),
     /// Whether it is inside `h1`.
@@ -80,6 +87,7 @@ impl Frame {
         between: Separation::Paragraph,
         is_data: false,
         has_part: false,
+        has_data: false,
         link: (0, false),
         is_main: false,
     };
@@ -122,6 +130,10 @@ impl Writer<'_> {
         self.frames.last().copied().unwrap_or(Frame::ROOT)
     }
 
+    fn top_mut(&mut self) -> &mut Frame {
+        self.frames.last_mut().expect("the root stays open")
+    }
+
     fn open(&mut self, role: ElementRole, layout: bool) {
         let parent = self.top();
         if role == ElementRole::Anchor {
@@ -133,7 +145,8 @@ impl Writer<'_> {
         let prose = if parent.kind == BlockKind::Heading { BlockKind::Prose } else { parent.kind };
         let own = self.frames.len();
         let in_data = parent.is_data;
-        let mut frame = Frame { role, has_part: false, is_data: false, separation: parent.between, ..parent };
+        let mut frame =
+            Frame { role, has_part: false, has_data: false, is_data: false, separation: parent.between, ..parent };
         match role {
             ElementRole::MainHeading | ElementRole::Heading => {
                 frame.kind = BlockKind::Heading;
@@ -230,7 +243,7 @@ impl Writer<'_> {
         if span.is_empty() {
             return;
         }
-        let Frame { kind, owner, is_main, .. } = self.top();
+        let Frame { kind, owner, is_main, has_data, .. } = self.top();
         let owner = &mut self.frames[owner];
         let continues = match kind {
             BlockKind::Item | BlockKind::Code => self.blocks.len() > owner.before,
@@ -240,7 +253,9 @@ impl Writer<'_> {
         if kind == BlockKind::Heading && is_main && self.title.is_none() {
             self.title = Some(collapsed(span.of(&self.text)));
         }
-        self.blocks.push(Block { span, kind, continues });
+        let after_header = self.blocks.last().is_some_and(|last| last.kind == BlockKind::Header);
+        let is_header = kind == BlockKind::Row && !has_data && (!continues || after_header);
+        self.blocks.push(Block { span, kind: if is_header { BlockKind::Header } else { kind }, continues });
     }
 
     fn line_break(&mut self, span: ByteSpan) {

@@ -26,10 +26,12 @@ pub(super) struct Events {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// An element starts, other than a table.
+    /// An element starts, other than a table or a header cell.
     Open(ElementRole),
     /// A table starts; `layout` if it only lays out the page.
     OpenTable { layout: bool },
+    /// A cell starts that names its column or row.
+    OpenHeaderCell,
     /// The innermost open element ends.
     Close,
     /// Text that is identical in the source.
@@ -323,7 +325,11 @@ impl Tree {
         let event = has_event.then_some(self.done.list.len());
         if has_event {
             let table = Event::OpenTable { layout: false };
-            self.done.list.push(if role == ElementRole::Table { table } else { Event::Open(role) });
+            self.done.list.push(match role {
+                ElementRole::Table => table,
+                ElementRole::Cell if Some(&name) == self.names.get(b"th".as_slice()) => Event::OpenHeaderCell,
+                _ => Event::Open(role),
+            });
         }
         if role == ElementRole::Cell && has_event {
             let table = self.last(ElementRole::Table).and_then(|table| self.open[table].event);

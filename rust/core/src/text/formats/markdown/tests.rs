@@ -1,5 +1,5 @@
 use super::*;
-use BlockKind::{Code, Heading, Item, Prose, Row, Rule};
+use BlockKind::{Code, Header, Heading, Item, Prose, Row, Rule};
 use proptest::prelude::*;
 
 fn cut(source: &str) -> Vec<(&str, BlockKind, bool)> {
@@ -30,14 +30,14 @@ fn structure_bounds_blocks() {
         (
             "| a | b |\n|---|---|\n| c | d |\n\n| e |\n|---|",
             &[
-                ("| a | b |", Row, false),
+                ("| a | b |", Header, false),
                 ("|---|---|", Row, true),
                 ("| c | d |", Row, true),
-                ("| e |", Row, false),
+                ("| e |", Header, false),
                 ("|---|", Row, true),
             ],
         ),
-        ("- a\n\n  | b |\n  |---|", &[("- a", Item, false), ("| b |", Row, false), ("|---|", Row, true)]),
+        ("- a\n\n  | b |\n  |---|", &[("- a", Item, false), ("| b |", Header, false), ("|---|", Row, true)]),
         (
             "```sh\nls\n\n  # x\n```\n```\ny",
             &[
