@@ -188,7 +188,7 @@ fn top_k_and_budgets_set_the_number_of_scored_windows() {
 }
 
 #[test]
-fn effort_instant_encodes_the_query_alone_and_the_vocabulary_once() {
+fn effort_instant_encodes_the_query_and_the_vocabulary_once() {
     let page = long_page(600, 0);
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
     let encoder = FakeEncoder::new(1, true, Poison::default());
@@ -201,11 +201,14 @@ fn effort_instant_encodes_the_query_alone_and_the_vocabulary_once() {
     assert_eq!((first.work.windows_scored, first.work.encoded, first.work.truncated), (0, 0, 0));
     assert_eq!(first.windows_scored, [0]);
     let cached = highlight(&engine, &[QUERY], &[&page], Pairing::All, Effort::Instant);
-    assert_eq!(rows(), 5000 + 2);
-    assert_eq!((columns(&cached), engine.cache().hits), (columns(&first), 1));
+    assert_eq!(rows(), 5000 + 1, "the query's vector is cached");
+    assert_eq!((columns(&cached), engine.cache().hits, engine.cache().queries), (columns(&first), 1, 1));
     // The vocabulary is no part of a call's work.
     let query_tokens = engine.tokens().text(QUERY, pullquote_core::tokens::Role::Query).unwrap().0.len();
-    assert_eq!((first.work.tokens, cached.work.tokens), (query_tokens, query_tokens));
+    assert_eq!((first.work.tokens, cached.work.tokens), (query_tokens, 0));
+    engine.clear_cache();
+    let again = highlight(&engine, &[QUERY], &[&page], Pairing::All, Effort::Instant);
+    assert_eq!((columns(&again), again.work.tokens, rows()), (columns(&first), query_tokens, 5000 + 2));
     let full = highlight(&engine, &[QUERY], &[&page], Pairing::All, Effort::Full);
     assert_eq!(full.work.encoded, full.work.windows);
 }

@@ -107,6 +107,22 @@ def test_effort_instant_encodes_query_only(cached: Highlighter, whole_pages: dic
     assert found["instant"] >= 0.9 * found["full"]
 
 
+def test_effort_instant_encodes_repeated_query_once(whole_pages: dict[str, str]) -> None:
+    apollo, luther = whole_pages["apollo_program.en.txt"], whole_pages["martin_luther.en.txt"]
+    with Highlighter(devices="cpu") as highlighter:
+        first = highlighter.highlights("Who was it?", [apollo], effort="instant")
+        assert first.work.tokens > 0
+        assert highlighter.cache.queries == 1
+        again = highlighter.highlights("Who was it?", [apollo], effort="instant")
+        other = highlighter.highlights("Who was it?", [luther], effort="instant")
+        assert (again.work.tokens, other.work.tokens) == (0, 0)
+        assert again.spans.tolist() == first.spans.tolist()
+        assert again.scores.tolist() == first.scores.tolist()
+        highlighter.clear_cache()
+        assert highlighter.cache.queries == 0
+        assert highlighter.highlights("Who was it?", [apollo], effort="instant").work.tokens == first.work.tokens
+
+
 def test_static_vectors_are_kept_in_folder_of_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     model = tiny_model(tmp_path / "model")

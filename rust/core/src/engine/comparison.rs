@@ -304,7 +304,7 @@ pub(super) fn cache_vectors(context: &CallContext<'_, '_>, comparison: Compariso
         // With `Effort::Instant` there are no vectors: only the parsed page is kept.
         let parsed_only = || (is_instant && page.cached.is_none()).then(RowVectors::default);
         if let (Some(key), Some(new)) = (key, scored.new_vectors.or_else(parsed_only)) {
-            context.engine.cache.insert(*key, page.cached.as_deref(), &page.parsed, new);
+            context.engine.cache.insert_page(*key, page.cached.as_deref(), &page.parsed, new);
         }
     }
 }

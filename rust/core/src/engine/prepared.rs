@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::cache::{CachedPage, PageKey};
+use super::cache::{CacheKey, CachedPage};
 use super::context::CallContext;
 use super::{Engine, Question};
 use crate::error::Result;
@@ -36,7 +36,7 @@ pub(super) struct PreparedPage<'text> {
 /// The equal pages of a call. Only the first of them is parsed and encoded.
 pub(super) struct DuplicatePages {
     /// Each page's cache key. `None` for a single page without a cache.
-    pub(super) keys: Vec<Option<PageKey>>,
+    pub(super) keys: Vec<Option<CacheKey>>,
     /// The first page equal to each page, often itself.
     pub(super) first: Vec<usize>,
 }
@@ -92,9 +92,9 @@ pub(super) fn deduplicate_pages(context: &mut CallContext<'_, '_>, documents: &[
     }
     let (question, began) = (context.question, Instant::now());
     let bytes = documents.iter().map(|document| document.text().len()).sum();
-    let key = |document: &Document| Ok(Some(PageKey::new(document, question)));
+    let key = |document: &Document| Ok(Some(CacheKey::of_page(document, question)));
     let keys = context.engine.pool.run(context.call, bytes, || text_pool::map(documents, key))?;
-    let mut first_with: HashMap<PageKey, usize> = HashMap::with_capacity(pages);
+    let mut first_with: HashMap<CacheKey, usize> = HashMap::with_capacity(pages);
     let each = keys.iter().enumerate();
     let first = each.map(|(page, key)| key.map_or(page, |key| *first_with.entry(key).or_insert(page))).collect();
     context.record(Stage::Cut, began);
@@ -114,7 +114,7 @@ where
     let (engine, question, request) = (context.engine, context.question, context.request);
     let lookup = |(page, first): (usize, &usize)| {
         let key = duplicates.keys[page].filter(|_| *first == page);
-        (page, key.and_then(|key| engine.cache.get(&key)))
+        (page, key.and_then(|key| engine.cache.page(&key)))
     };
     let pages: Vec<(usize, Option<Arc<CachedPage>>)> = duplicates.first.iter().enumerate().map(lookup).collect();
     let is_new = |page: usize, cached: &Option<Arc<CachedPage>>| duplicates.first[page] == page && cached.is_none();

@@ -11,10 +11,11 @@ use std::time::Instant;
 use rustc_hash::FxHashMap;
 
 use super::answers::{choose_answers, scored_passages};
+use super::cache::CacheKey;
 use super::comparison::{Comparison, cache_vectors, score_candidates};
 use super::context::CallContext;
 use super::prepared::{PreparedPage, deduplicate_pages, prepare, read_documents};
-use super::{Answers, Effort, Pairing, all_rows, column, token_count};
+use super::{Answers, Effort, Pairing, column, token_count};
 use crate::encoder::cosine::cosines;
 use crate::error::Result;
 use crate::ranking::candidates::{first_round, second_round, take_samples};
@@ -27,6 +28,7 @@ use crate::runtime::call::{self};
 use crate::runtime::profiling::Stage;
 use crate::runtime::tasks::yield_now;
 use crate::runtime::text_pool;
+use crate::scheduler::batches::RowSource;
 use crate::text::formats::Document;
 use crate::tokens::Role;
 
@@ -92,7 +94,7 @@ async fn cosine_scale(context: &mut CallContext<'_, '_>) -> Result<CosineScale> 
     Ok(*context.engine.cosine_scale.get_or_init(|| CosineScale::of(&questions, &answers)))
 }
 
-/// Encodes a few short texts. Equal texts are encoded once.
+/// Encodes a few short texts. Equal texts are encoded once, and cached ones not at all.
 async fn encode(context: &mut CallContext<'_, '_>, texts: &[&str], role: Role) -> Result<Vec<Vec<f32>>> {
     let began = Instant::now();
     let (mut distinct, mut index_of) = (Vec::new(), FxHashMap::default());
@@ -103,16 +105,26 @@ async fn encode(context: &mut CallContext<'_, '_>, texts: &[&str], role: Role) -
         })
     });
     let indexes: Vec<usize> = indexes.collect();
-    let page = context.engine.tokens.texts(&distinct, role, &|| Ok(()))?;
-    let rows = all_rows(&Arc::new(page));
+    let cache = &context.engine.cache;
+    let page = Arc::new(context.engine.tokens.texts(&distinct, role, &|| Ok(()))?);
+    let keys: Vec<CacheKey> = (0..page.len()).map(|row| CacheKey::of_row(&page.row(row))).collect();
+    let mut vectors: Vec<Option<Arc<[f32]>>> = keys.iter().map(|key| cache.vector(key)).collect();
+    let missing: Vec<usize> = (0..page.len()).filter(|row| vectors[*row].is_none()).collect();
+    let rows: Vec<RowSource> = missing.iter().map(|row| RowSource { page: Arc::clone(&page), window: *row }).collect();
     context.work.tokens += token_count(&rows);
     context.call.check_tokens(context.work.tokens)?;
     context.record(Stage::Tokenize, began);
-    let dimension = context.engine.spec.dimension;
-    let began = Instant::now();
-    let vectors = context.scheduler.submit(rows, context.call)?.await?;
-    context.record(Stage::Wait, began);
-    let vector = |index: usize| vectors[index * dimension..(index + 1) * dimension].to_vec();
+    if !rows.is_empty() {
+        let began = Instant::now();
+        let values = context.scheduler.submit(rows, context.call)?.await?;
+        context.record(Stage::Wait, began);
+        for (row, values) in missing.into_iter().zip(values.chunks_exact(context.engine.spec.dimension)) {
+            let values: Arc<[f32]> = values.into();
+            cache.insert_vector(keys[row], Arc::clone(&values));
+            vectors[row] = Some(values);
+        }
+    }
+    let vector = |index: usize| vectors[index].as_deref().map(<[f32]>::to_vec).unwrap_or_default();
     Ok(indexes.into_iter().map(vector).collect())
 }
 
