@@ -308,7 +308,8 @@ impl Engine {
     ) -> Result<Answers> {
         let (track, call) = (self.profiler.call_track(), &call.with_shutdown(&self.shutdown));
         let work = Work::default();
-        run::answer(CallContext { engine: self, scheduler, request, question, call, track, work }).await
+        let shortlist = self.shortlist(request, question);
+        run::answer(CallContext { engine: self, scheduler, request, question, call, track, shortlist, work }).await
     }
 
     fn units(&self, document: &Document, unit: Unit, check: &Check) -> Result<Units> {

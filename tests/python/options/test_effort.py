@@ -107,6 +107,22 @@ def test_effort_instant_encodes_query_only(cached: Highlighter, whole_pages: dic
     assert found["instant"] >= 0.9 * found["full"]
 
 
+def test_effort_auto_searches_best_of_many_pages(cached: Highlighter, whole_pages: dict[str, str]) -> None:
+    pages = [text[start : start + 1500] for text in whole_pages.values() for start in range(0, len(text), 1500)]
+    questions = [question["q"] for sample in SETS for question in sample["questions"]][::6]
+    assert len(pages) > 100
+    same = 0
+    for question in questions:
+        shared = cached.highlights(question, pages, max_total_highlights=1)
+        assert (shared.windows_scored > 0).sum() <= 50
+        (best,), (expected,) = shared.best(1), cached.highlights(question, pages, top_k=1).best(1)
+        if (best.page, best.start, best.end) == (expected.page, expected.start, expected.end):
+            same += 1
+            assert best.score == pytest.approx(expected.score, abs=1e-5)
+    assert len(questions) == 10
+    assert same >= 9
+
+
 def test_effort_instant_encodes_repeated_query_once(whole_pages: dict[str, str]) -> None:
     apollo, luther = whole_pages["apollo_program.en.txt"], whole_pages["martin_luther.en.txt"]
     with Highlighter(devices="cpu") as highlighter:

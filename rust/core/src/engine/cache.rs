@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lru::LruCache;
 
 use super::Question;
-use crate::ranking::Effort;
 use crate::ranking::parsed_page::ParsedPage;
 use crate::text::formats::Document;
 
@@ -85,15 +84,15 @@ impl CacheKey {
         Self(*hasher.finalize().as_bytes())
     }
 
-    /// The key of a document cut as the question says.
-    pub(super) fn of_page(document: &Document, question: &Question) -> Self {
+    /// The key of a document cut as the question says, with or without its tokens.
+    pub(super) fn of_page(document: &Document, question: &Question, has_tokens: bool) -> Self {
         let mut hasher = blake3::Hasher::new();
         let windows = [question.windows.highlight_length(), question.windows.step_size()];
         for number in [
             question.unit as usize,
             usize::from(question.encodes_units()),
             usize::from(question.lexical_weight.uses_terms()),
-            usize::from(question.effort == Effort::Instant),
+            usize::from(has_tokens),
         ]
         .into_iter()
         .chain(windows)

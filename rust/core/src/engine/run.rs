@@ -22,6 +22,7 @@ use crate::ranking::candidates::{first_round, second_round, take_samples};
 use crate::ranking::evidence::{PageEvidence, PageTitle, QueryEvidence};
 use crate::ranking::probability::{Calibration, CosineScale, PAIRS};
 use crate::ranking::selection::WindowSelection;
+use crate::ranking::shortlist::take_shortlist;
 use crate::ranking::static_vectors::{StaticVectors, UnitTokens};
 use crate::ranking::titles::Titles;
 use crate::runtime::call::{self};
@@ -36,13 +37,12 @@ pub(super) async fn answer(mut context: CallContext<'_, '_>) -> Result<Answers> 
     let request = context.request;
     let scale = cosine_scale(&mut context).await?;
     let queries = encode(&mut context, request.queries, Role::Query).await?;
-    let static_vectors = match context.question.effort {
-        Effort::Instant => Some(context.engine.static_vectors(&context).await?),
-        _ => None,
-    };
+    let is_instant = context.question.effort == Effort::Instant;
+    let static_vectors =
+        if context.uses_static_vectors() { Some(context.engine.static_vectors(&context).await?) } else { None };
     let static_vectors = static_vectors.as_deref();
     let documents = read_documents(&mut context)?;
-    let titles = titles(&mut context, &documents, &queries, static_vectors).await?;
+    let titles = titles(&mut context, &documents, &queries, static_vectors.filter(|_| is_instant)).await?;
     let duplicates = deduplicate_pages(&mut context, &documents)?;
     yield_now().await;
     let pages = prepare(&mut context, &documents, &duplicates)?;
@@ -51,7 +51,7 @@ pub(super) async fn answer(mut context: CallContext<'_, '_>) -> Result<Answers> 
     let all_evidence = all_evidence(&mut context, &pages, &documents, &titles, &queries, calibrate)?;
     yield_now().await;
     let mut comparison = Comparison::new(&pages, &duplicates, &queries, all_evidence, &context.engine.spec);
-    if static_vectors.is_some() {
+    if is_instant {
         comparison
             .all_evidence
             .iter_mut()
@@ -162,7 +162,7 @@ fn all_evidence<'page, 'document>(
     (scale, static_vectors): (CosineScale, Option<&StaticVectors>),
 ) -> Result<Vec<QueryEvidence<'page, 'document>>> {
     let began = Instant::now();
-    let (request, question) = (context.request, context.question);
+    let (request, question, shortlist) = (context.request, context.question, context.shortlist);
     let (stop, deadline) = (context.call.stop().clone(), context.call.deadline());
     let pairs: Vec<(usize, usize)> =
         (0..request.queries.len()).flat_map(|query| request.pages_of(query).map(move |page| (page, query))).collect();
@@ -187,7 +187,10 @@ fn all_evidence<'page, 'document>(
     let all_evidence = (0..request.queries.len()).map(|query| {
         let pages = evidence.by_ref().take(request.pages_of(query).len()).collect();
         let mut query = QueryEvidence::new(query, pages, question.lexical_weight);
-        if static_vectors.is_none() {
+        if let Some(count) = shortlist {
+            take_shortlist(&mut query, count);
+        }
+        if question.effort != Effort::Instant {
             take_samples(&mut query);
             let selections = first_round(&query, &question.candidate_limits());
             query.pages.iter_mut().zip(selections).for_each(|(evidence, selection)| evidence.selection = selection);
