@@ -107,20 +107,25 @@ def test_effort_instant_encodes_query_only(cached: Highlighter, whole_pages: dic
     assert found["instant"] >= 0.9 * found["full"]
 
 
+@pytest.mark.slow
 def test_effort_auto_searches_best_of_many_pages(cached: Highlighter, whole_pages: dict[str, str]) -> None:
-    pages = [text[start : start + 1500] for text in whole_pages.values() for start in range(0, len(text), 1500)]
-    questions = [question["q"] for sample in SETS for question in sample["questions"]][::6]
+    names = ("apollo_program.en.txt", "martin_luther.en.txt")
+    texts = [whole_pages[name] for name in names]
+    pages = [text[start : start + 700] for text in texts for start in range(0, len(text), 700)]
+    questions = [question["q"] for sample in SETS if sample["page"] in names for question in sample["questions"]][::4]
     assert len(pages) > 100
     same = 0
     for question in questions:
         shared = cached.highlights(question, pages, max_total_highlights=1)
-        assert (shared.windows_scored > 0).sum() <= 50
+        assert (shared.windows_scored > 0).sum() == 50
         (best,), (expected,) = shared.best(1), cached.highlights(question, pages, top_k=1).best(1)
-        if (best.page, best.start, best.end) == (expected.page, expected.start, expected.end):
+        if best.page == expected.page:
             same += 1
+            assert best.start < expected.end
+            assert expected.start < best.end
             assert best.score == pytest.approx(expected.score, abs=1e-5)
-    assert len(questions) == 10
-    assert same >= 9
+    assert len(questions) >= 5
+    assert same >= len(questions) - 1
 
 
 def test_effort_instant_encodes_repeated_query_once(whole_pages: dict[str, str]) -> None:
