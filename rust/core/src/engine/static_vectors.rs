@@ -23,7 +23,7 @@ const VERSION: u8 = 1;
 /// Pages on the shortlist: at least this number, one of this number of pages, and this number for each passage that the
 /// pages' limit has room for.
 const MIN_SHORTLIST: usize = 50;
-const SHORTLIST_SHARE: usize = 10;
+const SHORTLIST_SHARE: usize = 13;
 const PAGES_PER_PASSAGE: usize = 2;
 /// Calls with [`Effort::Auto`] make vectors of vocabularies up to this size: that costs less than such a call saves.
 const MAX_VOCABULARY: usize = 1 << 16;
