@@ -348,7 +348,7 @@ def _add_batches(command: Any, cache_bytes: int) -> None:
         "--cache-bytes",
         type=int,
         default=cache_bytes,
-        help="bytes of the page cache; 0 disables it (default: %(default)s)",
+        help="bytes of the cache of pages and queries; 0 disables it (default: %(default)s)",
     )
     command.add_argument("--max-batch-tokens", type=int, help="maximum tokens of a batch (default: the device's)")
     command.add_argument(

@@ -87,11 +87,11 @@ class EngineStatus:
 
     @property
     def cache(self) -> CacheState:
-        """Size of the page cache, and its hits and misses."""
+        """Size of the cache, and its hits and misses of pages."""
         return self._native.cache
 
     def clear_cache(self) -> None:
-        """Drop all cached pages and their vectors."""
+        """Drop all cached pages, their vectors, and those of queries."""
         self._native.clear_cache()
 
 

@@ -81,8 +81,8 @@ class Highlighter(EngineHandle):
       affinity and control groups), at most ``OMP_NUM_THREADS`` and 32. ``"caller"`` starts no threads: calling threads encode
       while they wait, so calls use as many cores as the host has threads in calls. One of them at a time calls a Python encoder.
     - `cores`: numbers of the cores that these threads run on; `None` inherits the caller's affinity.
-    - `cache_bytes`: maximum bytes of the page cache, which holds parsed pages and their vectors, so that another query on them
-      encodes only itself. It evicts the least recently used page. 0 disables it.
+    - `cache_bytes`: maximum bytes of the cache. It holds parsed pages and their vectors, so that another query on them encodes
+      only itself, and vectors of queries. It evicts what was used least recently. 0 disables it.
     - `encoder`: ``"torch"`` computes the model with libtorch, on CPUs too. Or a custom encoder:
 
       - instead of a model, a function from a list of strings to float32 ``[n, dimension]``, or an object with such a method

@@ -101,8 +101,8 @@ pub struct Embeddings {
 }
 
 impl Engine {
-    /// Joins a model's tokenizer with the encoder that has its weights. Parsed pages and their vectors are cached in at
-    /// most `cache_bytes`. Starts no thread.
+    /// Joins a model's tokenizer with the encoder that has its weights. Parsed pages, their vectors and those of queries
+    /// are cached in at most `cache_bytes`. Starts no thread.
     ///
     /// # Errors
     /// As [`Tokens::read`]; [`ErrorKind::InvalidModel`] if tokenizer and encoder belong to different models.
@@ -215,13 +215,13 @@ impl Engine {
         self.tokens.prompts()
     }
 
-    /// Contents and hit counts of the page cache.
+    /// Contents and hit counts of the cache.
     #[must_use]
     pub fn cache(&self) -> CacheState {
         self.cache.state()
     }
 
-    /// Evicts all pages; the hit counts stay.
+    /// Evicts all pages and vectors of queries; the hit counts stay.
     pub fn clear_cache(&self) {
         self.cache.clear();
     }
@@ -308,7 +308,8 @@ impl Engine {
     ) -> Result<Answers> {
         let (track, call) = (self.profiler.call_track(), &call.with_shutdown(&self.shutdown));
         let work = Work::default();
-        run::answer(CallContext { engine: self, scheduler, request, question, call, track, work }).await
+        let shortlist = self.shortlist(request, question);
+        run::answer(CallContext { engine: self, scheduler, request, question, call, track, shortlist, work }).await
     }
 
     fn units(&self, document: &Document, unit: Unit, check: &Check) -> Result<Units> {

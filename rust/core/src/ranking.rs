@@ -12,6 +12,7 @@ mod prediction;
 pub mod probability;
 pub mod relevance;
 pub(crate) mod selection;
+pub(crate) mod shortlist;
 pub(crate) mod static_vectors;
 pub mod terms;
 pub(crate) mod titles;

@@ -188,7 +188,45 @@ fn top_k_and_budgets_set_the_number_of_scored_windows() {
 }
 
 #[test]
-fn effort_instant_encodes_the_query_alone_and_the_vocabulary_once() {
+fn pages_that_share_a_limit_are_searched_from_a_shortlist() {
+    let page = |seed| match seed {
+        77 => long_page(30, seed),
+        _ => long_page(30, seed).replace(ANSWER, "Nothing is out."),
+    };
+    let pages: Vec<String> = (0..120).map(page).collect();
+    let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
+    let engine = engine(1 << 26);
+    let ask = |queries: &[&str], effort: Effort, limits: Limits| {
+        let request = Request { queries, pages: &pages, formats: &[Format::Text], titles: &[], pairing: Pairing::All };
+        engine.highlights(&request, &question(effort, limits), &Call::default()).unwrap()
+    };
+    let pages_scored = |answers: &Answers| answers.windows_scored.iter().filter(|scored| **scored > 0).count();
+    let three = Limits { max_total_highlights: Some(3), ..Limits::default() };
+    let shared = ask(&[QUERY], Effort::Auto, three);
+    assert_eq!((shared.ends.len(), pages_scored(&shared), shared.pages.len()), (120, 50, 3));
+    let answer = shared.pages.iter().position(|page| *page == 77).unwrap();
+    let all = ask(&[QUERY], Effort::Auto, Limits::default());
+    assert_eq!(pages_scored(&all), 120, "each page has passages of its own");
+    // A score is what it is without a shortlist.
+    let same = (0..all.pages.len()).find(|row| {
+        (all.pages[*row], &all.spans[2 * row..2 * row + 2]) == (77, &shared.spans[2 * answer..2 * answer + 2])
+    });
+    assert_eq!(all.scores[same.unwrap()].to_bits(), shared.scores[answer].to_bits());
+    let again = ask(&[QUERY], Effort::Auto, three);
+    assert_eq!((columns(&again), again.work.encoded, again.work.tokens), (columns(&shared), 0, 0));
+    // Sixty passages may come from every page; other efforts search all, and so do several queries.
+    for (queries, effort, limits) in [
+        (&[QUERY][..], Effort::Auto, Limits { max_total_highlights: Some(60), ..Limits::default() }),
+        (&[QUERY], Effort::Full, three),
+        (&[QUERY], Effort::Fast, three),
+        (&[QUERY, "der cat 12"], Effort::Auto, three),
+    ] {
+        assert_eq!(pages_scored(&ask(queries, effort, limits)), 120, "{effort:?}");
+    }
+}
+
+#[test]
+fn effort_instant_encodes_the_query_and_the_vocabulary_once() {
     let page = long_page(600, 0);
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
     let encoder = FakeEncoder::new(1, true, Poison::default());
@@ -201,11 +239,14 @@ fn effort_instant_encodes_the_query_alone_and_the_vocabulary_once() {
     assert_eq!((first.work.windows_scored, first.work.encoded, first.work.truncated), (0, 0, 0));
     assert_eq!(first.windows_scored, [0]);
     let cached = highlight(&engine, &[QUERY], &[&page], Pairing::All, Effort::Instant);
-    assert_eq!(rows(), 5000 + 2);
-    assert_eq!((columns(&cached), engine.cache().hits), (columns(&first), 1));
+    assert_eq!(rows(), 5000 + 1, "the query's vector is cached");
+    assert_eq!((columns(&cached), engine.cache().hits, engine.cache().queries), (columns(&first), 1, 1));
     // The vocabulary is no part of a call's work.
     let query_tokens = engine.tokens().text(QUERY, pullquote_core::tokens::Role::Query).unwrap().0.len();
-    assert_eq!((first.work.tokens, cached.work.tokens), (query_tokens, query_tokens));
+    assert_eq!((first.work.tokens, cached.work.tokens), (query_tokens, 0));
+    engine.clear_cache();
+    let again = highlight(&engine, &[QUERY], &[&page], Pairing::All, Effort::Instant);
+    assert_eq!((columns(&again), again.work.tokens, rows()), (columns(&first), query_tokens, 5000 + 2));
     let full = highlight(&engine, &[QUERY], &[&page], Pairing::All, Effort::Full);
     assert_eq!(full.work.encoded, full.work.windows);
 }

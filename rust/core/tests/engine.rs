@@ -388,12 +388,12 @@ fn cached_pages_are_not_encoded_again_for_other_queries() {
     let first = highlight(&engine, "Where is the cat?", &pages);
     let encoded = rows_encoded(&log);
     assert_eq!(first.work.encoded + 1, encoded);
-    for query in ["Where is the cat?", "moon", "bread in Paris"] {
+    for (query, rows_of_query) in [("Where is the cat?", 0), ("moon", 1), ("bread in Paris", 1)] {
         let before = rows_encoded(&log);
         let again = highlight(&engine, query, &pages);
         assert_eq!(columns(&again), columns(&highlight(&plain, query, &pages)), "{query}");
-        // The query, and a few windows that the first query did not need.
-        assert_eq!(rows_encoded(&log) - before, again.work.encoded + 1);
+        // A new query, and a few windows that the first query did not need.
+        assert_eq!(rows_encoded(&log) - before, again.work.encoded + rows_of_query);
         assert!(again.work.encoded <= first.work.encoded / 10, "{:?}", again.work);
         assert_eq!(again.work.windows, first.work.windows);
     }
@@ -406,6 +406,28 @@ fn cached_pages_are_not_encoded_again_for_other_queries() {
     assert!(engine.highlights(&request, &other, &Call::default()).unwrap().work.encoded > 0);
     engine.clear_cache();
     assert_eq!(highlight(&engine, "Where is the cat?", &pages).work.encoded, first.work.encoded);
+}
+
+#[test]
+fn queries_and_titles_are_encoded_once_with_the_same_prompt() {
+    let pages = ["The cat is in the Haus.", "The moon is out."];
+    let titles = [Some("cat"), Some("moon")];
+    let ask = |engine: &Engine, queries: &[&str]| {
+        let request =
+            Request { queries, pages: &pages, formats: &[Format::Text], titles: &titles, pairing: Pairing::All };
+        engine.highlights(&request, &question(), &Call::default()).unwrap()
+    };
+    let encoder = FakeEncoder::new(1, true, Poison::default());
+    let log = Arc::clone(&encoder.log);
+    let (_folder, model) = model(&word_piece(), 64, ("query ", ""));
+    let engine = Engine::new(&model, Box::new(encoder), Some(2), 1 << 20).unwrap();
+    let first = ask(&engine, &["cat", "cat"]);
+    assert_eq!(rows_encoded(&log), 2 + 1 + 2, "two windows, a query, and two titles");
+    let again = ask(&engine, &["cat", "cat"]);
+    assert_eq!((columns(&again), again.work.tokens, rows_encoded(&log)), (columns(&first), 0, 5));
+    // A title has another prompt than the query "cat", and the query "moon" another than the title.
+    let other = ask(&engine, &["moon"]);
+    assert_eq!((other.work.encoded, rows_encoded(&log), engine.cache().queries), (0, 6, 4));
 }
 
 #[test]

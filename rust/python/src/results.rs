@@ -83,11 +83,13 @@ record! {
 
 record! {
     "pullquote.engine",
-    /// The page cache of an engine.
+    /// The cache of an engine.
     CacheState {
         /// Pages in the cache.
         pages: usize,
-        /// Bytes they hold.
+        /// Vectors of queries and titles in the cache.
+        queries: usize,
+        /// Bytes that both hold.
         bytes: usize,
         /// Lookups since the start that found their page.
         hits: u64,
@@ -170,8 +172,8 @@ impl From<engine::Work> for Work {
 }
 
 impl From<CoreCacheState> for CacheState {
-    fn from(CoreCacheState { pages, bytes, hits, misses }: CoreCacheState) -> Self {
-        Self { pages, bytes, hits, misses }
+    fn from(CoreCacheState { pages, queries, bytes, hits, misses }: CoreCacheState) -> Self {
+        Self { pages, queries, bytes, hits, misses }
     }
 }
 

@@ -1,4 +1,5 @@
-// The page at /: asks `POST /highlights` at every change, and marks what comes back in the page's own text.
+// The page at /: asks `POST /highlights` at every change, and marks what comes back in the page's own text. While somebody types,
+// it first asks with `effort: "instant"`, and a moment later for the answer that stays. Only that one is announced.
 //
 // What was typed lives in the form's fields and nowhere else, so no failure can lose it. At most one request is in flight: a change
 // aborts it, and what it would still answer is never shown. A PDF or DOCX is sent with each request as it is. Texts become text nodes only; the Content-Security-Policy of the
@@ -18,7 +19,8 @@ const key = byId("key");
 const password = byId("password"); // of the file
 const wide = matchMedia("(min-width: 52.01rem)"); // page and question are side by side, as in page.css
 
-const PAUSE = 150; // milliseconds without a change, then it is asked
+const PAUSE = 150; // milliseconds without a change, then it is asked; while somebody types with `effort: "instant"`
+const LONG_PAUSE = 600; // milliseconds without a key, then for the answer that stays
 const LONGEST_FILE = 64 * 1024 * 1024; // bytes; what a browser can hold, not what the server takes
 const NO_BUDGET = byId("budget").max; // the slider's end
 const LONGEST_IN_ADDRESS = 2000; // characters of a page
@@ -45,7 +47,8 @@ const FAILURES = {
 };
 
 let request = new AbortController(); // what is in flight, or was
-let timer = 0; // until the next one
+let timer = 0; // until the next one; 0 if it is in flight
+let instantTimer = 0; // until the one with `effort: "instant"`
 let marks = []; // the passages in the page, the best first: a mark for each block that one is in
 let shown = null; // the source of what the page shows
 let current = -1; // which of them was gone to last
@@ -62,13 +65,34 @@ function changed(pause = PAUSE) {
   request.abort();
   goesToBest = false;
   clearTimeout(timer);
+  clearTimeout(instantTimer);
   timer = setTimeout(ask, pause);
   if (shown !== content()) show({ text: knownText() }, [], "");
   waits(question.value.trim() !== "" && !isEmpty());
 }
 
+/** A key was pressed, and more may come. An uploaded file is too large to be sent twice. */
+function typed() {
+  changed(upload ? PAUSE : LONG_PAUSE);
+  if (!upload) instantTimer = setTimeout(askInstantly, PAUSE);
+}
+
+/** Shows the passages that the tokens predict, if they answer. It fails in silence: the answer that stays says why. */
+async function askInstantly() {
+  const body = wanted();
+  if (!body.query.trim() || isEmpty()) return;
+  const { signal } = (request = new AbortController());
+  const { page } = await answer({ ...body, effort: "instant" }, signal);
+  if (signal.aborted || !page?.answered) return;
+  readAs(page);
+  document.body.classList.remove("waiting"); // these marks are no older than the question
+  show(page, page.highlights, "");
+}
+
 async function ask() {
   clearTimeout(timer);
+  clearTimeout(instantTimer);
+  timer = 0;
   request.abort();
   const { signal } = (request = new AbortController());
   const body = wanted();
@@ -85,8 +109,12 @@ async function ask() {
   if (signal.aborted) return;
   waits(false);
   if (outcome.failure) return fail(outcome.failure);
-  read = { source: content(), format: format.value, text: outcome.page.text, blocks: outcome.page.blocks, written: outcome.page.format };
+  readAs(outcome.page);
   succeed(outcome);
+}
+
+function readAs({ text, blocks, format: written }) {
+  read = { source: content(), format: format.value, text, blocks, written };
 }
 
 function wanted() {
@@ -174,8 +202,12 @@ function knownText() {
   return read.source === content() && read.format === format.value ? read.text : source.value;
 }
 
-/** Shows a page with its passages marked, and the list of them. Those that do not answer are marked in a weaker way. */
+/** Shows a page with its passages marked, and the list of them. Those that do not answer are marked in a weaker way. The focus
+ *  stays on the passage of the same rank. */
 function show(page, passages, status, isAnswered = true) {
+  const held = document.activeElement;
+  const inList = [...list.querySelectorAll("button")].indexOf(held);
+  const inPage = marks.findIndex((pieces) => pieces.includes(held));
   const { text, blocks = read.text === page.text ? (read.blocks ?? []) : [], format: written = read.written } = page;
   shown = content();
   const makeMark = (rank, isFirst) => {
@@ -202,6 +234,7 @@ function show(page, passages, status, isAnswered = true) {
   byId("work").textContent = "";
   document.title = name === "Sample page" ? "pullquote" : `${name} · pullquote`;
   point(-1);
+  (list.querySelectorAll("button")[inList] ?? marks[inPage]?.[0])?.focus({ preventScroll: true });
 }
 
 /** Nothing is marked while the nearest passages are folded away. */
@@ -429,12 +462,13 @@ function say(id) {
 
 // What people do
 
-question.addEventListener("input", () => changed());
+question.addEventListener("input", typed);
 question.addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
   event.preventDefault();
-  if (document.body.classList.contains("waiting")) goesToBest = true;
-  else go(0);
+  if (reader.ariaBusy !== "true") return go(0);
+  if (timer) ask();
+  goesToBest = true;
 });
 recall(false);
 fold.addEventListener("toggle", folded);
@@ -475,7 +509,7 @@ byId("form").addEventListener("submit", (event) => event.preventDefault());
 source.addEventListener("input", () => {
   asksAbout(null);
   rename("Your page");
-  changed();
+  typed();
 });
 source.addEventListener("paste", (event) => {
   const isAll = source.selectionStart === 0 && source.selectionEnd === source.value.length;

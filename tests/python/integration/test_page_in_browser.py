@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Page, Request, Route, expect
 
 from pullquote._native import ANSWERED
 from support.browser_helpers import drop, focused, marks, needs_browser, put, settle, visit
@@ -75,16 +75,156 @@ def test_sliders_change_marks(page: Page, server: ServerProcess) -> None:
     assert page.locator("#place").text_content() == "1 passage"
 
 
-def test_changes_are_debounced(page: Page, server: ServerProcess) -> None:
+def efforts(page: Page) -> list[tuple[str, str]]:
+    """The query and the effort of each request from now on."""
+    asked: list[tuple[str, str]] = []
+
+    def note(request: Request) -> None:
+        if request.url.endswith("/highlights") and request.post_data:
+            body = json.loads(request.post_data)
+            asked.append((body["query"], body.get("effort", "auto")))
+
+    page.on("request", note)
+    return asked
+
+
+def stop_clock(page: Page, server: ServerProcess) -> None:
+    """Visit the page, where from then on only `page.clock.run_for` lets timers run."""
+    page.clock.install(time=0)
     visit(page, server)
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.post_data) if request.post_data else None)
-    page.locator("#question").evaluate(
-        "q => { for (const c of 'abcdef') { q.value += c; q.dispatchEvent(new Event('input')); } }"
+    page.clock.pause_at(3_600_000)
+
+
+def record_announcements(page: Page) -> None:
+    """Keep what the live regions of the page say from now on in `window.announced`."""
+    page.evaluate(
+        """() => {
+            window.announced = [];
+            for (const live of document.querySelectorAll("[aria-live], [role=status], [role=alert]"))
+                new MutationObserver(() => live.textContent && window.announced.push(live.textContent))
+                    .observe(live, { childList: true, characterData: true, subtree: true });
+        }"""
     )
+
+
+def test_changes_are_debounced(page: Page, server: ServerProcess) -> None:
+    stop_clock(page, server)
+    asked = efforts(page)
+    page.locator("#question").fill("")
+    for character in "bread":
+        page.locator("#question").press_sequentially(character)
+        page.clock.run_for(140)
+    assert asked == []
+    page.clock.run_for(1000)
     settle(page)
-    assert len(asked) == 1
-    assert "abcdef" in asked[0]
+    assert asked == [("bread", "instant"), ("bread", "auto")]
+
+
+def test_typing_shows_instant_passages_then_final_ones(page: Page, server: ServerProcess) -> None:
+    stop_clock(page, server)
+    held: list[Route] = []
+
+    def hold_auto(route: Route) -> None:
+        if "instant" in (route.request.post_data or ""):
+            route.continue_()
+        else:
+            held.append(route)
+
+    page.route("**/highlights", hold_auto)
+    asked = efforts(page)
+    record_announcements(page)
+    question = "How many guns did she carry?"
+    page.locator("#question").fill(question)
+    before = marks(page)
+
+    def place() -> int:
+        top: int = page.locator("#passages").evaluate("list => list.offsetTop")
+        return top
+
+    places = [place()]
+    with page.expect_response("**/highlights") as instant:
+        page.clock.run_for(150)
+    (result,) = instant.value.json()["results"]
+    expect(page.locator("#passages .words").first).to_have_text(result["highlights"][0]["text"].strip())
+    shown = marks(page)
+    places.append(place())
+    assert shown != before
+    assert {text for *_, text in shown} == {highlight["text"] for highlight in result["highlights"]}
+    assert instant.value.json()["usage"]["windows_scored"] == 0
+    expect(page.locator("body")).not_to_have_class("waiting")
+    expect(page.locator("#reader")).to_have_attribute("aria-busy", "true")
+    assert focused(page) == "question"
+    assert page.evaluate("window.announced") == []
+    # A passage that gets the focus now has it after the final answer.
+    page.locator("#passages .passage").first.focus()
+    page.clock.run_for(450)
+    expect(page.locator("body")).to_have_class("waiting")
+    (route,) = held
+    route.continue_()
+    settle(page)
+    assert asked == [(question, "instant"), (question, "auto")]
+    assert page.evaluate("window.announced") == [page.locator("#status").text_content()]
+    expect(page.locator("#passages .passage").first).to_be_focused()
+    assert places == [place()] * 2
+    final = server.client.post(
+        "/highlights",
+        json={"query": question, "documents": [page.locator("#source").input_value()], "return_texts": True},
+    )
+    assert is_marked(page, final.json())
+
+
+def test_enter_asks_at_once_without_instant(page: Page, server: ServerProcess) -> None:
+    stop_clock(page, server)
+    asked = efforts(page)
+    page.locator("#question").fill("How many guns did she carry?")
+    page.locator("#question").press("Enter")
+    settle(page)
+    page.clock.run_for(1000)
+    assert asked == [("How many guns did she carry?", "auto")]
+    expect(page.locator("#reader mark[data-score^='1 ']")).to_be_focused()
+    page.get_by_role("button", name="Who was punished?").click()
+    page.clock.run_for(1)
+    settle(page)
+    assert asked[1:] == [("Who was punished?", "auto")]
+
+
+def test_failure_of_instant_is_silent(page: Page, server: ServerProcess) -> None:
+    stop_clock(page, server)
+    asked = efforts(page)
+    page.route(
+        "**/highlights",
+        lambda route: route.abort() if "instant" in (route.request.post_data or "") else route.continue_(),
+    )
+    before = marks(page)
+    page.locator("#question").fill("How many guns did she carry?")
+    with page.expect_event("requestfailed"):
+        page.clock.run_for(150)
+    assert marks(page) == before
+    expect(page.locator("#failure")).to_be_hidden()
+    page.clock.run_for(450)
+    settle(page)
+    assert [effort for _, effort in asked] == ["instant", "auto"]
+    assert any("sixty-four" in text for *_, text in marks(page))
+    page.locator("#question").fill(" ")
+    page.clock.run_for(1000)
+    expect(page.locator("#status")).to_have_text("Ask a question.")
+    assert len(asked) == 2
+
+
+def test_server_without_instant_answers_all_the_same(page: Page) -> None:
+    with letter_server() as server:
+        stop_clock(page, server)
+        before = marks(page)
+        page.locator("#question").fill("How many guns did she carry?")
+        with page.expect_response("**/highlights") as instant:
+            page.clock.run_for(150)
+        assert instant.value.status == 400
+        expect(page.locator("#failure")).to_be_hidden()
+        assert marks(page) == before
+        page.clock.run_for(450)
+        settle(page)
+        expect(page.locator("#failure")).to_be_hidden()
+        assert marks(page) != before
 
 
 def test_outdated_answer_is_aborted(page: Page, server: ServerProcess) -> None:

@@ -123,6 +123,43 @@ def test_effort_instant_scores_separate_answers_from_other_pages(
     assert np.greater.outer(right, other).mean() >= 0.99
 
 
+@pytest.mark.slow
+def test_effort_auto_searches_best_of_many_pages(cached: Highlighter, whole_pages: dict[str, str]) -> None:
+    names = ("apollo_program.en.txt", "martin_luther.en.txt")
+    texts = [whole_pages[name] for name in names]
+    pages = [text[start : start + 700] for text in texts for start in range(0, len(text), 700)]
+    questions = [question["q"] for sample in SETS if sample["page"] in names for question in sample["questions"]][::4]
+    assert len(pages) > 100
+    same = 0
+    for question in questions:
+        shared = cached.highlights(question, pages, max_total_highlights=1)
+        assert (shared.windows_scored > 0).sum() == 50
+        (best,), (expected,) = shared.best(1), cached.highlights(question, pages, top_k=1).best(1)
+        if best.page == expected.page:
+            same += 1
+            assert best.start < expected.end
+            assert expected.start < best.end
+            assert best.score == pytest.approx(expected.score, abs=1e-5)
+    assert len(questions) >= 5
+    assert same >= len(questions) - 1
+
+
+def test_effort_instant_encodes_repeated_query_once(whole_pages: dict[str, str]) -> None:
+    apollo, luther = whole_pages["apollo_program.en.txt"], whole_pages["martin_luther.en.txt"]
+    with Highlighter(devices="cpu") as highlighter:
+        first = highlighter.highlights("Who was it?", [apollo], effort="instant")
+        assert first.work.tokens > 0
+        assert highlighter.cache.queries == 1
+        again = highlighter.highlights("Who was it?", [apollo], effort="instant")
+        other = highlighter.highlights("Who was it?", [luther], effort="instant")
+        assert (again.work.tokens, other.work.tokens) == (0, 0)
+        assert again.spans.tolist() == first.spans.tolist()
+        assert again.scores.tolist() == first.scores.tolist()
+        highlighter.clear_cache()
+        assert highlighter.cache.queries == 0
+        assert highlighter.highlights("Who was it?", [apollo], effort="instant").work.tokens == first.work.tokens
+
+
 def test_static_vectors_are_kept_in_folder_of_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     model = tiny_model(tmp_path / "model")

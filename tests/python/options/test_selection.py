@@ -207,8 +207,8 @@ def test_cache_bytes_reuses_page_vectors(pages: dict[str, str]) -> None:
         assert kept.cache.pages == len(texts)
         assert 0 < kept.cache.bytes < 256 * 1024 * 1024
         kept.clear_cache()
-        assert (kept.cache.pages, kept.cache.bytes) == (0, 0)
-        assert plain.cache == CacheState(0, 0, 0, 0)
+        assert (kept.cache.pages, kept.cache.queries, kept.cache.bytes) == (0, 0, 0)
+        assert plain.cache == CacheState(0, 0, 0, 0, 0)
 
 
 def test_cache_bytes_bounds_cache(pages: dict[str, str]) -> None:

@@ -1,24 +1,26 @@
-//! The page cache: parsed pages and the vectors of their windows, so that a second query on a page encodes only the
-//! query.
+//! The cache: parsed pages and the vectors of their windows, so that a second query on a page encodes only the query; and
+//! vectors of queries and titles, so that the same query is encoded once.
 //!
-//! The key is a hash of all that the entry depends on: the page's text and layout, and how it is cut. The hash is
-//! cryptographic, so that no page can be crafted to collide with another. Each engine has its own cache, for its model
-//! and dtype. The least recently used pages are evicted first.
+//! The key is a hash of all that the entry depends on: the page's text and layout, and how it is cut; the token ids of a
+//! query, with its prompt and truncated. The hash is cryptographic, so that no page can be crafted to collide with
+//! another. Each engine has its own cache, for its model and dtype. The least recently used entries are evicted first.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 
 use super::Question;
-use crate::ranking::Effort;
 use crate::ranking::parsed_page::ParsedPage;
 use crate::text::formats::Document;
 
-/// One page may fill at most a quarter of the cache, so that a large one does not evict all others.
-const PAGE_FRACTION: usize = 4;
+/// One entry may fill at most a quarter of the cache, so that a large page does not evict all others.
+const ENTRY_FRACTION: usize = 4;
+
+/// Keeps the hashes of rows apart from those of pages.
+const ROW_CONTEXT: &str = "pullquote 2026-11-23 vector of a row of token ids";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct PageKey([u8; 32]);
+pub(super) struct CacheKey([u8; 32]);
 
 #[derive(Debug)]
 pub(super) struct Cache {
@@ -29,8 +31,15 @@ pub(super) struct Cache {
 
 #[derive(Debug)]
 struct Entries {
-    pages: LruCache<PageKey, Arc<CachedPage>>,
+    by_key: LruCache<CacheKey, Entry>,
     state: CacheState,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Page(Arc<CachedPage>),
+    /// Of a query or a title.
+    Vector(Arc<[f32]>),
 }
 
 #[derive(Clone, Debug)]
@@ -50,12 +59,14 @@ pub(super) struct RowVectors {
     pub(super) truncated: Vec<usize>,
 }
 
-/// Contents and hit counts of an engine's page cache.
+/// Contents and hit counts of an engine's cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheState {
     /// Cached pages.
     pub pages: usize,
-    /// Their approximate size in memory.
+    /// Cached vectors of queries and titles.
+    pub queries: usize,
+    /// The approximate size of both in memory.
     pub bytes: usize,
     /// Lookups that found their page.
     pub hits: u64,
@@ -63,16 +74,25 @@ pub struct CacheState {
     pub misses: u64,
 }
 
-impl PageKey {
-    /// The key of a document cut as the question says.
-    pub(super) fn new(document: &Document, question: &Question) -> Self {
+impl CacheKey {
+    /// The key of a row's vector.
+    pub(super) fn of_row(ids: &[i32]) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key(ROW_CONTEXT);
+        for id in ids {
+            hasher.update(&id.to_le_bytes());
+        }
+        Self(*hasher.finalize().as_bytes())
+    }
+
+    /// The key of a document cut as the question says, with or without its tokens.
+    pub(super) fn of_page(document: &Document, question: &Question, has_tokens: bool) -> Self {
         let mut hasher = blake3::Hasher::new();
         let windows = [question.windows.highlight_length(), question.windows.step_size()];
         for number in [
             question.unit as usize,
             usize::from(question.encodes_units()),
             usize::from(question.lexical_weight.uses_terms()),
-            usize::from(question.effort == Effort::Instant),
+            usize::from(has_tokens),
         ]
         .into_iter()
         .chain(windows)
@@ -93,9 +113,28 @@ impl PageKey {
     }
 }
 
-impl CachedPage {
+impl Entry {
     fn bytes(&self) -> usize {
-        self.parsed.bytes() + self.vectors.bytes()
+        match self {
+            Self::Page(page) => page.parsed.bytes() + page.vectors.bytes(),
+            Self::Vector(values) => size_of::<CacheKey>() + size_of_val(values.as_ref()),
+        }
+    }
+}
+
+impl Entries {
+    /// Counts an entry that was added.
+    fn add(&mut self, bytes: usize, is_page: bool) {
+        let CacheState { pages, queries, bytes: all, .. } = &mut self.state;
+        *if is_page { pages } else { queries } += 1;
+        *all += bytes;
+    }
+
+    /// Counts an entry that was removed.
+    fn remove(&mut self, entry: &Entry) {
+        let CacheState { pages, queries, bytes, .. } = &mut self.state;
+        *if matches!(entry, Entry::Page(_)) { pages } else { queries } -= 1;
+        *bytes -= entry.bytes();
     }
 }
 
@@ -135,7 +174,7 @@ impl RowVectors {
 
 impl Cache {
     pub(super) fn new(max_bytes: usize) -> Self {
-        let entries = Entries { pages: LruCache::unbounded(), state: CacheState::default() };
+        let entries = Entries { by_key: LruCache::unbounded(), state: CacheState::default() };
         Self { entries: Mutex::new(entries), max_bytes }
     }
 
@@ -143,47 +182,71 @@ impl Cache {
         self.max_bytes > 0
     }
 
-    /// Whether a page of this size may be cached.
+    /// Whether an entry of this size may be cached.
     pub(super) const fn admits(&self, bytes: usize) -> bool {
-        bytes <= self.max_bytes / PAGE_FRACTION
+        bytes <= self.max_bytes / ENTRY_FRACTION
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn get(&self, key: &PageKey) -> Option<Arc<CachedPage>> {
+    pub(super) fn page(&self, key: &CacheKey) -> Option<Arc<CachedPage>> {
         if !self.is_enabled() {
             return None;
         }
         let mut entries = self.lock();
-        let page = entries.pages.get(key).cloned();
+        let page = match entries.by_key.get(key) {
+            Some(Entry::Page(page)) => Some(Arc::clone(page)),
+            _ => None,
+        };
         let state = &mut entries.state;
         let count = if page.is_some() { &mut state.hits } else { &mut state.misses };
         *count += 1;
         page
     }
 
-    /// Caches a page with its known and new vectors, if it is admitted, and evicts the least recently used pages.
-    pub(super) fn insert(&self, key: PageKey, known: Option<&CachedPage>, parsed: &Arc<ParsedPage>, new: RowVectors) {
+    pub(super) fn vector(&self, key: &CacheKey) -> Option<Arc<[f32]>> {
+        match self.lock().by_key.get(key) {
+            Some(Entry::Vector(values)) => Some(Arc::clone(values)),
+            _ => None,
+        }
+    }
+
+    /// Caches a page with its known and new vectors, if it is admitted.
+    pub(super) fn insert_page(
+        &self,
+        key: CacheKey,
+        known: Option<&CachedPage>,
+        parsed: &Arc<ParsedPage>,
+        new: RowVectors,
+    ) {
         let vectors = known.map(|page| page.vectors.clone()).unwrap_or_default().merge(new);
-        let page = Arc::new(CachedPage { parsed: Arc::clone(parsed), vectors });
-        if !self.admits(page.bytes()) {
+        self.insert(key, Entry::Page(Arc::new(CachedPage { parsed: Arc::clone(parsed), vectors })));
+    }
+
+    /// Caches the vector of a row, if it is admitted.
+    pub(super) fn insert_vector(&self, key: CacheKey, values: Arc<[f32]>) {
+        self.insert(key, Entry::Vector(values));
+    }
+
+    /// Evicts the least recently used entries to make room.
+    fn insert(&self, key: CacheKey, entry: Entry) {
+        if !self.admits(entry.bytes()) {
             return;
         }
         let mut evicted = Vec::new();
         let mut entries = self.lock();
-        entries.state.bytes += page.bytes();
-        evicted.extend(entries.pages.push(key, page));
-        if let Some((_, replaced)) = evicted.first() {
-            entries.state.bytes -= replaced.bytes();
+        entries.add(entry.bytes(), matches!(entry, Entry::Page(_)));
+        if let Some((_, replaced)) = entries.by_key.push(key, entry) {
+            entries.remove(&replaced);
+            evicted.push(replaced);
         }
         while entries.state.bytes > self.max_bytes {
-            let Some((key, oldest)) = entries.pages.pop_lru() else { break };
-            entries.state.bytes -= oldest.bytes();
-            evicted.push((key, oldest));
+            let Some((_, oldest)) = entries.by_key.pop_lru() else { break };
+            entries.remove(&oldest);
+            evicted.push(oldest);
         }
-        entries.state.pages = entries.pages.len();
         drop(entries);
         // Large pages are freed without the lock.
         drop(evicted);
@@ -195,10 +258,10 @@ impl Cache {
 
     pub(super) fn clear(&self) {
         let mut entries = self.lock();
-        let pages = std::mem::replace(&mut entries.pages, LruCache::unbounded());
-        entries.state = CacheState { pages: 0, bytes: 0, ..entries.state };
+        let cleared = std::mem::replace(&mut entries.by_key, LruCache::unbounded());
+        entries.state = CacheState { pages: 0, queries: 0, bytes: 0, ..entries.state };
         drop(entries);
-        drop(pages);
+        drop(cleared);
     }
 }
 
@@ -206,8 +269,8 @@ impl Cache {
 mod tests {
     use super::*;
 
-    fn key(number: u8) -> PageKey {
-        PageKey([number; 32])
+    fn key(number: u8) -> CacheKey {
+        CacheKey([number; 32])
     }
 
     #[test]
@@ -218,23 +281,44 @@ mod tests {
         let bytes = parsed.bytes() + vectors(1000).bytes();
         let cache = Cache::new(4 * bytes);
         for number in 0..4 {
-            cache.insert(key(number), None, &parsed, vectors(1000));
+            cache.insert_page(key(number), None, &parsed, vectors(1000));
         }
-        assert!(cache.get(&key(0)).is_some());
-        cache.insert(key(4), None, &parsed, vectors(1000));
-        assert!(cache.get(&key(1)).is_none(), "it was the least recently used");
-        assert!(cache.get(&key(0)).is_some());
-        assert_eq!(cache.state(), CacheState { pages: 4, bytes: 4 * bytes, hits: 2, misses: 1 });
-        cache.insert(key(4), None, &parsed, vectors(1000));
+        assert!(cache.page(&key(0)).is_some());
+        cache.insert_page(key(4), None, &parsed, vectors(1000));
+        assert!(cache.page(&key(1)).is_none(), "it was the least recently used");
+        assert!(cache.page(&key(0)).is_some());
+        assert_eq!(cache.state(), CacheState { pages: 4, queries: 0, bytes: 4 * bytes, hits: 2, misses: 1 });
+        cache.insert_page(key(4), None, &parsed, vectors(1000));
         assert_eq!(cache.state().bytes, 4 * bytes, "a replaced page counts once");
-        cache.insert(key(5), None, &parsed, vectors(1100));
-        assert!(cache.get(&key(5)).is_none(), "it is larger than a page may be");
+        cache.insert_page(key(5), None, &parsed, vectors(1100));
+        assert!(cache.page(&key(5)).is_none(), "it is larger than a page may be");
         cache.clear();
         assert_eq!((cache.state().pages, cache.state().bytes), (0, 0));
         let disabled = Cache::new(0);
-        disabled.insert(key(0), None, &parsed, vectors(1));
-        assert!(disabled.get(&key(0)).is_none());
+        disabled.insert_page(key(0), None, &parsed, vectors(1));
+        assert!(disabled.page(&key(0)).is_none());
         assert_eq!(disabled.state(), CacheState::default());
+    }
+
+    #[test]
+    fn vectors_and_pages_share_the_budget() {
+        let parsed = Arc::new(ParsedPage::default());
+        let of_row = |number: u8| (CacheKey::of_row(&[number.into()]), Arc::<[f32]>::from([f32::from(number); 100]));
+        let bytes = size_of::<CacheKey>() + 400;
+        let cache = Cache::new(ENTRY_FRACTION * bytes);
+        for (row, values) in [1, 2, 3, 4].map(of_row) {
+            cache.insert_vector(row, values);
+        }
+        assert_eq!(cache.state(), CacheState { queries: 4, bytes: 4 * bytes, ..CacheState::default() });
+        assert!(cache.vector(&of_row(1).0).is_some());
+        cache.insert_page(key(0), None, &parsed, RowVectors::default());
+        assert_eq!(cache.vector(&of_row(1).0), Some(of_row(1).1));
+        assert_eq!(cache.vector(&of_row(2).0), None, "it was the least recently used");
+        assert!(cache.page(&key(0)).is_some());
+        assert_eq!((cache.state().pages, cache.state().queries), (1, 3));
+        cache.clear();
+        assert_eq!(cache.vector(&of_row(1).0), None);
+        assert_eq!(cache.state(), CacheState { hits: 1, ..CacheState::default() });
     }
 
     #[test]

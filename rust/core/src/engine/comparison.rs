@@ -16,7 +16,6 @@ use super::token_count;
 use crate::encoder::EncoderSpec;
 use crate::encoder::cosine::cosines;
 use crate::error::Result;
-use crate::ranking::Effort;
 use crate::ranking::evidence::QueryEvidence;
 use crate::runtime::call;
 use crate::runtime::profiling::Stage;
@@ -299,12 +298,12 @@ async fn finish_oldest(
 
 pub(super) fn cache_vectors(context: &CallContext<'_, '_>, comparison: Comparison) {
     let Comparison { pages, duplicates, scored, .. } = comparison;
-    let is_instant = context.question.effort == Effort::Instant;
+    let uses_static_vectors = context.uses_static_vectors();
     for ((page, key), scored) in pages.iter().zip(&duplicates.keys).zip(scored) {
-        // With `Effort::Instant` there are no vectors: only the parsed page is kept.
-        let parsed_only = || (is_instant && page.cached.is_none()).then(RowVectors::default);
+        // Of pages that were not encoded, only the parsed page is kept.
+        let parsed_only = || (uses_static_vectors && page.cached.is_none()).then(RowVectors::default);
         if let (Some(key), Some(new)) = (key, scored.new_vectors.or_else(parsed_only)) {
-            context.engine.cache.insert(*key, page.cached.as_deref(), &page.parsed, new);
+            context.engine.cache.insert_page(*key, page.cached.as_deref(), &page.parsed, new);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Engine, Question, Request, Work};
+use super::{Effort, Engine, Question, Request, Work};
 use crate::runtime::call::Call;
 use crate::runtime::profiling::{Stage, TraceTrack};
 use crate::scheduler::Scheduler;
@@ -15,10 +15,17 @@ pub(super) struct CallContext<'call, 'text> {
     pub(super) question: &'call Question,
     pub(super) call: &'call Call<'call>,
     pub(super) track: TraceTrack<'call>,
+    /// The number of pages to encode, the best by static vectors; `None` for all.
+    pub(super) shortlist: Option<usize>,
     pub(super) work: Work,
 }
 
 impl CallContext<'_, '_> {
+    /// Whether cosines are predicted from static vectors, so that pages need their tokens.
+    pub(super) fn uses_static_vectors(&self) -> bool {
+        self.question.effort == Effort::Instant || self.shortlist.is_some()
+    }
+
     /// Records that a stage ran from `began` until now.
     pub(super) fn record(&mut self, stage: Stage, began: Instant) {
         let time = self.engine.profiler.record_call(stage, &self.track, began);

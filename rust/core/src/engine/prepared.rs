@@ -5,11 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::cache::{CachedPage, PageKey};
+use super::cache::{CacheKey, CachedPage};
 use super::context::CallContext;
 use super::{Engine, Question};
 use crate::error::Result;
-use crate::ranking::Effort;
 use crate::ranking::parsed_page::ParsedPage;
 use crate::ranking::static_vectors::UnitTokens;
 use crate::ranking::terms::{PageTerms, guess_language};
@@ -36,14 +35,20 @@ pub(super) struct PreparedPage<'text> {
 /// The equal pages of a call. Only the first of them is parsed and encoded.
 pub(super) struct DuplicatePages {
     /// Each page's cache key. `None` for a single page without a cache.
-    pub(super) keys: Vec<Option<PageKey>>,
+    pub(super) keys: Vec<Option<CacheKey>>,
     /// The first page equal to each page, often itself.
     pub(super) first: Vec<usize>,
 }
 
 impl Engine {
-    /// Cuts a page into units and windows, and indexes its words.
-    pub(super) fn parse_page(&self, document: &Document, question: &Question, check: &Check) -> Result<ParsedPage> {
+    /// Cuts a page into units and windows, and indexes its words, and its tokens if static vectors are used.
+    fn parse_page(
+        &self,
+        document: &Document,
+        question: &Question,
+        has_tokens: bool,
+        check: &Check,
+    ) -> Result<ParsedPage> {
         check()?;
         let text = document.text();
         let units = self.units(document, question.unit, check)?;
@@ -57,11 +62,8 @@ impl Engine {
             0.0
         };
         let rows = windows.len() + if question.encodes_units() { units.spans.len() } else { 0 };
-        let tokens = if question.effort == Effort::Instant {
-            Some(UnitTokens::new(&self.tokens.of_units(text, &units.spans, check)?))
-        } else {
-            None
-        };
+        let tokens =
+            if has_tokens { Some(UnitTokens::new(&self.tokens.of_units(text, &units.spans, check)?)) } else { None };
         Ok(ParsedPage { units, windows, terms, language, characters_per_token, tokens, rows })
     }
 }
@@ -90,11 +92,11 @@ pub(super) fn deduplicate_pages(context: &mut CallContext<'_, '_>, documents: &[
     if !context.engine.cache.is_enabled() && pages == 1 {
         return Ok(DuplicatePages { keys: vec![None], first: vec![0] });
     }
-    let (question, began) = (context.question, Instant::now());
+    let (question, has_tokens, began) = (context.question, context.uses_static_vectors(), Instant::now());
     let bytes = documents.iter().map(|document| document.text().len()).sum();
-    let key = |document: &Document| Ok(Some(PageKey::new(document, question)));
+    let key = |document: &Document| Ok(Some(CacheKey::of_page(document, question, has_tokens)));
     let keys = context.engine.pool.run(context.call, bytes, || text_pool::map(documents, key))?;
-    let mut first_with: HashMap<PageKey, usize> = HashMap::with_capacity(pages);
+    let mut first_with: HashMap<CacheKey, usize> = HashMap::with_capacity(pages);
     let each = keys.iter().enumerate();
     let first = each.map(|(page, key)| key.map_or(page, |key| *first_with.entry(key).or_insert(page))).collect();
     context.record(Stage::Cut, began);
@@ -112,9 +114,10 @@ where
 {
     let began = Instant::now();
     let (engine, question, request) = (context.engine, context.question, context.request);
+    let has_tokens = context.uses_static_vectors();
     let lookup = |(page, first): (usize, &usize)| {
         let key = duplicates.keys[page].filter(|_| *first == page);
-        (page, key.and_then(|key| engine.cache.get(&key)))
+        (page, key.and_then(|key| engine.cache.page(&key)))
     };
     let pages: Vec<(usize, Option<Arc<CachedPage>>)> = duplicates.first.iter().enumerate().map(lookup).collect();
     let is_new = |page: usize, cached: &Option<Arc<CachedPage>>| duplicates.first[page] == page && cached.is_none();
@@ -134,7 +137,7 @@ where
             let document = &documents[*page];
             let parsed = match cached {
                 Some(cached) => Arc::clone(&cached.parsed),
-                None => Arc::new(engine.parse_page(document, question, &check)?),
+                None => Arc::new(engine.parse_page(document, question, has_tokens, &check)?),
             };
             let tokens_before: Arc<[usize]> = if question.bounds.counts_tokens() {
                 engine.tokens.counts_before(document.text(), &parsed.units.spans, &check)?.into()

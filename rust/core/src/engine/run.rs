@@ -11,22 +11,25 @@ use std::time::Instant;
 use rustc_hash::FxHashMap;
 
 use super::answers::{choose_answers, scored_passages};
+use super::cache::CacheKey;
 use super::comparison::{Comparison, cache_vectors, score_candidates};
 use super::context::CallContext;
 use super::prepared::{PreparedPage, deduplicate_pages, prepare, read_documents};
-use super::{Answers, Effort, Pairing, all_rows, column, token_count};
+use super::{Answers, Effort, Pairing, column, token_count};
 use crate::encoder::cosine::cosines;
 use crate::error::Result;
 use crate::ranking::candidates::{first_round, second_round, take_samples};
 use crate::ranking::evidence::{PageEvidence, PageTitle, QueryEvidence};
 use crate::ranking::probability::{Calibration, CosineScale, PAIRS};
 use crate::ranking::selection::WindowSelection;
+use crate::ranking::shortlist::take_shortlist;
 use crate::ranking::static_vectors::{StaticVectors, UnitTokens};
 use crate::ranking::titles::Titles;
 use crate::runtime::call::{self};
 use crate::runtime::profiling::Stage;
 use crate::runtime::tasks::yield_now;
 use crate::runtime::text_pool;
+use crate::scheduler::batches::RowSource;
 use crate::text::formats::Document;
 use crate::tokens::Role;
 
@@ -34,13 +37,12 @@ pub(super) async fn answer(mut context: CallContext<'_, '_>) -> Result<Answers> 
     let request = context.request;
     let scale = cosine_scale(&mut context).await?;
     let queries = encode(&mut context, request.queries, Role::Query).await?;
-    let static_vectors = match context.question.effort {
-        Effort::Instant => Some(context.engine.static_vectors(&context).await?),
-        _ => None,
-    };
+    let is_instant = context.question.effort == Effort::Instant;
+    let static_vectors =
+        if context.uses_static_vectors() { Some(context.engine.static_vectors(&context).await?) } else { None };
     let static_vectors = static_vectors.as_deref();
     let documents = read_documents(&mut context)?;
-    let titles = titles(&mut context, &documents, &queries, static_vectors).await?;
+    let titles = titles(&mut context, &documents, &queries, static_vectors.filter(|_| is_instant)).await?;
     let duplicates = deduplicate_pages(&mut context, &documents)?;
     yield_now().await;
     let pages = prepare(&mut context, &documents, &duplicates)?;
@@ -49,7 +51,7 @@ pub(super) async fn answer(mut context: CallContext<'_, '_>) -> Result<Answers> 
     let all_evidence = all_evidence(&mut context, &pages, &documents, &titles, &queries, calibrate)?;
     yield_now().await;
     let mut comparison = Comparison::new(&pages, &duplicates, &queries, all_evidence, &context.engine.spec);
-    if static_vectors.is_some() {
+    if is_instant {
         comparison
             .all_evidence
             .iter_mut()
@@ -92,7 +94,7 @@ async fn cosine_scale(context: &mut CallContext<'_, '_>) -> Result<CosineScale> 
     Ok(*context.engine.cosine_scale.get_or_init(|| CosineScale::of(&questions, &answers)))
 }
 
-/// Encodes a few short texts. Equal texts are encoded once.
+/// Encodes a few short texts. Equal texts are encoded once, and cached ones not at all.
 async fn encode(context: &mut CallContext<'_, '_>, texts: &[&str], role: Role) -> Result<Vec<Vec<f32>>> {
     let began = Instant::now();
     let (mut distinct, mut index_of) = (Vec::new(), FxHashMap::default());
@@ -103,16 +105,26 @@ async fn encode(context: &mut CallContext<'_, '_>, texts: &[&str], role: Role) -
         })
     });
     let indexes: Vec<usize> = indexes.collect();
-    let page = context.engine.tokens.texts(&distinct, role, &|| Ok(()))?;
-    let rows = all_rows(&Arc::new(page));
+    let cache = &context.engine.cache;
+    let page = Arc::new(context.engine.tokens.texts(&distinct, role, &|| Ok(()))?);
+    let keys: Vec<CacheKey> = (0..page.len()).map(|row| CacheKey::of_row(&page.row(row))).collect();
+    let mut vectors: Vec<Option<Arc<[f32]>>> = keys.iter().map(|key| cache.vector(key)).collect();
+    let missing: Vec<usize> = (0..page.len()).filter(|row| vectors[*row].is_none()).collect();
+    let rows: Vec<RowSource> = missing.iter().map(|row| RowSource { page: Arc::clone(&page), window: *row }).collect();
     context.work.tokens += token_count(&rows);
     context.call.check_tokens(context.work.tokens)?;
     context.record(Stage::Tokenize, began);
-    let dimension = context.engine.spec.dimension;
-    let began = Instant::now();
-    let vectors = context.scheduler.submit(rows, context.call)?.await?;
-    context.record(Stage::Wait, began);
-    let vector = |index: usize| vectors[index * dimension..(index + 1) * dimension].to_vec();
+    if !rows.is_empty() {
+        let began = Instant::now();
+        let values = context.scheduler.submit(rows, context.call)?.await?;
+        context.record(Stage::Wait, began);
+        for (row, values) in missing.into_iter().zip(values.chunks_exact(context.engine.spec.dimension)) {
+            let values: Arc<[f32]> = values.into();
+            cache.insert_vector(keys[row], Arc::clone(&values));
+            vectors[row] = Some(values);
+        }
+    }
+    let vector = |index: usize| vectors[index].as_deref().map(<[f32]>::to_vec).unwrap_or_default();
     Ok(indexes.into_iter().map(vector).collect())
 }
 
@@ -150,7 +162,7 @@ fn all_evidence<'page, 'document>(
     (scale, static_vectors): (CosineScale, Option<&StaticVectors>),
 ) -> Result<Vec<QueryEvidence<'page, 'document>>> {
     let began = Instant::now();
-    let (request, question) = (context.request, context.question);
+    let (request, question, shortlist) = (context.request, context.question, context.shortlist);
     let (stop, deadline) = (context.call.stop().clone(), context.call.deadline());
     let pairs: Vec<(usize, usize)> =
         (0..request.queries.len()).flat_map(|query| request.pages_of(query).map(move |page| (page, query))).collect();
@@ -175,7 +187,10 @@ fn all_evidence<'page, 'document>(
     let all_evidence = (0..request.queries.len()).map(|query| {
         let pages = evidence.by_ref().take(request.pages_of(query).len()).collect();
         let mut query = QueryEvidence::new(query, pages, question.lexical_weight);
-        if static_vectors.is_none() {
+        if let Some(count) = shortlist {
+            take_shortlist(&mut query, count);
+        }
+        if question.effort != Effort::Instant {
             take_samples(&mut query);
             let selections = first_round(&query, &question.candidate_limits());
             query.pages.iter_mut().zip(selections).for_each(|(evidence, selection)| evidence.selection = selection);

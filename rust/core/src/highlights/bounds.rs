@@ -9,6 +9,9 @@ use crate::ranking::probability::{ANSWERED, logit};
 /// Highlights of a page if the caller sets neither `top_k` nor a budget.
 pub const DEFAULT_TOP_K: usize = 3;
 
+/// A short sentence.
+const SHORT_PASSAGE: Budget = Budget { chars: 100, tokens: 25 };
+
 /// The order of a page's highlights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -188,6 +191,20 @@ impl Bounds {
         Budget { chars: self.page.chars.min(self.answer.chars), tokens: self.page.tokens.min(self.answer.tokens) }
     }
 
+    /// About the most passages that the limits shared by pages have room for; `None` without such a limit.
+    #[must_use]
+    pub fn shared_passages(&self) -> Option<usize> {
+        let in_chars = Some(self.answer.chars).filter(|chars| *chars != usize::MAX);
+        let in_tokens = Some(self.answer.tokens).filter(|tokens| *tokens != usize::MAX);
+        let total = Some(self.total).filter(|total| *total != usize::MAX);
+        let fit = [
+            in_chars.map(|chars| chars.div_ceil(SHORT_PASSAGE.chars)),
+            in_tokens.map(|tokens| tokens.div_ceil(SHORT_PASSAGE.tokens)),
+            total,
+        ];
+        fit.into_iter().flatten().min()
+    }
+
     /// Whether there is a limit in tokens.
     #[must_use]
     pub const fn counts_tokens(&self) -> bool {
@@ -220,6 +237,18 @@ mod tests {
         assert_eq!(bounds(Limits { max_chars: Some(7), ..Limits::default() }).top_k, usize::MAX);
         assert_eq!(bounds(Limits { max_total_tokens: Some(7), ..Limits::default() }).top_k, usize::MAX);
         assert_eq!(bounds(Limits { max_tokens: Some(7), top_k: Some(2), ..Limits::default() }).top_k, 2);
+    }
+
+    #[test]
+    fn shared_passages_are_those_of_the_tightest_shared_limit() {
+        let passages = |limits: Limits| Bounds::new(&limits, Order::Score, Dedupe::None).unwrap().shared_passages();
+        let none = Limits::default();
+        assert_eq!(passages(none), None);
+        assert_eq!(passages(Limits { top_k: Some(2), max_chars: Some(9), ..none }), None);
+        let chars = Limits { max_total_chars: Some(1001), ..none };
+        assert_eq!(passages(chars), Some(11));
+        assert_eq!(passages(Limits { max_total_tokens: Some(50), ..chars }), Some(2));
+        assert_eq!(passages(Limits { max_total_highlights: Some(5), ..chars }), Some(5));
     }
 
     #[test]

@@ -69,7 +69,7 @@ const FAST_EXTRA_WINDOWS: usize = 64;
 
 /// Selects the windows of each page that estimate its cosines.
 pub(crate) fn take_samples(query: &mut QueryEvidence) {
-    for evidence in &mut query.pages {
+    for evidence in query.pages.iter_mut().filter(|evidence| evidence.is_listed) {
         evidence.sample = sample(evidence);
     }
 }
@@ -123,6 +123,7 @@ pub(crate) fn first_round(query: &QueryEvidence, limits: &CandidateLimits) -> Ve
         let all = evidence.parsed.windows.len();
         let count = candidate_count(evidence, limits);
         match &evidence.sample {
+            _ if !evidence.is_listed => WindowSelection::Only(Vec::new()),
             _ if limits.effort == Effort::Full => WindowSelection::All,
             Some(sample) if count.saturating_add(sample.others.len()) < all => {
                 let sampled = [sample.best.as_slice(), &sample.others].concat();
@@ -191,6 +192,9 @@ fn to_beat(mut best: Vec<f32>, limits: &CandidateLimits) -> f32 {
 /// Adds the windows that would exceed `to_beat` with a high cosine.
 fn extend_selection(evidence: &PageEvidence, scale: Scale, to_beat: f32, limits: &CandidateLimits) -> WindowSelection {
     let WindowSelection::Only(scored) = &evidence.selection else { return WindowSelection::All };
+    if !evidence.is_listed {
+        return evidence.selection.clone();
+    }
     let mut is_selected = vec![false; evidence.parsed.windows.len()];
     for window in scored {
         is_selected[*window] = true;

@@ -48,6 +48,8 @@ pub(crate) struct PageEvidence<'page, 'text> {
     pub(crate) lexical_weight: f32,
     /// The title's relevance, which is added where pages compete.
     pub(crate) title: f32,
+    /// Whether the page may have passages. Otherwise all its cosines are predicted, and its seeds have no scores.
+    pub(crate) is_listed: bool,
     /// The windows that estimate the page's cosines; `None` for all scored ones.
     pub(crate) sample: Option<CosineSample>,
     /// For each window, the mean of static vectors' cosines; empty without such vectors.
@@ -118,20 +120,41 @@ fn correct_spelling(terms: &mut [QueryTerm], page_terms: &PageTerms, page: &Page
     }
 }
 
+/// The scale of all windows' BM25.
+fn bm25_scale(pages: &[PageEvidence]) -> Scale {
+    Scale::of(pages.iter().flat_map(|evidence| &evidence.bm25), BM25)
+}
+
 impl<'page, 'text> QueryEvidence<'page, 'text> {
     /// Computes the lexical scores of all pages on one scale. Selects all windows.
     pub(crate) fn new(query: usize, mut pages: Vec<PageEvidence<'page, 'text>>, lexical_weight: LexicalWeight) -> Self {
-        let scale = Scale::of(pages.iter().flat_map(|evidence| &evidence.bm25), BM25);
+        let scale = bm25_scale(&pages);
         let coverage = pages.iter().filter_map(|evidence| evidence.coverage.as_ref());
         let best = coverage.flat_map(|coverage| &coverage.units).copied().reduce(f32::max).unwrap_or(1.0);
         for evidence in &mut pages {
             evidence.lexical_weight = lexical_weight.weight(evidence.parsed.characters_per_token, best);
             let bm25 = scale.all(&evidence.bm25);
-            let (means, windows) = (&evidence.static_means, evidence.parsed.windows.len());
-            evidence.predicted = predict(&bm25, means, windows, evidence.calibration.model);
+            evidence.predict(&bm25);
             evidence.set_lexical(&bm25);
         }
         Self { query, pages }
+    }
+
+    /// Predicts the cosines of the listed pages from words, as without static vectors. The others keep their predictions, and
+    /// get no passages.
+    pub(crate) fn keep_pages(&mut self, is_listed: &[bool]) {
+        let scale = bm25_scale(&self.pages);
+        for (evidence, is_listed) in self.pages.iter_mut().zip(is_listed) {
+            evidence.is_listed = *is_listed;
+            if *is_listed {
+                evidence.static_means.clear();
+                evidence.predict(&scale.all(&evidence.bm25));
+                evidence.sample = None;
+            } else {
+                evidence.selection = WindowSelection::Only(Vec::new());
+                (evidence.relevance, evidence.order, evidence.logits) = (Vec::new(), Vec::new(), Vec::new());
+            }
+        }
     }
 
     /// The scale of all pages' cosines.
@@ -152,7 +175,7 @@ impl<'page, 'text> QueryEvidence<'page, 'text> {
         self.pages.iter_mut().for_each(PageEvidence::correct);
         let scale = self.cosine_scale();
         let unit_scale = Scale::of(self.pages.iter().flat_map(PageEvidence::unit_cosines), COSINE);
-        for evidence in &mut self.pages {
+        for evidence in self.pages.iter_mut().filter(|evidence| evidence.is_listed) {
             let cosines = evidence.estimates(&evidence.selection.rows(evidence.parsed.windows.len()));
             evidence.rank(&cosines, scale, unit_scale);
             evidence.set_logits(cosines);
@@ -222,6 +245,7 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
             lexical: Vec::new(),
             lexical_weight: 0.0,
             title: title.relevance,
+            is_listed: true,
             sample: None,
             static_means: Vec::new(),
             predicted: Vec::new(),
@@ -243,6 +267,11 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
             self.static_means = vectors.means(query, tokens, &self.parsed.windows);
         }
         self
+    }
+
+    /// Predicts every window's cosine from z-scores of its BM25, and from static vectors if there are any.
+    fn predict(&mut self, bm25: &[f32]) {
+        self.predicted = predict(bm25, &self.static_means, self.parsed.windows.len(), self.calibration.model);
     }
 
     /// Takes every window's cosine as predicted.
