@@ -17,7 +17,7 @@ and the curve: for each bin of scores, the share of first passages that hold the
 lexical weight 0 the weight of the cosine, with 0.5 those of the cosine and of all else that is in the score, with 1 that of the
 words. Where the constants are right, it finds the same cosine weights, 1 for all else, and adds 0.
 
-With ``--effort instant`` the score comes from the words alone, and ``--fit`` fits what ``Calibration::logit_of_words`` has.
+With ``--effort instant`` the score comes from words and static vectors (``Calibration::predicted_logit``).
 
     .venv/bin/python bench/calibration.py DIR_OR_FILE... --unanswerable FILE --questions 40
 """

@@ -397,6 +397,20 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
         self.lacks_number.get(seed).copied().unwrap_or(false)
     }
 
+    /// The logit of every seed from words and static vectors.
+    fn predicted_logits(&self) -> Vec<f32> {
+        let means = if self.expands {
+            best_around(self.parsed.units.spans.len(), &self.parsed.windows, &self.static_means, 0.0)
+        } else {
+            self.static_means.clone()
+        };
+        let both = means.into_iter().zip(&self.language_coverage).enumerate();
+        let logit = |(seed, (mean, coverage)): (usize, (f32, &f32))| {
+            self.calibration.predicted_logit(mean, *coverage, self.lacks_number(seed))
+        };
+        both.map(logit).collect()
+    }
+
     /// Sets the logit and the order of every seed from all windows' cosines.
     fn set_logits(&mut self, mut cosines: Vec<f32>) {
         let (windows, units) = (&self.parsed.windows, self.parsed.units.spans.len());
@@ -416,9 +430,7 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
         let both = self.relevance.iter().zip(&logits);
         let order: Vec<f32> = both.map(|(relevance, logit)| self.calibration.order(*relevance, *logit)).collect();
         if !self.static_means.is_empty() && !self.language_coverage.is_empty() {
-            let of_words =
-                |(seed, coverage): (usize, &f32)| Calibration::logit_of_words(*coverage, self.lacks_number(seed));
-            logits = self.language_coverage.iter().enumerate().map(of_words).collect();
+            logits = self.predicted_logits();
             exclude_boilerplate(&mut logits);
         }
         let mut seeds: Vec<usize> = (0..logits.len()).collect();

@@ -122,10 +122,10 @@ impl Calibration {
         if lacks_number { logit - LACKS_NUMBER } else { logit }
     }
 
-    /// The logit where cosines are only predictions ([`super::Effort::Instant`]). Among first passages they say little more
-    /// than the words do: with them the areas under the curves are the same.
-    pub(crate) fn logit_of_words(coverage: f32, lacks_number: bool) -> f32 {
-        let logit = 7.9 * coverage - 4.6;
+    /// The logit where cosines are only predicted ([`super::Effort::Instant`]), from the mean cosine of the words around the
+    /// seed instead: predictions depend on the other windows of the page.
+    pub(crate) fn predicted_logit(self, mean: f32, coverage: f32, lacks_number: bool) -> f32 {
+        let logit = 5.1 * self.model.to_minilm(mean) + 7.8 * coverage - 5.3;
         if lacks_number { logit - LACKS_NUMBER } else { logit }
     }
 
