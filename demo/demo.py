@@ -19,7 +19,7 @@ QUESTIONS = {
 
 
 def main() -> None:
-    """Print the best passages of each page for its question, then what all pages answer to one, and to one that none answers."""
+    """Print the best passages of each page for its question, then those of the English pages for two others."""
     style = Style(sys.stdout)
     began = time.perf_counter()
     with pullquote.Highlighter() as highlighter:
@@ -33,12 +33,13 @@ def main() -> None:
                 print(style.dim(f"  {highlight.score:.3f}  characters {highlight.start}-{highlight.end}"))
                 print(style.passage(highlight), end="\n\n")
 
+        english = {name: text for name, text in zip(QUESTIONS, texts, strict=True) if ".en." in name}
         for question in ("Who was burned at the stake?", "How do I reset my password?"):
-            print(f"{style.bold(question)}  {style.dim('all pages, the best passage of each that answers')}")
-            answers = highlighter.highlights(question, texts, top_k=1, min_score="auto", explain=True)
+            print(f"{style.bold(question)}  {style.dim('the English pages, the best passage of each that answers')}")
+            answers = highlighter.highlights(question, list(english.values()), top_k=1, min_score="auto", explain=True)
             if not answers.answered:
                 print("  nothing here answers this", end="\n\n")
-            for name, highlights in zip(QUESTIONS, answers, strict=True):
+            for name, highlights in zip(english, answers, strict=True):
                 for highlight in highlights:
                     print(style.dim(f"  {highlight.score:.3f}  {name}  characters {highlight.start}-{highlight.end}"))
                     print(style.passage(highlight), end="\n\n")
