@@ -177,6 +177,8 @@ def markdown(around: dict[str, object], results: list[Measured]) -> str:
     for dtype in DTYPES:
         slower = [f"{result.family} {result.length}" for result in results if median(result.ratios(dtype)) < GOAL]
         lines.append(f"- {dtype}: below {GOAL} times ONNX Runtime: {', '.join(slower) or 'none'}")
+        if slower and dtype == "float32":
+            lines.append("- why float32 gains no more: bench/notes/families.md")
     lines.append(f"- {quietness(use for result in results for use in result.core_use)}")
     return "\n".join(lines) + "\n"
 
