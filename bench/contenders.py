@@ -81,6 +81,7 @@ class Pullquote:
         result = self._highlighter.highlights(
             query,
             texts,
+            pairing="all" if isinstance(query, str) else "each",
             highlight_length=HIGHLIGHT_LENGTH,
             step_size=STEP_SIZE,
             top_k=TOP_K,

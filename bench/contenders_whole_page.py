@@ -38,8 +38,9 @@ class Full:
     def run(self, query: str | list[str], pages: list[Page]) -> Run:
         """One call, timed from texts to highlights."""
         texts = [page.text for page in pages]
+        pairing: Any = "all" if isinstance(query, str) else "each"
         start = time.perf_counter()
-        result = self._highlighter.highlights(query, texts, **self.options)
+        result = self._highlighter.highlights(query, texts, pairing=pairing, **self.options)
         found = list(result)
         return Run(time.perf_counter() - start, as_chosen(found), work_as_dict(result.work))
 
