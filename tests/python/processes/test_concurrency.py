@@ -78,19 +78,29 @@ def test_mixed_requests_from_32_threads_match_sequential_answers(
 def test_gil_is_released_during_highlights(highlighter: Highlighter, pages: dict[str, str]) -> None:
     texts = list(pages.values())
     counted = 0
+    during = []
     done = threading.Event()
 
     def call() -> None:
-        highlighter.highlights("Who?", texts)
+        before = counted
+        # Every window of every page is encoded: the call takes long enough for the other thread to wake up.
+        highlighter.highlights("Who?", texts, effort="full")
+        during.append(counted - before)
         done.set()
 
-    caller = threading.Thread(target=call)
-    caller.start()
-    while not done.is_set():
-        counted += 1
-    caller.join()
-    # A call that kept the GIL would allow a handful of rounds.
-    assert counted > 10_000
+    # No thread is made to give the GIL up, so the other thread runs only where the call releases it.
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    try:
+        caller = threading.Thread(target=call)
+        caller.start()
+        while not done.is_set():
+            counted += 1
+            time.sleep(0.001)
+        caller.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert during[0] > 0
 
 
 @pytest.mark.slow
