@@ -5,12 +5,16 @@ Runs each effort over the sets of a folder (see `quality.py`) and over hard ques
 typing errors made by rule, and questions in German, Spanish and Romanian about English pages (the `xquad` sets are
 parallel). Each question is a call of its own. Texts are encoded once for all efforts.
 
+With `--others 9`, each call has nine more pages, of the same set while there are some; `best@k` looks at the best passages
+of all ten.
+
     .venv/bin/python bench/effort_quality.py /work/shared/eval/pages
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import sys
 from collections.abc import Iterable
@@ -31,7 +35,9 @@ from pullquote._options import Effort
 
 TESTS = record.REPOSITORY / "tests"
 BUDGETS = (500, 1000)
-COLUMNS = ("hit@1", "hit@3", *(f"hit@{budget}c" for budget in BUDGETS), "windows", "scored", "tokens")
+HITS = ("hit@1", "hit@3", *(f"hit@{budget}c" for budget in BUDGETS))
+HITS_WITH_OTHERS = ("hit@1", "hit@3", "best@1", "best@3")
+WORK = ("windows", "scored", "tokens")
 MISSPELLED_SETS = ("squad_pages", "clapnq", "selqa", "xquad_es", "chroma_wikitexts")
 LANGUAGES = ("de", "es", "ro")
 PAGES_JOINED = 6
@@ -123,12 +129,12 @@ def foreign(folder: Path, language: str, rng: random.Random) -> Iterable[Case]:
             yield Case(page.text, asked.text, question.answers, [])
 
 
-def ask(highlighter: pullquote.Highlighter, case: Case, effort: Effort) -> list[float]:
+def ask(highlighter: pullquote.Highlighter, case: Case, effort: Effort, others: list[str]) -> list[float]:
     """The columns of one question."""
 
     def find(**limits: int) -> pullquote.Highlights:
         options: dict[str, Any] = {"effort": effort, "format": case.format, **limits}
-        return highlighter.highlights(case.query, [case.page], **options)
+        return highlighter.highlights(case.query, [case.page, *others], **options)
 
     def hit(found: Iterable[pullquote.Highlight]) -> bool:
         found = list(found)
@@ -139,7 +145,10 @@ def ask(highlighter: pullquote.Highlighter, case: Case, effort: Effort) -> list[
         return quality.holds(spans, case.spans, len(case.page), needs_all=case.needs_all)
 
     best = find(top_k=3)
-    filled = [hit(find(max_chars=budget)[0]) for budget in BUDGETS]
+    if others:
+        filled = [hit(highlight for highlight in best.best(k) if highlight.page == 0) for k in (1, 3)]
+    else:
+        filled = [hit(find(max_chars=budget)[0]) for budget in BUDGETS]
     work = best.work
     return [hit(best[0][:1]), hit(best[0]), *filled, work.windows, work.windows_scored, work.tokens]
 
@@ -150,14 +159,20 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--questions", type=int, default=3, help="questions of a page")
     parser.add_argument("--efforts", nargs="+", choices=get_args(Effort), default=["full", "auto"])
+    parser.add_argument("--others", type=int, default=0, help="other pages of each call")
     arguments = parser.parse_args()
-    print("| set | n | effort | " + " | ".join(COLUMNS) + " |")
-    print("|---|---:|---|" + "---:|" * len(COLUMNS))
+    columns = (*(HITS_WITH_OTHERS if arguments.others else HITS), *WORK)
+    print("| set | n | effort | " + " | ".join(columns) + " |")
+    print("|---|---:|---|" + "---:|" * len(columns))
     with pullquote.Highlighter() as model, pullquote.Highlighter(encoder=MemoEncoder(model), cache_bytes=0) as asked:
         means: dict[str, list[list[float]]] = {}
-        for name, cases in sets(arguments.folder, arguments.questions).items():
+        all_cases = sets(arguments.folder, arguments.questions)
+        pages_of = {name: list(dict.fromkeys(case.page for case in cases)) for name, cases in all_cases.items()}
+        for name, cases in all_cases.items():
+            pages = list(dict.fromkeys(itertools.chain(pages_of[name], *pages_of.values())))
+            others = {page: [other for other in pages if other != page][: arguments.others] for page in pages_of[name]}
             for effort in arguments.efforts:
-                row = np.mean([ask(asked, case, effort) for case in cases], axis=0).tolist()
+                row = np.mean([ask(asked, case, effort, others[case.page]) for case in cases], axis=0).tolist()
                 if not name.startswith("hard"):
                     means.setdefault(effort, []).append(row)
                 print_row(name, len(cases), effort, row)

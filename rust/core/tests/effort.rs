@@ -1,7 +1,7 @@
 //! Effort: the windows encoded depend on the pages and the query only, and windows that cannot win are skipped.
 
 use pullquote_core::engine::{Answers, Effort, Engine, Pairing, Question, Request};
-use pullquote_core::highlights::{Bounds, Dedupe, Limits, Order};
+use pullquote_core::highlights::{Bounds, Dedupe, Limits, MinScore, Order};
 use pullquote_core::ranking::relevance::LexicalWeight;
 use pullquote_core::runtime::call::Call;
 use pullquote_core::text::formats::Format;
@@ -89,11 +89,10 @@ fn a_short_page_is_encoded_whole() {
 fn without_matching_words_the_page_is_encoded_whole() {
     let page = long_page(400, 0);
     let engine = engine(0);
-    let full = highlight(&engine, &["Ou est le pain?"], &[&page], Pairing::All, Effort::Full);
-    for effort in [Effort::Auto, Effort::Fast] {
-        let same = highlight(&engine, &["Ou est le pain?"], &[&page], Pairing::All, effort);
-        assert_eq!(columns(&same), columns(&full), "{effort:?}");
-    }
+    let [full, auto, fast] = [Effort::Full, Effort::Auto, Effort::Fast]
+        .map(|effort| highlight(&engine, &["Ou est le pain?"], &[&page], Pairing::All, effort));
+    assert_eq!(columns(&auto), columns(&full));
+    assert!(fast.windows_scored[0] <= 12 + 12 + 64, "{:?}", fast.windows_scored);
     // With a lexical weight of 0, words select no windows.
     let request =
         Request { queries: &[QUERY], pages: &[&page], formats: &[Format::Text], titles: &[], pairing: Pairing::All };
@@ -103,6 +102,24 @@ fn without_matching_words_the_page_is_encoded_whole() {
     };
     let answers = engine.highlights(&request, &cosine_only, &Call::default()).unwrap();
     assert_eq!(answers.work.windows_scored, answers.work.windows);
+}
+
+#[test]
+fn pages_are_not_searched_for_low_scores() {
+    let (page, foreign) = (long_page(400, 0), "Le pain est sur la lune. Il fait beau. ".repeat(150));
+    let engine = engine(0);
+    let scored = |pages: &[&str], min_score: Option<MinScore>| {
+        let request = Request { queries: &[QUERY], pages, formats: &[Format::Text], titles: &[], pairing: Pairing::All };
+        let question = question(Effort::Auto, Limits { min_score, ..Limits::default() });
+        engine.highlights(&request, &question, &Call::default()).unwrap().windows_scored
+    };
+    let alone = scored(&[&foreign], None);
+    assert!(alone[0] > 200, "{alone:?}");
+    let beside = scored(&[&foreign, &page], None);
+    assert_eq!(beside[0], 12 + 12, "the other page answers");
+    assert_eq!(beside[1], scored(&[&page], None)[0]);
+    assert_eq!(scored(&[&foreign], Some(MinScore::Score(0.9))), [12 + 12]);
+    assert_eq!(scored(&[&foreign], Some(MinScore::Score(0.001))), alone);
 }
 
 #[test]

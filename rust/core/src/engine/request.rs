@@ -111,6 +111,7 @@ impl Question {
             passages: self.bounds.max_passages(),
             chars: budget.chars,
             tokens: budget.tokens,
+            min_logit: self.bounds.min_logit(),
         }
     }
 }

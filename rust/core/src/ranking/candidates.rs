@@ -7,15 +7,17 @@
 //! predicted. The scale of cosines comes from the same windows for every effort.
 //!
 //! This is the threshold algorithm (Fagin, Lotem and Naor 2001) with two rounds and a bound that is likely instead of
-//! certain. Where words do not help (another language, typos, no shared word), the sample is larger and the bound wider; a
-//! page without any of the query's words is encoded whole. The selection depends on the pages and the query only, so
-//! neither the cache nor concurrent calls change an answer. `bench/notes/encoding_less.md` has the trials behind the
-//! constants.
+//! certain. Where words do not help (another language, typos, no shared word), the sample is larger and the bound wider; on
+//! a page without any of the query's words the first round is evenly spread. No page is searched for passages below
+//! `min_score`, and one of several not for passages whose score would be low and far below the best one's of the others. The
+//! selection depends on the call only, so neither the cache nor concurrent calls change an answer.
+//! `bench/notes/encoding_less.md` has the trials behind the constants.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::{PageEvidence, QueryEvidence};
+use super::probability::{ANSWERED, logit};
 use super::relevance::Scale;
 use super::selection::{CosineSample, WindowSelection};
 
@@ -44,6 +46,8 @@ pub(crate) struct CandidateLimits {
     /// Budget of a page's passages.
     pub(crate) chars: usize,
     pub(crate) tokens: usize,
+    /// The least logit of a passage; negative infinity without a least score.
+    pub(crate) min_logit: f32,
 }
 
 /// Windows selected by prediction: for each passage, and at least.
@@ -64,6 +68,11 @@ const POOR_COVERAGE: f32 = 0.3;
 const DEFAULT_PASSAGES: usize = 3;
 /// The page is searched further only for passages that come at most this far behind the best one in order.
 const MAX_BEHIND_BEST: f32 = 0.4;
+/// One of several pages is searched further only for passages that may have a score of [`ANSWERED`], or whose logit may
+/// come at most this far behind the best one's of all pages.
+const MAX_BEHIND_BEST_LOGIT: f32 = 2.0;
+/// How far above its prediction a cosine may lie for that, in standard deviations, if not [`DEVIATIONS`].
+const LOGIT_DEVIATIONS: f64 = 2.0;
 /// The most windows of a page in the second round with [`Effort::Fast`].
 const FAST_EXTRA_WINDOWS: usize = 64;
 
@@ -76,14 +85,14 @@ pub(crate) fn take_samples(query: &mut QueryEvidence) {
 
 /// Whether hardly any word of the query is in any unit of a page.
 fn matches_poorly(evidence: &PageEvidence) -> bool {
-    evidence.best_coverage() < POOR_COVERAGE
+    evidence.best_coverage() < POOR_COVERAGE || !evidence.has_query_terms()
 }
 
-/// `None` if all windows are encoded, or if words select none.
+/// `None` if all windows are encoded, or if words do not count.
 fn sample(evidence: &PageEvidence) -> Option<CosineSample> {
     let all = evidence.parsed.windows.len();
     let others = if matches_poorly(evidence) { POOR_SAMPLE_WINDOWS } else { SAMPLE_WINDOWS };
-    if all <= MIN_CANDIDATES + others || !evidence.has_query_terms() || evidence.lexical_weight == 0.0 {
+    if all <= MIN_CANDIDATES + others || evidence.lexical_weight == 0.0 {
         return None;
     }
     let best = predicted_candidates(evidence, MIN_CANDIDATES);
@@ -99,8 +108,11 @@ fn middles(all: usize, parts: usize) -> impl Iterator<Item = usize> {
     (0..parts).map(move |part| (2 * part + 1) * all / (2 * parts))
 }
 
-/// At most `count` windows around the units that are best by prediction, sorted.
+/// At most `count` windows around the units that are best by prediction, sorted; evenly spread ones if nothing predicts.
 fn predicted_candidates(evidence: &PageEvidence, count: usize) -> Vec<usize> {
+    if !evidence.has_query_terms() {
+        return middles(evidence.parsed.windows.len(), count).collect();
+    }
     let mut is_candidate = vec![false; evidence.parsed.windows.len()];
     let mut remaining = count;
     for seed in evidence.seeds_by_prediction() {
@@ -117,8 +129,6 @@ fn predicted_candidates(evidence: &PageEvidence, count: usize) -> Vec<usize> {
 
 /// The first round's selection for each page: the best by prediction, and the sample.
 pub(crate) fn first_round(query: &QueryEvidence, limits: &CandidateLimits) -> Vec<WindowSelection> {
-    // With `Fast`, a page without the query's words is not encoded whole if another page has some.
-    let skips = limits.effort == Effort::Fast && query.pages.iter().any(PageEvidence::has_query_terms);
     let select = |evidence: &PageEvidence| {
         let all = evidence.parsed.windows.len();
         let count = candidate_count(evidence, limits);
@@ -128,9 +138,6 @@ pub(crate) fn first_round(query: &QueryEvidence, limits: &CandidateLimits) -> Ve
             Some(sample) if count.saturating_add(sample.others.len()) < all => {
                 let sampled = [sample.best.as_slice(), &sample.others].concat();
                 WindowSelection::union(&sampled, &predicted_candidates(evidence, count))
-            }
-            None if skips && !evidence.has_query_terms() && count < all => {
-                WindowSelection::Only(middles(all, count).collect())
             }
             _ => WindowSelection::All,
         }
@@ -173,11 +180,22 @@ pub(crate) fn second_round(
     } else {
         f32::NEG_INFINITY
     };
+    let least_logit = least_logit(query, limits);
     let selections = query.pages.iter().zip(best).map(|(evidence, best)| {
         let to_beat = to_beat(best, limits).max(over_all - evidence.title);
-        extend_selection(evidence, scale, to_beat, limits)
+        extend_selection(evidence, scale, (to_beat, least_logit), limits)
     });
     selections.collect()
+}
+
+/// The logit that a passage must be able to reach.
+fn least_logit(query: &QueryEvidence, limits: &CandidateLimits) -> f32 {
+    let listed = query.pages.iter().filter(|evidence| evidence.is_listed);
+    if limits.min_logit > f32::NEG_INFINITY || listed.count() < 2 {
+        return limits.min_logit;
+    }
+    let best = query.pages.iter().filter_map(PageEvidence::best_logit).fold(f32::NEG_INFINITY, f32::max);
+    logit(ANSWERED).min(best - MAX_BEHIND_BEST_LOGIT)
 }
 
 /// The order of the last passage that will be returned, but at most [`MAX_BEHIND_BEST`] behind the best one's. Negative
@@ -189,8 +207,13 @@ fn to_beat(mut best: Vec<f32>, limits: &CandidateLimits) -> f32 {
     best.get(passages - 1).copied().unwrap_or(f32::NEG_INFINITY).max(least)
 }
 
-/// Adds the windows that would exceed `to_beat` with a high cosine.
-fn extend_selection(evidence: &PageEvidence, scale: Scale, to_beat: f32, limits: &CandidateLimits) -> WindowSelection {
+/// Adds the windows that would exceed `to_beat` in order, and reach the least logit, with a high cosine.
+fn extend_selection(
+    evidence: &PageEvidence,
+    scale: Scale,
+    (to_beat, least_logit): (f32, f32),
+    limits: &CandidateLimits,
+) -> WindowSelection {
     let WindowSelection::Only(scored) = &evidence.selection else { return WindowSelection::All };
     if !evidence.is_listed {
         return evidence.selection.clone();
@@ -199,12 +222,15 @@ fn extend_selection(evidence: &PageEvidence, scale: Scale, to_beat: f32, limits:
     for window in scored {
         is_selected[*window] = true;
     }
-    let bound = evidence.order_bound(scale, if matches_poorly(evidence) { POOR_DEVIATIONS } else { DEVIATIONS });
+    let deviations = if matches_poorly(evidence) { POOR_DEVIATIONS } else { DEVIATIONS };
+    let order_bound = evidence.order_bound(scale, deviations);
+    let logit_bound = evidence.logit_bound(deviations.min(LOGIT_DEVIATIONS));
     let mut added = Vec::new();
     for seed in evidence.seeds() {
         for window in evidence.windows_around(seed) {
-            let bound = bound(seed, window);
-            if bound > to_beat && !std::mem::replace(&mut is_selected[window], true) {
+            let bound = order_bound(seed, window);
+            let is_possible = bound > to_beat && logit_bound(seed, window) >= least_logit;
+            if is_possible && !std::mem::replace(&mut is_selected[window], true) {
                 added.push((bound, window));
             }
         }

@@ -451,15 +451,32 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
 
     /// The order of a seed if the cosine of a window around it lies `deviations` above its prediction.
     pub(crate) fn order_bound(&self, scale: Scale, deviations: f64) -> impl Fn(usize, usize) -> f32 {
-        #[expect(clippy::cast_possible_truncation, reason = "cosines are single precision")]
-        let above = (deviations * self.correction.deviation) as f32;
-        let cosines: Vec<f32> = self.estimates(&[]).iter().map(|cosine| cosine + above).collect();
+        let cosines = self.bounds(deviations);
         let z = scale.all(&cosines);
         move |seed, window| {
             let joined = (1.0 - self.lexical_weight) * z[window] + self.lexical_weight * self.lexical[seed];
             let relevance = if self.expands { joined / UNIT_SPREAD } else { joined };
             self.calibration.order(relevance, self.logit(seed, cosines[window]))
         }
+    }
+
+    /// The logit of a seed if the cosine of a window around it lies `deviations` above its prediction.
+    pub(crate) fn logit_bound(&self, deviations: f64) -> impl Fn(usize, usize) -> f32 {
+        let cosines = self.bounds(deviations);
+        move |seed, window| self.logit(seed, cosines[window])
+    }
+
+    /// The cosine of each window, `deviations` above its prediction.
+    fn bounds(&self, deviations: f64) -> Vec<f32> {
+        #[expect(clippy::cast_possible_truncation, reason = "cosines are single precision")]
+        let above = (deviations * self.correction.deviation) as f32;
+        self.estimates(&[]).iter().map(|cosine| cosine + above).collect()
+    }
+
+    /// The logit of the likeliest scored seed.
+    pub(crate) fn best_logit(&self) -> Option<f32> {
+        let is_scored = self.is_scored();
+        self.logits.iter().enumerate().filter(|(seed, _)| is_scored(*seed)).map(|(_, logit)| *logit).reduce(f32::max)
     }
 
     /// Whether any window around a seed has a score.
