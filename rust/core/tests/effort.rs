@@ -109,7 +109,8 @@ fn pages_are_not_searched_for_low_scores() {
     let (page, foreign) = (long_page(400, 0), "Le pain est sur la lune. Il fait beau. ".repeat(150));
     let engine = engine(0);
     let scored = |pages: &[&str], min_score: Option<MinScore>| {
-        let request = Request { queries: &[QUERY], pages, formats: &[Format::Text], titles: &[], pairing: Pairing::All };
+        let request =
+            Request { queries: &[QUERY], pages, formats: &[Format::Text], titles: &[], pairing: Pairing::All };
         let question = question(Effort::Auto, Limits { min_score, ..Limits::default() });
         engine.highlights(&request, &question, &Call::default()).unwrap().windows_scored
     };
