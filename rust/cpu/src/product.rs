@@ -3,12 +3,17 @@
 //! A word is 32 bits: one float32, two bfloat16, or int8 in the form of [`Simd::BYTE_PRODUCT`]. Sums run from the first word to the
 //! last, so a row's sums do not depend on the other rows of its batch.
 
-use crate::vector::{Bf16, Simd};
+use crate::vector::{Bf16, Simd, Tile};
 
 /// What the words of a product hold.
 pub trait Operand {
     /// A register of sums.
     type Sum<S: Simd>: Copy;
+
+    /// Rows and registers of a tile of sums.
+    fn tile<S: Simd>() -> Tile {
+        S::TILE
+    }
 
     /// A sum of nothing.
     fn zero<S: Simd>(simd: S) -> Self::Sum<S>;
@@ -93,6 +98,10 @@ impl Operand for Bfloat16 {
 
 impl Operand for Int8 {
     type Sum<S: Simd> = S::Words;
+
+    fn tile<S: Simd>() -> Tile {
+        S::BYTE_TILE
+    }
 
     #[inline(always)]
     fn zero<S: Simd>(simd: S) -> S::Words {
@@ -218,6 +227,9 @@ macro_rules! with_tile {
             (Tile::EightByThree, _) => $function::<$($type,)* 8, 1>($($argument),*),
             (Tile::SixByTwo, 2) => $function::<$($type,)* 6, 2>($($argument),*),
             (Tile::SixByTwo, _) => $function::<$($type,)* 6, 1>($($argument),*),
+            (Tile::ThreeByThree, 3) => $function::<$($type,)* 3, 3>($($argument),*),
+            (Tile::ThreeByThree, 2) => $function::<$($type,)* 3, 2>($($argument),*),
+            (Tile::ThreeByThree, _) => $function::<$($type,)* 3, 1>($($argument),*),
             (Tile::FourByTwo, 2) => $function::<$($type,)* 4, 2>($($argument),*),
             (Tile::FourByTwo, _) => $function::<$($type,)* 4, 1>($($argument),*),
         }

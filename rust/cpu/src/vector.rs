@@ -67,6 +67,8 @@ pub trait Simd: Copy + Send + Sync + std::fmt::Debug + 'static {
     const HAS_BF16: bool;
     /// How int8 is multiplied.
     const BYTE_PRODUCT: ByteProduct;
+    /// The tile of products of bytes; its rows divide those of [`Simd::TILE`].
+    const BYTE_TILE: Tile = Self::TILE;
 
     /// [`Simd::LANES`] float32.
     type Floats: Copy;
@@ -149,6 +151,8 @@ pub enum Tile {
     EightByThree,
     /// 6 rows by 2 registers: 12 sums, 2 of the right and one of the left are 15 of 16 registers.
     SixByTwo,
+    /// 3 rows by 3 registers, where a product of bytes needs a register of its own and one of ones.
+    ThreeByThree,
     /// 4 rows by 2 registers: for code in which the compiler chooses the registers.
     FourByTwo,
 }
@@ -160,6 +164,7 @@ impl Tile {
         match self {
             Self::EightByThree => 8,
             Self::SixByTwo => 6,
+            Self::ThreeByThree => 3,
             Self::FourByTwo => 4,
         }
     }
@@ -168,20 +173,21 @@ impl Tile {
     #[must_use]
     pub const fn registers(self) -> usize {
         match self {
-            Self::EightByThree => 3,
+            Self::EightByThree | Self::ThreeByThree => 3,
             Self::SixByTwo | Self::FourByTwo => 2,
         }
     }
 }
 
-/// How an instruction set multiplies activations of 0 to 255 with weights of -127 to 127.
+/// How an instruction set multiplies activations of 0 to [`MAX_INPUT`](crate::linear::MAX_INPUT) with weights of -127 to 127.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByteProduct {
-    /// Four unsigned with four signed bytes in a word (VNNI).
+    /// Four unsigned with four signed bytes in a word. Without VNNI they are added in int16 by twos first, which
+    /// [`MAX_PAIR`](crate::linear::MAX_PAIR) keeps exact.
     Quads,
     /// Four signed with four signed bytes in a word: activations come less 128 (NEON's dot product).
     SignedQuads,
-    /// Both widened to int16, two in a word. The products of bytes in int16 would saturate; these do not.
+    /// Both widened to int16, two in a word.
     Pairs,
 }
 

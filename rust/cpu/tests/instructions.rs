@@ -5,7 +5,7 @@
 use pullquote_core::encoder::model::Activation;
 use pullquote_core::error::ErrorKind;
 use pullquote_cpu::instructions::InstructionSet;
-use pullquote_cpu::linear::{Linear, LinearScratch, OutputRows, Weight};
+use pullquote_cpu::linear::{Linear, LinearScratch, MAX_INPUT, MAX_PAIR, OutputRows, Weight};
 use pullquote_cpu::math;
 use pullquote_cpu::product::Element;
 use pullquote_cpu::vector::{Bf16, ByteProduct, MAX_LANES, Simd, Task};
@@ -164,10 +164,11 @@ by_each_set!(dot_bf16_multiplies_pairs_and_sums, simd, set => {
 });
 
 by_each_set!(dot_bytes_is_exact_for_extreme_values, simd, set => {
-    // All pairs of extreme values: the sum of two products would not fit 16 bits.
-    let (inputs, weights) = ([0_u8, 1, 127, 128, 255], [-127_i8, -1, 0, 1, 127]);
+    // All pairs of extreme values, with weights that together reach the most that is allowed.
+    let (inputs, weights) = ([0_u8, 1, 127, 128, 225], [-127_i8, -73, -72, -18, -1, 0, 1, 18, 72, 73, 127]);
+    let allowed = |pair: &(i8, i8)| f32::from(pair.0.unsigned_abs()) + f32::from(pair.1.unsigned_abs()) <= MAX_PAIR;
     for a in inputs.iter().flat_map(|a| inputs.map(|b| (*a, b))) {
-        for b in weights.iter().flat_map(|a| weights.map(|b| (*a, b))) {
+        for b in weights.iter().flat_map(|a| weights.map(|b| (*a, b))).filter(allowed) {
             let signed = |value: u8| value.wrapping_sub(128);
             let (left, right) = match S::BYTE_PRODUCT {
                 ByteProduct::Quads => (u32::from_le_bytes([a.0, a.1, a.0, a.1]), quad(b)),
@@ -311,22 +312,26 @@ fn check_floats<S: Simd, E: Element>(simd: S, set: InstructionSet, inputs: usize
     }
 }
 
-/// Rows from 0 to 255 and weights up to 127 quantize to themselves, so results are exact sums of products.
+/// Rows from 0 to [`MAX_INPUT`] and pairs of weights up to 144 quantize to themselves, so results are exact sums of products.
 fn check_int8<S: Simd, E: Element>(simd: S, set: InstructionSet, inputs: usize, outputs: usize, rows: usize) {
     let mut values: Vec<f32> = integers(inputs * outputs, 3, 255).iter().map(|value| value - 127.0).collect();
-    let mut input = integers(rows * inputs, rows, 256);
+    let mut input = integers(rows * inputs, rows, 226);
     for (number, row) in values.chunks_exact_mut(inputs).enumerate() {
-        // Some rows have only extreme values, so that products saturate where they can.
+        // Some rows have only the largest pairs, so that sums would be cut where they can.
         if number % 3 == 0 {
             row.fill(if number % 2 == 0 { 127.0 } else { -127.0 });
         }
         row[0] = 127.0;
+        for pair in row.chunks_exact_mut(2) {
+            let most = 144.0 - pair[0].abs();
+            pair[1] = pair[1].clamp(-most, most);
+        }
     }
     for (number, row) in input.chunks_exact_mut(inputs).enumerate() {
         if number % 4 == 0 {
-            row.fill(255.0);
+            row.fill(MAX_INPUT);
         }
-        (row[0], row[1]) = (0.0, 255.0);
+        (row[0], row[1]) = (0.0, MAX_INPUT);
     }
     let layer = Linear::quantized::<S>(Weight { values: values.clone(), outputs, inputs }, vec![0.0; outputs], None);
     let found = apply::<S, E>(simd, &layer, &input, rows, Activation::Identity);

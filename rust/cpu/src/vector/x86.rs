@@ -43,7 +43,8 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
     const LANES: usize = 8;
     const TILE: Tile = Tile::SixByTwo;
     const HAS_BF16: bool = false;
-    const BYTE_PRODUCT: ByteProduct = if VNNI { ByteProduct::Quads } else { ByteProduct::Pairs };
+    const BYTE_PRODUCT: ByteProduct = ByteProduct::Quads;
+    const BYTE_TILE: Tile = if VNNI { Self::TILE } else { Tile::ThreeByThree };
 
     type Floats = __m256;
     type Words = __m256i;
@@ -137,7 +138,12 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
             _mm256_fmadd_ps(high(a), high(b), _mm256_fmadd_ps(low(a), low(b), c))
         }
         dot_bytes(a: __m256i, b: __m256i, c: __m256i) -> __m256i {
-            if VNNI { _mm256_dpbusd_avx_epi32(c, a, b) } else { _mm256_add_epi32(c, _mm256_madd_epi16(a, b)) }
+            if VNNI {
+                _mm256_dpbusd_avx_epi32(c, a, b)
+            } else {
+                let pairs = _mm256_maddubs_epi16(a, b);
+                _mm256_add_epi32(c, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
+            }
         }
         prefetch(out: *const u32) { _mm_prefetch::<_MM_HINT_T1>(out.cast()) }
     }
@@ -147,7 +153,7 @@ impl<const VNNI: bool, const BF16: bool> Simd for Avx512<VNNI, BF16> {
     const LANES: usize = 16;
     const TILE: Tile = Tile::EightByThree;
     const HAS_BF16: bool = BF16;
-    const BYTE_PRODUCT: ByteProduct = if VNNI { ByteProduct::Quads } else { ByteProduct::Pairs };
+    const BYTE_PRODUCT: ByteProduct = ByteProduct::Quads;
 
     type Floats = __m512;
     type Words = __m512i;
@@ -247,7 +253,12 @@ impl<const VNNI: bool, const BF16: bool> Simd for Avx512<VNNI, BF16> {
             _mm512_fmadd_ps(high(a), high(b), _mm512_fmadd_ps(low(a), low(b), c))
         }
         dot_bytes(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
-            if VNNI { _mm512_dpbusd_epi32(c, a, b) } else { _mm512_add_epi32(c, _mm512_madd_epi16(a, b)) }
+            if VNNI {
+                _mm512_dpbusd_epi32(c, a, b)
+            } else {
+                let pairs = _mm512_maddubs_epi16(a, b);
+                _mm512_add_epi32(c, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)))
+            }
         }
         prefetch(out: *const u32) { _mm_prefetch::<_MM_HINT_T1>(out.cast()) }
     }
