@@ -124,7 +124,15 @@ class HubClient:
             headers = {"Range": f"bytes={start}-"} if start else {}
             if start >= file.size:
                 return
-            with self._open(url, headers, _seconds("HF_HUB_DOWNLOAD_TIMEOUT")) as answer:
+            try:
+                opened = self._open(url, headers, _seconds("HF_HUB_DOWNLOAD_TIMEOUT"))
+            except urllib.error.HTTPError as error:
+                if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
+                    # There is no more, so the file is another than announced, which its size will show.
+                    error.close()
+                    return
+                raise
+            with opened as answer:
                 if start and answer.status != http.client.PARTIAL_CONTENT:
                     target.truncate(0)
                     bar.update(-start)

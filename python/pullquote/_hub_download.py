@@ -94,6 +94,11 @@ def fetch(name: str, options: HubOptions, *, weights: bool = True) -> Path:
         needed, missing = _native.needed_files(list(files), modules, weights)
         if missing:
             raise UnsupportedModelError(_explain_missing(name, missing))
+        if weights:
+            # A model that would not load is refused before its weights are downloaded.
+            small, _ = _native.needed_files(list(files), modules, False)
+            _download(client, name, directory, [files[path] for path in small])
+            _native.check_description(directory)
         _download(client, name, directory, [files[path] for path in needed])
         repository = directory.parents[1]
         if modules is None:
@@ -233,16 +238,26 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _answer(error: BaseException) -> tuple[int, Any] | None:
-    """Status and headers of the answer that an error of urllib or of ``huggingface_hub`` is about."""
+def _answer(error: BaseException) -> tuple[int, Any, str] | None:
+    """Status, headers and URL of the answer that an error of urllib or of ``huggingface_hub`` is about."""
     if (response := getattr(error, "response", None)) is not None:
-        return response.status_code, response.headers
+        return response.status_code, response.headers, str(response.url)
     status = getattr(error, "code", None)
-    return (status, error.headers) if isinstance(status, int) and hasattr(error, "headers") else None
+    if not isinstance(status, int) or not hasattr(error, "headers"):
+        return None
+    return status, error.headers, getattr(error, "url", None) or ""
 
 
-def _refusal(name: str, revision: str, endpoint: str, status: int, headers: Any, *, has_token: bool) -> PullquoteError:
+def _refusal(
+    name: str, revision: str, endpoint: str, status: int, headers: Any, url: str, *, has_token: bool
+) -> PullquoteError:
     code, text = headers.get("X-Error-Code"), headers.get("X-Error-Message") or ""
+    if (host := _host(url)) and host != _host(endpoint):
+        message = (
+            f"{host}, where {endpoint} stores large files, answered with status {status}; try again later, and check that a proxy "
+            "or firewall allows this host"
+        )
+        return UnavailableError(message)
     page = f"{endpoint}/{name}"
     error: type[PullquoteError] = ModelNotFoundError
     if code == "GatedRepo":
@@ -264,6 +279,10 @@ def _refusal(name: str, revision: str, endpoint: str, status: int, headers: Any,
     else:
         error, message = UnavailableError, f"{endpoint} answered {name} with status {status}; try again later"
     return error(message)
+
+
+def _host(url: str) -> str:
+    return re.sub(r"^\w+://|[/?#].*", "", url)
 
 
 def _token(options: HubOptions) -> str | None:

@@ -14,7 +14,7 @@ mod words;
 use std::fs;
 use std::ops::Range;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokenizers::{Encoding, Tokenizer};
 
 use crate::encoder::model::{Body, Model, Prompts};
@@ -59,6 +59,22 @@ pub struct Tokens {
     /// The longest row, special ids included.
     limit: usize,
     prompts: Prompts,
+}
+
+/// Makes the normalizer of a `tokenizer.json` begin with lower case, and returns whether it did not yet do so itself.
+fn prepend_lowercase(tokenizer: &mut Value) -> bool {
+    let normalizer = &mut tokenizer["normalizer"];
+    let steps = match normalizer["normalizers"].as_array() {
+        Some(steps) => steps.clone(),
+        None if normalizer.is_null() => Vec::new(),
+        None => vec![normalizer.clone()],
+    };
+    if steps.iter().any(|step| step["type"] == "Lowercase" || step["lowercase"] == true) {
+        return false;
+    }
+    let steps: Vec<Value> = std::iter::once(json!({"type": "Lowercase"})).chain(steps).collect();
+    *normalizer = json!({"type": "Sequence", "normalizers": steps});
+    true
 }
 
 /// Called between chunks of work, from any thread. An error ends the work, as of a cancelled call.
@@ -146,8 +162,20 @@ impl Tokens {
         let bytes = fs::read(&path).map_err(|error| {
             Error::new(ErrorKind::ModelNotFound, format!("the model lacks {}: {error}", path.display()))
         })?;
-        let json: Value = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
-        let mut tokenizer = Tokenizer::from_bytes(&bytes).map_err(|error| damaged(error.to_string()))?;
+        let mut json: Value = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+        let mut tokenizer = if model.lowercase && prepend_lowercase(&mut json) {
+            Tokenizer::from_bytes(json.to_string())
+        } else {
+            Tokenizer::from_bytes(&bytes)
+        }
+        .map_err(|error| damaged(error.to_string()))?;
+        // sentence-transformers keeps the file's limit of static embeddings, which have no other.
+        let limit = match (model.body, tokenizer.get_truncation()) {
+            (Body::Static { drops_unknown: false }, Some(truncation)) => {
+                model.max_tokens.min(truncation.max_length + 1)
+            }
+            _ => model.max_tokens,
+        };
         // We truncate and pad ourselves. The file's limit would cut pages silently (MiniLM's is 128).
         tokenizer.with_truncation(None).map_err(|error| damaged(error.to_string()))?;
         tokenizer.with_padding(None);
@@ -174,7 +202,7 @@ impl Tokens {
             suffix,
             added: added.into_iter().map(|token| token.content).collect(),
             added_lowercase: normalized.into_iter().map(|token| token.content.to_lowercase()).collect(),
-            limit: model.max_tokens,
+            limit,
             prompts: model.prompts.clone(),
             tokenizer,
         })

@@ -185,7 +185,7 @@ fn refusals_name_the_field_and_what_is_known() {
     });
     let mut gemma_cap = gemma();
     gemma_cap["attn_logit_softcapping"] = json!(50.0);
-    let cases: [(&str, Value, &[&str]); 9] = [
+    let cases: [(&str, Value, &[&str]); 13] = [
         ("t5-base", json!({"model_type": "t5"}), &["model_type", "\"t5\"", "mpnet", "qwen3"]),
         ("deberta-v3", bert("deberta-v2", 768, 12, &json!({})), &["\"deberta-v2\"", "modernbert"]),
         ("jina-embeddings-v3", bert("xlm-roberta", 1024, 24, &jina_v3), &["auto_map.AutoModel", "XLMRobertaLoRA"]),
@@ -209,6 +209,26 @@ fn refusals_name_the_field_and_what_is_known() {
             "yarn",
             bert("qwen3", 768, 12, &json!({"rope_scaling": long, "hidden_act": "silu"})),
             &["rope_type", "yarn", "default"],
+        ),
+        (
+            "ms-marco-MiniLM-L6-v2",
+            bert("bert", 384, 6, &json!({"architectures": ["BertForSequenceClassification"]})),
+            &["architectures", "BertForSequenceClassification", "modules.json"],
+        ),
+        (
+            "bge-reranker-base",
+            bert("xlm-roberta", 768, 12, &json!({"architectures": ["XLMRobertaForSequenceClassification"]})),
+            &["architectures", "XLMRobertaForSequenceClassification"],
+        ),
+        (
+            "answerai-colbert-small-v1",
+            bert("bert", 384, 12, &json!({"architectures": ["HF_ColBERT"]})),
+            &["architectures", "HF_ColBERT"],
+        ),
+        (
+            "unpacked",
+            bert("new", 768, 12, &json!({"position_embedding_type": "rope", "pack_qkv": false})),
+            &["pack_qkv", "false", "true"],
         ),
         ("gemma2", gemma_cap, &["attn_logit_softcapping", "50", "null"]),
     ];
@@ -268,6 +288,7 @@ fn modules_outside_the_directory_and_unknown_activations_are_refused() {
         (module("models.Pooling", "../elsewhere"), ErrorKind::InvalidModel, "../elsewhere"),
         (module("models.Dense", "2_Dense"), ErrorKind::UnsupportedModel, "Hardshrink"),
         (module("models.Router", ""), ErrorKind::UnsupportedModel, "StaticEmbedding"),
+        (module("models.Transformer", ""), ErrorKind::UnsupportedModel, "Pooling"),
     ];
     for (modules, kind, word) in cases {
         let files: [(&str, &Value); 3] =
@@ -276,6 +297,30 @@ fn modules_outside_the_directory_and_unknown_activations_are_refused() {
         let error = Model::read(root).expect_err(word);
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.message().contains(word), "{error}");
+    }
+}
+
+#[test]
+fn settings_of_sentence_transformers_are_read_or_refused() {
+    let config = bert("bert", 384, 6, &json!({}));
+    let read = |file: &str, content: &Value| {
+        let (_folder, root) = folder("model", &[("config.json", &config), (file, content)]);
+        Model::read(root)
+    };
+    let model =
+        read("sentence_bert_config.json", &json!({"max_seq_length": 384, "do_lower_case": true})).expect("it is sound");
+    assert_eq!((model.max_tokens, model.lowercase), (384, true));
+    // Older versions.
+    let model = read("sentence_roberta_config.json", &json!({"max_seq_length": 128})).expect("it is sound");
+    assert_eq!((model.max_tokens, model.lowercase), (128, false));
+    for (file, content, words) in [
+        ("sentence_bert_config.json", json!({"transformer_task": "fill-mask"}), ["transformer_task", "fill-mask"]),
+        ("sentence_bert_config.json", json!({"module_output_name": "scores"}), ["module_output_name", "scores"]),
+        ("config_sentence_transformers.json", json!({"model_type": "CrossEncoder"}), ["model_type", "CrossEncoder"]),
+    ] {
+        let error = read(file, &content).expect_err(file);
+        assert_eq!(error.kind(), ErrorKind::UnsupportedModel, "{error}");
+        assert!(words.iter().chain([&file]).all(|word| error.message().contains(word)), "{error}");
     }
 }
 
@@ -303,7 +348,31 @@ fn prompts_are_the_callers_or_the_files_or_those_of_the_table() {
         ),
         (cached, json!({}), plain(), "query: ", "passage: ", PromptSource::Table),
         ("e5-based", json!({}), plain(), "", "", PromptSource::None),
-        ("multilingual-e5-large-instruct", json!({}), plain(), "", "", PromptSource::None),
+        (
+            "multilingual-e5-large-instruct",
+            json!({}),
+            plain(),
+            "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: ",
+            "",
+            PromptSource::Table,
+        ),
+        ("snowflake-arctic-embed-m-v2.0", json!({}), plain(), "query: ", "", PromptSource::Table),
+        (
+            "snowflake-arctic-embed-m-v1.5",
+            json!({}),
+            plain(),
+            "Represent this sentence for searching relevant passages: ",
+            "",
+            PromptSource::Table,
+        ),
+        (
+            "stella",
+            json!({"prompts": {"s2p_query": "to passages: ", "s2s_query": "similar: "}}),
+            plain(),
+            "to passages: ",
+            "",
+            PromptSource::Files,
+        ),
         (
             "mine",
             own.clone(),

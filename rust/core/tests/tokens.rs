@@ -129,6 +129,24 @@ fn the_tokenizer_files_own_limit_is_ignored() {
     assert_eq!((ids[0], ids[101]), (2, 3));
 }
 
+/// As `sentence_bert_config.json` of BGE asks, which has a tokenizer that does so anyway.
+#[test]
+fn do_lower_case_lowers_texts_before_any_normalizer() {
+    let mut cased = word_piece();
+    cased["normalizer"]["lowercase"] = json!(false);
+    cased["normalizer"]["strip_accents"] = json!(false);
+    let sequence = json!({"type": "Sequence", "normalizers": [cased["normalizer"], {"type": "NFC"}]});
+    for normalizer in [json!(null), cased["normalizer"].clone(), sequence, word_piece()["normalizer"].clone()] {
+        cased["normalizer"] = normalizer;
+        let (_folder, mut model) = model(&cased, 512, ("", ""));
+        let ids = |model: &Model, text| Tokens::read(model).unwrap().text(text, Role::Query).unwrap().0;
+        let lower = ids(&model, "the cat is in paris.");
+        model.lowercase = true;
+        assert_eq!(ids(&model, "The CAT is in Paris."), lower, "{}", cased["normalizer"]);
+        assert!(lower.iter().all(|id| *id != 1), "no token is unknown");
+    }
+}
+
 #[test]
 fn a_vocabulary_larger_than_the_embedding_table_is_an_error_with_both_sizes() {
     let (_folder, model): (_, Model) = model(&word_piece(), 512, ("", ""));

@@ -26,7 +26,7 @@ pub struct Weights {
     tensors: HashMap<String, Tensor>,
 }
 
-/// A tensor in a mapped file: float32, float16 or bfloat16, row by row.
+/// A tensor in a mapped file: float64, float32, float16 or bfloat16, row by row.
 #[derive(Clone)]
 pub struct Tensor {
     file: Arc<Mmap>,
@@ -88,9 +88,9 @@ impl Weights {
                 "{source}: the tensor {name} has shape {found}, but config.json asks for {expected}"
             ));
         }
-        if !matches!(tensor.dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16) {
+        if !matches!(tensor.dtype, Dtype::F64 | Dtype::F32 | Dtype::F16 | Dtype::BF16) {
             let message = format!(
-                "{source}: the tensor {name} is {:?}; weights may be float32, float16 or bfloat16",
+                "{source}: the tensor {name} is {:?}; weights may be float64, float32, float16 or bfloat16",
                 tensor.dtype
             );
             return Err(Error::new(ErrorKind::UnsupportedModel, message));
@@ -161,6 +161,10 @@ impl Tensor {
                 Err(_) => widen(bytes, out, |bytes| f16::from_le_bytes(bytes).to_f32()),
             },
             Dtype::BF16 => widen(bytes, out, |bytes| bf16::from_le_bytes(bytes).to_f32()),
+            Dtype::F64 => {
+                #[expect(clippy::cast_possible_truncation, reason = "everything is computed in float32")]
+                widen(bytes, out, |bytes| f64::from_le_bytes(bytes) as f32);
+            }
             _ => widen(bytes, out, f32::from_le_bytes),
         }
     }

@@ -21,6 +21,13 @@ pub(crate) fn needed_files(
     Ok((needed.files, needed.missing))
 }
 
+/// Raises what loading a model would raise before it reads the weights.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "pyo3 passes owned values")]
+pub(crate) fn check_description(py: Python<'_>, directory: PathBuf) -> PyResult<()> {
+    leave_python(py, None, |_| hub_cache::check_description(&directory))
+}
+
 /// The commit of a cached revision, and the needed files that its snapshot lacks.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "pyo3 passes owned values")]

@@ -85,6 +85,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(parse_pieces, module)?)?;
     module.add_function(wrap_pyfunction!(available_threads, module)?)?;
     module.add_function(wrap_pyfunction!(server::check_store, module)?)?;
+    module.add_function(wrap_pyfunction!(hub_cache::check_description, module)?)?;
     module.add_function(wrap_pyfunction!(hub_cache::needed_files, module)?)?;
     module.add_function(wrap_pyfunction!(hub_cache::find_snapshot, module)?)?;
     module.add_function(wrap_pyfunction!(hub_cache::cached_models, module)?)?;

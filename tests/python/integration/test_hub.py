@@ -252,6 +252,26 @@ def test_file_with_wrong_bytes_is_refused(hub: LocalHub) -> None:
     assert vectors().shape == (2, 32)
 
 
+@pytest.mark.usefixtures("own")
+def test_file_that_is_too_short_is_refused(hub: LocalHub) -> None:
+    """Resuming it is answered with status 416."""
+    hub.shortens = 10
+    with raises(errors.BadAnswerError, "model.safetensors"):
+        vectors()
+    hub.shortens = 0
+    assert vectors().shape == (2, 32)
+
+
+@pytest.mark.usefixtures("client")
+def test_refusal_of_storage_names_its_host(hub: LocalHub) -> None:
+    """As of a firewall that lets only the hub through."""
+    hub.storage_status = 403
+    with raises(errors.UnavailableError, hub.storage.removeprefix("http://"), 403):
+        vectors()
+    hub.storage_status = 0
+    assert vectors().shape == (2, 32)
+
+
 @pytest.mark.usefixtures("hub", "client")
 def test_damaged_blob_is_named_and_replaced(tmp_path: Path) -> None:
     expected = vectors()
@@ -355,6 +375,15 @@ def test_model_without_tokenizer_is_refused_before_its_weights(hub: LocalHub) ->
     del hub.repositories[NAME].files["tokenizer.json"]
     with raises(errors.UnsupportedModelError, NAME, "tokenizer.json"):
         vectors()
+    assert hub.paths("storage") == []
+
+
+@pytest.mark.usefixtures("client")
+def test_unsupported_model_is_refused_before_its_weights(hub: LocalHub) -> None:
+    hub.repositories[NAME].files["config.json"] = b'{"model_type": "t5"}'
+    for call in (vectors, lambda: fetch(NAME, HubOptions())):
+        with raises(errors.UnsupportedModelError, "config.json", "t5"):
+            call()
     assert hub.paths("storage") == []
 
 
@@ -488,7 +517,7 @@ def test_models_lists_cache(hub: LocalHub, tiny: Path, tmp_path: Path, capsys: p
     assert _cli.main(["models", "get", NAME]) == 0
     assert (Path(capsys.readouterr().out.strip()) / "config.json").exists()
     hub.add("org/t5", tiny, **{"config.json": b'{"model_type": "t5"}'})
-    assert _cli.main(["models", "get", "org/t5"]) == 0
+    assert _cli.main(["models", "get", "org/t5"]) == errors.UnsupportedModelError.exit_code
     capsys.readouterr()
     assert _cli.main(["models", "--json"]) == 0
     rows = {row["name"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}

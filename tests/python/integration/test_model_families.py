@@ -39,7 +39,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, NDA
     folder = tmp_path_factory.mktemp("families")
     found = {}
     for name, make in tiny_models.FAMILIES.items():
-        is_decoder = name.startswith(("qwen3", "gemma3-causal"))
+        is_decoder = name.startswith(("qwen", "gemma3-causal"))
         model = tiny_models.save(
             make(), folder / name, pooling="lasttoken" if is_decoder else "mean", ends_only=is_decoder
         )

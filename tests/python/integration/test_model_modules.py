@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from sentence_transformers.base.modules import Dense, Normalize
 from sentence_transformers.sentence_transformer.modules import LayerNorm, Pooling, StaticEmbedding, Transformer
 
 from pullquote import Highlighter
-from pullquote.errors import InvalidArgumentError, ModelNotFoundError, UnsupportedModelError
+from pullquote.errors import InvalidArgumentError, InvalidModelError, ModelNotFoundError, UnsupportedModelError
 from support import tiny_models
 from support.messages import raises
 
@@ -85,6 +86,25 @@ def test_dense_modules_match_sentence_transformers(activation: torch.nn.Module, 
     assert_both_equal(tmp_path / "model", model.encode(TEXTS))
 
 
+def test_do_lower_case_matches_sentence_transformers(body: Path, tmp_path: Path) -> None:
+    """BGE's files ask for it; here of a tokenizer that keeps case itself."""
+    cased = tmp_path / "cased"
+    shutil.copytree(body, cased)
+    tokenizer = json.loads((cased / "tokenizer.json").read_text("utf-8"))
+    tokenizer["normalizer"] |= {"lowercase": False, "strip_accents": False}
+    (cased / "tokenizer.json").write_text(json.dumps(tokenizer), "utf-8")
+    SentenceTransformer(modules=[Transformer(str(cased)), Pooling(64, "mean")], device="cpu").save(
+        str(tmp_path / "model")
+    )
+    settings = tmp_path / "model" / "sentence_bert_config.json"
+    settings.write_text(json.dumps({"max_seq_length": 512, "do_lower_case": True}), "utf-8")
+    texts = ["AB Cd", "МИР и Дом", "ΕΛΛΗΝΙΚΑ αβ"]
+    expected = SentenceTransformer(str(tmp_path / "model"), device="cpu").encode(texts)
+    with Highlighter(tmp_path / "model", devices="cpu", dtype="float32") as highlighter:
+        assert_equal(highlighter.embed(texts), expected)
+        assert_equal(highlighter.embed([text.lower() for text in texts[:2]]), expected[:2])
+
+
 def test_truncate_dim_cuts_and_normalizes(body: Path, tmp_path: Path) -> None:
     model = saved(tmp_path / "model", [Transformer(str(body)), Pooling(64, "mean"), LayerNorm(64)])
     expected = model.encode(TEXTS, truncate_dim=16, normalize_embeddings=True)
@@ -121,7 +141,6 @@ def write_model2vec(path: Path, *, is_quantized: bool) -> NDArray[np.float32]:
             "weights": chosen.random(count),
         }
         table = tensors["embeddings"][tensors["mapping"]] * tensors["weights"][:, None].astype(np.float32)
-        tensors["weights"] = tensors["weights"].astype(np.float32)
     path.mkdir()
     save_file(tensors, path / "model.safetensors")
     tokenizer.save(str(path / "tokenizer.json"))
@@ -203,21 +222,71 @@ def test_other_folders_than_a_model_are_not_searched(tmp_path: Path, monkeypatch
     assert not (tmp_path / "cache").exists()
 
 
-def test_pickled_weights_are_converted_once(body: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `import torch` does where it is not installed."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+
+
+def test_pickled_weights_are_converted_once_without_torch(
+    body: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     model = saved(tmp_path / "model", [Transformer(str(body)), Pooling(64, "mean"), Dense(64, 24)])
     expected = model.encode(TEXTS)
-    for folder in (tmp_path / "model", tmp_path / "model" / "2_Dense"):
-        torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    tensors = load_file(tmp_path / "model" / "model.safetensors")
+    names = sorted(tensors)
+    # In two files, one of them in the other's order of dimensions.
+    parts = {"pytorch_model-1.bin": names[::2], "pytorch_model-2.bin": names[1::2]}
+    for file, chosen in parts.items():
+        torch.save({name: tensors[name].t().contiguous().t() for name in chosen}, tmp_path / "model" / file)
+    weight_map = {name: file for file, chosen in parts.items() for name in chosen}
+    index = tmp_path / "model" / "pytorch_model.bin.index.json"
+    index.write_text(json.dumps({"weight_map": weight_map}), "utf-8")
+    dense = tmp_path / "model" / "2_Dense"
+    torch.save(load_file(dense / "model.safetensors"), dense / "pytorch_model.bin")
+    for folder in (tmp_path / "model", dense):
         (folder / "model.safetensors").unlink()
-    with monkeypatch.context() as without_torch:
-        # What `import torch` does where it is not installed.
-        without_torch.setitem(sys.modules, "torch", None)
-        with pytest.raises(ModelNotFoundError, match="pip install torch"):
-            embed(tmp_path / "model")
+    without_torch(monkeypatch)
     assert_equal(embed(tmp_path / "model"), expected)
     converted = list((tmp_path / "cache").glob("**/model.safetensors"))
     times = [path.stat().st_mtime_ns for path in converted]
     assert len(converted) == 2
     assert_equal(embed(tmp_path / "model"), expected)
     assert [path.stat().st_mtime_ns for path in converted] == times
+
+
+def pickled(body: Path, path: Path, content: Any, **options: Any) -> Path:
+    """A copy of a model, with this in `pytorch_model.bin`."""
+    shutil.copytree(body, path)
+    (path / "model.safetensors").unlink()
+    torch.save(content, path / "pytorch_model.bin", **options)
+    return path
+
+
+def test_pickles_of_old_torch_need_torch(body: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    tensors = load_file(body / "model.safetensors")
+    path = pickled(body, tmp_path / "old", tensors, _use_new_zipfile_serialization=False)
+    with monkeypatch.context() as here:
+        without_torch(here)
+        with raises(ModelNotFoundError, path / "pytorch_model.bin", "pip install torch"):
+            embed(path)
+    assert_equal(embed(path), embed(body))
+
+
+class Program:
+    """Runs a program when it is unpickled."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.file,)
+
+
+def test_pickles_run_no_code(body: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = pickled(body, tmp_path / "evil", {"weight": Program(tmp_path / "touched")})
+    with raises(InvalidModelError, path / "pytorch_model.bin", "touch"):
+        embed(path)
+    assert not (tmp_path / "touched").exists()

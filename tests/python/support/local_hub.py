@@ -92,6 +92,10 @@ class LocalHub:
         self.break_after = 1_000_000
         self.breaks = 0
         self.corrupts = False
+        # Bytes that the storage's files lack at their end.
+        self.shortens = 0
+        # The storage's status for everything, if it refuses.
+        self.storage_status = 0
         # Seconds before the storage answers.
         self.stall = 0.0
         # Statuses of the next answers.
@@ -194,7 +198,10 @@ class LocalHub:
     def _content(self, request: Request) -> tuple[int, dict[str, str], bytes]:
         owner, name, path = request.path.removeprefix("/").split("/", 2)
         content = self.repositories[f"{owner}/{name}"].files[path]
+        if self.storage_status:
+            return self.storage_status, {}, b""
         tag = etag(path, content)
+        content = content[: len(content) - self.shortens]
         if self.corrupts:
             content = bytes([content[0] ^ 1]) + content[1:]
         if match := re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("range", "")):

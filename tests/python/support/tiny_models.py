@@ -96,6 +96,7 @@ FAMILIES: dict[str, Callable[[], Any]] = {
     "modernbert-biases": of_transformers(
         "ModernBert", **SIZES, **POSITIONS, **MARKS, attention_bias=True, mlp_bias=True, norm_bias=True
     ),
+    "qwen2": of_transformers("Qwen2", **SIZES, num_key_value_heads=2, max_position_embeddings=LONGEST),
     "qwen3": of_transformers("Qwen3", **DECODER),
     "qwen3-window": of_transformers(
         "Qwen3", **DECODER, attention_bias=True, use_sliding_window=True, sliding_window=20, max_window_layers=1

@@ -156,14 +156,22 @@ pub fn folder_name(name: &str) -> String {
     format!("models--{}", name.replace('/', "--"))
 }
 
+/// Checks a model's description: whether its weights are worth a download.
+///
+/// # Errors
+/// As [`Model::read`] and [`Transformer::read`].
+pub fn check_description(directory: &Path) -> Result<()> {
+    let model = Model::read(directory)?;
+    if model.body == Body::Transformer { Transformer::read(&model).map(drop) } else { Ok(()) }
+}
+
 /// All that can be checked without reading weights.
 fn check(repository: &Path, commit: &str) -> Result<()> {
     let missing = missing_files(repository, commit, true)?;
     if !missing.is_empty() {
         return Err(Error::new(ErrorKind::ModelNotFound, format!("the cache lacks {}", missing.join(", "))));
     }
-    let model = Model::read(repository.join("snapshots").join(commit))?;
-    if model.body == Body::Transformer { Transformer::read(&model).map(drop) } else { Ok(()) }
+    check_description(&repository.join("snapshots").join(commit))
 }
 
 fn missing_files(repository: &Path, commit: &str, weights: bool) -> Result<Vec<String>> {

@@ -113,6 +113,8 @@ pub struct Model {
     pub vocabulary: Option<usize>,
     /// The longest row in token ids, special tokens included.
     pub max_tokens: usize,
+    /// Whether texts are in lower case before the tokenizer's own normalizer: `do_lower_case` of `sentence_bert_config.json`.
+    pub lowercase: bool,
     /// From the module `Pooling`; the mean without `modules.json`. The vectors of several are concatenated.
     pub pooling: Vec<Pooling>,
     /// What follows pooling, in this order.
@@ -171,13 +173,10 @@ impl Model {
         let path = directory.join("config.json");
         let config = if modules.is_static { optional(&path)?.unwrap_or(Value::Null) } else { required(&path)? };
         let model_type = text(&config, "model_type").unwrap_or_default().to_owned();
-        let transformer = optional(&directory.join("sentence_bert_config.json"))?.unwrap_or(Value::Null);
-        if transformer.get("do_lower_case").and_then(Value::as_bool) == Some(true) {
-            return Err(unsupported(
-                &directory,
-                "sentence_bert_config.json: do_lower_case true; put a Lowercase normalizer into tokenizer.json",
-            ));
+        if modules.is_guessed {
+            refuse_other_tasks(&path, &config)?;
         }
+        let transformer = read_transformer_settings(&directory)?;
         // sentence-transformers reads model2vec's files in its own way, if they name its modules.
         let body = match (modules.is_static, model_type.as_str()) {
             (true, _) => Body::Static { drops_unknown: false },
@@ -199,6 +198,7 @@ impl Model {
         Ok(Self {
             vocabulary: number(&config, "vocab_size"),
             max_tokens,
+            lowercase: transformer.get("do_lower_case").and_then(Value::as_bool) == Some(true),
             body,
             pooling: modules.pooling,
             normalize: options.truncate_dim.is_some() || after.last() == Some(&Module::Normalize),
@@ -215,6 +215,39 @@ impl Model {
     #[must_use]
     pub fn file(&self, name: &str) -> PathBuf {
         self.directory.join(name)
+    }
+}
+
+/// The settings of the module `Transformer`. Old versions of sentence-transformers named the file after the architecture.
+fn read_transformer_settings(directory: &Path) -> Result<Value> {
+    for family in ["bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"] {
+        let path = directory.join(format!("sentence_{family}_config.json"));
+        let Some(settings) = optional(&path)? else { continue };
+        for (key, known) in [("transformer_task", "feature-extraction"), ("module_output_name", "token_embeddings")] {
+            let found = text(&settings, key).unwrap_or(known);
+            if found != known {
+                return Err(unsupported(&path, &format!("{key} {found:?}; known is {known}")));
+            }
+        }
+        return Ok(settings);
+    }
+    Ok(Value::Null)
+}
+
+/// Without `modules.json`, refuses a model whose class says that its vectors are no embeddings: their mean would be computed, and
+/// mean nothing.
+fn refuse_other_tasks(path: &Path, config: &Value) -> Result<()> {
+    let classes = config.get("architectures").and_then(Value::as_array);
+    let mut names = classes.into_iter().flatten().filter_map(Value::as_str);
+    match names.find(|name| name.ends_with("ForSequenceClassification") || name.contains("ColBERT")) {
+        Some(name) => Err(unsupported(
+            path,
+            &format!(
+                "architectures {name:?}, without modules.json: a classifier, a reranker or a late-interaction model; an embedding \
+                 model is needed, or a modules.json that says how tokens are pooled"
+            ),
+        )),
+        None => Ok(()),
     }
 }
 

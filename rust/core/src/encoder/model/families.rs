@@ -9,7 +9,7 @@ use super::{Activation, Model};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Supported values of `model_type`.
-pub(super) const MODEL_TYPES: [&str; 12] = [
+pub(super) const MODEL_TYPES: [&str; 13] = [
     "bert",
     "camembert",
     "distilbert",
@@ -19,6 +19,7 @@ pub(super) const MODEL_TYPES: [&str; 12] = [
     "mpnet",
     "new",
     "nomic_bert",
+    "qwen2",
     "qwen3",
     "roberta",
     "xlm-roberta",
@@ -58,7 +59,7 @@ impl Transformer {
             "nomic_bert" => nomic_bert(&config),
             "new" | "gte" => gte(&config),
             "modernbert" => modernbert(&config),
-            "qwen3" => qwen3(&config),
+            "qwen2" | "qwen3" => qwen(&config),
             "gemma3_text" => gemma3(&config),
             other => Err(config.unsupported(&format!(
                 "model_type {other:?} is not known; known are {}, static embeddings, or any TorchScript module saved as model.pt",
@@ -184,8 +185,10 @@ fn nomic_bert(config: &Config<'_>) -> Result<Transformer> {
 fn gte(config: &Config<'_>) -> Result<Transformer> {
     config.one_of("position_embedding_type", "rope", &["rope"])?;
     config.one_of("layer_norm_type", "layer_norm", &["layer_norm"])?;
-    if config.flag("logn_attention_scale", false) {
-        return Err(config.unknown("logn_attention_scale", true, false));
+    for (key, known) in [("logn_attention_scale", false), ("pack_qkv", true)] {
+        if config.flag(key, known) != known {
+            return Err(config.unknown(key, !known, known));
+        }
     }
     let mut plain = config.plain(&Keys::BERT)?;
     let default = if config.model.model_type == "gte" { 160_000.0 } else { 10_000.0 };
@@ -236,10 +239,13 @@ fn modernbert(config: &Config<'_>) -> Result<Transformer> {
     })
 }
 
-fn qwen3(config: &Config<'_>) -> Result<Transformer> {
+/// Qwen 2 has biases where Qwen 3 has norms of queries and keys.
+fn qwen(config: &Config<'_>) -> Result<Transformer> {
     config.refuse_custom_code()?;
+    let is_second = config.model.model_type == "qwen2";
     let keys = Keys { epsilon: "rms_norm_eps", default_epsilon: 1e-6, ..Keys::BERT };
-    let plain = config.decoder(&keys, "hidden_act", 128)?;
+    let (hidden, heads) = (config.number(keys.hidden)?, config.number(keys.heads)?);
+    let plain = config.decoder(&keys, "hidden_act", if is_second { hidden / heads } else { 128 })?;
     let theta = config.rope(&config.model.config, 10_000.0)?;
     let window = if config.flag("use_sliding_window", false) { config.number("sliding_window").ok() } else { None };
     let from = config.number_or("max_window_layers", 28)?;
@@ -252,6 +258,8 @@ fn qwen3(config: &Config<'_>) -> Result<Transformer> {
     Ok(Transformer {
         attention: attention.collect(),
         causal: !config.flag("use_bidirectional_attention", false) && config.flag("is_causal", true),
+        query_norm: if is_second { QueryNorm::None } else { plain.query_norm },
+        biases: if is_second { Biases { qkv: true, ..Biases::NONE } } else { plain.biases },
         names: &[QWEN3],
         ..plain
     })

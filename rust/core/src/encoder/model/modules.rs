@@ -63,6 +63,8 @@ pub(super) struct Modules {
     pub(super) pooling: Vec<Pooling>,
     pub(super) after: Vec<Module>,
     pub(super) include_prompt: bool,
+    /// Whether there is no `modules.json`.
+    pub(super) is_guessed: bool,
 }
 
 const KNOWN: &str = "Transformer, StaticEmbedding, Pooling, Dense, LayerNorm and Normalize";
@@ -76,24 +78,34 @@ impl Modules {
             pooling: vec![Pooling::Mean],
             after: Vec::new(),
             include_prompt: true,
+            is_guessed: false,
         }
     }
 
     pub(super) fn read(root: &Path) -> Result<Self> {
         let mut found = Self::plain(root);
         let list = root.join("modules.json");
-        let Some(modules) = optional(&list)? else { return Ok(found) };
+        refuse_other_models(root)?;
+        let Some(modules) = optional(&list)? else {
+            found.is_guessed = true;
+            return Ok(found);
+        };
+        let (mut has_transformer, mut has_pooling) = (false, false);
         let modules = modules.as_array().ok_or_else(|| invalid(&list, "expected a list of modules"))?;
         for module in modules {
             let kind = text(module, "type").unwrap_or_default();
             let folder = folder(root, &list, text(module, "path").unwrap_or_default())?;
             match kind.rsplit('.').next().unwrap_or_default() {
-                "Transformer" => found.folder = folder,
+                "Transformer" => {
+                    has_transformer = true;
+                    found.folder = folder;
+                }
                 "StaticEmbedding" => {
                     found.is_static = true;
                     found.folder = folder;
                 }
                 "Pooling" => {
+                    has_pooling = true;
                     let path = folder.join("config.json");
                     let config = required(&path)?;
                     found.pooling = pooling(&path, &config)?;
@@ -108,12 +120,29 @@ impl Modules {
                     found.after.push(Module::LayerNorm { folder, width });
                 }
                 _ => {
-                    let what = format!("modules.json names the module {kind:?}; known are {KNOWN}");
-                    return Err(unsupported(root, &what));
+                    return Err(unsupported(&list, &format!("the module {kind:?}; known are {KNOWN}")));
                 }
             }
         }
+        if has_transformer && !has_pooling {
+            let what =
+                "no module Pooling, so that each token keeps its vector; known are models with one vector for a text";
+            return Err(unsupported(&list, what));
+        }
         Ok(found)
+    }
+}
+
+/// Refuses what sentence-transformers saved as another kind of model.
+fn refuse_other_models(root: &Path) -> Result<()> {
+    let path = root.join("config_sentence_transformers.json");
+    let config = optional(&path)?.unwrap_or(Value::Null);
+    match text(&config, "model_type").unwrap_or("SentenceTransformer") {
+        "SentenceTransformer" => Ok(()),
+        other => Err(unsupported(
+            &path,
+            &format!("model_type {other:?}; known is SentenceTransformer: one vector for a text"),
+        )),
     }
 }
 

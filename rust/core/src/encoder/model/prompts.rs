@@ -61,13 +61,15 @@ const FILE: &str = "config_sentence_transformers.json";
 /// Models whose files lack their prompts: how their names begin, the prompts of queries and of passages. Sources are the
 /// models' cards: "intfloat/e5-base-v2" and "intfloat/multilingual-e5-base" (FAQ 1), "BAAI/bge-base-en-v1.5" and
 /// "BAAI/bge-base-zh-v1.5" (Model List), "mixedbread-ai/mxbai-embed-large-v1" and "WhereIsAI/UAE-Large-V1" (`Prompts.C`),
-/// "nomic-ai/nomic-embed-text-v1.5" (Task instruction prefixes).
-const TABLE: [(&str, &str, &str); 15] = [
+/// "nomic-ai/nomic-embed-text-v1.5" (Task instruction prefixes), "nomic-ai/modernbert-embed-base" (Usage),
+/// "intfloat/multilingual-e5-large-instruct" (FAQ 1), "Snowflake/snowflake-arctic-embed-m" and "-m-v2.0" (Usage).
+const TABLE: [(&str, &str, &str); 23] = [
     ("e5-small", "query: ", "passage: "),
     ("e5-base", "query: ", "passage: "),
     ("e5-large", "query: ", "passage: "),
     ("multilingual-e5-small", "query: ", "passage: "),
     ("multilingual-e5-base", "query: ", "passage: "),
+    ("multilingual-e5-large-instruct", INSTRUCT, ""),
     ("multilingual-e5-large", "query: ", "passage: "),
     ("bge-small-en", BGE_EN, ""),
     ("bge-base-en", BGE_EN, ""),
@@ -78,7 +80,16 @@ const TABLE: [(&str, &str, &str); 15] = [
     ("mxbai-embed-large", BGE_EN, ""),
     ("UAE-Large", BGE_EN, ""),
     ("nomic-embed-text", "search_query: ", "search_document: "),
+    ("modernbert-embed", "search_query: ", "search_document: "),
+    ("snowflake-arctic-embed-m-v2.0", "query: ", ""),
+    ("snowflake-arctic-embed-l-v2.0", "query: ", ""),
+    ("snowflake-arctic-embed-xs", BGE_EN, ""),
+    ("snowflake-arctic-embed-s", BGE_EN, ""),
+    ("snowflake-arctic-embed-m", BGE_EN, ""),
+    ("snowflake-arctic-embed-l", BGE_EN, ""),
 ];
+/// The example of the card for retrieval.
+const INSTRUCT: &str = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: ";
 const BGE_EN: &str = "Represent this sentence for searching relevant passages: ";
 const BGE_ZH: &str = "为这个句子生成表示以用于检索相关文章：";
 
@@ -90,7 +101,8 @@ pub(super) fn read(root: &Path, include_prompt: bool, overrides: &PromptOverride
     let default = text(&config, "default_prompt_name").and_then(named).unwrap_or_default();
     // The names that sentence-transformers tries, in its order.
     let mut prompts = Prompts {
-        query: named("query").unwrap_or(default).to_owned(),
+        // "s2p_query" (sentence to passage) is the name in Stella and Jasper.
+        query: named("query").or_else(|| named("s2p_query")).unwrap_or(default).to_owned(),
         passage: ["document", "passage", "corpus"].into_iter().find_map(named).unwrap_or(default).to_owned(),
         source: PromptSource::Files,
     };
@@ -122,7 +134,6 @@ pub(super) fn read(root: &Path, include_prompt: bool, overrides: &PromptOverride
 
 fn from_table(name: &str) -> Option<Prompts> {
     let is_known = |known: &str| {
-        // "multilingual-e5-large-instruct" wants an instruction, which is the caller's.
         name.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with('-') && rest != "-instruct")
     };
     let (_, query, passage) = TABLE.iter().find(|(known, ..)| is_known(known))?;
