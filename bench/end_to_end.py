@@ -10,7 +10,9 @@ Loading and a warm-up are not timed. Before anything is reported the sides' answ
 from __future__ import annotations
 
 import argparse
+import math
 import sys
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -120,8 +122,12 @@ def measure(
     rounds: int,
     names: list[str] = SIDES,
     warm_up_pages: int | None = WARM_UP_PAGES,
+    seconds: float = math.inf,
 ) -> Measured:
-    """Load all sides, warm them up with some pages or (`None`) all, let them take turns, and compare their answers."""
+    """Load all sides, warm them up with some pages or (`None`) all, let them take turns, and compare their answers.
+
+    No round but the first begins after this number of seconds.
+    """
     sides: dict[str, Contender] = {}
     try:
         for name in names:
@@ -130,7 +136,10 @@ def measure(
             sides[name].run(workload.query, workload.pages[:warm_up_pages])
         runs: dict[str, list[Run]] = {name: [] for name in sides}
         core_use: dict[str, list[CoreUse]] = {name: [] for name in sides}
+        until = time.monotonic() + seconds
         for number in range(rounds):
+            if number > 0 and time.monotonic() > until:
+                break
             for name, side in sides.items():
                 meter = Meter()
                 run = side.run(workload.query, workload.pages)

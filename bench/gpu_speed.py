@@ -166,7 +166,7 @@ def busy_with(trial: Trial, model: Path, tokens: int, least: float) -> Findings:
             "- seconds of the stages: " + ", ".join(f"{name} {seconds:.2f}" for name, seconds in stages.items()),
         ]
         if driver:
-            findings.lines.append(f"- busy by the driver: {mean(driver):.2f}, {len(driver)} samples")
+            findings.goal(f"busy by the driver, mean of {len(driver)} samples", mean(driver), least=least)
         trial.write(findings)
         batches = highlighter.device_states[0].batches
         activity = ProfilerActivity.CPU if trial.is_cpu else ProfilerActivity.CUDA

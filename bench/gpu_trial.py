@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from bench import small_model
 from bench.goals import Goal
 from pullquote import Highlighter
 
@@ -50,7 +51,11 @@ class Trial:
 
     def write(self, findings: Findings) -> None:
         """Write what was found so far, which stays if the stage is ended at its time limit."""
-        written = findings.numbers | {"lines": findings.lines, "outcome": findings.outcome}
+        written = findings.numbers | {
+            "lines": findings.lines,
+            "goals": findings.goals,
+            "outcome": findings.outcome,
+        }
         self.found.write_text(json.dumps(written, ensure_ascii=False), encoding="utf-8")
 
     def highlighter(self, model: Path | None = None, *, dtype: str | None = None, **arguments: Any) -> Highlighter:
@@ -67,18 +72,20 @@ class Trial:
 
 @dataclass(slots=True)
 class Findings:
-    """What a stage found: `numbers` for machines, `lines` of Markdown for people.
+    """What a stage found: `numbers` for machines, `lines` of Markdown for people, and those of them that are goals.
 
     `outcome` is ``passed``, ``skipped``, or begins with ``failed``.
     """
 
     numbers: dict[str, Any] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
+    goals: list[str] = field(default_factory=list)
     outcome: str = "passed"
 
     def goal(self, what: str, measured: float, **bounds: Any) -> None:
         """Add a goal's line; a missed one leaves the outcome as it is."""
-        self.lines.append(Goal(what, measured, **bounds).line())
+        self.goals.append(Goal(what, measured, **bounds).line())
+        self.lines.append(self.goals[-1])
 
     def table(self, heads: list[str], rows: list[list[str]]) -> None:
         """Add a table."""
@@ -93,8 +100,6 @@ def skipped(why: str) -> Findings:
 
 def base_model(trial: Trial, directory: Path) -> Path:
     """Write a model of 110 million random weights; a small one where there is no card."""
-    from bench import small_model  # noqa: PLC0415 - imports transformers, which takes seconds
-
     return small_model.write_model(directory, trial.scaled(small_model.BASE, small_model.SMALL))
 
 

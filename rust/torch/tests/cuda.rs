@@ -9,14 +9,14 @@ use std::collections::HashSet;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use fake_cudart::FAKE;
+use fake_cudart::{FAKE, staging};
 use models::{LONGEST, batch, collect, draft, encode, largest_difference, load, network, padded_rows, write};
 use pullquote_core::encoder::cosine::cosines;
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::{Encoder, Ticket};
 use pullquote_core::error::ErrorKind;
 use pullquote_torch::cuda::device::CudaDevice;
-use pullquote_torch::cuda::staging::{Staging, row_bucket};
+use pullquote_torch::cuda::staging::row_bucket;
 use pullquote_torch::encoder::TorchEncoder;
 use pullquote_torch::ffi::table::encoder_table;
 use pullquote_torch::model::varlen::Varlen;
@@ -62,7 +62,7 @@ fn padded_batches_have_few_shapes_and_little_padding() {
         assert!((rows..=rows + rows.div_ceil(4)).contains(&row_bucket(rows)), "{rows} rows in {}", row_bucket(rows));
     }
     assert_eq!((1..5000).map(row_bucket).collect::<HashSet<_>>().len(), 45);
-    let mut staging = Staging::new(&FAKE);
+    let mut staging = staging();
     for (seed, lengths) in (0..).zip(lengths()) {
         let batch = batch(seed, &lengths);
         let longest = usize::try_from(LONGEST).expect("it is small");

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use fake_cudart::{
     CAPTURE_INVALIDATED, CAPTURE_UNSUPPORTED, FAKE, GRAPHS, GraphCall, ILLEGAL_ADDRESS, Mode, graph_leaks, last_error,
-    launches, leaks, on_capture, set_mode, warnings,
+    launches, leaks, on_capture, set_mode, staging, warnings,
 };
 use flash::{KernelMode, assert_no_violations, register, take_any_type};
 use models::{Sizes, batch, largest_difference, min_cosine, other_draft, padded_rows, scaled_draft, write};
@@ -23,7 +23,7 @@ use pullquote_core::encoder::{Batch, Encoder, GraphState};
 use pullquote_core::error::ErrorKind;
 use pullquote_torch::cuda::device::CudaDevice;
 use pullquote_torch::cuda::graphs::bucket;
-use pullquote_torch::cuda::staging::{RaggedShape, Staging};
+use pullquote_torch::cuda::staging::RaggedShape;
 use pullquote_torch::encoder::TorchEncoder;
 use pullquote_torch::ffi::table::encoder_table;
 use pullquote_torch::model::layout::{DeviceBatch, Ragged};
@@ -89,7 +89,7 @@ fn padding_to_a_bucket_changes_no_row() {
         for pooling in ["mean", "cls", "max", "lasttoken", "mean_sqrt_len_tokens", "weightedmean"] {
             draft.pooling = pooling;
             let network = models::network(&write(&draft), Dtype::Float32, Kind::Float, Varlen::Off);
-            let mut staging = Staging::new(&FAKE);
+            let mut staging = staging();
             // The same memory for all batches of a shape, as a graph has it.
             let mut inputs: Vec<(RaggedShape, Tensor)> = Vec::new();
             for (seed, lengths) in (0..).zip([&[7, 20, 1], SHAPES[1], &[20, 19], &[13; 75], &[1], &[100, 3], &[9; 40]])

@@ -11,7 +11,7 @@ mod models;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use fake_cudart::FAKE;
+use fake_cudart::{FAKE, staging};
 use flash::{KernelMode, assert_no_violations, calls, register, set_mode};
 use models::{
     LONGEST, Sizes, VOCABULARY, batch, collect, draft, load, min_cosine, other_draft, padded_rows, scaled_draft, trace,
@@ -21,7 +21,7 @@ use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::{Batch, Encoder, Ticket};
 use pullquote_core::error::ErrorKind;
 use pullquote_torch::cuda::device::CudaDevice;
-use pullquote_torch::cuda::staging::{Staging, row_bucket, token_bucket};
+use pullquote_torch::cuda::staging::{row_bucket, token_bucket};
 use pullquote_torch::encoder::TorchEncoder;
 use pullquote_torch::model::layout::DeviceBatch;
 use pullquote_torch::model::network::{Network, copy_rows};
@@ -84,7 +84,7 @@ fn ragged_batches_have_few_shapes_and_little_padding() {
         assert!(filled - tokens <= (tokens / 16).max(15), "{tokens} tokens in {filled}");
     }
     assert_eq!((1..=65_536).map(token_bucket).collect::<HashSet<_>>().len(), 144);
-    let mut staging = Staging::new(&FAKE);
+    let mut staging = staging();
     for (seed, lengths) in (0..).zip(lengths()) {
         let batch = batch(seed, &lengths);
         // After a padded batch, in the same memory.
@@ -120,7 +120,7 @@ fn ragged_rows_are_padded_rows() {
             let network = network_of(family, pooling, dtype, Varlen::Everywhere);
             assert!(network.is_varlen());
             let exact = network_of(family, pooling, Dtype::Float32, Varlen::Off);
-            let mut staging = Staging::new(&FAKE);
+            let mut staging = staging();
             for (seed, lengths) in (0..).zip(lengths()) {
                 let batch = batch(seed, &lengths);
                 let uploaded = staging.upload_ragged(&batch, Device::Cpu).expect("torch has memory");
@@ -153,7 +153,7 @@ fn other_families_run_without_padding() {
                 calls();
                 let network = models::network(&directory, dtype, kind(dtype), Varlen::Everywhere);
                 assert_eq!((network.is_varlen(), calls()), (true, references), "{family}");
-                let mut staging = Staging::new(&FAKE);
+                let mut staging = staging();
                 for (seed, lengths) in (0..).zip(lengths()) {
                     let batch = batch(seed, &lengths);
                     let uploaded =

@@ -30,6 +30,12 @@ pytestmark = [
 TEXTS = [f"{'The moon is far from here. ' * (n % 40)}Sentence {n}." for n in range(2000)]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def torch_knows_of_cuda() -> None:
+    """Until torch's Python part has initialised CUDA, it reports no memory and empties no cache, whatever pullquote does."""
+    torch.cuda.init()
+
+
 @pytest.fixture(scope="module")
 def expected() -> Iterator[Any]:
     with Highlighter(devices="cpu", dtype="float32") as highlighter:
@@ -153,7 +159,7 @@ def test_reserved_cuda_memory_is_stable() -> None:
                 highlighter.embed([f"{number} " + "moon " * int(rng.integers(1, words + 1)) for number in range(count)])
             if block in {3, 11}:
                 reserved.append(torch.cuda.memory_reserved(0))
-        assert reserved[1] <= 1.05 * reserved[0]
+        assert 0 < reserved[1] <= 1.05 * reserved[0]
 
 
 def test_cuda_out_of_memory_retries(expected: Any) -> None:

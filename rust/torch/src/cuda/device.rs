@@ -10,6 +10,7 @@
 //! The network decides which device it is. The tests run all of this on a CPU, with a runtime library of their own.
 
 use std::ffi::{CStr, CString};
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, TryRecvError, channel};
@@ -35,6 +36,8 @@ const DROP_TIMEOUT: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct CudaDevice {
     name: String,
+    /// The number that CUDA gives the GPU.
+    index: usize,
     runtime: &'static Runtime,
     flags: Arc<Flags>,
     /// `None` once the device is being dropped.
@@ -109,6 +112,7 @@ impl CudaDevice {
         };
         Ok(Self {
             name: name.to_owned(),
+            index,
             runtime,
             flags,
             to_thread: Some(to_thread),
@@ -280,6 +284,16 @@ impl Drop for CudaDevice {
         while !is_lost && Instant::now() < deadline && !slots.iter().all(Slot::is_idle) {
             sleep(POLL_INTERVAL);
         }
-        slots.into_iter().for_each(Slot::free);
+        // On a thread of their own: freeing makes a context on the thread's current GPU, and the calling thread's may be another. If
+        // there is no thread, the memory stays allocated.
+        let slots = ManuallyDrop::new(slots);
+        let (runtime, index) = (self.runtime, self.index);
+        let free = move || {
+            let _ = runtime.use_device(index);
+            ManuallyDrop::into_inner(slots).into_iter().for_each(Slot::free);
+        };
+        if let Ok(thread) = Builder::new().name(format!("pullquote-{}", self.name)).spawn(free) {
+            let _ = thread.join();
+        }
     }
 }

@@ -15,7 +15,7 @@ use pullquote_core::encoder::workers::panic_message;
 use tch::TchError;
 
 use crate::error::TorchResult;
-use crate::torch_cuda::find;
+use crate::torch_cuda::{find, find_in_driver};
 
 /// `cudaErrorNotReady`.
 const NOT_READY: c_int = 600;
@@ -76,6 +76,9 @@ impl Runtime {
     #[expect(clippy::missing_transmute_annotations, reason = "the fields have the types")]
     fn load() -> Option<Self> {
         use std::mem::transmute;
+        // The runtime's function makes a context on the calling thread's current GPU, half a gigabyte on one that may not even be
+        // used; the driver's takes no context, and the same events and returns the same codes.
+        let event_query = find_in_driver(c"cuEventQuery").or_else(|| find(c"cudaEventQuery"))?;
         // SAFETY: the types are those of CUDA's headers since version 12, which torch 2.11 needs.
         unsafe {
             Some(Self {
@@ -84,7 +87,7 @@ impl Runtime {
                 free_host: transmute::<*mut c_void, _>(find(c"cudaFreeHost")?),
                 event_create_with_flags: transmute::<*mut c_void, _>(find(c"cudaEventCreateWithFlags")?),
                 event_record: transmute::<*mut c_void, _>(find(c"cudaEventRecord")?),
-                event_query: transmute::<*mut c_void, _>(find(c"cudaEventQuery")?),
+                event_query: transmute::<*mut c_void, _>(event_query),
                 event_destroy: transmute::<*mut c_void, _>(find(c"cudaEventDestroy")?),
                 mem_get_info: transmute::<*mut c_void, _>(find(c"cudaMemGetInfo")?),
                 get_last_error: transmute::<*mut c_void, _>(find(c"cudaGetLastError")?),
@@ -232,7 +235,8 @@ impl Event {
         self.runtime.check(unsafe { (self.runtime.event_record)(self.event.as_ptr(), null_mut()) })
     }
 
-    /// Whether the GPU has come to it. Never waits; an event that was not recorded is done.
+    /// Whether the GPU has come to it. Never waits, and may be asked by any thread, whatever its current GPU; an event that was not
+    /// recorded is done.
     ///
     /// # Errors
     /// The GPU's own error, of this or earlier work.

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use pullquote_torch::cuda::graphs::{CaptureMemory, CaptureSupport, Kernels};
 use pullquote_torch::cuda::runtime::{CaptureStream, Runtime};
+use pullquote_torch::cuda::staging::Staging;
 
 pub const INVALID_DEVICE: c_int = 101;
 pub const OUT_OF_MEMORY: c_int = 2;
@@ -99,7 +100,8 @@ static STATE: Mutex<Option<State>> = Mutex::new(None);
 static ON_CAPTURE: Mutex<Option<fn()>> = Mutex::new(None);
 
 thread_local! {
-    static CURRENT: Cell<c_int> = const { Cell::new(0) };
+    /// `None` until the thread chooses. CUDA takes device 0 then, and makes a context there.
+    static CURRENT: Cell<Option<c_int>> = const { Cell::new(None) };
     static LAST_ERROR: Cell<c_int> = const { Cell::new(0) };
     /// The kernels that are about to be captured, and whether they are now.
     static KERNELS: RefCell<Option<Kernels>> = const { RefCell::new(None) };
@@ -131,6 +133,12 @@ pub static FAKE: Runtime = Runtime {
 
 /// The host's part of captures.
 pub const GRAPHS: CaptureSupport = CaptureSupport { memory, warn };
+
+/// Staging for batches of this thread, which chooses device 0.
+pub fn staging() -> Staging {
+    FAKE.use_device(0).expect("it exists");
+    Staging::new(&FAKE)
+}
 
 pub fn set_mode(device: usize, mode: Mode) {
     with(|state| state.modes.insert(number(device), mode));
@@ -179,6 +187,11 @@ fn number(device: usize) -> c_int {
 fn with<T>(use_state: impl FnOnce(&mut State) -> T) -> T {
     let mut state: MutexGuard<'_, Option<State>> = STATE.lock().unwrap_or_else(PoisonError::into_inner);
     use_state(state.get_or_insert_default())
+}
+
+/// The thread's device, for calls that need its context.
+fn current() -> c_int {
+    CURRENT.get().expect("the call would make a context on a device that may be no concern of ours")
 }
 
 fn mode(device: c_int) -> Mode {
@@ -245,8 +258,8 @@ impl CaptureMemory for FakeMemory {
 unsafe extern "C" fn stream_create_with_flags(stream: *mut *mut c_void, flags: c_uint) -> c_int {
     assert_eq!(flags, 1, "other threads use the default stream");
     // SAFETY: the caller passes a place. The stream is its device's number, and never null.
-    unsafe { stream.write(std::ptr::without_provenance_mut(number_of_stream(CURRENT.get()))) };
-    graph_answer(CURRENT.get(), GraphCall::CreateStream)
+    unsafe { stream.write(std::ptr::without_provenance_mut(number_of_stream(current()))) };
+    graph_answer(current(), GraphCall::CreateStream)
 }
 
 fn number_of_stream(device: c_int) -> usize {
@@ -254,9 +267,9 @@ fn number_of_stream(device: c_int) -> usize {
 }
 
 unsafe extern "C" fn stream_begin_capture(stream: *mut c_void, mode: c_int) -> c_int {
-    assert_eq!((stream.addr(), mode), (number_of_stream(CURRENT.get()), 1));
+    assert_eq!((stream.addr(), mode), (number_of_stream(current()), 1));
     assert!(KERNELS.with_borrow(Option::is_some), "its memory comes from the pool");
-    let code = graph_answer(CURRENT.get(), GraphCall::Begin);
+    let code = graph_answer(current(), GraphCall::Begin);
     CAPTURES.set(code == 0);
     if let Some(hook) = ON_CAPTURE.lock().unwrap_or_else(PoisonError::into_inner).take() {
         hook();
@@ -266,7 +279,7 @@ unsafe extern "C" fn stream_begin_capture(stream: *mut c_void, mode: c_int) -> c
 
 unsafe extern "C" fn stream_end_capture(stream: *mut c_void, graph: *mut *mut c_void) -> c_int {
     assert!(CAPTURES.replace(false), "a capture was begun");
-    let device = CURRENT.get();
+    let device = current();
     assert_eq!(stream.addr(), number_of_stream(device));
     let code = graph_answer(device, GraphCall::End);
     if code == 0 {
@@ -327,12 +340,12 @@ unsafe extern "C" fn set_device(device: c_int) -> c_int {
     if !(0..DEVICES).contains(&device) {
         return failed(INVALID_DEVICE);
     }
-    CURRENT.set(device);
+    CURRENT.set(Some(device));
     answer(device)
 }
 
 unsafe extern "C" fn host_alloc(memory: *mut *mut c_void, bytes: usize, _: c_uint) -> c_int {
-    let device = CURRENT.get();
+    let device = current();
     match (mode(device), answer(device)) {
         (Mode::NoHostMemory, _) => failed(OUT_OF_MEMORY),
         (_, 0) => {
@@ -352,7 +365,7 @@ fn layout(bytes: usize) -> Layout {
 }
 
 unsafe extern "C" fn free_host(memory: *mut c_void) -> c_int {
-    let code = answer(CURRENT.get());
+    let code = answer(current());
     if code == 0 {
         let (bytes, _) = with(|state| state.memory.remove(&memory.addr())).expect("it was allocated, and not freed");
         // SAFETY: it was allocated with this layout.
@@ -362,7 +375,7 @@ unsafe extern "C" fn free_host(memory: *mut c_void) -> c_int {
 }
 
 unsafe extern "C" fn event_create_with_flags(event: *mut *mut c_void, _: c_uint) -> c_int {
-    let device = CURRENT.get();
+    let device = current();
     let code = answer(device);
     if code == 0 {
         with(|state| *state.events.entry(device).or_default() += 1);
@@ -384,7 +397,7 @@ unsafe extern "C" fn event_record(recorded: *mut c_void, stream: *mut c_void) ->
     assert!(stream.is_null(), "torch's default stream");
     // SAFETY: the caller passes an event.
     let mut recorded = unsafe { event(recorded) };
-    assert_eq!(recorded.device, CURRENT.get(), "CUDA refuses an event of another device");
+    assert_eq!(recorded.device, current(), "CUDA refuses an event of another device");
     let code = answer(recorded.device);
     if code == 0 {
         recorded.recorded = Some(Instant::now());
@@ -411,6 +424,7 @@ unsafe extern "C" fn event_query(queried: *mut c_void) -> c_int {
 unsafe extern "C" fn event_destroy(destroyed: *mut c_void) -> c_int {
     // SAFETY: the caller passes an event, for the last time.
     let destroyed = unsafe { Box::from_raw(destroyed.cast::<Mutex<FakeEvent>>()) };
+    current();
     let device = destroyed.lock().unwrap_or_else(PoisonError::into_inner).device;
     with(|state| {
         if let Some(events) = state.events.get_mut(&device) {
@@ -421,7 +435,7 @@ unsafe extern "C" fn event_destroy(destroyed: *mut c_void) -> c_int {
 }
 
 unsafe extern "C" fn mem_get_info(free: *mut usize, total: *mut usize) -> c_int {
-    let device = CURRENT.get();
+    let device = current();
     let bytes = if let Mode::Free(bytes) = mode(device) { bytes } else { FREE };
     // SAFETY: the caller passes places.
     unsafe {
