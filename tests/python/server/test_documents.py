@@ -30,11 +30,11 @@ def test_put_get_and_delete_document(server: ServerProcess) -> None:
 def test_post_documents_stores_many(server: ServerProcess) -> None:
     documents = [{"id": f"many/{number}", "title": "T", "text": f"Page {number}."} for number in range(20)]
     assert server.client.post("/documents", json={"documents": documents}).json() == {"created": 20, "replaced": 0}
-    again = documents[:3] + [{"id": "many/new", "text": "New."}]
+    again = [*documents[:3], {"id": "many/new", "text": "New."}]
     assert server.client.post("/documents", json={"documents": again}).json() == {"created": 1, "replaced": 3}
     stored = server.client.get("/documents/many%2F7").json()
     assert (stored["title"], stored["text"]) == ("T", "Page 7.")
-    for entry in documents + again[3:]:
+    for entry in [*documents, *again[3:]]:
         assert server.client.delete(f"/documents/{entry['id'].replace('/', '%2F')}").status_code == 204
     for body, field in (
         ({"documents": []}, "documents"),

@@ -343,7 +343,10 @@ def test_rerank_texts_as_tei(server: ServerProcess) -> None:
         ({"query": " ", "texts": ["a"]}, ["query"]),
         ({"query": "a", "documents": []}, ["documents"]),
         ({"query": "a", "documents": ["b"], "top_n": -1}, ["top_n"]),
-        ({"query": "a", "documents": ["b"], "max_tokens_per_doc": 0}, ["max_tokens_per_doc must be a positive integer"]),
+        (
+            {"query": "a", "documents": ["b"], "max_tokens_per_doc": 0},
+            ["max_tokens_per_doc must be a positive integer"],
+        ),
         ({"query": "a", "documents": [1, 2]}, ["documents"]),
         ({"query": "a", "texts": ["b"], "raw_scores": True}, ["raw_scores"]),
         ({"query": "a", "documents": [{"number": 1}]}, ["documents[0]"]),
