@@ -216,6 +216,17 @@ fn failure(shape: Shape, status: u16, schemas: &mut Schemas) -> Value {
     let schema = match shape {
         // Only requests of Text Embeddings Inference get 422 there.
         Shape::Rerank | Shape::Vllm if status == 422 => schemas.answer::<TeiFailure>(),
+        // Such requests may be empty or too large.
+        Shape::Rerank if matches!(status, 400 | 413) => {
+            json!({"anyOf": [schemas.answer::<RerankFailure>(), schemas.answer::<TeiFailure>()]})
+        }
+        Shape::Vllm if matches!(status, 400 | 413) => {
+            json!({"anyOf": [schemas.answer::<VllmFailure>(), schemas.answer::<TeiFailure>()]})
+        }
+        // vLLM's fields are on OpenAI's route too.
+        Shape::OpenAi if status == 400 => {
+            json!({"anyOf": [schemas.answer::<OpenAiFailure>(), schemas.answer::<VllmFailure>()]})
+        }
         Shape::Native => schemas.answer::<NativeFailure>(),
         Shape::OpenAi => schemas.answer::<OpenAiFailure>(),
         Shape::Tei => schemas.answer::<TeiFailure>(),

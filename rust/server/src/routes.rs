@@ -12,6 +12,7 @@ pub(crate) mod page;
 pub(crate) mod render;
 pub(crate) mod rerank;
 pub(crate) mod tei;
+pub(crate) mod tokens;
 pub(crate) mod vectors;
 pub(crate) mod vllm;
 
@@ -52,6 +53,7 @@ pub(crate) fn families() -> Router<Arc<App>> {
         .merge(render::routes())
         .merge(rerank::routes())
         .merge(tei::routes())
+        .merge(tokens::routes())
         .merge(vllm::routes())
 }
 

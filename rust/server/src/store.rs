@@ -88,9 +88,16 @@ impl Store {
 
     /// Stores a document durably; returns whether its id is new.
     pub(crate) fn put(&self, id: &str, document: Stored) -> Result<bool, Failure> {
+        self.put_all(vec![(id.to_owned(), document)]).remove(0)
+    }
+
+    /// Stores documents durably, in one transaction; returns of each whether its id is new. One that fails fails alone.
+    pub(crate) fn put_all(&self, documents: Vec<(String, Stored)>) -> Vec<Result<bool, Failure>> {
         match &self.backend {
-            Backend::Memory(memory) => memory.put(id, document, self.bounds),
-            Backend::File(file) => file.put(id, document, self.bounds),
+            Backend::Memory(memory) => {
+                documents.into_iter().map(|(id, document)| memory.put(&id, document, self.bounds)).collect()
+            }
+            Backend::File(file) => file.put(documents, self.bounds),
         }
     }
 

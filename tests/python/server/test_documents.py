@@ -27,6 +27,27 @@ def test_put_get_and_delete_document(server: ServerProcess) -> None:
     assert (missing.status_code, missing.json()["error"]["kind"]) == (404, "not_found")
 
 
+def test_post_documents_stores_many(server: ServerProcess) -> None:
+    documents = [{"id": f"many/{number}", "title": "T", "text": f"Page {number}."} for number in range(20)]
+    assert server.client.post("/documents", json={"documents": documents}).json() == {"created": 20, "replaced": 0}
+    again = [*documents[:3], {"id": "many/new", "text": "New."}]
+    assert server.client.post("/documents", json={"documents": again}).json() == {"created": 1, "replaced": 3}
+    stored = server.client.get("/documents/many%2F7").json()
+    assert (stored["title"], stored["text"]) == ("T", "Page 7.")
+    for entry in [*documents, *again[3:]]:
+        assert server.client.delete(f"/documents/{entry['id'].replace('/', '%2F')}").status_code == 204
+    for body, field in (
+        ({"documents": []}, "documents"),
+        ({"documents": [{"id": "a"}]}, "documents[0]"),
+        ({"documents": [{"id": "a", "text": "b"}, {"id": "x" * 2049, "text": "b"}]}, "documents[1].id"),
+        ({"documents": [["a", None, "b"]]}, "documents[0]"),
+    ):
+        refused = server.client.post("/documents", json=body)
+        assert refused.status_code == 422
+        assert refused.json()["error"]["field"] == field
+    assert server.client.get("/documents/a").status_code == 404
+
+
 def test_highlights_of_stored_document_ids(server: ServerProcess) -> None:
     server.client.put("/documents/one", json={"text": TEXT})
     server.client.put("/documents/two", json={"title": "Cats", "text": "Cats sleep a lot."})
@@ -58,6 +79,9 @@ def test_store_documents_and_store_bytes_are_507(kind: str, tmp_path: Path) -> N
         assert (refused.status_code, refused.json()["error"]["kind"]) == (507, "store_full")
         assert put("b", "x" * 50).status_code == 201
         assert put("c", "x").status_code == 507
+        many = {"documents": [{"id": "a", "text": "y"}, {"id": "c", "text": "x"}]}
+        full = server.client.post("/documents", json=many)
+        assert (full.status_code, full.json()["error"]["field"]) == (507, "documents[1]")
         assert put("a", "x" * 45).status_code == 200
         assert server.client.delete("/documents/b").status_code == 204
         assert put("c", "x").status_code == 201

@@ -263,19 +263,21 @@ def test_normalize_false_returns_vectors_before_the_normalization(
 
 
 @pytest.mark.parametrize(
-    ("body", "names"),
+    ("body", "status", "kind", "names"),
     [
-        ({"inputs": []}, ["inputs"]),
-        ({"inputs": ["short", "long " * 600], "truncate": False}, ["1 of 2", 256]),
-        ({"inputs": "a", "normalize": "no"}, ["normalize"]),
-        ({"inputs": "a", "truncation_direction": "Up"}, ["truncation_direction"]),
+        ({"inputs": []}, 400, "Empty", ["inputs"]),
+        ({"inputs": ["a"] * 2049}, 413, "Validation", [2049, 2048]),
+        ({"inputs": ["short", "long " * 600], "truncate": False}, 413, "Validation", ["1 of 2", 256]),
+        ({"inputs": "a", "normalize": "no"}, 422, "Validation", ["normalize"]),
+        ({"inputs": "a", "truncation_direction": "Up"}, 422, "Validation", ["truncation_direction"]),
     ],
-    ids=str,
+    ids=["empty", "batch", "long", "normalize", "direction"],
 )
-def test_invalid_embed_request_is_tei_error(server: ServerProcess, body: dict[str, Any], names: list[object]) -> None:
+def test_invalid_embed_request_is_tei_error(
+    server: ServerProcess, body: dict[str, Any], status: int, kind: str, names: list[object]
+) -> None:
     answer = server.client.post("/embed", json=body)
-    assert answer.status_code == 422
-    assert answer.json()["error_type"] == "Validation"
+    assert (answer.status_code, answer.json()["error_type"]) == (status, kind)
     assert names_all(answer.json()["error"], *names)
 
 
@@ -312,6 +314,20 @@ def test_rerank_documents_by_cosine(server: ServerProcess, highlighter: Highligh
     assert answer["usage"]["total_tokens"] > 10
 
 
+def test_return_documents_has_the_default_of_each_api(server: ServerProcess) -> None:
+    """vLLM's answers of `/rerank` have documents; Cohere's under its versions do not."""
+    asked = {"query": "How is bread made?", "documents": DOCUMENTS}
+    for path, body, has_documents in (
+        ("/rerank", asked, True),
+        ("/rerank", asked | {"return_documents": False}, False),
+        ("/v1/rerank", asked, False),
+        ("/v2/rerank", asked, False),
+    ):
+        answer = server.client.post(path, json=body).json()
+        assert [("document" in row) for row in answer["results"]] == [has_documents] * 3
+        assert answer["object"] == "rerank"
+
+
 def test_rerank_texts_as_tei(server: ServerProcess) -> None:
     asked = {"query": "How is bread made?", "texts": DOCUMENTS, "return_text": True}
     ranks = server.client.post("/rerank", json=asked).json()
@@ -327,6 +343,10 @@ def test_rerank_texts_as_tei(server: ServerProcess) -> None:
         ({"query": " ", "texts": ["a"]}, ["query"]),
         ({"query": "a", "documents": []}, ["documents"]),
         ({"query": "a", "documents": ["b"], "top_n": -1}, ["top_n"]),
+        (
+            {"query": "a", "documents": ["b"], "max_tokens_per_doc": 0},
+            ["max_tokens_per_doc must be a positive integer"],
+        ),
         ({"query": "a", "documents": [1, 2]}, ["documents"]),
         ({"query": "a", "texts": ["b"], "raw_scores": True}, ["raw_scores"]),
         ({"query": "a", "documents": [{"number": 1}]}, ["documents[0]"]),
@@ -343,3 +363,9 @@ def test_invalid_rerank_request_is_error_for_each_client(
         return
     assert answer.status_code == 400
     assert all(names_all(answer.json()[field], *names) for field in ("error", "message", "detail"))
+
+
+def test_empty_and_too_many_texts_of_rerank_have_the_statuses_of_tei(server: ServerProcess) -> None:
+    for texts, status, kind in ([[], 400, "Empty"], [["a"] * 1001, 413, "Validation"]):
+        answer = server.client.post("/rerank", json={"query": "a", "texts": texts})
+        assert (answer.status_code, answer.json()["error_type"]) == (status, kind)

@@ -22,6 +22,8 @@ SAMPLES: dict[str, list[Any]] = {
     "query": ["bread"],
     "texts": [["Bread is baked."]],
     "prompt": ["bread"],
+    "content": ["bread"],
+    "tokens": [[7852], []],
     "queries": ["bread", ["bread"]],
     "ids": [[101, 102], [[101, 102]]],
     "embedding_types": [["float"], ["int8", "base64"], None],
@@ -49,6 +51,7 @@ SAMPLES_OF_COHERE: dict[str, list[Any]] = {
 
 # Values of fields with another meaning in other routes.
 SAMPLES_OF_PATH: dict[str, dict[str, list[Any]]] = {
+    "/documents": {"documents": [[{"id": "a", "title": None, "text": "Bread is baked."}]]},
     "/contents": SAMPLES_OF_EXA,
     "/search": SAMPLES_OF_EXA,
     "/score": {"documents": ["bread", ["bread"]]},
@@ -68,12 +71,19 @@ SAMPLES_OF_PATH: dict[str, dict[str, list[Any]]] = {
 OF_PDFS = {"page_number", "rectangles", "page", "left", "bottom", "right", "top"}
 
 # Fields of which a request has one.
-ALTERNATIVES = {"texts": ("documents",), "ids": ("urls",), "prompt": ("inputs",), "inputs": ("texts", "prompt")}
+ALTERNATIVES = {
+    "texts": ("documents",),
+    "ids": ("urls",),
+    "prompt": ("inputs",),
+    "content": ("inputs",),
+    "inputs": ("texts",),
+}
 
 # Routes that answer 422; all others have 400 in its place.
 WITH_422 = (
     "/highlights",
     "/predictions/semantic_highlighter",
+    "/documents",
     "/documents/sample",
     "/",
     "/embed",

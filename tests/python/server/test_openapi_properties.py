@@ -39,9 +39,9 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 422, 504]
 [[operations]]
 include-path = [
     "/", "/decode", "/embed", "/embeddings", "/invocations", "/pooling", "/rerank", "/score", "/similarity", "/tokenize",
-    "/v1/embed", "/v1/embeddings", "/v1/rerank", "/v1/score", "/v2/embed", "/v2/rerank",
+    "/detokenize", "/v1/detokenize", "/v1/embed", "/v1/embeddings", "/v1/rerank", "/v1/score", "/v2/embed", "/v2/rerank",
 ]
-checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 422, 504]
+checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 413, 422, 504]
 
 [[operations]]
 include-path = ["/answer", "/embed_all", "/embed_sparse", "/findSimilar", "/predict"]

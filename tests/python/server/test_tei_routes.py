@@ -49,10 +49,18 @@ def test_lists_in_place_of_objects_are_refused(server: ServerProcess) -> None:
     assert np.array(one).shape == (1, 384)
 
 
-@pytest.mark.parametrize("inputs", [[], {"source_sentence": "a"}, {"source_sentence": "a", "sentences": []}], ids=str)
-def test_invalid_similarity_request_is_tei_error(server: ServerProcess, inputs: Any) -> None:
+@pytest.mark.parametrize(
+    ("inputs", "status", "kind"),
+    [
+        ([], 422, "Validation"),
+        ({"source_sentence": "a"}, 422, "Validation"),
+        ({"source_sentence": "a", "sentences": []}, 400, "Empty"),
+    ],
+    ids=str,
+)
+def test_invalid_similarity_request_is_tei_error(server: ServerProcess, inputs: Any, status: int, kind: str) -> None:
     answer = server.client.post("/similarity", json={"inputs": inputs})
-    assert (answer.status_code, answer.json()["error_type"]) == (422, "Validation")
+    assert (answer.status_code, answer.json()["error_type"]) == (status, kind)
 
 
 def test_decode_returns_the_texts_of_ids(server: ServerProcess) -> None:
@@ -88,6 +96,7 @@ def test_models_have_stats(server: ServerProcess) -> None:
     for path in ("/models", "/v1/models"):
         (model,) = server.client.get(path).json()["data"]
         assert model["stats"].keys() == {"queue_fraction", "queue_absolute", "results_pending", "batch_size"}
+        assert model["capabilities"] == ["embed", "rerank"]
 
 
 @pytest.mark.parametrize("path", ["/findSimilar", "/answer"])

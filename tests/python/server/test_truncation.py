@@ -51,7 +51,7 @@ def test_routes_that_truncate_by_default_say_so(server: ServerProcess) -> None:
         answer = server.client.post(path, json=body)
         assert (answer.status_code, answer.headers["x-truncated"]) == (200, "1"), path
         refused = server.client.post(path, json=body | refusing)
-        assert refused.status_code == (400 if path in ("/embeddings", "/v2/embed") else 422), path
+        assert refused.status_code == (400 if path in ("/embeddings", "/v2/embed") else 413), path
         assert names_all(refused.text, 602, 256), path
     headers = server.client.post("/embed", json={"inputs": ["a", "a"]}).headers
     assert (headers["x-truncated"], headers["x-compute-tokens"]) == ("0", "6")
@@ -78,6 +78,8 @@ def test_truncation_side_keeps_the_other_end(
 def test_truncate_prompt_tokens_that_cannot_be_is_refused(server: ServerProcess, tokens: int) -> None:
     answer = server.client.post("/v1/embeddings", json={"input": "a", "truncate_prompt_tokens": tokens})
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "truncate_prompt_tokens")
+    # The field is vLLM's, and so is the error.
+    assert answer.json()["error"]["type"] == "BadRequestError"
     assert names_all(answer.text, tokens, 256)
 
 

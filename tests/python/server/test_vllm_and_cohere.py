@@ -1,6 +1,7 @@
 """The routes of vLLM and Cohere."""
 
 import base64
+import importlib.metadata
 from typing import Any
 
 import numpy as np
@@ -82,14 +83,50 @@ def test_invocations_answer_what_the_body_asks(server: ServerProcess) -> None:
         else:
             assert own.json() == invoked.json()
     assert server.client.post("/invocations", json={"made": "up"}).status_code == 400
-    assert server.client.post("/invocations", json={"inputs": []}).json()["error_type"] == "Validation"
+    assert server.client.post("/invocations", json={"inputs": []}).json()["error_type"] == "Empty"
 
 
 def test_tokenize_prompt_as_vllm(server: ServerProcess) -> None:
     tokens = server.client.post("/tokenize", json={"inputs": "Bread is baked."}).json()[0]
     answer = server.client.post("/tokenize", json={"prompt": "Bread is baked.", "model": "all-MiniLM-L6-v2"}).json()
     assert answer["tokens"] == [token["id"] for token in tokens]
-    assert (answer["count"], answer["max_model_len"]) == (len(tokens), 256)
+    assert (answer["count"], answer["max_model_len"], answer["token_strs"]) == (len(tokens), 256, None)
+    asked = {"prompt": "Bread is baked.", "return_token_strs": True}
+    assert server.client.post("/tokenize", json=asked).json()["token_strs"][:2] == ["[CLS]", "bread"]
+
+
+def test_tokenize_content_as_llama_cpp(server: ServerProcess) -> None:
+    inner = server.client.post("/tokenize", json={"inputs": "bread", "add_special_tokens": False}).json()[0]
+    for body, length in (({}, 1), ({"add_special": True}, 3)):
+        tokens = server.client.post("/tokenize", json={"content": "bread", **body}).json()["tokens"]
+        assert (len(tokens), inner[0]["id"] in tokens) == (length, True)
+    pieces = server.client.post("/tokenize", json={"content": "bread", "with_pieces": True}).json()["tokens"]
+    assert pieces == [{"id": inner[0]["id"], "piece": "bread"}]
+    both = server.client.post("/tokenize", json={"content": "a", "prompt": "b"})
+    assert both.status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("path", "field"), [("/detokenize", "prompt"), ("/detokenize", "content"), ("/v1/detokenize", "text")]
+)
+def test_detokenize_returns_the_text_of_tokens(server: ServerProcess, path: str, field: str) -> None:
+    tokens = server.client.post("/v1/tokenize", json={"text": "bread is baked"}).json()["tokens"]
+    assert server.client.post(path, json={"tokens": tokens}).json()[field] == "bread is baked"
+    refused = server.client.post(path, json={"tokens": [4_000_000]})
+    assert (refused.status_code, names_all(refused.json()["message"], 4_000_000)) == (400, True)
+    assert server.client.post(path, json={"tokens": tokens, "model": "gpt-9"}).status_code == 404
+
+
+def test_version(server: ServerProcess) -> None:
+    assert server.client.get("/version").json() == {"version": importlib.metadata.version("pullquote")}
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/pooling"])
+@pytest.mark.parametrize("field", ["encoding_format", "embed_dtype", "endianness"])
+def test_unknown_choice_is_named_as_by_vllm(server: ServerProcess, path: str, field: str) -> None:
+    answer = server.client.post(path, json={"input": "a", field: "made_up"})
+    assert answer.status_code == 400
+    assert names_all(answer.json()["error"]["message"], field, "made_up", "literal_error")
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])

@@ -135,8 +135,12 @@ REQUESTS: list[tuple[str, dict[str, Any], dict[str, dict[str, Any]]]] = [
     (
         "/tokenize",
         {"inputs": "bread"},
-        {"TEI": {"add_special_tokens": False, "prompt_name": "query"}, "vLLM": {"model": "all-MiniLM-L6-v2"}},
+        {"TEI": {"add_special_tokens": False, "prompt_name": "query"}},
     ),
+    ("/tokenize", {"prompt": "bread"}, {"vLLM": {"model": "all-MiniLM-L6-v2", "return_token_strs": True}}),
+    ("/tokenize", {"content": "bread"}, {"llama.cpp": {"add_special": True, "with_pieces": True}}),
+    ("/detokenize", {"tokens": [7852]}, {"vLLM": {"model": "all-MiniLM-L6-v2"}}),
+    ("/v1/detokenize", {"tokens": [7852]}, {"Cohere": {"model": "all-MiniLM-L6-v2"}}),
     ("/decode", {"ids": [7852]}, {"TEI": {"skip_special_tokens": False}}),
     (
         "/contents",

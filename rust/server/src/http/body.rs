@@ -153,7 +153,7 @@ pub(crate) fn read_options(options: Map<String, Value>) -> Result<Options, Failu
     let options = options.into_iter().map(|(name, value)| (name, value.into()));
     option_values::read(options).map_err(|OptionError { kind, name, message }| {
         let cause = if kind == ErrorKind::InvalidType { Cause::Unprocessable } else { Cause::Core(kind) };
-        Failure { cause, message, field: name, shape: None }
+        Failure { field: name, ..Failure::new(cause, message) }
     })
 }
 

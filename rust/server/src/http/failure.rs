@@ -105,15 +105,40 @@ pub(crate) struct Failure {
     pub(crate) field: Option<String>,
     /// The format of its body, if that is not the one of the path.
     pub(crate) shape: Option<Shape>,
+    /// Whether there is too little or too much of something.
+    pub(crate) amount: Option<Amount>,
+}
+
+/// Of this, Text Embeddings Inference has statuses of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Amount {
+    /// An empty list.
+    Nothing,
+    /// A list or a text over a limit.
+    TooMuch,
 }
 
 impl Failure {
     pub(crate) fn new(cause: Cause, message: impl Into<String>) -> Self {
-        Self { cause, message: message.into(), field: None, shape: None }
+        Self { cause, message: message.into(), field: None, shape: None, amount: None }
     }
 
     pub(crate) fn of_field(cause: Cause, field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { cause, message: message.into(), field: Some(field.into()), shape: None }
+        Self { field: Some(field.into()), ..Self::new(cause, message) }
+    }
+
+    /// An unprocessable body, for the amount of something.
+    pub(crate) fn of_amount(amount: Amount, field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { amount: Some(amount), ..Self::of_field(Cause::Unprocessable, field, message) }
+    }
+
+    /// The status in an API.
+    pub(crate) fn status(&self, shape: Shape) -> StatusCode {
+        match self.amount {
+            Some(Amount::Nothing) if shape == Shape::Tei => StatusCode::BAD_REQUEST,
+            Some(Amount::TooMuch) if shape == Shape::Tei => StatusCode::PAYLOAD_TOO_LARGE,
+            _ => shape.status(self.cause.row().status),
+        }
     }
 
     /// A request of Text Embeddings Inference that a route of several APIs does not take gets 422 and the body of there.
@@ -178,9 +203,8 @@ impl Shape {
     pub(crate) fn of(path: &str) -> Self {
         match path {
             _ if path.ends_with("/rerank") => Self::Rerank,
-            "/v1/embed" | "/v2/embed" | "/v1/tokenize" | "/score" | "/v1/score" | "/pooling" | "/invocations" => {
-                Self::Vllm
-            }
+            "/v1/embed" | "/v2/embed" | "/v1/tokenize" | "/v1/detokenize" | "/detokenize" | "/score" | "/v1/score"
+            | "/pooling" | "/invocations" | "/version" => Self::Vllm,
             "/embeddings" | "/models" => Self::OpenAi,
             _ if path.starts_with("/v1/") => Self::OpenAi,
             "/" | "/embed" | "/embed_all" | "/embed_sparse" | "/predict" | "/similarity" | "/tokenize" | "/decode"
@@ -199,14 +223,16 @@ impl Shape {
     }
 
     pub(crate) fn body(self, failure: &Failure, request_id: &str) -> Value {
-        let Failure { cause, message, field, shape: _ } = failure;
+        let Failure { cause, message, field, .. } = failure;
         let row = cause.row();
         let message = match field {
-            Some(field) if self != Self::Native => format!("{field}: {message}"),
+            Some(field) if self != Self::Native && !message.starts_with(field.as_str()) => {
+                format!("{field}: {message}")
+            }
             _ => message.clone(),
         };
         let (kind, message) = (row.name.as_ref(), message.as_str());
-        let tei = || TeiFailure { error: message, error_type: tei_type(row.status) };
+        let tei = || TeiFailure { error: message, error_type: tei_type(failure) };
         let body = match self {
             Self::Native => {
                 let error = NativeError { kind, message, field: field.as_deref(), retryable: row.retryable };
@@ -281,7 +307,7 @@ struct OpenAiError<'failure> {
 pub(crate) struct TeiFailure<'failure> {
     /// What failed, on which value, and what would work.
     error: &'failure str,
-    #[schemars(extend("enum" = ["Validation", "Overloaded", "Unhealthy", "Backend"]))]
+    #[schemars(extend("enum" = ["Validation", "Empty", "Overloaded", "Unhealthy", "Backend"]))]
     error_type: &'static str,
 }
 
@@ -360,8 +386,9 @@ fn exa_tag(row: &FailureRow, field: Option<&str>) -> String {
     }
 }
 
-fn tei_type(status: StatusCode) -> &'static str {
-    match status.as_u16() {
+fn tei_type(failure: &Failure) -> &'static str {
+    match failure.cause.row().status.as_u16() {
+        _ if failure.amount == Some(Amount::Nothing) => "Empty",
         429 => "Overloaded",
         424 => "Backend",
         400..=499 => "Validation",
@@ -398,6 +425,13 @@ mod tests {
             Shape::of("/embed").body(&failure, "id"),
             json!({"error": "input: too many", "error_type": "Validation"})
         );
+        let too_much = Failure::of_amount(Amount::TooMuch, "inputs", "too many");
+        let nothing = Failure::of_amount(Amount::Nothing, "inputs", "none");
+        assert_eq!(too_much.status(Shape::Tei), StatusCode::PAYLOAD_TOO_LARGE);
+        assert_eq!(nothing.status(Shape::Tei), StatusCode::BAD_REQUEST);
+        assert_eq!(Shape::Tei.body(&nothing, "id"), json!({"error": "inputs: none", "error_type": "Empty"}));
+        assert_eq!(too_much.status(Shape::OpenAi), StatusCode::BAD_REQUEST);
+        assert_eq!(too_much.status(Shape::Native), StatusCode::UNPROCESSABLE_ENTITY);
         assert_eq!(
             Shape::of("/contents").body(&failure, "id"),
             json!({"requestId": "id", "error": "input: too many", "tag": "INVALID_REQUEST_BODY"})

@@ -4,6 +4,10 @@ use pullquote_core::error::{Error, ErrorKind, Result};
 use tracing::level_filters::LevelFilter;
 use tracing_appender::non_blocking;
 use tracing_appender::non_blocking::WorkerGuard;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::settings::{LogFormat, Settings};
 
@@ -15,10 +19,13 @@ pub(crate) fn start(settings: &Settings) -> Result<WorkerGuard> {
     })?;
     // Lines are dropped while the pipe is full.
     let (writer, guard) = non_blocking(std::io::stderr());
-    let lines = tracing_subscriber::fmt().with_max_level(level).with_writer(writer).with_ansi(false).with_target(false);
-    let _ = match settings.log_format {
-        LogFormat::Text => lines.try_init(),
-        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(false).with_target(false);
+    let lines = match settings.log_format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
+    // The exporter would say every few seconds what `http::otel` says once a minute.
+    let filter = Targets::new().with_default(level).with_target("opentelemetry-otlp", LevelFilter::OFF);
+    let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
     Ok(guard)
 }

@@ -233,12 +233,9 @@ impl Drop for RequestGuard<'_> {
 
 /// Writes a failure's body, and keeps the headers of the response, such as `Allow` of a 405.
 fn render(failure: &Failure, shape: Shape, id: &RequestId, bare: &Response) -> Response {
-    let mut response = (
-        shape.status(bare.status()),
-        [(header::CONTENT_TYPE, "application/json")],
-        shape.body(failure, &id.0).to_string(),
-    )
-        .into_response();
+    let mut response =
+        (failure.status(shape), [(header::CONTENT_TYPE, "application/json")], shape.body(failure, &id.0).to_string())
+            .into_response();
     for (name, value) in bare.headers() {
         if name != header::CONTENT_TYPE && name != header::CONTENT_LENGTH {
             response.headers_mut().append(name, value.clone());

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::schemas::Schemas;
 use crate::http::binary_body::OCTETS;
-use crate::routes::cohere::{CohereEmbedRequest, CohereEmbeddings, CohereTokenizeRequest, CohereTokens};
-use crate::routes::documents::{DocumentRequest, PutDocument, StoredDocument};
+use crate::routes::cohere::{CohereEmbedRequest, CohereEmbeddings};
+use crate::routes::documents::{DocumentRequest, DocumentsRequest, PutDocument, PutDocuments, StoredDocument};
 use crate::routes::exa::{ContentsRequest, ExaAnswer, SearchRequest};
 use crate::routes::health::{Healthy, Live, METRICS};
 use crate::routes::highlights::{FORM, Highlights, HighlightsRequest, JSON, LINES};
@@ -14,10 +14,12 @@ use crate::routes::opensearch::{SemanticHighlighterRequest, SemanticHighlights};
 use crate::routes::page::FILES;
 use crate::routes::render::{PNG, RenderRequest};
 use crate::routes::rerank::{Ranking, RerankRequest, TeiRank};
-use crate::routes::tei::{
-    DecodeRequest, EmbedRequest, Info, SimilarityRequest, Token, TokenizeRequest, TokenizedPrompt,
+use crate::routes::tei::{EmbedRequest, Info, SimilarityRequest};
+use crate::routes::tokens::{
+    CohereText, CohereTokenizeRequest, CohereTokens, DecodeRequest, DetokenizeRequest, DetokenizedText, Token,
+    TokenizeRequest, TokenizedContent, TokenizedPrompt,
 };
-use crate::routes::vllm::{ScoreRequest, Scores, pooling_schema};
+use crate::routes::vllm::{ScoreRequest, Scores, Version, pooling_schema};
 
 pub(super) struct Operation {
     pub(super) method: &'static str,
@@ -213,6 +215,17 @@ fn documents(schemas: &mut Schemas) -> Vec<Operation> {
     };
     let put = vec![(JSON, schemas.answer::<PutDocument>())];
     vec![
+        Operation::new("post", "/documents", "putDocuments", "documents", "Store many documents")
+            .described(
+                "With `--store`, one flush to the disk stores all. If the store is full, documents before the one that is \
+                 named are stored, and perhaps smaller ones after it.",
+            )
+            .reads(
+                schemas.request::<DocumentsRequest>(),
+                json!({"documents": [{"id": "moon", "title": "The moon", "text": "The moon is white."}]}),
+            )
+            .writes_json("All are stored.", schemas.answer::<PutDocuments>())
+            .fails(&[507]),
         operation("put", "putDocument", "Store a document")
             .described(
                 "The server keeps documents until they are deleted, and drops none to make room. With `--store` they are in a \
@@ -344,8 +357,10 @@ fn tei(schemas: &mut Schemas) -> Vec<Operation> {
         operation("post", "/tokenize", "tokenize", "Tokenize texts")
             .reads(schemas.request::<TokenizeRequest>(), json!({"inputs": "The moon is white."}))
             .writes_json(
-                "A list of tokens for each text, in order; for a `prompt`, its ids.",
-                json!({"anyOf": [tokens, schemas.answer::<TokenizedPrompt>()]}),
+                "A list of tokens for each text, in order; for a `prompt` or a `content`, its ids.",
+                json!({"anyOf": [
+                    tokens, schemas.answer::<TokenizedPrompt>(), schemas.answer::<TokenizedContent>(),
+                ]}),
             )
             .fails(&[404]),
         operation("post", "/decode", "decode", "Return the texts of token ids")
@@ -402,12 +417,16 @@ fn cohere(schemas: &mut Schemas) -> Vec<Operation> {
                 .fails(&[404])
         })
         .into();
-    operations.push(
+    operations.extend([
         operation("/v1/tokenize", "cohereTokenize", "Tokenize a text, as Cohere does")
             .reads(schemas.request::<CohereTokenizeRequest>(), json!({"text": "The moon is white."}))
             .writes_json("Token ids.", schemas.answer::<CohereTokens>())
             .fails(&[404]),
-    );
+        operation("/v1/detokenize", "cohereDetokenize", "Return the text of token ids, as Cohere does")
+            .reads(schemas.request::<DetokenizeRequest>(), json!({"tokens": [7852]}))
+            .writes_json("The text.", schemas.answer::<CohereText>())
+            .fails(&[404]),
+    ]);
     operations
 }
 
@@ -440,6 +459,16 @@ fn vllm(schemas: &mut Schemas) -> Vec<Operation> {
             .reads(json!({"type": "object"}), example)
             .writes(200, "As from that route.", vec![(JSON, json!({})), bytes()])
             .fails(&[404, 422]),
+    );
+    operations.push(
+        operation("/detokenize", "detokenize", "Return the text of token ids, as vLLM and llama.cpp do")
+            .reads(schemas.request::<DetokenizeRequest>(), json!({"tokens": [101, 7852, 102]}))
+            .writes_json("The text.", schemas.answer::<DetokenizedText>())
+            .fails(&[404]),
+    );
+    operations.push(
+        Operation::new("get", "/version", "version", "vllm", "Return the version")
+            .writes_json("The version of pullquote.", schemas.answer::<Version>()),
     );
     operations
 }

@@ -1,4 +1,4 @@
-//! `POST /v1/embed`, `POST /v2/embed` and `POST /v1/tokenize`, as Cohere's clients know them. `/rerank` is in `rerank`.
+//! `POST /v1/embed` and `POST /v2/embed`, as Cohere's clients know them. `/rerank` is in `rerank`, and `/v1/tokenize` in `tokens`.
 //!
 //! Cohere cuts long texts by default. The header `x-truncated` and `meta.warnings` count those that were cut.
 
@@ -10,7 +10,6 @@ use axum::response::Response;
 use axum::routing::post;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use pullquote_core::engine::Work;
 use pullquote_core::tokens::Role;
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
@@ -29,10 +28,7 @@ use crate::routes::vectors::{Direction, Item, Purpose, TextPart, Truncation, Vec
 use crate::store::documents::{check_count, check_lengths};
 
 pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/v1/embed", post(embed_v1))
-        .route("/v2/embed", post(embed_v2))
-        .route("/v1/tokenize", post(tokenize))
+    Router::new().route("/v1/embed", post(embed_v1)).route("/v2/embed", post(embed_v2))
 }
 
 /// Texts, as a list or as the parts of inputs.
@@ -163,31 +159,6 @@ struct InputTokens {
     input_tokens: usize,
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(expecting = "an object with a text")]
-pub(crate) struct CohereTokenizeRequest {
-    #[schemars(length(max = MAX_DOCUMENT_BYTES))]
-    text: String,
-    /// One of the names of the served model.
-    #[serde(default)]
-    #[schemars(extend("enum" = MODEL_NAMES))]
-    model: Option<String>,
-}
-
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct CohereTokens {
-    /// Without those that the model puts around a text.
-    tokens: Vec<i32>,
-    token_strings: Vec<String>,
-    meta: TokensMeta,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[schemars(inline)]
-struct TokensMeta {
-    api_version: ApiVersion,
-}
-
 async fn embed_v1(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
     compute(&app, request, |app, input| embed(app, input, "1")).await
 }
@@ -302,21 +273,10 @@ const fn around_zero(value: u8) -> i8 {
     (value ^ 0x80).cast_signed()
 }
 
-async fn tokenize(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, |app, input| {
-        let CohereTokenizeRequest { text, model } = input.parse()?;
-        check_model(model.as_deref(), app)?;
-        check_lengths([text.as_str()], "text", &app.settings)?;
-        let listed = app.engine.tokens().list(&text, false)?;
-        let (tokens, token_strings) = listed.into_iter().map(|token| (token.id, token.text)).unzip();
-        let meta = TokensMeta { api_version: ApiVersion { version: "1" } };
-        Reply::json(&CohereTokens { tokens, token_strings, meta }, Work::default())
-    })
-    .await
-}
-
 #[cfg(test)]
 mod tests {
+    use pullquote_core::engine::Work;
+
     use super::*;
 
     #[test]

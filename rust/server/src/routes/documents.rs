@@ -1,4 +1,4 @@
-//! `PUT`, `GET` and `DELETE /documents/{id}`: texts that later requests name by their id.
+//! `PUT`, `GET` and `DELETE /documents/{id}`, and `POST /documents` for many: texts that later requests name by their id.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{get, post};
 use pullquote_core::engine::Work;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,16 +15,47 @@ use serde::{Deserialize, Serialize};
 use super::Name;
 use crate::app::App;
 use crate::http::admission::{Input, Reply, compute};
+use crate::http::body::Object;
 use crate::http::failure::{Cause, Failure};
-use crate::openapi::limits::MAX_DOCUMENT_BYTES;
-use crate::store::documents::{HASH_PATTERN, check_lengths};
+use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
+use crate::store::documents::{HASH_PATTERN, check_count, check_lengths};
 use crate::store::{Stored, not_stored, put_status};
 
 /// The longest id in bytes: as long as an address may be.
 pub(crate) const LONGEST_ID: usize = 2048;
 
 pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/documents/{id}", get(read).put(put).delete(delete))
+    Router::new().route("/documents", post(put_all)).route("/documents/{id}", get(read).put(put).delete(delete))
+}
+
+/// Documents to store, with their ids.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "an object with documents")]
+pub(crate) struct DocumentsRequest {
+    #[schemars(length(min = 1, max = MAX_DOCUMENTS))]
+    documents: Vec<Object<NamedDocument>>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "an object with an id, a text and perhaps a title")]
+#[schemars(inline)]
+struct NamedDocument {
+    /// Any name or address; at most `{max_document_id}` bytes without control characters.
+    id: String,
+    /// Added to the relevance of every passage of the page when pages compete.
+    #[serde(default)]
+    title: Option<String>,
+    /// At most `{max_document_bytes}` bytes of UTF-8.
+    #[schemars(length(max = MAX_DOCUMENT_BYTES))]
+    text: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct PutDocuments {
+    /// Documents whose ids are new.
+    created: usize,
+    /// Documents that replaced others.
+    replaced: usize,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -57,7 +88,7 @@ pub(crate) struct StoredDocument<'document> {
 
 async fn put(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> Result<Response, Failure> {
     compute(&app, request, move |app, input| {
-        check_id(&id)?;
+        check_id(&id, "id")?;
         let DocumentRequest { title, text } = input.parse()?;
         check_lengths([text.as_str()], "text", &app.settings)?;
         let document = Stored::new(title, text);
@@ -65,6 +96,30 @@ async fn put(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> R
         let is_new = app.store.put(&id, document)?;
         let answer = PutDocument { id: &id, text_hash: &text_hash };
         Ok(Reply { status: put_status(is_new), ..Reply::json(&answer, Work::default())? })
+    })
+    .await
+}
+
+/// One flush to the disk stores all.
+async fn put_all(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    compute(&app, request, |app, input| {
+        let DocumentsRequest { documents } = input.parse()?;
+        check_count(documents.len(), "documents", app.settings.max_documents)?;
+        check_lengths(documents.iter().map(|Object(document)| document.text.as_str()), "documents", &app.settings)?;
+        for (index, Object(document)) in documents.iter().enumerate() {
+            check_id(&document.id, &format!("documents[{index}].id"))?;
+        }
+        let named = |Object(NamedDocument { id, title, text })| (id, Stored::new(title, text));
+        let mut answer = PutDocuments { created: 0, replaced: 0 };
+        for (index, put) in app.store.put_all(documents.into_iter().map(named).collect()).into_iter().enumerate() {
+            let field = Some(format!("documents[{index}]"));
+            if put.map_err(|failure| Failure { field, ..failure })? {
+                answer.created += 1;
+            } else {
+                answer.replaced += 1;
+            }
+        }
+        Reply::json(&answer, Work::default())
     })
     .await
 }
@@ -88,10 +143,10 @@ async fn delete(State(app): State<Arc<App>>, Name(id): Name, request: Request) -
     .await
 }
 
-fn check_id(id: &str) -> Result<(), Failure> {
+fn check_id(id: &str, field: &str) -> Result<(), Failure> {
     if id.len() <= LONGEST_ID && !id.chars().any(char::is_control) {
         return Ok(());
     }
     let message = format!("an id has at most {LONGEST_ID} bytes of UTF-8, none of them a control character");
-    Err(Failure::of_field(Cause::Unprocessable, "id", message))
+    Err(Failure::of_field(Cause::Unprocessable, field, message))
 }

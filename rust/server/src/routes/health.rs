@@ -37,6 +37,9 @@ pub(crate) struct Live {
 pub(crate) struct Healthy {
     #[schemars(extend("const" = true))]
     healthy: bool,
+    /// As llama.cpp's clients read it.
+    #[schemars(extend("const" = "ok"))]
+    status: &'static str,
     devices: Vec<DeviceHealth>,
     /// In seconds since 1970, as infinity's clients read it.
     unix: f64,
@@ -49,7 +52,8 @@ async fn live() -> Json<Live> {
 async fn health(State(app): State<Arc<App>>) -> Result<Json<Healthy>, Failure> {
     match Health::check(&app).await {
         Ok(()) => {
-            Ok(Json(Healthy { healthy: true, devices: devices::health(app.engine.devices()), unix: unix_time() }))
+            let devices = devices::health(app.engine.devices());
+            Ok(Json(Healthy { healthy: true, status: "ok", devices, unix: unix_time() }))
         }
         Err(error) => {
             let message = format!("texts are not being encoded: {}", error.message());

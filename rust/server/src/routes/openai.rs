@@ -27,7 +27,7 @@ use crate::http::admission::{Input, Reply, compute};
 use crate::http::binary_body::{Encoding, OCTETS};
 use crate::http::body;
 use crate::http::dtype::{Dtype, Endianness, NUMBER_BYTES, NumberFormat, write_list};
-use crate::http::failure::{Cause, Failure};
+use crate::http::failure::{Cause, Failure, Shape};
 use crate::http::middleware::RequestId;
 use crate::http::negotiation;
 use crate::openapi::limits::{DIMENSION, MODEL_NAMES, PURPOSES};
@@ -198,6 +198,8 @@ pub(crate) struct ServedModel<'app> {
     stats: ModelStats,
     #[schemars(extend("const" = "pullquote"))]
     backend: &'static str,
+    /// As infinity's clients read it.
+    capabilities: [&'static str; 2],
 }
 
 /// Requests of the server.
@@ -256,7 +258,22 @@ async fn truncated_embeddings(State(app): State<Arc<App>>, request: Request) -> 
 }
 
 pub(super) fn answer(app: &App, input: &Input, truncates: bool) -> Result<Reply, Failure> {
-    input.parse::<EmbeddingsRequest>()?.read(app, input, truncates)?.answer(app, input, EMBEDDINGS)
+    EmbeddingsRequest::parse(app, input, truncates)?.answer(app, input, EMBEDDINGS)
+}
+
+/// Fields that only vLLM has: their errors have its body.
+const VLLM_FIELDS: [&str; 5] =
+    ["truncate_prompt_tokens", "truncation_side", "embed_dtype", "endianness", "use_activation"];
+
+fn of_vllm(mut failure: Failure) -> Failure {
+    if failure.message.starts_with("unknown variant") {
+        // pydantic's name for it, which vLLM's clients look for.
+        failure.message.push_str(" (literal_error)");
+    }
+    if failure.field.as_deref().is_some_and(|field| VLLM_FIELDS.contains(&field)) {
+        failure.shape = Some(Shape::Vllm);
+    }
+    failure
 }
 
 impl Embeddings {
@@ -312,8 +329,12 @@ impl Embeddings {
 }
 
 impl EmbeddingsRequest {
-    /// Checks the request and tokenizes its texts. `truncates` is what happens to long texts by default.
-    pub(super) fn read(self, app: &App, input: &Input, truncates: bool) -> Result<Embeddings, Failure> {
+    /// Checks a request and tokenizes its texts. `truncates` is what happens to long texts by default.
+    pub(super) fn parse(app: &App, input: &Input, truncates: bool) -> Result<Embeddings, Failure> {
+        input.parse::<Self>().and_then(|asked| asked.read(app, input, truncates)).map_err(of_vllm)
+    }
+
+    fn read(self, app: &App, input: &Input, truncates: bool) -> Result<Embeddings, Failure> {
         check_model(self.model.as_deref(), app)?;
         check_dimensions(self.dimensions, app)?;
         if self.messages.is_some() {
@@ -479,6 +500,7 @@ fn served(app: &App) -> ServedModel<'_> {
             batch_size: app.engine.batching().max_rows,
         },
         backend: "pullquote",
+        capabilities: ["embed", "rerank"],
     }
 }
 

@@ -24,14 +24,15 @@ use crate::http::admission::{Input, Reply, compute};
 use crate::http::binary_body::Encoding;
 use crate::http::failure::{Cause, Failure};
 use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, MODEL_NAMES};
+use crate::routes::openai::unix_time;
 use crate::routes::vectors::{Direction, Item, Truncation, check_model};
 use crate::store::documents::{Documents, check_count, check_lengths};
 use crate::store::not_stored;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     // Cohere's clients ask under their version.
-    let router = Router::new().route("/rerank", post(rerank)).route("/v2/rerank", post(rerank));
-    router.route("/v1/rerank", post(rerank_v1))
+    let router = Router::new().route("/rerank", post(rerank));
+    router.route("/v1/rerank", post(rerank_v1)).route("/v2/rerank", post(rerank_v2))
 }
 
 /// The most tokens of a window of a long document: a passage is less similar to a query the more else its window has.
@@ -56,9 +57,9 @@ pub(crate) struct RerankRequest {
     #[serde(default)]
     #[schemars(range(min = 0))]
     top_n: Option<usize>,
-    /// Return each document.
+    /// Return each document. By default `/rerank` does, as vLLM and Jina, and `/v1/rerank` and `/v2/rerank` do not, as Cohere.
     #[serde(default)]
-    return_documents: bool,
+    return_documents: Option<bool>,
     /// Fields of documents that count, in their order; by default `text`, or else all that are texts.
     #[serde(default)]
     rank_fields: Option<Vec<String>>,
@@ -140,6 +141,11 @@ pub(crate) struct TeiRank<'call> {
 pub(crate) struct Ranking<'call> {
     #[schemars(extend("format" = "uuid"))]
     id: String,
+    /// As infinity's clients read it.
+    #[schemars(extend("const" = "rerank"))]
+    object: &'static str,
+    /// In seconds since 1970.
+    created: u64,
     model: &'call str,
     results: Vec<RankedDocument<'call>>,
     /// As Jina's clients read it.
@@ -204,16 +210,21 @@ async fn rerank(State(app): State<Arc<App>>, request: Request) -> Result<Respons
 }
 
 async fn rerank_v1(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, |app, input| answer_of_version(app, input, "1")).await
+    compute(&app, request, |app, input| answer_of(app, input, "1", false)).await
+}
+
+async fn rerank_v2(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    compute(&app, request, |app, input| answer_of(app, input, "2", false)).await
 }
 
 pub(super) fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
-    answer_of_version(app, input, "2")
+    answer_of(app, input, "2", true)
 }
 
-fn answer_of_version(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failure> {
+/// `returns_documents` is the default of `return_documents`.
+fn answer_of(app: &App, input: &Input, version: &'static str, returns_documents: bool) -> Result<Reply, Failure> {
     let is_tei = || serde_json::from_slice(&input.body).is_ok_and(|TeiFields { texts }| texts.is_some());
-    read(app, input, version).map_err(|failure| if is_tei() { failure.of_tei() } else { failure })
+    read(app, input, version, returns_documents).map_err(|failure| if is_tei() { failure.of_tei() } else { failure })
 }
 
 /// What only requests of Text Embeddings Inference have.
@@ -222,7 +233,7 @@ struct TeiFields {
     texts: Option<IgnoredAny>,
 }
 
-fn read(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failure> {
+fn read(app: &App, input: &Input, version: &'static str, returns_documents: bool) -> Result<Reply, Failure> {
     let asked: RerankRequest = input.parse()?;
     let refused = |field: &str, message: &str| Err(Failure::of_field(Cause::Unprocessable, field, message));
     check_model(asked.model.as_deref(), app)?;
@@ -249,7 +260,10 @@ fn read(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failur
         None | Some(-1) => usize::MAX,
         Some(tokens) => match usize::try_from(tokens) {
             Ok(tokens) if tokens > 0 => tokens,
-            _ => return refused("max_tokens_per_doc", "it must be -1, or at least 1"),
+            _ => {
+                let message = format!("max_tokens_per_doc must be a positive integer, or -1 for all, not {tokens}");
+                return refused("max_tokens_per_doc", &message);
+            }
         },
     };
     let query = Query {
@@ -273,9 +287,9 @@ fn read(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failur
         let rank = |Rank { index, score }: &Rank| TeiRank { index: *index, score: *score, text: text(*index) };
         return Reply::json(&ranks.iter().map(rank).collect::<Vec<_>>(), work);
     }
-    let document = |index: usize| {
-        asked.return_documents.then(|| RankedText { text: texts[index], fields: &candidates[index].fields })
-    };
+    let returns_documents = asked.return_documents.unwrap_or(returns_documents);
+    let document =
+        |index: usize| returns_documents.then(|| RankedText { text: texts[index], fields: &candidates[index].fields });
     let rank = |Rank { index, score }: &Rank| RankedDocument {
         index: *index,
         relevance_score: *score,
@@ -283,6 +297,8 @@ fn read(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failur
     };
     let answer = Ranking {
         id: Uuid::new_v4().to_string(),
+        object: "rerank",
+        created: unix_time(),
         model: &app.settings.model_name,
         results: ranks.iter().map(rank).collect(),
         usage: RerankUsage { prompt_tokens: work.tokens, total_tokens: work.tokens, truncated: work.truncated },

@@ -10,8 +10,6 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use pullquote_core::encoder::cosine::cosines;
 use pullquote_core::encoder::model::Pooling;
-use pullquote_core::engine::Work;
-use pullquote_core::error::Error;
 use pullquote_core::tokens::Role;
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
@@ -25,8 +23,8 @@ use crate::http::body::Object;
 use crate::http::dtype::{Dtype, NUMBER_BYTES, write_list};
 use crate::http::failure::{Cause, Failure};
 use crate::http::negotiation;
-use crate::openapi::limits::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, MODEL_NAMES, PURPOSES};
-use crate::routes::vectors::{Direction, Item, Purpose, Strings, Texts, Truncation, check_model};
+use crate::openapi::limits::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, PURPOSES};
+use crate::routes::vectors::{Direction, Item, Purpose, Texts, Truncation};
 use crate::store::documents::{check_count, check_lengths};
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -37,8 +35,6 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/embed_sparse", post(other_model))
         .route("/predict", post(other_model))
         .route("/similarity", post(similarity))
-        .route("/tokenize", post(tokenize))
-        .route("/decode", post(decode))
         .route("/info", get(info))
 }
 
@@ -103,69 +99,6 @@ struct SimilarityParameters {
     /// What the texts are for, for models that have a prompt for each.
     #[schemars(extend("enum" = PURPOSES))]
     prompt_name: Option<Purpose>,
-}
-
-/// Token ids of a text, or of several texts.
-#[derive(Deserialize, JsonSchema)]
-#[serde(expecting = "an object with ids")]
-pub(crate) struct DecodeRequest {
-    ids: Ids,
-    /// Leave out the tokens that the model puts around a text.
-    #[serde(default = "yes")]
-    skip_special_tokens: bool,
-}
-
-/// A list of token ids, or a list of lists of them, at most `{max_inputs}`.
-#[derive(Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "a list of token ids or a list of lists of token ids")]
-#[schemars(inline)]
-enum Ids {
-    One(#[schemars(length(min = 1))] Vec<u32>),
-    Many(#[schemars(length(min = 1, max = MAX_INPUTS))] Vec<Vec<u32>>),
-}
-
-/// Inputs as Text Embeddings Inference has them, or a prompt as vLLM does.
-#[derive(Deserialize, JsonSchema)]
-#[serde(expecting = "an object with inputs, or with a prompt")]
-#[schemars(extend("oneOf" = [
-    {"required": ["inputs"], "properties": {"inputs": {"not": {"type": "null"}}, "prompt": {"type": "null"}}},
-    {"required": ["prompt"], "properties": {"prompt": {"type": "string"}, "inputs": {"type": "null"}}},
-]))]
-pub(crate) struct TokenizeRequest {
-    #[serde(default)]
-    inputs: Option<Strings>,
-    #[serde(default)]
-    #[schemars(length(max = MAX_DOCUMENT_BYTES))]
-    prompt: Option<String>,
-    /// One of the names of the served model.
-    #[serde(default)]
-    #[schemars(extend("enum" = MODEL_NAMES))]
-    model: Option<String>,
-    /// Include the tokens that the model puts around a text.
-    #[serde(default = "yes")]
-    add_special_tokens: bool,
-}
-
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Token {
-    id: i32,
-    text: String,
-    /// Whether the model put it around the text.
-    special: bool,
-    /// Start in bytes of UTF-8.
-    start: Option<usize>,
-    /// End in bytes of UTF-8.
-    stop: Option<usize>,
-}
-
-/// The token ids of a prompt.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct TokenizedPrompt {
-    count: usize,
-    /// Maximum number of tokens of a text.
-    max_model_len: usize,
-    tokens: Vec<i32>,
-    token_strs: Vec<String>,
 }
 
 /// The model and the limits of the server.
@@ -287,60 +220,6 @@ pub(super) fn similarities(app: &App, input: &Input) -> Result<Reply, Failure> {
     let encoded = Encoding::of_items(app, &items, "inputs", (role, &truncation), input.end())?.whole()?;
     let (source, others) = encoded.values.split_at(encoded.dimension);
     Reply::json(&cosines(source, others), encoded.work)
-}
-
-async fn tokenize(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, |app, input| {
-        let TokenizeRequest { inputs, prompt, model, add_special_tokens } = input.parse()?;
-        check_model(model.as_deref(), app)?;
-        let inputs = match (inputs, prompt) {
-            (Some(inputs), None) => inputs,
-            (None, Some(prompt)) => {
-                check_lengths([prompt.as_str()], "prompt", &app.settings)?;
-                let tokens = app.engine.tokens().list(&prompt, add_special_tokens)?;
-                let (tokens, token_strs): (Vec<i32>, Vec<String>) =
-                    tokens.into_iter().map(|token| (token.id, token.text)).unzip();
-                let (count, max_model_len) = (tokens.len(), app.engine.max_tokens());
-                return Reply::json(&TokenizedPrompt { count, max_model_len, tokens, token_strs }, Work::default());
-            }
-            _ => {
-                let message = "one of inputs and prompt must be there, and not both";
-                return Err(Failure::of_field(Cause::Unprocessable, "inputs", message));
-            }
-        };
-        let listed = |text: &String| {
-            let tokens = app.engine.tokens().list(text, add_special_tokens)?.into_iter().map(|token| Token {
-                id: token.id,
-                special: token.span.is_none(),
-                text: token.span.map_or(token.text, |span| span.of(text).to_owned()),
-                start: token.span.map(|span| span.start),
-                stop: token.span.map(|span| span.end),
-            });
-            Ok(tokens.collect())
-        };
-        let lists: Vec<Vec<Token>> = inputs.read("inputs", app)?.iter().map(listed).collect::<Result<_, Failure>>()?;
-        Reply::json(&lists, Work::default())
-    })
-    .await
-}
-
-async fn decode(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, |app, input| {
-        let DecodeRequest { ids, skip_special_tokens } = input.parse()?;
-        let lists = match ids {
-            Ids::One(ids) if ids.is_empty() => {
-                return Err(Failure::of_field(Cause::Unprocessable, "ids", "the list of token ids is empty"));
-            }
-            Ids::One(ids) => vec![ids],
-            Ids::Many(lists) => lists,
-        };
-        check_count(lists.len(), "ids", app.settings.max_inputs)?;
-        let decode = |ids: &Vec<u32>| app.engine.tokens().decode(ids, skip_special_tokens);
-        let unknown = |error: Error| Failure::of_field(Cause::Unprocessable, "ids", error.message());
-        let texts: Vec<String> = lists.iter().map(decode).collect::<Result<_, _>>().map_err(unknown)?;
-        Reply::json(&texts, Work::default())
-    })
-    .await
 }
 
 /// Routes for classifiers, sparse models and models without pooling.

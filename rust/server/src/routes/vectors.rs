@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::App;
 use crate::http::admission::RequestControl;
 use crate::http::binary_body::Encoding;
-use crate::http::failure::{Cause, Failure};
+use crate::http::failure::{Amount, Cause, Failure};
 use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_INPUTS};
 use crate::store::documents::{check_count, check_lengths};
 
@@ -314,10 +314,10 @@ pub(crate) fn too_long(
                  truncate_prompt_tokens: -1)",
                 row.length
             );
-            return Ok(Failure::of_field(Cause::Unprocessable, field, message));
+            return Ok(Failure::of_amount(Amount::TooMuch, field, message));
         }
     }
-    Ok(Failure::of_field(Cause::Unprocessable, field, format!("a text has more than {limit} tokens")))
+    Ok(Failure::of_amount(Amount::TooMuch, field, format!("a text has more than {limit} tokens")))
 }
 
 /// Whether a request names the served model, by one of its names; `None` names no other.

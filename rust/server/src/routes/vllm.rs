@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use axum::routing::post;
+use axum::routing::{get, post};
+use axum::{Json, Router};
 use pullquote_core::encoder::cosine::cosines;
 use pullquote_core::tokens::Role;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -27,6 +27,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/v1/score", post(score))
         .route("/pooling", post(pooling))
         .route("/invocations", post(invocations))
+        .route("/version", get(version))
 }
 
 const POOLING: ListShape = ListShape { id: "pool", object: "pooling", field: "data" };
@@ -84,6 +85,16 @@ struct Score {
     object: &'static str,
     /// The cosine, from -1 to 1.
     score: f32,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Version {
+    /// Version of pullquote.
+    version: &'static str,
+}
+
+async fn version() -> Json<Version> {
+    Json(Version { version: env!("CARGO_PKG_VERSION") })
 }
 
 /// The task of a request to `/pooling`.
@@ -156,7 +167,7 @@ async fn pooling(State(app): State<Arc<App>>, request: Request) -> Result<Respon
                 format!("Unsupported task: '{task}'; this server has one vector for each text, by the task 'embed'");
             return Err(Failure::new(Cause::Unprocessable, message));
         }
-        input.parse::<EmbeddingsRequest>()?.read(app, input, false)?.answer(app, input, POOLING)
+        EmbeddingsRequest::parse(app, input, false)?.answer(app, input, POOLING)
     })
     .await
 }

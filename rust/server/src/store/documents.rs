@@ -10,7 +10,7 @@ use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use sha2::{Digest, Sha256};
 
 use crate::app::App;
-use crate::http::failure::{Cause, Failure};
+use crate::http::failure::{Amount, Cause, Failure};
 use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::settings::Settings;
 use crate::store::{Stored, not_stored};
@@ -217,8 +217,8 @@ pub(crate) fn check_lengths<'text>(
     let limit = settings.max_document_bytes;
     match texts.into_iter().enumerate().find(|(_, text)| text.len() > limit) {
         None => Ok(()),
-        Some((index, text)) => Err(Failure::of_field(
-            Cause::Unprocessable,
+        Some((index, text)) => Err(Failure::of_amount(
+            Amount::TooMuch,
             format!("{field}[{index}]"),
             format!("a text of {} bytes is longer than {limit}, the most this server takes", text.len()),
         )),
@@ -227,10 +227,12 @@ pub(crate) fn check_lengths<'text>(
 
 /// Checks that a count is from one to the limit.
 pub(crate) fn check_count(count: usize, field: &str, limit: usize) -> Result<(), Failure> {
-    let refused = |message: String| Err(Failure::of_field(Cause::Unprocessable, field, message));
+    let refused = |amount, message: String| Err(Failure::of_amount(amount, field, message));
     match count {
-        0 => refused("the list is empty; it must have at least one entry".to_owned()),
-        _ if count > limit => refused(format!("there are {count}, more than {limit}, the most this server takes")),
+        0 => refused(Amount::Nothing, "the list is empty; it must have at least one entry".to_owned()),
+        _ if count > limit => {
+            refused(Amount::TooMuch, format!("there are {count}, more than {limit}, the most this server takes"))
+        }
         _ => Ok(()),
     }
 }

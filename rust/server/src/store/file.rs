@@ -87,13 +87,14 @@ impl FileStore {
         named(path, open(path))
     }
 
-    /// Stores a document within the bounds; returns whether its id is new.
-    pub(super) fn put(&self, id: &str, document: Stored, bounds: Bounds) -> Result<bool, Failure> {
-        let put = Arc::new(Put { id: id.to_owned(), document, bounds, outcome: Mutex::default() });
-        locked(&self.waiting).push(Arc::clone(&put));
+    /// Stores documents within the bounds, with one flush to the disk; returns of each whether its id is new.
+    pub(super) fn put(&self, documents: Vec<(String, Stored)>, bounds: Bounds) -> Vec<Result<bool, Failure>> {
+        let put = |(id, document)| Arc::new(Put { id, document, bounds, outcome: Mutex::default() });
+        let puts: Vec<Arc<Put>> = documents.into_iter().map(put).collect();
+        locked(&self.waiting).extend(puts.iter().map(Arc::clone));
         let mut open = self.lock();
-        // Another thread may have stored it while this one waited.
-        if locked(&put.outcome).is_none() {
+        // Another thread may have stored them while this one waited.
+        if puts.iter().any(|put| locked(&put.outcome).is_none()) {
             let group = std::mem::take(&mut *locked(&self.waiting));
             // One that fails must not fail the others.
             let outcomes = open.put(&group).unwrap_or_else(|_| {
@@ -105,8 +106,8 @@ impl FileStore {
             }
         }
         drop(open);
-        let outcome = locked(&put.outcome).take();
-        outcome.unwrap_or_else(|| Err(Error::new(ErrorKind::Internal, "a thread of the store panicked").into()))
+        let panicked = || Err(Error::new(ErrorKind::Internal, "a thread of the store panicked").into());
+        puts.iter().map(|put| locked(&put.outcome).take().unwrap_or_else(panicked)).collect()
     }
 
     /// The documents with words of the query, the best first.

@@ -43,6 +43,10 @@ fn memory_and_file_store_behave_alike() {
         assert!(kept.put("b", stored("123456789012")).is_err());
         assert!(kept.put("b", stored("12345678901")).unwrap());
         assert_eq!(kept.put("c", stored("")).unwrap_err().cause, Cause::Core(ErrorKind::StoreFull));
+        let many = ["a", "c", "b"].map(|id| (id.to_owned(), stored("1")));
+        let outcomes: Vec<_> =
+            kept.put_all(many.into()).into_iter().map(|put| put.map_err(|error| error.cause)).collect();
+        assert_eq!(outcomes, [Ok(false), Err(Cause::Core(ErrorKind::StoreFull)), Ok(false)]);
         assert_eq!(kept.get("a").unwrap().unwrap().text, "1234567");
         let all = kept.all().unwrap();
         assert_eq!(
