@@ -141,6 +141,11 @@ BAD_DEVICES: list[tuple[dict[str, Any], type[Exception], list[object]]] = [
     ({"threads": 0}, errors.InvalidArgumentError, ["threads", 0]),
     ({"model": "/nowhere/at/all"}, errors.ModelNotFoundError, ["/nowhere/at/all"]),
     ({"model": 3}, errors.InvalidTypeError, ["model", "int"]),
+    ({"model": ""}, errors.InvalidArgumentError, ["model", "empty"]),
+    ({"query_prompt": 3}, errors.InvalidTypeError, ["query_prompt", "int"]),
+    ({"profile": "yes"}, errors.InvalidTypeError, ["profile", "yes"]),
+    ({"local_files_only": 1}, errors.InvalidTypeError, ["local_files_only", 1]),
+    ({"trace": 3}, errors.InvalidTypeError, ["trace", "int"]),
 ]
 
 
