@@ -1,4 +1,4 @@
-"""Files of the command line: read as text in the encoding that they say, or refused as what they are."""
+"""Bytes of files as text: in the encoding that they say, or refused as what they are."""
 
 from __future__ import annotations
 
