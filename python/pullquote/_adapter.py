@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from pullquote._highlighter import Highlighter, shared_highlighter
 from pullquote._options import Options
+from pullquote._signatures import what_was_meant
+from pullquote.errors import InvalidTypeError
 
 if TYPE_CHECKING:
     from pullquote._highlights import Highlight
     from pullquote.client import Client
 
-__all__ = ["Source", "check_options", "default_source", "find_passages", "title_of"]
+__all__ = ["Source", "check_options", "check_source", "default_source", "find_passages", "title_of"]
 
 Source: TypeAlias = "Highlighter | Client"
 
@@ -25,11 +27,21 @@ def default_source(source: Source | None) -> Source:
     return shared_highlighter() if source is None else source
 
 
+def check_source(source: object) -> None:
+    """Raise `InvalidTypeError` for what is neither a `Highlighter` nor a `Client`, nor has their methods."""
+    if source is not None and not (hasattr(source, "highlights") and hasattr(source, "embed")):
+        message = f"highlighter must be a Highlighter, a Client, or None for the shared highlighter, not {source!r:.80}"
+        raise InvalidTypeError(message)
+
+
 def check_options(options: Mapping[str, Any], adapter: str) -> Options:
-    """The options of an adapter's calls. Raises `TypeError` for an unknown one, as Python does."""
-    if unknown := options.keys() - (Options.__annotations__.keys() - SET_BY_ADAPTER):
-        message = f"{adapter}() got an unexpected keyword argument {min(unknown)!r}"
-        raise TypeError(message)
+    """The options of an adapter's calls. Raises `InvalidTypeError`, a `TypeError`, for an unknown one."""
+    known = Options.__annotations__.keys() - SET_BY_ADAPTER
+    if unknown := options.keys() - known:
+        name = min(unknown)
+        own = f"; {adapter} sets it" if name in SET_BY_ADAPTER else what_was_meant(name, sorted(known))
+        message = f"{adapter}(): got an unexpected keyword argument {name!r}{own}"
+        raise InvalidTypeError(message)
     return cast(Options, dict(options))
 
 

@@ -17,14 +17,14 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import numpy as np
 
 from pullquote import _mcp_command, _models_command, _native, _server
-from pullquote._cli_documents import places, read_document
+from pullquote._cli_documents import places, read_file
 from pullquote._cli_fetch import add_fetch_options, is_address, read_address
-from pullquote._cli_files import is_piped, read_text
+from pullquote._cli_files import check_is_text, decode, is_piped, name_of, read_bytes
 from pullquote._cli_options import CALL_OPTIONS, PAGE_OPTIONS, add_options, options_from_args
 from pullquote._completion import SHELLS, completion_script
 from pullquote._config import CACHE_BYTES, EngineConfig
@@ -65,12 +65,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return InvalidArgumentError.exit_code
     options = parser.parse_args(given)
+    options.parser = parser.commands[options.command]
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_: _complain(f"warning: {message}")
+            warnings.showwarning = lambda message, *_: _complain(f"warning: {_as_flags(str(message), options.parser)}")
             return int(options.run(options))
     except PullquoteError as error:
-        _complain(str(error))
+        _complain(_as_flags(str(error), options.parser))
         return error.exit_code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -78,6 +79,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output has closed it, like `head`.
         sys.stderr.close()
         return 0
+
+
+def _as_flags(message: str, command: argparse.ArgumentParser) -> str:
+    """A message of the library, with its options as they are on the command line: ``--top-k`` for ``top_k``."""
+    flags = {action.dest: action.option_strings[-1] for action in command._actions if action.option_strings}
+    # A name that is a word of English too is an option at the start only. A name in quotes or in a path is none.
+    ours = "|".join(sorted((name for name in flags if "_" in name), key=len, reverse=True)) or "(?!)"
+    first = re.match(r"(\w+)(?= must | is )", message)
+    if first and first[1] in flags:
+        message = flags[first[1]] + message[first.end() :]
+    return re.sub(rf"(?<![\w/.'\"-])({ours})(?![\w/.'\"])(=True)?", lambda found: flags[found[1]], message)
 
 
 def check_arguments(arguments: Sequence[str]) -> None:
@@ -154,19 +166,34 @@ class _Parser(argparse.ArgumentParser):
         for kind, words in TYPES.items():
             message = message.replace(f"invalid {kind} value:", f"must be {words}, not")
         if choice := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message):
-            message += did_you_mean(choice[1], re.findall(r"[\w-]+", choice[2]))
+            if "--format" in message and choice[1].lower() in {"pdf", "docx"}:
+                message += "; leave it out: PDF and DOCX are recognized by themselves"
+            else:
+                message += did_you_mean(choice[1], re.findall(r"[\w-]+", choice[2]))
         self.exit(
             InvalidArgumentError.exit_code, f"{self.format_usage().splitlines()[0]}\n{self.prog}: error: {message}\n"
         )
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if args and args[0].startswith("-") and args[0] not in _flags(self):
+            self.error(_unknown(args[0], self))
         options, unknown = self.parse_known_args(args, namespace)
         if unknown:
             command = self.commands[options.command]
-            flags = [flag for action in command._actions for flag in action.option_strings]
-            name = next((word for word in unknown if word.startswith("-")), unknown[0]).partition("=")[0]
-            command.error(f"there is no argument {name}{did_you_mean(name, flags).replace(chr(39), '')}")
+            command.error(_unknown(next((word for word in unknown if word.startswith("-")), unknown[0]), command))
         return options
+
+
+def _flags(parser: argparse.ArgumentParser) -> list[str]:
+    return [flag for action in parser._actions for flag in action.option_strings]
+
+
+def _unknown(word: str, parser: argparse.ArgumentParser) -> str:
+    """Why a word cannot be an argument."""
+    if not word.startswith("-"):
+        return f"{word!r} is one argument too many"
+    name = word.partition("=")[0]
+    return f"there is no argument {name}{did_you_mean(name, _flags(parser)).replace(chr(39), '')}"
 
 
 def _parser() -> _Parser:
@@ -226,7 +253,7 @@ def _parser() -> _Parser:
         required=True,
         type=Path,
         metavar="FILE",
-        help="file for the array, float32 [lines, dimension]",
+        help="file for the array, float32 [lines, dimension]; - is standard output",
     )
     embed.add_argument(
         "--role",
@@ -468,6 +495,11 @@ def _highlighter(options: argparse.Namespace, kind: type[Highlighter] = Highligh
 
 
 def _highlight(options: argparse.Namespace) -> int:
+    if options.mark and not options.files and Path(options.mark[1]).is_file():
+        message = (
+            f"--mark takes two texts, and the second is a file, {options.mark[1]!r}; name both, as --mark '<b>' '</b>'"
+        )
+        raise InvalidArgumentError(message)
     style = Style(sys.stdout)
     code = 0
     files = _files(options.files)
@@ -477,7 +509,7 @@ def _highlight(options: argparse.Namespace) -> int:
         for names, texts, errors in _groups(files, options, documents):
             for message, error_code in errors:
                 progress.clear()
-                _complain(message)
+                _complain(_as_flags(message, options.parser))
                 code = code or error_code
             if texts:
                 found = source.highlights(options.query, texts, **_call_options(options))
@@ -509,6 +541,9 @@ def _call_timeout(options: argparse.Namespace) -> float | None:
 
 def _files(names: list[str]) -> list[str]:
     """The named files, or standard input in a pipe."""
+    if names.count("-") > 1:
+        message = "- is standard input, which can be read once"
+        raise InvalidArgumentError(message)
     if names or is_piped():
         return names or ["-"]
     message = "no FILE; name a page, or pipe one in"
@@ -531,14 +566,17 @@ def _groups(
     size = 0
     for name in files:
         try:
-            document = read_address(name, options) if is_address(name) else read_document(name)
+            if is_address(name):
+                document: Document | None = read_address(name, options)
+                text = document.text if document else ""
+            else:
+                text, document = read_file(name, options.encoding)
             if document is not None:
                 documents[name] = document
-            text = document.text if document else read_text(name, options.encoding)
         except PullquoteError as error:
             errors.append((str(error), error.exit_code))
         except OSError as error:
-            errors.append((f"{name}: {error.strerror or error}", EXIT_NO_INPUT))
+            errors.append((f"{name}: {error.strerror or error}{_nearly_address(name)}", EXIT_NO_INPUT))
         else:
             names.append(name)
             texts.append(text)
@@ -547,6 +585,13 @@ def _groups(
             yield names, texts, errors
             names, texts, errors, size = [], [], [], 0
     yield names, texts, errors
+
+
+def _nearly_address(name: str) -> str:
+    """What helps if a file that is not there is named like a page of the web."""
+    if "://" in name:
+        return "; only addresses that begin with http:// or https:// are fetched"
+    return f"; a page of the web is https://{name}" if name.startswith("www.") else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -613,9 +658,14 @@ def _row(highlight: Highlight, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _embed(options: argparse.Namespace) -> int:
+    if str(options.output) == "-" and sys.stdout.isatty():
+        message = "--output - is for a pipe, not a terminal; name a file"
+        raise InvalidArgumentError(message)
     try:
         [name] = _files([options.file] if options.file else [])
-        lines = read_text(name, options.encoding).splitlines()
+        data, shown = read_bytes(name), name_of(name)
+        check_is_text(data, shown)
+        lines = decode(data, shown, options.encoding).splitlines()
     except OSError as error:
         _complain(f"{options.file}: {error.strerror or error}")
         return EXIT_NO_INPUT
@@ -633,7 +683,7 @@ def _embed(options: argparse.Namespace) -> int:
                 _complain(f"{options.output}: {error.strerror or error}")
                 return EXIT_NO_OUTPUT
         shape = [len(lines), dimension]
-    if options.json:
+    if options.json and str(options.output) != "-":
         print(json.dumps({"output": str(options.output), "shape": shape, "dtype": "float32"}))
     return 0
 
@@ -694,13 +744,18 @@ def _rows(
 
 def _write_npy(path: Path, shape: tuple[int, int], rows: Iterator[bytes]) -> None:
     """Write a temporary file and rename it, so a stopped run leaves no incomplete array."""
+
+    def write(file: BinaryIO) -> None:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        for data in rows:
+            file.write(data)
+
+    if str(path) == "-":
+        return write(sys.stdout.buffer)
     unfinished = path.with_name(path.name + ".part")
     try:
         with unfinished.open("wb") as file:
-            header = {"descr": "<f4", "fortran_order": False, "shape": shape}
-            np.lib.format.write_array_header_1_0(file, header)
-            for data in rows:
-                file.write(data)
+            write(file)
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)

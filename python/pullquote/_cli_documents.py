@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pullquote._cli_files import DOCX, PDF, kind_of
+from pullquote._cli_files import DOCX, PDF, check_is_text, decode, kind_of, name_of, read_bytes
 from pullquote._highlights import Highlight
 
 if TYPE_CHECKING:
     from pullquote.documents import Document
 
-__all__ = ["places", "read_document"]
+__all__ = ["places", "read_file"]
 
 
-def read_document(name: str) -> Document | None:
-    """The document of a PDF or DOCX; `None` for other files and for standard input.
+def read_file(name: str, encoding: str | None) -> tuple[str, Document | None]:
+    """The text of a file or of standard input, and its document if it is a PDF or DOCX.
 
-    Raises the errors of `documents.read`.
+    Raises the errors of `documents.read`, and `OSError`.
     """
-    if name == "-":
-        return None
-    if Path(name).is_dir() or kind_of(Path(name).read_bytes()) not in {PDF, DOCX}:
-        return None
-    from pullquote import documents  # noqa: PLC0415 - few files need it
+    data, shown = read_bytes(name), name_of(name)
+    if kind_of(data) in {PDF, DOCX}:
+        from pullquote import documents  # noqa: PLC0415 - few files need it
 
-    return documents.read(name)
+        document = documents.read(data, name=shown)
+        return document.text, document
+    check_is_text(data, shown)
+    return decode(data, shown, encoding), None
 
 
 def places(document: Document | None, highlight: Highlight) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pullquote import _native
@@ -13,8 +14,14 @@ if TYPE_CHECKING:
 
 __all__ = ["add_fetch_options", "is_address", "read_address"]
 
-# The server's options that are of a single page; `--fetch` itself is for a server, whose clients name the pages.
-OPTIONS = ("fetch-allow", "fetch-max-bytes", "fetch-redirects", "fetch-timeout")
+# The server's options that are of a single page, and what they are here; `--fetch` itself is for a server, whose clients name
+# the pages.
+OPTIONS = {
+    "fetch-allow": "a private network to fetch from, such as 10.1.0.0/16; repeatable",
+    "fetch-max-bytes": "maximum bytes of a page, decompressed",
+    "fetch-redirects": "maximum redirects of a page",
+    "fetch-timeout": "seconds for a page",
+}
 
 
 def add_fetch_options(command: argparse.ArgumentParser) -> None:
@@ -22,7 +29,7 @@ def add_fetch_options(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("fetched pages")
     for setting in SETTINGS["fetched pages"]:
         if setting.name in OPTIONS:
-            setting.add_to(group)
+            replace(setting, help=OPTIONS[setting.name]).add_to(group)
 
 
 def is_address(name: str) -> bool:

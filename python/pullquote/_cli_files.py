@@ -1,16 +1,18 @@
-"""Files of the command line: read as text in the encoding that they say, or refused as what they are."""
+"""Bytes of files as text: in the encoding that they say, or refused as what they are."""
 
 from __future__ import annotations
 
 import codecs
 import errno
+import shlex
 import sys
 from pathlib import Path
 
-from pullquote.errors import InvalidTextError
+from pullquote.errors import InvalidArgumentError, InvalidTextError
 
-__all__ = ["DOCX", "PDF", "decode", "is_piped", "kind_of", "read_text"]
+__all__ = ["DOCX", "PDF", "check_is_text", "decode", "is_piped", "kind_of", "name_of", "read_bytes"]
 
+STANDARD_INPUT = "standard input"
 PDF = "a PDF"
 DOCX = "a DOCX document"
 
@@ -53,37 +55,48 @@ def is_piped() -> bool:
     return sys.stdin is not None and not sys.stdin.isatty()
 
 
-def read_text(name: str, encoding: str | None) -> str:
-    """The text of a file; ``-`` is standard input.
+def name_of(name: str) -> str:
+    """What errors call a file of the command line."""
+    return STANDARD_INPUT if name == "-" else name
 
-    Raises `InvalidTextError` if it is not text in this encoding, and `OSError`.
-    """
+
+def read_bytes(name: str) -> bytes:
+    """The bytes of a file; ``-`` is standard input. Raises `OSError`."""
     if name == "-":
-        return decode(sys.stdin.buffer.read(), "standard input", encoding)
+        return sys.stdin.buffer.read()
     path = Path(name)
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, f"is a directory; name its files, as {path}/*.txt")
-    return decode(path.read_bytes(), name, encoding)
+    return path.read_bytes()
 
 
-def decode(data: bytes, name: str, encoding: str | None) -> str:
-    """The text of bytes: in `encoding`, else in that of a byte order mark, else in UTF-16 or UTF-8."""
+def check_is_text(data: bytes, name: str) -> None:
+    """Raise `InvalidTextError` for a file of another kind, with a command that extracts its text."""
     if kind := _kind(data):
         what, command = kind
-        message = f"{name} is {what}, not text; extract its text first: {command.format(name=name)}"
+        file = "FILE" if name == STANDARD_INPUT else shlex.quote(name)
+        message = f"{name} is {what}, not text; extract its text first: {command.format(name=file)}"
         raise InvalidTextError(message)
+
+
+def decode(data: bytes, name: str, encoding: str | None, option: str = "--encoding latin-1") -> str:
+    """The text of bytes: in `encoding`, else in that of a byte order mark, else in UTF-16 or UTF-8.
+
+    `option` is how a caller names an encoding. Raises `InvalidTextError` for bytes that are not text in it, and
+    `InvalidArgumentError` for an encoding that there is not.
+    """
     found = encoding or next((found for mark, found in BYTE_ORDER_MARKS if data.startswith(mark)), None)
     found = found or _utf16(data) or "utf-8"
     try:
         return data.decode(found)
     except LookupError:
         message = f'there is no encoding {found!r}; try "utf-8", "latin-1", "cp1252", "utf-16" or "shift_jis"'
-        raise InvalidTextError(message) from None
+        raise InvalidArgumentError(message) from None
     except UnicodeDecodeError as error:
         if b"\0" in data[:4096]:
             message = f"{name} is not text: it has bytes of value 0, as programs, images and archives have"
         else:
-            message = f"{name}: not {found} at byte {error.start}; name its encoding, for instance --encoding latin-1"
+            message = f"{name}: not {found} at byte {error.start}; name its encoding, for instance {option}"
         raise InvalidTextError(message) from None
 
 

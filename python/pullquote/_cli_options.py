@@ -28,7 +28,15 @@ PAGE_OPTIONS = (
     "highlight_length",
     "step_size",
 )
-CALL_OPTIONS = (*PAGE_OPTIONS, "fuse", "max_total_chars", "max_total_tokens", "max_total_highlights")
+CALL_OPTIONS = (
+    *PAGE_OPTIONS,
+    "allow_gaps",
+    "expand",
+    "fuse",
+    "max_total_chars",
+    "max_total_tokens",
+    "max_total_highlights",
+)
 GROUPS = {
     "which passages": (
         "top_k",
@@ -43,7 +51,7 @@ GROUPS = {
         "context",
         "explain",
     ),
-    "how pages are read": ("format", "unit", "highlight_length", "step_size"),
+    "how pages are read": ("format", "unit", "highlight_length", "step_size", "allow_gaps", "expand"),
     "how passages are scored": ("fuse", "lexical_weight", "effort"),
 }
 SHORT = {"top_k": "-k", "context": "-C"}
@@ -67,11 +75,13 @@ def _add(group: Any, options: dict[str, dict[str, Any]]) -> None:
         }
         if default is False:
             keywords["action"] = "store_true"
+        elif default is True:
+            keywords["action"] = argparse.BooleanOptionalAction
         elif "enum" in option:
             keywords["choices"] = option["enum"]
         else:
             keywords["type"] = _parser(option)
-        if default is not None and default is not False:
+        if default is not None and not isinstance(default, bool):
             keywords["help"] += " (default: %(default)s)"
         group.add_argument(*flags, **keywords)
 

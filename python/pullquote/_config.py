@@ -84,6 +84,18 @@ class EngineConfig:
             if value is not None and (not isinstance(value, int) or value < 1):
                 message = f"{name} must be at least 1, or None for the default, not {value!r}"
                 raise InvalidArgumentError(message)
+        for name in ("prompt_name", "query_prompt", "passage_prompt"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                message = f"{name} must be a string or None, not {type(value).__name__}"
+                raise InvalidTypeError(message)
+        for name in ("profile", "local_files_only"):
+            if not isinstance(getattr(self, name), bool):
+                message = f"{name} must be True or False, not {getattr(self, name)!r}"
+                raise InvalidTypeError(message)
+        if self.trace is not None and not isinstance(self.trace, (str, Path)):
+            message = f"trace must be the path of a file or None, not {type(self.trace).__name__}"
+            raise InvalidTypeError(message)
         if not isinstance(self.batch_timeout, (int, float)) or not 0 <= self.batch_timeout < float("inf"):
             message = f"batch_timeout must be 0 seconds, for no waiting, or more, not {self.batch_timeout!r}"
             raise InvalidArgumentError(message)

@@ -18,6 +18,7 @@ from pullquote._selectors import (
     text_position_selector,
     text_quote_selector,
 )
+from pullquote._signatures import did_you_mean
 from pullquote.errors import InvalidArgumentError, InvalidTypeError, UsageWarning
 
 if TYPE_CHECKING:
@@ -227,6 +228,9 @@ class Highlights(Sequence[list[Highlight]]):
         if isinstance(index, slice):
             return [self._list(i) for i in range(*index.indices(len(self)))]
         if isinstance(index, tuple):
+            if len(index) != 2:
+                message = f"an index of highlights has at most a query and a page, as result[0, 1], not {index!r}"
+                raise InvalidTypeError(message)
             return self._list(self._position(*index))
         if isinstance(index, str):
             page = self._page(index)
@@ -427,6 +431,7 @@ class Highlights(Sequence[list[Highlight]]):
             ids = ", ".join(repr(known) for known in (self.ids or [])[:5])
             message = (
                 f"no page has the id {page!r}; the ids are {ids}{', …' if count > 5 else ''}"
+                f"{did_you_mean(page, [known for known in self.ids or [] if isinstance(known, str)])}"
                 if ids
                 else (
                     f"no page has the id {page!r}: the call had no ids; pass ids=, pairs, or a mapping from ids to texts"
@@ -443,8 +448,9 @@ class Highlights(Sequence[list[Highlight]]):
     def _position(self, query: int, page: int | str) -> int:
         page = self._page(page) if isinstance(page, str) else page
         pages = len(self.texts)
-        if len(self) % pages or not (0 <= query < len(self) // pages and 0 <= page < pages):
-            message = f"query {query}, page {page} is out of range for {len(self)} lists of highlights of {pages} pages"
+        queries = len(self) // pages
+        if len(self) % pages or not (0 <= query < queries and 0 <= page < pages):
+            message = f"query {query}, page {page} is out of range for {queries} queries and {pages} pages"
             raise IndexError(message)
         return query * pages + page
 

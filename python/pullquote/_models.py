@@ -64,6 +64,9 @@ def find_model(model: str | Path | None, hub: HubOptions | None = None, *, weigh
     if model is not None and not isinstance(model, (str, Path)):
         message = f"model must be the path of a directory or a name such as BAAI/bge-small-en-v1.5, not {type(model).__name__}"
         raise InvalidTypeError(message)
+    if model == "":
+        message = "model is empty; name one, such as BAAI/bge-small-en-v1.5, or leave it out for the embedded model"
+        raise InvalidArgumentError(message)
     name = _hub.hub_name(model) if isinstance(model, str) else None
     if name is not None and (
         hub.revision is not None

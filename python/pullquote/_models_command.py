@@ -42,7 +42,7 @@ def _list(options: argparse.Namespace) -> int:
         else:
             print(f"{name}  {', '.join(refs) or commit}  {size / 1e6:,.1f} MB  {problem or 'loads'}")
     if not models and not options.json:
-        print(f"no models in {cache}")
+        print(f"no models in {cache}; the embedded model needs no download")
     return 0
 
 

@@ -99,7 +99,8 @@ class _CheckedFunction:
         fits = rows.ndim == 2 and rows.shape[0] == count and rows.shape[1] in {self.dimension or rows.shape[1]} - {0}
         if not fits:
             shape, expected = list(rows.shape), f"[{count}, {self.dimension or 'dimension'}]"
-            message = f"the encoder {self.name} returned shape {shape} for {count} texts; expected {expected}"
+            kind = type(returned).__name__
+            message = f"the encoder {self.name} returned {kind} of shape {shape} for {count} texts; expected {expected}"
             raise EncoderError(message)
         return rows
 

@@ -40,7 +40,7 @@ class Setting:
         else:
             keywords |= {"choices": self.choices, "metavar": self.metavar}
             keywords["type"] = str if self.default is None else type(self.default)
-            if self.default is not None:
+            if self.default not in {None, ""}:
                 keywords["help"] += " (default: %(default)s)"
         group.add_argument(f"--{self.name}", **keywords)
 
@@ -60,7 +60,12 @@ SETTINGS = {
             "another name that requests may give the model, or * for all; repeatable. Requests for other models get 404",
             metavar="NAME",
         ),
-        Setting("url-prefix", "", "a path under which all routes are as well, such as /v1 or /api", metavar="PATH"),
+        Setting(
+            "url-prefix",
+            "",
+            "a path under which all routes are as well, such as /v1 or /api (default: none)",
+            metavar="PATH",
+        ),
     ],
     "timeouts, in seconds": [
         Setting("timeout", 60.0, "a request, from its first line; clients may shorten it with Request-Timeout-Ms"),

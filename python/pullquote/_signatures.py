@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 from collections.abc import Callable, Collection
 from typing import Any, ParamSpec, TypeVar
 
+from pullquote import _native
 from pullquote.errors import InvalidTypeError
 
 __all__ = ["checked", "did_you_mean", "signed_as", "what_was_meant"]
-
-# What other libraries, and HTTP, call these arguments.
-OTHER_NAMES = {
-    "k": "top_k",
-    "n": "top_k",
-    "top_n": "top_k",
-    "limit": "top_k",
-    "threshold": "min_score",
-    "documents": "texts",
-    "docs": "texts",
-    "pages": "texts",
-    "text": "texts",
-    "question": "query",
-    "q": "query",
-}
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -33,12 +18,9 @@ _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 
 def did_you_mean(name: str, names: Collection[str]) -> str:
-    """``"; did you mean 'top_k'?"`` if one of `names` is similar, else ``""``."""
-    if (meant := OTHER_NAMES.get(name)) in names:
-        return f"; did you mean {meant!r}?"
-    plain = {each.replace("_", "").replace("-", "").lower(): each for each in names}
-    close = difflib.get_close_matches(name.replace("_", "").replace("-", "").lower(), plain, n=1, cutoff=0.7)
-    return f"; did you mean {plain[close[0]]!r}?" if close else ""
+    """``"; did you mean 'top_k'?"`` if one of `names` is similar, or what other libraries call `name`; else ``""``."""
+    meant = _native.similar(name, list(names))
+    return "" if meant is None else f"; did you mean {meant!r}?"
 
 
 def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -70,8 +52,9 @@ def what_was_meant(name: str, known: Collection[str]) -> str:
         return meant
     from pullquote._config import EngineConfig  # noqa: PLC0415 - it imports this module
 
-    is_other = name in EngineConfig.__dataclass_fields__ and name not in known
-    return "; it is an argument of Highlighter(...)" if is_other else ""
+    others = [field for field in EngineConfig.__dataclass_fields__ if field not in known]
+    field = _native.similar(name, others)
+    return "" if field is None else f"; {field} is an argument of Highlighter(...)"
 
 
 def _without_self(signature: inspect.Signature) -> str:

@@ -228,8 +228,8 @@ class BaseClient:
 
     def __init__(self, url: str | Sequence[str], **settings: Unpack[ClientSettings]) -> None:
         """Check the settings; the first call starts threads and connects."""
-        urls = [url] if isinstance(url, str) else list(url)
-        if not all(isinstance(each, str) for each in urls):
+        urls: list[str] = [url] if isinstance(url, str) else list(url) if isinstance(url, Iterable) else []
+        if not isinstance(url, Iterable) or not all(isinstance(each, str) for each in urls):
             message = f"url must be a string or a list of strings, not {url!r}"
             raise InvalidTypeError(message)
         complete_settings = complete(settings, DEFAULTS, type(self).__name__)
@@ -429,7 +429,8 @@ def _check(settings: Mapping[str, Any]) -> None:
         default = defaults[name]
         allowed = kinds.get(name, (int, float) if isinstance(default, float) else (int,))
         if not isinstance(value, allowed) or isinstance(value, bool):
-            message = f"{name} must be {' or '.join(kind.__name__ for kind in allowed)}, not {type(value).__name__}"
+            kinds_of = " or ".join("None" if kind is type(None) else kind.__name__ for kind in allowed)
+            message = f"{name} must be {kinds_of}, not {type(value).__name__}"
             raise InvalidTypeError(message)
         if isinstance(value, int) and value < 0:
             message = f"{name} must not be negative"

@@ -22,12 +22,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pullquote._cli_files import check_is_text, decode
 from pullquote._highlights import Highlight, Rectangle
 from pullquote._options import Format
 from pullquote.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
     InvalidTextError,
+    InvalidTypeError,
     LimitExceededError,
     OutOfMemoryError,
     PullquoteError,
@@ -132,7 +134,7 @@ def read(
     *,
     format: DocumentFormat = "auto",  # noqa: A002 - the field's word
     password: str | None = None,
-    encoding: str = "utf-8",
+    encoding: str | None = None,
     limits: Limits | None = None,
     name: str | None = None,
 ) -> Document:
@@ -142,15 +144,18 @@ def read(
     is an error here and nothing more.
 
     - `format`: ``"auto"`` detects ``"pdf"`` and ``"docx"`` by their bytes; everything else is ``"text"``: plain text, Markdown or
-      HTML in `encoding`, whose `Document.format` is ``"auto"``.
+      HTML, whose `Document.format` is ``"auto"``.
+    - `encoding`: of text. `None` is that of a byte order mark, UTF-16 where the bytes show it, else UTF-8.
     - `password`: of an encrypted PDF.
     - `name`: what errors call it (default: the path).
 
     Raises `InvalidTextError` if the file is damaged, encrypted, in another encoding, or has no text, as scans without text
     recognition; `LimitExceededError`, `DeadlineExceededError` and `OutOfMemoryError` beyond `limits`; `InvalidArgumentError` for
-    an unknown format, or if the library for the format is not installed; `OSError` if the file cannot be read.
+    an unknown format or encoding, or if the library for the format is not installed; `InvalidTypeError` for an argument of the
+    wrong type; `OSError` if the file cannot be read.
     """
     limits = limits or Limits()
+    _check_types(source, password, limits)
     name = name or ("the document" if isinstance(source, bytes) else str(source))
     data = source if isinstance(source, bytes) else _bytes(Path(source), limits)
     if len(data) > limits.max_bytes:
@@ -160,6 +165,8 @@ def read(
         raise InvalidArgumentError(message)
     kind = detect(data) if format == "auto" else format
     if kind == "text":
+        if format == "auto":
+            check_is_text(data, name)
         return _text_document(name, data, encoding)
     return _parse(name, data, kind, password, limits)
 
@@ -177,18 +184,25 @@ def _too_large(name: str, size: int, limits: Limits) -> LimitExceededError:
     return LimitExceededError(message)
 
 
-def _text_document(name: str, data: bytes, encoding: str) -> Document:
-    if data.startswith(b"PK\x03\x04"):
-        message = f"{name} is an archive that is no DOCX; of documents, PDF and DOCX can be read"
-        raise InvalidTextError(message)
-    try:
-        text = data.decode(encoding)
-    except LookupError:
-        message = f'there is no encoding {encoding!r}; try "utf-8", "latin-1", "cp1252", "utf-16" or "shift_jis"'
-        raise InvalidTextError(message) from None
-    except UnicodeDecodeError as error:
-        message = f"{name} is neither a PDF nor a DOCX, and not {encoding} at byte {error.start}; name its encoding"
-        raise InvalidTextError(message) from None
+def _check_types(source: object, password: object, limits: object) -> None:
+    if not isinstance(source, (str, Path, bytes)):
+        message = f"source must be a path or the bytes of a file, not {type(source).__name__}"
+        raise InvalidTypeError(message)
+    if isinstance(source, str) and source.startswith(("http://", "https://")):
+        message = (
+            f"source must be a path or the bytes of a file, not the address {source}; fetch it, and pass its bytes"
+        )
+        raise InvalidArgumentError(message)
+    if password is not None and not isinstance(password, str):
+        message = f"password must be a string or None, not {type(password).__name__}"
+        raise InvalidTypeError(message)
+    if not isinstance(limits, Limits):
+        message = f"limits must be documents.Limits(...) or None, not {type(limits).__name__}"
+        raise InvalidTypeError(message)
+
+
+def _text_document(name: str, data: bytes, encoding: str | None) -> Document:
+    text = decode(data, name, encoding, 'encoding="latin-1"')
     return Document(text, "auto", np.empty(0, np.int64), np.empty((0, 2), np.float32), np.empty((0, 4), np.float32))
 
 

@@ -1,6 +1,7 @@
 """DSPy: passages as a tool of an agent, and as citations. Needs ``pip install "pullquote[dspy]"``.
 
-Vectors need no adapter: ``dspy.Embedder(highlighter.embed)``.
+Vectors need no adapter: ``dspy.Embedder(highlighter.embed, caching=False)``. DSPy's cache would copy the highlighter, and not
+know models apart.
 """
 
 from __future__ import annotations
@@ -8,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypedDict, Unpack
 
-import dspy
-from dspy.experimental import Citations
-
-from pullquote._adapter import Source, check_options, default_source, find_passages
+from pullquote._adapter import Source, check_options, check_source, default_source, find_passages
+from pullquote._extras import needs_extra
 from pullquote._highlights import Highlights
 from pullquote._options import Options
+from pullquote.errors import InvalidArgumentError, InvalidTypeError
+
+with needs_extra("dspy"):
+    import dspy
+    from dspy.experimental import Citations
 
 __all__ = ["Passage", "citations", "passages_tool"]
 
@@ -43,9 +47,14 @@ def passages_tool(
     `top_n` is the maximum of passages of all documents together, and `options` are those of `Highlighter.highlights` except
     `titles`, `pairing` and `fuse`.
 
-    Raises `TypeError` for an unknown option. The tool raises the errors of `Highlighter.highlights`.
+    Raises `InvalidTypeError` for an unknown option, and for documents that are no mapping. The tool raises the errors of
+    `Highlighter.highlights`.
     """
     checked = check_options(options, "passages_tool")
+    check_source(highlighter)
+    if not isinstance(documents, Mapping):
+        message = f"documents must be a mapping from titles to texts, not {type(documents).__name__}"
+        raise InvalidTypeError(message)
     titles, texts = list(documents), list(documents.values())
 
     def find(question: str) -> list[Passage]:
@@ -68,7 +77,12 @@ def citations(found: Highlights, titles: Sequence[str | None] | None = None) -> 
     """The highlights as citations of the type ``char_location``, in their order; `titles` are those of the pages.
 
     `document_index` is the page's number, and `start_char_index` and `end_char_index` count its characters.
+
+    Raises `InvalidArgumentError` for another number of titles than of pages.
     """
+    if titles is not None and len(titles) != len(found.texts):
+        message = f"titles: {len(titles)}, but pages: {len(found.texts)}; pass one for each page"
+        raise InvalidArgumentError(message)
     return Citations(
         citations=[
             Citations.Citation(

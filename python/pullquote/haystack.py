@@ -6,14 +6,16 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
-from haystack import Document, ExtractedAnswer, component, default_from_dict, default_to_dict
-from haystack.utils import Secret
-
-from pullquote._adapter import Source, check_options, default_source, find_passages, title_of
+from pullquote._adapter import Source, check_options, check_source, default_source, find_passages, title_of
+from pullquote._extras import needs_extra
 from pullquote._highlighter import Highlighter
 from pullquote._highlights import Highlight
 from pullquote.client import Client
 from pullquote.errors import InvalidArgumentError
+
+with needs_extra("haystack"):
+    from haystack import Document, ExtractedAnswer, component, default_from_dict, default_to_dict
+    from haystack.utils import Secret
 
 __all__ = ["PullquoteExtractor"]
 
@@ -43,7 +45,8 @@ class PullquoteExtractor:
     - `top_k`: maximum passages of all documents together; `run` may replace it.
     - `options`: those of `Highlighter.highlights` except `titles`, `pairing` and `fuse`. ``{"top_k": 1}`` is for each document.
 
-    Raises `InvalidArgumentError` for more than one of `model`, `url` and `highlighter`, and `TypeError` for an unknown option.
+    Raises `InvalidArgumentError` for more than one of `model`, `url` and `highlighter`, and `InvalidTypeError` for an unknown
+    option.
     """
 
     def __init__(
@@ -60,8 +63,9 @@ class PullquoteExtractor:
         if sum(each is not None for each in (model, url, highlighter)) > 1:
             message = "model, url and highlighter exclude each other; pass one of them"
             raise InvalidArgumentError(message)
-        if top_k is not None and top_k < 1:
-            message = f"top_k must be at least 1, or None for all, not {top_k}"
+        check_source(highlighter)
+        if top_k is not None and (not isinstance(top_k, int) or top_k < 1):
+            message = f"top_k must be at least 1, or None for all, not {top_k!r}"
             raise InvalidArgumentError(message)
         self.model, self.url, self.api_key, self.highlighter = model, url, api_key, highlighter
         self.top_k = top_k

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Unpack
 
-from langchain_core.callbacks import Callbacks
-from langchain_core.documents import BaseDocumentCompressor, Document
-from langchain_core.embeddings import Embeddings
-from pydantic import ConfigDict, Field
-
-from pullquote._adapter import Source, check_options, default_source, find_passages, title_of
+from pullquote._adapter import Source, check_options, check_source, default_source, find_passages, title_of
+from pullquote._extras import needs_extra
 from pullquote._highlights import Highlight
 from pullquote._options import Options
+
+with needs_extra("langchain"):
+    from langchain_core.callbacks import Callbacks
+    from langchain_core.documents import BaseDocumentCompressor, Document
+    from langchain_core.embeddings import Embeddings
+    from pydantic import ConfigDict, Field
 
 __all__ = ["PullquoteCompressor", "PullquoteEmbeddings"]
 
@@ -34,8 +36,8 @@ class PullquoteCompressor(BaseDocumentCompressor):
     - `top_n`: maximum passages of all documents together; `None` is all.
     - `options`: those of `Highlighter.highlights` except `titles`, `pairing` and `fuse`; `top_k` is for each document.
 
-    Raises `TypeError` for an unknown option. Calls raise the errors of `Highlighter.highlights`. ``acompress_documents`` works in
-    a thread.
+    Raises `InvalidTypeError` for an unknown option. Calls raise the errors of `Highlighter.highlights`. ``acompress_documents``
+    works in a thread.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -49,6 +51,7 @@ class PullquoteCompressor(BaseDocumentCompressor):
     ) -> None:
         """Keep the options; the first call loads the model."""
         checked = check_options(options, type(self).__name__)
+        check_source(highlighter)
         fields: dict[str, Any] = {"highlighter": highlighter, "top_n": top_n, "options": checked}
         super().__init__(**fields)
 
@@ -79,6 +82,7 @@ class PullquoteEmbeddings(Embeddings):
 
     def __init__(self, highlighter: Source | None = None) -> None:
         """Keep the highlighter; the first call loads the model."""
+        check_source(highlighter)
         self.highlighter = highlighter
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:

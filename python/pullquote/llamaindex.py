@@ -8,24 +8,26 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Unpack
 
-from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.bridge.pydantic import Field, PrivateAttr
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import (
-    BaseNode,
-    MetadataMode,
-    Node,
-    NodeRelationship,
-    NodeWithScore,
-    QueryBundle,
-    RelatedNodeType,
-    TextNode,
-)
-
-from pullquote._adapter import Source, check_options, default_source, find_passages, title_of
+from pullquote._adapter import Source, check_options, check_source, default_source, find_passages, title_of
+from pullquote._extras import needs_extra
 from pullquote._highlights import Highlight
 from pullquote._options import Options
 from pullquote.errors import InvalidArgumentError
+
+with needs_extra("llamaindex"):
+    from llama_index.core.base.embeddings.base import BaseEmbedding
+    from llama_index.core.bridge.pydantic import Field, PrivateAttr
+    from llama_index.core.postprocessor.types import BaseNodePostprocessor
+    from llama_index.core.schema import (
+        BaseNode,
+        MetadataMode,
+        Node,
+        NodeRelationship,
+        NodeWithScore,
+        QueryBundle,
+        RelatedNodeType,
+        TextNode,
+    )
 
 __all__ = ["PullquoteEmbedding", "PullquotePostprocessor"]
 
@@ -47,7 +49,7 @@ class PullquotePostprocessor(BaseNodePostprocessor):
     - `top_n`: maximum passages of all nodes together; `None` is all.
     - `options`: those of `Highlighter.highlights` except `titles`, `pairing` and `fuse`; `top_k` is for each node.
 
-    Raises `TypeError` for an unknown option. Calls raise `InvalidArgumentError` without a query, and the errors of
+    Raises `InvalidTypeError` for an unknown option. Calls raise `InvalidArgumentError` without a query, and the errors of
     `Highlighter.highlights`.
     """
 
@@ -59,6 +61,7 @@ class PullquotePostprocessor(BaseNodePostprocessor):
         self, highlighter: Source | None = None, *, top_n: int | None = None, **options: Unpack[Options]
     ) -> None:
         """Keep the options; the first call loads the model."""
+        check_source(highlighter)
         fields: dict[str, Any] = {"top_n": top_n, "options": check_options(options, type(self).__name__)}
         super().__init__(**fields)
         self._highlighter = highlighter
@@ -119,6 +122,7 @@ class PullquoteEmbedding(BaseEmbedding):
         self, highlighter: Source | None = None, *, embed_batch_size: int = BATCH_SIZE, **settings: Any
     ) -> None:
         """Keep the highlighter; the first call loads the model. `settings` are those of LlamaIndex's `BaseEmbedding`."""
+        check_source(highlighter)
         super().__init__(**{"model_name": "pullquote", "embed_batch_size": embed_batch_size, **settings})
         self._highlighter = highlighter
 

@@ -13,13 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-import httpx2
-from mcp.server import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import ToolAnnotations
-from pydantic import BaseModel, Field
-
-from pullquote._adapter import Source, default_source
+from pullquote._adapter import Source, check_source, default_source
+from pullquote._extras import needs_extra
 from pullquote._highlighter import Highlighter
 from pullquote._highlights import Highlight, Highlights
 from pullquote._native import __version__
@@ -27,6 +22,13 @@ from pullquote._options import SERVER_TIMEOUT
 from pullquote.client import Client
 from pullquote.documents import Document, read
 from pullquote.errors import InvalidArgumentError, PullquoteError
+
+with needs_extra("mcp"):
+    import httpx2
+    from mcp.server import MCPServer
+    from mcp.server.mcpserver.exceptions import ToolError
+    from mcp.types import ToolAnnotations
+    from pydantic import BaseModel, Field
 
 __all__ = ["Answer", "Failure", "Page", "Passage", "SearchResult", "SearchResults", "make_server"]
 
@@ -115,7 +117,7 @@ def make_server(
     api_key: str | None = None,
     ca_certs: str | Path | None = None,
     timeout: float = SERVER_TIMEOUT,
-    folders: Iterable[str | Path] = (),
+    folders: str | Path | Iterable[str | Path] = (),
     fetch: bool = False,
 ) -> MCPServer:
     """Make an MCP server: ``run()`` serves over standard input and output, ``streamable_http_app()`` is an ASGI application.
@@ -146,7 +148,9 @@ def make_server(
     routes = None if url is None else _Routes(url, api_key, ca_certs, timeout)
     if highlighter is None and routes is not None:
         highlighter = routes.client
-    tools = _Tools(highlighter, routes, [_folder(folder) for folder in folders])
+    check_source(highlighter)
+    named = [folders] if isinstance(folders, (str, Path)) else folders
+    tools = _Tools(highlighter, routes, [_folder(folder) for folder in named])
     server: MCPServer = MCPServer("pullquote", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
     missing = {name for name, has in (("files", tools.folders), ("urls", fetch)) if not has}
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=fetch)

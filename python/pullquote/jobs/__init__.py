@@ -6,11 +6,14 @@ record is written. So a job may be killed at any moment and started again, and i
 Importing this imports pyarrow and fsspec, which ``pip install "pullquote[jobs]"`` installs.
 """
 
-from pullquote.jobs._inputs import Columns, InputFile, find_files
-from pullquote.jobs._job import Job
-from pullquote.jobs._records import JobStatus, job_status, unfinished_files
-from pullquote.jobs._run import FileProgress, OnProgress, run_files
-from pullquote.jobs._store import OutputStore
+from pullquote._extras import needs_extra
+
+with needs_extra("jobs"):
+    from pullquote.jobs._inputs import Columns, InputFile, find_files
+    from pullquote.jobs._job import Job
+    from pullquote.jobs._records import JobStatus, job_status, unfinished_files
+    from pullquote.jobs._run import FileProgress, OnProgress, run_files
+    from pullquote.jobs._store import OutputStore
 
 __all__ = [
     "Columns",

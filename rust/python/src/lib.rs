@@ -25,6 +25,7 @@ mod server;
 mod texts;
 
 use numpy::PyArray2;
+use pullquote_core::engine::option_values;
 use pullquote_core::engine::options::Options;
 use pullquote_core::error::ErrorKind;
 use pullquote_core::text::formats::{ShownRun, shown};
@@ -96,6 +97,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(instruction_set, module)?)?;
     module.add_function(wrap_pyfunction!(instruction_sets, module)?)?;
     module.add_function(wrap_pyfunction!(options_schema, module)?)?;
+    module.add_function(wrap_pyfunction!(similar, module)?)?;
     module.add_function(wrap_pyfunction!(error_table, module)?)
 }
 
@@ -149,6 +151,14 @@ fn available_threads() -> usize {
 #[pyfunction]
 fn options_schema() -> String {
     Options::json_schema().as_value().to_string()
+}
+
+/// The name among `names` that was probably meant by `name`.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "pyo3 passes owned values")]
+fn similar(name: &str, names: Vec<String>) -> Option<String> {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    option_values::similar(name, &names).map(str::to_owned)
 }
 
 /// The table of errors: for each class its base, HTTP status, exit code and whether a retry can help.

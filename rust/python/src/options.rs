@@ -7,14 +7,25 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::de::DeserializeOwned;
 
-use crate::failures::Failure;
+use crate::failures::{Failure, raise};
 
 /// Reads all options but those that are named in `except`.
 pub(crate) fn read_options<T: DeserializeOwned>(options: &Bound<'_, PyDict>, except: &[&str]) -> PyResult<T> {
     let named: Vec<(String, OptionValue)> =
         options.iter().map(|(name, value)| Ok((name.extract()?, option_value(&value)?))).collect::<PyResult<_>>()?;
     let named = named.into_iter().filter(|(name, _)| !except.contains(&name.as_str()));
-    Ok(option_values::read(named).map_err(|error| Failure(error.into_error()))?)
+    option_values::read(named).map_err(|error| raise(error.kind, &in_python(&error.message)))
+}
+
+/// A message with the core's words for values, which are JSON's, as Python writes them.
+fn in_python(message: &str) -> String {
+    let message = message.replace("true or false", "True or False");
+    for (core, python) in [("null", "None"), ("true", "True"), ("false", "False")] {
+        if let Some(start) = message.strip_suffix(&format!(" not {core}")) {
+            return format!("{start} not {python}");
+        }
+    }
+    message
 }
 
 /// Accepts what numpy has of the same kinds as well.

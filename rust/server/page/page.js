@@ -166,7 +166,7 @@ function succeed({ page, usage, took }) {
   const found = page.highlights.length ? plural(page.highlights.length, "passage") : "No passage";
   show(page, page.highlights, isAnswered ? `${found} in ${duration(Number(took))}` : UNANSWERED, isAnswered);
   byId("work").textContent = compared(usage);
-  format.options[0].textContent = format.value === "auto" && page.format !== "text" ? `Format: auto (${page.format})` : "Format: auto";
+  format.options[0].textContent = format.value === "auto" && page.format !== "text" ? `Auto: ${page.format}` : "Format: auto";
   if (goesToBest) go(0);
   else if (isAnswered && wide.matches && reader.checkVisibility()) marks[0]?.[0].scrollIntoView({ block: "nearest" });
   goesToBest = false;

@@ -95,7 +95,7 @@ impl Settings {
     pub fn read(json: &str) -> Result<Self> {
         let invalid = |message: String| Error::new(ErrorKind::InvalidArgument, message);
         let settings: Self = serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(json))
-            .map_err(|error| invalid(format!("{}: {}", error.path(), in_words(error.inner()))))?;
+            .map_err(|error| invalid(explain(&error.path().to_string(), &in_words(error.inner()))))?;
         let at_least = [
             ("max_connections", settings.max_connections, 1),
             ("max_concurrent", settings.max_concurrent, 1),
@@ -140,6 +140,21 @@ impl Settings {
             redirects: self.fetch_redirects,
             timeout: self.fetch_timeout,
         }
+    }
+}
+
+/// What is wrong with a setting: its name, what it must be, and its value.
+fn explain(name: &str, message: &str) -> String {
+    if let Some(rest) = message.strip_prefix("timeout must ") {
+        return format!("{name} must {rest}");
+    }
+    let parts = ["invalid value: ", "invalid type: "].iter().find_map(|start| message.strip_prefix(start));
+    match parts.and_then(|parts| parts.split_once(", expected ")) {
+        // As "integer `99999`".
+        Some((value, expected)) => {
+            format!("{name} must be {expected}, not {}", value.split('`').nth(1).unwrap_or(value))
+        }
+        None => format!("{name}: {message}"),
     }
 }
 
@@ -192,9 +207,9 @@ pub(crate) mod tests {
             (json!({"max_concurrent": 0}), &["max_concurrent", "0"][..]),
             (json!({"max_header_bytes": 100}), &["max_header_bytes", "8192", "100"]),
             (json!({"max_queue_bytes": 5}), &["max_queue_bytes", "max_body_bytes"]),
-            (json!({"header_timeout": 0}), &["header_timeout", "more than 0 seconds, not 0"]),
+            (json!({"header_timeout": 0}), &["header_timeout must be more than 0 seconds, not 0"]),
             (json!({"uds_mode": "rw"}), &["uds_mode", "660", "rw"]),
-            (json!({"port": 70_000}), &["port", "70000", "65535"]),
+            (json!({"port": 70_000}), &["port must be a whole number from 0 to 65535, not 70000"]),
             (json!({"max_body_bytes": -1}), &["max_body_bytes", "-1", "whole number"]),
             (json!({"fetch_allow": ["10.0.0.0/33"]}), &["fetch_allow"]),
             (json!({"log_format": "xml"}), &["log_format", "xml"]),

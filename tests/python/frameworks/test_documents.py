@@ -29,6 +29,7 @@ from pullquote.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
     InvalidTextError,
+    InvalidTypeError,
     LimitExceededError,
     OutOfMemoryError,
     PullquoteError,
@@ -274,12 +275,27 @@ def test_text_files_need_no_library(tmp_path: Path) -> None:
     assert (page.text, page.format) == (f"# Moon\n\n{ANSWER}", "auto")
     path.write_text("Straße", encoding="latin-1")
     assert documents.read(path, encoding="latin-1").text == "Straße"
-    with raises(InvalidTextError, path, "utf-8"):
+    with raises(InvalidTextError, path, "utf-8", "encoding="):
         documents.read(path)
+    for encoding in ("utf-8-sig", "utf-16", "utf-16-le", "utf-32"):
+        path.write_bytes("Straßen sind lang.".encode(encoding))
+        assert documents.read(path).text == "Straßen sind lang."
+    path.write_bytes(b"\x89PNG\r\n")
+    with raises(InvalidTextError, path, "PNG"):
+        documents.read(path)
+    with raises(InvalidArgumentError, "klingon"):
+        documents.read(b"text", encoding="klingon")
+    # What a caller says is text may begin like another file.
+    assert documents.read(b"GIF89a is a format.", format="text").text == "GIF89a is a format."
     with raises(FileNotFoundError, "nowhere"):
         documents.read(tmp_path / "nowhere")
     with raises(InvalidArgumentError, "format", "odt"):
         documents.read(path, format="odt")  # type: ignore[arg-type]
+    with raises(InvalidArgumentError, "source", "https://example.org/a.pdf"):
+        documents.read("https://example.org/a.pdf")
+    for name, wrong in {"source": {"source": 3}, "password": {"password": 3}, "limits": {"limits": 3}}.items():
+        with raises(InvalidTypeError, name, "int"):
+            documents.read(**{"source": path, **wrong})  # type: ignore[arg-type]
 
 
 def test_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,7 +304,9 @@ def test_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> Non
         documents.read(pdf(three_pages))
 
 
-def test_command_line_reads_documents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line_reads_documents(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "report.pdf").write_bytes(pdf(three_pages))
     (tmp_path / "report.docx").write_bytes(word_document())
     (tmp_path / "page.txt").write_text(ANSWER, encoding="utf-8")
@@ -306,6 +324,10 @@ def test_command_line_reads_documents(tmp_path: Path, capsys: pytest.CaptureFixt
         assert ANSWER in row["highlights"][0]["text"]
         assert "page_number" not in row["highlights"][0]
     main(command)
+    assert "page 2  characters" in capsys.readouterr().out
+    with (tmp_path / "report.pdf").open() as piped:
+        monkeypatch.setattr("sys.stdin", piped)
+        main(command[:-4])
     assert "page 2  characters" in capsys.readouterr().out
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 import pullquote
 from pullquote.dspy import citations, passages_tool
+from pullquote.errors import InvalidArgumentError, InvalidTypeError
 from support.messages import raises
 from support.sources import BREAD, MOON, QUESTION, TEXTS, CountingHighlighter
 
@@ -31,8 +32,10 @@ def test_tool_honours_limits_in_one_call(counting: CountingHighlighter) -> None:
     assert 0 < sum(len(passage["text"]) for passage in budget) <= 60
     assert counting.calls == [4, 4, 4]
     assert passages_tool({}, counting)(question=QUESTION) == []
-    with raises(TypeError, "passages_tool", "top_j"):
+    with raises(InvalidTypeError, "passages_tool", "top_j", "top_k"):
         passages_tool(DOCUMENTS, top_j=1)  # type: ignore[call-arg]
+    with raises(InvalidTypeError, "documents", "mapping", "list"):
+        passages_tool(TEXTS)  # type: ignore[arg-type]
 
 
 def test_agent_calls_the_tool(highlighter: pullquote.Highlighter) -> None:
@@ -55,6 +58,8 @@ def test_citations_name_pages_and_characters(highlighter: pullquote.Highlighter)
     found = highlighter.highlights(QUESTION, TEXTS, top_k=1)
     cited = citations(found, list(DOCUMENTS))
     assert len(cited) == 3
+    with raises(InvalidArgumentError, "titles: 1", "pages: 4"):
+        citations(found, ["one"])
     for citation in cited:
         page = TEXTS[citation.document_index]
         assert page[citation.start_char_index : citation.end_char_index] == citation.cited_text

@@ -14,7 +14,7 @@ from haystack.document_stores.in_memory import InMemoryDocumentStore
 from haystack.utils import Secret
 
 import pullquote
-from pullquote.errors import InvalidArgumentError, PullquoteError
+from pullquote.errors import InvalidArgumentError, InvalidTypeError, PullquoteError
 from pullquote.haystack import PullquoteExtractor
 from support.messages import raises
 from support.server_process import ServerProcess
@@ -121,7 +121,7 @@ def test_arguments_are_checked(highlighter: pullquote.Highlighter) -> None:
         PullquoteExtractor("model", url="http://127.0.0.1:1")
     with raises(InvalidArgumentError, "top_k", "0"):
         PullquoteExtractor(top_k=0)
-    with raises(TypeError, "top_j"):
+    with raises(InvalidTypeError, "top_j", "top_k"):
         PullquoteExtractor(options={"top_j": 1})
     with raises(InvalidArgumentError, "highlighter"):
         PullquoteExtractor(highlighter=highlighter).to_dict()

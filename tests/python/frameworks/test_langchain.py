@@ -13,7 +13,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 
 import pullquote
-from pullquote.errors import InvalidArgumentError
+from pullquote.errors import InvalidArgumentError, InvalidTypeError
 from pullquote.langchain import PullquoteCompressor, PullquoteEmbeddings
 from support.messages import raises
 from support.sources import BREAD, MOON, QUESTION, TEXTS, TIDES, CountingHighlighter
@@ -101,11 +101,14 @@ def test_embeddings_are_those_of_the_highlighter(source: pullquote.Highlighter |
 
 
 def test_options_are_checked(highlighter: pullquote.Highlighter) -> None:
-    with raises(TypeError, "PullquoteCompressor", "top_j"):
+    with raises(InvalidTypeError, "PullquoteCompressor", "top_j", "top_k"):
         PullquoteCompressor(highlighter, top_j=1)  # type: ignore[call-arg]
-    with raises(TypeError, "titles"):
+    with raises(InvalidTypeError, "titles", "PullquoteCompressor sets it"):
         PullquoteCompressor(highlighter, titles=["a"])
     with raises(ValueError, "top_n"):
         PullquoteCompressor(highlighter, top_n=0)
+    for adapter in (PullquoteCompressor, PullquoteEmbeddings):
+        with raises(InvalidTypeError, "highlighter", "'all-MiniLM-L6-v2'"):
+            adapter("all-MiniLM-L6-v2")  # type: ignore[arg-type]
     with raises(InvalidArgumentError, "top_k", "0"):
         PullquoteCompressor(highlighter, top_k=0).compress_documents(DOCUMENTS, QUESTION)

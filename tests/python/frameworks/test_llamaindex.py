@@ -14,7 +14,7 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import MetadataMode, NodeRelationship, NodeWithScore, QueryBundle, TextNode
 
 import pullquote
-from pullquote.errors import InvalidArgumentError
+from pullquote.errors import InvalidArgumentError, InvalidTypeError
 from pullquote.llamaindex import PullquoteEmbedding, PullquotePostprocessor
 from support.messages import raises
 from support.sources import BREAD, MOON, QUESTION, TEXTS, CountingHighlighter
@@ -109,7 +109,7 @@ def test_async_calls_are_the_same(highlighter: pullquote.Highlighter) -> None:
 
 
 def test_arguments_are_checked(highlighter: pullquote.Highlighter) -> None:
-    with raises(TypeError, "PullquotePostprocessor", "top_j"):
+    with raises(InvalidTypeError, "PullquotePostprocessor", "top_j", "top_k"):
         PullquotePostprocessor(highlighter, top_j=1)  # type: ignore[call-arg]
     with raises(InvalidArgumentError, "query_bundle"):
         PullquotePostprocessor(highlighter).postprocess_nodes(nodes(MOON))

@@ -1,5 +1,6 @@
 """The command line, in subprocesses."""
 
+import io
 import json
 import os
 import re
@@ -105,10 +106,18 @@ def test_embed_read_and_write_failures(server: ServerProcess, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("own", "arguments", "code", "names"),
     [
-        (True, ["--top-k", "0"], 2, ["top_k", 0]),
+        (True, ["--top-k", "0"], 2, ["--top-k", 0]),
+        (True, ["--context", "-1"], 2, ["--context", -1]),
+        (True, ["--step-size", "5"], 2, ["--step-size", 5, "--highlight-length", "--allow-gaps"]),
         (False, ["--device", "tpu"], 69, ["tpu"]),
         (False, ["--model", "/nowhere"], 66, ["/nowhere"]),
-        (True, ["--encoding", "klingon"], 65, ["klingon"]),
+        (True, ["--encoding", "klingon"], 2, ["klingon"]),
+        (True, ["--format", "pdf"], 2, ["--format", "pdf", "leave it out"]),
+        (True, ["--mark", "<b>"], 2, ["--mark", "page.txt"]),
+        (True, ["-", "-"], 2, ["-", "standard input"]),
+        (False, ["--fetch-allow", "here", "http://localhost"], 2, ["--fetch-allow", "here"]),
+        (True, ["www.example.org"], 66, ["https://www.example.org"]),
+        (True, ["ftp://example.org"], 66, ["ftp://example.org", "https://"]),
         (False, ["--unit", "page"], 2, ["--unit", "page", "sentence", "word", "token"]),
     ],
 )
@@ -130,6 +139,12 @@ def test_embed_writes_npy(tmp_path: Path) -> None:
     with pullquote.Highlighter(devices="cpu", dtype="float32") as highlighter:
         assert np.abs(vectors - highlighter.embed(["first line", "second line"])).max() < 1e-5
     assert list(tmp_path.iterdir()) == [out]
+
+
+def test_embed_writes_npy_to_standard_output(letters: list[str]) -> None:
+    done = run("embed", *letters, "--json", "-o", "-", stdin=b"a\nb\n")
+    assert done.returncode == 0, done.stderr
+    assert np.load(io.BytesIO(done.stdout)).shape[0] == 2
 
 
 def test_embed_of_no_lines_writes_empty_npy(tmp_path: Path) -> None:
@@ -235,7 +250,10 @@ def test_help_has_each_option_in_a_group() -> None:
         (["highlight", "-q", "x", "-k", "some", "a.txt"], ["--top-k", "whole number", "some"]),
         (["highlight", "-q", "x", "--min-score", "high", "a.txt"], ["--min-score", '"auto" or a number', "high"]),
         (["models", "get"], ["pullquote models get", "NAME"]),
+        (["highlight", "-q", "x", "--limit", "3", "a.txt"], ["--limit", "--top-k"]),
         (["serve", "--prot", "1"], ["--prot", "--port"]),
+        (["embed", "-o", "x.npy", "a.txt", "b.txt"], ["'b.txt'", "too many"]),
+        (["--verison"], ["--verison", "--version"]),
     ],
 )
 def test_wrong_arguments_print_one_usage_line_and_what_was_meant(arguments: list[str], names: list[object]) -> None:
@@ -286,6 +304,9 @@ def test_other_files_than_text_are_named(data: bytes, names: list[object], lette
     # 2 without the readers of documents.
     assert done.returncode in {2, 65}
     assert names_all(done.stderr.decode().replace("\n", " "), *names), done.stderr
+    piped = run("highlight", *letters, "-q", "bread", stdin=data)
+    assert piped.returncode == done.returncode
+    assert names_all(piped.stderr.decode().replace("\n", " "), "standard input", *names), piped.stderr
 
 
 def test_directory_is_named(letters: list[str], tmp_path: Path) -> None:

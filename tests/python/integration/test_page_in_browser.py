@@ -439,7 +439,7 @@ def test_format_follows_pasted_page(page: Page, server: ServerProcess) -> None:
     paste(page, "#source", f"# Bread\n\nIt is **baked** from [flour](https://flour.example).\n\n- {BREAD}\n")
     settle(page)
     assert page.locator("#format").input_value() == "auto"
-    expect(page.locator("#format option:checked")).to_have_text("Format: auto (markdown)")
+    expect(page.locator("#format option:checked")).to_have_text("Auto: markdown")
     expect(page.locator("#name")).to_have_text("Pasted page")
     assert page.title() == "Pasted page · pullquote"
 

@@ -162,6 +162,9 @@ BAD_FIELDS: list[tuple[dict[str, Any], int, str, list[object]]] = [
     ({"documents": [{"text": "a", "url": "b"}]}, 422, "documents[0].url", ["url"]),
     ({"documents": ["a", "b" * (8 * 1024 * 1024 + 1)]}, 422, "documents[1]", [8388609, 8388608]),
     ({"topk": 3}, 422, "topk", ["topk", "top_k"]),
+    ({"limit": 3}, 422, "limit", ["limit", "top_k"]),
+    ({"threshold": 0.5}, 422, "threshold", ["threshold", "min_score"]),
+    ({"top_k": 2.0}, 422, "top_k", ["top_k", "2.0"]),
     ({"top_k": "3"}, 422, "top_k", ["top_k", "3"]),
     ({"top_k": 0}, 400, "", ["top_k", 0]),
     ({"lexical_weight": "some"}, 400, "lexical_weight", ["auto"]),
@@ -235,7 +238,11 @@ def test_errors_use_plain_words_and_name_routes(server: ServerProcess) -> None:
     assert names_all(routes, "POST /highlights", "GET /health", "GET /openapi.json")
     assert ".css" not in routes
     for body, names in [
-        ({"query": "a", "texts": ["b"]}, ["documents"]),
+        ({"query": "a", "texts": ["b"]}, ["texts", "documents"]),
+        ({"query": "a", "pages": ["b"]}, ["pages", "documents"]),
+        ({"question": "a", "documents": ["b"]}, ["question", "query"]),
+        ({"documents": ["b"]}, ["missing", "query"]),
+        ({"query": "a"}, ["missing", "documents"]),
         (asked | {"pre_tags": 3}, ["pre_tags", "must be a text"]),
         (asked | {"return_text": True}, ["return_text", "return_texts"]),
         (asked | {"ids": ["x"]}, ["ids", "id", "title", "text"]),

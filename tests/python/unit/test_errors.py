@@ -1,6 +1,7 @@
 """Errors: one table, and messages that name the argument, its value and what would work."""
 
 import builtins
+import importlib
 import json
 import os
 import shutil
@@ -14,7 +15,8 @@ import numpy as np
 import pytest
 
 import pullquote
-from pullquote import Highlighter, _native, errors
+from pullquote import Client, Highlighter, _native, errors
+from pullquote._extras import needs_extra
 from pullquote._models import embedded_model
 from support.bad_calls import BAD_CALL_IDS, BAD_CALLS
 from support.messages import raises
@@ -141,6 +143,11 @@ BAD_DEVICES: list[tuple[dict[str, Any], type[Exception], list[object]]] = [
     ({"threads": 0}, errors.InvalidArgumentError, ["threads", 0]),
     ({"model": "/nowhere/at/all"}, errors.ModelNotFoundError, ["/nowhere/at/all"]),
     ({"model": 3}, errors.InvalidTypeError, ["model", "int"]),
+    ({"model": ""}, errors.InvalidArgumentError, ["model", "empty"]),
+    ({"query_prompt": 3}, errors.InvalidTypeError, ["query_prompt", "int"]),
+    ({"profile": "yes"}, errors.InvalidTypeError, ["profile", "yes"]),
+    ({"local_files_only": 1}, errors.InvalidTypeError, ["local_files_only", 1]),
+    ({"trace": 3}, errors.InvalidTypeError, ["trace", "int"]),
 ]
 
 
@@ -162,6 +169,25 @@ def test_devices_and_dtypes_of_torch_and_numpy() -> None:
             assert (made.devices, made.dtype) == (["cpu"], dtype)
     with raises(errors.InvalidArgumentError, "dtype", "float64"):
         Highlighter(devices=[torch.device("cpu")], dtype=torch.float64)
+
+
+def test_missing_package_names_the_extra() -> None:
+    names = ("pullquote.jobs", "no_such_package", 'pip install "pullquote[jobs]"')
+    with raises(ModuleNotFoundError, *names) as caught, needs_extra("jobs"):
+        importlib.import_module("no_such_package")
+    assert caught.value.name == "no_such_package"
+
+
+def test_wrong_index_or_address_is_our_error(highlighter: Highlighter) -> None:
+    found = highlighter.highlights("Where?", {"moon.txt": "Here it is.", "sea.txt": "There it was."})
+    with raises(errors.InvalidTypeError, "(0, 0, 0)"):
+        found[0, 0, 0]  # type: ignore[index]
+    with raises(IndexError, "query 3", "1 queries", "2 pages"):
+        found[3, 0]
+    with raises(errors.InvalidArgumentError, "'moon.tx'", "did you mean 'moon.txt'"):
+        found["moon.tx"]
+    with raises(errors.InvalidTypeError, "url", "None"):
+        Client(None)  # type: ignore[arg-type]
 
 
 def test_missing_and_excess_arguments_are_our_errors(highlighter: Highlighter) -> None:

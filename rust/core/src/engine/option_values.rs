@@ -107,7 +107,8 @@ impl fmt::Display for OptionValue {
             Self::Null => f.write_str("null"),
             Self::Bool(value) => write!(f, "{value}"),
             Self::Integer(value) => write!(f, "{value}"),
-            Self::Float(value) => write!(f, "{value}"),
+            // 2.0 where a whole number is wanted is not 2.
+            Self::Float(value) => write!(f, "{value:?}"),
             Self::Text(value) => write!(f, "{value:?}"),
             Self::Other(name) => f.write_str(name),
         }
@@ -177,10 +178,33 @@ impl de::Error for OptionError {
     }
 }
 
-/// The name that someone probably meant who wrote `name`, such as `top_k` for `topK`.
+/// What other libraries and engines call ours.
+const OTHER_NAMES: [(&str, &[&str]); 11] = [
+    ("top_k", &["count", "k", "limit", "max_results", "n", "num_results", "number_of_fragments", "size", "top_n"]),
+    ("top_n", &["k", "limit", "n", "top_k"]),
+    ("min_score", &["cutoff", "min_similarity", "score_threshold", "similarity_threshold", "threshold"]),
+    ("max_chars", &["fragment_size", "max_characters", "max_length", "num_characters"]),
+    ("highlight_length", &["chunk_size", "length", "num_sentences", "window", "window_size"]),
+    ("step_size", &["chunk_overlap", "overlap", "step", "stride"]),
+    ("lexical_weight", &["alpha", "bm25_weight", "keyword_weight"]),
+    ("order", &["sort", "sort_by"]),
+    ("query", &["q", "queries", "question", "questions"]),
+    ("texts", &["docs", "documents", "pages", "passages"]),
+    ("documents", &["docs", "pages", "passages", "text", "texts"]),
+];
+
+/// The name that was probably meant by `name`, such as `top_k` for `topK` or `limit`.
 #[must_use]
 pub fn similar<'name>(name: &str, names: &[&'name str]) -> Option<&'name str> {
     let plain = |name: &str| name.replace(['_', '-'], "").to_lowercase();
+    let is_other = |ours: &str| {
+        let others =
+            OTHER_NAMES.iter().find(|(known, _)| plain(known) == plain(ours)).map_or(&[][..], |(_, others)| others);
+        others.iter().any(|other| plain(other) == plain(name))
+    };
+    if let Some(ours) = names.iter().copied().find(|ours| is_other(ours)) {
+        return Some(ours);
+    }
     let alike = |other: &&str| strsim::normalized_damerau_levenshtein(&plain(name), &plain(other));
     let best = names.iter().copied().max_by(|a, b| alike(a).total_cmp(&alike(b)))?;
     (alike(&best) >= 0.7).then_some(best)

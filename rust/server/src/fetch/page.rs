@@ -65,7 +65,7 @@ impl Unfetched {
     const fn kind(&self) -> ErrorKind {
         match self {
             Self::NoAddress | Self::Private => ErrorKind::InvalidArgument,
-            Self::NotFound | Self::Status(404 | 410) => ErrorKind::NotFound,
+            Self::NotFound | Self::NoFetcher | Self::Status(404 | 410) => ErrorKind::NotFound,
             Self::TimedOut => ErrorKind::DeadlineExceeded,
             Self::TooManyRedirects(_) | Self::TooLarge(_) => ErrorKind::LimitExceeded,
             Self::NoText(_) | Self::Unreadable(_) => ErrorKind::InvalidText,

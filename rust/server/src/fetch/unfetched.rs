@@ -11,8 +11,10 @@ use crate::http::failure::{Cause, Failure};
 /// Why a page cannot be fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unfetched {
-    /// The request did not send it, and fetching is off.
+    /// The request did not send it, and it is no address.
     NotFound,
+    /// The request did not send it, and fetching is off.
+    NoFetcher,
     /// Its address cannot be fetched.
     NoAddress,
     /// Its address is private.
@@ -63,6 +65,11 @@ impl Unfetched {
     pub(crate) fn row(&self) -> (Cow<'static, str>, u16, Cow<'static, str>) {
         let (tag, status, message) = match self {
             Self::NotFound => ("CRAWL_NOT_FOUND", 404, "no document with this name was sent, here or before"),
+            Self::NoFetcher => {
+                let message = "no document with this address was sent, here or before, and this server fetches none; pullquote \
+                     serve --fetch does";
+                ("CRAWL_NOT_FOUND", 404, message)
+            }
             Self::NoAddress => {
                 ("UNSUPPORTED_URL", 400, "only addresses that begin with http:// or https:// are fetched")
             }

@@ -63,8 +63,8 @@ async fn highlights(State(app): State<Arc<App>>, request: Request) -> Result<Res
     compute(&app, request, |app, input| {
         let mut asked: HighlightsRequest = input.parse()?;
         let documents = asked.documents.take();
-        let missing = || Failure::of_field(Cause::Unprocessable, "documents", "missing field `documents`");
-        answer(app, input, asked, &documents.ok_or_else(missing)?.read(app)?)
+        let Some(documents) = documents else { return Err(missing("documents", &asked.options)) };
+        answer(app, input, asked, &documents.read(app)?)
     })
     .await
 }
@@ -109,7 +109,10 @@ async fn uploaded(app: &Arc<App>, request: Request) -> Result<Response, Failure>
 #[serde(expecting = "an object with a query and documents")]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct HighlightsRequest {
-    query: Queries,
+    // An `Option` only so that its absence is explained by the names that are there.
+    #[serde(default)]
+    #[schemars(with = "Queries", required)]
+    query: Option<Queries>,
     /// Absent in a form, whose files are the documents.
     #[serde(default)]
     #[schemars(with = "Documents", required)]
@@ -353,13 +356,20 @@ fn check_fields(options: &Map<String, Value>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A field that must be there, unless another is there that was probably meant by it.
+fn missing(field: &str, options: &Map<String, Value>) -> Failure {
+    let plain = || Failure::of_field(Cause::Unprocessable, field, format!("missing field `{field}`"));
+    check_fields(options).err().unwrap_or_else(plain)
+}
+
 fn answer(app: &App, input: &Input, asked: HighlightsRequest, documents: &[RequestPage]) -> Result<Reply, Failure> {
     check_fields(&asked.options)?;
-    let options: Options = body::read_options(asked.options)?;
     let (queries, listed) = match asked.query {
-        Queries::One(query) => (vec![query], false),
-        Queries::Listed(queries) => (queries, true),
+        Some(Queries::One(query)) => (vec![query], false),
+        Some(Queries::Listed(queries)) => (queries, true),
+        None => return Err(missing("query", &asked.options)),
     };
+    let options: Options = body::read_options(asked.options)?;
     check_count(queries.len(), "query", app.settings.max_queries)?;
     let texts: Vec<&str> = documents.iter().map(RequestPage::text).collect();
     let titles: Vec<Option<&str>> = documents.iter().map(RequestPage::title).collect();

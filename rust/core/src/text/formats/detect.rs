@@ -227,11 +227,27 @@ fn heading_level(line: &str) -> Option<usize> {
 /// Whether a line after a `#` line shows that it was a heading, not a comment.
 fn is_markdown_or_prose(line: &str) -> bool {
     let marks = ["```", "~~~", "![", "[", "|", "> ", "<", "**"];
-    let is_prose = line.starts_with(char::is_alphabetic) && line.split_whitespace().nth(3).is_some();
+    let has_words =
+        line.split_whitespace().nth(3).is_some() || line.chars().filter(|c| is_unspaced(*c)).nth(7).is_some();
+    let is_prose = line.starts_with(char::is_alphabetic) && has_words;
     is_item(line)
         || heading_level(line).is_some()
         || marks.iter().any(|mark| line.starts_with(mark))
         || (is_prose && !is_program(line))
+}
+
+/// A letter of a script without spaces between words: Thai, Lao, Burmese, Khmer, Chinese and Japanese.
+const fn is_unspaced(c: char) -> bool {
+    matches!(
+        c,
+        '\u{e00}'..='\u{eff}'
+            | '\u{1000}'..='\u{109f}'
+            | '\u{1780}'..='\u{17ff}'
+            | '\u{3040}'..='\u{30ff}'
+            | '\u{3400}'..='\u{9fff}'
+            | '\u{f900}'..='\u{faff}'
+            | '\u{20000}'..='\u{3ffff}'
+    )
 }
 
 fn is_item(line: &str) -> bool {
@@ -264,7 +280,7 @@ fn links(line: &str) -> usize {
 /// Counts the spans of words between two of these marks.
 fn between_marks(line: &str, marks: &str) -> usize {
     let parts: Vec<&str> = line.split(marks).collect();
-    let outside = |part: &str| !part.ends_with(char::is_alphanumeric);
+    let outside = |part: &str| !part.ends_with(|c: char| c.is_alphanumeric() && !is_unspaced(c));
     let inside = |part: &str| !part.is_empty() && part.trim() == part && !part.starts_with('*');
     parts
         .chunks_exact(2)

@@ -340,6 +340,7 @@ fn content(app: &App, name: &str, is_url: bool) -> Result<NamedContent, Failure>
         .any(|scheme| name.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)));
     Ok(match (is_web, &app.fetcher) {
         (true, Some(_)) => NamedContent::ToFetch,
+        (true, None) => NamedContent::None(Unfetched::NoFetcher),
         (false, _) if is_url => NamedContent::None(Unfetched::NoAddress),
         _ => NamedContent::None(Unfetched::NotFound),
     })

@@ -25,6 +25,9 @@ fn structure_of_different_kinds_is_markdown() {
         "| a | b |\n|---|:-:|\n| 1 | 2 |\n\nA **strong** word, and **another** one.\n",
         "<div align=center>\n  <img src=a>\n</div>\n\n# Title\n\nWhat this is good for.\n\n## Use\n\n```\nx\n```\n",
         "# Title\n\n```python\n# comment\nimport a\n```\n\n```html\n<p>a</p>\n<div>b</div>\n```\n",
+        "# 月の探査\n\n月は地球から約38万4400キロメートル離れている。\n\n## パン\n\nパンは小麦粉と水と塩から作られる。\n",
+        "# 月球\n\n月球离地球约38万公里，很远。\n\n- 一\n- 二\n\n主食**面包**由[面粉](http://a.b)制成。\n",
+        "# ดวงจันทร์\n\nดวงจันทร์อยู่ห่างจากโลก\n\n## ขนมปัง\n\nขนมปังทำจากแป้งและน้ำ\n",
     ] {
         assert_eq!(format(source), Format::Markdown, "{source:?}");
     }
