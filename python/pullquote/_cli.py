@@ -137,12 +137,12 @@ EXAMPLES = {
 }
 
 
-# What argparse calls the types of options.
+# argparse's names of the types of options.
 TYPES = {"int": "a whole number", "float": "a number", "weight": '"auto" or a number'}
 
 
 class _Parser(argparse.ArgumentParser):
-    """Prints one line of usage before an error, and what an unknown option was probably meant to be."""
+    """Prints one line of usage before an error, and the name that was probably intended by an unknown option."""
 
     commands: Mapping[str, argparse.ArgumentParser]
 

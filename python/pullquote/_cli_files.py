@@ -1,4 +1,4 @@
-"""Files of the command line: read as text in the encoding that they say, or refused as what they are."""
+"""Files of the command line: read as text in their encoding, or refused with the name of their kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["DOCX", "PDF", "decode", "is_piped", "kind_of", "read_text"]
 PDF = "a PDF"
 DOCX = "a DOCX document"
 
-# What a file begins with if its encoding says so itself. UTF-32 before UTF-16, whose mark it begins with.
+# Byte order marks. UTF-32 before UTF-16, with whose mark it begins.
 BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -22,7 +22,7 @@ BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-# What files begin with that are not text, their names, and what makes text of them.
+# First bytes of files that are not text, the names of their kinds, and programs that convert them to text.
 SIGNATURES = (
     (b"%PDF-", PDF, "pdftotext {name} -"),
     (b"\xd0\xcf\x11\xe0", "an old Office document", "soffice --headless --convert-to txt {name}"),
@@ -88,7 +88,7 @@ def decode(data: bytes, name: str, encoding: str | None) -> str:
 
 
 def kind_of(data: bytes) -> str | None:
-    """What a file is that is not text; `None` for text."""
+    """The kind of a file that is not text; `None` for text."""
     kind = _kind(data)
     return kind and kind[0]
 

@@ -1,4 +1,4 @@
-"""Downloads of models into the shared cache: which files, by which client, checked by size and hash, and what their errors mean.
+"""Downloads of models into the shared cache: their files, the client, checks of size and hash, and errors.
 
 The client is ``huggingface_hub`` if that is installed, else `_hub_client`.
 """
@@ -56,7 +56,7 @@ class RemoteFile:
 
 
 class Client(Protocol):
-    """How `fetch` reaches the hub."""
+    """The interface of the clients for the hub."""
 
     def files(self, name: str, revision: str) -> tuple[str, list[RemoteFile]]:
         """The commit of a revision, and its files."""
@@ -68,7 +68,7 @@ class Client(Protocol):
 
 
 def fetch(name: str, options: HubOptions, *, weights: bool = True) -> Path:
-    """Ask the hub for a model's files, download those that the cache lacks or has damaged, and return their directory.
+    """Download the files of a model that the cache lacks or has damaged, and return their directory.
 
     Raises `ModelNotFoundError` if the hub has no such model or revision, or the disk no space; `UnauthorizedError` for models that
     need a token; `UnsupportedModelError` for models without the files that pullquote reads; `UnavailableError` if the hub does not

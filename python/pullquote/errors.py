@@ -257,4 +257,4 @@ class TruncationWarning(UserWarning):
 
 
 class UsageWarning(UserWarning):
-    """A call is valid, and probably not what was meant."""
+    """A call is valid, but probably not intended."""

@@ -170,7 +170,7 @@ impl Shared {
         }
     }
 
-    /// Asks a server for its health, without retries.
+    /// Requests a server's health, without retries.
     pub(crate) async fn check_health(&self, endpoint: &Endpoint, call: CallOptions) -> Result<()> {
         let limit = self.attempts(call).timeout(self.settings.request_timeout())?;
         let request = endpoint.http.get(format!("{}/health", endpoint.base)).headers(self.headers.clone());
@@ -248,7 +248,7 @@ impl Shared {
             endpoint.record_success();
             return Ok(answer);
         }
-        // A proxy answers, but the server behind it does not.
+        // A proxy answers for a server that does not.
         if matches!(status.as_u16(), 502 | 503) {
             endpoint.record_failure();
         } else {

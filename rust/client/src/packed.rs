@@ -58,7 +58,7 @@ impl<'place> PackedBodyWriter<'place> {
         match self.place.chunks(dtype.row_bytes(dimension).max(1)).position(is_invalid) {
             None => Ok(()),
             Some(row) if dtype == Dtype::Binary => {
-                Err(bad(format!("the vector of row {row} has bits behind its {dimension} values")))
+                Err(bad(format!("the vector of row {row} has bits after its {dimension} values")))
             }
             Some(row) => Err(bad(format!("the vector of row {row} has a value that is no finite number"))),
         }

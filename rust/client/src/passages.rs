@@ -26,7 +26,7 @@ pub enum Page<T> {
     Stored(T),
 }
 
-/// What the answer has besides the passages.
+/// What the answer returns in addition to the passages.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReturnOptions {
     /// The texts of stored pages.
@@ -51,7 +51,7 @@ pub struct HighlightsRequest<T> {
     pub titles: Vec<Option<T>>,
     /// The options of the call.
     pub options: Options,
-    /// What the answer has besides the passages.
+    /// What the answer returns in addition to the passages.
     pub returns: ReturnOptions,
 }
 

@@ -96,7 +96,7 @@ pub(crate) async fn delete_document(shared: &Shared, id: &str, call: CallOptions
     shared.fetch(&Request::of(Method::DELETE, path(id)?), call).await.map(drop)
 }
 
-/// Asks each server once, without retries.
+/// Requests each server's health once, without retries.
 pub(crate) async fn health(shared: &Shared, call: CallOptions) -> Vec<(String, Option<String>)> {
     let checks = shared.endpoints.iter().map(|endpoint| async move {
         let unhealthy = shared.check_health(endpoint, call).await.err();

@@ -28,7 +28,7 @@ pub enum Dtype {
     Binary,
 }
 
-/// What the headers say about a body of vectors.
+/// The description of a body of vectors, from its headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EmbeddingHeaders {
     /// The number of vectors.
@@ -148,7 +148,7 @@ impl EmbeddingHeaders {
     pub(crate) fn filled(&self, filled: usize, chunk: &[u8]) -> Result<usize> {
         let (filled, expected) = (filled + chunk.len(), self.bytes());
         if filled > expected {
-            return Err(bad(format!("its body goes on behind the {expected} bytes of its shape")));
+            return Err(bad(format!("its body continues after the {expected} bytes of its shape")));
         }
         Ok(filled)
     }

@@ -65,7 +65,7 @@ impl RequestError {
         Self { error, retry: Retry::OtherServer(None) }
     }
 
-    /// A server that takes too long.
+    /// A server that did not answer in time.
     pub(crate) fn timed_out(server: &str, timeout: Duration) -> Self {
         let message = format!("no whole answer of {server} within {} seconds", timeout.as_secs_f64());
         Self { error: Error::new(ErrorKind::DeadlineExceeded, message), retry: Retry::OtherServer(None) }
@@ -90,7 +90,7 @@ impl RequestError {
     }
 }
 
-/// What an answer tells about its error.
+/// The error in an answer's body.
 #[derive(Default)]
 struct ErrorBody {
     kind: Option<ErrorKind>,

@@ -157,7 +157,7 @@ fn a_connection_on_which_something_came_is_not_used_again() {
             let (server, client) = second(&json!({}), act);
             for number in 0..4 {
                 assert!(embed(&client, rows).unwrap() == expected(rows));
-                // What came behind the body, if only the end, is here by then.
+                // Anything after the body, if only its end, has arrived by then.
                 wait_until("the request was counted", || server.count() == number + 2);
                 std::thread::sleep(Duration::from_millis(20));
             }

@@ -90,7 +90,7 @@ fn packed_vectors_are_of_the_type_that_was_asked_for_or_an_error() {
     let lies = [
         (claimed("int8", "20", numbers.clone()), Dtype::Binary, "values of int8, where binary was asked for"),
         (claimed("float32", "80", vec![0; 80]), Dtype::Int8, "values of float32, where int8 was asked for"),
-        (claimed("binary", "4", vec![0xff, 0xc0, 0x01, 0x41]), Dtype::Binary, "row 1 has bits behind its 10 values"),
+        (claimed("binary", "4", vec![0xff, 0xc0, 0x01, 0x41]), Dtype::Binary, "row 1 has bits after its 10 values"),
         (claimed("float16", "40", [[0; 38].as_slice(), &[0, 0x7c]].concat()), Dtype::Float16, "row 1 has a value"),
         (claimed("bfloat16", "40", [&[0x80, 0x7f], [0; 38].as_slice()].concat()), Dtype::Bfloat16, "row 0 has a value"),
         (claimed("int8", "21", numbers), Dtype::Int8, "21 bytes for the shape 2,10, which has 20"),
@@ -142,7 +142,7 @@ fn a_body_of_chunks_may_be_neither_longer_nor_shorter_than_its_shape() {
         });
         let error = embed(&client(&[server.url()], &json!({})), 2, CallOptions::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::BadAnswer, "{extra}");
-        let message = if extra > 0 { "goes on behind the 64 bytes" } else { "ended after" };
+        let message = if extra > 0 { "continues after the 64 bytes" } else { "ended after" };
         assert!(error.message().contains(message), "{error:?}");
     }
 }

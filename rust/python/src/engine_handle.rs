@@ -60,7 +60,7 @@ impl EngineHandle {
         &self.engine.spec().backend
     }
 
-    /// What precedes queries and passages, and where it is from.
+    /// The text before queries and passages, and its source.
     #[getter]
     fn prompts(&self) -> (&str, &str, &str) {
         let prompts = self.engine.prompts();

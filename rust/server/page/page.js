@@ -296,7 +296,7 @@ function waits(yes) {
   reader.ariaBusy = String(yes);
 }
 
-// The page that is asked about
+// The searched page
 
 /** Puts another page in the place of the one that is there, which can be had back. */
 function open(page) {

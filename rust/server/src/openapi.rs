@@ -1,4 +1,4 @@
-//! The `OpenAPI` document of a server: every route, what it reads, and what it answers, errors too.
+//! The `OpenAPI` document of a server: every route with its requests, answers and errors.
 //!
 //! Schemas are those of the types that the routes read and write, so their doc comments are the document's descriptions.
 //! `operations` lists the routes, and `common.json` has what they share. `tests` compares the list with the router's routes;
@@ -31,12 +31,12 @@ pub(crate) mod limits {
     pub(crate) const MAX_QUERIES: &str = "{max_queries}";
     pub(crate) const MAX_INPUTS: &str = "{max_inputs}";
     pub(crate) const DIMENSION: &str = "{dimension}";
-    /// What texts may be for.
+    /// The purposes of texts.
     pub(crate) const PURPOSES: &str = "{purposes}";
     pub(crate) const MODEL_NAMES: &str = "{model_names}";
 }
 
-/// What a document says of its server.
+/// Values of a server that a document contains.
 #[derive(Clone, Copy)]
 pub(crate) struct Facts<'app> {
     pub(crate) settings: &'app Settings,
@@ -72,7 +72,7 @@ pub(crate) fn routes() -> &'static [(&'static str, &'static str)] {
 }
 
 impl Facts<'_> {
-    /// What schemas and descriptions name in braces.
+    /// The values of names in braces, in schemas and descriptions.
     fn by_name(&self) -> Map<String, Value> {
         let settings = self.settings;
         let names = std::iter::once(&settings.model_name).chain(&settings.served_model_name).map(|name| json!(name));

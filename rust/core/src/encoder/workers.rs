@@ -392,7 +392,7 @@ mod tests {
         device.submit(1, &Batch::new(vec![2], vec![1]));
         assert!(helping.run_one());
         assert!(device.is_finished(0) && !device.is_finished(1));
-        assert_eq!(rows(&device, 1).unwrap(), [2.0], "who collects computes");
+        assert_eq!(rows(&device, 1).unwrap(), [2.0], "collect computes");
         assert_eq!(rows(&device, 0).unwrap(), [1.0]);
         assert_eq!(model.lent.load(Ordering::SeqCst), 2);
         assert!(CpuDevice::start("cpu", 1, model).unwrap().batch_runner().is_none());

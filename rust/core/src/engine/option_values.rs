@@ -28,7 +28,7 @@ pub enum OptionValue {
 pub struct OptionError {
     /// [`ErrorKind::InvalidType`] or [`ErrorKind::InvalidArgument`].
     pub kind: ErrorKind,
-    /// The option, where one is at fault.
+    /// The invalid option, if it is only one.
     pub name: Option<String>,
     /// What failed, on which value, and what would work.
     pub message: String,
@@ -150,7 +150,7 @@ impl fmt::Display for OptionError {
     }
 }
 
-/// Until [`Options`] knows the option's name and value, the message is what was expected of it.
+/// Until [`Options`] knows the option's name and value, the message is the expected value.
 impl de::Error for OptionError {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self::new(ErrorKind::InvalidArgument, message.to_string())
@@ -177,7 +177,7 @@ impl de::Error for OptionError {
     }
 }
 
-/// The name that someone probably meant who wrote `name`, such as `top_k` for `topK`.
+/// The name that was probably intended by `name`, such as `top_k` for `topK`.
 #[must_use]
 pub fn similar<'name>(name: &str, names: &[&'name str]) -> Option<&'name str> {
     let plain = |name: &str| name.replace(['_', '-'], "").to_lowercase();

@@ -66,7 +66,7 @@ pub(crate) struct PageEvidence<'page, 'text> {
     pub(crate) relevance: Vec<f32>,
     /// For each seed, of the probability that it answers the query: no higher than that of a seed before it in order.
     pub(crate) logits: Vec<f32>,
-    /// For each seed: what the order of the page's passages goes by.
+    /// For each seed: the value by which the page's passages are ordered.
     pub(crate) order: Vec<f32>,
     /// Whether seeds are units, from which passages grow. Otherwise seeds are windows.
     expands: bool,

@@ -11,7 +11,7 @@ use crate::http::failure::{Cause, Failure};
 /// Why a page cannot be fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unfetched {
-    /// The request did not send it, and fetching is off.
+    /// The request does not contain it, and fetching is off.
     NotFound,
     /// Its address cannot be fetched.
     NoAddress,
@@ -36,7 +36,7 @@ pub(crate) enum Unfetched {
 }
 
 impl Unfetched {
-    /// The reason of a failed request.
+    /// The kind of a failed request.
     pub(super) fn of(error: &reqwest::Error) -> Self {
         let mut cause = error.source();
         while let Some(inner) = cause {
@@ -59,7 +59,7 @@ impl Unfetched {
         }
     }
 
-    /// Its tag, its status, and the sentence for people: which says nothing of what lies inside.
+    /// The tag, the status, and the message, which reveals nothing about the internal network.
     pub(crate) fn row(&self) -> (Cow<'static, str>, u16, Cow<'static, str>) {
         let (tag, status, message) = match self {
             Self::NotFound => ("CRAWL_NOT_FOUND", 404, "no document with this name was sent, here or before"),

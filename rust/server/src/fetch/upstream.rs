@@ -17,14 +17,14 @@ use crate::http::failure::{Cause, Failure};
 use crate::http::trace_context;
 use crate::settings::Settings;
 
-/// The server that searches.
+/// A client of the upstream.
 pub(crate) struct Upstream {
     client: Client,
     search: Url,
     key: Option<HeaderValue>,
 }
 
-/// Its answer.
+/// The upstream's answer.
 pub(crate) struct Answered {
     pub(crate) status: StatusCode,
     pub(crate) body: Bytes,
@@ -93,6 +93,6 @@ async fn read(app: &App, response: Response) -> Result<Answered, Failure> {
 
 /// The log has the reason. The client does not get it, because it may contain the address.
 fn broken(error: &reqwest::Error) -> Failure {
-    tracing::warn!(%error, "the upstream could not be asked");
-    Failure::new(Cause::Upstream, "the upstream could not be asked, or broke off; try again")
+    tracing::warn!(%error, "the upstream request failed");
+    Failure::new(Cause::Upstream, "the upstream could not be reached, or its answer ended early; try again")
 }

@@ -28,7 +28,7 @@ const REQUEST_PRIORITY: HeaderName = HeaderName::from_static("request-priority")
 const QUEUE_TIME: HeaderName = HeaderName::from_static("x-queue-time");
 const INFERENCE_TIME: HeaderName = HeaderName::from_static("x-inference-time");
 const TOTAL_TIME: HeaderName = HeaderName::from_static("x-total-time");
-/// The kind of a failure: not every API has a field for it.
+/// The header with the kind of a failure, for which not every API has a field.
 const ERROR_KIND: HeaderName = HeaderName::from_static("x-error-kind");
 
 /// Headers of answers that CORS exposes to other sites.
@@ -178,7 +178,7 @@ impl RequestGuard<'_> {
         response
     }
 
-    /// Logs what only the operator may read, and leaves the kind of the failure to the client.
+    /// Logs an internal failure's message, and removes it from the client's answer.
     fn conceal(&self, failure: &mut Failure) {
         if failure.is_internal() {
             let kind = failure.cause.row().name;

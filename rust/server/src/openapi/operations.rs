@@ -22,14 +22,14 @@ use crate::routes::vllm::{ScoreRequest, Scores, pooling_schema};
 pub(super) struct Operation {
     pub(super) method: &'static str,
     pub(super) path: &'static str,
-    /// Its name in generated clients.
+    /// The operation's name in generated clients.
     pub(super) id: &'static str,
     pub(super) tag: &'static str,
     pub(super) summary: &'static str,
     pub(super) description: String,
     /// The parameter in its path.
     pub(super) in_path: Option<Value>,
-    /// The schema and an example of what it reads.
+    /// The schema of the body, and an example.
     pub(super) body: Option<(Value, Value)>,
     /// The schema of the form that it reads.
     pub(super) form: Option<Value>,
@@ -50,7 +50,7 @@ pub(super) struct Answer {
 /// How a route handles a request, which decides how it can fail.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {
-    /// Answers at once.
+    /// Answers without a permit.
     Tell,
     /// Waits for its turn.
     Compute,

@@ -151,7 +151,7 @@ struct CohereMeta {
     api_version: ApiVersion,
     billed_units: InputTokens,
     tokens: InputTokens,
-    /// What the client may not expect.
+    /// What the client may not expect, such as texts that were cut.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
 }
@@ -176,7 +176,7 @@ pub(crate) struct CohereTokenizeRequest {
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct CohereTokens {
-    /// Without those that the model puts around a text.
+    /// Without the model's special tokens.
     tokens: Vec<i32>,
     token_strings: Vec<String>,
     meta: TokensMeta,

@@ -79,7 +79,7 @@ pub(crate) struct EmbeddingsRequest {
     /// Bring vectors to length 1. False returns them as they were before; by default the model's own files decide.
     #[serde(default, alias = "use_activation", alias = "normalized")]
     normalize: Option<bool>,
-    /// The same as llama.cpp's clients write it: 2 is length 1, and -1 returns vectors as they were before.
+    /// The same for llama.cpp's clients: 2 is length 1, and -1 returns vectors as they were before.
     #[serde(default)]
     #[schemars(extend("enum" = [EUCLIDEAN, NOT_NORMALIZED, null]))]
     embd_normalize: Option<i64>,
@@ -116,7 +116,7 @@ pub(super) enum EncodingFormat {
     BytesOnly,
 }
 
-/// What infinity's clients send.
+/// The modality that infinity's clients send.
 #[derive(Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -277,7 +277,7 @@ impl Embeddings {
         let mut json = Vec::with_capacity(vectors.values.len() * NUMBER_BYTES);
         json.extend_from_slice(br#"{"object":"list","data":["#);
         let ListShape { id, object, field } = shape;
-        // What stands around a vector is the same for all but its index, so it is not serde that writes it.
+        // Apart from its index, the text around each vector is the same, so this writes it without serde.
         let mut write = |index: usize, embedding: &dyn Fn(&mut Vec<u8>)| {
             let comma = if index > 0 { "," } else { "" };
             json.extend_from_slice(format!(r#"{comma}{{"object":"{object}","index":{index},"{field}":"#).as_bytes());
@@ -367,8 +367,8 @@ impl EmbeddingsRequest {
         }
     }
 
-    /// `Accept` decides between JSON and bytes. Bytes that are asked for in the body itself come whatever it says: the clients
-    /// that do so send the `Accept` of their HTTP library.
+    /// `Accept` decides between JSON and bytes. An `encoding_format` of bytes overrides it, because clients that send one have
+    /// the default `Accept` of their HTTP library.
     fn format(&self, headers: &HeaderMap) -> EncodingFormat {
         let asks_for_bytes = matches!(self.encoding_format, EncodingFormat::Bytes | EncodingFormat::BytesOnly);
         if !asks_for_bytes && negotiation::preferred(headers, &["application/json", OCTETS]) == OCTETS {
@@ -378,10 +378,10 @@ impl EmbeddingsRequest {
     }
 }
 
-/// Bytes that vLLM's clients read a header of: many of them read none that is longer.
+/// The longest `metadata` header; many HTTP clients reject longer ones.
 const LONGEST_METADATA: usize = 60 * 1024;
 
-/// What vLLM says of the bytes in a header.
+/// vLLM's description of the bytes, for a header.
 fn metadata(
     app: &App,
     encoding: &Encoding,
@@ -428,7 +428,7 @@ pub(super) fn check_int8(normalize: Option<bool>, dtype: Dtype) -> Result<(), Fa
     Ok(())
 }
 
-/// In JSON numbers are float32 and nothing else: float16 would be longer there than its bytes in base64, and whole numbers
+/// Numbers in JSON are float32 only: float16 would be longer than its bytes in base64, and whole numbers
 /// would be taken for values by every client of `OpenAI`'s.
 pub(super) fn check_json_dtype(dtype: Dtype) -> Result<(), Failure> {
     if dtype == Dtype::Float32 {
@@ -441,7 +441,7 @@ pub(super) fn check_json_dtype(dtype: Dtype) -> Result<(), Failure> {
     Err(Failure::of_field(Cause::Unprocessable, "embedding_dtype", message))
 }
 
-/// Cutting vectors off is for models that were trained for it; none of those that are read here says so.
+/// Shorter vectors need a model that was trained for them, and model files do not tell which were.
 pub(super) fn check_dimensions(asked: Option<usize>, app: &App) -> Result<(), Failure> {
     let own = app.engine.spec().dimension;
     match asked {

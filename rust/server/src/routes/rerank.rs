@@ -29,12 +29,12 @@ use crate::store::documents::{Documents, check_count, check_lengths};
 use crate::store::not_stored;
 
 pub(super) fn routes() -> Router<Arc<App>> {
-    // Cohere's clients ask under their version.
+    // Cohere's clients have their version in the path.
     let router = Router::new().route("/rerank", post(rerank)).route("/v2/rerank", post(rerank));
     router.route("/v1/rerank", post(rerank_v1))
 }
 
-/// The most tokens of a window of a long document: a passage is less similar to a query the more else its window has.
+/// The most tokens of a window of a long document: other text in a window makes it less similar to the query.
 const WINDOW_TOKENS: usize = 128;
 
 /// Documents as Cohere and Jina send them, or texts as Text Embeddings Inference does.
@@ -59,7 +59,7 @@ pub(crate) struct RerankRequest {
     /// Return each document.
     #[serde(default)]
     return_documents: bool,
-    /// Fields of documents that count, in their order; by default `text`, or else all that are texts.
+    /// Fields of documents to rank by, in their order; by default `text`, or else all fields that are texts.
     #[serde(default)]
     rank_fields: Option<Vec<String>>,
     /// Tokens that are read of each document; all by default.
@@ -76,11 +76,11 @@ pub(crate) struct RerankRequest {
     /// Return the text of each of `texts`.
     #[serde(default)]
     return_text: bool,
-    /// A score is a cosine, which has no other form.
+    /// Not true: a score is a cosine, and has no raw form.
     #[serde(default)]
     #[schemars(extend("enum" = [false, null]))]
     raw_scores: Option<bool>,
-    /// The same, as vLLM names it.
+    /// Not false: the same, as vLLM names it.
     #[serde(default)]
     #[schemars(extend("enum" = [true, null]))]
     use_activation: Option<bool>,
@@ -216,7 +216,7 @@ fn answer_of_version(app: &App, input: &Input, version: &'static str) -> Result<
     read(app, input, version).map_err(|failure| if is_tei() { failure.of_tei() } else { failure })
 }
 
-/// What only requests of Text Embeddings Inference have.
+/// Fields that only requests of Text Embeddings Inference have.
 #[derive(Deserialize)]
 struct TeiFields {
     texts: Option<IgnoredAny>,
@@ -343,20 +343,20 @@ impl Candidate {
     }
 }
 
-/// A query, and how much of it counts.
+/// A query, and how it is truncated.
 struct Query {
     text: String,
     truncation: Truncation,
 }
 
-/// What is read of a document.
+/// The limits of a document.
 #[derive(Clone, Copy)]
 struct DocumentLimits {
     tokens: usize,
     windows: usize,
 }
 
-/// The documents, the nearest first; of equals the one that stands first.
+/// The documents, the nearest first; ties are in the order of the request.
 fn ranks(
     app: &App,
     query: Query,

@@ -110,7 +110,7 @@ struct SimilarityParameters {
 #[serde(expecting = "an object with ids")]
 pub(crate) struct DecodeRequest {
     ids: Ids,
-    /// Leave out the tokens that the model puts around a text.
+    /// Leave out the model's special tokens.
     #[serde(default = "yes")]
     skip_special_tokens: bool,
 }
@@ -141,7 +141,7 @@ pub(crate) struct TokenizeRequest {
     #[serde(default)]
     #[schemars(extend("enum" = MODEL_NAMES))]
     model: Option<String>,
-    /// Include the tokens that the model puts around a text.
+    /// Include the model's special tokens.
     #[serde(default = "yes")]
     add_special_tokens: bool,
 }
@@ -150,7 +150,7 @@ pub(crate) struct TokenizeRequest {
 pub(crate) struct Token {
     id: i32,
     text: String,
-    /// Whether the model put it around the text.
+    /// Whether it is one of the model's special tokens.
     special: bool,
     /// Start in bytes of UTF-8.
     start: Option<usize>,

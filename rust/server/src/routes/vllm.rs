@@ -56,7 +56,7 @@ pub(crate) struct ScoreRequest {
     #[serde(default, alias = "truncation_direction")]
     #[schemars(extend("enum" = ["Left", "left", "Right", "right", null]))]
     truncation_side: Option<Direction>,
-    /// A score is a cosine, which has no other form.
+    /// Not false: a score is a cosine, and has no raw form.
     #[serde(default)]
     #[schemars(extend("enum" = [true, null]))]
     use_activation: Option<bool>,

@@ -59,7 +59,7 @@ pub struct Runtime {
 pub struct CudaError(String);
 
 impl From<CudaError> for TchError {
-    /// In the words in which torch reports it.
+    /// The message as torch reports it.
     fn from(error: CudaError) -> Self {
         Self::Torch(format!("CUDA error: {}", error.0))
     }
@@ -199,7 +199,7 @@ impl Drop for PinnedMemory {
     }
 }
 
-/// A place in the queue of a GPU, which says whether the GPU has come to it.
+/// A CUDA event: a place in a GPU's queue.
 #[derive(Debug)]
 pub struct Event {
     runtime: &'static Runtime,
@@ -222,7 +222,7 @@ impl Event {
         Ok(Self { runtime, event })
     }
 
-    /// Puts the event behind everything that torch has queued on the current GPU. Threads that change nothing queue on the default
+    /// Records the event after everything that torch has queued on the current GPU. Threads that change nothing queue on the default
     /// stream, as torch does.
     ///
     /// # Errors
@@ -232,7 +232,7 @@ impl Event {
         self.runtime.check(unsafe { (self.runtime.event_record)(self.event.as_ptr(), null_mut()) })
     }
 
-    /// Whether the GPU has come to it. Never waits; an event that was not recorded is done.
+    /// Whether the GPU has reached it. Never waits; an event that was not recorded is done.
     ///
     /// # Errors
     /// The GPU's own error, of this or earlier work.
@@ -272,7 +272,7 @@ impl CaptureStream {
         Ok(Self { runtime, stream })
     }
 
-    /// What CUDA and torch call it.
+    /// The stream's handle, for CUDA and torch.
     #[must_use]
     pub fn address(self) -> usize {
         self.stream.as_ptr().expose_provenance()

@@ -58,7 +58,7 @@ pub(crate) struct SearchRequest {
     rest: Map<String, Value>,
 }
 
-/// A search that was read and checked.
+/// A checked search.
 pub(super) struct Search {
     pub(super) query: String,
     num_results: usize,
