@@ -81,7 +81,7 @@ def decode(data: bytes, name: str, encoding: str | None) -> str:
         raise InvalidTextError(message) from None
     except UnicodeDecodeError as error:
         if b"\0" in data[:4096]:
-            message = f"{name} is not text: it has bytes of value 0, as programs, images and archives have"
+            message = f"{name} is not text: it has zero bytes, like programs, images and archives"
         else:
             message = f"{name}: not {found} at byte {error.start}; name its encoding, for instance --encoding latin-1"
         raise InvalidTextError(message) from None

@@ -207,7 +207,7 @@ def _explained(name: str, revision: str, endpoint: str, cache: Path, *, has_toke
         # Broad, because the library's errors change with the HTTP client that it uses.
         chain = list(_causes(error))
         if isinstance(error, (KeyError, TypeError)):
-            message = f"{endpoint} answers otherwise than the hub does ({error!r}); check HF_ENDPOINT"
+            message = f"{endpoint} does not answer as the hub does ({error!r}); check HF_ENDPOINT"
             raise BadAnswerError(message) from error
         answered = next((found for found in map(_answer, chain) if found is not None), None)
         if answered is not None:

@@ -227,7 +227,7 @@ class _Tools:
         if not sources:
             if failed:
                 return Answer(answered=False, passages=[], truncated=False, total_tokens=0, failed=failed)
-            message = "there is nothing to read: pass texts, or what else this tool takes"
+            message = "there is nothing to read: pass texts, or another source of this tool"
             raise ToolError(message)
         source = default_source(self._source)
         found = source.highlights(

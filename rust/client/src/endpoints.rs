@@ -108,9 +108,7 @@ impl Endpoint {
             };
             let url = Url::parse(address).map_err(|_| wrong())?;
             if !url.username().is_empty() || url.password().is_some() {
-                return Err(invalid(
-                    "a url must have no name and no password in it; pass the key as api_key, or headers",
-                ));
+                return Err(invalid("a url must not contain a name or password; pass the key as api_key, or headers"));
             }
             if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.fragment().is_some() {
                 return Err(wrong());
@@ -143,7 +141,7 @@ impl Endpoint {
         let http = builder.build().map_err(|error| {
             use std::error::Error;
             let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
-            invalid(format!("cannot ask {name}: {cause}"))
+            invalid(format!("cannot connect to {name}: {cause}"))
         })?;
         Ok(Self { name, http, direct, base, in_flight: AtomicUsize::new(0), breaker: Mutex::default() })
     }

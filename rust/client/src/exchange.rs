@@ -352,10 +352,11 @@ fn headers(settings: &Settings) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("pullquote/", env!("CARGO_PKG_VERSION"))));
     for (name, value) in &settings.headers {
-        let key =
-            HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid(format!("{name:?} is no name of a header")))?;
-        let mut value = HeaderValue::from_str(value)
-            .map_err(|_| invalid(format!("the value of the header {name} is none: visible ASCII and spaces only")))?;
+        let key = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| invalid(format!("{name:?} is not a valid name of a header")))?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| {
+            invalid(format!("the value of the header {name} is invalid: visible ASCII and spaces only"))
+        })?;
         value.set_sensitive(true);
         headers.insert(key, value);
     }

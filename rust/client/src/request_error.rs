@@ -58,7 +58,7 @@ impl RequestError {
     pub(crate) fn lost(cause: Option<&(dyn std::error::Error + 'static)>, is_connect: bool, server: &str) -> Self {
         let message = chain(cause);
         if cause.and_then(|cause| find::<hyper::Error>(cause)).is_some_and(hyper::Error::is_parse) {
-            return Error::new(ErrorKind::BadAnswer, format!("what {server} answers is no HTTP: {message}")).into();
+            return Error::new(ErrorKind::BadAnswer, format!("the answer of {server} is not HTTP: {message}")).into();
         }
         let did = if is_connect { "cannot be reached" } else { "broke off" };
         let error = Error::new(ErrorKind::Unavailable, format!("{server} {did}: {message}"));
@@ -67,7 +67,7 @@ impl RequestError {
 
     /// A server that did not answer in time.
     pub(crate) fn timed_out(server: &str, timeout: Duration) -> Self {
-        let message = format!("no whole answer of {server} within {} seconds", timeout.as_secs_f64());
+        let message = format!("{server} did not answer completely within {} seconds", timeout.as_secs_f64());
         Self { error: Error::new(ErrorKind::DeadlineExceeded, message), retry: Retry::OtherServer(None) }
     }
 

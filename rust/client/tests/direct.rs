@@ -136,7 +136,7 @@ fn lies_and_stalls_are_errors_here_too() {
     }
     let (kind, message) = told(|_| at_once(b"SSH-2.0-OpenSSH_9.6\r\n".to_vec()));
     assert_eq!(kind, ErrorKind::BadAnswer);
-    assert!(message.contains("is no HTTP"), "{message}");
+    assert!(message.contains("is not HTTP"), "{message}");
 }
 
 /// Bytes after a body belong to no answer, and a connection that was closed meanwhile is no failure.

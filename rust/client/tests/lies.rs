@@ -37,17 +37,17 @@ fn a_claim_that_cannot_be_is_an_error_that_names_it() {
     let without = |name: &str| honest.iter().filter(|(known, _)| *known != name).copied().collect::<Vec<_>>();
     let cases = [
         (with("x-embedding-shape", "3,8"), "3 rows for 2 texts"),
-        (with("x-embedding-shape", "2,9"), "64 bytes for the shape 2,9, which has 72"),
+        (with("x-embedding-shape", "2,9"), "64 bytes for the shape 2,9, which needs 72"),
         (with("x-embedding-shape", "2,0"), "vectors of 0 values"),
         (with("x-embedding-shape", "2,4000000000"), "vectors of 4000000000 values"),
-        (with("x-embedding-shape", "2,99999999999999999999999"), "no pair of counts"),
-        (with("x-embedding-shape", "2,-8"), "no pair of counts"),
-        (with("x-embedding-shape", "2,+8"), "no pair of counts"),
-        (with("x-embedding-shape", "2"), "no pair of counts"),
+        (with("x-embedding-shape", "2,99999999999999999999999"), "not two counts"),
+        (with("x-embedding-shape", "2,-8"), "not two counts"),
+        (with("x-embedding-shape", "2,+8"), "not two counts"),
+        (with("x-embedding-shape", "2"), "not two counts"),
         (with("x-embedding-byte-order", "big"), "byte order \"big\""),
         (with("x-embedding-dtype", "float64"), "values of \"float64\""),
-        (with("x-embedding-dtype", "int8"), "64 bytes for the shape 2,8, which has 16"),
-        (with("x-embedding-dtype", "float16"), "64 bytes for the shape 2,8, which has 32"),
+        (with("x-embedding-dtype", "int8"), "64 bytes for the shape 2,8, which needs 16"),
+        (with("x-embedding-dtype", "float16"), "64 bytes for the shape 2,8, which needs 32"),
         (without("x-embedding-shape"), "no header x-embedding-shape"),
         (without("x-embedding-dtype"), "no header x-embedding-dtype"),
         (without("x-embedding-byte-order"), "no header x-embedding-byte-order"),
@@ -60,7 +60,7 @@ fn a_claim_that_cannot_be_is_an_error_that_names_it() {
         let error = embed(&client(&[server.url()], &json!({"retries": 2})), 2, CallOptions::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::BadAnswer, "{message}: {error:?}");
         assert!(error.message().contains(message), "{message}: {error:?}");
-        assert_eq!(server.count(), 1, "a lie is not asked for again");
+        assert_eq!(server.count(), 1, "a wrong answer is not retried");
     }
 }
 
@@ -88,12 +88,12 @@ fn packed_vectors_are_of_the_type_that_was_asked_for_or_an_error() {
     let numbers = vec![0x81; 20];
     assert_eq!(packed(&claimed("int8", "20", numbers.clone()), Dtype::Int8).unwrap(), vec![0x81; 40]);
     let lies = [
-        (claimed("int8", "20", numbers.clone()), Dtype::Binary, "values of int8, where binary was asked for"),
-        (claimed("float32", "80", vec![0; 80]), Dtype::Int8, "values of float32, where int8 was asked for"),
+        (claimed("int8", "20", numbers.clone()), Dtype::Binary, "values of int8 instead of binary"),
+        (claimed("float32", "80", vec![0; 80]), Dtype::Int8, "values of float32 instead of int8"),
         (claimed("binary", "4", vec![0xff, 0xc0, 0x01, 0x41]), Dtype::Binary, "row 1 has bits after its 10 values"),
         (claimed("float16", "40", [[0; 38].as_slice(), &[0, 0x7c]].concat()), Dtype::Float16, "row 1 has a value"),
         (claimed("bfloat16", "40", [&[0x80, 0x7f], [0; 38].as_slice()].concat()), Dtype::Bfloat16, "row 0 has a value"),
-        (claimed("int8", "21", numbers), Dtype::Int8, "21 bytes for the shape 2,10, which has 20"),
+        (claimed("int8", "21", numbers), Dtype::Int8, "21 bytes for the shape 2,10, which needs 20"),
     ];
     for (server, dtype, message) in lies {
         let error = packed(&server, dtype).unwrap_err();
@@ -112,7 +112,7 @@ fn packed_vectors_are_of_the_type_that_was_asked_for_or_an_error() {
         2,
         CallOptions::default(),
     );
-    assert!(error.unwrap_err().message().contains("values of int8, where float16 was asked for"));
+    assert!(error.unwrap_err().message().contains("values of int8 instead of float16"));
 }
 
 #[test]

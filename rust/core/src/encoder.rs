@@ -75,7 +75,7 @@ impl EncoderSpec {
         }
         if !batch.queries.len().is_multiple_of(self.dimension) {
             let (values, dimension) = (batch.queries.len(), self.dimension);
-            return failed(format!("the batch's queries have {values} values, which is no multiple of {dimension}"));
+            return failed(format!("the batch's queries have {values} values, which is not a multiple of {dimension}"));
         }
         let outside = |id: &&i32| usize::try_from(**id).map_or(true, |id| id >= self.vocabulary);
         match batch.ids.iter().find(outside) {

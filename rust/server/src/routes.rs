@@ -117,7 +117,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
-        let unfit = |_| Failure::new(Cause::Unprocessable, "the name in the path is no UTF-8 when its %XX are read");
+        let unfit = |_| Failure::new(Cause::Unprocessable, "the percent-decoded name in the path is not UTF-8");
         Path::from_request_parts(parts, state).await.map(|Path(name)| Self(name)).map_err(unfit)
     }
 }

@@ -309,7 +309,7 @@ pub fn check_rows(values: &[f32]) -> Result<()> {
     if values.iter().all(|value| value.is_finite()) {
         return Ok(());
     }
-    let message = "the model returned values that are no finite numbers; try dtype \"float32\", or look at its weights";
+    let message = "the model returned values that are not finite; try dtype \"float32\", or check its weights";
     Err(Error::new(ErrorKind::Encoder, message))
 }
 

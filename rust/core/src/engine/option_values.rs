@@ -171,7 +171,7 @@ impl de::Error for OptionError {
     fn unknown_field(name: &str, fields: &'static [&'static str]) -> Self {
         let message = match similar(name, fields) {
             Some(similar) => format!("there is no option {name:?}; did you mean {similar:?}?"),
-            None => format!("there is no option {name:?}, only {}", fields.join(", ")),
+            None => format!("there is no option {name:?}; the options are {}", fields.join(", ")),
         };
         Self { name: Some(name.to_owned()), ..Self::new(ErrorKind::InvalidType, message) }
     }

@@ -45,7 +45,7 @@ fn choose_cryptography() {
 
 /// The error of a client that cannot be built, for example because the system has no trusted certificates.
 pub(crate) fn unfit(error: &reqwest::Error) -> Error {
-    let mut message = format!("cannot ask other servers: {error}");
+    let mut message = format!("cannot make an HTTP client: {error}");
     let mut cause = error.source();
     while let Some(inner) = cause {
         message.push_str(": ");

@@ -72,7 +72,7 @@ impl Unfetched {
                 let message = format!("its server answered {status}");
                 return (format!("CRAWL_HTTP_{status}").into(), *status, message.into());
             }
-            Self::TimedOut => ("CRAWL_TIMEOUT", 504, "it did not come in time"),
+            Self::TimedOut => ("CRAWL_TIMEOUT", 504, "it did not arrive in time"),
             Self::TooManyRedirects(most) => {
                 let message = format!("it was redirected more than {most} times");
                 return ("CRAWL_UNKNOWN_ERROR".into(), 500, message.into());
@@ -87,7 +87,7 @@ impl Unfetched {
             }
             Self::Unreadable(why) => return ("UNSUPPORTED_URL".into(), 415, why.clone().into()),
             Self::NoMemory => ("CRAWL_UNKNOWN_ERROR", 503, "too much is being fetched; try again"),
-            Self::Failed => ("CRAWL_UNKNOWN_ERROR", 500, "its server could not be reached, or broke off"),
+            Self::Failed => ("CRAWL_UNKNOWN_ERROR", 500, "its server could not be reached, or its answer ended early"),
         };
         (tag.into(), status, message.into())
     }

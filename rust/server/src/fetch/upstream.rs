@@ -43,7 +43,7 @@ impl Upstream {
             .ok_or_else(|| invalid(format!("upstream must be like https://api.exa.ai, not {address:?}")))?;
         let key = settings.upstream_key.as_ref().map(|key| {
             let mut key = HeaderValue::from_str(key.trim())
-                .map_err(|_| invalid("the upstream's key cannot stand in a header".to_owned()))?;
+                .map_err(|_| invalid("the upstream's key is invalid in a header".to_owned()))?;
             key.set_sensitive(true);
             Result::Ok(key)
         });
@@ -80,7 +80,7 @@ impl Upstream {
 async fn read(app: &App, response: Response) -> Result<Answered, Failure> {
     let (status, most) = (response.status(), app.settings.max_body_bytes);
     if status.is_redirection() {
-        return Err(Failure::new(Cause::Upstream, format!("the upstream answered {status}, which is no answer")));
+        return Err(Failure::new(Cause::Upstream, format!("the upstream answered {status}")));
     }
     let (body, memory) =
         http_client::read(&app.admission.bodies, response, most).await.map_err(|unread| match unread {

@@ -183,7 +183,7 @@ pub(crate) fn headers(rows: usize, dimension: usize, format: NumberFormat) -> Ve
 fn broken(app: &App, failure: &Failure, id: &RequestId) -> io::Error {
     let cause = failure.cause.row().name;
     app.metrics.failure(&cause);
-    tracing::warn!(request_id = %id.0, failure = %cause, "the answer broke off: {}", failure.message);
+    tracing::warn!(request_id = %id.0, failure = %cause, "the answer ended early: {}", failure.message);
     io::Error::other(failure.message.clone())
 }
 

@@ -84,7 +84,7 @@ pub(crate) async fn read(
         Err(_) if until == deadline => Err(too_late("the request's timeout passed while its body was read")),
         Err(_) => Err(Failure::new(
             Cause::SlowSender,
-            format!("the body did not come within {} seconds", app.settings.body_timeout.as_secs_f64()),
+            format!("the body did not arrive within {} seconds", app.settings.body_timeout.as_secs_f64()),
         )),
     }
 }
@@ -99,7 +99,7 @@ async fn collect(app: &App, mut body: Body) -> Result<(Bytes, OwnedSemaphorePerm
     let mut memory = app.admission.bodies.reserve(declared)?;
     let mut read = Vec::with_capacity(declared);
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Failure::new(Cause::Malformed, format!("the body broke off: {error}")))?;
+        let frame = frame.map_err(|error| Failure::new(Cause::Malformed, format!("the body ended early: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
         if read.len() + data.len() > limit {
             return Err(too_large());

@@ -130,7 +130,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
         found => found?,
     };
     if !found.file_type().is_socket() {
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is a file that is no socket"));
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file exists there that is not a socket"));
     }
     match BlockingUnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
@@ -188,7 +188,7 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, "mine").unwrap();
         drop(bound);
-        assert_eq!(message(&path), "there is a file that is no socket");
+        assert_eq!(message(&path), "a file exists there that is not a socket");
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -326,7 +326,7 @@ fn tei(schemas: &mut Schemas) -> Vec<Operation> {
         operation("post", path, id, summary).described(what).fails(&[424])
     };
     vec![
-        operation("post", "/", "embedOrCompare", "Embed or compare texts, as huggingface_hub asks for it")
+        operation("post", "/", "embedOrCompare", "Embed or compare texts, as huggingface_hub's client requests it")
             .described("As `/embed`, or with a `source_sentence` as `/similarity`.")
             .reads(embed_or_compare, texts.clone())
             .writes(
@@ -432,7 +432,7 @@ fn vllm(schemas: &mut Schemas) -> Vec<Operation> {
             .fails(&[404]),
     );
     operations.push(
-        operation("/invocations", "invocations", "Ask for what the body's fields are of")
+        operation("/invocations", "invocations", "Send a request of another route, recognized by its fields")
             .described(
                 "With `input` as `/v1/embeddings`, with `inputs` as `/embed`, with `query` as `/rerank`, and with `queries` or \
                  `text_1` as `/score`.",
@@ -466,7 +466,7 @@ fn server(schemas: &mut Schemas) -> Vec<Operation> {
     let file = |file: &'static crate::routes::page::File| {
         operation(file.path, file.id, file.summary).writes(200, "For a browser.", text(file.content_type)).writes(
             304,
-            "The client has it already (`if-none-match`).",
+            "The client has the current version (`if-none-match`).",
             Vec::new(),
         )
     };
@@ -474,7 +474,7 @@ fn server(schemas: &mut Schemas) -> Vec<Operation> {
         operation("/live", "live", "Check that the process answers").writes_json("It does.", schemas.answer::<Live>()),
         operation("/health", "health", "Check that texts are encoded")
             .described(
-                "A request that encoded a text in the last two seconds is the proof; otherwise the server tries it.",
+                "It is healthy if a request encoded a text in the last two seconds; otherwise the server encodes a small text.",
             )
             .writes_json("They are.", schemas.answer::<Healthy>()),
         operation("/ping", "ping", "Check that texts are encoded")

@@ -317,7 +317,7 @@ impl EmbeddingsRequest {
         check_model(self.model.as_deref(), app)?;
         check_dimensions(self.dimensions, app)?;
         if self.messages.is_some() {
-            let message = "messages of a chat have no vector here; send their text as input";
+            let message = "messages of a chat are not supported; send their text as input";
             return Err(Failure::of_field(Cause::Unprocessable, "messages", message));
         }
         let numbers = NumberFormat { dtype: self.dtype()?, endianness: self.endianness };
@@ -412,7 +412,7 @@ fn metadata(
     let fitting = HeaderValue::from_str(&text).ok().filter(|_| text.len() <= LONGEST_METADATA);
     fitting.ok_or_else(|| {
         let message = format!(
-            "what it says of {} texts does not fit a header; ask for bytes_only, whose x-embedding headers say the same",
+            "the description of {} texts does not fit a header; request bytes_only, whose x-embedding headers have the same",
             encoding.rows()
         );
         Failure::of_field(Cause::Unprocessable, "encoding_format", message)
@@ -422,7 +422,7 @@ fn metadata(
 /// int8 has no room for values outside -1 to 1.
 pub(super) fn check_int8(normalize: Option<bool>, dtype: Dtype) -> Result<(), Failure> {
     if normalize == Some(false) && dtype == Dtype::Int8 {
-        let message = "false with int8 would cut values off at -1 and 1; leave it out, or ask for another dtype";
+        let message = "false with int8 would clip values at -1 and 1; leave it out, or request another dtype";
         return Err(Failure::of_field(Cause::Unprocessable, "normalize", message));
     }
     Ok(())

@@ -233,7 +233,7 @@ fn read(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failur
             check_lengths(texts.iter().map(String::as_str), "texts", &app.settings)?;
             (texts.into_iter().map(Candidate::of).collect(), true)
         }
-        _ => return refused("documents", "one of documents and texts must be there, and not both"),
+        _ => return refused("documents", "pass documents or texts, not both"),
     };
     if asked.query.trim().is_empty() {
         return refused("query", "the query is empty; it needs at least one character that is not white space");
@@ -334,7 +334,7 @@ impl Candidate {
             (None, None) => fields.values().filter_map(Value::as_str).collect(),
         };
         if parts.is_empty() {
-            let message = "the document has no field that is a text and counts";
+            let message = "the document has no text among the fields to rank by";
             return Err(Failure::of_field(Cause::Unprocessable, format!("documents[{index}]"), message));
         }
         let text = parts.join("\n");

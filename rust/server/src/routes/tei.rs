@@ -304,7 +304,7 @@ async fn tokenize(State(app): State<Arc<App>>, request: Request) -> Result<Respo
                 return Reply::json(&TokenizedPrompt { count, max_model_len, tokens, token_strs }, Work::default());
             }
             _ => {
-                let message = "one of inputs and prompt must be there, and not both";
+                let message = "pass inputs or prompt, not both";
                 return Err(Failure::of_field(Cause::Unprocessable, "inputs", message));
             }
         };

@@ -238,6 +238,6 @@ impl Flags {
     /// The error of batches on a lost GPU.
     pub(super) fn lost_error(&self, name: &str) -> Error {
         let why = self.lost.get().map_or("its thread ended", String::as_str);
-        Error::new(ErrorKind::Device, format!("{name} is lost to this process until it is started anew: {why}"))
+        Error::new(ErrorKind::Device, format!("{name} is lost to this process; restart the process: {why}"))
     }
 }

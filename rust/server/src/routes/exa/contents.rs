@@ -164,10 +164,10 @@ impl Plan {
             return refused("documents", "a document needs an id or a url");
         }
         let (names, of_urls) = match (asked.ids, asked.urls) {
-            (Some(_), Some(_)) => return refused("ids", "ids or urls may be there, and not both"),
+            (Some(_), Some(_)) => return refused("ids", "pass ids or urls, not both"),
             (Some(ids), None) => (ids, false),
             (None, Some(urls)) => (urls, true),
-            (None, None) if sent.is_empty() => return refused("urls", "ids or urls must be there, or documents"),
+            (None, None) if sent.is_empty() => return refused("urls", "pass ids, urls or documents"),
             (None, None) => {
                 let all = sent.iter().enumerate().filter_map(|(index, document)| {
                     Some(Named { name: document.name()?.to_owned(), content: NamedContent::SentDocument(index) })
