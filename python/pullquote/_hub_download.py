@@ -55,7 +55,7 @@ class RemoteFile:
     etag: str
 
 
-class Client(Protocol):
+class Downloader(Protocol):
     """The interface of the clients for the hub."""
 
     def files(self, name: str, revision: str) -> tuple[str, list[RemoteFile]]:
@@ -132,7 +132,7 @@ class LibraryClient:
         self._cache = cache
 
     def files(self, name: str, revision: str) -> tuple[str, list[RemoteFile]]:
-        """See `Client`."""
+        """See `Downloader`."""
         commit = revision if is_commit(revision) else str(self._api.model_info(name, revision=revision).sha)
         entries = self._api.list_repo_tree(name, recursive=True, revision=commit)
         # Folders have no `blob_id`.
@@ -142,7 +142,7 @@ class LibraryClient:
         ]
 
     def download(self, name: str, commit: str, files: list[RemoteFile]) -> None:
-        """See `Client`."""
+        """See `Downloader`."""
         patterns = [re.sub(r"([*?[])", r"[\1]", file.path) for file in files]
         directory = Path(
             self._api.snapshot_download(name, revision=commit, cache_dir=self._cache, allow_patterns=patterns)
@@ -153,7 +153,7 @@ class LibraryClient:
                 raise BadAnswerError(message)
 
 
-def _client(endpoint: str, options: HubOptions, cache: Path) -> Client:
+def _client(endpoint: str, options: HubOptions, cache: Path) -> Downloader:
     # Not by catching ImportError: a damaged installation should say so.
     if importlib.util.find_spec("huggingface_hub") is not None:
         return LibraryClient(endpoint, options.token, cache)
@@ -162,7 +162,7 @@ def _client(endpoint: str, options: HubOptions, cache: Path) -> Client:
     return HubClient(endpoint, _token(options), cache)
 
 
-def _download(client: Client, name: str, directory: Path, files: list[RemoteFile]) -> None:
+def _download(client: Downloader, name: str, directory: Path, files: list[RemoteFile]) -> None:
     """Download those of the files that the snapshot lacks or has damaged."""
     wanted = [file for file in files if not is_intact(directory / file.path, file)]
     if not wanted:
