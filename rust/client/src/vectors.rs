@@ -360,7 +360,6 @@ impl Item for u8 {
     }
 }
 
-/// The body of `/embed`.
 #[derive(Serialize)]
 #[serde(bound = "")]
 struct EmbedBody<'texts, T: Text> {

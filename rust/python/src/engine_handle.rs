@@ -12,7 +12,6 @@ use pyo3::types::{IntoPyDict, PyDict};
 use crate::leave::DropDetached;
 use crate::results::{CacheState, DeviceState, StageTime};
 
-/// An engine.
 #[pyclass(frozen, subclass, module = "pullquote._native")]
 pub(crate) struct EngineHandle {
     engine: DropDetached<Arc<Engine>>,

@@ -25,7 +25,6 @@ const HEADER_CREDIT: f32 = 0.5;
 /// Weight of a word of the page that is only close to one of the query.
 const CORRECTED_WEIGHT: f32 = 0.8;
 
-/// A query and the evidence for it on each of its pages.
 pub(crate) struct QueryEvidence<'page, 'text> {
     /// The query's index in the request.
     pub(crate) query: usize,
@@ -387,7 +386,6 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
         }
     }
 
-    /// The logit of a seed with this cosine.
     fn logit(&self, seed: usize, cosine: f32) -> f32 {
         let coverage = self.language_coverage.get(seed).copied().unwrap_or(0.0);
         self.calibration.logit(Evidence { cosine, coverage, lacks_number: self.lacks_number(seed) })

@@ -86,7 +86,6 @@ impl fmt::Display for PrivateAddress {
 
 impl std::error::Error for PrivateAddress {}
 
-/// Whether an address is public.
 fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),

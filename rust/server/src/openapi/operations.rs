@@ -102,7 +102,6 @@ impl Operation {
         self
     }
 
-    /// Reads a form with a request and files.
     fn reads_form(mut self, request: &Value, files: &Value) -> Self {
         let properties = json!({
             "request": request,

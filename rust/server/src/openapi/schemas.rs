@@ -21,12 +21,10 @@ impl Schemas {
         Self { requests: settings().into_generator(), answers: answers.into_generator() }
     }
 
-    /// The schema of a request.
     pub(super) fn request<T: JsonSchema>(&mut self) -> Value {
         self.requests.subschema_for::<T>().to_value()
     }
 
-    /// The schema of an answer.
     pub(super) fn answer<T: JsonSchema>(&mut self) -> Value {
         self.answers.subschema_for::<T>().to_value()
     }

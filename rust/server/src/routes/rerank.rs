@@ -349,7 +349,6 @@ struct Query {
     truncation: Truncation,
 }
 
-/// The limits of a document.
 #[derive(Clone, Copy)]
 struct DocumentLimits {
     tokens: usize,
