@@ -32,7 +32,7 @@ def main() -> None:
     add_no_record(parser)
     arguments = parser.parse_args()
     around = record.circumstances()
-    test = ["--test", "faults", "--", "--nocapture", "each_result_is_right"]
+    test = ["--test", "faults", "--", "--nocapture", "each_call_ends_once"]
     command = ["cargo", "test", "--release", "--quiet", "-p", "pullquote-client", *test]
     environment = os.environ | {"PULLQUOTE_FAULTS": str(arguments.calls)}
     done = subprocess.run(command, cwd=record.REPOSITORY, env=environment, capture_output=True, text=True, check=False)

@@ -478,7 +478,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_is_an_answer_or_an_error(mut body in Just(answer(&[])), at in 0..300usize, byte: u8) {
+        fn random_bodies_are_answers_or_errors(mut body in Just(answer(&[])), at in 0..300usize, byte: u8) {
             let place = at % body.len();
             body[place] = byte;
             if let Ok(Columns { answers, passages, .. }) = read_answers(&body, &expected(None)) {

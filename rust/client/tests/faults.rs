@@ -89,7 +89,7 @@ fn misbehave(got: &Got) -> Act {
 }
 
 #[test]
-fn each_result_is_right_or_a_typed_error_and_none_is_lost_or_told_twice() {
+fn each_call_ends_once_with_a_right_answer_or_a_typed_error() {
     let calls: usize = std::env::var("PULLQUOTE_FAULTS").ok().and_then(|count| count.parse().ok()).unwrap_or(3000);
     let servers = [Server::new(misbehave), Server::new(misbehave)];
     let urls: Vec<String> = servers.iter().map(Server::url).collect();

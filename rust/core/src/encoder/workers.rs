@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_help_compute_what_no_worker_does() {
+    fn batch_runners_compute_without_workers() {
         let model = Arc::new(Ids::default());
         let device = CpuDevice::start("cpu", 0, Arc::clone(&model)).unwrap();
         let helping = device.batch_runner().expect("it has no workers");

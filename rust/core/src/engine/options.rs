@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_has_its_kind_and_names_option_value_and_what_works() {
+    fn option_errors_name_option_value_and_allowed_values() {
         for (json, kind, parts) in [
             (r#"{"topk": 3}"#, ErrorKind::InvalidType, ["topk", "topk", "top_k"]),
             (r#"{"top_k": "3"}"#, ErrorKind::InvalidType, ["top_k", "\"3\"", "whole number from 1"]),

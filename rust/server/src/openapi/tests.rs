@@ -88,7 +88,7 @@ fn every_reference_points_at_something_and_every_component_is_pointed_at() {
 }
 
 #[test]
-fn keys_are_asked_for_where_there_are_some_and_never_on_open_routes() {
+fn api_keys_are_required_except_on_open_routes() {
     let has_way_without = |document: &Value| document["security"].as_array().unwrap().contains(&json!({}));
     assert!(has_way_without(&documented(false)));
     let document = documented(true);

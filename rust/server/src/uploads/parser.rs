@@ -358,7 +358,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cache_drops_the_documents_that_were_asked_for_longest_ago() {
+    fn parser_cache_evicts_the_least_recently_used_documents() {
         let document = |bytes: usize| Arc::new(ParsedUpload { text: " ".repeat(bytes), ..ParsedUpload::default() });
         let mut cache = Cache::new();
         let third = document(CACHE_BYTES / 3);
