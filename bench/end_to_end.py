@@ -121,7 +121,7 @@ def measure(
     names: list[str] = SIDES,
     warm_up_pages: int | None = WARM_UP_PAGES,
 ) -> Measured:
-    """Load all sides, warm them up with some pages or (`None`) all, alternate them, and compare their answers."""
+    """Load all sides, warm them up with some pages or (`None`) all, let them take turns, and compare their answers."""
     sides: dict[str, Contender] = {}
     try:
         for name in names:

@@ -1,10 +1,10 @@
 """Models of a chosen size: BERT with random weights, and the tokenizer of the embedded model.
 
-They have the same tokens and the same path through the engine and libtorch; their vectors mean nothing. The small one, a
-layer of 32, costs next to nothing, so that everything but the network is measured. The one of 110 million weights is as large
+The same tokens, the same path through the engine and libtorch; their vectors mean nothing. The small one, a layer of 32,
+costs next to nothing, so that what is measured is everything but the network. The one of 110 million weights is as large
 as BERT's base.
 
-It is also a program, for measurements of memory, whose process must not import `transformers`:
+It is a program too, for measurements of memory, whose process must not hold all that `transformers` imports:
 
     .venv/bin/python bench/small_model.py FOLDER
 """

@@ -12,7 +12,7 @@ from pullquote.errors import InvalidTypeError
 
 __all__ = ["checked", "did_you_mean", "signed_as", "what_was_meant"]
 
-# Other libraries' and HTTP's names of these arguments.
+# What other libraries, and HTTP, call these arguments.
 OTHER_NAMES = {
     "k": "top_k",
     "n": "top_k",

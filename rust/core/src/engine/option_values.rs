@@ -177,7 +177,7 @@ impl de::Error for OptionError {
     }
 }
 
-/// The name that was probably intended by `name`, such as `top_k` for `topK`.
+/// The name that someone probably meant who wrote `name`, such as `top_k` for `topK`.
 #[must_use]
 pub fn similar<'name>(name: &str, names: &[&'name str]) -> Option<&'name str> {
     let plain = |name: &str| name.replace(['_', '-'], "").to_lowercase();

@@ -11,7 +11,7 @@ use crate::http::failure::{Cause, Failure};
 /// Why a page cannot be fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unfetched {
-    /// The request does not contain it, and fetching is off.
+    /// The request did not send it, and fetching is off.
     NotFound,
     /// Its address cannot be fetched.
     NoAddress,

@@ -176,7 +176,7 @@ pub(crate) struct CohereTokenizeRequest {
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct CohereTokens {
-    /// Without the model's special tokens.
+    /// Without those that the model puts around a text.
     tokens: Vec<i32>,
     token_strings: Vec<String>,
     meta: TokensMeta,

@@ -29,7 +29,7 @@ use crate::store::documents::{Documents, check_count, check_lengths};
 use crate::store::not_stored;
 
 pub(super) fn routes() -> Router<Arc<App>> {
-    // Cohere's clients have their version in the path.
+    // Cohere's clients ask under their version.
     let router = Router::new().route("/rerank", post(rerank)).route("/v2/rerank", post(rerank));
     router.route("/v1/rerank", post(rerank_v1))
 }
@@ -59,7 +59,7 @@ pub(crate) struct RerankRequest {
     /// Return each document.
     #[serde(default)]
     return_documents: bool,
-    /// Fields of documents to rank by, in their order; by default `text`, or else all fields that are texts.
+    /// Fields of documents that count, in their order; by default `text`, or else all that are texts.
     #[serde(default)]
     rank_fields: Option<Vec<String>>,
     /// Tokens that are read of each document; all by default.

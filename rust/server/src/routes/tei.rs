@@ -110,7 +110,7 @@ struct SimilarityParameters {
 #[serde(expecting = "an object with ids")]
 pub(crate) struct DecodeRequest {
     ids: Ids,
-    /// Leave out the model's special tokens.
+    /// Leave out the tokens that the model puts around a text.
     #[serde(default = "yes")]
     skip_special_tokens: bool,
 }
@@ -141,7 +141,7 @@ pub(crate) struct TokenizeRequest {
     #[serde(default)]
     #[schemars(extend("enum" = MODEL_NAMES))]
     model: Option<String>,
-    /// Include the model's special tokens.
+    /// Include the tokens that the model puts around a text.
     #[serde(default = "yes")]
     add_special_tokens: bool,
 }
@@ -150,7 +150,7 @@ pub(crate) struct TokenizeRequest {
 pub(crate) struct Token {
     id: i32,
     text: String,
-    /// Whether it is one of the model's special tokens.
+    /// Whether the model put it around the text.
     special: bool,
     /// Start in bytes of UTF-8.
     start: Option<usize>,
@@ -304,7 +304,7 @@ async fn tokenize(State(app): State<Arc<App>>, request: Request) -> Result<Respo
                 return Reply::json(&TokenizedPrompt { count, max_model_len, tokens, token_strs }, Work::default());
             }
             _ => {
-                let message = "pass inputs or prompt, not both";
+                let message = "one of inputs and prompt must be there, and not both";
                 return Err(Failure::of_field(Cause::Unprocessable, "inputs", message));
             }
         };

@@ -232,7 +232,7 @@ impl Event {
         self.runtime.check(unsafe { (self.runtime.event_record)(self.event.as_ptr(), null_mut()) })
     }
 
-    /// Whether the GPU has reached it. Never waits; an event that was not recorded is done.
+    /// Whether the GPU has come to it. Never waits; an event that was not recorded is done.
     ///
     /// # Errors
     /// The GPU's own error, of this or earlier work.
