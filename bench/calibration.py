@@ -1,7 +1,7 @@
 """Claim: a score is the probability that a passage answers the question.
 
 Asks each question of three pages: its own, its own without the paragraphs that hold the answer, and another page of its set.
-Only the first is answered. Where a set has questions about the subject of a page that the page does not answer, they are asked
+Only the first is answered. Where a set has questions about the subject of a page that the page does not answer, it asks them
 too. Prints for each set:
 
 - ``other``, ``removed``, ``unanswered``: how often the first passage of the right page has the higher score, of all pairs with
@@ -45,19 +45,19 @@ from bench.quality import Page, Question, load
 from pullquote._native import ANSWERED
 
 BINS = 10
-# A page is not asked for what little is left of it.
+# Less of a page is no page: its question is left out.
 MIN_SHARE_LEFT = 0.3
 SENTENCE = re.compile(r".*?(?:[.!?。](?=\s|$)|\n|$)\s*", re.DOTALL)
 PARAGRAPH = re.compile(r"(?:.+\n?)+|\n+")
 
 
-# Constants of the source: weights of the cosine with and without words, and what is added without.
+# Constants of the source: weights of the cosine with and without words, and the constant term without words.
 COSINE = 6.1
 MEANING = (7.3, -4.7)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FirstPassage:
     """The first passage of a question: on what kind of page, its score and cosine, whether it holds the answer."""
 
     kind: str
@@ -67,7 +67,7 @@ class Asked:
 
 
 def without_answer(page: Page, question: Question) -> str:
-    """The page without the paragraphs of the answers; without their sentences, if little would be left."""
+    """The page without the paragraphs of the answers, or only without their sentences if little would be left."""
 
     def left(parts: re.Pattern[str]) -> str:
         spans = [match.span() for match in parts.finditer(page.text) if match.group()]
@@ -85,31 +85,31 @@ def ask(
     text: str,
     answers: list[tuple[int, int]],
     **options: Any,
-) -> Asked:
+) -> FirstPassage:
     """Ask one question of one page, with options of `highlights`."""
     found = highlighter.highlights(query, [text], top_k=1, **options)[0]
     if not found:
-        return Asked(kind, 0.0, 0.0, is_right=False)
+        return FirstPassage(kind, 0.0, 0.0, is_right=False)
     first = found[0]
     is_right = any(first.start <= start and end <= first.end for start, end in answers)
-    return Asked(kind, first.score, first.cosine, is_right)
+    return FirstPassage(kind, first.score, first.cosine, is_right)
 
 
-def ask_set(highlighter: pullquote.Highlighter, pages: list[Page], count: int, **options: Any) -> list[Asked]:
+def ask_set(highlighter: pullquote.Highlighter, pages: list[Page], count: int, **options: Any) -> list[FirstPassage]:
     """Ask `count` questions of a set of their own pages and of others."""
-    rng = random.Random(0)  # noqa: S311 - which questions are asked is no secret
+    rng = random.Random(0)  # noqa: S311 - the choice of questions is no secret
     questions = [(page, question) for page in pages for question in page.questions]
-    asked = []
+    passages = []
     for page, question in rng.sample(questions, min(count, len(questions))):
-        asked.append(ask(highlighter, "right", question.text, page.text, question.answers, **options))
+        passages.append(ask(highlighter, "right", question.text, page.text, question.answers, **options))
         if text := without_answer(page, question).strip():
-            asked.append(ask(highlighter, "removed", question.text, text, [], **options))
+            passages.append(ask(highlighter, "removed", question.text, text, [], **options))
         if others := [other for other in pages if other is not page]:
-            asked.append(ask(highlighter, "other", question.text, rng.choice(others).text, [], **options))
-    return asked
+            passages.append(ask(highlighter, "other", question.text, rng.choice(others).text, [], **options))
+    return passages
 
 
-def ask_unanswerable(highlighter: pullquote.Highlighter, file: Path, count: int, **options: Any) -> list[Asked]:
+def ask_unanswerable(highlighter: pullquote.Highlighter, file: Path, count: int, **options: Any) -> list[FirstPassage]:
     """Ask questions that their pages do not answer."""
     with gzip.open(file, "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
@@ -126,18 +126,18 @@ def auc(better: list[float], worse: list[float]) -> float:
     return float(((pairs > 0) + 0.5 * (pairs == 0)).mean())
 
 
-def curve(asked: list[Asked]) -> NDArray[np.float64]:
+def curve(passages: list[FirstPassage]) -> NDArray[np.float64]:
     """For each bin of scores: the number of passages, their mean score, and the share that is right."""
     bins = np.zeros((BINS, 3))
-    for one in asked:
+    for one in passages:
         bins[min(BINS - 1, int(BINS * one.score))] += (1, one.score, one.is_right)
     bins[:, 1:] /= np.maximum(1, bins[:, :1])
     return bins
 
 
-def calibration_error(asked: list[Asked]) -> float:
+def calibration_error(passages: list[FirstPassage]) -> float:
     """The expected calibration error."""
-    bins = curve(asked)
+    bins = curve(passages)
     return float((bins[:, 0] / max(1, bins[:, 0].sum()) * np.abs(bins[:, 1] - bins[:, 2])).sum())
 
 
@@ -155,16 +155,16 @@ def fit(inputs: list[list[float]], right: list[bool]) -> list[float]:
 def fit_constants(highlighter: pullquote.Highlighter, sets: list[list[Page]], count: int, effort: str) -> None:
     """Print the constants that fit first passages best, next to those of the source."""
     for lexical_weight in (0.0, 0.5, 1.0):
-        asked = [
+        passages = [
             one
             for pages in sets
             for one in ask_set(highlighter, pages, count, lexical_weight=lexical_weight, effort=effort)
         ]
-        asked = [one for one in asked if 0 < one.score < 1]
-        right = [one.is_right for one in asked]
-        logits = [float(np.log(one.score / (1 - one.score))) for one in asked]
+        passages = [one for one in passages if 0 < one.score < 1]
+        right = [one.is_right for one in passages]
+        logits = [float(np.log(one.score / (1 - one.score))) for one in passages]
         if lexical_weight == 0:
-            cosine, constant = fit([[one.cosine] for one in asked], right)
+            cosine, constant = fit([[one.cosine] for one in passages], right)
             print(
                 f"cosine alone: {cosine:.1f} * cosine {constant:+.1f} (in the source: {MEANING[0]} * cosine {MEANING[1]:+})"
             )
@@ -172,26 +172,26 @@ def fit_constants(highlighter: pullquote.Highlighter, sets: list[list[Page]], co
             slope, constant = fit([[logit] for logit in logits], right)
             print(f"words alone: {slope:.2f} * logit {constant:+.2f} (in the source: 1 * logit + 0)")
         else:
-            rest = [logit - COSINE * one.cosine for logit, one in zip(logits, asked, strict=True)]
-            inputs = [[one.cosine, each] for one, each in zip(asked, rest, strict=True)]
+            rest = [logit - COSINE * one.cosine for logit, one in zip(logits, passages, strict=True)]
+            inputs = [[one.cosine, each] for one, each in zip(passages, rest, strict=True)]
             cosine, others, constant = fit(inputs, right)
             print(
                 f"both: {cosine:.1f} * cosine + {others:.2f} * others {constant:+.2f} (in the source: {COSINE}, 1, 0)"
             )
 
 
-def row(name: str, asked: list[Asked], unanswered: list[Asked]) -> dict[str, float | str]:
+def row(name: str, passages: list[FirstPassage], unanswered: list[FirstPassage]) -> dict[str, float | str]:
     """The figures of a set."""
-    scores: Callable[[str], list[float]] = lambda kind: [one.score for one in asked if one.kind == kind]  # noqa: E731
-    right = [one.score for one in asked if one.is_right]
+    scores: Callable[[str], list[float]] = lambda kind: [one.score for one in passages if one.kind == kind]  # noqa: E731
+    right = [one.score for one in passages if one.is_right]
     return {
         "set": name,
         "n": len(scores("right")),
         "other": auc(scores("right"), scores("other")),
         "removed": auc(scores("right"), scores("removed")),
         "unanswered": auc(scores("right"), [one.score for one in unanswered]),
-        "ECE": calibration_error(asked),
-        "right": float(np.mean([one.is_right for one in asked if one.kind == "right"])),
+        "ECE": calibration_error(passages),
+        "right": float(np.mean([one.is_right for one in passages if one.kind == "right"])),
         "kept": float(np.mean([score >= ANSWERED for score in right])) if right else float("nan"),
     }
 
@@ -214,7 +214,7 @@ def main() -> None:
     files = [file for path in arguments.sets for file in (sorted(path.glob("*.jsonl.gz")) if path.is_dir() else [path])]
     if not files:
         sys.exit(f"no .jsonl.gz file in {', '.join(map(str, arguments.sets))}")
-    everything: list[Asked] = []
+    everything: list[FirstPassage] = []
     rows: list[dict[str, float | str]] = []
     with pullquote.Highlighter(arguments.model) as highlighter:
         if arguments.fit:
@@ -226,12 +226,12 @@ def main() -> None:
             else []
         )
         for file in files:
-            asked = ask_set(highlighter, load(file, 0, 1), arguments.questions, effort=arguments.effort)
-            everything += asked
+            passages = ask_set(highlighter, load(file, 0, 1), arguments.questions, effort=arguments.effort)
+            everything += passages
             about = (
                 unanswered if arguments.unanswerable and file.name.split(".")[0] in arguments.unanswerable.name else []
             )
-            rows.append(row(file.name.removesuffix(".jsonl.gz"), asked, about))
+            rows.append(row(file.name.removesuffix(".jsonl.gz"), passages, about))
             if len(rows) == 1:
                 print("| " + " | ".join(rows[0]) + " |\n" + "|---" * len(rows[0]) + "|")
             print(line(rows[-1]), flush=True)

@@ -48,7 +48,7 @@ from pullquote._models import model_directory
 CLAIM = "concurrency"
 LEVELS = [1, 2, 4, 16, 64, 256]
 CHARACTERS = 20_000
-KEEPS_ALL_BUSY = 4  # clients from which on the queue is never empty: latencies are compared from here
+KEEPS_ALL_BUSY = 4  # With this number of clients or more, the queue is never empty: latencies are compared from here.
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +64,23 @@ class Run:
     core_use: CoreUse
 
     def throughput(self) -> float:
-        """Say how many tokens a second were encoded."""
+        """Tokens encoded each second."""
         return self.tokens / self.seconds
 
     def requests(self) -> float:
-        """Say how many requests a second were answered."""
+        """Requests answered each second."""
         return len(self.latencies) / self.seconds
 
     def median(self) -> float:
-        """Say how long half of the requests took at most, in seconds."""
+        """The median latency, in seconds."""
         return median(self.latencies)
 
     def p99(self) -> float:
-        """Say how long all but a hundredth of the requests took at most, in seconds."""
+        """The 99th percentile of the latency, in seconds."""
         return float(np.quantile(self.latencies, 0.99, method="higher"))
 
     def summary(self) -> dict[str, object]:
-        """Say what a record keeps of it; of thousands of latencies these three."""
+        """The numbers that a record keeps; of thousands of latencies these three."""
         latencies = {"median": self.median(), "p99": self.p99(), "most": max(self.latencies)}
         return asdict(self) | {"latencies": latencies}
 
@@ -133,7 +133,7 @@ WAYS: dict[str, Way] = {"threads": by_threads, "asyncio tasks": by_tasks}
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What is measured with one model: how often, from what, and with how many requests for each number of clients."""
+    """How one model is measured: the rounds, the callers, and the requests for each number of clients."""
 
     name: str
     model: Path
@@ -152,16 +152,16 @@ class Measured:
     runs: dict[int, list[Run]]
 
     def best(self) -> int:
-        """Say with how many clients most requests a second were answered."""
+        """The number of clients with the highest throughput."""
         return max(self.runs, key=lambda level: median(run.throughput() for run in self.runs[level]))
 
     def ratios(self, level: int) -> list[float]:
-        """Say for each round what part of the best throughput that of this number of clients is."""
+        """For each round, the throughput of this number of clients over the best."""
         pairs = zip(self.runs[level], self.runs[self.best()], strict=True)
         return [run.throughput() / best.throughput() for run, best in pairs]
 
     def tails(self, level: int) -> list[float]:
-        """Say for each round how many times the median latency the 99th percentile is."""
+        """For each round, the 99th percentile of the latency over its median."""
         return [run.p99() / run.median() for run in self.runs[level]]
 
     def growth(self) -> float:
@@ -194,7 +194,7 @@ def main() -> None:
     fewest = 16 if arguments.quick else 256
     with tempfile.TemporaryDirectory() as directory:
         small = small_model.write_small_model(Path(directory))
-        # With the embedded model 256 clients ask once, which takes most of the time there is.
+        # With the embedded model, 256 clients send one request each; that alone takes minutes.
         requests = {level: max(8, level if level > 64 else 2 * level) for level in levels}
         settings = [
             Setting("embedded model", model_directory(None), ["threads"], arguments.rounds, requests),
@@ -214,7 +214,7 @@ def main() -> None:
 
 
 def measure(setting: Setting) -> list[Measured]:
-    """Load the model, warm it up, and let the numbers of clients and the ways to ask take turns."""
+    """Load the model, warm it up, and alternate numbers of clients and kinds of callers."""
     pages = different_pages(max(setting.requests.values()), CHARACTERS)
     with pullquote.Highlighter(setting.model, cache_bytes=0) as highlighter:
 
@@ -293,7 +293,7 @@ def markdown(around: dict[str, object], results: list[Measured]) -> str:
 
 
 def row(result: Measured, level: int) -> str:
-    """Write what one number of clients did."""
+    """Write the row of one number of clients."""
     runs, requests = result.runs[level], result.setting.requests[level]
     cells = [
         str(level),

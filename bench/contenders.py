@@ -26,7 +26,7 @@ from bench.workload import HIGHLIGHT_LENGTH, STEP_SIZE, TOP_K, Page
 from pullquote import Highlight
 from pullquote.engine import Work
 
-DEADLINE_SECONDS = 900.0  # for one answer of another process, model loading included
+DEADLINE_SECONDS = 900.0  # seconds for one answer of another process, model loading included
 
 
 def work_as_dict(work: Work) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def work_as_dict(work: Work) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What all sides share: a directory, torch's names of dtype and device, and the rivals' windows in a batch."""
+    """What all sides share: a model's directory, torch's names of dtype and device, and the rivals' windows in a batch."""
 
     model: Path
     dtype: str
@@ -46,7 +46,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One timed run: its seconds, each page's highlights, and what `Highlights.work` says (pullquote only)."""
+    """One timed run: its seconds, each page's highlights, and `Highlights.work` (pullquote only)."""
 
     seconds: float
     chosen: list[Chosen]
@@ -85,7 +85,7 @@ class Pullquote:
             highlight_length=HIGHLIGHT_LENGTH,
             step_size=STEP_SIZE,
             top_k=TOP_K,
-            # What the rivals do: windows, by cosine.
+            # As the rivals rank: windows, by cosine.
             expand=False,
             dedupe="none",
             lexical_weight=0.0,
@@ -101,7 +101,7 @@ class Pullquote:
 
 
 def as_chosen(found: list[list[Highlight]]) -> list[Chosen]:
-    """Turn pullquote's highlights into what all sides give."""
+    """Convert pullquote's highlights into the common type."""
     return [
         Chosen(
             np.array([(one.start, one.end) for one in page], dtype=np.int64).reshape(-1, 2),
@@ -162,7 +162,7 @@ class InProcess:
         self.threads = str(self._answer())
 
     def run(self, query: str | list[str], pages: list[Page]) -> Run:
-        """Run there; the seconds are those of that process, the way to it not included."""
+        """Run in that process, which measures the seconds: sending the request and the answer is not included."""
         self._connection.send((query, pages))
         run = self._answer()
         assert isinstance(run, Run)
@@ -170,7 +170,7 @@ class InProcess:
 
     def close(self) -> None:
         """Ask the process to end, and wait for it."""
-        with contextlib.suppress(BrokenPipeError):  # it may have died of an error
+        with contextlib.suppress(BrokenPipeError):  # it may have ended with an error
             self._connection.send(None)
         self._process.join(timeout=60)
         if self._process.is_alive():
@@ -178,7 +178,7 @@ class InProcess:
         self._connection.close()
 
     def _answer(self) -> object:
-        """Receive what the process sends; `EOFError` where it died, with its own traceback on stderr."""
+        """Receive an answer. Raises `EOFError` if the process ended; its traceback is on stderr."""
         if not self._connection.poll(DEADLINE_SECONDS):
             message = f"no answer in {DEADLINE_SECONDS:.0f} seconds"
             raise TimeoutError(message)

@@ -1,7 +1,7 @@
-"""Sides for whole pages: `highlights()` as it is when nothing is said, and scripts around OpenVINO, ONNX Runtime and fastembed.
+"""Sides for whole pages: `highlights()` with its defaults, and scripts around OpenVINO, ONNX Runtime and fastembed.
 
-The scripts are what one would write by hand for this. OpenVINO and ONNX Runtime compute a batch on each core: with all cores on
-one batch the same pages take longer. Each side runs in a process of its own, by `contenders.InProcess`.
+The scripts are written by hand for this task. OpenVINO and ONNX Runtime compute a batch on each core, because with all cores
+on one batch the same pages take longer. Each side runs in a process of its own, by `contenders.InProcess`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DIMENSION = 384
 
 
 class Full:
-    """All defaults, but every window is encoded and nothing is kept for later; the setting's model is all it takes."""
+    """All defaults, except that every window is encoded and nothing is cached. Uses only the model of the setting."""
 
     options: ClassVar[dict[str, Any]] = {"effort": "full"}
 
@@ -50,7 +50,7 @@ class Full:
 
 
 class Auto(Full):
-    """All defaults, but nothing is kept for later."""
+    """All defaults, except that nothing is cached."""
 
     options: ClassVar[dict[str, Any]] = {}
 
@@ -87,7 +87,7 @@ class Script:
         raise NotImplementedError
 
     def _start(self, inputs: dict[str, NDArray[np.int64]], vectors: NDArray[np.float32], rows: list[int]) -> None:
-        """Begin a batch whose vectors will go to these rows."""
+        """Start a batch whose vectors will be written to these rows."""
         raise NotImplementedError
 
     def _wait(self) -> None:
@@ -134,7 +134,7 @@ class OpenVINO(Script):
 
 
 class OnnxRuntime(Script):
-    """By ONNX Runtime, one session that a thread for each core runs."""
+    """By ONNX Runtime: one session, which a thread for each core runs."""
 
     def _load(self, graph: Path, setting: Setting) -> None:
         import onnxruntime  # noqa: PLC0415 - only this side's process loads it
@@ -159,7 +159,7 @@ class OnnxRuntime(Script):
 
 
 class FastEmbed(Script):
-    """By fastembed, as it is: it tokenizes, batches and pools by itself."""
+    """By fastembed with its defaults: it tokenizes, batches and pools by itself."""
 
     def _load(self, graph: Path, setting: Setting) -> None:
         self._embedding = load_fastembed(setting.model, graph)

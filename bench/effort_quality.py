@@ -5,7 +5,7 @@ Runs each effort over the sets of a folder (see `quality.py`) and over hard ques
 typing errors made by rule, and questions in German, Spanish and Romanian about English pages (the `xquad` sets are
 parallel). Each question is a call of its own. Texts are encoded once for all efforts.
 
-With `--others 9`, each call has nine more pages, of the same set while there are some; `best@k` looks at the best passages
+With `--others 9`, each call has nine more pages, of the same set as far as it has them; `best@k` is about the best passages
 of all ten.
 
     .venv/bin/python bench/effort_quality.py /work/shared/eval/pages
@@ -130,7 +130,7 @@ def foreign(folder: Path, language: str, rng: random.Random) -> Iterable[Case]:
 
 
 def ask(highlighter: pullquote.Highlighter, case: Case, effort: Effort, others: list[str]) -> list[float]:
-    """The columns of one question."""
+    """The table's columns for one question."""
 
     def find(**limits: int) -> pullquote.Highlights:
         options: dict[str, Any] = {"effort": effort, "format": case.format, **limits}

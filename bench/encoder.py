@@ -32,7 +32,7 @@ from pullquote._models import EMBEDDED_NAME, model_directory
 CLAIM = "encoder"
 EXACT = "pullquote float32"
 
-# Each of ours with those of the rivals whose numbers are as narrow.
+# Each of our dtypes with the rivals of the same width.
 RIVALS = {
     EXACT: ["onnxruntime float32", "openvino float32", "fastembed float32", "sentence-transformers float32"],
     "pullquote bfloat16": ["openvino bfloat16"],
@@ -51,11 +51,11 @@ class Measured:
     cosines: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def ratios(self, ours: str, rival: str) -> list[float]:
-        """Say for each round how many times as fast as the rival ours is."""
+        """For each round, how many times as fast as the rival ours is."""
         return [their / our for our, their in zip(self.seconds[ours], self.seconds[rival], strict=True)]
 
     def speeds(self, side: str) -> list[float]:
-        """Say how many tokens a second a side encoded in each round."""
+        """Tokens a second of a side, for each round."""
         return [self.rows * self.length / seconds for seconds in self.seconds[side]]
 
 
@@ -84,7 +84,7 @@ def main() -> None:
 
 
 def rows_of(length: int, count: int, model: Path) -> Rows:
-    """Cut stretches out of the demo's pages that are exactly so long as tokens; fewer pages are read again and again."""
+    """Cut texts of exactly this number of tokens out of the demo's pages, which are read repeatedly if they are too short."""
     tokenizer = AutoTokenizer.from_pretrained(str(model))
     pages = sorted((record.REPOSITORY / "demo" / "pages").glob("*.*"))
     texts = []
@@ -97,14 +97,14 @@ def rows_of(length: int, count: int, model: Path) -> Rows:
         starts = range(0, len(offsets) - inner, inner)
         texts += [text[offsets[start][0] : offsets[start + inner - 1][1]] for start in starts]
     encoded = tokenizer(texts, verbose=False)["input_ids"]
-    # A stretch that begins within a word may be other tokens alone.
+    # A text that begins within a word may have other tokens when tokenized alone.
     fitting = [(text, ids) for text, ids in zip(texts, encoded, strict=True) if len(ids) == length]
     chosen = [fitting[number % len(fitting)] for number in range(count)]
     return Rows([text for text, _ in chosen], np.array([ids for _, ids in chosen], dtype=np.int64))
 
 
 def measure(model: Path, exported: encoders.Exported, rows: Rows, rounds: int) -> Measured:
-    """Load all sides, warm them up, let them take turns, and compare their vectors."""
+    """Load all sides, warm them up, alternate them, and compare their vectors."""
     count, length = rows.ids.shape
     result = Measured(length, count)
     context = multiprocessing.get_context("spawn")

@@ -1,4 +1,4 @@
-"""The sides of the encoder's measurement: all are given the same rows, and all use all cores.
+"""The sides of the encoder's measurement. All encode the same rows, and all use all cores.
 
 A side is loaded in a process of its own. The rivals get token ids, in batches of equally long rows, so that they neither
 tokenize nor pad; their pooling is part of the exported graph. pullquote gets texts.
@@ -29,7 +29,7 @@ from bench.workload import read_max_tokens
 
 Vectors = NDArray[np.float32]
 
-# Of a rival's batch: 8 rows of 64, 4 of 128. ONNX Runtime is slower with more, OpenVINO the same.
+# Tokens of a rival's batch: 8 rows of 64, 4 of 128. With more, ONNX Runtime is slower and OpenVINO the same.
 _BATCH_TOKENS = 512
 
 
@@ -56,7 +56,7 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One way to encode: whose it is, in which dtype, and what shares the cores."""
+    """One way to encode: the software, its dtype, and what shares the cores."""
 
     name: str
     dtype: str
@@ -200,7 +200,7 @@ def load_fastembed(model: Path, graph: Path) -> Any:
     folder.mkdir(exist_ok=True)
     for file in ("config.json", "tokenizer.json", "special_tokens_map.json"):
         shutil.copy(model / file, folder)
-    # It cuts at what the tokenizer says, 512 tokens, where every other side cuts at what the model was trained for, 256.
+    # It cuts at the tokenizer's limit, 512 tokens; every other side cuts at the model's, 256.
     tokenizer = json.loads((model / "tokenizer_config.json").read_text())
     tokenizer["model_max_length"] = read_max_tokens(model)
     (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer))
@@ -218,7 +218,7 @@ def load_fastembed(model: Path, graph: Path) -> Any:
 
 
 def _shared_out(encode: Callable[[NDArray[np.int64]], Vectors]) -> Callable[[Rows], Vectors]:
-    """Give batches to one thread for each core: faster than one batch on all cores, for all rivals."""
+    """Give batches to one thread for each core, which is faster for all rivals than one batch on all cores."""
     pool = ThreadPoolExecutor(cores())
     return lambda rows: np.concatenate(list(pool.map(encode, rows.batches())))
 
@@ -235,14 +235,14 @@ def _sentence_transformers() -> Side:
 
 
 def sides() -> dict[str, Side]:
-    """All sides, by name and dtype; those that are compared take their turns one after the other."""
+    """All sides, by name and dtype. Sides that are compared run one after the other."""
     every = [_pullquote("float32"), _onnxruntime("float32"), _openvino("float32")]
     every += [_pullquote("bfloat16"), _openvino("bfloat16"), _pullquote("int8"), _onnxruntime("int8")]
     every += [_fastembed(), _sentence_transformers()]
     return {f"{side.name} {side.dtype}": side for side in every}
 
 
-# The side of this process, if it is one that was started for a side.
+# The side of this process, if it was started for one.
 _loaded: list[Callable[[Rows], Vectors]] = []
 
 
@@ -253,7 +253,7 @@ def load(name: str, model: Path, exported: Exported) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What encoding took, of the clock and of all cores together, and the vectors, of length one."""
+    """Seconds of the clock and of all cores together, and the vectors, of length one."""
 
     seconds: float
     processor_seconds: float
@@ -263,7 +263,7 @@ class Run:
 def run(rows: Rows) -> Run:
     """Encode the rows with this process' side.
 
-    A tenth is encoded before, untimed: while the others had their turns, the system took back what memory it could.
+    A tenth is encoded first, untimed: while other sides ran, the system reclaimed this one's memory.
     """
     tenth = max(1, len(rows.texts) // 10)
     _loaded[0](Rows(rows.texts[:tenth], rows.ids[:tenth]))

@@ -1,12 +1,12 @@
-"""Claim: where words can tell, encoding what they point at finds what encoding everything does, many times sooner.
+"""Claim: where words identify the candidates, encoding only those finds what encoding everything finds, many times as fast.
 
-Pages of 30,000, 120,000 and 700,000 characters are made of the demo's pages and of what Python's own documentation says of
-its topics (`pydoc_data`), a text without repeats. Questions of the demo's pages are asked of each with nothing kept:
-once with ``effort="full"``, whose cost is the same for all of them, and each with ``"auto"`` and ``"fast"``, in turns. A
+Pages of 30,000, 120,000 and 700,000 characters are made of the demo's pages and of Python's own documentation
+(`pydoc_data`), a text without repeats. Without a cache, each answers questions of the demo's pages: one of them with
+``effort="full"``, whose cost is the same for all questions, and each with ``"auto"`` and ``"fast"``, alternating. A
 ratio is the seconds of full over the mean seconds of the others in the same round.
 
-Then questions for which words are of little use: paraphrases, misspelled words, and another language. Here what is encoded
-must grow, and the answers stay those of full.
+Then questions for which words are of little use: paraphrases, misspelled words, and another language. Here more windows
+must be encoded, and the answers must stay those of full.
 
     .venv/bin/python bench/encoding_less.py --rounds 3
 """
@@ -54,13 +54,13 @@ CROSS = [
 
 
 def long_text() -> str:
-    """The longest text there is: the demo's pages, then Python's topics."""
+    """The demo's pages, then Python's topics: the text from which pages are cut."""
     pages = [file.read_text(encoding="utf-8") for file in page_files(PAGES)]
     return "\n\n".join([*pages, *(topics[name] for name in sorted(topics))])
 
 
 def questions_of(text: str) -> list[str]:
-    """Questions of the golden set whose answer stands in a text, spread evenly over them."""
+    """Questions of the golden set whose answer is in a text, at equal steps."""
     found = []
     for sample in json.loads((TESTS / "golden" / "questions.json").read_text(encoding="utf-8")):
         page = (PAGES / sample["page"]).read_text(encoding="utf-8")
@@ -73,7 +73,7 @@ def questions_of(text: str) -> list[str]:
 
 
 def timed(highlighter: pullquote.Highlighter, query: str, page: str, effort: Effort) -> tuple[float, int, int]:
-    """Seconds, windows that were compared, and how many there are."""
+    """Seconds, windows that were compared, and all windows."""
     highlighter.clear_cache()
     began = time.perf_counter()
     found = highlighter.highlights(query, [page], effort=effort)
@@ -109,7 +109,7 @@ def hard_questions() -> list[tuple[str, str, str, list[tuple[int, int]]]]:
 
 
 def measure_hard(highlighter: pullquote.Highlighter) -> dict[str, dict[str, float]]:
-    """For each kind the share of windows that is compared, and of questions whose answer is among the first three."""
+    """For each kind, the share of windows that are compared, and of questions whose answer is among the first three."""
     kinds: dict[str, dict[str, float]] = {}
     for kind, name, query, answers in hard_questions():
         page = (PAGES / name).read_text(encoding="utf-8")
@@ -131,7 +131,7 @@ def measure_hard(highlighter: pullquote.Highlighter) -> dict[str, dict[str, floa
 def table(
     around: dict[str, object], sizes: list[dict[str, Any]], hard: dict[str, dict[str, float]], use: CoreUse
 ) -> str:
-    """Write what people read."""
+    """Write the record as Markdown."""
     lines = [
         *record.heading(CLAIM, around),
         quietness([use]),

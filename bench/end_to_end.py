@@ -1,8 +1,8 @@
-"""Claim: `highlights()` gets through more pages a second than the Python ways to do the same.
+"""Claim: `highlights()` processes more pages a second than Python programs for the same task.
 
 The rivals are sentence-transformers in one process, and a pipeline of processes joined by queues. All sides have the
-same pages, query, windows, model, dtype and cores; they take turns, and what counts is the ratio within a round.
-Loading and a warm-up are not timed. Before anything is reported the sides' answers are compared.
+same pages, query, windows, model, dtype and cores. They alternate, and what counts is the ratio within a round.
+Loading and a warm-up are not timed. The sides' answers are compared before anything is reported.
 
     .venv/bin/python bench/end_to_end.py --dtypes float32 bfloat16 --rounds 5
 """
@@ -35,11 +35,11 @@ from pullquote._models import model_directory
 
 CLAIM = "end_to_end"
 SIDES = ["pullquote", "sentence-transformers", "pipeline of processes"]
-# Another side, which needs a GPU to be fast.
+# A side that needs a GPU to be fast.
 VARLEN = "pipeline, rows not padded"
 WARM_UP_PAGES = 3
 
-# How far a page's best score may lie from a rival's, and still be the same answer: rounding of the dtype.
+# The largest difference between scores of the same answer: rounding of the dtype.
 TOLERANCE = {"float32": 1e-3, "float16": 1e-2, "bfloat16": 2e-2}
 
 
@@ -73,11 +73,11 @@ class Measured:
         return [run.seconds for run in self.runs[side]]
 
     def ratios(self, rival: str) -> list[float]:
-        """Say for each round how many times the rival's pages a second pullquote's are."""
+        """For each round, pullquote's pages a second over the rival's."""
         return [theirs / ours for ours, theirs in zip(self.seconds(SIDES[0]), self.seconds(rival), strict=True)]
 
     def stage_shares(self) -> dict[str, float]:
-        """Say what part of pullquote's time its caller spent in each stage: medians over the rounds."""
+        """The part of pullquote's time that its caller spent in each stage: medians over the rounds."""
         stages = ["cutting", "tokenizing", "waiting", "ranking"]
         return {stage: median(run.work[stage] / run.seconds for run in self.runs[SIDES[0]]) for stage in stages}
 
@@ -188,7 +188,7 @@ def compare(ours: list[Run], theirs: list[Run], pages: list[Page], dtype: str) -
 
 
 def score_of(span: list[int], page: Page, chosen: Chosen) -> float:
-    """Look up what a side scored the window of this span."""
+    """The score that a side gave the window of this span."""
     assert chosen.all_scores is not None, "only the rivals give every window's score away"
     windows = np.flatnonzero((page.spans == span).all(axis=1))
     assert len(windows) == 1, f"{span} is no window of the page, so the sides did not do the same work"
@@ -196,7 +196,7 @@ def score_of(span: list[int], page: Page, chosen: Chosen) -> float:
 
 
 def speeds(workload: Workload, seconds: float) -> dict[str, float]:
-    """Turn a run's seconds into what a side does in one."""
+    """A side's pages, windows and tokens a second, from a run's seconds."""
     amounts = {"pages": len(workload.pages), "pieces": workload.pieces, "tokens": workload.tokens}
     return {name: amount / seconds for name, amount in amounts.items()}
 

@@ -40,7 +40,7 @@ LENGTHS = [64, 128]
 
 _BASE = {"hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072}
 
-# The class in transformers, the model whose sizes these are, and its sizes.
+# The class in transformers, the model that has these sizes, and the sizes.
 FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "bert": (
         "Bert",
@@ -83,12 +83,12 @@ class Measured:
     difference: float = 0.0
 
     def ratios(self, dtype: str) -> list[float]:
-        """Say for each round how many times as fast as ONNX Runtime pullquote is."""
+        """For each round, how many times as fast as ONNX Runtime pullquote is."""
         ours, theirs = (self.seconds[f"{name} {dtype}"] for name in ("pullquote", "onnxruntime"))
         return [their / our for our, their in zip(ours, theirs, strict=True)]
 
     def speeds(self, side: str) -> list[float]:
-        """Say how many tokens a second of one core a side encoded in each round."""
+        """Tokens for each second of a core, for each round."""
         return [self.rows * self.length / seconds for seconds in self.seconds[side]]
 
 
@@ -111,7 +111,7 @@ def main() -> None:
 
 
 def measure(family: str, rounds: int, tokens: int) -> list[Measured]:
-    """Write and export a family's model, load all sides, warm them up, and let them take turns."""
+    """Write and export a family's model, load all sides, warm them up, and alternate them."""
     sides = [f"{name} {dtype}" for dtype in DTYPES for name in ("pullquote", "onnxruntime")]
     results = []
     with tempfile.TemporaryDirectory() as folder:
@@ -134,7 +134,7 @@ def measure(family: str, rounds: int, tokens: int) -> list[Measured]:
 
 
 def take_turns(result: Measured, rows: Rows, processes: dict[str, ProcessPoolExecutor], rounds: int) -> Measured:
-    """Let all sides encode the same rows, in each round once."""
+    """Let each side encode the same rows once in each round."""
     result.rows = len(rows.texts)
     warm = {name: process.submit(encoders.run, rows) for name, process in processes.items()}
     ours, theirs = (warm[f"{name} float32"].result().vectors for name in ("pullquote", "onnxruntime"))

@@ -1,4 +1,4 @@
-"""A FastAPI server that batches the usual way: a queue, and a task that waits until a batch is full or its time is up.
+"""A FastAPI server that batches as usual: a queue, and a task that waits until a batch is full or a timeout passes.
 
 uvicorn bench.fastapi_server:app    # with MODEL, BATCH_SIZE and BATCH_TIMEOUT in the environment
 """
@@ -23,7 +23,7 @@ BATCH_TIMEOUT = float(os.environ["BATCH_TIMEOUT"])
 Waiting = tuple[str, asyncio.Future[NDArray[np.float32]]]
 
 
-class Asked(BaseModel):
+class EmbedBody(BaseModel):
     """A text to be embedded."""
 
     inputs: str
@@ -56,10 +56,10 @@ async def _batch(app: FastAPI) -> None:
                 answer.set_result(vector)
 
 
-async def embed(asked: Asked) -> list[list[float]]:
+async def embed(body: EmbedBody) -> list[list[float]]:
     """Embed a text, in the shape of Text Embeddings Inference."""
     answer: asyncio.Future[NDArray[np.float32]] = asyncio.get_running_loop().create_future()
-    await app.state.queue.put((asked.inputs, answer))
+    await app.state.queue.put((body.inputs, answer))
     vector = await answer
     return [vector.tolist()]
 

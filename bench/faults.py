@@ -1,7 +1,8 @@
-"""100,000 calls of the client through failures of every kind: each right or a typed error, none lost, none told twice.
+"""Claim: of 100,000 calls of the client during failures of every kind, each ends once, with a right answer or a typed error.
 
-Runs `rust/client/tests/faults.rs` for many calls: two servers that the test owns reset connections, break off, stall, turn away in
-storms, answer late and in another order, and lie. The test itself fails where a vector is wrong, or a call is lost or told twice.
+Runs `rust/client/tests/faults.rs` for many calls: two servers of the test reset connections, cut answers off, stall, reject
+bursts of requests, answer late and in another order, and send wrong answers. The test fails if a vector is wrong, a call never
+ends, or ends twice.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ LINE = re.compile(r"^(\d+) calls, (\d+) requests, (\d+) right, (\{.*\}), ([\d.]+
 
 
 def main() -> None:
-    """Run it, and keep what it says."""
+    """Run the test, and keep its output."""
     parser = claim_parser(__doc__)
     parser.add_argument("--calls", type=int, default=100_000, help="default: %(default)s")
     add_no_record(parser)
     arguments = parser.parse_args()
     around = record.circumstances()
-    test = ["--test", "faults", "--", "--nocapture", "each_result_is_right"]
+    test = ["--test", "faults", "--", "--nocapture", "each_call_ends_once"]
     command = ["cargo", "test", "--release", "--quiet", "-p", "pullquote-client", *test]
     environment = os.environ | {"PULLQUOTE_FAULTS": str(arguments.calls)}
     done = subprocess.run(command, cwd=record.REPOSITORY, env=environment, capture_output=True, text=True, check=False)
@@ -41,7 +42,7 @@ def main() -> None:
     kinds: dict[str, int] = json.loads(found[4])
     seconds = float(found[5]) / (1000 if found[6] == "ms" else 1)
     goals = [
-        # The test has looked at each; where one is wrong, or comes twice, it fails.
+        # The test checks each call, and fails if one is wrong or ends twice.
         Goal("calls lost, told twice or wrong", float(done.returncode != 0), most=0, form=".0f"),
         Goal(
             "calls that are neither right nor an error of the table",

@@ -1,4 +1,4 @@
-"""Goals: what a number of a record has to be, so that the record itself says whether it is."""
+"""Goals: bounds of measured numbers. Each record has a line for each goal, met or missed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What was measured, and the least and the most that it may be; `form` is how its numbers are written."""
+    """A measured number with its bounds; `form` is the format of its numbers."""
 
     what: str
     measured: float
@@ -18,11 +18,11 @@ class Goal:
 
     @property
     def is_met(self) -> bool:
-        """Whether the number lies between its bounds; one that is no number does not."""
+        """Whether the number lies between its bounds. NaN does not."""
         return self.least <= self.measured <= self.most
 
     def line(self) -> str:
-        """Write it as a line of a record."""
+        """The goal as a line of a record."""
         bounds = [
             f"at {word} {bound:{self.form}}"
             for word, bound in (("least", self.least), ("most", self.most))

@@ -61,7 +61,7 @@ def tabulate(findings: Findings, values: dict[str, list[float]]) -> None:
 
 
 def tenth(values: list[float]) -> float:
-    """What it was after a tenth of the requests."""
+    """The value after a tenth of the requests."""
     return values[max(0, len(values) // 10 - 1)]
 
 

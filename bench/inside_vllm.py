@@ -2,9 +2,9 @@
 
 vLLM serves the embedded model on this machine's CPU, in float32, in a Python of its own with another torch (`make
 vllm-test` sets it up). The inputs are real pages: offline by ``LLM.encode``, and online by ``POST /pooling`` and ``POST
-/v1/highlights``, by our own client too; then by 24 users at once, by clients that disconnect in the middle, with invalid
-bodies, and once more after a restart. Every answer is compared with that of our own engine, computed before in this process,
-without vLLM. The delay that vLLM's event loop causes for others meanwhile is measured too.
+/v1/highlights``, also from our own client; then from 24 users at once, from clients that disconnect early, with invalid
+bodies, and again after a restart. Every answer is compared with that of our own engine, which this process computes
+first, without vLLM. The delay that requests cause in vLLM's event loop is measured too.
 
     .venv/bin/python bench/inside_vllm.py
 """
@@ -58,13 +58,13 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 USERS = 24
 TURNS = 4
 HANG_UPS = 32
-# How far scores may lie apart: two ways to multiply in float32.
+# The largest difference of scores: both sides multiply float32 in another order.
 TOLERANCE = 1e-3
 LARGE = "state_of_the_union.en.txt"
 NO_JSON = "no JSON"
 
 BAD: list[tuple[str, Any, int, int]] = [
-    # What it is, the body, and the statuses of /v1/highlights and of /pooling.
+    # A description, the body, and the statuses of /v1/highlights and of /pooling.
     ("no documents", {"query": "moon"}, 422, 400),
     ("an empty list", {"query": "moon", "documents": []}, 422, 400),
     ("an empty query", {"query": " ", "documents": ["The moon."]}, 400, 400),
@@ -104,16 +104,16 @@ def bodies(pages: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def own_answer(highlighter: Highlighter, body: dict[str, Any]) -> dict[str, Any]:
-    """The answer of our own engine, in the shape of the wire."""
+    """The answer of our own engine, in the format of the wire."""
     asked = validate(body, Settings())
     return response_body(asked, highlighter.highlights(asked.query, asked.texts, **asked.options), 0.0)
 
 
 class Tally:
-    """What was compared, and how far it was apart."""
+    """What was compared, and the largest difference."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Begin with nothing compared."""
         self.answers = 0
         self.passages = 0
         self.wrong: list[str] = []
@@ -121,7 +121,7 @@ class Tally:
         self._lock = threading.Lock()
 
     def compare(self, where: str, found: dict[str, Any], expected: dict[str, Any]) -> None:
-        """Compare an answer with our own engine's."""
+        """Compare an answer with that of our own engine."""
         places = [[(h["text"], h["start"], h["end"]) for h in page["highlights"]] for page in found["results"]]
         wanted = [[(h["text"], h["start"], h["end"]) for h in page["highlights"]] for page in expected["results"]]
         scores, known = scores_of(found), scores_of(expected)
@@ -134,7 +134,7 @@ class Tally:
                 self.apart = max(self.apart, float(np.abs(scores - known).max()))
 
     def told(self) -> dict[str, Any]:
-        """All of it, for the record."""
+        """All numbers, for the record."""
         return {"answers": self.answers, "passages": self.passages, "apart": self.apart, "wrong": self.wrong}
 
 
@@ -178,7 +178,7 @@ def online(vllm: Vllm, pages: dict[str, str], asked: list[Pair], tally: Tally) -
 
 
 def one_by_one(vllm: Vllm, asked: list[Pair], automatic: list[Pair], tally: Tally) -> None:
-    """By both routes."""
+    """Request everything by both routes, one after the other."""
     for body, expected in asked:
         tally.compare("pooling", answered(vllm, POOLING, body), expected)
         tally.compare("highlights", answered(vllm, HERE, body), expected)
@@ -187,7 +187,7 @@ def one_by_one(vllm: Vllm, asked: list[Pair], automatic: list[Pair], tally: Tall
 
 
 def at_once(vllm: Vllm, everything: list[Pair], tally: Tally) -> dict[str, Any]:
-    """By many users."""
+    """Request everything from many users at once."""
 
     def user(number: int) -> int:
         first = number % len(everything)
@@ -204,14 +204,14 @@ def at_once(vllm: Vllm, everything: list[Pair], tally: Tally) -> dict[str, Any]:
 
 
 def hung_up(vllm: Vllm, pages: dict[str, str]) -> dict[str, Any]:
-    """By clients that do not wait for their answers."""
+    """Request from clients that do not wait for their answers."""
     large = {"query": QUESTIONS[LARGE], "effort": "full"}
     before = vllm.memory()
     with ThreadPoolExecutor(8) as pool:
         gone = []
         for number in range(HANG_UPS):
             path, page = (POOLING, HERE)[number % 2], fresh(pages[LARGE], number)
-            # As much as the IO processor takes; ten times as much for the endpoint.
+            # As much as the IO processor accepts; ten times as much for the endpoint.
             documents = [f"{part} {page}" for part in range(10)] if path == HERE else [page]
             gone.append(pool.submit(hang_up, vllm, path, large | {"documents": documents}, 0.05 + 0.05 * (number % 8)))
         for one in gone:
@@ -221,14 +221,14 @@ def hung_up(vllm: Vllm, pages: dict[str, str]) -> dict[str, Any]:
 
 
 def bad(vllm: Vllm) -> dict[str, list[int]]:
-    """With bodies that are wrong: the statuses of both routes."""
+    """Send invalid bodies; returns the statuses of both routes."""
     statuses = {what: [ask(vllm, path, body).status_code for path in (HERE, POOLING)] for what, body, *_ in BAD}
     no_json = [vllm.client.post(path, content=b"{", headers=JSON).status_code for path in (HERE, POOLING)]
     return statuses | {NO_JSON: no_json}
 
 
 def a_page(vllm: Vllm, pages: dict[str, str]) -> dict[str, Any]:
-    """One large page alone."""
+    """Request one large page alone."""
     with looking_at_health(vllm) as took:
         body = {"query": QUESTIONS[LARGE], "effort": "full", "documents": [fresh(pages[LARGE][:20_000], -1)]}
         began = time.perf_counter()
@@ -238,7 +238,7 @@ def a_page(vllm: Vllm, pages: dict[str, str]) -> dict[str, Any]:
 
 
 def offline(folder: Path, asked: list[Pair]) -> dict[str, Any]:
-    """The same by ``LLM.encode``."""
+    """Request the same by ``LLM.encode``."""
     sent = {"good": [body for body, _ in asked], "bad": [body for _, body, *_ in BAD]}
     program = str(REPOSITORY / "bench" / "inside_vllm_offline.py")
     command = [str(PYTHON), program, str(folder / MODEL), str(folder / "answers.json")]

@@ -15,7 +15,7 @@ BATCH = 2000
 
 
 def main() -> None:
-    """Ask for passages by ``LLM.encode``, then for bare vectors of as many rows, to know how fast vLLM is by itself."""
+    """Request passages by ``LLM.encode``, then vectors of the same number of rows, to measure how fast vLLM is by itself."""
     from vllm import LLM, PoolingParams  # noqa: PLC0415 - workers that are spawned import this file, and need none of it
 
     llm = LLM(
@@ -39,7 +39,7 @@ def main() -> None:
             told["refused"].append(None)
         except Exception as error:
             told["refused"].append([type(error).__name__, str(error)])
-    # After errors it answers as before.
+    # After errors, answers are as before.
     told["again"] = encode(asked["good"][0])
     rows = [{"prompt_token_ids": [101, *range(2000 + row, 2000 + row + 40), 102]} for row in range(BATCH)]
     began = time.perf_counter()

@@ -25,7 +25,7 @@ _WARM_UP_CHARACTERS = 3_000
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The number and size of the pages, their windows, and the least number of calls and of seconds."""
+    """The number and size of the pages, their windows, and the minimum of calls and of seconds."""
 
     model: str
     characters: int
@@ -38,12 +38,11 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the calls took, and what they added to the process's memory at their peak, in bytes.
+    """Seconds of the calls, and the bytes that they added to the process's memory at their peak.
 
-    `first_peak_bytes` is of the first call, over what the process had before it: what is made once and stays is in it.
-    `next_peak_bytes` is of the second, over what the first left after all free memory went back to the system; a
-    single call has none. `utf8_bytes` are those of the pages, `tokens` what was encoded; `stages` is what `Work` says of
-    the last call.
+    `first_peak_bytes` is the first call's, and includes what is allocated once and stays. `next_peak_bytes` is the
+    second call's, after all free memory of the first went back to the system; a single call has none. `utf8_bytes` is
+    the size of the pages, `tokens` what was encoded, and `stages` those of the last call's `Work`.
     """
 
     utf8_bytes: int
@@ -57,7 +56,7 @@ class Outcome:
 
 
 def measure(task: Task) -> Outcome:
-    """Do a task in a new process. Raises `RuntimeError` with what that says, where it fails."""
+    """Do a task in a new process. Raises `RuntimeError` with its output if it fails."""
     done = subprocess.run(
         [sys.executable, __file__],
         input=json.dumps(asdict(task)),
@@ -97,7 +96,7 @@ def do(task: Task) -> Outcome:
 
 
 def _resident_bytes() -> int:
-    """Give free memory back, and let the account of the peak begin here: else it is that of loading, or of the parent."""
+    """Give free memory back, and reset the peak, which otherwise is that of loading, or of the parent."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
@@ -105,7 +104,7 @@ def _resident_bytes() -> int:
 
 
 def _memory(what: str) -> int:
-    """Read a line of Linux's account of this process's memory, in bytes."""
+    """Read one of Linux's numbers about this process's memory, in bytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(what):
             return int(line.split()[1]) * 1024

@@ -1,15 +1,15 @@
-"""Claim: a job over files reaches what the same rows in memory do, and its memory does not grow with them.
+"""Claim: a job over files is as fast as the same rows in memory, and its memory does not grow with them.
 
 Rates: the same pages as a table in memory (`highlights_arrow`) and as Parquet and JSON lines of a directory (`jobs.run_files`, with
-hashing, reading, writing and syncing) take turns with the embedded model, in one process. A ratio is that of pages a second in
+hashing, reading, writing and syncing) alternate with the embedded model, in one process. A ratio is of pages a second in
 the same round.
 
-A longer job runs on `--engine ray`'s engine on a node of this machine, whose one actor has all cores. A job of one page there,
-which is nearly only the start of the actor, is measured too and subtracted, since a job of hours starts once; the ratio is to
+A longer job runs on `--engine ray`'s engine on a node of this machine, whose one actor has all cores. A job of one page,
+which is almost only the start of the actor, is measured too and subtracted, since a job of hours starts once. The ratio is to
 the local job of the same round.
 
 Memory: 50,000 pages in 50 files, in a process of their own, with a model that costs next to nothing; resident memory is read
-after each file, once all free memory went back to the system. On Ray it is the memory of the actor, as it is.
+after each file, after all free memory went back to the system. On Ray it is the actor's resident memory.
 
     .venv/bin/python bench/jobs.py --rounds 3
 """
@@ -90,9 +90,9 @@ def main() -> None:
     goals = [Goal(f"pages a second of {kind}, to those in memory", median(ratios[kind]), least=0.95) for kind in KINDS]
     compared = [there / here for there, here in zip(on_ray["rates"], rates["parquet"], strict=True)]
     goals.append(Goal("pages a second of parquet on Ray, to those of the local job", median(compared), least=0.9))
-    behind = "resident memory behind the last files, to that behind a fifth of them"
-    goals.append(Goal(behind, _growth(memory["resident"]), most=1.05))
-    goals.append(Goal(f"the actor's {behind}", _growth(memory_on_ray), most=1.05))
+    growth = "resident memory after the last files, to that after a fifth of them"
+    goals.append(Goal(growth, _growth(memory["resident"]), most=1.05))
+    goals.append(Goal(f"the actor's {growth}", _growth(memory_on_ray), most=1.05))
     around = record.circumstances() | {"rounds": arguments.rounds, "dtype": dtype, "characters": CHARACTERS}
     raw = around | {
         "rates": rates,

@@ -1,7 +1,7 @@
-"""Pages of about 24 kB, each with a question of its own, cut from the real texts there are.
+"""Pages of about 24 kB, each with its own question, cut from real texts.
 
 The articles of a file are joined, and the whole is cut at blank lines: short articles share a page with their neighbours and
-long ones make several. No page occurs twice. The query of a page is the middle one of the questions that it answers.
+long ones make several. No page occurs twice. A page's query is the middle one of the questions that it answers.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class _Article:
 
 
 def large_pages(paths: list[Path], limit: int) -> list[LargePage]:
-    """Cut pages from files and directories as `bench/end_to_end.py` takes them, or from what every checkout has.
+    """Cut pages from files and directories as `bench/end_to_end.py` takes them, or from texts that every checkout has.
 
     ``.jsonl`` and ``.jsonl.gz`` files hold an article a line, an object with ``"text"`` and perhaps ``"questions"``. Without
-    paths it is the demo's pages and Python's own documentation. More than `limit` pages are thinned out evenly. Raises
-    `ValueError` where there are none.
+    paths, these are the demo's pages and Python's own documentation. Of more than `limit` pages, takes `limit` at equal steps.
+    Raises `ValueError` if there are none.
     """
     sources = [source for path in paths for source in _sources(path)] if paths else _at_hand()
     pages = [page for name, articles in sources for page in _cut(name, articles)]
@@ -67,7 +67,7 @@ def _article(entry: dict[str, Any]) -> _Article:
 
 
 def _cut(name: str, articles: list[_Article]) -> list[LargePage]:
-    """Fill page after page with paragraphs; a rest that is less than half a page is left out."""
+    """Fill pages with paragraphs. A last page that is less than half full is left out."""
     pages: list[LargePage] = []
     parts: list[str] = []
     questions: list[str] = []

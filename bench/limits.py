@@ -1,10 +1,9 @@
 """Claim: limits of requests (pieces, tokens, time) cost less than a hundredth of the throughput.
 
 An `Engine` answers pages in pairs of rounds: one without limits, one with all three, none of which is reached. They
-alternate in going first. It is measured with a model that costs next to nothing, where the time is the engine's own, and in
-time of the processor: what it does for others is not in it. Rounds are short and many, because a virtual machine's speed
-changes by a tenth from one second to the next, and then both rounds of a pair have nearly the same: pairs of a second each
-told nothing below 5 %.
+alternate in going first. The model costs next to nothing, so the time is the engine's own. What counts is processor time,
+which other processes disturb less. Rounds are short and many: a virtual machine's speed changes by a tenth from one second
+to the next, and both rounds of a short pair have nearly the same speed. Pairs of a second each resolved nothing below 5 %.
 
     .venv/bin/python bench/limits.py
 """
@@ -67,7 +66,7 @@ def main() -> None:
             around = record.circumstances() | {"dtype": engine.dtype}
     ratios = [without / bounded for without, bounded in zip(free, limited, strict=True)]
     goal = Goal("throughput with limits to that without", median(ratios), least=0.99, form=".4f")
-    # Of a median, where pairs are independent and about normal.
+    # The standard error of a median of independent, about normal pairs.
     error = 1.25 * stdev(ratios) / math.sqrt(len(ratios))
     lines = [
         *record.heading(CLAIM, around),

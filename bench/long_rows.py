@@ -2,8 +2,8 @@
 
 Rows of 128 to 8,192 tokens, one at a time on one core, by models of 8,192 positions: as wide as nomic-embed-text and
 modernbert-embed-base, with four layers and random weights. Every row is encoded in a process of its own, after a short one.
-Memory is what the row adds at most to what the process holds. ONNX Runtime has the same weights; it gets rows of up to 4,096
-tokens, since its attention of longer ones is larger than a small machine's memory.
+Memory is the most that the row adds to the process's memory. ONNX Runtime has the same weights; it gets rows of up to 4,096
+tokens, since longer ones need more memory than a small machine has.
 
     .venv/bin/python bench/long_rows.py
 """
@@ -38,13 +38,13 @@ SIDES = ["pullquote float32", "onnxruntime float32", "pullquote bfloat16", "pull
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a row of a length cost a side, in the order of the rounds."""
+    """The cost of a row of one length for a side, in the order of the rounds."""
 
     family: str
     side: str
     length: int
     processor_seconds: list[float]
-    # Of the row, at most, beyond what the process held before.
+    # The most that the row added to the process's memory.
     bytes: list[int]
 
     @property
@@ -87,7 +87,7 @@ def main() -> None:
 
 def write(family: str, folder: Path, *, exports: bool) -> tuple[Path, Path]:
     """Write a family's model and its graph."""
-    # Not in the processes that are measured.
+    # Imported here, not in the processes that are measured.
     from bench.encoders import export_float32  # noqa: PLC0415
     from bench.families import write_family  # noqa: PLC0415
 
@@ -110,7 +110,7 @@ def measure(side: str, model: Path, graph: Path, length: int) -> tuple[float, in
     name, dtype = side.split()
     encode = load_pullquote(model, dtype) if name == "pullquote" else load_onnxruntime(graph)
     encode(16)
-    # The peak starts again at what is held now.
+    # Resets the peak to the current memory.
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     held = status("VmRSS")
     start = time.process_time()
@@ -119,7 +119,7 @@ def measure(side: str, model: Path, graph: Path, length: int) -> tuple[float, in
 
 
 def load_pullquote(model: Path, dtype: str) -> Callable[[int], object]:
-    """Return what encodes a row of a number of tokens."""
+    """Return a function that encodes a row of a number of tokens."""
     from pullquote import Highlighter  # noqa: PLC0415 - only its side's process loads it
 
     highlighter = Highlighter(model, devices="cpu", dtype=dtype, threads=1)
@@ -128,7 +128,7 @@ def load_pullquote(model: Path, dtype: str) -> Callable[[int], object]:
 
 
 def load_onnxruntime(graph: Path) -> Callable[[int], object]:
-    """Return the same of the graph."""
+    """Return the same for the exported graph."""
     import numpy as np  # noqa: PLC0415 - as above
     import onnxruntime  # noqa: PLC0415 - as above
 

@@ -1,7 +1,7 @@
-"""Who used the cores while something was timed: the side itself, and all others on this machine.
+"""The use of the cores during a measurement: by the side itself, and by all other processes of this machine.
 
-Threads that wait for each other, as torch's do, lose far more to a busy neighbour than threads that do not. A run on a
-machine that others use thus says nothing about the sides, and the record must show it. Read from Linux's `/proc`.
+Threads that wait for each other, as torch's do, lose far more to a busy neighbour than threads that do not. So a ratio
+measured on a busy machine is worth nothing, and the record must show it. Read from Linux's `/proc`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class CoreUse:
-    """How many cores were busy, averaged over a time: with this process and its children, and with anything else.
+    """Mean number of busy cores over a time: with this process and its children, and with other processes.
 
-    `others` includes what the host of a virtual machine took away; ticks of 10 ms make it good to about 0.1.
+    `others` includes the time that a virtual machine's host took away. Ticks of 10 ms make it exact to about 0.1.
     """
 
     own: float
@@ -34,7 +34,7 @@ class CoreUse:
 
 
 class Meter:
-    """Started when made; `stop` says what the cores did since."""
+    """Measures the use of the cores from its construction until `stop`."""
 
     def __init__(self) -> None:
         self._start = time.perf_counter()
@@ -42,26 +42,26 @@ class Meter:
         self._all = _all_seconds()
 
     def stop(self) -> CoreUse:
-        """Read the counters again; a process that was started by other means than `multiprocessing` must have ended."""
+        """Read the counters again. Processes that were not started with `multiprocessing` must have ended."""
         elapsed = time.perf_counter() - self._start
         own = (_own_seconds() - self._own) / elapsed
         return CoreUse(own, max(0.0, (_all_seconds() - self._all) / elapsed - own))
 
 
 def quietness(uses: Iterable[CoreUse]) -> str:
-    """Write how quiet the machine was during the run that others disturbed most, as a record says it."""
+    """A record's line about the run that other processes disturbed most."""
     others = max(use.others for use in uses)
     warning = "**the machine was not quiet, so these numbers are noise:** " if others > QUIET else ""
     return f"{warning}other processes used at most {others:.2f} cores during a run"
 
 
 def cores() -> int:
-    """Count the cores this process may run on, and so those of every side."""
+    """The number of cores that this process, and so every side, may run on."""
     return len(os.sched_getaffinity(0))
 
 
 def _own_seconds() -> float:
-    """Add up the processor time of this process and the processes it started, those that ended included."""
+    """The processor time of this process and all processes that it started, including those that ended."""
     ticks = 0
     for process in [os.getpid(), *(child.pid for child in multiprocessing.active_children())]:
         # The name, in brackets, may hold spaces; user and system time are the 14th and 15th fields, and the next two
@@ -72,7 +72,7 @@ def _own_seconds() -> float:
 
 
 def _all_seconds() -> float:
-    """Add up the busy time of the cores this process may run on: all but idle and waiting for input and output."""
+    """The busy time of the cores that this process may run on: all but idle time and waiting for input and output."""
     ours = {f"cpu{core}" for core in os.sched_getaffinity(0)}
     ticks = 0
     for line in Path("/proc/stat").read_text().splitlines():

@@ -1,11 +1,11 @@
-"""Claim: of many pages that share a limit, pullquote searches the best by static vectors, and finds what a search of all finds.
+"""Claim: if many pages share a limit, pullquote searches only the best by static vectors, and finds what a search of all finds.
 
-The pages are cut into pieces of about 4,000 characters, and each question is asked of a pool of pieces with the one that answers
-it. One side has ``max_total_highlights=3``. The other has ``top_k=3`` and takes the best three of all, so that every piece is
+The pages are cut into pieces of about 4,000 characters, and each question is put to a pool of pieces that includes its answer's.
+One side has ``max_total_highlights=3``. The other has ``top_k=3`` and takes the best three of all, so that every piece is
 searched. Hits: whether the first passage, or one of the three, holds an answer. The cache keeps vectors there, so that each
 piece is encoded once.
 
-Then some questions are asked of all pieces without a cache, by both sides in turns. The ratio is of processor time, which other
+Then both sides answer some questions from all pieces, without a cache, alternating. The ratio is of processor time, which other
 processes disturb less than the clock.
 
     .venv/bin/python bench/many_pages.py --pages /work/shared/eval/pages/*.jsonl.gz
@@ -63,7 +63,7 @@ class Side:
 
 
 def cuts(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the pieces of a text, which end at a line or at a sentence where there is one."""
+    """Yield the pieces of a text, which end at a line's or a sentence's end if possible."""
     start = 0
     while start < len(text):
         end = start + CHARACTERS
@@ -79,7 +79,7 @@ def cuts(text: str) -> Iterator[tuple[int, int]]:
 
 
 def read(paths: list[Path], questions_each: int) -> tuple[list[str], list[Question]]:
-    """Cut the pages of all sets, and draw questions of each whose whole answer is in a piece."""
+    """Cut the pages of all sets, and draw questions whose whole answer is in one piece from each."""
     pieces: list[str] = []
     drawn: list[Question] = []
     randomness = random.Random(5)  # noqa: S311 - the same questions each time

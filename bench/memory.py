@@ -2,8 +2,8 @@
 
 Pages of 100 bytes to 100 kB, real text as plain text, Markdown and HTML; one to eight threads that come and go; budgets,
 units and orders of all kinds, a cache that is always full; and among them requests that are cancelled, that time out and
-that are wrong. The model is a tiny one of random weights: ten thousand requests shall take minutes. Resident memory is read
-after every hundred requests, when none is in flight.
+that are invalid. The model is a tiny one of random weights, so that ten thousand requests take minutes. Resident memory is
+read after every hundred requests, when none is in flight.
 
     .venv/bin/python bench/memory.py
 """
@@ -38,18 +38,18 @@ CLAIM = "memory"
 BLOCK = 100  # requests between two readings of memory
 FIRST = 1000  # the reading that the last one is compared with
 GOAL = 1.03
-# Of a block, in turn. Memory depends on how many threads were at work just now, by 3 %, so the turns divide a thousand: what
-# is compared comes after blocks of the same number.
+# Threads of a block, in turn. Memory varies by 3 % with the number of threads that just ran, so the turns divide a thousand:
+# the readings that are compared follow blocks with the same number of threads.
 THREADS = [1, 2, 3, 4, 5, 6, 7, 8, 4, 2]
 CACHE_BYTES = 8 * 1024 * 1024
-SMALLEST, LARGEST, MEAN = 100, 100_000, 3_000  # bytes of a page, about
+SMALLEST, LARGEST, MEAN = 100, 100_000, 3_000  # approximate bytes of a page
 ALLOCATOR = ["LD_PRELOAD", "MALLOC_ARENA_MAX", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES"]
 
 QUERIES = ["Who died?", "Warum leuchten Rippenquallen?", "百年戦争", "Effect cleanup", "How much did health care cost?"]
 
 
 class CancelledError(Exception):
-    """What the alarm raises in a call on the main thread, as Ctrl-C would."""
+    """The error that the alarm raises in a call on the main thread, as Ctrl-C would."""
 
 
 def main() -> None:
@@ -84,7 +84,7 @@ def measure(highlighter: Highlighter, requests: int) -> dict[str, Any]:
         made = [request(rng, texts) for _ in range(BLOCK - 1)]
         with ThreadPoolExecutor(THREADS[block % len(THREADS)]) as pool:
             outcomes.update(pool.map(lambda made: ask(highlighter, made), made))
-        # Only calls on the main thread are cancelled from outside.
+        # Only calls on the main thread can be cancelled by a signal.
         outcomes.update([ask_and_cancel(highlighter, rng, texts)])
         del made
         memory = memory_bytes()
@@ -113,7 +113,7 @@ def sources() -> dict[str, list[str]]:
 
 
 def request(rng: random.Random, texts: dict[str, list[str]]) -> dict[str, Any]:
-    """Invent a request; a few are wrong, or have too little time."""
+    """Invent a request; a few are invalid, or have too little time."""
     unit = rng.choice(["sentence", "sentence", "sentence", "word", "token"])
     length = rng.choice([1, 2, 3] if unit == "sentence" else [20, 40])
     written_in = rng.choice(["text", "text", "markdown", "html", "auto"])
@@ -145,7 +145,7 @@ def request(rng: random.Random, texts: dict[str, list[str]]) -> dict[str, Any]:
 
 
 def page(rng: random.Random, texts: dict[str, list[str]], written_in: str, size: int | None = None) -> str:
-    """Cut a stretch out of a real page, so that hardly two are the same; most are short, few are long."""
+    """Cut a random part out of a real page, so that hardly two are the same; most are short, few are long."""
     size = size or min(LARGEST, SMALLEST + int(rng.expovariate(1 / MEAN) * rng.choice([0.3, 0.5, 1, 2])))
     source = rng.choice(texts.get(written_in, texts["text"]))
     start = rng.randrange(len(source))
@@ -173,7 +173,7 @@ def ask(highlighter: Highlighter, made: dict[str, Any]) -> str:
 
 
 def cancel(_: int, __: FrameType | None) -> None:
-    """Take the place of Ctrl-C's handler."""
+    """Handle the alarm as Ctrl-C is handled."""
     raise CancelledError
 
 
@@ -196,7 +196,7 @@ def memory_bytes() -> dict[str, int]:
 
 
 def ratio(values: list[int]) -> float:
-    """Say how the last look compares with the one after the first thousand."""
+    """The last reading over the one after the first thousand requests."""
     return values[-1] / values[FIRST // BLOCK - 1]
 
 
@@ -225,14 +225,14 @@ def markdown(raw: dict[str, Any]) -> str:
 
 
 def plot(raw: dict[str, Any], path: Path) -> None:
-    """Draw memory over requests, where matplotlib is installed."""
+    """Plot memory over requests, if matplotlib is installed."""
     if importlib.util.find_spec("matplotlib") is None:
         return
     pyplot = importlib.import_module("matplotlib.pyplot")
     figure, axes = pyplot.subplots(figsize=(8, 4))
-    behind = [(number + 1) * BLOCK for number in range(len(raw["resident"]))]
+    requests = [(number + 1) * BLOCK for number in range(len(raw["resident"]))]
     for name, title in {"resident": "resident", "anonymous": "not of files"}.items():
-        axes.plot(behind, [value / 1e6 for value in raw[name]], label=title)
+        axes.plot(requests, [value / 1e6 for value in raw[name]], label=title)
     axes.axvline(FIRST, color="grey", linewidth=0.5)
     axes.set(xlabel="requests", ylabel="MB", ylim=(0, None), title="memory over requests")
     axes.legend()

@@ -2,8 +2,8 @@
 
 The model does ten batches of eight texts a second and uses no core, so what the server uses is for requests. Patient clients,
 as many as the server accepts, send requests with pauses; meanwhile `wrk` sends requests on hundreds of connections as fast as
-it is refused, far more than twenty times the capacity. What a refusal costs is the server's processor time over all requests of
-that time, and, at a hundred refusals a second, what it says itself (`x-total-time`).
+it is refused, far more than twenty times the capacity. The cost of a refusal is the server's processor time over all requests
+of that time, and, at a hundred refusals a second, the `x-total-time` of its answers.
 
     sudo apt-get install wrk
     .venv/bin/python bench/overload.py
@@ -40,8 +40,8 @@ BATCH, BATCH_SECONDS = 8, 0.1
 CONCURRENT, QUEUE = 16, 32
 CONNECTIONS = 20 * (CONCURRENT + QUEUE)
 CAPACITY = BATCH / BATCH_SECONDS  # answers a second
-# What is accepted waits for all that were before it, is done in turns of two batches in flight, and asks on two cores that
-# two others fill: five times the arithmetic is allowed.
+# An accepted request waits for all earlier ones, with two batches in flight, on two cores that two other processes fill:
+# five times the arithmetic is allowed.
 LONGEST = 5 * (CONCURRENT + QUEUE + 2 * BATCH) / CAPACITY
 
 
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def judge(measured: dict[str, Any]) -> list[Goal]:
-    """Hold the numbers against the goals."""
+    """Compare with the goals."""
     resident = measured["resident"]
     return [
         Goal("requests a second over what can be done", measured["offered"] / measured["seconds"] / CAPACITY, least=20),
@@ -149,10 +149,10 @@ def ask_patiently(url: str, over: threading.Event) -> list[float]:
 
 
 def refusals(server: Server, seconds: float) -> list[float]:
-    """Fill the server, and be refused a hundred times a second; returns the server's own duration of each."""
+    """Fill the server, and send a hundred requests a second that it refuses; returns the server's own duration of each."""
     over = threading.Event()
     taken: list[float] = []
-    # Enough concurrent clients that hardly a place is ever free.
+    # Enough concurrent clients to keep the queue full.
     with ThreadPoolExecutor(2 * (CONCURRENT + QUEUE)) as users, httpx.Client(base_url=server.url, timeout=60) as client:
         full = [users.submit(ask_patiently, server.url, over) for _ in range(2 * (CONCURRENT + QUEUE))]
         began = time.perf_counter()
@@ -179,7 +179,7 @@ def p99(values: list[float]) -> float:
 
 
 def number(told: str, pattern: str) -> int:
-    """Find a number in the output of wrk; 0 if it is not there."""
+    """Find a number in the output of wrk; 0 if it is absent."""
     found = re.search(pattern, told)
     return int(found[1]) if found else 0
 

@@ -1,12 +1,12 @@
-"""A Python pipeline of processes joined by queues, as servers for this work are usually built: the third side.
+"""A Python pipeline of processes joined by queues, as servers for this task are usually built: the third side.
 
     pages -> cutting processes -> tokenizing process -> model process -> chooser (the parent)
 
 All processes live as long as the pipeline, every queue is bounded, and what passes through them is pickled: strings,
 then numpy arrays, batch by batch.
 
-The cutting processes are given the spans that pullquote cuts, so that this side embeds the same windows. They still do
-the work they would do without: one pass over the text with a regular expression for sentences. Its result is dropped.
+The cutting processes receive the spans that pullquote cuts, so that this side embeds the same windows. They still do
+the work of cutting: one pass over the text with a regular expression for sentences, whose result is discarded.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _SENTENCE = re.compile(r"[^.!?。！？\n]+[.!?。！？]*\s*")
 Received = TypeVar("Received")
 
 _PAGES_WAITING = 64
-# Few, so that the model never waits and yet windows gather before the tokenizing process, which sorts what waits.
+# Few, so that windows gather before the tokenizing process, which sorts those that wait; the model never waits.
 _BATCHES_WAITING = 4
-_QUERY = -1  # stands for a page's number: the queries take the same way as the windows, as those of a page
+_QUERY = -1  # the page number of the queries, which pass through the pipeline like the windows of a page
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """A page's windows, cut. `page` is its number."""
+    """The windows of the page with the number `page`."""
 
     page: int
     texts: list[str]
@@ -116,7 +116,7 @@ class Pipeline:
 
     def close(self) -> None:
         """Stop all processes; they hold nothing that could be lost."""
-        self._pages.cancel_join_thread()  # what no process will take must not keep this one from ending
+        self._pages.cancel_join_thread()  # unsent items must not keep this process from ending
         for process in self._processes:
             process.terminate()
         for process in self._processes:
@@ -127,7 +127,7 @@ class Pipeline:
             self._pages.put(page)
 
     def _gather(self, pages: list[Page]) -> list[NDArray[np.float32]]:
-        """Wait for each page's vectors, in the order of its windows; the queries are last, where number -1 finds them."""
+        """Wait for each page's vectors, in the order of its windows. The queries' are last, at index -1."""
         lengths = [len(page.spans) for page in pages]
         left = sum(lengths)
         gathered: list[NDArray[np.float32]] = []
@@ -141,7 +141,7 @@ class Pipeline:
         return gathered
 
     def _receive(self, waiting: Queue[Received]) -> Received:
-        """Wait for the next of a queue; `ChildProcessError` where a process has died, its own traceback on stderr."""
+        """Wait for a queue's next item. Raises `ChildProcessError` if a process ended; its traceback is on stderr."""
         until = time.monotonic() + DEADLINE_SECONDS
         while True:
             try:
@@ -159,7 +159,7 @@ def _cut(pages: Queue[tuple[int, Page]], windows: Queue[Windows], ready: Queue[s
     ready.put("")
     while True:
         number, page = pages.get()
-        for _ in _SENTENCE.finditer(page.text):  # the work of cutting; the spans that count are given
+        for _ in _SENTENCE.finditer(page.text):  # the work of cutting; its result is not used
             pass
         windows.put(Windows(number, page.windows()))
 
@@ -175,7 +175,7 @@ def _tokenize(
     ready.put("a tokenizing process with one thread for each core")
     while True:
         waiting = _all_that_waits(windows)
-        # By characters, as sentence-transformers does: the lengths in tokens are not known before the batch is made.
+        # By characters, as sentence-transformers does: the lengths in tokens are unknown before tokenizing.
         waiting.sort(key=lambda one: -len(one[0]))
         for start in range(0, len(waiting), setting.batch_size):
             part = waiting[start : start + setting.batch_size]
@@ -187,7 +187,7 @@ def _tokenize(
 
 
 def _all_that_waits(windows: Queue[Windows]) -> list[tuple[str, int, int]]:
-    """Take the windows of all pages that are cut, each with its page and number; waits for the first."""
+    """Take the windows of all pages in the queue, each with its page and number; waits for the first page."""
     waiting: list[tuple[str, int, int]] = []
     part = windows.get()
     while True:

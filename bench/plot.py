@@ -1,4 +1,4 @@
-"""Plots of records: curves over logarithmic axes, with a line for what grows as the quantity does."""
+"""Plots of records: curves over logarithmic axes, with a line for linear growth."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def write(file: Path, panels: list[Panel]) -> None:
         for curve in panel.curves:
             drawn = [(amount, value) for amount, value in zip(curve.amounts, curve.values, strict=True) if value > 0]
             (line,) = axes.plot(*zip(*drawn, strict=True), marker="o", markersize=3, label=curve.name)
-            # Through the last point: what grows as the quantity does runs along it.
+            # Linear growth, through the last point.
             amounts = [drawn[0][0], drawn[-1][0]]
             values = [drawn[-1][1] * amount / drawn[-1][0] for amount in amounts]
             axes.plot(amounts, values, linestyle=":", linewidth=0.8, color=line.get_color())

@@ -1,8 +1,8 @@
 """Claim: an interpreter with calls in progress ends within two seconds of its last line; a fork gets an error within one.
 
-Each is a process of its own, measured from outside for the end, and in the child for the fork: an interpreter whose daemon
-threads are in calls that would take minutes, of each kind of caller; and a fork that calls what was made before it, while
-eight threads of the parent call too.
+Each is a separate process: an interpreter whose daemon threads are in calls that would take minutes, of each kind of caller,
+measured from outside; and a fork that calls an engine made before it, while eight threads of the parent call it too, measured
+in the child.
 
     .venv/bin/python bench/processes.py
 """
@@ -37,7 +37,7 @@ def slow(texts):
     return np.array([[len(text), text.count("e"), 1.0] for text in texts], np.float32)
 """
 
-# What the daemon threads of an interpreter do when it ends.
+# The work of the daemon threads of an interpreter at its end.
 CALLS = {
     "threads, a function": "made = pullquote.Highlighter(encoder=slow)\ncall = lambda: made.highlights('cat', [PAGE])",
     "threads, torch": (

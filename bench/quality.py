@@ -1,11 +1,11 @@
-"""Claim: the passages that come back hold the answer, and little else.
+"""Claim: the returned passages hold the answer, and little else.
 
-Runs the product over pages with questions and answers, and prints for each set, as means over its questions:
+Calls `highlights()` on pages with questions and answers, and prints for each set, as means over its questions:
 
-- ``hit@k``: the answer (every span of it, where the set needs all) lies in the union of the k best passages
-- ``hit@Nc``: the same, for what comes back when N characters are allowed
+- ``hit@k``: the answer (every span of it, if the set needs all) lies in the union of the k best passages
+- ``hit@Nc``: the same, for the passages of a budget of N characters
 - ``chars@k``: characters in that union; ``IoU@1``: characters of the best passage against the answer's sentences
-- ``bad``: passages that break a law: out of range, empty, overlapping, over the budget; it must be 0
+- ``bad``: invalid passages: out of range, empty, overlapping, over the budget; it must be 0
 
 A set is a ``.jsonl.gz`` file, a page a line:
 ``{"text", "questions": [{"q", "answers": [{"text", "start"}], "need"?}]}`` with offsets in characters.
@@ -50,14 +50,14 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page and the questions that are asked of it."""
+    """A page and its questions."""
 
     text: str
     questions: list[Question]
 
 
 def load(path: Path, pages: int, concat: int) -> list[Page]:
-    """Read a set; `concat` neighbours become one longer page, and `pages` of 0 means all of them."""
+    """Read a set of `pages` pages, or all with 0. Joins `concat` neighbours into one longer page."""
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     loaded = []
@@ -77,7 +77,7 @@ def _question(row: dict[str, Any], base: int) -> Question:
 
 
 def covered(spans: Sequence[Span], length: int) -> NDArray[np.bool_]:
-    """Which characters of a page lie in one of the spans; white space between two neighbours joins them."""
+    """The characters of a page that lie in one of the spans; white space between two neighbours joins them."""
     mask = np.zeros(length, dtype=bool)
     ordered = sorted(spans)
     for place, (start, end) in enumerate(ordered):
@@ -88,7 +88,7 @@ def covered(spans: Sequence[Span], length: int) -> NDArray[np.bool_]:
 
 
 def holds(spans: Sequence[Span], answers: Iterable[Span], length: int, *, needs_all: bool) -> bool:
-    """Whether the spans together hold one of the answers, or all of them."""
+    """Whether the spans together hold one of the answers, or all if the question needs all."""
     mask = covered(spans, length)
     found = [bool(mask[start:end].all()) for start, end in answers]
     return all(found) if needs_all else any(found)
@@ -111,7 +111,7 @@ def judge(page: Page, question: Question, best: list[Span], filled: dict[int, li
 
 
 def _context(page: Page, question: Question) -> list[Span]:
-    """The sentences that hold the shortest answer, or all answers where all are needed."""
+    """The sentences that hold the shortest answer, or all answers if the question needs all."""
     if question.needs_all:
         return question.answers
     answer = min(question.answers, key=lambda span: span[1] - span[0])
@@ -128,7 +128,7 @@ def _broken(spans: list[Span], length: int, budget: int | None) -> int:
 
 
 def ask(highlighter: pullquote.Highlighter, page: Page, options: dict[str, Any]) -> list[list[Span]]:
-    """Spans for each question, the page encoded once."""
+    """The spans for each question; the page is encoded once."""
     result = highlighter.highlights([question.text for question in page.questions], [page.text], **options)
     return [[(highlight.start, highlight.end) for highlight in found] for found in result]
 
@@ -146,10 +146,10 @@ def evaluate(highlighter: pullquote.Highlighter, pages: list[Page], options: dic
 
 
 def sample(path: Path, arguments: argparse.Namespace) -> list[Page]:
-    """The pages and questions of a set that are asked, the same ones every time."""
+    """A sample of the pages and questions of a set, the same every time."""
     pages = load(path, arguments.pages, arguments.concat or (6 if path.name.startswith("xquad") else 1))
     count = max(arguments.questions, 25 if len(pages) < 5 else 0, 80 if len(pages) == 1 else 0)
-    rng = random.Random(0)  # noqa: S311 - which questions are asked is no secret
+    rng = random.Random(0)  # noqa: S311 - the choice of questions is no secret
     return [Page(page.text, rng.sample(page.questions, min(count, len(page.questions)))) for page in pages]
 
 

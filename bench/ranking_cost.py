@@ -1,8 +1,8 @@
-"""Claim: ranking by words as well as by meaning, and growing whole passages, costs next to nothing.
+"""Claim: ranking by words in addition to meaning, and growing whole passages, costs next to nothing.
 
-Three ways to ask the same pages, which encode exactly the same windows, take turns: the plain one (the best windows by
-cosine), the same with words, and the default, which ranks sentences and chooses passages. A ratio is the seconds of a
-way over those of the plain one in the same round.
+Three kinds of calls on the same pages encode exactly the same windows, and alternate: the plain one (the best windows by
+cosine), the same with words, and the default, which ranks sentences and chooses passages. A ratio is the seconds of one
+kind over those of the plain one in the same round.
 
     .venv/bin/python bench/ranking_cost.py --rounds 5
 """

@@ -1,6 +1,6 @@
-"""The record of a measurement: which machine, commit and versions, and where it is kept.
+"""The record of a measurement: its machine, commit and versions, and the files that keep it.
 
-`bench/record/<machine>/<claim>.json` holds every raw number; the Markdown next to it is what people read. Where ``PULLQUOTE_CPU``
+`bench/record/<machine>/<claim>.json` holds every raw number; the Markdown next to it is for people. If ``PULLQUOTE_CPU``
 forces an instruction set, the machine's name ends with it: rivals are not forced.
 """
 
@@ -37,7 +37,7 @@ _PACKAGES = [
 
 
 def circumstances() -> dict[str, object]:
-    """Gather when, on what and with what a measurement is made."""
+    """The time, machine, commit and versions of a measurement."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
@@ -50,13 +50,13 @@ def circumstances() -> dict[str, object]:
 
 
 def machine() -> str:
-    """Name this machine shortly, as a directory: ``amd-epyc-zen5-2-cores``."""
+    """A short name of this machine, for a directory: ``amd-epyc-zen5-2-cores``."""
     plain = re.sub(r"\(.*?\)|@.*|\b(cpu|processor|\d+-core)\b", " ", _cpu().lower().replace("zen ", "zen"))
     return f"{'-'.join(re.findall(r'[a-z0-9]+', plain))}-{cores()}-cores"
 
 
 def heading(claim: str, around: dict[str, object]) -> list[str]:
-    """Write the first lines of a record: the claim, when and on what it was measured, and the encoder's dtype if it is said."""
+    """The first lines of a record: the claim, the time, the machine, and the encoder's dtype if known."""
     where = [
         f"{around['cpu']}",
         f"{around['instruction_set']}",
@@ -67,7 +67,7 @@ def heading(claim: str, around: dict[str, object]) -> list[str]:
 
 
 def long_heading(claim: str, around: dict[str, object]) -> list[str]:
-    """Write the first lines of a record that depends on other software too: the same, the system, and all versions."""
+    """As `heading`, with the system and all versions: for a record that depends on other software too."""
     versions = around["versions"]
     assert isinstance(versions, dict)
     where = f"{around['cpu']}, {around['instruction_set']}, {around['cores']} cores, {around['system']}"
@@ -83,19 +83,19 @@ def long_heading(claim: str, around: dict[str, object]) -> list[str]:
 
 
 def spread(values: list[float], form: str = ".2f") -> str:
-    """Write a median with the least and the most."""
+    """Write a median with the minimum and the maximum."""
     return f"{median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
 
 
 def publish(claim: str, raw: dict[str, object], table: str, *, keeps: bool = True) -> None:
-    """Print the table; where the record is kept too, write both of its files and say where they are."""
+    """Print the table. If `keeps`, also write both files of the record, and print where they are."""
     print(table)
     if keeps:
         print(f"kept in {_keep(claim, raw, table)}", file=sys.stderr)
 
 
 def directory() -> Path:
-    """Find the directory of this machine's records, which a first one makes."""
+    """The directory of this machine's records; creates it if it is missing."""
     made = REPOSITORY / "bench" / "record" / machine()
     made.mkdir(parents=True, exist_ok=True)
     return made
@@ -111,7 +111,7 @@ def _keep(claim: str, raw: dict[str, object], table: str) -> Path:
 
 
 def _cpu() -> str:
-    """Read the processor's name as Linux gives it, or what the platform knows."""
+    """The processor's name from Linux, otherwise from Python's `platform`."""
     information = Path("/proc/cpuinfo")
     if information.exists():
         found = re.search(r"^model name\s*:\s*(.+)$", information.read_text(), re.MULTILINE)
@@ -121,7 +121,7 @@ def _cpu() -> str:
 
 
 def _microarchitecture() -> str:
-    """Name the generation of an AMD processor, which its name hides here; nothing for others."""
+    """The generation of an AMD processor, which its name does not tell on virtual machines; empty for others."""
     information = Path("/proc/cpuinfo")
     text = information.read_text() if information.exists() else ""
     found = re.search(r"^cpu family\s*:\s*(\d+)\s*\nmodel\s*:\s*(\d+)", text, re.MULTILINE)
@@ -134,7 +134,7 @@ def _microarchitecture() -> str:
 
 
 def _commit() -> str:
-    """Name the commit, and say where the tree differs from it; records themselves do not count.
+    """The commit, with a remark if the tree differs from it; records do not count.
 
     The kit of `make gpu-kit` has a file that says which commit it was built from.
     """

@@ -1,12 +1,12 @@
-"""Claim: what a job over many machines takes can be said beforehand, from what one core does.
+"""Claim: the speed of one core predicts the duration of a job on many machines.
 
 The model is `bench/simulation.py`. Its two inputs are measured here: pages a second of one core in a job of one
 process, and the time of a job of one page on Ray, before and during its page. From these it predicts a job on 1, 2 and 3
-nodes of one core each. The nodes are processes of this machine, so all of them share its cores, which the model knows; then the
-job is run on them with `--engine ray`'s engine. A ratio is the measured time over the predicted one.
+nodes of one core each. The nodes are processes of this machine and share its cores, as in the model. Then the
+job runs on them with `--engine ray`'s engine. A ratio is the measured time over the predicted one.
 
-With the same model it says what 10^9 pages take (`docs/scale.md`): pages of 24 kB, whose rate and whose bytes in and out are
-measured here too, on machines that this one stands for.
+With the same model it predicts a job of 10^9 pages (`docs/scale.md`): pages of 24 kB, whose rate and bytes in and out are
+measured here too, on machines like this one.
 
     .venv/bin/python bench/scale_model.py
 """
@@ -49,7 +49,7 @@ CHARACTERS = 400
 NODES = (1, 2, 3)
 STORE = 100 * 1024 * 1024
 
-# The plan: pages, pages in a file, machines, cores of a machine, and how often a machine fails.
+# The plan: pages, pages in a file, machines, cores of a machine, and the days between failures of a machine.
 PAGES = 1_000_000_000
 FILE_PAGES = (10_000, 100_000)
 MACHINES = (10, 100, 1000)
@@ -111,10 +111,10 @@ def main() -> None:
         *(f"| {nodes} | {predicted[nodes]:.1f} | {runs[str(nodes)]:.1f} | {ratios[nodes]:.2f} |" for nodes in NODES),
         "",
         *(goal.line() for goal in goals),
-        f"- {whole['pages']} pages of {whole['text_bytes'] / whole['pages'] / 1000:.1f} kB, each asked its own question, by a local"
+        f"- {whole['pages']} pages of {whole['text_bytes'] / whole['pages'] / 1000:.1f} kB, each with its own question, by a local"
         f" job with {cores()} threads: {rate:.2f} pages a second a core; a page is {whole['in'] / whole['pages'] / 1000:.1f} kB of"
         f" Parquet in and {whole['out'] / whole['pages'] / 1000:.2f} kB out",
-        f"- finding that a file is done, before a job goes on: {plain['look'] * 1000:.2f} ms each, one behind the other, on this"
+        f"- finding that a file is done, before a job goes on: {plain['look'] * 1000:.2f} ms each, one after the other, on this"
         " disk",
         f"- {quietness(core_use)}",
         "",
@@ -144,7 +144,7 @@ def _job(folder: Path, name: str, output: str) -> Job:
 
 
 def _local(folder: Path, name: str, threads: int, core_use: list[CoreUse]) -> dict[str, Any]:
-    """A job in this process: what it took, and bytes in and out."""
+    """A job in this process: its seconds, and bytes in and out."""
     job = _job(folder, name, f"{name}-local")
     files = find_files(job.input)
     rows = 0
@@ -210,13 +210,13 @@ def _on_ray(folder: Path, core_use: list[CoreUse]) -> dict[str, float]:
 
 
 def _predict(plain: dict[str, Any], fixed: float, nodes: int, pages: int) -> float:
-    """Return the seconds of a job on `nodes` of one core. Ray's work for one page is an actor's start, and a core's work."""
+    """Predict the seconds of a job on `nodes` of one core. Ray's time for one page is an actor's start, and a core's work."""
     core_rate = plain["pages"] / plain["seconds"]
     return simulate([pages / 24 / core_rate] * 24, Cluster(nodes, cores(), start=fixed)).seconds
 
 
 def _plans(rate: float, a_machine: int) -> list[dict[str, Any]]:
-    """What `PAGES` take: an actor for each machine, which fails with it."""
+    """Predict a job of `PAGES`, with one actor for each machine, which fails with it."""
     plans: list[dict[str, Any]] = []
     for machines, file_pages, hours in itertools.product(MACHINES, FILE_PAGES, FAILS_EVERY_HOURS):
         count = machines * a_machine

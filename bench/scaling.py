@@ -1,13 +1,13 @@
-"""Claim: time grows as the text does, and no faster; and so does memory.
+"""Claim: time and memory grow linearly with the text.
 
 One page of 1 kB to 10 MB, 1 to 10,000 pages of 1 kB, windows of 1 to 10 sentences, steps of 1 to 3. Each point is a
-process of its own. Memory is the peak of a call over what the process had before it: of the first, in which much is made
-that stays, and of the second, which has only its own. A model that costs next to nothing shows what is outside the
-network; the embedded one shows the whole, up to the sizes that there is time for. No sentence of the text stands twice,
-and nothing is kept (`cache_bytes=0`).
+process of its own. Memory is a call's peak over the process's memory before it: of the first call, which allocates much
+that stays, and of the second. A model that costs next to nothing shows the cost outside the network; the embedded one
+shows the whole, up to sizes that take minutes. No sentence of the text occurs twice, and nothing is cached
+(`cache_bytes=0`).
 
-The power with which time grows is that of the line through the logarithms (least squares), from the size on at which what
-every call costs does not matter any more. Steps and lengths of windows are compared by the tokens that they encode.
+The exponent of growth is the slope of the line through the logarithms (least squares), from the size at which the fixed
+cost of a call is negligible. Steps and lengths of windows are compared by the tokens that they encode.
 
     .venv/bin/python bench/scaling.py
 """
@@ -40,7 +40,7 @@ PAGES = [1, 10, 100, 300, 1_000, 3_000, 10_000]
 PAGE_CHARACTERS = 1_000
 LENGTHS = [1, 2, 3, 5, 7, 10]
 STEPS = [1, 2, 3]
-# Below, what every call costs matters; and where the network costs nothing, whether there is more than one job and one
+# Below these sizes, the fixed cost of a call matters; and with the small model, whether there is more than one job and one
 # group of pages, so that the caller's thread and the devices work at the same time.
 FIT_FROM = {EMBEDDED: {"size": 30_000, "pages": 100}, small_model.NAME: {"size": 300_000, "pages": 300}}
 WINDOWS_CHARACTERS = {EMBEDDED: 100_000, small_model.NAME: 1_000_000}
@@ -57,33 +57,33 @@ class Series:
     outcomes: dict[int, list[Outcome]] = field(default_factory=dict)
 
     def seconds(self, point: int) -> float:
-        """Say how long a call took: the median over the rounds of their medians."""
+        """Seconds of a call: the median over the rounds of their medians."""
         return median(median(outcome.seconds) for outcome in self.outcomes[point])
 
     def first_peak_bytes(self, point: int) -> float:
-        """Say how much memory the first call added: the median over the rounds."""
+        """Memory that the first call added: the median over the rounds."""
         return median(outcome.first_peak_bytes for outcome in self.outcomes[point])
 
     def next_peak_bytes(self, point: int) -> float:
-        """Say how much memory the second call added: the median over the rounds; no number where there was one call."""
+        """Memory that the second call added: the median over the rounds, or NaN if there was one call."""
         peaks = [outcome.next_peak_bytes for outcome in self.outcomes[point] if outcome.next_peak_bytes is not None]
         return median(peaks) if peaks else math.nan
 
     def amount(self, point: int) -> int:
-        """Say how much there is to do: bytes of text, or tokens where the text is the same."""
+        """The amount of work: bytes of text, or tokens if the text is the same."""
         outcome = self.outcomes[point][0]
         return outcome.tokens if self.quantity in {"length", "step"} else outcome.utf8_bytes
 
     def fitted(self) -> list[int]:
-        """List the points that are large enough."""
+        """The points that are large enough for the fit."""
         return [point for point in self.tasks if point >= self.fit_from]
 
     def power(self) -> float:
-        """Fit the power with which time grows."""
+        """The exponent with which time grows."""
         return self._slope([self.seconds(point) for point in self.fitted()])
 
     def memory_power(self) -> float:
-        """Fit the power with which the second call's memory grows."""
+        """The exponent with which the second call's memory grows."""
         return self._slope([self.next_peak_bytes(point) for point in self.fitted()])
 
     def _slope(self, values: list[float]) -> float:
@@ -93,14 +93,14 @@ class Series:
         return float(np.polyfit(np.log(amounts), np.log(values), 1)[0])
 
     def name(self) -> str:
-        """Say what is fitted to what."""
+        """What is fitted to what."""
         amount = "tokens" if self.quantity in {"length", "step"} else "bytes"
         return f"{self.model}, {self.quantity} from {self.fit_from:,}: power of {amount} with which"
 
     def goals(self) -> list[Goal]:
-        """Compare with what was set out to be reached.
+        """Compare with the goals.
 
-        The same text in other windows is as much to cut and to tokenize, so tokens say nothing of the small model's time.
+        Other windows of the same text cost the same to cut and tokenize, so the small model's time does not depend on tokens.
         Memory may grow more slowly than the text, but no faster.
         """
         goals = []
@@ -138,7 +138,7 @@ def main() -> None:
 
 
 def series_of(name: str, model: Path, largest: int, part: int) -> list[Series]:
-    """Lay out a model's points, none of more characters than `largest`."""
+    """A model's points, none of more characters than `largest`."""
     calls = 1 if name == EMBEDDED else 2
     sizes = {size: Task(str(model), size, calls=calls) for size in SIZES if size <= largest}
     counts = [count for count in PAGES if count * PAGE_CHARACTERS <= largest]

@@ -1,6 +1,6 @@
-"""How the rivals score and choose: cosines with numpy, then the best windows that do not overlap.
+"""Scoring and selection of the rivals: cosines with numpy, then the best windows that do not overlap.
 
-This is what pullquote promises of `highlights()`, written plainly: greedy by score, ties to the one that stands first.
+This is the plain rule of `highlights()`: greedy by score, ties to the earlier window.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ class Chosen:
     """A page's highlights by one side.
 
     `spans` is int64 ``[k, 2]`` in characters and `scores` float32 ``[k]``, the best first. `all_scores` is float32
-    ``[n]``, of every window in the order of the page, so that sides can be compared; `None` where a side does not
-    give them away.
+    ``[n]``, of every window in the order of the page, so that sides can be compared; `None` if a side does
+    not return them.
     """
 
     spans: NDArray[np.int64]
@@ -44,7 +44,7 @@ def choose(spans: NDArray[np.int64], vectors: NDArray[np.float32], query: NDArra
 
 
 def choose_on_each(pages: list[Page], vectors: NDArray[np.float32], queries: NDArray[np.float32]) -> list[Chosen]:
-    """Choose on every page by its own query, or by the one there is.
+    """Choose on every page by its own query, or by the only one.
 
     `vectors` is ``[n, dimension]``, of all pages' windows in order, and `queries` ``[pages or 1, dimension]``.
     """

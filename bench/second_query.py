@@ -1,8 +1,8 @@
-"""Claim: a second query on the same page costs its own encoding and the scoring, and nothing of the page.
+"""Claim: a second query on the same page costs only its own encoding and the scoring.
 
 A page of 100 kB gets two queries, the second after the answer to the first; then the cache is emptied. All windows
 of the page are encoded for the first. A ratio is the seconds of the first question over those of the second in the same
-round. The encoding of the second query alone is given for comparison.
+round. The encoding of the second query alone is measured for comparison.
 
     .venv/bin/python bench/second_query.py --rounds 5
 """

@@ -1,19 +1,19 @@
 """Claim: more sequences than cores cost nothing, and neither do more threads.
 
-1, 2, 8, 64 and 512 sequences, each of which sends the next page as soon as it has an answer, until all pages of a round are
-done: once as threads of a host that call one `Highlighter`, once as requests of an `Engine` that one thread
-steps. The numbers take turns, upwards in one round and downwards in the next. Throughput is in tokens, since pages differ.
+1, 2, 8, 64 and 512 sequences, each of which sends the next page when it has an answer, until all pages of a round are
+done: as threads of a host that call one `Highlighter`, and as requests of an `Engine` that one thread
+steps. The numbers alternate, upwards in one round and downwards in the next. Throughput is in tokens, since pages differ.
 The table also has the cores that were used, voluntary and involuntary switches of threads, and the
 slowest hundredth of the answers against the share that each sequence has: as many requests as there are sequences, over the
 throughput.
 
-As `callers`, the host's threads are all there is (`threads="caller"`): each computes while it waits, so two of them have two
-cores.
+As `callers`, pullquote has no threads (`threads="caller"`): each of the host's threads computes while it waits, so two of them
+use two cores.
 
-A round has at least 256 pages and two for each sequence; smaller numbers of sequences get every second, fourth, … of the same.
+A round has at least 256 pages and two for each sequence; smaller numbers get every second, fourth, … of the same pages.
 
-Then a CPU device of 1 to 128 workers on the cores there are, with 64 sequences: what locks and switches cost where
-threads outnumber cores. What this cannot show is in `docs/decisions/0008-many-cores.md`, "Who waits, and on what thread".
+Then a CPU device of 1 to 128 workers on this machine's cores, with 64 sequences: the cost of locks and switches if
+threads outnumber cores. `docs/decisions/0008-many-cores.md` has what this cannot show.
 
     .venv/bin/python bench/sequences.py
 
@@ -56,11 +56,11 @@ WORKERS_SEQUENCES = 64
 CALLERS = (1, 2, 64)
 LEVELS = {"threads": SEQUENCES, "steps": SEQUENCES, "callers": CALLERS, "workers": WORKERS}
 LEAST = 0.97
-# Two callers to one, on two cores: one process' threads share caches, memory and Python's lock.
+# Two callers to one, on two cores: threads of a process share caches, memory and the GIL.
 LEAST_OF_TWO = 1.7
-# The slowest hundredth, in shares of the time: the last one in a round of all waits for all.
+# The slowest hundredth, in shares of the time: the last request of a round waits for all others.
 MOST_SHARES = 2.0
-# Tokens for a second of a core: threads that spin use cores and encode nothing.
+# Tokens for a second of a core: spinning threads use cores and encode nothing.
 LEAST_WORK = 0.95
 
 
@@ -176,7 +176,7 @@ def row(made: Round) -> str:
 
 
 def goals(rounds: list[Round]) -> list[Goal]:
-    """Compare with what was set out to be reached: ratios within one kind, medians over its rounds."""
+    """Compare with the goals: ratios within one kind, medians over its rounds."""
     reached = []
     for kind in dict.fromkeys(made.kind for made in rounds):
         levels: dict[int, list[Round]] = {}
@@ -206,7 +206,7 @@ def pages_for(sequences: int, pages: list[str]) -> list[str]:
 
 
 def measure_kind(kind: str, pages: list[str], repeat: int) -> tuple[list[Round], list[CoreUse]]:
-    """Measure every number of a kind once: upwards where `repeat` is even, else downwards."""
+    """Measure every number of a kind once: upwards if `repeat` is even, else downwards."""
     rounds: list[Round] = []
     core_use: list[CoreUse] = []
 
@@ -230,7 +230,7 @@ def measure_kind(kind: str, pages: list[str], repeat: int) -> tuple[list[Round],
 
 
 def kept(commit: object) -> tuple[list[Round], list[CoreUse]]:
-    """Read what the record already has of this commit."""
+    """Read the rounds that the record already has of this commit."""
     file = record.directory() / f"{CLAIM}.json"
     raw = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     if raw.get("commit") != commit:
@@ -260,7 +260,7 @@ def main() -> None:
         around |= {"dtype": made.dtype}
     lines = [
         *record.heading(CLAIM, around),
-        f"Pages of {PAGE_CHARACTERS:,} characters; workers are asked by {WORKERS_SEQUENCES} sequences.",
+        f"Pages of {PAGE_CHARACTERS:,} characters; workers have {WORKERS_SEQUENCES} sequences.",
         "Switches are for a thousand tokens.",
         "",
         "| kind | sequences or workers | tokens/s | cores | tokens/core s | median ms | p99 in shares | gave up | was taken |",

@@ -1,12 +1,12 @@
 """Claim: the same model function answers far more requests a second in `pullquote serve` than in FastAPI.
 
-The published comparison, rebuilt: 40 users as fast as they can, a text each; batches of at most 50 that wait 100 ms for
-more. FastAPI and uvicorn with an asyncio queue (`bench/fastapi_server.py`) against `pullquote serve --encoder`, with the
-same Python function (`bench/serving_models.py`), the same batch size, and the same waiting, or none, which is our default.
+Reproduces the published comparison: 40 users send a text each, again after each answer; batches of at most 50 wait 100 ms
+for more. FastAPI and uvicorn with an asyncio queue (`bench/fastapi_server.py`) against `pullquote serve --encoder`, with the
+same Python function (`bench/serving_models.py`), the same batch size, and the same wait, or none, which is our default.
 
-Both servers run all the time, and take turns at being asked. The load is `wrk`, one thread in C; that it is not the limit
-is seen by what it gets from `/live`. What the function does alone is measured in a process of its own, in a loop over
-batches of as many texts as there are users.
+Both servers run all the time, and the load alternates between them. The load is `wrk`, one thread in C; its rate on `/live`
+shows that it is not the limit. The function alone is measured in a separate process, in a loop over batches of one text for
+each user.
 
 Then our own encoder in its server: 32 texts a request, against the same texts through `Highlighter.embed`.
 
@@ -46,17 +46,16 @@ CLAIM = "serving"
 USERS, BATCH_SIZE, BATCH_TIMEOUT = 40, 50, 0.1
 TEXT = "Who was put on trial for the loss of the ship, and what did the court decide in the end?"
 TEXTS_A_REQUEST = 32
-# How many times as long the turns of each model are: users who have just begun get nothing for the time of a batch, which
-# must be little of a turn.
+# Factors of the turns' lengths: at first no user has an answer for the time of a batch, which must be small against a turn.
 MODELS = {"one_millisecond": 1, "minilm": 3, "encoder_125m": 6}
-WARM_UP = 3.0  # seconds, enough for a batch of the slowest
+WARM_UP = 3.0  # seconds, enough for a batch of the slowest model
 FASTAPI, OURS_WAITING, OURS = "FastAPI, waiting 100 ms", "pullquote, waiting 100 ms", "pullquote"
 UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What the users got: answers a second, seconds that an answer took, and the server's processor time for one."""
+    """The result of a turn: answers a second, seconds of an answer, and the server's processor time for one."""
 
     rate: float
     median: float
@@ -65,7 +64,7 @@ class Load:
 
 
 class Server:
-    """A server's process and where it answers."""
+    """A server's process and its address."""
 
     def __init__(
         self,
@@ -76,7 +75,7 @@ class Server:
         path: str = "/embed",
         body: dict[str, object] | None = None,
     ) -> None:
-        """Start it; it is there when it answers to this body at this path."""
+        """Start it, and wait until it answers this body at this path."""
         self.url = f"http://127.0.0.1:{port}"
         self.question = (self.url + path, body or {"inputs": TEXT})
         self.log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the server
@@ -99,7 +98,7 @@ class Server:
             return False
 
     def cpu_seconds(self) -> float:
-        """Read the processor time of all its threads so far, and of its workers' where it has some."""
+        """Read the processor time of all its threads so far, and of its worker processes."""
         workers = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return sum(map(_cpu_seconds, [str(self.process.pid), *workers]))
 
@@ -117,7 +116,7 @@ def _cpu_seconds(process: str) -> float:
 
 @contextlib.contextmanager
 def fastapi(model: str) -> Iterator[Server]:
-    """FastAPI with a model's function."""
+    """Start FastAPI with a model's function."""
     port = free_port()
     command = [sys.executable, "-m", "uvicorn", "bench.fastapi_server:app", "--port", str(port), "--log-level", "error"]
     settings = {"MODEL": function(model), "BATCH_SIZE": str(BATCH_SIZE), "BATCH_TIMEOUT": str(BATCH_TIMEOUT)}
@@ -130,7 +129,7 @@ def fastapi(model: str) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def ours(*options: str) -> Iterator[Server]:
-    """Our server."""
+    """Start our server."""
     port = free_port()
     command = [sys.executable, "-m", "pullquote", "serve", "--port", str(port), "--log-level", "error", *options]
     server = Server(command, port, {})
@@ -141,7 +140,7 @@ def ours(*options: str) -> Iterator[Server]:
 
 
 def function(model: str) -> str:
-    """Name a model's function as both servers want it."""
+    """The name of a model's function for both servers."""
     return f"bench.serving_models:{model}"
 
 
@@ -153,7 +152,7 @@ def free_port() -> int:
 
 
 def ask(server: Server, seconds: float, body: str | None, users: int = USERS, route: str = "/embed") -> Load:
-    """Let users ask as fast as they can."""
+    """Send requests as all users, each again after its answer."""
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
         if body is not None:
             script.write(
@@ -190,14 +189,14 @@ print(done / (time.perf_counter() - began))
 
 
 def alone(model: str, seconds: float) -> float:
-    """Texts a second that the function does by itself."""
+    """Texts a second of the function alone."""
     command = [sys.executable, "-c", ALONE, model, TEXT, str(USERS), str(seconds)]
     told = subprocess.run(command, check=True, capture_output=True, text=True, cwd=record.REPOSITORY).stdout
     return float(told)
 
 
 def compare(model: str, seconds: float, rounds: int) -> tuple[dict[str, list[Load]], list[float]]:
-    """Ask all servers in turns."""
+    """Measure all servers, alternating."""
     body = json.dumps({"inputs": TEXT})
     options = ["--encoder", function(model), "--max-batch-size", str(BATCH_SIZE)]
     loads: dict[str, list[Load]] = {FASTAPI: [], OURS_WAITING: [], OURS: []}

@@ -1,4 +1,4 @@
-"""The model functions that both servers of `bench/serving.py` are given, by name: `bench.serving_models:minilm`."""
+"""Model functions for both servers of `bench/serving.py`, by name: `bench.serving_models:minilm`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Encode = Callable[[list[str]], NDArray[np.float32]]
 
 
 def one_millisecond(texts: list[str]) -> NDArray[np.float32]:
-    """Cost a millisecond a batch and nothing a text, as a card does that is never full; no core is used meanwhile."""
-    time.sleep(0.001)  # not a wait for anything: it is the work
+    """Take a millisecond for each batch of any size and use no core, as a GPU does that is never full."""
+    time.sleep(0.001)  # stands for the work
     return np.zeros((len(texts), 8), np.float32)
 
 
 def hundred_milliseconds(texts: list[str]) -> NDArray[np.float32]:
-    """Cost a hundred times as much: a server of it is easily asked for more than it can do."""
+    """Take a hundred milliseconds, so that a server is easily overloaded."""
     time.sleep(0.1)  # as above
     return np.zeros((len(texts), 8), np.float32)
 
@@ -76,5 +76,5 @@ def _matrix() -> NDArray[np.float32]:
 
 
 def fixed_matrix(texts: list[str]) -> NDArray[np.float32]:
-    """Cost nothing: the first rows of a matrix, a row for each text, so that only the way there and back is left."""
+    """Return the first rows of a fixed matrix, a row for each text, which takes no time: only the transport is left."""
     return _matrix()[: len(texts)]

@@ -1,8 +1,8 @@
-"""Files done by actors on machines, as `pullquote job --engine ray` does them: the schedule, and the cost of failures.
+"""Simulates files processed by actors on machines, as with `pullquote job --engine ray`: the schedule, and failures.
 
-An actor begins with some work before its first file (importing, loading), has two files at once, and computes with its cores;
-where all actors want more cores than there are, all get an equal part. An actor that fails loses what it has done of its files,
-which go to the next free actor, and begins again after a while. What this leaves out: disks, networks and Ray's own work.
+An actor imports and loads before its first file, has two files at once, and computes with its cores. If all actors need more
+cores than the cluster has, all get an equal part. An actor that fails loses its work on its files, which go to the next free
+actor, and starts again after a while. Not simulated: disks, networks and Ray's own work.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import numpy as np
 __all__ = ["Cluster", "Outcome", "simulate"]
 
 FILES_AT_ONCE = 2
-# Of a file or a start that has none; no finite time ends it.
+# The work of an actor without a file or a start: it never ends.
 EMPTY = np.inf
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """`actors` of `actor_cores` each, on `cores` in all; seconds of a core that an actor's start takes (`start`).
+    """`actors` of `actor_cores` each, on `cores` in all; `start` is the work of an actor's start, in seconds of a core.
 
-    `before` is how long it takes until actors begin. An actor fails every `fails_every` seconds on average, and is there again
-    `gone` seconds later.
+    Actors begin after `before` seconds. An actor fails every `fails_every` seconds on average, and is back `gone` seconds
+    later.
     """
 
     actors: int
@@ -40,7 +40,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """When all is done, in seconds; what failures cost, in seconds of a core; how many there were; how busy cores were."""
+    """Seconds until all is done; work lost by failures, in seconds of a core; the number of failures; the use of cores."""
 
     seconds: float
     lost: float
@@ -49,11 +49,11 @@ class Outcome:
 
 
 def simulate(work: Sequence[float], cluster: Cluster, seed: int = 0) -> Outcome:
-    """Process files with this `work` each, in seconds of a core, the largest first."""
+    """Simulate files with this `work` each, in seconds of a core, the largest first."""
     rng = random.Random(seed)  # noqa: S311 - nothing is kept secret by it
     queue = deque(sorted(work, reverse=True))
     count = cluster.actors
-    # Of each actor: what is left of its start and of its files, how much those were, and when it fails or is back.
+    # For each actor: the remaining work of its start and of its files, all work of those, and when it fails or is back.
     starts = np.full(count, cluster.start)
     left = np.full((count, FILES_AT_ONCE), EMPTY)
     whole = np.zeros((count, FILES_AT_ONCE))

@@ -31,7 +31,7 @@ BASE_NAME = "BERT of 110 million random weights"
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large a model is."""
+    """The sizes of a model."""
 
     dimension: int
     layers: int

@@ -1,10 +1,10 @@
-"""Claim: ten minutes of everything at once leave no answer wrong, none lost, and memory as it was.
+"""Claim: in ten minutes of all kinds of requests at once, no answer is wrong or lost, and memory does not grow.
 
-Thirty-two users ask a server of all it has, as fast as they are answered: highlights of real pages inline and stored, with
-many options, as lines too; vectors in two shapes; ranks; token ids; Exa's contents; health. Among them are those who send
-nonsense, hang up in the middle of an answer, run out of time, and read slowly. Every answer of 200 is compared with the
-library's own, asked in this process before; every refusal has to be the one that was earned. The model is a tiny one of
-random weights, in float32, so that ten minutes are many thousands of requests.
+Thirty-two users send requests of all kinds, each again after its answer: highlights of real pages inline and stored, with
+many options, as lines too; vectors in two formats; ranks; token ids; Exa's contents; health. Some requests are invalid,
+disconnect early, time out, or read slowly. Every answer with status 200 is compared with the library's own, computed in
+this process first; every refusal must be the expected one. The model is a tiny one of random weights, in float32, so that
+ten minutes are many thousands of requests.
 
     .venv/bin/python bench/soak.py
 """
@@ -45,8 +45,8 @@ from pullquote.errors import TruncationWarning
 
 CLAIM = "soak"
 USERS = 32
-QUESTIONS = 400  # different ones, each asked many times
-TOLERANCE = 1e-4  # of a score, in float32
+QUESTIONS = 400  # different ones, each sent many times
+TOLERANCE = 1e-4  # of a score in float32
 GOAL_MEMORY = 1.05
 
 OPTIONS: list[dict[str, Any]] = [
@@ -78,7 +78,7 @@ class Question:
 
 @dataclass(slots=True)
 class Tally:
-    """What came of all requests; the users share it."""
+    """The outcomes of all requests, which the users share."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
@@ -86,12 +86,12 @@ class Tally:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def count(self, outcome: str) -> None:
-        """Count a request that ended as it should."""
+        """Count a request that ended as expected."""
         with self.lock:
             self.outcomes[outcome] += 1
 
     def check(self, is_right: bool, what: str, detail: object) -> None:
-        """Count an answer, and keep what is wrong with it."""
+        """Count an answer, and keep its faults."""
         with self.lock:
             self.outcomes[what] += 1
             if not is_right:
@@ -99,7 +99,7 @@ class Tally:
 
 
 class User:
-    """One of the users: asks what chance says, until it is over."""
+    """A user that sends random requests until the end."""
 
     def __init__(self, server: Server, questions: list[Question], tally: Tally, seed: int) -> None:
         self.address = ("127.0.0.1", int(server.url.rsplit(":", 1)[1]))
@@ -123,23 +123,23 @@ class User:
         ]
 
     def run(self, until: float) -> None:
-        """Ask until then."""
+        """Send requests until this time."""
         weights, kinds = zip(*self.kinds, strict=True)
         while time.monotonic() < until:
             (kind,) = self.rng.choices(kinds, weights)
             try:
                 kind(self.rng.choice(self.questions))
-            except Exception as error:  # whatever it is, this request has no answer
+            except Exception as error:  # after any error, this request has no answer
                 with self.tally.lock:
                     self.tally.lost.append(f"{kind.__name__}: {error!r}")
         self.client.close()
 
-    def asked(self, question: Question, **more: Any) -> dict[str, Any]:
-        """Put a question as the native route wants it."""
+    def request_body(self, question: Question, **more: Any) -> dict[str, Any]:
+        """The body of a question for the native route."""
         return {"query": question.query, "documents": question.texts} | question.options | more
 
     def found(self, question: Question, results: list[dict[str, Any]], what: str) -> None:
-        """Compare passages with those that are known."""
+        """Compare passages with the known ones."""
         same = [
             len(result["highlights"]) == len(known)
             and all(
@@ -151,79 +151,79 @@ class User:
         self.tally.check(all(same), what, (question.query, question.options, same))
 
     def highlights(self, question: Question) -> None:
-        """Ask for passages."""
-        answer = self.client.post("/highlights", json=self.asked(question)).raise_for_status().json()
+        """Request passages."""
+        answer = self.client.post("/highlights", json=self.request_body(question)).raise_for_status().json()
         self.found(question, answer["results"], "highlights")
 
     def lines(self, question: Question) -> None:
-        """Ask for passages, a line a page."""
+        """Request passages as lines, one for each page."""
         accept = {"accept": "application/x-ndjson"}
-        answer = self.client.post("/highlights", json=self.asked(question), headers=accept).raise_for_status()
+        answer = self.client.post("/highlights", json=self.request_body(question), headers=accept).raise_for_status()
         lines = [json.loads(line) for line in answer.text.splitlines()]
         self.found(question, [line for line in lines if "highlights" in line], "highlights as lines")
 
     def stored(self, question: Question) -> None:
-        """Store a document, get it, and ask for its passages."""
+        """Store a document, get it, and request its passages."""
         name = f"{id(self)}-{self.rng.randrange(4)}"
         self.client.put(f"/documents/{name}", json={"text": question.texts[0]}).raise_for_status()
         kept = self.client.get(f"/documents/{name}").raise_for_status().json()
         self.tally.check(kept["text"] == question.texts[0], "documents put and got", name)
-        asked = self.asked(question, documents=[{"id": name}, *question.texts[1:]])
+        body = self.request_body(question, documents=[{"id": name}, *question.texts[1:]])
         self.found(
             question,
-            self.client.post("/highlights", json=asked).raise_for_status().json()["results"],
+            self.client.post("/highlights", json=body).raise_for_status().json()["results"],
             "highlights of stored documents",
         )
         if self.rng.random() < 0.5:
             self.client.delete(f"/documents/{name}").raise_for_status()
 
     def near(self, vectors: Any, known: np.ndarray[Any, Any], what: str) -> None:
-        """Compare vectors with those that are known."""
+        """Compare vectors with the known ones."""
         got = np.asarray(vectors, np.float32)
         is_right = got.shape == known.shape and float(np.abs(got - known).max()) <= TOLERANCE
         self.tally.check(is_right, what, got.shape)
 
     def embed(self, question: Question) -> None:
-        """Ask for vectors as Text Embeddings Inference's clients do."""
+        """Request vectors as Text Embeddings Inference's clients do."""
         answer = self.client.post("/embed", json={"inputs": question.texts}).raise_for_status()
         self.near(answer.json(), question.vectors, "vectors")
 
     def openai(self, question: Question) -> None:
-        """Ask for vectors as OpenAI's clients do."""
-        asked = {"input": question.texts, "model": "any", "encoding_format": "float"}
-        data = self.client.post("/v1/embeddings", json=asked).raise_for_status().json()["data"]
+        """Request vectors as OpenAI's clients do."""
+        body = {"input": question.texts, "model": "any", "encoding_format": "float"}
+        data = self.client.post("/v1/embeddings", json=body).raise_for_status().json()["data"]
         self.near([row["embedding"] for row in data], question.vectors, "vectors for OpenAI's clients")
 
     def rerank(self, question: Question) -> None:
-        """Ask which text is nearest."""
-        asked = {"query": question.query, "texts": question.texts}
-        ranks = self.client.post("/rerank", json=asked).raise_for_status().json()
+        """Request a ranking of texts."""
+        body = {"query": question.query, "texts": question.texts}
+        ranks = self.client.post("/rerank", json=body).raise_for_status().json()
         scores = {rank["index"]: rank["score"] for rank in ranks}
         known = question.vectors @ question.query_vector
         is_right = all(abs(scores[index] - score) <= TOLERANCE for index, score in enumerate(known))
         self.tally.check(is_right, "ranks", scores)
 
     def tokens(self, question: Question) -> None:
-        """Ask for tokens."""
+        """Request tokens."""
         answer = self.client.post("/tokenize", json={"inputs": question.query}).raise_for_status().json()
         spans = [question.query.encode()[t["start"] : t["stop"]].decode() for t in answer[0] if not t["special"]]
         self.tally.check(spans == [t["text"] for t in answer[0] if not t["special"]], "tokens", spans)
 
     def contents(self, question: Question) -> None:
-        """Ask for passages as Exa's clients do."""
+        """Request passages as Exa's clients do."""
         documents = [{"id": f"d{number}", "text": text} for number, text in enumerate(question.texts)]
-        asked = {
+        body = {
             "ids": [document["id"] for document in documents],
             "documents": documents,
             "highlights": {"query": question.query, "highlightsPerUrl": 2},
         }
-        answer = self.client.post("/contents", json=asked).raise_for_status().json()
+        answer = self.client.post("/contents", json=body).raise_for_status().json()
         parts = zip(answer["results"], question.texts, strict=True)
         is_right = all(passage in text for result, text in parts for passage in result["highlights"])
         self.tally.check(is_right and len(answer["statuses"]) == len(documents), "contents for Exa's clients", "")
 
     def nonsense(self, question: Question) -> None:
-        """Send what cannot be answered."""
+        """Send an invalid request."""
         body, status = self.rng.choice(
             [
                 (b"{", 400),
@@ -241,21 +241,21 @@ class User:
         del question
 
     def send(self, question: Question) -> socket.socket:
-        """Ask by hand."""
-        body = json.dumps(self.asked(question)).encode()
+        """Send a request over a bare socket."""
+        body = json.dumps(self.request_body(question)).encode()
         head = "POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
         connection = socket.create_connection(self.address, timeout=120)
         connection.sendall(f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body)
         return connection
 
     def hang_up(self, question: Question) -> None:
-        """Ask, and go."""
+        """Send a request, and disconnect."""
         with self.send(question):
-            time.sleep(self.rng.random() * 0.05)  # somewhere in the middle of its work
+            time.sleep(self.rng.random() * 0.05)  # while the server works on it
         self.tally.count("hung up")
 
     def read_slowly(self, question: Question) -> None:
-        """Ask, and read the answer in small pieces."""
+        """Send a request, and read the answer slowly."""
         with self.send(question) as connection:
             got = b""
             while chunk := connection.recv(self.rng.randrange(1, 4000)):
@@ -266,9 +266,9 @@ class User:
         self.found(question, json.loads(body)["results"], "highlights read slowly")
 
     def out_of_time(self, question: Question) -> None:
-        """Ask for an answer in no time."""
+        """Send a request with a timeout of next to nothing."""
         headers = {"request-timeout-ms": str(self.rng.choice([1, 2, 5, 20]))}
-        answer = self.client.post("/highlights", json=self.asked(question), headers=headers)
+        answer = self.client.post("/highlights", json=self.request_body(question), headers=headers)
         if answer.status_code == httpx.codes.OK:
             self.found(question, answer.json()["results"], "highlights just in time")
         else:
@@ -276,13 +276,13 @@ class User:
             self.tally.check(right, "out of time", answer.text)
 
     def health(self, _: Question) -> None:
-        """Ask how it is."""
+        """Request the server's health."""
         answer = self.client.get("/health")
         self.tally.check(answer.status_code == httpx.codes.OK, "health", answer.text)
 
 
 def questions(highlighter: Highlighter) -> list[Question]:
-    """Invent requests and ask the library for their answers, one at a time."""
+    """Invent requests, and compute their answers with the library, one at a time."""
     rng, texts = random.Random(7), sources()  # noqa: S311 - the same requests each time
     made = []
     for number in range(QUESTIONS):
@@ -290,8 +290,8 @@ def questions(highlighter: Highlighter) -> list[Question]:
         query, options = rng.choice(QUERIES), OPTIONS[number % len(OPTIONS)]
         found = highlighter.highlights(query, pages, **options)
         passages = [[(one.start, one.end, one.text, one.score) for one in answer] for answer in found]
-        vectors, asked = highlighter.embed(pages), highlighter.embed([query], role="query")[0]
-        made.append(Question(query, pages, options, passages, vectors, asked))
+        vectors, query_vector = highlighter.embed(pages), highlighter.embed([query], role="query")[0]
+        made.append(Question(query, pages, options, passages, vectors, query_vector))
     return made
 
 
@@ -308,14 +308,14 @@ def main() -> None:
         directory = stack.enter_context(tempfile.TemporaryDirectory())
         subprocess.run([sys.executable, Path(__file__).with_name("small_model.py"), directory], check=True)
         with Highlighter(directory, devices="cpu", dtype="float32", cache_bytes=0) as highlighter:
-            asked = questions(highlighter)
+            made = questions(highlighter)
         options = ["--model", directory, "--device", "cpu", "--dtype", "float32"]
         server = stack.enter_context(ours(*options, "--store", f"{directory}/documents.sqlite"))
         threads = stack.enter_context(ThreadPoolExecutor(USERS))
         until = time.monotonic() + 60 * arguments.minutes
-        users = [threads.submit(User(server, asked, tally, seed).run, until) for seed in range(USERS)]
+        users = [threads.submit(User(server, made, tally, seed).run, until) for seed in range(USERS)]
         while time.monotonic() < until:
-            time.sleep(0.6 * arguments.minutes)  # a hundred looks at memory
+            time.sleep(0.6 * arguments.minutes)  # a hundred readings of memory
             resident.append(resident_bytes(server.process.pid))
         for user in users:
             user.result()

@@ -1,10 +1,10 @@
-"""Claim: a first answer comes within half a second of a new process, from a small installation.
+"""Claim: a new process has its first answer within half a second, from a small installation.
 
-Each side has a virtual environment of its own, made anew: pullquote with its model and numpy; fastembed; ONNX Runtime with
-tokenizers and numpy; sentence-transformers. What is timed is a whole process, from its start to its end: it imports, loads the
+Each side has its own new virtual environment: pullquote with its model and numpy; fastembed; ONNX Runtime with
+tokenizers and numpy; sentence-transformers. The time is that of a whole process, from its start to its end: it imports, loads the
 model, and finds the passage of a page of 20,000 characters that answers a question. The rivals embed the windows that pullquote
-cuts; they are given the spans, and their model's files. All sides take turns, after one process of each that does not count.
-Resident memory is the most that the system saw of a process.
+cuts; they receive the spans, and their model's files. All sides alternate, after one untimed process of each.
+Resident memory is a process's maximum.
 
     .venv/bin/python bench/startup.py
 """
@@ -39,7 +39,7 @@ MEGABYTE = 1_000_000
 WHEELS = record.REPOSITORY / ".make"
 OURS, COMMAND = "pullquote", "pullquote highlight"
 
-# Where the time of a process goes; nothing is cached, so the second answer repeats the work of the first.
+# Measures the stages of a process. Nothing is cached, so the second answer repeats the work of the first.
 STAGES = ["import numpy", "import pullquote", "load the model", "first answer", "second answer"]
 PULLQUOTE = """
 import json, sys, time
@@ -110,7 +110,7 @@ embed = lambda texts: list(model.encode(texts, normalize_embeddings=True, show_p
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The packages to install, and the program; without one, the command line runs."""
+    """The packages to install, and the program; without one, the command line."""
 
     packages: list[str]
     program: str | None
@@ -130,7 +130,7 @@ def sides() -> dict[str, Side]:
 
 @dataclass(slots=True)
 class Measured:
-    """Of each side seconds and bytes of memory in the order of the rounds, and bytes on disk; and our stages' seconds."""
+    """For each side, seconds and bytes of memory in the order of the rounds, and bytes on disk; and our stages' seconds."""
 
     seconds: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in sides()})
     resident: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in sides()})
@@ -160,7 +160,7 @@ class Stage:
         [page] = different_pages(1, CHARACTERS)
         model = folder / "model"
         subprocess.run(["cp", "-r", str(model_directory(None)), str(model)], check=True)
-        # In a process of its own: a process that is started counts its parent's memory as its own until it has begun.
+        # In a separate process: until a child starts its program, its memory counts as large as its parent's.
         export = "import sys, pathlib, bench.encoders as e; e.export_tokens(*map(pathlib.Path, sys.argv[1:]))"
         command = [sys.executable, "-c", export, str(model), str(model / "model.onnx")]
         subprocess.run(command, check=True, cwd=record.REPOSITORY)
@@ -177,7 +177,7 @@ class Stage:
             subprocess.run([uv, "--quiet", "pip", "install", "--python", python, *side.packages], check=True)
 
     def command(self, name: str) -> list[str]:
-        """What starts a process of a side."""
+        """The command that starts a process of a side."""
         program = sides()[name].program
         if program is None:
             return [
@@ -233,7 +233,7 @@ def main() -> None:
         stage = Stage(Path(folder))
         result.installed = {name: stage.installed(name) for name in sides() if name != COMMAND}
         for name in sides():
-            stage.run(name)  # so that all files are in memory
+            stage.run(name)  # so that all files are in the system's cache
         for number in range(rounds):
             meter = Meter()
             for name in sides():

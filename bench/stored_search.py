@@ -43,7 +43,7 @@ from bench.texts import entries, page_files
 
 CLAIM = "stored_search"
 CHARACTERS = 5_000
-# Threads that store documents, and documents that they are given at a time.
+# Threads that store documents, and documents of one request.
 WRITERS = 16
 GROUP = 1_000
 SENTENCE_WORDS = (6, 30)

@@ -1,6 +1,6 @@
 """Texts to measure with: files of pages, and English prose of any length.
 
-No sentence of the prose stands twice: equal pieces would be encoded once.
+No sentence of the prose occurs twice, because equal windows are encoded once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def entries(file: Path) -> list[dict[str, Any]]:
 def prose(characters: int) -> str:
     """Take a number of characters of the demo's English pages.
 
-    They hold about 156,000; more is had by reading them again, with the number of the reading at the end of every sentence.
+    They hold about 156,000. For more, they are repeated with the number of the repetition at the end of every sentence.
     """
     once = _pages()
     sentences = _SENTENCE_END.split(once)

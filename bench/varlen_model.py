@@ -29,7 +29,7 @@ def attend(
     if query.is_cuda:
         from torch.nn.attention.varlen import varlen_attn  # noqa: PLC0415 - initialises CUDA
 
-        packed: Any = varlen_attn  # its types do not know unpacked arguments
+        packed: Any = varlen_attn  # torch's types reject unpacked arguments
         return packed(*rows, ends, ends, longest, longest).unsqueeze(0), None
     parts = zip(*(of.split(ends.diff().tolist()) for of in rows), strict=True)
     attended = [

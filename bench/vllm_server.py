@@ -1,4 +1,4 @@
-"""A running ``vllm serve`` with the plugins, and ways to ask it: what `bench/inside_vllm.py` is about."""
+"""A running ``vllm serve`` with the plugins, and its requests, for `bench/inside_vllm.py`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import httpx
 import numpy as np
 
 PYTHON = Path(__file__).resolve().parents[1] / ".make" / "vllm" / "bin" / "python"
-# What vLLM is given: little memory, no network, and both plugins.
+# vLLM's environment: little memory, no network, and both plugins.
 ENVIRONMENT = os.environ | {
     "VLLM_PLUGINS": "pullquote",
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -36,7 +36,7 @@ JSON = {"content-type": "application/json"}
 
 
 class Vllm:
-    """A running ``vllm serve``; `log` is what it said so far."""
+    """A running ``vllm serve``; `log` is its output so far."""
 
     def __init__(self, folder: Path, port: int) -> None:
         """Start it, and wait until it is healthy."""
@@ -62,7 +62,7 @@ class Vllm:
 
     @property
     def log(self) -> str:
-        """What it said."""
+        """Its output so far."""
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     def _is_healthy(self) -> bool:
@@ -81,12 +81,12 @@ class Vllm:
         return pages * os.sysconf("SC_PAGE_SIZE") // 2**20
 
     def stop(self) -> int:
-        """End it, as an operator does; its exit code."""
+        """End it as an operator does; returns its exit code."""
         self.process.send_signal(signal.SIGTERM)
         try:
             code = self.process.wait(60)
         finally:
-            # What it has started ends with it; where not, here.
+            # Its own processes normally end with it.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
         self.client.close()
@@ -94,14 +94,14 @@ class Vllm:
 
 
 def ask(vllm: Vllm, path: str, body: Any) -> httpx.Response:
-    """Ask by either route."""
+    """Send a request to either route."""
     sent = body if path == HERE else {"model": MODEL, "data": body}
     # Lone surrogates are no UTF-8, but JSON has a way to write them.
     return vllm.client.post(path, content=json.dumps(sent).encode(), headers=JSON)
 
 
 def answered(vllm: Vllm, path: str, body: Any) -> dict[str, Any]:
-    """Its answer, without what the route puts around it."""
+    """The answer, without the route's envelope."""
     response = ask(vllm, path, body)
     if response.status_code != 200:
         message = f"{path}: {response.status_code} {response.text[:500]}\n{vllm.log[-3000:]}"
@@ -112,7 +112,7 @@ def answered(vllm: Vllm, path: str, body: Any) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def looking_at_health(vllm: Vllm) -> Iterator[list[float]]:
-    """Ask for health all the time meanwhile: how long each answer takes, in milliseconds."""
+    """Request health repeatedly meanwhile; yields the list of each answer's milliseconds."""
     took: list[float] = []
     over = threading.Event()
 
@@ -138,7 +138,7 @@ def quantiles(took: list[float]) -> dict[str, float]:
 
 
 def hang_up(vllm: Vllm, path: str, body: Any, after: float) -> None:
-    """Ask, and close the connection before there can be an answer."""
+    """Send a request, and disconnect before the answer."""
     sent = json.dumps(body if path == HERE else {"model": MODEL, "data": body}).encode()
     host, port = vllm.url.removeprefix("http://").split(":")
     head = (
@@ -150,10 +150,10 @@ def hang_up(vllm: Vllm, path: str, body: Any, after: float) -> None:
 
 
 def until_idle(vllm: Vllm) -> float:
-    """Seconds until neither vLLM nor the plugins have anything left of earlier requests."""
+    """Seconds until vLLM and the plugins have no earlier requests left."""
     began = time.monotonic()
     while time.monotonic() - began < 60:
-        # vLLM counts at the end of a step, so there has to be one.
+        # vLLM updates the metric at the end of a step, so one must run.
         answered(vllm, HERE, {"query": f"moon {time.monotonic()}", "documents": ["The moon."]})
         left = [
             vllm.metric(name)

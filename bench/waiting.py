@@ -2,10 +2,10 @@
 
 One thread sends a job of 5 MB; while it runs, another sends requests for single pages of 20 kB, one after the other. Jobs take
 turns, a batch each (`rust/core/src/scheduler/batches.rs`), so that a page is answered long before the job is. The time of
-pages without other requests is given for comparison.
+pages without other requests is measured for comparison.
 
-Then: what the whole process uses in ten seconds without requests; what a thread uses that waits for vectors which others
-compute; and what the pages' thread used while it waited for the job.
+Also measured: the use of cores by the process in ten seconds without requests, by a thread that waits for vectors which other
+threads compute, and by the pages' thread while the job ran.
 
     .venv/bin/python bench/waiting.py
 """
@@ -49,7 +49,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """The time, the processor time of a thread or the whole process in it, and the context switches."""
+    """Seconds, the processor time of a thread or the whole process in them, and the context switches."""
 
     seconds: float
     cpu_seconds: float
@@ -58,24 +58,24 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Everything measured with one model; `behind` are the pages requested during the job and answered before its end.
+    """Everything measured with one model; `during_job` are the pages requested during the job and answered before its end.
 
-    `waiting` is a call that does hardly more than wait; only the embedded model is slow enough for one. Of a call stands here
-    what the thread that made it used, and as `idle` what the whole process used without requests.
+    `waiting` is a call that hardly does more than wait; only the embedded model is slow enough for one. The numbers of a call
+    are those of its thread; `idle` are those of the whole process without requests.
     """
 
     model: str
     dtype: str
     job_seconds: float
     alone: list[Used]
-    behind: list[Used]
+    during_job: list[Used]
     waiting: Used | None
     idle: Used
     core_use: list[CoreUse]
 
     def goals(self) -> list[Goal]:
         """Compare with the goals."""
-        slowest = max((each.seconds for each in self.behind), default=math.nan)
+        slowest = max((each.seconds for each in self.during_job), default=math.nan)
         idle = self.idle.cpu_seconds / self.idle.seconds
         goals = [
             Goal(
@@ -126,14 +126,14 @@ def measure(name: str, model: Path, part: int) -> Measured:
 
         ask(pages[0])
         alone = metered("pages alone", lambda: [ask(page) for page in pages[1:11]])
-        job_seconds, behind = metered("pages behind a job", lambda: pages_behind(job, pages, ask))
+        job_seconds, during_job = metered("pages during a job", lambda: pages_during(job, pages, ask))
         waiting = None
         if name == EMBEDDED:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", pullquote.errors.TruncationWarning)  # one of the windows is too long
                 waiting = metered("a thread that waits", lambda: used_by_thread(lambda: highlighter.embed(windows)))
         idle = metered("without requests", lambda: used_by_process(lambda: time.sleep(IDLE_SECONDS / part)))
-        return Measured(name, highlighter.dtype, job_seconds, alone, behind, waiting, idle, core_use)
+        return Measured(name, highlighter.dtype, job_seconds, alone, during_job, waiting, idle, core_use)
 
 
 def used_by_thread(call: Callable[[], object]) -> Used:
@@ -147,7 +147,7 @@ def used_by_process(call: Callable[[], object]) -> Used:
 
 
 def used(call: Callable[[], object], whose: int, cpu_time: Callable[[], float]) -> Used:
-    """Make a call, and read both accounts before and after it."""
+    """Make a call, and read the clocks and counters before and after it."""
     before = resource.getrusage(whose)
     cpu, began = cpu_time(), time.perf_counter()
     call()
@@ -156,19 +156,19 @@ def used(call: Callable[[], object], whose: int, cpu_time: Callable[[], float]) 
     return Used(seconds, cpu_seconds, after.ru_nvcsw - before.ru_nvcsw + after.ru_nivcsw - before.ru_nivcsw)
 
 
-def pages_behind(job: str, pages: list[str], ask: Callable[[str], Used]) -> tuple[float, list[Used]]:
+def pages_during(job: str, pages: list[str], ask: Callable[[str], Used]) -> tuple[float, list[Used]]:
     """Request the job on a thread, and pages on this one until it ends; returns the job's seconds, and the pages'."""
     jobs: list[Used] = []
-    behind: list[Used] = []
+    during_job: list[Used] = []
     thread = threading.Thread(target=lambda: jobs.append(ask(job)))
     thread.start()
     while thread.is_alive():
-        page = ask(pages[len(behind) % len(pages)])
-        # The last one may have been alone for a while.
+        page = ask(pages[len(during_job) % len(pages)])
+        # The last one may have run without the job for a while.
         if thread.is_alive():
-            behind.append(page)
+            during_job.append(page)
     thread.join()
-    return jobs[0].seconds, behind
+    return jobs[0].seconds, during_job
 
 
 def markdown(around: dict[str, object], results: list[Measured]) -> str:
@@ -179,18 +179,18 @@ def markdown(around: dict[str, object], results: list[Measured]) -> str:
     ]
     for result in results:
         alone = [each.seconds for each in result.alone]
-        behind = [each.seconds for each in result.behind]
+        during_job = [each.seconds for each in result.during_job]
         waiting, idle = result.waiting, result.idle
         lines += ["", f"{result.model}, {result.dtype}:", ""]
         lines.append(f"- the job took {result.job_seconds:.2f} s")
         lines.append(f"- a page alone took {spread(alone, '.3f')} s")
-        if behind:
-            slower = median(behind) / median(alone)
+        if during_job:
+            slower = median(during_job) / median(alone)
             lines.append(
-                f"- a page behind the job took {spread(behind, '.3f')} s, {len(behind)} of them; {slower:.1f} times as long"
+                f"- a page during the job took {spread(during_job, '.3f')} s, {len(during_job)} of them; {slower:.1f} times as long"
             )
             milliseconds, alone_too = (
-                [1000 * each.cpu_seconds for each in pages] for pages in (result.behind, result.alone)
+                [1000 * each.cpu_seconds for each in pages] for pages in (result.during_job, result.alone)
             )
             lines.append(
                 f"- its thread used {spread(milliseconds, '.1f')} ms of a core, and alone {spread(alone_too, '.1f')}"

@@ -1,13 +1,13 @@
-"""Claim: as it is when nothing is said, `highlights()` gets through whole pages several times as fast as its rivals.
+"""Claim: with its defaults, `highlights()` processes whole pages several times as fast as its rivals.
 
 pullquote with its defaults, and the same with every window encoded, against the pipeline of processes in float32 and in
-bfloat16, and against scripts around OpenVINO in bfloat16 (where the processor has none, that is its float32), ONNX Runtime and
-fastembed. The rivals embed the same windows. Each page has a query
-of its own, or all have one `--query`.
+bfloat16, and against scripts around OpenVINO in bfloat16 (which runs in float32 on processors without it), ONNX Runtime and
+fastembed. The rivals embed the same windows. Each page has its own
+query, or all have one `--query`.
 
-A round takes a block of pages, each round another one. All sides take their turns with it, another one first in each round,
-and what counts is the ratio within the round. Blocks are drawn evenly from all pages. pullquote's two sides are then run
-once over all pages in one call: for the pages a second, and where the time goes. Loading and a warm-up are not timed.
+Each round has another block of pages, drawn evenly from all. All sides run it, another one first in each round, and what
+counts is the ratio within the round. Then pullquote's two sides run once over all pages in one call, for the pages a second
+and the time of each stage. Loading and a warm-up are not timed.
 
     .venv/bin/python bench/whole_pages.py --pages /work/shared/eval/pages/*.jsonl.gz --rounds 5
 """
@@ -45,14 +45,14 @@ SCRIPTS = [OPENVINO, ONNXRUNTIME, FASTEMBED]
 STAGES = ["cutting", "tokenizing", "waiting", "ranking"]
 WARM_UP_PAGES = 2
 
-# Windows in a batch of the rivals: the one of `bench/end_to_end.py`, and what is fastest for OpenVINO of 4, 8, 16 and 32;
-# fastembed has its own.
+# Windows in a batch of the rivals: that of `bench/end_to_end.py`, and OpenVINO's fastest of 4, 8, 16 and 32. fastembed has
+# its own.
 PIPELINE_BATCH, SCRIPT_BATCH = 32, 16
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How much work a set of pages is, as every side is credited with it; `tokens` are those that the model looks at."""
+    """The work in a set of pages, the same for every side; `tokens` are those that the model reads."""
 
     pages: int
     utf8_bytes: int
@@ -60,7 +60,7 @@ class Amount:
     tokens: int
 
     def line(self) -> str:
-        """Write it out."""
+        """Write it as a line of a record."""
         return f"{self.pages} pages, {self.utf8_bytes:,} bytes, {self.windows:,} windows, {self.tokens:,} tokens"
 
 
@@ -84,7 +84,7 @@ class Pages:
 
 @dataclass(slots=True)
 class Measured:
-    """Everything measured: by side in the order of the rounds, and pullquote's calls for all pages at once."""
+    """All results: by side in the order of the rounds, and pullquote's calls for all pages at once."""
 
     blocks: list[Amount] = field(default_factory=list)
     threads: dict[str, str] = field(default_factory=dict)
@@ -95,15 +95,15 @@ class Measured:
     at_once: dict[str, tuple[float, dict[str, float]]] = field(default_factory=dict)
 
     def ratios(self, ours: str, rival: str) -> list[float]:
-        """Say for each round how many times as fast as the rival ours is."""
+        """For each round, how many times as fast as the rival ours is."""
         return [their / our for our, their in zip(self.seconds[ours], self.seconds[rival], strict=True)]
 
     def speeds(self, side: str) -> list[float]:
-        """Say how many pages a second a side did in each round."""
+        """Pages a second of a side, for each round."""
         return [block.pages / seconds for block, seconds in zip(self.blocks, self.seconds[side], strict=True)]
 
     def shares(self, side: str) -> dict[str, float]:
-        """Say what part of the call for all pages its caller spent in each stage."""
+        """The part of the call for all pages that its caller spent in each stage."""
         seconds, work = self.at_once[side]
         return {stage: work[stage] / seconds for stage in STAGES}
 
@@ -167,7 +167,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def measure(model: Path, max_tokens: int, every: Pages, arguments: argparse.Namespace) -> Measured:
-    """Load all sides, warm them up, and let them take turns, block by block; then all pages at once."""
+    """Load all sides, warm them up, and alternate them, block by block; then run all pages at once."""
     measured = Measured()
     rivals: dict[str, Callable[[], Contender]] = {
         FLOAT32: lambda: Pipeline(Setting(model, "float32", "cpu", PIPELINE_BATCH), max_tokens),
@@ -207,7 +207,7 @@ def measure(model: Path, max_tokens: int, every: Pages, arguments: argparse.Name
 
 
 def take_turns(sides: dict[str, Contender], block: Pages, number: int, measured: Measured) -> dict[str, Run]:
-    """Give a block to every side, in each round to another one first."""
+    """Run a block on every side, beginning with another side in each round."""
     names = list(sides)
     first = number % len(names)
     runs = {}
@@ -229,9 +229,9 @@ def timed(name: str, side: Contender, pages: Pages, core_use: list[CoreUse]) -> 
 
 
 def check(runs: dict[str, Run], block: Pages, measured: Measured) -> None:
-    """Note how far the rivals' cosines lie from those in float32; and see that ours had the same windows, and read all.
+    """Record how far the rivals' cosines are from those in float32, and check that our sides had all the same windows.
 
-    pullquote's own answers are ranked otherwise by default; `bench/end_to_end.py` compares its cosines.
+    pullquote ranks differently by default; `bench/end_to_end.py` compares its cosines.
     """
     windows = block.amount().windows
     for name in (FULL, AUTO):
@@ -242,7 +242,7 @@ def check(runs: dict[str, Run], block: Pages, measured: Measured) -> None:
             assert exact.all_scores is not None
             assert theirs.all_scores is not None
             difference = float(abs(exact.all_scores - theirs.all_scores).max())
-            # fastembed's are off by up to 0.12; why was not found.
+            # fastembed's are off by up to 0.12, for an unknown reason.
             most = 0.2 if name == FASTEMBED else 0.1
             assert difference < most, f"{name} computes something else: a cosine is off by {difference}"
             measured.differences[name] = max(measured.differences.get(name, 0.0), difference)

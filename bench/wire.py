@@ -1,17 +1,17 @@
-"""Claim: vectors come over the wire at the speed of memory, and our client takes them at that speed.
+"""Claim: the server sends vectors at the speed of a socket, and our client receives them at that speed.
 
-The published experiment, rebuilt: FastAPI that answers as numbers, by orjson and with raw bytes (`bench/wire_server.py`, a
+Reproduces the published experiment: FastAPI that answers with numbers, by orjson and with raw bytes (`bench/wire_server.py`, a
 worker for each core), against `pullquote serve` with JSON, base64 and raw bytes; read by aiohttp, httpx, `openai`,
 baseten-performance-client and our own clients (`bench/wire_clients.py`, each a process of its own), into numpy always. The
 model is a fixed matrix on both sides (`serving_models.fixed_matrix`), so that only the wire is measured: 32 and 256 vectors of
 1,024 float32 a request, 10 and 40 requests in flight. Both servers give the model all texts of a request at once.
 
-Our client's call is many requests, whose vectors come in one array. "aiohttp, one array" does the same job with aiohttp.
-Server and client share the machine's cores, so the rates come with what one second of a core carries: the processor time
-of both sides together.
+A call of our client is many requests, whose vectors arrive in one array. "aiohttp, one array" does the same with aiohttp.
+Server and client share the machine's cores, so the table also has the rates for one second of a core, by the processor time
+of both together.
 
-All servers run all the time, and every pair of a server and a client takes its turn in each round. What a bare loopback socket
-carries from process to process is measured in the same rounds, with iperf3.
+All servers run all the time, and every pair of a server and a client runs once in each round. iperf3 measures the rate of a
+bare loopback socket between two processes in the same rounds.
 
     sudo apt-get install iperf3
     .venv/bin/python bench/wire.py
@@ -56,13 +56,13 @@ class Side:
 
     @property
     def name(self) -> str:
-        """Write both."""
+        """The names of both."""
         return f"{self.server} {self.kind}, {self.client}"
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a client got: requests a second, and the processor time of one, the server's and its own."""
+    """A client's result: requests a second, and the processor time of one, the server's and its own."""
 
     rate: float
     server_cpu: float
@@ -96,7 +96,7 @@ SIDES = [
 
 
 def fastapi() -> Server:
-    """FastAPI with its workers."""
+    """Start FastAPI with its workers."""
     port = free_port()
     workers = ["--workers", str(cores())]
     command = [sys.executable, "-m", "uvicorn", "bench.wire_server:app", "--port", str(port), "--log-level", "error"]
@@ -104,16 +104,16 @@ def fastapi() -> Server:
 
 
 def ours() -> Server:
-    """Our server."""
+    """Start our server."""
     port = free_port()
     command = [sys.executable, "-m", "pullquote", "serve", "--port", str(port), "--log-level", "error"]
-    # As many texts as FastAPI's route gives the model: all of a request.
+    # FastAPI's route also gives the model all texts of a request.
     model = ["--encoder", function("fixed_matrix"), "--max-batch-size", str(max(SIZES))]
     return Server([*command, *model], port, {}, path="/embed", body={"inputs": ["a"]})
 
 
 def ask(side: Side, server: Server, rows: int, in_flight: int, seconds: float) -> Load:
-    """Let one client ask one server."""
+    """Measure one client with one server."""
     url = f"{server.url}/{side.kind}" if side.server == "FastAPI" else server.url
     asked = [side.client, side.kind, url, str(rows), str(in_flight), str(seconds)]
     before = server.cpu_seconds()
@@ -129,14 +129,14 @@ def ask(side: Side, server: Server, rows: int, in_flight: int, seconds: float) -
         raise RuntimeError(message)
     got = json.loads(told.stdout)
     used = server.cpu_seconds() - before
-    # The server's time includes what came before the clock: a third of a second of the same.
+    # The server's time includes a third of a second of requests before the clock started.
     share = got["seconds"] / (got["seconds"] + 0.3)
     count = max(got["requests"], 1)
     return Load(got["requests"] / got["seconds"], used * share / count, got["cpu_seconds"] / count)
 
 
 def loopback(seconds: float) -> float:
-    """Bytes a second that a socket carries between two processes."""
+    """Bytes a second of a socket between two processes."""
     port = free_port()
     listening = subprocess.Popen(
         ["iperf3", "-s", "-1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -204,7 +204,7 @@ def main() -> None:
 def measure(
     servers: dict[str, Server], sides: list[Side], rows: int, in_flight: int, rounds: int, seconds: float
 ) -> tuple[list[float], dict[Side, list[Load]]]:
-    """Let every side take its turn in each round, beginning with another one each time."""
+    """Measure every side in each round, beginning with another one each time."""
     loads: dict[Side, list[Load]] = {side: [] for side in sides}
     bare: list[float] = []
     for number in range(rounds):
@@ -250,7 +250,7 @@ def ratios(loads: dict[Side, list[Load]], over: Side, under: Side) -> list[float
 
 
 def judged(rows: int, bare: list[float], loads: dict[Side, list[Load]]) -> list[Goal]:
-    """Say which goals are met, by the sides that there are."""
+    """The lines of the goals of the sides that were measured."""
     wanted = [
         (OURS_TO_OURS, JSON, 100.0, "our raw vectors, read by our client, over FastAPI's JSON read by aiohttp"),
         (OURS_TO_OURS, RAW_TO_OURS, 9.0, "our raw vectors over FastAPI's, the same client"),

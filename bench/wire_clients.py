@@ -1,4 +1,4 @@
-"""The clients of `bench/wire.py`, each in a process of its own: requests for vectors until the time is over, all into numpy.
+"""The clients of `bench/wire.py`, each in a separate process: requests for vectors until the time is over, all into numpy.
 
 python -m bench.wire_clients aiohttp raw http://127.0.0.1:8080 256 10 3
 """
@@ -28,17 +28,17 @@ Ask = Callable[[], Awaitable[Vectors]]
 
 
 def of_numbers(rows: Any) -> Vectors:
-    """Read an answer of numbers."""
+    """Read an answer in JSON's numbers."""
     return np.array(rows, np.float32)
 
 
 def of_base64(data: list[dict[str, Any]]) -> Vectors:
-    """Read an answer in OpenAI's shape."""
+    """Read an answer in OpenAI's format."""
     return np.stack([np.frombuffer(base64.b64decode(row["embedding"]), "<f4") for row in data])
 
 
 async def until(asks: list[Ask], seconds: float, rows: int) -> tuple[int, float]:
-    """Let each ask again and again; how many answers came, and in which time."""
+    """Let each worker send requests repeatedly; returns the number of answers, and the seconds."""
     began, done = time.perf_counter(), 0
 
     async def work(ask: Ask) -> None:
@@ -53,7 +53,7 @@ async def until(asks: list[Ask], seconds: float, rows: int) -> tuple[int, float]
 
 
 async def with_aiohttp(kind: str, url: str, texts: list[str], in_flight: int, seconds: float) -> tuple[int, float]:
-    """aiohttp, as its documentation has it."""
+    """aiohttp, as in its documentation."""
     import aiohttp  # noqa: PLC0415 - each client is loaded only where it is measured
 
     headers = {"accept": RAW} if kind == "raw" else {}
@@ -76,7 +76,7 @@ async def with_aiohttp(kind: str, url: str, texts: list[str], in_flight: int, se
 async def with_aiohttp_one_array(
     _: str, url: str, texts: list[str], in_flight: int, seconds: float
 ) -> tuple[int, float]:
-    """Do with aiohttp what a call of our client does: many requests whose vectors come in one array."""
+    """As a call of our client, with aiohttp: many requests whose vectors arrive in one array."""
     import aiohttp  # noqa: PLC0415 - as above
 
     async def land(place: Vectors) -> None:
@@ -125,7 +125,7 @@ async def with_openai(_: str, url: str, texts: list[str], in_flight: int, second
 
 
 def repeat(call: Callable[[list[str]], Vectors], texts: list[str], in_flight: int, seconds: float) -> tuple[int, float]:
-    """Let a client that splits its calls do one after the other."""
+    """Call a client that splits its calls, one call after the other."""
     asked = texts * (in_flight * REQUESTS_A_CALL)
     began, done = time.perf_counter(), 0
     while time.perf_counter() - began < seconds:
@@ -152,13 +152,13 @@ async def with_baseten(kind: str, url: str, texts: list[str], in_flight: int, se
 
 
 async def with_ours(_: str, url: str, texts: list[str], in_flight: int, seconds: float) -> tuple[int, float]:
-    """Our own, in one call."""
+    """Our client, in one call."""
     with _pullquote().Client(url, max_in_flight=in_flight, rows_per_request=len(texts)) as client:
         return await asyncio.to_thread(repeat, client.embed, texts, in_flight, seconds)
 
 
 async def with_ours_async(_: str, url: str, texts: list[str], in_flight: int, seconds: float) -> tuple[int, float]:
-    """Our own in asyncio, a request a call."""
+    """Our client in asyncio, with one request for each call."""
     async with _pullquote().AsyncClient(url, max_in_flight=in_flight, rows_per_request=len(texts)) as client:
         return await until([lambda: client.embed(texts)] * in_flight, seconds, len(texts))
 
@@ -181,7 +181,7 @@ CLIENTS = {
 
 
 def main() -> None:
-    """Measure one client and print what it got."""
+    """Measure one client, and print the result."""
     name, kind, url, rows, in_flight, seconds = sys.argv[1:]
     texts = [f"text {number}" for number in range(int(rows))]
     client = CLIENTS[name]

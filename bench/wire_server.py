@@ -1,6 +1,6 @@
 """A FastAPI server that answers with rows of a fixed matrix: as numbers, through orjson, and as raw bytes.
 
-uvicorn bench.wire_server:app    # its raw routes say what our own say, so that our client reads them too
+uvicorn bench.wire_server:app    # its raw routes have our headers, so that our client can read them
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from pydantic import BaseModel
 from bench.serving_models import fixed_matrix
 
 
-class Asked(BaseModel):
+class EmbedBody(BaseModel):
     """Texts to be embedded."""
 
     inputs: list[str]
 
 
-async def numbers(asked: Asked) -> list[list[float]]:
-    """Answer as FastAPI does by itself."""
-    rows: list[list[float]] = fixed_matrix(asked.inputs).tolist()
+async def numbers(body: EmbedBody) -> list[list[float]]:
+    """Answer as FastAPI does by default."""
+    rows: list[list[float]] = fixed_matrix(body.inputs).tolist()
     return rows
 
 
-async def fast_numbers(asked: Asked) -> Response:
-    """Answer by orjson, which reads numpy's memory itself."""
-    rows = fixed_matrix(asked.inputs)
+async def fast_numbers(body: EmbedBody) -> Response:
+    """Answer with orjson, which reads numpy's memory directly."""
+    rows = fixed_matrix(body.inputs)
     return Response(orjson.dumps(rows, option=orjson.OPT_SERIALIZE_NUMPY), media_type="application/json")
 
 
-async def raw(asked: Asked) -> Response:
+async def raw(body: EmbedBody) -> Response:
     """Answer with the bytes."""
-    rows = fixed_matrix(asked.inputs)
+    rows = fixed_matrix(body.inputs)
     headers = {
         "x-embedding-shape": "{},{}".format(*rows.shape),
         "x-embedding-dtype": "float32",

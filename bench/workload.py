@@ -1,7 +1,7 @@
-"""The work that every side of a measurement does: real pages, their windows, and the tokens of those.
+"""The work of every side of a measurement: real pages, their windows, and the windows' tokens.
 
-The windows are cut once, outside the timing, so that all sides embed exactly the same texts. What is counted here
-(pages, pieces, tokens) is what every side is credited with.
+The windows are cut once, untimed, so that all sides embed exactly the same texts. The counts of pages, windows and tokens
+are the same for every side.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ HIGHLIGHT_LENGTH = 3
 STEP_SIZE = 1
 TOP_K = 3
 
-_PAGE_CHARACTERS = 6_000  # of a page cut from a longer text: an ordinary web page, and 40 of them in `demo/pages`
+_PAGE_CHARACTERS = (
+    6_000  # of a page cut from a longer text: the length of an ordinary web page; `demo/pages` has 40 of them
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class Workload:
         return sum(len(page.spans) for page in self.pages)
 
     def counts(self) -> dict[str, int | str]:
-        """Say what a record tells of the work."""
+        """The counts that a record keeps."""
         return {
             "query": self.query,
             "pages": len(self.pages),
@@ -75,14 +77,14 @@ class Workload:
 
 
 def load_workload(paths: list[Path], query: str, model: Path, limit: int | None) -> Workload:
-    """Read pages, and make the workload of them.
+    """Read pages, and make a workload.
 
     A directory's ``.txt`` and ``.md`` files (its README aside) are cut at blank lines into pages of about 6,000
     characters; ``.jsonl`` and ``.jsonl.gz`` files hold a page a line, an object with ``"text"``, and are taken whole.
-    `limit` keeps at most that number of pages, spread evenly over all. Raises `ValueError` for any other path, and where there
-    are no pages.
+    Of more than `limit` pages, takes `limit` at equal steps. Raises `ValueError` for any other path, and if there are no
+    pages.
     """
-    texts = [text for path in paths for text in _texts(path) if text.strip()]  # so that each has a window
+    texts = [text for path in paths for text in _texts(path) if text.strip()]  # so that each page has a window
     if limit is not None and limit < len(texts):
         texts = [texts[number * len(texts) // limit] for number in range(limit)]
     if not texts:
@@ -111,12 +113,12 @@ def cut_windows(texts: list[str]) -> list[Page]:
 
 
 def read_max_tokens(model: Path) -> int:
-    """Read how many tokens of a window the model looks at, special ones included."""
+    """The number of tokens of a window that the model reads, special ones included."""
     return int(json.loads((model / "sentence_bert_config.json").read_text())["max_seq_length"])
 
 
 def window_lengths(pages: list[Page], model: Path) -> list[list[int]]:
-    """Count the tokens of each page's windows, special ones included, and those the model does not look at."""
+    """Count the tokens of each page's windows, special ones included, and those beyond the model's limit."""
     from transformers import AutoTokenizer  # noqa: PLC0415 - takes seconds, and constants of this module do not need it
 
     tokenizer = AutoTokenizer.from_pretrained(str(model))
@@ -136,7 +138,7 @@ def _texts(path: Path) -> list[str]:
 
 
 def _cut_at_blank_lines(text: str) -> list[str]:
-    """Pages of at least `_PAGE_CHARACTERS` that end at a blank line; a short rest goes to the last one."""
+    """Pages of at least `_PAGE_CHARACTERS` that end at a blank line; a short remainder goes to the last one."""
     starts = [0]
     for blank in BLANK_LINE.finditer(text):
         if blank.end() - starts[-1] >= _PAGE_CHARACTERS and len(text) - blank.end() >= _PAGE_CHARACTERS // 2:

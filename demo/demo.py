@@ -1,4 +1,4 @@
-"""The demo: several questions to the real pages in ``demo/pages``, and how long each stage took."""
+"""The demo: several questions to the real pages in ``demo/pages``, and the time of each stage."""
 
 import sys
 import time

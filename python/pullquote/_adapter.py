@@ -1,4 +1,4 @@
-"""What the adapters of frameworks share: all documents of a framework's call become one call of `highlights`."""
+"""Shared by the adapters of frameworks: all documents of a framework's call become one call of `highlights`."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class AsyncClient(BaseClient):
         await self._calls.run(lambda to, _: self._native.delete_document(document_id, options, to))
 
     async def health(self, *, timeout: float | None = None) -> dict[str, str | None]:
-        """Ask each server whether it can encode: see `Client.health`."""
+        """Check that each server can encode: see `Client.health`."""
         return dict(await self._calls.run(lambda to, _: self._native.health({"timeout": timeout}, to)))
 
     async def close(self) -> None:

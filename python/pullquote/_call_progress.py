@@ -19,7 +19,7 @@ VARIABLE = "PULLQUOTE_PROGRESS"
 
 @contextmanager
 def call_progress() -> Iterator[_Report | None]:
-    """What to call with windows and encoded rows of a call while it runs; `None` where no one is watching.
+    """A callback for the windows and encoded rows of a running call; `None` unless a person watches.
 
     The environment variable ``PULLQUOTE_PROGRESS=0`` turns it off.
     """

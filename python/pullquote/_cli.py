@@ -149,12 +149,12 @@ EXAMPLES = {
 }
 
 
-# What argparse calls the types of options.
+# argparse's names of the types of options.
 TYPES = {"int": "a whole number", "float": "a number", "weight": '"auto" or a number'}
 
 
 class _Parser(argparse.ArgumentParser):
-    """Prints one line of usage before an error, and what an unknown option was probably meant to be."""
+    """Prints one line of usage before an error, and the name that was probably intended by an unknown option."""
 
     commands: Mapping[str, argparse.ArgumentParser]
 
@@ -518,7 +518,7 @@ def _highlight(options: argparse.Namespace) -> int:
                     query = None if options.fuse or len(options.query) == 1 else options.query[number // len(texts)]
                     name = names[number % len(texts)]
                     page_format = found.formats[number % len(texts)]
-                    _show(Answer(name, query, page_format, highlights, documents.get(name)), options, style)
+                    _show(FileAnswer(name, query, page_format, highlights, documents.get(name)), options, style)
                 sys.stdout.flush()
             progress.update(len(names) + len(errors))
     return code
@@ -595,7 +595,7 @@ def _nearly_address(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FileAnswer:
     """The passages of a file for a query; `query` is `None` if there is only one."""
 
     page: str
@@ -610,7 +610,7 @@ class Answer:
         return any(highlight.score >= _native.ANSWERED for highlight in self.highlights)
 
 
-def _show(answer: Answer, options: argparse.Namespace, style: Style) -> None:
+def _show(answer: FileAnswer, options: argparse.Namespace, style: Style) -> None:
     if options.json:
         question = {} if answer.query is None else {"query": answer.query}
         rows = [_row(highlight, options) | places(answer.document, highlight) for highlight in answer.highlights]

@@ -41,7 +41,7 @@ def read_address(address: str, options: argparse.Namespace) -> Document:
     """The page at an address; it may be a PDF or DOCX.
 
     Raises `InvalidArgumentError` for a private address, `NotFoundError`, `UnavailableError`, `DeadlineExceededError`,
-    `LimitExceededError` and `InvalidTextError` if the page cannot be had, and the errors of `documents.read`.
+    `LimitExceededError` and `InvalidTextError` if the page cannot be fetched, and the errors of `documents.read`.
     """
     from pullquote import documents  # noqa: PLC0415 - few commands need it
 

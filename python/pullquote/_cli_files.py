@@ -16,7 +16,7 @@ STANDARD_INPUT = "standard input"
 PDF = "a PDF"
 DOCX = "a DOCX document"
 
-# What a file begins with if its encoding says so itself. UTF-32 before UTF-16, whose mark it begins with.
+# Byte order marks. UTF-32 before UTF-16, with whose mark it begins.
 BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -24,7 +24,7 @@ BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-# What files begin with that are not text, their names, and what makes text of them.
+# First bytes of files that are not text, the names of their kinds, and programs that convert them to text.
 SIGNATURES = (
     (b"%PDF-", PDF, "pdftotext {name} -"),
     (b"\xd0\xcf\x11\xe0", "an old Office document", "soffice --headless --convert-to txt {name}"),
@@ -94,14 +94,14 @@ def decode(data: bytes, name: str, encoding: str | None, option: str = "--encodi
         raise InvalidArgumentError(message) from None
     except UnicodeDecodeError as error:
         if b"\0" in data[:4096]:
-            message = f"{name} is not text: it has bytes of value 0, as programs, images and archives have"
+            message = f"{name} is not text: it has zero bytes, like programs, images and archives"
         else:
             message = f"{name}: not {found} at byte {error.start}; name its encoding, for instance {option}"
         raise InvalidTextError(message) from None
 
 
 def kind_of(data: bytes) -> str | None:
-    """What a file is that is not text; `None` for text."""
+    """The kind of a file that is not text; `None` for text."""
     kind = _kind(data)
     return kind and kind[0]
 

@@ -53,7 +53,7 @@ def _bash(commands: Mapping[str, argparse.ArgumentParser]) -> str:
 
 
 def _first(parser: argparse.ArgumentParser) -> str:
-    """The words that may come first after a command: a command of its own, or a value."""
+    """The words that may follow a command: a subcommand, or a value."""
     return " ".join(
         str(word) for action in parser._actions if not action.option_strings for word in action.choices or ()
     )

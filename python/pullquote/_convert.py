@@ -53,7 +53,7 @@ def with_safetensors(directory: Path) -> Path:
     Raises `ModelNotFoundError` if the weights are in torch's old format and torch or safetensors is not installed, or the disk is
     full; `InvalidModelError` if they cannot be read.
     """
-    # Any directory may be given, also one that has everything in it: only the model and its modules are looked at. A folder of a
+    # The directory may contain unrelated files, so this reads only the model and its modules. A folder of a
     # backend, as ``onnx``, has no configuration.
     folders = [directory, *directory.glob("*/")] if any((directory / name).exists() for name in DESCRIPTIONS) else []
     pickled = [

@@ -1,4 +1,4 @@
-"""The base of the classes around an engine: how one is made, what it reports, and how it ends.
+"""The base of the classes with an engine: its construction, status and end.
 
 An engine that is still open when the interpreter ends is closed there, so that its threads leave Python in time.
 """
@@ -36,7 +36,7 @@ class Prompts(NamedTuple):
 
 
 class EngineStatus:
-    """What an engine reports."""
+    """The status of an engine."""
 
     _native: NativeHandle
 
@@ -62,7 +62,7 @@ class EngineStatus:
 
     @property
     def prompts(self) -> Prompts:
-        """What precedes queries and passages, and where it is from."""
+        """The text before queries and passages, and its source."""
         return Prompts(*self._native.prompts)
 
     @property

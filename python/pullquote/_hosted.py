@@ -37,7 +37,7 @@ UNLIMITED_DEPTH = 2**31
 
 @dataclass(frozen=True, slots=True)
 class _Host:
-    """What `_native.Hosted` needs to know about the host."""
+    """The host's properties, for `_native.Hosted`."""
 
     name: str
     dimension: int

@@ -1,4 +1,4 @@
-"""How highlights show themselves: as text in a terminal, and as HTML in a notebook."""
+"""Representations of highlights: text in a terminal, and HTML in a notebook."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def as_text(result: Highlights) -> str:
 
 
 def highlight_as_text(highlight: Highlight) -> str:
-    """A line for a highlight: where it is, its score, and its text as far as there is room. Fields without a value are left out."""
+    """A line for a highlight: its position, its score, and the beginning of its text. Omits fields without a value."""
     place = "".join(
         f", {name}={value!r}"
         for name, value in (("query", highlight.query or None), ("id", highlight.id))

@@ -1,6 +1,6 @@
 """Models of the Hugging Face Hub by name: found in the cache that all programs share, or downloaded into it.
 
-The core reads the cache, without the network; `_hub_download` gets what it lacks. docs/model_names.md has the variables that count.
+The core reads the cache, without the network; `_hub_download` gets what it lacks. docs/model_names.md lists the variables.
 """
 
 from __future__ import annotations
@@ -122,12 +122,12 @@ def is_commit(revision: str) -> bool:
 
 
 def repair(name: str) -> str:
-    """What to do about damaged files of a model."""
+    """Advice about damaged files of a model."""
     return f"to check the cached files and replace damaged ones, run: pullquote models get {name}"
 
 
 def is_true(variable: str) -> bool:
-    """Whether an environment variable is set to what ``huggingface_hub`` takes for true."""
+    """Whether an environment variable is true, as ``huggingface_hub`` reads it."""
     return os.environ.get(variable, "").upper() in {"1", "ON", "YES", "TRUE"}
 
 
@@ -137,7 +137,7 @@ def is_snapshot(directory: Path) -> bool:
 
 
 def offline(options: HubOptions) -> str | None:
-    """What forbids downloads, if anything does."""
+    """The option or variable that forbids downloads, if any."""
     if options.local_files_only:
         return "local_files_only"
     names = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")

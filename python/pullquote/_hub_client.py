@@ -106,7 +106,7 @@ class HubClient:
         blob.parent.mkdir(parents=True, exist_ok=True)
         part = blob.with_name(f"{blob.name}.incomplete")
         bar.update(_size(part))
-        # What an earlier process left may be damaged; then a second attempt begins anew.
+        # A partial file of an earlier process may be damaged; then a second attempt starts from the beginning.
         for _ in range(2):
             _retry(lambda: self._append(url, part, file, bar), lambda: _size(part))
             if is_intact(part, file):
@@ -118,7 +118,7 @@ class HubClient:
         raise BadAnswerError(message)
 
     def _append(self, url: str, part: Path, file: RemoteFile, bar: ProgressBar) -> None:
-        """Download what a partial file lacks."""
+        """Download the rest of a partial file."""
         with part.open("ab") as target:
             start = target.tell()
             headers = {"Range": f"bytes={start}-"} if start else {}

@@ -1,4 +1,4 @@
-"""Downloads of models into the shared cache: which files, by which client, checked by size and hash, and what their errors mean.
+"""Downloads of models into the shared cache: their files, the client, checks of size and hash, and errors.
 
 The client is ``huggingface_hub`` if that is installed, else `_hub_client`.
 """
@@ -55,8 +55,8 @@ class RemoteFile:
     etag: str
 
 
-class Client(Protocol):
-    """How `fetch` reaches the hub."""
+class Downloader(Protocol):
+    """The interface of the clients for the hub."""
 
     def files(self, name: str, revision: str) -> tuple[str, list[RemoteFile]]:
         """The commit of a revision, and its files."""
@@ -68,7 +68,7 @@ class Client(Protocol):
 
 
 def fetch(name: str, options: HubOptions, *, weights: bool = True) -> Path:
-    """Ask the hub for a model's files, download those that the cache lacks or has damaged, and return their directory.
+    """Download the files of a model that the cache lacks or has damaged, and return their directory.
 
     Raises `ModelNotFoundError` if the hub has no such model or revision, or the disk no space; `UnauthorizedError` for models that
     need a token; `UnsupportedModelError` for models without the files that pullquote reads; `UnavailableError` if the hub does not
@@ -137,7 +137,7 @@ class LibraryClient:
         self._cache = cache
 
     def files(self, name: str, revision: str) -> tuple[str, list[RemoteFile]]:
-        """See `Client`."""
+        """See `Downloader`."""
         commit = revision if is_commit(revision) else str(self._api.model_info(name, revision=revision).sha)
         entries = self._api.list_repo_tree(name, recursive=True, revision=commit)
         # Folders have no `blob_id`.
@@ -147,7 +147,7 @@ class LibraryClient:
         ]
 
     def download(self, name: str, commit: str, files: list[RemoteFile]) -> None:
-        """See `Client`."""
+        """See `Downloader`."""
         patterns = [re.sub(r"([*?[])", r"[\1]", file.path) for file in files]
         directory = Path(
             self._api.snapshot_download(name, revision=commit, cache_dir=self._cache, allow_patterns=patterns)
@@ -158,7 +158,7 @@ class LibraryClient:
                 raise BadAnswerError(message)
 
 
-def _client(endpoint: str, options: HubOptions, cache: Path) -> Client:
+def _client(endpoint: str, options: HubOptions, cache: Path) -> Downloader:
     # Not by catching ImportError: a damaged installation should say so.
     if importlib.util.find_spec("huggingface_hub") is not None:
         return LibraryClient(endpoint, options.token, cache)
@@ -167,7 +167,7 @@ def _client(endpoint: str, options: HubOptions, cache: Path) -> Client:
     return HubClient(endpoint, _token(options), cache)
 
 
-def _download(client: Client, name: str, directory: Path, files: list[RemoteFile]) -> None:
+def _download(client: Downloader, name: str, directory: Path, files: list[RemoteFile]) -> None:
     """Download those of the files that the snapshot lacks or has damaged."""
     wanted = [file for file in files if not is_intact(directory / file.path, file)]
     if not wanted:
@@ -212,7 +212,7 @@ def _explained(name: str, revision: str, endpoint: str, cache: Path, *, has_toke
         # Broad, because the library's errors change with the HTTP client that it uses.
         chain = list(_causes(error))
         if isinstance(error, (KeyError, TypeError)):
-            message = f"{endpoint} answers otherwise than the hub does ({error!r}); check HF_ENDPOINT"
+            message = f"{endpoint} does not answer as the hub does ({error!r}); check HF_ENDPOINT"
             raise BadAnswerError(message) from error
         answered = next((found for found in map(_answer, chain) if found is not None), None)
         if answered is not None:

@@ -24,7 +24,7 @@ _Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What comes before and after a mark, and whether the text between is escaped for HTML."""
+    """The text before and after a mark, and whether the text between is escaped for HTML."""
 
     pre: str
     post: str

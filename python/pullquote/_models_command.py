@@ -1,4 +1,4 @@
-"""``pullquote models``: what the cache of the Hugging Face Hub has, and downloads into it."""
+"""``pullquote models``: lists the cache of the Hugging Face Hub, and downloads into it."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ WIDTH = 24
 class ProgressBar:
     """Shows progress, rate and remaining time of a known total, if standard error is a terminal.
 
-    `done` is what earlier runs did; it does not count for the rate.
+    `done` is the work of earlier runs, which does not count for the rate.
     """
 
     def __init__(self, total: int, unit: str, *, done: int = 0, is_shown: bool = True) -> None:
@@ -28,7 +28,7 @@ class ProgressBar:
         self.note = ""
 
     def update(self, count: int) -> None:
-        """Add to what is done."""
+        """Add finished work."""
         self._done += count
         if self._is_shown and time.monotonic() >= self._next:
             self._next = time.monotonic() + INTERVAL

@@ -1,4 +1,4 @@
-"""Signatures: one that several functions share, and errors for calls that do not fit one."""
+"""Signatures that several functions share, and errors for calls that do not fit them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def did_you_mean(name: str, names: Collection[str]) -> str:
 
 
 def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Raise `InvalidTypeError` for arguments that do not fit the signature, with the name that was probably meant."""
+    """Raise `InvalidTypeError` for arguments that do not fit the signature, with the name that was probably intended."""
     signature = inspect.signature(function)
 
     @functools.wraps(function)
@@ -47,7 +47,7 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def what_was_meant(name: str, known: Collection[str]) -> str:
-    """What an unknown argument was probably meant to be: a known one, or one of `Highlighter`."""
+    """The argument that was probably intended by an unknown one: a known one, or one of `Highlighter`."""
     if meant := did_you_mean(name, known):
         return meant
     from pullquote._config import EngineConfig  # noqa: PLC0415 - it imports this module

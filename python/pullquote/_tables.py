@@ -1,4 +1,4 @@
-"""Highlights as dictionaries and tables, and as what pydantic serializes."""
+"""Highlights as dictionaries and tables, and for pydantic."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class HighlightDict(TypedDict):
 
 
 class PageDict(TypedDict):
-    """One of the lists of `Highlights`, and what it is about."""
+    """One of the lists of `Highlights`, with its page and query."""
 
     page: int
     query: int
@@ -143,7 +143,7 @@ def pydantic_schema(cls: type[Highlights], handler: Any) -> Any:
 
 
 def _lists(result: Highlights) -> list[tuple[dict[str, Any], list[Highlight]]]:
-    """Each list of highlights, after what it is about."""
+    """Each list of highlights, with its page and query."""
     rows = []
     for index, found in enumerate(result):
         query, page = result.query_and_page(index)

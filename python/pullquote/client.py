@@ -1,4 +1,4 @@
-"""The `Client`: the calls of a `Highlighter`, done by a server in another process."""
+"""The `Client`: the calls of a `Highlighter` on a server in another process."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ _open: weakref.WeakSet[BaseClient] = weakref.WeakSet()
 
 
 class BaseClient:
-    """What `Client` and `AsyncClient` share: the settings, and cutting."""
+    """Shared by `Client` and `AsyncClient`: the settings, and cutting."""
 
     def __init__(self, url: str | Sequence[str], **settings: Unpack[ClientSettings]) -> None:
         """Check the settings; the first call starts threads and connects."""

@@ -48,7 +48,7 @@ HEADER_BYTES = 1024
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What reading one document may need; more raises an error.
+    """Limits of reading one document; exceeding them raises an error.
 
     - `max_bytes`: bytes of the file; `max_pages`: pages of a PDF; `max_chars`: characters of its text.
     - `seconds`: time; `max_memory`: bytes of memory of the process that reads it, on Linux and macOS.
@@ -141,13 +141,13 @@ def read(
     """Read a document: a path, or the bytes of a file.
 
     PDFs and DOCX are parsed in a process of its own, so that a file which crashes its parser, or needs too much memory or time,
-    is an error here and nothing more.
+    only raises an error here.
 
     - `format`: ``"auto"`` detects ``"pdf"`` and ``"docx"`` by their bytes; everything else is ``"text"``: plain text, Markdown or
       HTML, whose `Document.format` is ``"auto"``.
     - `encoding`: of text. `None` is that of a byte order mark, UTF-16 where the bytes show it, else UTF-8.
     - `password`: of an encrypted PDF.
-    - `name`: what errors call it (default: the path).
+    - `name`: its name in errors (default: the path).
 
     Raises `InvalidTextError` if the file is damaged, encrypted, in another encoding, or has no text, as scans without text
     recognition; `LimitExceededError`, `DeadlineExceededError` and `OutOfMemoryError` beyond `limits`; `InvalidArgumentError` for

@@ -91,7 +91,7 @@ class TorchVersionError(PullquoteError, ImportError):
 
 
 class ModelNotFoundError(PullquoteError, FileNotFoundError):
-    """A file of the model is not there."""
+    """A file of the model is missing."""
 
     code = 6
     exit_code = 66
@@ -109,7 +109,7 @@ class InvalidModelError(PullquoteError, ValueError):
 
 
 class UnsupportedModelError(PullquoteError, ValueError):
-    """The model is of a kind the encoder does not know."""
+    """The encoder does not support this kind of model."""
 
     code = 8
     exit_code = 65
@@ -118,7 +118,7 @@ class UnsupportedModelError(PullquoteError, ValueError):
 
 
 class DeviceError(PullquoteError, ValueError):
-    """A device is not there or cannot be used."""
+    """A device is missing or unusable."""
 
     code = 9
     exit_code = 69
@@ -136,7 +136,7 @@ class EncoderError(PullquoteError, RuntimeError):
 
 
 class OutOfMemoryError(PullquoteError, MemoryError):
-    """No device has memory for it."""
+    """No device has enough memory."""
 
     code = 11
     exit_code = 71
@@ -163,7 +163,7 @@ class DeadlineExceededError(PullquoteError, TimeoutError):
 
 
 class LimitExceededError(PullquoteError, RuntimeError):
-    """The call needs more windows or tokens than it may have."""
+    """The call needs more windows or tokens than its limit."""
 
     code = 14
     exit_code = 65
@@ -172,7 +172,7 @@ class LimitExceededError(PullquoteError, RuntimeError):
 
 
 class OverloadedError(PullquoteError, RuntimeError):
-    """Too much work is waiting."""
+    """Too much work is queued."""
 
     code = 15
     exit_code = 75
@@ -190,7 +190,7 @@ class ClosedError(PullquoteError, RuntimeError):
 
 
 class ForkedError(PullquoteError, RuntimeError):
-    """The highlighter belongs to the process this one was forked from."""
+    """The highlighter was made before this process was forked."""
 
     code = 17
     exit_code = 70
@@ -199,7 +199,7 @@ class ForkedError(PullquoteError, RuntimeError):
 
 
 class UnauthorizedError(PullquoteError, PermissionError):
-    """The key is missing or not known."""
+    """The key is missing or invalid."""
 
     code = 18
     exit_code = 77
@@ -208,7 +208,7 @@ class UnauthorizedError(PullquoteError, PermissionError):
 
 
 class NotFoundError(PullquoteError, LookupError):
-    """Nothing is known by this name."""
+    """Nothing has this name."""
 
     code = 19
     exit_code = 66
@@ -217,7 +217,7 @@ class NotFoundError(PullquoteError, LookupError):
 
 
 class StoreFullError(PullquoteError, RuntimeError):
-    """The server's store holds as much as it may."""
+    """The server's store is full."""
 
     code = 20
     exit_code = 73
@@ -226,7 +226,7 @@ class StoreFullError(PullquoteError, RuntimeError):
 
 
 class UnavailableError(PullquoteError, ConnectionError):
-    """No server answers, or the one that did broke off."""
+    """No server can be reached, or its answer ended early."""
 
     code = 21
     exit_code = 69
@@ -235,7 +235,7 @@ class UnavailableError(PullquoteError, ConnectionError):
 
 
 class BadAnswerError(PullquoteError, RuntimeError):
-    """A server's answer is not what its protocol says; nothing of it was used."""
+    """A server's answer violates its protocol; nothing of it was used."""
 
     code = 22
     exit_code = 76
@@ -244,7 +244,7 @@ class BadAnswerError(PullquoteError, RuntimeError):
 
 
 class InternalError(PullquoteError, RuntimeError):
-    """A fault of pullquote itself."""
+    """A bug in pullquote."""
 
     code = 23
     exit_code = 70
@@ -257,4 +257,4 @@ class TruncationWarning(UserWarning):
 
 
 class UsageWarning(UserWarning):
-    """A call is valid, and probably not what was meant."""
+    """A call is valid, but probably not intended."""

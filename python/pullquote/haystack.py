@@ -21,7 +21,7 @@ __all__ = ["PullquoteExtractor"]
 
 
 class Extracted(TypedDict):
-    """What `PullquoteExtractor.run` returns: the same passages as documents and as answers, best first."""
+    """The result of `PullquoteExtractor.run`: the same passages as documents and as answers, best first."""
 
     documents: list[Document]
     answers: list[ExtractedAnswer]

@@ -138,7 +138,7 @@ def make_server(
     - `fetch`: whether the tool takes `urls`. The server at `url` fetches them, with its own limits and its guard against private
       addresses; it needs ``--fetch``.
 
-    Raises `InvalidArgumentError` for `fetch` without `url`, and for a folder that is not there.
+    Raises `InvalidArgumentError` for `fetch` without `url`, and for a missing folder.
     """
     if fetch and url is None:
         message = (
@@ -231,7 +231,7 @@ class _Tools:
         if not sources:
             if failed:
                 return Answer(answered=False, passages=[], truncated=False, total_tokens=0, failed=failed)
-            message = "there is nothing to read: pass texts, or what else this tool takes"
+            message = "there is nothing to read: pass texts, or another source of this tool"
             raise ToolError(message)
         source = default_source(self._source)
         found = source.highlights(
@@ -338,7 +338,7 @@ def _passage(source: _Read, found: Highlight) -> Passage:
 
 
 class _Routes:
-    """A server's `client`, and what that does not have: the server's search, the pages it fetches, and its tokenizer."""
+    """A server's `client`, and routes that it lacks: the server's search, the pages it fetches, and its tokenizer."""
 
     def __init__(self, url: str, api_key: str | None, ca_certs: str | Path | None, timeout: float) -> None:
         self.client = Client(url, api_key=api_key, ca_certs=ca_certs, timeout=timeout)

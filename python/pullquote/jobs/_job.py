@@ -1,4 +1,4 @@
-"""A job: all that any process needs to do one of its files."""
+"""A job: everything that a process needs to process one of its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Doing files: reading, answering and writing at the same time, so that devices do not wait for disks.
+"""Processing files: reading, answering and writing at the same time, so that devices do not wait for disks.
 
 One thread reads the next chunk, two threads wait for the engine with a chunk each, and the caller's thread writes. Chunks stay in
 order, so the outputs do not depend on timing.
@@ -53,10 +53,10 @@ class _Step:
 
 
 def run_files(highlighter: Highlighter, job: Job, files: Iterable[InputFile], on_progress: OnProgress) -> None:
-    """Do files in turn: write their outputs, then their records. Calls `on_progress` after each chunk and each file.
+    """Process files in turn: write their outputs, then their records. Calls `on_progress` after each chunk and each file.
 
-    A file that cannot be read gets a record with the reason, and no output. Raises what ends the whole job, such as a full disk
-    or a closed highlighter; the file in progress then leaves nothing.
+    A file that cannot be read gets a record with the reason, and no output. Raises errors that end the whole job, such as a full
+    disk or a closed highlighter; the file in progress then leaves nothing.
     """
     steps = _answer(highlighter, job, _prefetch(_read(files, job)))
     try:

@@ -1,4 +1,4 @@
-"""Runners: where a job's files are done, and how many at a time."""
+"""Runners: where a job's files are processed, and how many at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pullquote.jobs._run import OnProgress, run_files
 
 __all__ = ["RUNNERS", "Runner"]
 
-# Does a job's files, in any order, with the behaviour of `run_files`. The highlighter is the one that determined the job's
+# Processes a job's files, in any order, with the behaviour of `run_files`. The highlighter is the one that determined the job's
 # settings; a runner with other processes makes its own there (`Job.highlighter`).
 Runner: TypeAlias = Callable[[Highlighter, Job, list[InputFile], OnProgress], None]
 

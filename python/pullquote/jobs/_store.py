@@ -32,7 +32,7 @@ class OutputStore:
     """
 
     def __init__(self, url: str) -> None:
-        """Name the directory, which is neither read nor made yet."""
+        """Set the directory, without reading or creating it."""
         self.url = url
         self._system: fsspec.AbstractFileSystem
         self._system, path = url_to_fs(url)

@@ -1,4 +1,4 @@
-"""``pullquote job --engine ray``: a pool of actors does a job's files, which are the rows of a Ray Data set.
+"""``pullquote job --engine ray``: a pool of actors processes a job's files, which are the rows of a Ray Data set.
 
 Ray carries only names and records: an actor reads its files and writes their outputs itself, so all nodes need the same URLs. Ray
 assigns files to actors, and restarts actors that die and their files. An actor skips files that are done, so the outputs do not
@@ -62,7 +62,7 @@ class RayRunner:
                 raise InvalidArgumentError(message)
 
     def __call__(self, highlighter: Highlighter, job: Job, files: list[InputFile], on_progress: OnProgress) -> None:
-        """Do the files of a job. All actors have the settings of this process."""
+        """Process the files of a job. All actors have the settings of this process."""
         if not files:
             return
         job = _with_absolute_paths(job if job.encoder else replace(job, dtype=highlighter.dtype))
@@ -124,7 +124,7 @@ class RayRunner:
 
 
 class _FileWorker:
-    """An actor's engine, which does files."""
+    """An actor's engine, which processes files."""
 
     def __init__(self, job: Job, settings: dict[str, Any], arguments: dict[str, Any], modules: list[str]) -> None:
         self._job = job

@@ -1,8 +1,8 @@
-//! Attempts: how often a request is tried, when, and until when.
+//! Attempts: retries of a request, their backoff, and their deadline.
 //!
-//! Between attempts lies a random backoff up to a limit that doubles ("full jitter"), so that clients which failed together do
+//! Between attempts is a random backoff up to a limit that doubles ("full jitter"), so that clients which failed together do
 //! not return together. It is never shorter than the server's `Retry-After`. All requests of a client share a retry budget:
-//! while most requests fail, retries of all of them would add to the load that makes them fail.
+//! while most requests fail, retrying all of them would add to the load that causes the failures.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
 /// The period that the retry budget counts in.
 const BUDGET_PERIOD: Duration = Duration::from_secs(10);
-/// Retries that are always allowed, ten a period: one request that fails is no storm.
+/// Retries that are always allowed, ten a period: a single failed request may always retry.
 const RESERVE_PER_SECOND: u32 = 1;
 
 /// A budget of retries: this share of the requests of the last period, and the reserve.
@@ -27,7 +27,7 @@ pub(crate) fn retry_budget(share: f32) -> TpsBudget {
 /// Options of a whole call.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CallOptions {
-    /// When it must be done.
+    /// The end of the call.
     pub deadline: Option<Instant>,
     /// The server's priority of its requests: lower runs first.
     pub priority: Option<i32>,
@@ -78,7 +78,7 @@ impl<'client> Attempts<'client> {
         self.retries_left -= 1;
         self.retries += 1;
         let backoff = backoff(self.retries).max(retry_after.unwrap_or_default());
-        // A retry that would be too late is not waited for.
+        // Fails now if the retry would start after the deadline.
         if self.call.deadline.is_some_and(|deadline| Instant::now() + backoff >= deadline) {
             return Err(self.counted(failure.error));
         }

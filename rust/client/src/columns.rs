@@ -185,7 +185,7 @@ pub fn read_answers(body: &[u8], expected: &ExpectedAnswer) -> Result<Columns> {
     let pages = expected.lengths.len();
     let lists = if expected.pairing == Pairing::All { expected.queries * pages } else { pages };
     if body.results.len() != lists {
-        return Err(bad(format!("it has {} lists of passages, where {lists} were asked for", body.results.len())));
+        return Err(bad(format!("it has {} lists of passages instead of {lists}", body.results.len())));
     }
     let Usage { windows, windows_scored, encoded, tokens, truncated } = body.usage;
     let Timings { cutting, tokenizing, waiting, ranking } = body.timings;
@@ -216,7 +216,7 @@ pub fn read_answers(body: &[u8], expected: &ExpectedAnswer) -> Result<Columns> {
             Pairing::Fused => (0, place),
         };
         if page.index != index || page.query.is_some_and(|stated| stated != query) {
-            return Err(bad(format!("its list {place} is of page {}, where page {index} belongs", page.index)));
+            return Err(bad(format!("its list {place} is of page {} instead of page {index}", page.index)));
         }
         columns.add(page, query)?;
     }
@@ -254,13 +254,13 @@ impl ColumnBuilder<'_> {
                 && is_inside(source, of_source);
             // Of a stored page, only the length of the passage's own text can be checked.
             if !fits || query >= self.expected.queries || (length.is_none() && text.chars().count() != end - start) {
-                return Err(bad(format!("it has a passage at {start} to {end} of page {index}, where none can be")));
+                return Err(bad(format!("it has an impossible passage at {start} to {end} of page {index}")));
             }
             if ![score, cosine, bm25].iter().all(|value| value.is_finite()) {
-                return Err(bad(format!("a passage of page {index} has a score that is no finite number")));
+                return Err(bad(format!("a passage of page {index} has a score that is not finite")));
             }
             if !highlight.rectangles.iter().all(Rectangle::is_finite) {
-                return Err(bad(format!("a passage of page {index} has a rectangle that is nowhere")));
+                return Err(bad(format!("a passage of page {index} has a rectangle with impossible sides")));
             }
             let place = |page_number| Place { page_number, rectangles: highlight.rectangles };
             self.places.push(highlight.page_number.map(place));
@@ -296,12 +296,12 @@ impl ColumnBuilder<'_> {
         // The text of a sent page is known, except for HTML; that of a stored page may be in the answer.
         let text = page.text.filter(|_| !is_here || format == Format::Html);
         if text.is_none() && ((is_here && format == Format::Html) || (!is_here && self.expected.returns_texts)) {
-            return Err(bad(format!("it has no text of page {index}, which is not known here")));
+            return Err(bad(format!("it lacks the text of page {index}")));
         }
         let described = (format, text, page.windows, page.windows_scored);
         let answers = &mut self.answers;
         if self.is_known[index] && (answers.formats[index] != described.0 || answers.texts[index] != described.1) {
-            return Err(bad(format!("it read page {index} once so and once otherwise")));
+            return Err(bad(format!("it describes page {index} in two ways")));
         }
         let text_length = described.1.as_ref().map(|text| text.chars().count());
         (answers.formats[index], answers.texts[index], answers.windows[index], answers.windows_scored[index]) =
@@ -327,7 +327,7 @@ impl WordTable {
 fn add_matches(matches: &mut Matches, found: Vec<Match>, length: Option<usize>, words: &mut WordTable) -> Result<()> {
     for Match { word, start, end } in found {
         if start > end || length.is_some_and(|length| end > length) {
-            return Err(bad(format!("it has a match at {start} to {end}, where no page is")));
+            return Err(bad(format!("it has a match at {start} to {end}, outside its page")));
         }
         matches.spans.extend([column(start)?, column(end)?]);
         matches.words.push(words.number(word)?);
@@ -337,7 +337,7 @@ fn add_matches(matches: &mut Matches, found: Vec<Match>, length: Option<usize>, 
 }
 
 fn column(count: usize) -> Result<i64> {
-    i64::try_from(count).map_err(|_| bad("it has a count that fits no column"))
+    i64::try_from(count).map_err(|_| bad("it has a count out of range"))
 }
 
 fn time(seconds: f64) -> Duration {
@@ -478,7 +478,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_is_an_answer_or_an_error(mut body in Just(answer(&[])), at in 0..300usize, byte: u8) {
+        fn random_bodies_are_answers_or_errors(mut body in Just(answer(&[])), at in 0..300usize, byte: u8) {
             let place = at % body.len();
             body[place] = byte;
             if let Ok(Columns { answers, passages, .. }) = read_answers(&body, &expected(None)) {

@@ -1,7 +1,7 @@
-//! Endpoints: the servers of a client. Each request goes to the least busy one; a circuit breaker rests a server that fails.
+//! Endpoints: the servers of a client. Each request goes to the least busy one; a circuit breaker excludes a server that fails.
 //!
-//! After its rest, one request probes the server, and what fails there is tried on another one. If all rest, the request goes
-//! to the one whose rest ends first.
+//! After a delay, one request probes the server. A request that fails on a server is retried on another one. If all are
+//! excluded, it goes to the one whose delay ends first.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,8 +16,8 @@ use crate::direct::DirectConnections;
 use crate::settings::{Settings, invalid};
 
 /// How long the circuit stays open after a first failure; it doubles with each.
-const BASE_REST: Duration = Duration::from_millis(500);
-const MAX_REST: Duration = Duration::from_secs(30);
+const INITIAL_OPEN_TIME: Duration = Duration::from_millis(500);
+const MAX_OPEN_TIME: Duration = Duration::from_secs(30);
 
 pub(crate) struct Endpoints(Vec<Endpoint>);
 
@@ -68,8 +68,8 @@ impl Endpoints {
         let order = (0..self.0.len()).map(|place| (first + place) % self.0.len());
         let rank = |index: &usize| {
             let endpoint = &self.0[*index];
-            let rest = endpoint.rest(now);
-            (rest, Some(*index) == avoided, endpoint.in_flight.load(Ordering::Relaxed))
+            let delay = endpoint.open_time_left(now);
+            (delay, Some(*index) == avoided, endpoint.in_flight.load(Ordering::Relaxed))
         };
         let index = order.min_by_key(rank).unwrap_or_default();
         let endpoint = &self.0[index];
@@ -108,9 +108,7 @@ impl Endpoint {
             };
             let url = Url::parse(address).map_err(|_| wrong())?;
             if !url.username().is_empty() || url.password().is_some() {
-                return Err(invalid(
-                    "a url must have no name and no password in it; pass the key as api_key, or headers",
-                ));
+                return Err(invalid("a url must not contain a name or password; pass the key as api_key, or headers"));
             }
             if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.fragment().is_some() {
                 return Err(wrong());
@@ -143,7 +141,7 @@ impl Endpoint {
         let http = builder.build().map_err(|error| {
             use std::error::Error;
             let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
-            invalid(format!("cannot ask {name}: {cause}"))
+            invalid(format!("cannot connect to {name}: {cause}"))
         })?;
         Ok(Self { name, http, direct, base, in_flight: AtomicUsize::new(0), breaker: Mutex::default() })
     }
@@ -153,7 +151,7 @@ impl Endpoint {
     }
 
     /// How long the circuit stays open.
-    fn rest(&self, now: Instant) -> Duration {
+    fn open_time_left(&self, now: Instant) -> Duration {
         self.breaker().open_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 
@@ -161,7 +159,7 @@ impl Endpoint {
     fn half_open(&self, now: Instant) {
         let mut breaker = self.breaker();
         if breaker.open_until.is_some() {
-            breaker.open_until = Some(now + rest_after(breaker.failures));
+            breaker.open_until = Some(now + open_time(breaker.failures));
         }
     }
 
@@ -175,7 +173,7 @@ impl Endpoint {
     pub(crate) fn record_failure(&self) {
         let mut breaker = self.breaker();
         breaker.failures = breaker.failures.saturating_add(1);
-        breaker.open_until = Some(Instant::now() + rest_after(breaker.failures));
+        breaker.open_until = Some(Instant::now() + open_time(breaker.failures));
     }
 
     fn breaker(&self) -> MutexGuard<'_, CircuitBreaker> {
@@ -189,8 +187,8 @@ impl Drop for InFlight<'_> {
     }
 }
 
-fn rest_after(failures: u32) -> Duration {
-    BASE_REST.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(MAX_REST)
+fn open_time(failures: u32) -> Duration {
+    INITIAL_OPEN_TIME.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(MAX_OPEN_TIME)
 }
 
 #[cfg(unix)]

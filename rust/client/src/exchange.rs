@@ -170,7 +170,7 @@ impl Shared {
         }
     }
 
-    /// Asks a server for its health, without retries.
+    /// Requests a server's health, without retries.
     pub(crate) async fn check_health(&self, endpoint: &Endpoint, call: CallOptions) -> Result<()> {
         let limit = self.attempts(call).timeout(self.settings.request_timeout())?;
         let request = endpoint.http.get(format!("{}/health", endpoint.base)).headers(self.headers.clone());
@@ -248,7 +248,7 @@ impl Shared {
             endpoint.record_success();
             return Ok(answer);
         }
-        // A proxy answers, but the server behind it does not.
+        // A proxy answers for a server that does not.
         if matches!(status.as_u16(), 502 | 503) {
             endpoint.record_failure();
         } else {
@@ -352,10 +352,11 @@ fn headers(settings: &Settings) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("pullquote/", env!("CARGO_PKG_VERSION"))));
     for (name, value) in &settings.headers {
-        let key =
-            HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid(format!("{name:?} is no name of a header")))?;
-        let mut value = HeaderValue::from_str(value)
-            .map_err(|_| invalid(format!("the value of the header {name} is none: visible ASCII and spaces only")))?;
+        let key = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| invalid(format!("{name:?} is not a valid name of a header")))?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| {
+            invalid(format!("the value of the header {name} is invalid: visible ASCII and spaces only"))
+        })?;
         value.set_sensitive(true);
         headers.insert(key, value);
     }

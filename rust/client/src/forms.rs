@@ -69,8 +69,8 @@ pub struct Form {
 /// [`pullquote_core::error::ErrorKind::BadAnswer`] for any other body.
 pub async fn read_form(content_type: Option<&HeaderValue>, body: Bytes) -> Result<Form> {
     let kind = content_type.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let boundary = multer::parse_boundary(kind)
-        .map_err(|_| bad(format!("it is {kind:?}, where {FORM} with a boundary was asked for")))?;
+    let boundary =
+        multer::parse_boundary(kind).map_err(|_| bad(format!("it is {kind:?} instead of {FORM} with a boundary")))?;
     let broken = |error: multer::Error| bad(format!("its form cannot be read: {error}"));
     // The whole body is here, so nothing below waits.
     let mut form = Multipart::new(stream::iter([Ok::<_, Infallible>(body)]), boundary);
@@ -79,7 +79,7 @@ pub async fn read_form(content_type: Option<&HeaderValue>, body: Bytes) -> Resul
     while let Some(field) = form.next_field().await.map_err(broken)? {
         let place = names.iter().position(|name| field.name() == Some(name));
         let Some(part) = place.and_then(|place| parts.get_mut(place)).filter(|part| part.is_none()) else {
-            return Err(bad(format!("its form has a part {:?} that does not belong there", field.name())));
+            return Err(bad(format!("its form has an unknown part {:?}", field.name())));
         };
         let headers = field.headers().clone();
         *part = Some(Part { headers, content: field.bytes().await.map_err(broken)? });

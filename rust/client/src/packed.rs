@@ -23,7 +23,7 @@ impl<'place> PackedBodyWriter<'place> {
     pub fn new(headers: EmbeddingHeaders, place: &'place mut [u8]) -> Result<Self> {
         if place.len() != headers.bytes() {
             return Err(bad(format!(
-                "its vectors have {} values, where others of this call have another count",
+                "its vectors have {} values, and others of this call have another number",
                 headers.dimension
             )));
         }
@@ -58,9 +58,9 @@ impl<'place> PackedBodyWriter<'place> {
         match self.place.chunks(dtype.row_bytes(dimension).max(1)).position(is_invalid) {
             None => Ok(()),
             Some(row) if dtype == Dtype::Binary => {
-                Err(bad(format!("the vector of row {row} has bits behind its {dimension} values")))
+                Err(bad(format!("the vector of row {row} has bits after its {dimension} values")))
             }
-            Some(row) => Err(bad(format!("the vector of row {row} has a value that is no finite number"))),
+            Some(row) => Err(bad(format!("the vector of row {row} has a value that is not finite"))),
         }
     }
 }

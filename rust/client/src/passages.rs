@@ -26,7 +26,7 @@ pub enum Page<T> {
     Stored(T),
 }
 
-/// What the answer has besides the passages.
+/// What the answer returns in addition to the passages.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReturnOptions {
     /// The texts of stored pages.
@@ -51,7 +51,7 @@ pub struct HighlightsRequest<T> {
     pub titles: Vec<Option<T>>,
     /// The options of the call.
     pub options: Options,
-    /// What the answer has besides the passages.
+    /// What the answer returns in addition to the passages.
     pub returns: ReturnOptions,
 }
 
@@ -145,7 +145,7 @@ pub(crate) async fn highlights<T: Text>(
             options,
         };
         let json = serde_json::to_vec(&body);
-        json.map_err(|error| invalid(format!("the call does not fit JSON: {error}")))
+        json.map_err(|error| invalid(format!("the call cannot be written as JSON: {error}")))
     };
     let texts: usize = pages.iter().filter_map(Page::text).map(str::len).sum();
     let size = texts + files.iter().map(|file| file.content.len()).sum::<usize>();
@@ -191,13 +191,17 @@ pub(crate) async fn highlights<T: Text>(
 
 /// The vectors of a part, which must have this number of rows.
 fn read_vectors(part: &Part, rows: usize, dtype: Dtype) -> Result<Vectors<u8>> {
-    let headers = EmbeddingHeaders::read(&part.headers, rows)?.ok_or_else(|| bad("a part of it is no raw vectors"))?;
+    let headers = EmbeddingHeaders::read(&part.headers, rows)?.ok_or_else(|| bad("a part of it is not raw vectors"))?;
     if headers.dtype != dtype {
         return Err(headers.wrong_dtype(dtype));
     }
     // Before memory is allocated for it.
     if part.content.len() != headers.bytes() {
-        return Err(bad(format!("a part of it has {} bytes, its shape {}", part.content.len(), headers.bytes())));
+        return Err(bad(format!(
+            "a part of it has {} bytes, and its shape needs {}",
+            part.content.len(),
+            headers.bytes()
+        )));
     }
     let mut values = vec![0; headers.bytes()];
     let mut writer = PackedBodyWriter::new(headers, &mut values)?;

@@ -63,7 +63,7 @@ fn ranked(ranks: Vec<RerankResult>, texts: usize) -> Result<Vec<RerankResult>> {
     for RerankResult { index, score } in &ranks {
         match is_ranked.get_mut(*index) {
             Some(ranked) if !*ranked && score.is_finite() => *ranked = true,
-            _ => return Err(bad(format!("it ranks text {index} of {texts} by {score}, or twice"))),
+            _ => return Err(bad(format!("it ranks text {index} of {texts} with the score {score}, or twice"))),
         }
     }
     if ranks.len() == texts { Ok(ranks) } else { Err(bad(format!("it ranks {} of {texts} texts", ranks.len()))) }
@@ -96,7 +96,7 @@ pub(crate) async fn delete_document(shared: &Shared, id: &str, call: CallOptions
     shared.fetch(&Request::of(Method::DELETE, path(id)?), call).await.map(drop)
 }
 
-/// Asks each server once, without retries.
+/// Requests each server's health once, without retries.
 pub(crate) async fn health(shared: &Shared, call: CallOptions) -> Vec<(String, Option<String>)> {
     let checks = shared.endpoints.iter().map(|endpoint| async move {
         let unhealthy = shared.check_health(endpoint, call).await.err();
@@ -115,7 +115,9 @@ fn path(id: &str) -> Result<String> {
 }
 
 fn json(value: &impl Serialize) -> Result<Bytes> {
-    serde_json::to_vec(value).map(Bytes::from).map_err(|error| invalid(format!("the call does not fit JSON: {error}")))
+    serde_json::to_vec(value)
+        .map(Bytes::from)
+        .map_err(|error| invalid(format!("the call cannot be written as JSON: {error}")))
 }
 
 fn read<T: DeserializeOwned>(answer: &FullResponse) -> Result<T> {

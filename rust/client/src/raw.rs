@@ -28,7 +28,7 @@ pub enum Dtype {
     Binary,
 }
 
-/// What the headers say about a body of vectors.
+/// The description of a body of vectors, from its headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EmbeddingHeaders {
     /// The number of vectors.
@@ -98,7 +98,7 @@ impl EmbeddingHeaders {
         let text = |name: &str| match headers.get(name) {
             None => Ok(None),
             Some(value) => {
-                value.to_str().map(|text| Some(text.trim())).map_err(|_| bad(format!("its header {name} is no text")))
+                value.to_str().map(|text| Some(text.trim())).map_err(|_| bad(format!("its header {name} is not text")))
             }
         };
         let kind = text(CONTENT_TYPE.as_str())?.unwrap_or_default();
@@ -111,28 +111,28 @@ impl EmbeddingHeaders {
         let wanted = |name: &str| text(name)?.ok_or_else(|| bad(format!("it has raw vectors but no header {name}")));
         let order = wanted("x-embedding-byte-order")?;
         if !order.eq_ignore_ascii_case("little") {
-            return Err(bad(format!("it claims the byte order {order:?}, where only \"little\" is read")));
+            return Err(bad(format!("it claims the byte order {order:?}; only \"little\" is supported")));
         }
         let named = wanted("x-embedding-dtype")?;
-        let dtype = Dtype::of_name(named)
-            .ok_or_else(|| bad(format!("it claims values of {named:?}, of which no vector is")))?;
+        let dtype =
+            Dtype::of_name(named).ok_or_else(|| bad(format!("it claims values of {named:?}, an unknown type")))?;
         let shape = wanted("x-embedding-shape")?;
         let (stated, dimension) = shape
             .split_once(',')
             .and_then(|(rows, dimension)| Some((count(rows)?, count(dimension)?)))
-            .ok_or_else(|| bad(format!("it claims the shape {shape:?}, which is no pair of counts")))?;
+            .ok_or_else(|| bad(format!("it claims the shape {shape:?}, which is not two counts")))?;
         if stated != rows {
             return Err(bad(format!("it claims {stated} rows for {rows} texts")));
         }
         if !(1..=MAX_DIMENSION).contains(&dimension) {
-            return Err(bad(format!("it claims vectors of {dimension} values, where 1 to {MAX_DIMENSION} can be")));
+            return Err(bad(format!("it claims vectors of {dimension} values; 1 to {MAX_DIMENSION} are possible")));
         }
         let truncated = text("x-truncated")?.and_then(count).unwrap_or_default().min(rows);
         let headers = Self { rows, dimension, dtype, truncated };
         if let Some(length) = text(CONTENT_LENGTH.as_str())? {
             let expected = headers.bytes();
             if count(length) != Some(expected) {
-                return Err(bad(format!("it claims {length} bytes for the shape {shape}, which has {expected}")));
+                return Err(bad(format!("it claims {length} bytes for the shape {shape}, which needs {expected}")));
             }
         }
         Ok(Some(headers))
@@ -148,7 +148,7 @@ impl EmbeddingHeaders {
     pub(crate) fn filled(&self, filled: usize, chunk: &[u8]) -> Result<usize> {
         let (filled, expected) = (filled + chunk.len(), self.bytes());
         if filled > expected {
-            return Err(bad(format!("its body goes on behind the {expected} bytes of its shape")));
+            return Err(bad(format!("its body continues after the {expected} bytes of its shape")));
         }
         Ok(filled)
     }
@@ -162,7 +162,7 @@ impl EmbeddingHeaders {
     }
 
     pub(crate) fn wrong_dtype(&self, asked: Dtype) -> Error {
-        bad(format!("it claims values of {}, where {} was asked for", self.dtype.name(), asked.name()))
+        bad(format!("it claims values of {} instead of {}", self.dtype.name(), asked.name()))
     }
 }
 
@@ -185,7 +185,7 @@ impl<'place> BodyWriter<'place> {
         if place.len() != headers.rows * headers.dimension {
             let dimension = place.len() / headers.rows.max(1);
             return Err(bad(format!(
-                "its vectors have {} values, where others of this call have {dimension}",
+                "its vectors have {} values, and others of this call have {dimension}",
                 headers.dimension
             )));
         }
@@ -254,7 +254,7 @@ pub(crate) fn check_finite(values: &[f32], dimension: usize) -> Result<()> {
     let is_wrong = |row: &[f32]| row.iter().fold(false, |wrong, value| wrong | !value.is_finite());
     match values.chunks(dimension.max(1)).position(is_wrong) {
         None => Ok(()),
-        Some(row) => Err(bad(format!("the vector of row {row} has a value that is no finite number"))),
+        Some(row) => Err(bad(format!("the vector of row {row} has a value that is not finite"))),
     }
 }
 

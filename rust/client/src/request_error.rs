@@ -58,16 +58,16 @@ impl RequestError {
     pub(crate) fn lost(cause: Option<&(dyn std::error::Error + 'static)>, is_connect: bool, server: &str) -> Self {
         let message = chain(cause);
         if cause.and_then(|cause| find::<hyper::Error>(cause)).is_some_and(hyper::Error::is_parse) {
-            return Error::new(ErrorKind::BadAnswer, format!("what {server} answers is no HTTP: {message}")).into();
+            return Error::new(ErrorKind::BadAnswer, format!("the answer of {server} is not HTTP: {message}")).into();
         }
         let did = if is_connect { "cannot be reached" } else { "broke off" };
         let error = Error::new(ErrorKind::Unavailable, format!("{server} {did}: {message}"));
         Self { error, retry: Retry::OtherServer(None) }
     }
 
-    /// A server that takes too long.
+    /// A server that did not answer in time.
     pub(crate) fn timed_out(server: &str, timeout: Duration) -> Self {
-        let message = format!("no whole answer of {server} within {} seconds", timeout.as_secs_f64());
+        let message = format!("{server} did not answer completely within {} seconds", timeout.as_secs_f64());
         Self { error: Error::new(ErrorKind::DeadlineExceeded, message), retry: Retry::OtherServer(None) }
     }
 
@@ -90,7 +90,7 @@ impl RequestError {
     }
 }
 
-/// What an answer tells about its error.
+/// The error in an answer's body.
 #[derive(Default)]
 struct ErrorBody {
     kind: Option<ErrorKind>,

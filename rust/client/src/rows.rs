@@ -57,7 +57,7 @@ pub fn read_rows(body: &[u8], rows: usize) -> Result<Rows> {
     }
     let dimension = body.0.first().map_or(0, |row| row.vector.dimension());
     if rows > 0 && !(1..=MAX_DIMENSION).contains(&dimension) {
-        return Err(bad(format!("its first vector has {dimension} values, where 1 to {MAX_DIMENSION} can be")));
+        return Err(bad(format!("its first vector has {dimension} values; 1 to {MAX_DIMENSION} are possible")));
     }
     let mut values = vec![0.0; rows * dimension];
     let mut is_filled = vec![false; rows];
@@ -85,7 +85,7 @@ impl Vector<'_> {
 
     fn write(&self, place: &mut [f32], row: usize) -> Result<()> {
         let length = |found: usize| {
-            bad(format!("the vector of row {row} has {found} values, where the first has {}", place.len()))
+            bad(format!("the vector of row {row} has {found} values, and the first has {}", place.len()))
         };
         match self {
             Self::Numbers(numbers) if numbers.len() == place.len() => place.copy_from_slice(numbers),
@@ -97,7 +97,7 @@ impl Vector<'_> {
                 }
                 // Not into `place`: `decode_slice` panics on invalid base64 that needs a longer slice.
                 let decoded = STANDARD.decode(text.as_bytes()).ok().filter(|decoded| decoded.len() == bytes);
-                let decoded = decoded.ok_or_else(|| bad(format!("the vector of row {row} is no base64")))?;
+                let decoded = decoded.ok_or_else(|| bad(format!("the vector of row {row} is not base64")))?;
                 for (value, four) in place.iter_mut().zip(decoded.as_chunks::<4>().0) {
                     *value = f32::from_le_bytes(*four);
                 }

@@ -114,7 +114,7 @@ pub(crate) async fn embed<T: Text, I: Item>(
     let known = shared.dimension.load(Ordering::Relaxed);
     match embedding.embed(&parts, known).await {
         Err(EmbedError::WrongDimension) if known != 0 => match embedding.embed(&parts, 0).await {
-            Err(EmbedError::WrongDimension) => Err(bad("its vectors have now one length and now another")),
+            Err(EmbedError::WrongDimension) => Err(bad("its vectors have different lengths")),
             Err(EmbedError::Error(error)) => Err(error),
             Ok(vectors) => Ok(vectors),
         },
@@ -270,7 +270,9 @@ impl<T: Text> EmbeddingCall<'_, T> {
         let dtype = (self.dtype != Dtype::Float32).then_some(self.dtype);
         let (path, json) = match route {
             Route::OpenAi(_) if self.role == Role::Query => {
-                return Err(invalid("role=\"query\" means nothing to a server with OpenAI's route only; leave it out"));
+                return Err(invalid(
+                    "role=\"query\" needs another route than OpenAI's, the only one of this server; leave it out",
+                ));
             }
             Route::OpenAi(path) => {
                 let model = self.shared.settings.model.as_deref();
@@ -285,7 +287,7 @@ impl<T: Text> EmbeddingCall<'_, T> {
                 ("/embed", compute(size, || serde_json::to_vec(&body)))
             }
         };
-        let body = Bytes::from(json.map_err(|error| invalid(format!("the texts do not fit JSON: {error}")))?);
+        let body = Bytes::from(json.map_err(|error| invalid(format!("the texts cannot be written as JSON: {error}")))?);
         Ok(Request { accept: ACCEPT, ..Request::post(path, body) })
     }
 }
@@ -354,11 +356,10 @@ impl Item for u8 {
 
     fn from_json(_: Rows, requested: Dtype) -> Result<(Vec<u8>, usize)> {
         let name = requested.name();
-        Err(bad(format!("its vectors are JSON, which has no {name}; does that server know of embedding_dtype?")))
+        Err(bad(format!("its vectors are JSON, which has no {name}; does that server support embedding_dtype?")))
     }
 }
 
-/// The body of `/embed`.
 #[derive(Serialize)]
 #[serde(bound = "")]
 struct EmbedBody<'texts, T: Text> {

@@ -48,7 +48,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn a_body_comes_whole_however_it_is_cut_and_its_connection_is_used_again() {
+fn a_body_in_any_chunks_is_whole_and_its_connection_is_reused() {
     for rows in [1, 300, MANY] {
         for piece in [1, 2000, 30_000, usize::MAX] {
             let cut = move |got: &Got| {
@@ -75,7 +75,7 @@ fn a_body_comes_whole_however_it_is_cut_and_its_connection_is_used_again() {
 }
 
 #[test]
-fn what_ends_early_is_tried_again_and_never_an_array() {
+fn truncated_bodies_are_retried_and_never_returned() {
     for (cut, rows) in [(1, 2), (5, MANY), (MANY * 2, MANY), (4 * DIMENSION * MANY, MANY)] {
         for resets in [false, true] {
             let act = move |got: &Got| {
@@ -99,7 +99,7 @@ fn what_ends_early_is_tried_again_and_never_an_array() {
 }
 
 #[test]
-fn lies_and_stalls_are_errors_here_too() {
+fn direct_reads_reject_wrong_and_stalled_answers() {
     let told = |act: fn(&Got) -> Act| {
         let (_server, client) = second(&json!({"timeout": 0.3}), act);
         let began = Instant::now();
@@ -136,12 +136,12 @@ fn lies_and_stalls_are_errors_here_too() {
     }
     let (kind, message) = told(|_| at_once(b"SSH-2.0-OpenSSH_9.6\r\n".to_vec()));
     assert_eq!(kind, ErrorKind::BadAnswer);
-    assert!(message.contains("is no HTTP"), "{message}");
+    assert!(message.contains("is not HTTP"), "{message}");
 }
 
 /// Bytes after a body belong to no answer, and a connection that was closed meanwhile is no failure.
 #[test]
-fn a_connection_on_which_something_came_is_not_used_again() {
+fn a_connection_with_unexpected_bytes_is_not_reused() {
     let answers: [fn(&Got) -> Act; 3] = [
         |got| at_once([honest(&got.texts()), honest(&["another".to_owned()])].concat()),
         |got| Act::WriteAndClose(honest(&got.texts())),
@@ -157,7 +157,7 @@ fn a_connection_on_which_something_came_is_not_used_again() {
             let (server, client) = second(&json!({}), act);
             for number in 0..4 {
                 assert!(embed(&client, rows).unwrap() == expected(rows));
-                // What came behind the body, if only the end, is here by then.
+                // Anything after the body, if only its end, has arrived by then.
                 wait_until("the request was counted", || server.count() == number + 2);
                 std::thread::sleep(Duration::from_millis(20));
             }
@@ -166,7 +166,7 @@ fn a_connection_on_which_something_came_is_not_used_again() {
 }
 
 #[test]
-fn every_other_answer_is_read_as_ever() {
+fn answers_without_raw_vectors_are_read_by_hyper() {
     let turned = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&turned);
     let (server, client) = second(&json!({"retries": 8, "rows_per_request": 3}), move |got| {

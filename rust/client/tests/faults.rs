@@ -89,14 +89,14 @@ fn misbehave(got: &Got) -> Act {
 }
 
 #[test]
-fn each_result_is_right_or_a_typed_error_and_none_is_lost_or_told_twice() {
+fn each_call_ends_once_with_a_right_answer_or_a_typed_error() {
     let calls: usize = std::env::var("PULLQUOTE_FAULTS").ok().and_then(|count| count.parse().ok()).unwrap_or(3000);
     let servers = [Server::new(misbehave), Server::new(misbehave)];
     let urls: Vec<String> = servers.iter().map(Server::url).collect();
     let settings = json!({"timeout": 0.5, "retries": 4, "max_in_flight": 64, "rows_per_request": 2});
     let client = client(&urls, &settings);
     let (tell, told) = mpsc::channel();
-    let told_times: Arc<Vec<AtomicUsize>> = Arc::new((0..calls).map(|_| AtomicUsize::new(0)).collect());
+    let ended_times: Arc<Vec<AtomicUsize>> = Arc::new((0..calls).map(|_| AtomicUsize::new(0)).collect());
     let (mut begun, mut ended) = (0, 0);
     let (mut right, mut failed) = (0, std::collections::BTreeMap::<String, usize>::new());
     let start = Instant::now();
@@ -105,7 +105,7 @@ fn each_result_is_right_or_a_typed_error_and_none_is_lost_or_told_twice() {
             let number = begun;
             let asked = texts(1 + number % 4, &format!("call {number}"));
             let expected: Vec<f32> = asked.iter().flat_map(|text| vector(text)).collect();
-            let (tell, times) = (tell.clone(), Arc::clone(&told_times));
+            let (tell, times) = (tell.clone(), Arc::clone(&ended_times));
             let work = client.embed(asked, Role::Passage, CallOptions::default());
             client
                 .spawn(work, move |came| {
@@ -130,7 +130,7 @@ fn each_result_is_right_or_a_typed_error_and_none_is_lost_or_told_twice() {
             }
         }
     }
-    assert!(told_times.iter().all(|times| times.load(Ordering::SeqCst) == 1), "a call was told twice");
+    assert!(ended_times.iter().all(|times| times.load(Ordering::SeqCst) == 1), "a call ended twice");
     let requests: usize = servers.iter().map(Server::count).sum();
     println!("{calls} calls, {requests} requests, {right} right, {failed:?}, {:?}", start.elapsed());
     // Most failures are such as another attempt helps; lies are not.

@@ -24,7 +24,7 @@ fn expected(count: usize) -> Vec<f32> {
 }
 
 #[test]
-fn a_claim_that_cannot_be_is_an_error_that_names_it() {
+fn impossible_embedding_headers_are_errors_that_name_them() {
     const LENGTH: &str = "64";
     let bytes = raw(&texts(2, "text"));
     assert_eq!(bytes.len().to_string(), LENGTH);
@@ -37,17 +37,17 @@ fn a_claim_that_cannot_be_is_an_error_that_names_it() {
     let without = |name: &str| honest.iter().filter(|(known, _)| *known != name).copied().collect::<Vec<_>>();
     let cases = [
         (with("x-embedding-shape", "3,8"), "3 rows for 2 texts"),
-        (with("x-embedding-shape", "2,9"), "64 bytes for the shape 2,9, which has 72"),
+        (with("x-embedding-shape", "2,9"), "64 bytes for the shape 2,9, which needs 72"),
         (with("x-embedding-shape", "2,0"), "vectors of 0 values"),
         (with("x-embedding-shape", "2,4000000000"), "vectors of 4000000000 values"),
-        (with("x-embedding-shape", "2,99999999999999999999999"), "no pair of counts"),
-        (with("x-embedding-shape", "2,-8"), "no pair of counts"),
-        (with("x-embedding-shape", "2,+8"), "no pair of counts"),
-        (with("x-embedding-shape", "2"), "no pair of counts"),
+        (with("x-embedding-shape", "2,99999999999999999999999"), "not two counts"),
+        (with("x-embedding-shape", "2,-8"), "not two counts"),
+        (with("x-embedding-shape", "2,+8"), "not two counts"),
+        (with("x-embedding-shape", "2"), "not two counts"),
         (with("x-embedding-byte-order", "big"), "byte order \"big\""),
         (with("x-embedding-dtype", "float64"), "values of \"float64\""),
-        (with("x-embedding-dtype", "int8"), "64 bytes for the shape 2,8, which has 16"),
-        (with("x-embedding-dtype", "float16"), "64 bytes for the shape 2,8, which has 32"),
+        (with("x-embedding-dtype", "int8"), "64 bytes for the shape 2,8, which needs 16"),
+        (with("x-embedding-dtype", "float16"), "64 bytes for the shape 2,8, which needs 32"),
         (without("x-embedding-shape"), "no header x-embedding-shape"),
         (without("x-embedding-dtype"), "no header x-embedding-dtype"),
         (without("x-embedding-byte-order"), "no header x-embedding-byte-order"),
@@ -60,12 +60,12 @@ fn a_claim_that_cannot_be_is_an_error_that_names_it() {
         let error = embed(&client(&[server.url()], &json!({"retries": 2})), 2, CallOptions::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::BadAnswer, "{message}: {error:?}");
         assert!(error.message().contains(message), "{message}: {error:?}");
-        assert_eq!(server.count(), 1, "a lie is not asked for again");
+        assert_eq!(server.count(), 1, "a wrong answer is not retried");
     }
 }
 
 #[test]
-fn packed_vectors_are_of_the_type_that_was_asked_for_or_an_error() {
+fn packed_vectors_have_the_requested_dtype_or_fail() {
     fn packed(server: &Server, dtype: Dtype) -> Result<Vec<u8>> {
         let client = client(&[server.url()], &json!({"rows_per_request": 2}));
         let work = client.embed_packed(texts(4, "text"), Role::Passage, dtype, CallOptions::default());
@@ -88,12 +88,12 @@ fn packed_vectors_are_of_the_type_that_was_asked_for_or_an_error() {
     let numbers = vec![0x81; 20];
     assert_eq!(packed(&claimed("int8", "20", numbers.clone()), Dtype::Int8).unwrap(), vec![0x81; 40]);
     let lies = [
-        (claimed("int8", "20", numbers.clone()), Dtype::Binary, "values of int8, where binary was asked for"),
-        (claimed("float32", "80", vec![0; 80]), Dtype::Int8, "values of float32, where int8 was asked for"),
-        (claimed("binary", "4", vec![0xff, 0xc0, 0x01, 0x41]), Dtype::Binary, "row 1 has bits behind its 10 values"),
+        (claimed("int8", "20", numbers.clone()), Dtype::Binary, "values of int8 instead of binary"),
+        (claimed("float32", "80", vec![0; 80]), Dtype::Int8, "values of float32 instead of int8"),
+        (claimed("binary", "4", vec![0xff, 0xc0, 0x01, 0x41]), Dtype::Binary, "row 1 has bits after its 10 values"),
         (claimed("float16", "40", [[0; 38].as_slice(), &[0, 0x7c]].concat()), Dtype::Float16, "row 1 has a value"),
         (claimed("bfloat16", "40", [&[0x80, 0x7f], [0; 38].as_slice()].concat()), Dtype::Bfloat16, "row 0 has a value"),
-        (claimed("int8", "21", numbers), Dtype::Int8, "21 bytes for the shape 2,10, which has 20"),
+        (claimed("int8", "21", numbers), Dtype::Int8, "21 bytes for the shape 2,10, which needs 20"),
     ];
     for (server, dtype, message) in lies {
         let error = packed(&server, dtype).unwrap_err();
@@ -112,11 +112,11 @@ fn packed_vectors_are_of_the_type_that_was_asked_for_or_an_error() {
         2,
         CallOptions::default(),
     );
-    assert!(error.unwrap_err().message().contains("values of int8, where float16 was asked for"));
+    assert!(error.unwrap_err().message().contains("values of int8 instead of float16"));
 }
 
 #[test]
-fn a_value_that_is_no_number_is_never_returned() {
+fn non_finite_values_are_never_returned() {
     for (place, value) in [(0, f32::NAN), (7, f32::INFINITY), (15, f32::NEG_INFINITY)] {
         let server = Server::new(move |got| {
             let mut bytes = raw(&got.texts());
@@ -142,13 +142,13 @@ fn a_body_of_chunks_may_be_neither_longer_nor_shorter_than_its_shape() {
         });
         let error = embed(&client(&[server.url()], &json!({})), 2, CallOptions::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::BadAnswer, "{extra}");
-        let message = if extra > 0 { "goes on behind the 64 bytes" } else { "ended after" };
+        let message = if extra > 0 { "continues after the 64 bytes" } else { "ended after" };
         assert!(error.message().contains(message), "{error:?}");
     }
 }
 
 #[test]
-fn ten_gigabytes_that_nobody_asked_for_are_not_read() {
+fn an_endless_body_is_not_read() {
     let (began, before) = (Instant::now(), peak());
     let endless: [(&[(&str, &str)], &str); 3] = [
         (&claims("2,8", "10000000000"), "10000000000 bytes for the shape"),
@@ -202,7 +202,7 @@ fn a_server_that_stalls_costs_no_more_than_the_timeout() {
 }
 
 #[test]
-fn what_breaks_is_tried_again_and_what_is_refused_is_not() {
+fn broken_requests_are_retried_and_refused_ones_are_not() {
     let broken: Vec<(Act, usize)> = vec![
         (Act::WriteAndReset(Vec::new()), 2),
         (Act::WriteAndClose(honest(&texts(2, "text"))[..200].to_vec()), 2),
@@ -241,7 +241,7 @@ fn retry_after_is_waited_for_unless_the_call_would_be_too_late() {
 }
 
 #[test]
-fn a_dead_server_is_left_alone_and_comes_back() {
+fn circuit_breaker_excludes_a_dead_server_and_probes_it() {
     let is_dead = Arc::new(std::sync::atomic::AtomicBool::new(true));
     let dead = Arc::clone(&is_dead);
     let one = Server::new(move |got| {
@@ -262,7 +262,7 @@ fn a_dead_server_is_left_alone_and_comes_back() {
 }
 
 #[test]
-fn a_slow_answer_is_hedged_and_the_first_one_counts() {
+fn hedge_after_sends_to_another_server_and_the_first_answer_wins() {
     let slow = Server::new(|_| Act::WriteAndStall(Vec::new()));
     let fast = Server::new(|got| at_once(honest(&got.texts())));
     let client = client(&[slow.url(), fast.url()], &json!({"hedge_after": 0.05, "timeout": 30.0}));
@@ -308,7 +308,7 @@ fn dropping_a_call_closes_its_stream_and_closing_ends_all_calls() {
 }
 
 #[test]
-fn what_is_in_flight_is_bounded_and_the_deadline_is_told() {
+fn max_in_flight_is_respected_and_requests_carry_their_deadline() {
     let server = Server::new(move |got| {
         let asked: u64 = got.headers["request-timeout-ms"].parse().unwrap();
         assert!((1..=3000).contains(&asked));
@@ -324,7 +324,7 @@ fn what_is_in_flight_is_bounded_and_the_deadline_is_told() {
 }
 
 #[test]
-fn another_model_behind_the_address_is_noticed() {
+fn a_changed_vector_length_restarts_the_call() {
     let longer = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let is_longer = Arc::clone(&longer);
     let server = Server::new(move |got| {

@@ -36,7 +36,7 @@ fn at_once<T>(work: impl Future<Output = T>) -> T {
 
 proptest! {
     #[test]
-    fn a_claim_is_read_only_where_it_is_for_what_was_asked(
+    fn embedding_headers_must_match_the_request(
         shape in "[0-9+,. -]{0,12}|2,[0-9]{1,6}", dtype in "float(32|16|64)|bfloat16|int8|binary|", order in "little|LITTLE|big|", length in "[0-9]{0,8}",
         kind in "application/octet-stream(; a=b)?|application/json",
     ) {
@@ -75,7 +75,7 @@ proptest! {
     }
 
     #[test]
-    fn narrow_values_widen_to_what_they_stand_for(bits in prop::collection::vec(any::<u16>(), 1..40), brain: bool) {
+    fn narrow_dtypes_widen_to_exact_float32(bits in prop::collection::vec(any::<u16>(), 1..40), brain: bool) {
         let dtype = if brain { Dtype::Bfloat16 } else { Dtype::Float16 };
         let widen = |bits: &u16| if brain { bf16::from_bits(*bits).to_f32() } else { f16::from_bits(*bits).to_f32() };
         let expected: Vec<f32> = bits.iter().map(widen).collect();
@@ -88,7 +88,7 @@ proptest! {
     }
 
     #[test]
-    fn packed_values_stay_the_bytes_that_they_are(
+    fn packed_values_keep_their_bytes(
         dtype in prop::sample::select(Dtype::ALL.to_vec()), rows in 1..5_usize, dimension in 1..20_usize,
         random in prop::collection::vec(any::<u8>(), 400), cut: usize, extra in -2..3_isize,
     ) {
@@ -114,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn a_form_has_each_of_its_parts_once_or_is_none(
+    fn a_form_with_missing_or_repeated_parts_is_an_error(
         names in prop::collection::vec(prop::sample::select(vec!["highlights", "vectors", "queries", "other"]), 0..5),
         content in prop::collection::vec(any::<u8>(), 0..60), cut in 0..200_usize,
     ) {
@@ -160,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_stands_in_a_body_is_rows_or_an_error(
+    fn random_bodies_are_rows_or_errors(
         body in r#"\{"data": ?\[(\{"index": ?-?[0-9]{1,2}, ?"embedding": ?("[A-Za-z0-9+/=]{0,24}"|\[([-0-9.e]{1,6},?){0,5}\]|null)\},?){0,4}\]\}|[\[\]0-9.,eE+\-]{0,30}|.{0,40}"#,
         rows in 0..4_usize,
     ) {
@@ -171,7 +171,7 @@ proptest! {
     }
 
     #[test]
-    fn base64_that_is_none_is_an_error_and_no_panic(text in "[A-Za-z0-9+/=\\-_ ]{0,60}", other in "[A-Za-z0-9+/=]{0,60}") {
+    fn invalid_base64_is_an_error(text in "[A-Za-z0-9+/=\\-_ ]{0,60}", other in "[A-Za-z0-9+/=]{0,60}") {
         let body = serde_json::json!({"data": [{"embedding": text}, {"embedding": other}]}).to_string();
         if let Ok(found) = read_rows(body.as_bytes(), 2) {
             prop_assert_eq!(found.values.len(), 2 * found.dimension);

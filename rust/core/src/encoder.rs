@@ -75,7 +75,7 @@ impl EncoderSpec {
         }
         if !batch.queries.len().is_multiple_of(self.dimension) {
             let (values, dimension) = (batch.queries.len(), self.dimension);
-            return failed(format!("the batch's queries have {values} values, which is no multiple of {dimension}"));
+            return failed(format!("the batch's queries have {values} values, which is not a multiple of {dimension}"));
         }
         let outside = |id: &&i32| usize::try_from(**id).map_or(true, |id| id >= self.vocabulary);
         match batch.ids.iter().find(outside) {
@@ -237,7 +237,7 @@ pub trait Encoder: Send {
     /// Starts a batch on a device and returns without waiting for it.
     ///
     /// # Errors
-    /// Where the batch could not be started; none of it is in flight then. The kinds mean what they mean for
+    /// If the batch could not be started; none of it is in flight then. The kinds mean what they mean for
     /// [`Encoder::collect`].
     fn submit(&mut self, device: usize, batch: &Batch) -> Result<Ticket>;
 
@@ -248,7 +248,7 @@ pub trait Encoder: Send {
     /// vector, or one cosine for each of the batch's queries.
     ///
     /// # Errors
-    /// Where the batch failed; `row` was not called then. The scheduler retries [`ErrorKind::OutOfMemory`] in smaller
+    /// If the batch failed; `row` was not called then. The scheduler retries [`ErrorKind::OutOfMemory`] in smaller
     /// batches, [`ErrorKind::Device`] on all other devices, and any other kind on one of them.
     fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()>;
 

@@ -328,7 +328,7 @@ impl Engine {
         Err(Error::new(
             ErrorKind::Forked,
             format!(
-                "this highlighter was made in process {}, of which process {} is a fork; its threads are not here. Make a new one after the fork, or start processes by spawn",
+                "this highlighter was made in process {}, before process {} was forked from it; a fork has no threads. Make a new one after the fork, or start processes by spawn",
                 self.process,
                 process::id()
             ),

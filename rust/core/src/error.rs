@@ -21,15 +21,15 @@ pub enum ErrorKind {
     NoEncoder = 4,
     /// The installed torch is not the one the encoder was built for: install that one.
     TorchVersion = 5,
-    /// A model file is not there: name another place.
+    /// A model file is missing: name another place.
     ModelNotFound = 6,
     /// A model file is damaged, or two of them contradict each other: fetch the model again.
     InvalidModel = 7,
     /// The model is sound, but of a kind this encoder does not know: use another.
     UnsupportedModel = 8,
-    /// A device is not there or cannot be used: name another.
+    /// A device is missing or unusable: name another.
     Device = 9,
-    /// The encoder failed on this request: try again, or look at the model.
+    /// The encoder failed on this request: try again, or check the model.
     Encoder = 10,
     /// No device has the memory for one text: use a smaller model, or free some.
     OutOfMemory = 11,
@@ -37,25 +37,25 @@ pub enum ErrorKind {
     Cancelled = 12,
     /// The deadline passed before the work was done.
     DeadlineExceeded = 13,
-    /// The call needs more than it may have: ask for less, or allow more.
+    /// The call needs more than its limit: request less, or raise the limit.
     LimitExceeded = 14,
-    /// Too much work is waiting: come back later.
+    /// Too much work is queued: try again later.
     Overloaded = 15,
     /// The engine was closed.
     Closed = 16,
-    /// The engine belongs to the process this one was forked from: make a new one.
+    /// The engine was made before this process was forked: make a new one.
     Forked = 17,
-    /// The key is missing or not known: name one that is.
+    /// The key is missing or invalid: send a valid one.
     Unauthorized = 18,
-    /// Nothing is known by this name: name another.
+    /// Nothing has this name: use another.
     NotFound = 19,
-    /// The server's store holds as much as it may: make room.
+    /// The server's store is full: delete documents.
     StoreFull = 20,
-    /// No server answers, or it broke off: try again, or another one.
+    /// No server can be reached, or its answer ended early: try again, or another one.
     Unavailable = 21,
-    /// A server's answer is not what its protocol says: look at what stands behind that address.
+    /// A server's answer violates its protocol: check the address.
     BadAnswer = 22,
-    /// A fault of pullquote itself.
+    /// A bug in pullquote.
     Internal = 23,
 }
 
@@ -134,7 +134,7 @@ impl ErrorKind {
                 "The installed torch is not the one that pullquote-torch was built for.",
             ),
             Self::ModelNotFound => {
-                ("ModelNotFoundError", "FileNotFoundError", 500, 66, false, "A file of the model is not there.")
+                ("ModelNotFoundError", "FileNotFoundError", 500, 66, false, "A file of the model is missing.")
             }
             Self::InvalidModel => (
                 "InvalidModelError",
@@ -150,11 +150,11 @@ impl ErrorKind {
                 500,
                 65,
                 false,
-                "The model is of a kind the encoder does not know.",
+                "The encoder does not support this kind of model.",
             ),
-            Self::Device => ("DeviceError", "ValueError", 500, 69, false, "A device is not there or cannot be used."),
+            Self::Device => ("DeviceError", "ValueError", 500, 69, false, "A device is missing or unusable."),
             Self::Encoder => ("EncoderError", "RuntimeError", 500, 70, true, "The encoder failed on this request."),
-            Self::OutOfMemory => ("OutOfMemoryError", "MemoryError", 503, 71, true, "No device has memory for it."),
+            Self::OutOfMemory => ("OutOfMemoryError", "MemoryError", 503, 71, true, "No device has enough memory."),
             Self::Cancelled => ("CancelledError", "RuntimeError", 499, 130, false, "The caller stopped the work."),
             Self::DeadlineExceeded => (
                 "DeadlineExceededError",
@@ -170,9 +170,9 @@ impl ErrorKind {
                 413,
                 65,
                 false,
-                "The call needs more windows or tokens than it may have.",
+                "The call needs more windows or tokens than its limit.",
             ),
-            Self::Overloaded => ("OverloadedError", "RuntimeError", 429, 75, true, "Too much work is waiting."),
+            Self::Overloaded => ("OverloadedError", "RuntimeError", 429, 75, true, "Too much work is queued."),
             Self::Closed => ("ClosedError", "RuntimeError", 503, 69, false, "The highlighter was closed."),
             Self::Forked => (
                 "ForkedError",
@@ -180,22 +180,20 @@ impl ErrorKind {
                 500,
                 70,
                 false,
-                "The highlighter belongs to the process this one was forked from.",
+                "The highlighter was made before this process was forked.",
             ),
             Self::Unauthorized => {
-                ("UnauthorizedError", "PermissionError", 401, 77, false, "The key is missing or not known.")
+                ("UnauthorizedError", "PermissionError", 401, 77, false, "The key is missing or invalid.")
             }
-            Self::NotFound => ("NotFoundError", "LookupError", 404, 66, false, "Nothing is known by this name."),
-            Self::StoreFull => {
-                ("StoreFullError", "RuntimeError", 507, 73, false, "The server's store holds as much as it may.")
-            }
+            Self::NotFound => ("NotFoundError", "LookupError", 404, 66, false, "Nothing has this name."),
+            Self::StoreFull => ("StoreFullError", "RuntimeError", 507, 73, false, "The server's store is full."),
             Self::Unavailable => (
                 "UnavailableError",
                 "ConnectionError",
                 503,
                 69,
                 true,
-                "No server answers, or the one that did broke off.",
+                "No server can be reached, or its answer ended early.",
             ),
             Self::BadAnswer => (
                 "BadAnswerError",
@@ -203,9 +201,9 @@ impl ErrorKind {
                 502,
                 76,
                 false,
-                "A server's answer is not what its protocol says; nothing of it was used.",
+                "A server's answer violates its protocol; nothing of it was used.",
             ),
-            Self::Internal => ("InternalError", "RuntimeError", 500, 70, false, "A fault of pullquote itself."),
+            Self::Internal => ("InternalError", "RuntimeError", 500, 70, false, "A bug in pullquote."),
         };
         ErrorRow { python_class, python_base, http_status, exit_code, retryable, meaning }
     }

@@ -116,9 +116,9 @@ fn pages_are_not_searched_for_low_scores() {
     };
     let alone = scored(&[&foreign], None);
     assert!(alone[0] > 200, "{alone:?}");
-    let beside = scored(&[&foreign, &page], None);
-    assert_eq!(beside[0], 12 + 12, "the other page answers");
-    assert_eq!(beside[1], scored(&[&page], None)[0]);
+    let with_answer = scored(&[&foreign, &page], None);
+    assert_eq!(with_answer[0], 12 + 12, "the other page answers");
+    assert_eq!(with_answer[1], scored(&[&page], None)[0]);
     assert_eq!(scored(&[&foreign], Some(MinScore::Score(0.9))), [12 + 12]);
     assert_eq!(scored(&[&foreign], Some(MinScore::Score(0.001))), alone);
 }

@@ -146,7 +146,7 @@ fn absence_of_modules_must_be_known() {
 }
 
 #[test]
-fn a_stored_tree_says_what_is_missing_or_too_short() {
+fn a_stored_tree_shows_missing_and_truncated_files() {
     let cache = Cache::new("tree");
     cache.snapshot(&["config.json", "tokenizer.json", "model.safetensors"]);
     cache.tree(&[("config.json", 0), ("tokenizer.json", 0), ("model.safetensors", 0), ("README.md", 9)]);
@@ -177,7 +177,7 @@ fn a_link_to_a_lost_blob_is_missing() {
 }
 
 #[test]
-fn the_list_says_what_would_not_load() {
+fn list_reports_models_that_do_not_load() {
     let cache = Cache::new("list");
     cache.snapshot(&["tokenizer.json", "model.safetensors", ".gitattributes"]);
     cache.write(&format!("snapshots/{COMMIT}/config.json"), r#"{"model_type": "t5"}"#);

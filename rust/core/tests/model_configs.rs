@@ -177,7 +177,7 @@ fn details_of_families_are_understood() {
 }
 
 #[test]
-fn refusals_name_the_field_and_what_is_known() {
+fn unsupported_models_name_field_and_known_values() {
     let long = json!({"rope_type": "yarn", "factor": 4.0});
     let jina_v3 = json!({
         "position_embedding_type": "rotary", "max_position_embeddings": 8194,

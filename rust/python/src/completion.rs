@@ -15,7 +15,7 @@ use crate::native_threads::NativeSection;
 /// Makes a call's Python value; runs on the loop's thread.
 pub(crate) type IntoPython = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
-/// Where a loop finds its completed calls.
+/// The queue of a loop's completed calls.
 #[pyclass(frozen, module = "pullquote._native")]
 pub(crate) struct CompletionQueue(Arc<Queue>);
 

@@ -53,7 +53,7 @@ impl EngineConfig<'_> {
         self.engine_of(py, &model, encoder)
     }
 
-    /// What the caller says about the model.
+    /// The caller's settings for the model.
     fn model_options(&self) -> ModelOptions {
         ModelOptions {
             prompts: PromptOverrides {

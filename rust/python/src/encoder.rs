@@ -66,7 +66,7 @@ impl ForeignEncoder {
         Ok(Self { shared, spec, query_counts: Vec::new() })
     }
 
-    /// What a function's code says.
+    /// Converts a function's code into a result.
     fn check(&self, code: i32) -> Result<()> {
         if code == 0 {
             return Ok(());

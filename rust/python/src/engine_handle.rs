@@ -12,7 +12,6 @@ use pyo3::types::{IntoPyDict, PyDict};
 use crate::leave::DropDetached;
 use crate::results::{CacheState, DeviceState, StageTime};
 
-/// An engine.
 #[pyclass(frozen, subclass, module = "pullquote._native")]
 pub(crate) struct EngineHandle {
     engine: DropDetached<Arc<Engine>>,
@@ -60,7 +59,7 @@ impl EngineHandle {
         &self.engine.spec().backend
     }
 
-    /// What precedes queries and passages, and where it is from.
+    /// The text before queries and passages, and its source.
     #[getter]
     fn prompts(&self) -> (&str, &str, &str) {
         let prompts = self.engine.prompts();

@@ -32,7 +32,7 @@ pub(crate) fn leave_python_reporting<R: Send>(
 ) -> PyResult<R> {
     let timeout = timeout.map(seconds).transpose().map_err(Failure)?;
     let is_main = on_main_thread(py)?;
-    // Dropped when this thread holds Python's lock again.
+    // Dropped after this thread has taken Python's lock again.
     let _section = NativeSection::enter();
     let raised: Mutex<Option<PyErr>> = Mutex::new(None);
     let progress: OnceLock<Box<dyn Fn() -> CallProgress + Send + Sync>> = OnceLock::new();

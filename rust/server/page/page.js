@@ -1,9 +1,9 @@
-// The page at /: asks `POST /highlights` at every change, and marks what comes back in the page's own text. While somebody types,
-// it first asks with `effort: "instant"`, and a moment later for the answer that stays. Only that one is announced.
+// The page at /: sends `POST /highlights` at every change, and marks the passages in the page's own text. While the user types, a
+// first request has `effort: "instant"`, and a later one gets the final answer. Only that one is announced.
 //
-// What was typed lives in the form's fields and nowhere else, so no failure can lose it. At most one request is in flight: a change
-// aborts it, and what it would still answer is never shown. A PDF or DOCX is sent with each request as it is. Texts become text nodes only; the Content-Security-Policy of the
-// server (trusted types) lets nothing else into the document. The question, the options and a short page are in the address.
+// The user's input is only in the form's fields, so no failure can lose it. At most one request is in flight: a change aborts it,
+// and its answer is never shown. A PDF or DOCX is sent with each request as it is. Texts become text nodes only; the server's
+// Content-Security-Policy (trusted types) allows nothing else. The question, the options and a short page are in the address.
 
 import { layOut } from "./layout.js";
 import { Sheets } from "./sheets.js";
@@ -19,7 +19,7 @@ const key = byId("key");
 const password = byId("password"); // of the file
 const wide = matchMedia("(min-width: 52.01rem)"); // page and question are side by side, as in page.css
 
-const PAUSE = 150; // milliseconds without a change, then it is asked; while somebody types with `effort: "instant"`
+const PAUSE = 150; // milliseconds without a change before a request; while the user types, with `effort: "instant"`
 const LONG_PAUSE = 600; // milliseconds without a key, then for the answer that stays
 const LONGEST_FILE = 64 * 1024 * 1024; // bytes; what a browser can hold, not what the server takes
 const NO_BUDGET = byId("budget").max; // the slider's end
@@ -36,13 +36,13 @@ const SETTINGS = {
 
 const FAILURES = {
   400: "The server cannot read this.",
-  401: "This server answers only those who have a key.",
+  401: "This server requires a key.",
   408: "The page took too long to reach the server.",
-  413: "This page is larger than the server takes.",
-  422: "The server does not take this.",
-  429: "The server has too much to do just now.",
-  501: "The server does not read such files.",
-  503: "The server cannot answer just now.",
+  413: "This page is larger than the server's limit.",
+  422: "The server rejects this request.",
+  429: "The server is overloaded.",
+  501: "The server cannot read such files.",
+  503: "The server is not available.",
   504: "The answer took longer than the server allows.",
 };
 
@@ -175,7 +175,7 @@ function succeed({ page, usage, took }) {
 function fail({ status, words, field, detail, retryable }) {
   show({ text: knownText() }, [], "");
   const isProtected = field === "password";
-  if (status === 401) detail = key.value ? "It does not know the one below." : "";
+  if (status === 401) detail = key.value ? "The server rejects the key below." : "";
   if (isProtected) detail = password.value ? "The password below does not open it." : "";
   byId("failure-words").textContent = isProtected ? "This file is protected by a password." : words;
   byId("failure-detail").textContent = detail;
@@ -296,7 +296,7 @@ function waits(yes) {
   reader.ariaBusy = String(yes);
 }
 
-// The page that is asked about
+// The searched page
 
 /** Puts another page in the place of the one that is there, which can be had back. */
 function open(page) {
@@ -451,7 +451,7 @@ function recall(isOther) {
   }
   if ([...format.options].some((option) => option.value === kept.get("format"))) format.value = kept.get("format");
   else if (isOther) format.value = "auto";
-  // A long page is in no address.
+  // A long page does not fit the address.
   if (!upload && (kept.has("page") || (isOther && source.value.length <= LONGEST_IN_ADDRESS))) source.value = kept.get("page") ?? source.defaultValue;
 }
 
@@ -460,7 +460,7 @@ function say(id) {
   field.ariaValueText = byId(`${id}-says`).textContent = SETTINGS[id](Number(field.value));
 }
 
-// What people do
+// Input
 
 question.addEventListener("input", typed);
 question.addEventListener("keydown", (event) => {
@@ -530,7 +530,7 @@ byId("file").addEventListener("change", ({ target }) => {
   target.value = ""; // so that the same file can be opened again
 });
 byId("sample").addEventListener("click", () => open({ text: source.defaultValue, name: "Sample page", format: "auto" }));
-// What this takes the place of is the page before, in its turn.
+// The current page becomes the previous one.
 byId("undo").addEventListener("click", () => open(before));
 
 const next = () => go(current + 1);
@@ -555,7 +555,7 @@ document.addEventListener("paste", (event) => {
   open({ text, name: "Pasted page", format: "auto" });
 });
 
-// A file anywhere, or a text of elsewhere that is not dropped into a field.
+// A file anywhere, or a text from outside that is not dropped into a field.
 let isDraggedHere = false;
 function isPage({ dataTransfer, target }) {
   return dataTransfer.types.includes("Files") || (dataTransfer.types.includes("text/plain") && !isDraggedHere && !isTyping(target));

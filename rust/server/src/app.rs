@@ -1,4 +1,4 @@
-//! The application: what every request shares.
+//! The application: state that all requests share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,11 +23,11 @@ use crate::settings::Settings;
 use crate::store::Store;
 use crate::uploads::parser::Parser;
 
-/// What every request shares; lives until the last connection has ended.
+/// State that all requests share. Lives until the last connection has ended.
 pub(crate) struct App {
     pub(crate) settings: Settings,
     pub(crate) engine: Arc<Engine>,
-    /// Where it says that vectors have unit length, [`Encoding`](crate::http::binary_body::Encoding) normalizes them: the encoder
+    /// If it says that vectors have unit length, [`Encoding`](crate::http::binary_body::Encoding) normalizes them: the encoder
     /// was loaded without the normalization at the model's end.
     pub(crate) model: Model,
     pub(crate) admission: Admission,
@@ -35,9 +35,9 @@ pub(crate) struct App {
     /// `None` without `--fetch`.
     pub(crate) fetcher: Option<Fetcher>,
     pub(crate) parser: Parser,
-    /// None where the store is searched instead.
+    /// `None` if searches use the store.
     pub(crate) upstream: Option<Upstream>,
-    /// Shared with the task that reads their file again.
+    /// Shared with the task that reloads their file.
     pub(crate) keys: Arc<Keys>,
     pub(crate) hosts: Hosts,
     pub(crate) health: Health,
@@ -52,7 +52,7 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// For a server that listens there.
+    /// For a server that listens on this address.
     pub(crate) fn new(settings: Settings, engine: Arc<Engine>, address: &Address) -> Result<Self> {
         let options = ModelOptions { truncate_dim: settings.truncate_dim, ..ModelOptions::default() };
         let model = Model::read_with(&settings.model_directory, &options)?;

@@ -1,9 +1,9 @@
-//! Fetching: pages by their addresses, where that is switched on (`--fetch`).
+//! Fetching: pages by their addresses, with `--fetch`.
 //!
-//! Strangers name the addresses. So a name is resolved once, every address that it has is checked ([`addresses`]), and the
+//! Untrusted clients name the addresses. So a name is resolved once, every address that it has is checked ([`addresses`]), and the
 //! connection goes to one that was checked; an address that stands in the URL itself is checked before, and all of that
 //! again after each redirect. No proxy of the environment is used, no connection is kept, and everything is bounded: bytes
-//! (unpacked), time, redirects, lookups and fetches under way. [`Unfetched`] says why a page
+//! (decompressed), time, redirects, lookups and concurrent fetches. [`Unfetched`] says why a page
 //! cannot be fetched; the others are not affected. A page stays bytes ([`Fetched`]) until a thread that may compute reads it.
 
 mod addresses;
@@ -46,7 +46,7 @@ const AT_ONCE: usize = 64;
 const ACCEPT: HeaderValue =
     HeaderValue::from_static("text/html, application/xhtml+xml, text/markdown;q=0.9, text/plain;q=0.8");
 
-/// What fetching a page may need, and where it may come from.
+/// The limits of fetching, and the allowed networks.
 #[derive(Clone, Debug)]
 pub struct FetchLimits {
     /// Private networks that pages may come from.
@@ -79,7 +79,7 @@ pub(crate) struct Fetched {
     format: Option<Format>,
     /// The encoding that its server names.
     charset: Option<String>,
-    /// Encodings that the client has not decoded, in the order in which they were applied.
+    /// Content codings that reqwest has not decoded, in the order in which they were applied.
     codings: Vec<String>,
     max_bytes: usize,
     /// Its share of the memory for all bodies.
@@ -95,7 +95,7 @@ impl Fetcher {
         Ok(Self { client, guard, limits, bodies: bodies.clone(), at_once: Semaphore::new(AT_ONCE), takes_files })
     }
 
-    /// How long the pages of a request may take together.
+    /// The time limit of all pages of a request.
     pub(crate) const fn timeout(&self) -> Duration {
         self.limits.timeout
     }
@@ -154,13 +154,13 @@ impl Fetcher {
     }
 }
 
-/// The text of bytes in any encoding of the web, which are not said to be in one.
+/// Decodes bytes of an undeclared encoding, as browsers do.
 pub(crate) fn decode_text(bytes: &[u8]) -> String {
     charset::decode(bytes, None, false)
 }
 
 impl Fetched {
-    /// Its source in Unicode, and its format.
+    /// The page's source in Unicode, and its format.
     pub(crate) fn read(&self) -> Result<(String, Format), Unfetched> {
         let format = self.format.unwrap_or_default();
         Ok((charset::decode(&self.bytes()?, self.charset.as_deref(), format == Format::Html), format))
@@ -199,7 +199,7 @@ fn decoded(bytes: &[u8], coding: &str, most: usize) -> Result<Vec<u8>, Unfetched
     if all.len() > most { Err(Unfetched::TooLarge(most)) } else { Ok(all) }
 }
 
-/// Where a response sends us on to.
+/// The address that a response redirects to.
 fn redirect(response: &Response) -> Option<&str> {
     let goes_on = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
     response.headers().get(header::LOCATION).filter(|_| goes_on)?.to_str().ok()
@@ -221,7 +221,7 @@ fn read_kind(kind: Option<&str>, takes_files: bool) -> Result<(Option<Format>, O
     Ok((format, mime.get_param(mime::CHARSET).map(|charset| charset.as_str().to_owned())))
 }
 
-/// Looks names up, and hands on none that has an address inside.
+/// Resolves names, and rejects those that have a private address.
 struct Resolver {
     guard: Guard,
     lookups: Arc<Semaphore>,

@@ -69,7 +69,7 @@ pub enum Ended {
 /// Tells systemd, or another manager with its protocol; without one, nothing happens.
 fn notify(state: NotifyState) {
     if let Err(error) = sd_notify::notify(false, &[state]) {
-        tracing::warn!(%error, "the service manager was not told");
+        tracing::warn!(%error, "the service manager could not be notified");
     }
 }
 
@@ -126,7 +126,7 @@ impl Server {
             signals.next().await;
             notify(NotifyState::Stopping);
             let (running, waiting) = app.admission.state();
-            tracing::info!(running, waiting, "stopping: answering what was accepted");
+            tracing::info!(running, waiting, "stopping: answering the accepted requests");
             app.stop();
             let _ = stop.send(true);
             let ended = tokio::select! {

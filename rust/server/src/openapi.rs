@@ -1,4 +1,4 @@
-//! The `OpenAPI` document of a server: every route, what it reads, and what it answers, errors too.
+//! The `OpenAPI` document of a server: every route with its requests, answers and errors.
 //!
 //! Schemas are those of the types that the routes read and write, so their doc comments are the document's descriptions.
 //! `operations` lists the routes, and `common.json` has what they share. `tests` compares the list with the router's routes;
@@ -31,12 +31,12 @@ pub(crate) mod limits {
     pub(crate) const MAX_QUERIES: &str = "{max_queries}";
     pub(crate) const MAX_INPUTS: &str = "{max_inputs}";
     pub(crate) const DIMENSION: &str = "{dimension}";
-    /// What texts may be for.
+    /// The purposes of texts.
     pub(crate) const PURPOSES: &str = "{purposes}";
     pub(crate) const MODEL_NAMES: &str = "{model_names}";
 }
 
-/// What a document says of its server.
+/// Values of a server that a document contains.
 #[derive(Clone, Copy)]
 pub(crate) struct Facts<'app> {
     pub(crate) settings: &'app Settings,
@@ -72,7 +72,7 @@ pub(crate) fn routes() -> &'static [(&'static str, &'static str)] {
 }
 
 impl Facts<'_> {
-    /// What schemas and descriptions name in braces.
+    /// The values of names in braces, in schemas and descriptions.
     fn by_name(&self) -> Map<String, Value> {
         let settings = self.settings;
         let names = std::iter::once(&settings.model_name).chain(&settings.served_model_name).map(|name| json!(name));
@@ -244,17 +244,17 @@ fn failure(shape: Shape, status: u16, schemas: &mut Schemas) -> Value {
 const fn meaning(status: u16) -> &'static str {
     match status {
         400 => "The body is not JSON, or a value is not allowed.",
-        401 => "A key is required, and the request has none or an unknown one.",
-        404 => "There is nothing with this name.",
+        401 => "The request has no valid key.",
+        404 => "Nothing has this name.",
         408 => "The body arrived too slowly.",
         413 => "The body is too large.",
         415 => "The content type is not JSON, or the body is compressed.",
         421 => "The request is for another host.",
         422 => "The body is JSON, but does not fit the route.",
-        424 => "The model is not of the kind that the route is for.",
+        424 => "The route is for another kind of model.",
         429 => "The queue is full; try again later.",
         500 => "The server failed on this request.",
-        501 => "The route is another API's, and this server does not do what it is for.",
+        501 => "The server does not implement this route of another API.",
         502 => "The upstream server returned no results.",
         503 => "Texts cannot be encoded, or the server is stopping; try another server.",
         504 => "The request's time limit has passed.",

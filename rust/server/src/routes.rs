@@ -37,7 +37,7 @@ use crate::http::middleware::{EXPOSED, handle};
 use crate::http::negotiation::compress_if_preferred;
 use crate::openapi;
 
-/// How long a browser may remember what it is allowed.
+/// How long a browser may cache the result of a preflight.
 const CORS_AGE: Duration = Duration::from_secs(60 * 60);
 
 pub(crate) fn families() -> Router<Arc<App>> {
@@ -57,7 +57,7 @@ pub(crate) fn families() -> Router<Arc<App>> {
         .merge(vllm::routes())
 }
 
-/// All routes, and the envelope around them.
+/// All routes, inside the middleware.
 pub(crate) fn router(app: &Arc<App>) -> Result<Router> {
     let router = families()
         .fallback(no_such_route)
@@ -71,7 +71,7 @@ pub(crate) fn router(app: &Arc<App>) -> Result<Router> {
     if origins.is_empty() {
         return Ok(router);
     }
-    // Around the envelope: a browser asks what is allowed without a key.
+    // Outside the middleware: a browser's preflight has no key.
     let layer = CorsLayer::new()
         .allow_origin(allowed(origins)?)
         .allow_methods(AllowMethods::mirror_request())
@@ -81,7 +81,7 @@ pub(crate) fn router(app: &Arc<App>) -> Result<Router> {
     Ok(router.layer(layer))
 }
 
-/// The routes, and the same under a prefix. Under `/v1` clients of infinity find what they look for already.
+/// The routes, and the same under a prefix. With the prefix `/v1`, the routes already have infinity's paths.
 fn prefixed(router: Router, prefix: &str) -> Router {
     match prefix.trim_end_matches('/') {
         "" | "/v1" => router,
@@ -112,14 +112,14 @@ async fn wrong_method(method: Method, uri: Uri) -> Failure {
     Failure::new(Cause::MethodNotAllowed, format!("{path} does not take {method}{advice}"))
 }
 
-/// The name that stands in a route's path.
+/// The name in a route's path.
 struct Name(String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Name {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
-        let unfit = |_| Failure::new(Cause::Unprocessable, "the name in the path is no UTF-8 when its %XX are read");
+        let unfit = |_| Failure::new(Cause::Unprocessable, "the percent-decoded name in the path is not UTF-8");
         Path::from_request_parts(parts, state).await.map(|Path(name)| Self(name)).map_err(unfit)
     }
 }

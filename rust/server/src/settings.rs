@@ -16,7 +16,7 @@ use crate::http::body::in_words;
 /// What was asked for on the command line. Not `Debug`: keys are in it.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "each is documented where people look for it, in serving.py")]
+#[expect(missing_docs, reason = "python/pullquote/_server.py documents each")]
 pub struct Settings {
     pub host: String,
     pub port: u16,

@@ -143,7 +143,6 @@ impl Store {
         }
     }
 
-    /// Its size.
     pub(crate) fn size(&self) -> Size {
         match &self.backend {
             Backend::Memory(memory) => memory.size(),

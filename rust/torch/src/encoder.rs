@@ -49,7 +49,7 @@ pub struct TorchEncoder {
     times: Option<BatchTimes>,
 }
 
-/// What is done with a model's vectors.
+/// Options for a model's vectors.
 #[derive(Clone, Copy, Debug)]
 pub struct VectorOptions {
     /// They are cut to their first values.

@@ -1,4 +1,4 @@
-//! The way out of this crate: the encoder as a C table, and the Python module that hands it over.
+//! The interface of this crate: the encoder as a C table, and the Python module that exports it.
 
 #[cfg(feature = "python")]
 pub mod python;

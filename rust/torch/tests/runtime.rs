@@ -235,7 +235,7 @@ fn loading_warms_each_device_up() {
 }
 
 #[test]
-fn other_devices_compute_what_a_lost_one_had() {
+fn other_devices_compute_the_batches_of_a_lost_one() {
     let _one = ENCODERS.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = write(&draft("bert"));
     let names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"];

@@ -38,7 +38,7 @@ pub(crate) fn python() -> String {
     }
     text.push_str(
         "\n\nclass TruncationWarning(UserWarning):\n    \"\"\"`embed` cut texts at the model's limit; the rest of them did not affect their vectors.\"\"\"\n\n\n\
-         class UsageWarning(UserWarning):\n    \"\"\"A call is valid, and probably not what was meant.\"\"\"\n",
+         class UsageWarning(UserWarning):\n    \"\"\"A call is valid, but probably not intended.\"\"\"\n",
     );
     text
 }

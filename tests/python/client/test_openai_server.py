@@ -23,7 +23,7 @@ TEXTS = [f"text {number}" for number in range(100)]
 KEY = "sk-right"
 
 
-class Asked(pydantic.BaseModel):
+class EmbeddingsBody(pydantic.BaseModel):
     """Refuses unknown fields, as OpenAI's server does."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
@@ -36,12 +36,12 @@ class OpenAi:
     """An embeddings server; it answers with the statuses of `failures` first."""
 
     def __init__(self, base64_is_known: bool) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[EmbeddingsBody] = []
         self.failures: list[int] = []
         app = fastapi.FastAPI()
 
         @app.post("/v1/embeddings")
-        async def embeddings(asked: Asked, request: fastapi.Request) -> Any:
+        async def embeddings(asked: EmbeddingsBody, request: fastapi.Request) -> Any:
             if request.headers.get("authorization") != f"Bearer {KEY}":
                 error = {
                     "message": "Incorrect API key provided",

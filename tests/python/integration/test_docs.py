@@ -39,6 +39,8 @@ WARNINGS = {"ray.md": ["-W", "ignore::DeprecationWarning"]}
 # Pages whose programs need the environment of the frameworks.
 FRAMEWORK_PAGES = {"documents.md", "integrations.md", "mcp.md"}
 FRAMEWORKS = ROOT / ".make/frameworks/bin/python"
+# Comments of Rust and Python, and docstrings.
+COMMENT = re.compile(r'^ *(?://|#)[^\n]*|""".*?"""', re.MULTILINE | re.DOTALL)
 # Words that hide the actor, or for which the field has a term.
 UNPLAIN = re.compile(
     r"\b(nobody|whoever|so many|so much|lets? go of|beside|is told|are told|is asked|is looked at)\b", re.IGNORECASE
@@ -151,6 +153,13 @@ def test_named_files_exist(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_prose_has_plain_words(page: Path) -> None:
     assert not UNPLAIN.findall(CODE.sub("", prose(page)))
+
+
+def test_comments_have_plain_words() -> None:
+    sources = [*ROOT.glob("rust/*/src/**/*.rs"), *(ROOT / "python").rglob("*.py"), *(ROOT / "bench").glob("*.py")]
+    comments = {path: "\n".join(COMMENT.findall(path.read_text(encoding="utf-8"))) for path in sources}
+    assert len(comments) > 200
+    assert {named(path): found for path, text in comments.items() if (found := UNPLAIN.findall(text))} == {}
 
 
 @pytest.mark.parametrize(("name", "most"), MOST_WORDS.items())

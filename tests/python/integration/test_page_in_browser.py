@@ -347,7 +347,7 @@ def test_content_security_policy_blocks_injection(browser: Browser, server: Serv
 def test_api_key_form(page: Page) -> None:
     with letter_server("--api-key", "sesame") as server:
         visit(page, server)
-        expect(page.locator("#failure-words")).to_have_text("This server answers only those who have a key.")
+        expect(page.locator("#failure-words")).to_have_text("This server requires a key.")
         expect(page.get_by_label("API key")).to_be_focused()
         expect(page.locator("#failure-detail")).to_be_empty()
         for wrong in ("wrong", "ключ"):
@@ -355,7 +355,7 @@ def test_api_key_form(page: Page) -> None:
             page.keyboard.insert_text(wrong)
             page.keyboard.press("Enter")
             settle(page)
-            expect(page.locator("#failure-detail")).to_have_text("It does not know the one below.")
+            expect(page.locator("#failure-detail")).to_have_text("The server rejects the key below.")
         page.get_by_label("API key").fill("sesame")
         page.get_by_role("button", name="Use key").click()
         expect(page.locator("#reader mark")).to_have_count(3)
@@ -390,8 +390,8 @@ def narrow() -> Iterator[ServerProcess]:
 @pytest.mark.parametrize(
     ("size", "words", "detail"),
     [
-        (40_000, "This page is larger than the server takes.", "the body is larger than 30000 bytes"),
-        (20_000, "The server does not take this.", "documents[0]: a text of 20000 bytes is longer than 10000"),
+        (40_000, "This page is larger than the server's limit.", "the body is larger than 30000 bytes"),
+        (20_000, "The server rejects this request.", "documents[0]: a text of 20000 bytes is longer than 10000"),
     ],
 )
 def test_too_large_page_shows_failure(page: Page, narrow: ServerProcess, size: int, words: str, detail: str) -> None:
@@ -412,7 +412,7 @@ def test_overloaded_server_offers_retry(page: Page, narrow: ServerProcess) -> No
         hog.sendall(head)
         wait_for(lambda: metric(narrow, "pullquote_requests_waiting") >= 1)
         page.locator("#question").fill("How many guns?")
-        expect(page.locator("#failure-words")).to_have_text("The server has too much to do just now.")
+        expect(page.locator("#failure-words")).to_have_text("The server is overloaded.")
     wait_for(lambda: metric(narrow, "pullquote_requests_waiting") == 0)
     page.get_by_role("button", name="Try again").click()
     expect(page.locator("#reader mark")).to_have_count(3)

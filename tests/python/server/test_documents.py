@@ -1,4 +1,4 @@
-"""StoredDocument documents, in memory and in a file that survives kills."""
+"""Stored documents, in memory and in a file that survives kills."""
 
 import threading
 from pathlib import Path

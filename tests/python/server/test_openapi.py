@@ -43,7 +43,7 @@ SAMPLES_OF_EXA: dict[str, list[Any]] = {
     "urls": [["https://example.com/bread", "unknown"]],
 }
 
-# Values of fields with another meaning in Cohere's `/embed`. Fewer tokens leave none of the text beside the special ones.
+# Values of fields with another meaning in Cohere's `/embed`. Fewer tokens leave none of the text after the special ones.
 SAMPLES_OF_COHERE: dict[str, list[Any]] = {
     "inputs": [[{"content": [{"type": "text", "text": "a"}]}]],
     "max_tokens": [3, None],

@@ -84,7 +84,7 @@ def test_truncate_prompt_tokens_that_cannot_be_is_refused(server: ServerProcess,
 
 
 def test_rerank_reads_long_documents_to_their_end(server: ServerProcess) -> None:
-    """The answer is behind the model's limit."""
+    """The answer is beyond the model's limit."""
     query = "How is bread made?"
     filler = "The harbour was quiet in the morning, and the boats lay still. " * 60
     documents = [filler + "Bread is baked from flour, water and yeast.", filler, "The moon is white."]

@@ -1,5 +1,5 @@
 //! Columns: whatever stands in an answer of `/highlights`, its columns fit each other and the pages, or there is an error. The
-//! first byte says what was asked.
+//! first byte selects the request.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

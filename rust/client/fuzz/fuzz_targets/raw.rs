@@ -9,8 +9,8 @@ fuzz_target!(|data: &[u8]| {
     let mut headers = HeaderMap::new();
     let mut rest = data;
     while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-        let (line, behind) = (&rest[..end], &rest[end + 1..]);
-        rest = behind;
+        let (line, next) = (&rest[..end], &rest[end + 1..]);
+        rest = next;
         let Some(colon) = line.iter().position(|byte| *byte == b':') else { break };
         let name = HeaderName::from_bytes(&line[..colon]);
         let value = HeaderValue::from_bytes(&line[colon + 1..]);

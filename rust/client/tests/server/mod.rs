@@ -27,7 +27,7 @@ pub enum Act {
     WriteAndReset(Vec<u8>),
     /// These bytes are written, then nothing comes.
     WriteAndStall(Vec<u8>),
-    /// These bytes are written for ever, behind the others.
+    /// These bytes are written forever, after the others.
     WriteForEver(Vec<u8>, Vec<u8>),
 }
 

@@ -4,7 +4,7 @@
 //! `snapshots/<commit>` the files, mostly links into `blobs`. Newer versions of `huggingface_hub` write the hub's list of files to
 //! `trees/<commit>.json`, and an empty file in `.no_exist/<commit>` for a file that the hub does not have.
 //!
-//! A snapshot has the files that some program asked for, so this module says which files of a model pullquote needs.
+//! A snapshot has the files that some program requested, so this module says which files of a model pullquote needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -54,12 +54,12 @@ pub struct CachedModel {
     pub problem: Option<Error>,
 }
 
-/// What the cache has of a revision.
+/// The cached files of a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// 40 hexadecimal digits.
     pub commit: String,
-    /// Files that are needed, and missing or too short. `modules.json` is one of them if no one knows whether the hub has it.
+    /// Files that are needed, and missing or too short. `modules.json` is one of them if it is unknown whether the hub has it.
     pub missing: Vec<String>,
 }
 

@@ -77,7 +77,7 @@ impl Activation {
     }
 }
 
-/// What a caller says about a model; `None` and the default are what its files say.
+/// A caller's settings for a model; `None` and the default keep those of its files.
 #[derive(Clone, Debug, Default)]
 pub struct ModelOptions {
     /// Instead of the model's prompts.

@@ -309,7 +309,7 @@ pub fn check_rows(values: &[f32]) -> Result<()> {
     if values.iter().all(|value| value.is_finite()) {
         return Ok(());
     }
-    let message = "the model returned values that are no finite numbers; try dtype \"float32\", or look at its weights";
+    let message = "the model returned values that are not finite; try dtype \"float32\", or check its weights";
     Err(Error::new(ErrorKind::Encoder, message))
 }
 
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_help_compute_what_no_worker_does() {
+    fn batch_runners_compute_without_workers() {
         let model = Arc::new(Ids::default());
         let device = CpuDevice::start("cpu", 0, Arc::clone(&model)).unwrap();
         let helping = device.batch_runner().expect("it has no workers");
@@ -392,7 +392,7 @@ mod tests {
         device.submit(1, &Batch::new(vec![2], vec![1]));
         assert!(helping.run_one());
         assert!(device.is_finished(0) && !device.is_finished(1));
-        assert_eq!(rows(&device, 1).unwrap(), [2.0], "who collects computes");
+        assert_eq!(rows(&device, 1).unwrap(), [2.0], "collect computes");
         assert_eq!(rows(&device, 0).unwrap(), [1.0]);
         assert_eq!(model.lent.load(Ordering::SeqCst), 2);
         assert!(CpuDevice::start("cpu", 1, model).unwrap().batch_runner().is_none());

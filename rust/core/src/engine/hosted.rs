@@ -205,12 +205,12 @@ impl Hosted {
     pub fn return_vectors(&mut self, ticket: Ticket, vectors: Vec<f32>) -> Result<()> {
         let mut state = self.queue.lock();
         let Some(rows) = state.row_counts.get(&ticket).copied() else {
-            let message = format!("batch {} is not out: its vectors were brought, or never asked for", ticket.0);
+            let message = format!("batch {} is not in flight: it has its vectors, or was never requested", ticket.0);
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         };
         if vectors.len() != rows * self.dimension {
             let message = format!(
-                "batch {} has {rows} rows, so {} values, and {} were brought",
+                "batch {} has {rows} rows, so it needs {} values, not {}",
                 ticket.0,
                 rows * self.dimension,
                 vectors.len()

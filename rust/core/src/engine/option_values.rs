@@ -28,7 +28,7 @@ pub enum OptionValue {
 pub struct OptionError {
     /// [`ErrorKind::InvalidType`] or [`ErrorKind::InvalidArgument`].
     pub kind: ErrorKind,
-    /// The option, where one is at fault.
+    /// The invalid option, if it is only one.
     pub name: Option<String>,
     /// What failed, on which value, and what would work.
     pub message: String,
@@ -151,7 +151,7 @@ impl fmt::Display for OptionError {
     }
 }
 
-/// Until [`Options`] knows the option's name and value, the message is what was expected of it.
+/// Until [`Options`] knows the option's name and value, the message is the expected value.
 impl de::Error for OptionError {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self::new(ErrorKind::InvalidArgument, message.to_string())
@@ -172,7 +172,7 @@ impl de::Error for OptionError {
     fn unknown_field(name: &str, fields: &'static [&'static str]) -> Self {
         let message = match similar(name, fields) {
             Some(similar) => format!("there is no option {name:?}; did you mean {similar:?}?"),
-            None => format!("there is no option {name:?}, only {}", fields.join(", ")),
+            None => format!("there is no option {name:?}; the options are {}", fields.join(", ")),
         };
         Self { name: Some(name.to_owned()), ..Self::new(ErrorKind::InvalidType, message) }
     }

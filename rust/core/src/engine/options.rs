@@ -20,7 +20,7 @@ use crate::ranking::relevance::LexicalWeight;
 use crate::text::formats::Format;
 use crate::text::pieces::{Unit, Windows};
 
-/// What an option that counts something must be.
+/// The range of an option that counts something.
 const WHOLE_FROM_ONE: &str = "a whole number from 1";
 
 /// The options of a call.
@@ -151,7 +151,7 @@ impl Options {
         schema_settings().into_generator().into_root_schema_for::<Self>()
     }
 
-    /// What is asked about the pages.
+    /// The checked parameters of the call.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] naming the value.
@@ -209,10 +209,10 @@ impl Options {
     }
 }
 
-/// A timeout as people say it.
+/// A timeout in seconds.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`] naming the value, where it is not more than nothing.
+/// [`ErrorKind::InvalidArgument`] naming the value, unless it is above 0.
 pub fn seconds(timeout: f64) -> Result<Duration> {
     if timeout.is_nan() || timeout <= 0.0 {
         return invalid(format!("timeout must be more than 0 seconds, not {timeout}"));
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_has_its_kind_and_names_option_value_and_what_works() {
+    fn option_errors_name_option_value_and_allowed_values() {
         for (json, kind, parts) in [
             (r#"{"topk": 3}"#, ErrorKind::InvalidType, ["topk", "topk", "top_k"]),
             (r#"{"top_k": "3"}"#, ErrorKind::InvalidType, ["top_k", "\"3\"", "whole number from 1"]),

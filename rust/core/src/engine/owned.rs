@@ -90,7 +90,7 @@ impl Engine {
     pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Result<Task<()>> {
         self.check_process()?;
         if self.is_driven_by_callers {
-            let message = "threads=\"caller\" has no threads but the caller's; allow at least one";
+            let message = "threads=\"caller\" starts no threads, which asynchronous calls need; allow at least one";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
         self.tasks.spawn(future)

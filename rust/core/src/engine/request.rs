@@ -14,7 +14,7 @@ use crate::text::pieces::{Unit, Windows};
 /// Token positions are counted in 32 bits.
 pub const MAX_TEXT_BYTES: usize = 1 << 30;
 
-/// Which queries are asked about which pages.
+/// Which queries are compared with which pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pairing {
     /// Every query with every page, and one answer for each pair.
@@ -36,7 +36,7 @@ pub struct Request<'text> {
     pub formats: &'text [Format],
     /// One for each page, or empty. A page without one uses the title in its source.
     pub titles: &'text [Option<&'text str>],
-    /// Which queries are asked about which pages.
+    /// Which queries are compared with which pages.
     pub pairing: Pairing,
 }
 

@@ -82,7 +82,7 @@ pub(super) async fn answer(mut context: CallContext<'_, '_>) -> Result<Answers> 
     Ok(answers)
 }
 
-/// What the model's cosines mean: as it says, or measured in its first call. Not part of any call's work.
+/// The scale of the model's cosines: from its configuration, or measured in its first call. Not part of any call's work.
 async fn cosine_scale(context: &mut CallContext<'_, '_>) -> Result<CosineScale> {
     if let Some(scale) = context.engine.cosine_scale.get() {
         return Ok(*scale);

@@ -20,7 +20,7 @@ use crate::text::pieces::Units;
 /// passages are as long as windows of three sentences.
 const MIN_SHARE_OF_SEED: f32 = 0.7;
 
-/// What passages grow from.
+/// The seeds of passages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seeds<'page> {
     /// Each window is a passage; no two overlap.
@@ -32,9 +32,9 @@ pub enum Seeds<'page> {
 /// The evidence for each seed of a page.
 #[derive(Clone, Copy, Debug)]
 pub struct SeedScores<'page> {
-    /// What passages grow by.
+    /// The relevance by which passages grow.
     pub relevance: &'page [f32],
-    /// What the order of the page's passages goes by.
+    /// The value by which the page's passages are ordered.
     pub order: &'page [f32],
     /// The logits of the probability that a seed answers the query, which fall in that order.
     pub logits: &'page [f32],
@@ -47,7 +47,7 @@ pub struct RankedPage<'page> {
     pub page: &'page Page<'page>,
     /// Ranges below are ranges of these.
     pub units: &'page Units,
-    /// What passages grow from.
+    /// The seeds of its passages.
     pub seeds: Seeds<'page>,
     /// The evidence for them.
     pub scores: SeedScores<'page>,

@@ -11,7 +11,7 @@
 //! a page without any of the query's words the first round is evenly spread. No page is searched for passages below
 //! `min_score`, and one of several not for passages whose score would be low and far below the best one's of the others. The
 //! selection depends on the call only, so neither the cache nor concurrent calls change an answer.
-//! `bench/notes/encoding_less.md` has the trials behind the constants.
+//! `bench/notes/encoding_less.md` has the trials of the constants.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ pub enum Effort {
     Instant,
 }
 
-/// What the number of candidates depends on.
+/// The limits that determine the number of candidates.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CandidateLimits {
     pub(crate) effort: Effort,
@@ -66,7 +66,7 @@ const POOR_DEVIATIONS: f64 = 4.0;
 const POOR_COVERAGE: f32 = 0.3;
 /// Passages to beat if only a budget limits their number.
 const DEFAULT_PASSAGES: usize = 3;
-/// The page is searched further only for passages that come at most this far behind the best one in order.
+/// The page is searched further only for passages whose order is at most this far below the best one's.
 const MAX_BEHIND_BEST: f32 = 0.4;
 /// One of several pages is searched further only for passages that may have a score of [`ANSWERED`], or whose logit may
 /// come at most this far behind the best one's of all pages.
@@ -198,7 +198,7 @@ fn least_logit(query: &QueryEvidence, limits: &CandidateLimits) -> f32 {
     logit(ANSWERED).min(best - MAX_BEHIND_BEST_LOGIT)
 }
 
-/// The order of the last passage that will be returned, but at most [`MAX_BEHIND_BEST`] behind the best one's. Negative
+/// The order of the last passage that will be returned, but at most [`MAX_BEHIND_BEST`] below the best one's. Negative
 /// infinity without passages.
 fn to_beat(mut best: Vec<f32>, limits: &CandidateLimits) -> f32 {
     let passages = limits.passages.unwrap_or(DEFAULT_PASSAGES);

@@ -25,7 +25,6 @@ const HEADER_CREDIT: f32 = 0.5;
 /// Weight of a word of the page that is only close to one of the query.
 const CORRECTED_WEIGHT: f32 = 0.8;
 
-/// A query and the evidence for it on each of its pages.
 pub(crate) struct QueryEvidence<'page, 'text> {
     /// The query's index in the request.
     pub(crate) query: usize,
@@ -66,7 +65,7 @@ pub(crate) struct PageEvidence<'page, 'text> {
     pub(crate) relevance: Vec<f32>,
     /// For each seed, of the probability that it answers the query: no higher than that of a seed before it in order.
     pub(crate) logits: Vec<f32>,
-    /// For each seed: what the order of the page's passages goes by.
+    /// For each seed: the value by which the page's passages are ordered.
     pub(crate) order: Vec<f32>,
     /// Whether seeds are units, from which passages grow. Otherwise seeds are windows.
     expands: bool,
@@ -387,7 +386,6 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
         }
     }
 
-    /// The logit of a seed with this cosine.
     fn logit(&self, seed: usize, cosine: f32) -> f32 {
         let coverage = self.language_coverage.get(seed).copied().unwrap_or(0.0);
         self.calibration.logit(Evidence { cosine, coverage, lacks_number: self.lacks_number(seed) })

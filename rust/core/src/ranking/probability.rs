@@ -76,7 +76,7 @@ pub(crate) fn has_number(text: &str) -> bool {
     text.contains(char::is_numeric) || plain(text).split(|c: char| !c.is_alphabetic()).any(|word| WORDS.contains(word))
 }
 
-/// What the probability of a seed is computed from.
+/// The inputs of a seed's probability.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evidence {
     /// The best cosine of the windows around the seed.
@@ -87,14 +87,14 @@ pub(crate) struct Evidence {
     pub(crate) lacks_number: bool,
 }
 
-/// How evidence counts on a page.
+/// The weights of evidence on a page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Calibration {
     /// 0 for the cosine alone, ½ for both, 1 for words alone.
     words: f32,
     /// From 0 for the language that the model was made for to 1 for others in its script: their cosines are lower.
     foreign: f32,
-    /// What the model's cosines mean.
+    /// The scale of the model's cosines.
     pub(crate) model: CosineScale,
 }
 
@@ -129,7 +129,7 @@ impl Calibration {
         if lacks_number { logit - LACKS_NUMBER } else { logit }
     }
 
-    /// What the order of a page's passages goes by.
+    /// The value by which a page's passages are ordered.
     pub(crate) fn order(self, relevance: f32, logit: f32) -> f32 {
         relevance + ORDER_WEIGHT * (1.0 - self.foreign) * logit
     }
@@ -147,7 +147,7 @@ pub fn logit(score: f32) -> f32 {
     -(1.0 / score - 1.0).ln()
 }
 
-/// What the cosines of a model mean: those between questions and unrelated sentences, and between questions and their
+/// The scale of a model's cosines: those between questions and unrelated sentences, and between questions and their
 /// answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CosineScale {
@@ -171,7 +171,7 @@ impl CosineScale {
     /// `MiniLM`'s, measured with [`Self::of`].
     pub const MINILM: Self = Self { unrelated: 0.008, answer: 0.78 };
 
-    /// As a model's `config.json` says: `"pullquote": {"cosines": [unrelated, answer]}`.
+    /// From a model's `config.json`: `"pullquote": {"cosines": [unrelated, answer]}`.
     pub(crate) fn of_model(model: &Model) -> Option<Self> {
         let cosines = &model.config["pullquote"]["cosines"];
         #[expect(clippy::cast_possible_truncation, reason = "cosines are single precision")]
@@ -193,17 +193,17 @@ impl CosineScale {
         Self { unrelated: unrelated / (pairs * (pairs - 1.0)), answer: related / pairs }
     }
 
-    /// The cosine of `MiniLM` that means the same. A model that cannot tell answers from other sentences keeps its own.
+    /// The equivalent cosine of `MiniLM`. A model that cannot tell answers from other sentences keeps its own.
     pub(super) fn to_minilm(self, cosine: f32) -> f32 {
         Self::MINILM.unrelated + (cosine - self.base()) / self.slope()
     }
 
-    /// The cosine of this model that means the same as one of `MiniLM`.
+    /// This model's equivalent of a cosine of `MiniLM`.
     pub(crate) fn of_minilm(self, cosine: f32) -> f32 {
         self.base() + (cosine - Self::MINILM.unrelated) * self.slope()
     }
 
-    /// How much this model's cosines differ where `MiniLM`'s differ by 1.
+    /// The difference of this model's cosines for a difference of 1 on `MiniLM`'s scale.
     pub(crate) fn slope(self) -> f32 {
         if self.can_tell() {
             (self.answer - self.unrelated) / (Self::MINILM.answer - Self::MINILM.unrelated)

@@ -12,7 +12,7 @@
 //!
 //! Coverage is the share of the query in a range (see [`crate::ranking::terms::QueryPostings::coverage`]). Relevance
 //! compares the windows of one call; [`super::probability`] tells how good they are.
-//! docs/decisions/0001-passages-and-relevance.md has the trials behind the constants.
+//! docs/decisions/0001-passages-and-relevance.md has the trials of the constants.
 
 use std::ops::Range;
 

@@ -97,7 +97,7 @@ impl StaticVectors {
         self.scales[token] * (low + high)
     }
 
-    /// What a token counts. Vocabularies are in the order of frequency, which falls with the rank (Zipf).
+    /// The weight of a token. Vocabularies are in the order of frequency, which falls with the rank (Zipf).
     #[expect(clippy::cast_precision_loss, reason = "a weight, of which two digits are used")]
     fn weight(&self, token: usize) -> f32 {
         let frequency = 1.0 / ((token + 1) as f32 * (self.vocabulary().max(2) as f32).ln());

@@ -43,7 +43,7 @@ impl Titles {
         Self { relevance: relevance.collect() }
     }
 
-    /// What the page's title adds to its passages; 0 without a title.
+    /// The relevance that the page's title adds to its passages; 0 without a title.
     pub(crate) fn relevance(&self, query: usize, page: usize) -> f32 {
         self.relevance.get(query).and_then(|pages| pages.get(&page)).copied().unwrap_or(0.0)
     }

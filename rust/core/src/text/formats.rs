@@ -20,7 +20,7 @@ use crate::text::page::{Block, ByteSpan};
 use map::SourceMap;
 pub use markdown::shown::{ShownRun, shown};
 
-/// What a source is written in.
+/// The format of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]

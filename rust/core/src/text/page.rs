@@ -73,12 +73,6 @@ impl ByteSpan {
         self.start == self.end
     }
 
-    /// Whether the two share a byte.
-    #[must_use]
-    pub const fn overlaps(self, other: Self) -> bool {
-        self.start < other.end && other.start < self.end
-    }
-
     /// The text at this span.
     #[must_use]
     pub fn of(self, text: &str) -> &str {

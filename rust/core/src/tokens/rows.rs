@@ -23,7 +23,7 @@ pub struct RowOptions {
     pub adds_special_tokens: bool,
 }
 
-/// What a row is made of.
+/// The source of a row.
 #[derive(Clone, Copy, Debug)]
 pub enum TextOrIds<'call> {
     /// A text, which gets its prompt.
@@ -41,7 +41,7 @@ pub struct Row {
     pub length: usize,
 }
 
-/// What ids from outside are.
+/// A client's token ids, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GivenIds {
     /// The ids of a text, without the special ids that were around them.
@@ -105,7 +105,7 @@ impl Tokens {
         Ok(starts.map(|start| window(&body[start..start + room])).collect())
     }
 
-    /// What ids from outside are; `adds_special_tokens` as the caller of [`Tokens::row_of`] says it.
+    /// Checks a client's ids; `adds_special_tokens` is that of [`RowOptions`].
     ///
     /// # Errors
     /// As [`Tokens::text`].

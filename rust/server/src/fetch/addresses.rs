@@ -1,4 +1,4 @@
-//! Addresses: which of them anybody can reach, and which lie inside the network that the server stands in.
+//! Addresses: which are public, and which are in the server's own network.
 //!
 //! The tables are IANA's registries of special-purpose addresses (RFC 6890 and what followed it). The standard library has
 //! this as `IpAddr::is_global`, which is not stable.
@@ -12,12 +12,12 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 const V4: [Ipv4Net; 16] = [
     v4([0, 0, 0, 0], 8),
     v4([10, 0, 0, 0], 8),
-    // Of a carrier's translator.
+    // A carrier's NAT.
     v4([100, 64, 0, 0], 10),
     v4([127, 0, 0, 0], 8),
-    // Azure tells its machines secrets from here, though it looks public.
+    // Azure's metadata service, although the address looks public.
     v4([168, 63, 129, 16], 32),
-    // Of a link; the other clouds tell theirs from here.
+    // Link-local; other clouds' metadata services.
     v4([169, 254, 0, 0], 16),
     v4([172, 16, 0, 0], 12),
     v4([192, 0, 0, 0], 24),
@@ -38,10 +38,10 @@ const V6_PUBLIC: Ipv6Net = v6([0x2000, 0, 0], 3);
 
 /// Networks in it that are not.
 const V6: [Ipv6Net; 4] = [
-    // Protocols: tunnels (Teredo), benchmarks, keys in the place of addresses.
+    // Protocols: tunnels (Teredo), benchmarks, ORCHID.
     v6([0x2001, 0, 0], 23),
     v6([0x2001, 0xdb8, 0], 32),
-    // A tunnel to any address of version 4.
+    // 6to4: a tunnel to any address of version 4.
     v6([0x2002, 0, 0], 16),
     v6([0x3fff, 0, 0], 20),
 ];
@@ -57,7 +57,7 @@ const fn v6([a, b, c]: [u16; 3], bits: u8) -> Ipv6Net {
     Ipv6Net::new_assert(Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0), bits)
 }
 
-/// Which addresses may be reached.
+/// The addresses that fetches may reach.
 #[derive(Clone, Debug)]
 pub(super) struct Guard {
     /// In addition to all public ones.
@@ -86,7 +86,6 @@ impl fmt::Display for PrivateAddress {
 
 impl std::error::Error for PrivateAddress {}
 
-/// Whether anybody can reach an address.
 fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),

@@ -1,6 +1,6 @@
 //! Charset: from the bytes of a page to Unicode, as browsers do it.
 //!
-//! A byte order mark goes before what the server says, that before what the page says of itself in its first 1,024 bytes
+//! A byte order mark has precedence over the server's header, and that over the page's own declaration in its first 1,024 bytes
 //! (<https://html.spec.whatwg.org/multipage/parsing.html#determining-the-character-encoding>). Without any of them, it is
 //! UTF-8 if it can be, or else what the detector of Firefox takes it for. What is wrong in the bytes becomes U+FFFD.
 
@@ -8,19 +8,19 @@ use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 
 /// Bytes of a page in which it may name its encoding.
-const LOOKED_AT: usize = 1024;
+const PRESCAN_BYTES: usize = 1024;
 
-/// The text that bytes stand for.
+/// Decodes bytes into text.
 pub(super) fn decode(bytes: &[u8], declared: Option<&str>, is_html: bool) -> String {
     let declared = declared.and_then(|label| Encoding::for_label(label.as_bytes()));
-    let own = || if is_html { own_encoding(&bytes[..bytes.len().min(LOOKED_AT)]) } else { None };
+    let own = || if is_html { own_encoding(&bytes[..bytes.len().min(PRESCAN_BYTES)]) } else { None };
     let encoding = declared.or_else(own).unwrap_or_else(|| guessed(bytes));
-    // A byte order mark goes before all of that.
+    // A byte order mark has precedence over all of that.
     let (text, ..) = encoding.decode(bytes);
     text.into_owned()
 }
 
-/// What the `meta` of a page says.
+/// The encoding that a page's `meta` declares.
 fn own_encoding(head: &[u8]) -> Option<&'static Encoding> {
     let head = head.to_ascii_lowercase();
     let mut rest = head.as_slice();

@@ -1,4 +1,4 @@
-//! The client: how this server asks others.
+//! The HTTP client for requests to other servers.
 
 use std::error::Error as _;
 
@@ -28,7 +28,7 @@ pub(crate) fn builder() -> ClientBuilder {
         .pool_max_idle_per_host(0)
 }
 
-/// The same for a thread that may block. It asks one server only, again and again, so it keeps its connection.
+/// The same for a thread that may block. It calls only one server, repeatedly, so it keeps its connection.
 pub(crate) fn blocking_builder() -> blocking::ClientBuilder {
     choose_cryptography();
     blocking::Client::builder()
@@ -39,13 +39,13 @@ pub(crate) fn blocking_builder() -> blocking::ClientBuilder {
 }
 
 fn choose_cryptography() {
-    // An error says that there is one already, which is this one.
+    // An error means that it is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// A client that cannot be: where the system has no certificates to trust, for one.
+/// The error of a client that cannot be built, for example because the system has no trusted certificates.
 pub(crate) fn unfit(error: &reqwest::Error) -> Error {
-    let mut message = format!("cannot ask other servers: {error}");
+    let mut message = format!("cannot make an HTTP client: {error}");
     let mut cause = error.source();
     while let Some(inner) = cause {
         message.push_str(": ");
@@ -61,7 +61,7 @@ pub(crate) async fn read(
     mut response: Response,
     most: usize,
 ) -> Result<(Vec<u8>, OwnedSemaphorePermit), Unread> {
-    // Of an unpacked body there is no size to be known before.
+    // The size of a compressed body is unknown until it is decompressed.
     if response.content_length().is_some_and(|bytes| bytes > most as u64) {
         return Err(Unread::TooLarge);
     }

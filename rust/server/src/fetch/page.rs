@@ -1,4 +1,4 @@
-//! One page for a program that is no server, such as the command line: with the same guard and limits.
+//! Fetching one page for the command line, with the same guard and limits.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use super::{FetchLimits, Fetcher, Unfetched};
 use crate::http::admission::BodyMemory;
 
-/// How often a caller who wants to stop is noticed.
+/// The interval of checks for cancellation.
 const POLL: Duration = Duration::from_millis(50);
 
 /// A page that was fetched.

@@ -38,7 +38,7 @@ pub(crate) enum Unfetched {
 }
 
 impl Unfetched {
-    /// The reason of a failed request.
+    /// The kind of a failed request.
     pub(super) fn of(error: &reqwest::Error) -> Self {
         let mut cause = error.source();
         while let Some(inner) = cause {
@@ -61,7 +61,7 @@ impl Unfetched {
         }
     }
 
-    /// Its tag, its status, and the sentence for people: which says nothing of what lies inside.
+    /// The tag, the status, and the message, which reveals nothing about the internal network.
     pub(crate) fn row(&self) -> (Cow<'static, str>, u16, Cow<'static, str>) {
         let (tag, status, message) = match self {
             Self::NotFound => ("CRAWL_NOT_FOUND", 404, "no document with this name was sent, here or before"),
@@ -79,7 +79,7 @@ impl Unfetched {
                 let message = format!("its server answered {status}");
                 return (format!("CRAWL_HTTP_{status}").into(), *status, message.into());
             }
-            Self::TimedOut => ("CRAWL_TIMEOUT", 504, "it did not come in time"),
+            Self::TimedOut => ("CRAWL_TIMEOUT", 504, "it did not arrive in time"),
             Self::TooManyRedirects(most) => {
                 let message = format!("it was redirected more than {most} times");
                 return ("CRAWL_UNKNOWN_ERROR".into(), 500, message.into());
@@ -94,7 +94,7 @@ impl Unfetched {
             }
             Self::Unreadable(why) => return ("UNSUPPORTED_URL".into(), 415, why.clone().into()),
             Self::NoMemory => ("CRAWL_UNKNOWN_ERROR", 503, "too much is being fetched; try again"),
-            Self::Failed => ("CRAWL_UNKNOWN_ERROR", 500, "its server could not be reached, or broke off"),
+            Self::Failed => ("CRAWL_UNKNOWN_ERROR", 500, "its server could not be reached, or its answer ended early"),
         };
         (tag.into(), status, message.into())
     }

@@ -17,14 +17,14 @@ use crate::http::failure::{Cause, Failure};
 use crate::http::trace_context;
 use crate::settings::Settings;
 
-/// The server that searches.
+/// A client of the upstream.
 pub(crate) struct Upstream {
     client: Client,
     search: Url,
     key: Option<HeaderValue>,
 }
 
-/// Its answer.
+/// The upstream's answer.
 pub(crate) struct Answered {
     pub(crate) status: StatusCode,
     pub(crate) body: Bytes,
@@ -43,7 +43,7 @@ impl Upstream {
             .ok_or_else(|| invalid(format!("upstream must be like https://api.exa.ai, not {address:?}")))?;
         let key = settings.upstream_key.as_ref().map(|key| {
             let mut key = HeaderValue::from_str(key.trim())
-                .map_err(|_| invalid("the upstream's key cannot stand in a header".to_owned()))?;
+                .map_err(|_| invalid("the upstream's key is invalid in a header".to_owned()))?;
             key.set_sensitive(true);
             Result::Ok(key)
         });
@@ -80,7 +80,7 @@ impl Upstream {
 async fn read(app: &App, response: Response) -> Result<Answered, Failure> {
     let (status, most) = (response.status(), app.settings.max_body_bytes);
     if status.is_redirection() {
-        return Err(Failure::new(Cause::Upstream, format!("the upstream answered {status}, which is no answer")));
+        return Err(Failure::new(Cause::Upstream, format!("the upstream answered {status}")));
     }
     let (body, memory) =
         http_client::read(&app.admission.bodies, response, most).await.map_err(|unread| match unread {
@@ -93,6 +93,6 @@ async fn read(app: &App, response: Response) -> Result<Answered, Failure> {
 
 /// The log has the reason. The client does not get it, because it may contain the address.
 fn broken(error: &reqwest::Error) -> Failure {
-    tracing::warn!(%error, "the upstream could not be asked");
-    Failure::new(Cause::Upstream, "the upstream could not be asked, or broke off; try again")
+    tracing::warn!(%error, "the upstream request failed");
+    Failure::new(Cause::Upstream, "the upstream could not be reached, or its answer ended early; try again")
 }

@@ -181,7 +181,7 @@ impl Admission {
 
     fn slot(&self) -> Result<OwnedSemaphorePermit, Failure> {
         Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
-            overloaded(format!("{} requests are being answered or waiting, as many as may; try again", self.max_slots))
+            overloaded(format!("{} requests are running or queued, the maximum; try again", self.max_slots))
         })
     }
 }
@@ -194,9 +194,9 @@ impl BodyMemory {
     /// Memory for a number of bytes of a body.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Failure> {
         let kibibytes = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
-        Arc::clone(&self.permits).try_acquire_many_owned(kibibytes).map_err(|_| {
-            overloaded("the bodies of waiting requests fill the memory they may have; try again".to_owned())
-        })
+        Arc::clone(&self.permits)
+            .try_acquire_many_owned(kibibytes)
+            .map_err(|_| overloaded("the bodies of queued requests have reached their limit; try again".to_owned()))
     }
 }
 
@@ -323,7 +323,7 @@ impl Admitted {
         let permit = self.app.admission.limiter.acquire(self.limits.priority);
         let permit = match timeout_at(self.limits.deadline.into(), permit).await {
             Ok(permit) => permit.ok_or_else(|| internal("the queue was closed"))?,
-            Err(_) => return Err(too_late("the request's timeout passed while it waited for its turn")),
+            Err(_) => return Err(too_late("the request's timeout passed while it was queued")),
         };
         self.times.queued += began.elapsed();
         self.export_span("queue", began.elapsed());

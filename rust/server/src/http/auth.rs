@@ -95,10 +95,10 @@ impl Keys {
         }
         match read_file(&file.path) {
             Ok(read) => {
-                tracing::info!(keys = read.keys.len(), "the file of keys has changed and was read again");
+                tracing::info!(keys = read.keys.len(), "reloaded the changed file of keys");
                 *file.read.write().unwrap_or_else(PoisonError::into_inner) = read;
             }
-            Err(error) => tracing::warn!(%error, "the file of keys cannot be read; the keys it had go on"),
+            Err(error) => tracing::warn!(%error, "the file of keys cannot be read; its old keys stay valid"),
         }
     }
 }

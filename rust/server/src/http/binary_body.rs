@@ -1,7 +1,7 @@
-//! Vectors as bytes, of which the first are sent before the last are encoded.
+//! Vectors as bytes; the first are sent before the last are encoded.
 //!
-//! The headers wait for the first part, so that an earlier failure is an ordinary one. They have the length of the body. After a
-//! later failure, the body ends before that length, and the connection or stream is closed: no client takes it for complete.
+//! The headers wait for the first part, so that a failure before it has its own status. They have the length of the body. After a
+//! later failure, the body ends before that length, and the connection or stream is closed: clients detect that it is incomplete.
 
 use std::io;
 use std::pin::Pin;
@@ -30,26 +30,26 @@ const DTYPE: HeaderName = HeaderName::from_static("x-embedding-dtype");
 const BYTE_ORDER: HeaderName = HeaderName::from_static("x-embedding-byte-order");
 const PROMPT_TOKENS: HeaderName = HeaderName::from_static("x-prompt-tokens");
 pub(crate) const TRUNCATED: HeaderName = HeaderName::from_static("x-truncated");
-/// What Text Embeddings Inference calls the tokens of all texts.
+/// Text Embeddings Inference's header for the number of tokens of all texts.
 pub(crate) const COMPUTE_TOKENS: HeaderName = HeaderName::from_static("x-compute-tokens");
 const MODEL: HeaderName = HeaderName::from_static("x-model");
 
 /// The headers that describe a body of vectors.
 pub(crate) const EXPOSED: [HeaderName; 6] = [SHAPE, DTYPE, BYTE_ORDER, PROMPT_TOKENS, TRUNCATED, MODEL];
 
-/// Tokenized texts whose vectors are to be sent.
+/// Tokenized texts to encode and send.
 pub(crate) struct Encoding {
     parts: StreamedEmbedding,
     end: RequestControl,
     dimension: usize,
-    /// As the model's own files say, unless the request says otherwise.
+    /// The setting of the model's files, unless the request overrides it.
     normalizes: bool,
 }
 
 /// A body whose parts are still being encoded.
 struct Rows {
     parts: Receiver<io::Result<Bytes>>,
-    /// Bytes to come.
+    /// Bytes that have not been sent.
     left: usize,
 }
 
@@ -132,7 +132,7 @@ impl Encoding {
         let mut headers = headers(self.rows(), dimension, format);
         headers.push((PROMPT_TOKENS, work.tokens.into()));
         headers.push((TRUNCATED, work.truncated.into()));
-        // A name that is no header's value is only in `/v1/models`.
+        // A name that is invalid in a header is only in `/v1/models`.
         headers.extend(HeaderValue::from_str(&app.settings.model_name).map(|name| (MODEL, name)));
         let bytes = self.rows() * format.dtype.row_bytes(dimension);
         let first = self.next(format)?.unwrap_or_default();
@@ -183,7 +183,7 @@ pub(crate) fn headers(rows: usize, dimension: usize, format: NumberFormat) -> Ve
 fn broken(app: &App, failure: &Failure, id: &RequestId) -> io::Error {
     let cause = failure.cause.row().name;
     app.metrics.failure(&cause);
-    tracing::warn!(request_id = %id.0, failure = %cause, "the answer broke off: {}", failure.message);
+    tracing::warn!(request_id = %id.0, failure = %cause, "the answer ended early: {}", failure.message);
     io::Error::other(failure.message.clone())
 }
 

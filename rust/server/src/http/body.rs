@@ -84,7 +84,7 @@ pub(crate) async fn read(
         Err(_) if until == deadline => Err(too_late("the request's timeout passed while its body was read")),
         Err(_) => Err(Failure::new(
             Cause::SlowSender,
-            format!("the body did not come within {} seconds", app.settings.body_timeout.as_secs_f64()),
+            format!("the body did not arrive within {} seconds", app.settings.body_timeout.as_secs_f64()),
         )),
     }
 }
@@ -99,7 +99,7 @@ async fn collect(app: &App, mut body: Body) -> Result<(Bytes, OwnedSemaphorePerm
     let mut memory = app.admission.bodies.reserve(declared)?;
     let mut read = Vec::with_capacity(declared);
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Failure::new(Cause::Malformed, format!("the body broke off: {error}")))?;
+        let frame = frame.map_err(|error| Failure::new(Cause::Malformed, format!("the body ended early: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
         if read.len() + data.len() > limit {
             return Err(too_large());
@@ -141,10 +141,10 @@ pub(crate) fn parse_json<'body, T: Deserialize<'body>>(
     }
     let (mut reader, mut track) = (serde_json::Deserializer::from_str(text), Track::new());
     let tracked = serde_path_to_error::Deserializer::new(&mut reader, &mut track);
-    // A path has a question mark for each field that may be null.
+    // serde_ignored's paths have a question mark for each optional field.
     let parsed = serde_ignored::deserialize(tracked, |path| ignored(path.to_string().replace(".?", "")));
     let value = parsed.map_err(|error| of_json(&serde_path_to_error::Error::new(track.path(), error)))?;
-    reader.end().map_err(|error| malformed(format!("behind the JSON of the body: {error}")))?;
+    reader.end().map_err(|error| malformed(format!("after the JSON of the body: {error}")))?;
     Ok(value)
 }
 
@@ -173,7 +173,7 @@ pub(crate) fn unfit(error: &serde_json::Error) -> Failure {
     Error::new(ErrorKind::Internal, format!("the answer does not fit JSON: {error}")).into()
 }
 
-/// For this content type, browsers ask the server (CORS) before they send another site's request.
+/// Requires JSON's content type, for which browsers send a CORS preflight before another site's request.
 fn check_content_type(headers: &HeaderMap) -> Result<(), Failure> {
     let named = headers.get(header::CONTENT_TYPE).map_or("", |value| value.to_str().unwrap_or("unreadable"));
     let essence = named.split(';').next().unwrap_or_default().trim();
@@ -196,7 +196,7 @@ const IN_WORDS: [(&str, &str); 8] = [
     ("expected f32", "expected a number"),
 ];
 
-/// What serde says of a value. Its place in the text is of use only where the text is no JSON: elsewhere the field has a name.
+/// serde's message about a value. The position in the text is useful only if the text is not JSON; otherwise the field has a name.
 pub(crate) fn in_words(error: &serde_json::Error) -> String {
     let message = IN_WORDS.iter().fold(error.to_string(), |message, (from, to)| message.replace(from, to));
     let place = format!(" at line {} column {}", error.line(), error.column());

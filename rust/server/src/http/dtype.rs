@@ -130,10 +130,10 @@ fn bits(values: &[f32]) -> u8 {
     each.fold(0, |byte, (place, value)| byte | (u8::from(*value > 0.0) << (7 - place)))
 }
 
-/// The longest that a number of float32 is written: `-1.1754944e-38`, and a comma.
+/// The longest float32 in JSON: `-1.1754944e-38`, and a comma.
 pub(crate) const NUMBER_BYTES: usize = 16;
 
-/// Appends a vector as a list of JSON. Its values are finite, which the engine has seen to.
+/// Appends a vector as a list of JSON. The engine has checked that its values are finite.
 ///
 /// `serde_json` writes each number by the same crate, but with as much again around it.
 pub(crate) fn write_list(json: &mut Vec<u8>, vector: &[f32]) {
@@ -149,7 +149,7 @@ pub(crate) fn write_list(json: &mut Vec<u8>, vector: &[f32]) {
     json.push(b']');
 }
 
-/// Numbers as the bytes they are.
+/// Numbers as their bytes in memory.
 struct Owned<T>(Vec<T>);
 
 impl<T: NoUninit> AsRef<[u8]> for Owned<T> {

@@ -29,7 +29,7 @@ pub(crate) enum Cause {
     ShuttingDown,
     /// The route is for another kind of model.
     OtherModel,
-    /// The route belongs to an API, and this server does not do what it is for.
+    /// A route of an API that this server does not implement.
     NotImplemented,
     /// The upstream search server failed.
     Upstream,
@@ -45,7 +45,7 @@ pub(crate) struct FailureRow {
 
 impl Cause {
     /// Those that only HTTP has.
-    const OWN: [Self; 12] = [
+    const HTTP_ONLY: [Self; 12] = [
         Self::Malformed,
         Self::Unprocessable,
         Self::WrongHost,
@@ -62,7 +62,7 @@ impl Cause {
 
     /// Every cause, in the order of the two tables.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
-        ErrorKind::ALL.into_iter().map(Self::Core).chain(Self::OWN)
+        ErrorKind::ALL.into_iter().map(Self::Core).chain(Self::HTTP_ONLY)
     }
 
     fn names() -> Vec<Cow<'static, str>> {
@@ -101,7 +101,7 @@ fn core_row(kind: ErrorKind) -> FailureRow {
 pub(crate) struct Failure {
     pub(crate) cause: Cause,
     pub(crate) message: String,
-    /// Where in the body, as `documents[3].text`.
+    /// The field of the body, as `documents[3].text`.
     pub(crate) field: Option<String>,
     /// The format of its body, if that is not the one of the path.
     pub(crate) shape: Option<Shape>,
@@ -141,13 +141,13 @@ impl Failure {
         }
     }
 
-    /// A request of Text Embeddings Inference that a route of several APIs does not take gets 422 and the body of there.
+    /// Marks a request of Text Embeddings Inference to a route of several APIs, which fails with 422 and that API's body.
     pub(crate) fn of_tei(self) -> Self {
         let is_body = self.cause.row().status == StatusCode::UNPROCESSABLE_ENTITY;
         Self { shape: is_body.then_some(Shape::Tei).or(self.shape), ..self }
     }
 
-    /// Whether its message is for the log only: it may contain what an encoder says of its input.
+    /// Whether its message is for the log only: it may contain an encoder's error, which can contain its input.
     pub(crate) const fn is_internal(&self) -> bool {
         matches!(
             self.cause,

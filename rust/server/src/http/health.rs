@@ -26,7 +26,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// A text was encoded.
+    /// Records that a text was encoded.
     pub(crate) fn succeeded(&self) {
         *self.success.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }

@@ -1,4 +1,4 @@
-//! The `Host` names that a server answers to.
+//! The `Host` names that a server accepts.
 //!
 //! A page can point its own name to 127.0.0.1 ("DNS rebinding"); the browser then lets it read the answers of a server there. The
 //! page cannot change the `Host` header, which has its own name. So a loopback server without keys answers to addresses,

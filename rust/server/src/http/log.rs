@@ -11,7 +11,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::settings::{LogFormat, Settings};
 
-/// Starts the log; dropping the guard writes its last lines. In a process that has one already, that one stays.
+/// Starts the log; dropping the guard writes its last lines. If the process already has a log, that one stays.
 pub(crate) fn start(settings: &Settings) -> Result<WorkerGuard> {
     let level: LevelFilter = settings.log_level.parse().map_err(|_| {
         let message = format!("log_level must be off, error, warn, info, debug or trace, not {:?}", settings.log_level);

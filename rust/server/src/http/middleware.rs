@@ -28,7 +28,7 @@ const REQUEST_PRIORITY: HeaderName = HeaderName::from_static("request-priority")
 const QUEUE_TIME: HeaderName = HeaderName::from_static("x-queue-time");
 const INFERENCE_TIME: HeaderName = HeaderName::from_static("x-inference-time");
 const TOTAL_TIME: HeaderName = HeaderName::from_static("x-total-time");
-/// The kind of a failure: not every API has a field for it.
+/// The header with the kind of a failure, for which not every API has a field.
 const ERROR_KIND: HeaderName = HeaderName::from_static("x-error-kind");
 
 /// Headers of answers that CORS exposes to other sites.
@@ -104,16 +104,15 @@ pub(crate) async fn handle(State(app): State<Arc<App>>, request: Request, next: 
 /// The checks before any route.
 fn gate(app: &App, request: &Request, began: Instant) -> Result<RequestLimits, Failure> {
     if app.is_stopping() {
-        return Err(Failure::new(Cause::ShuttingDown, "the server is stopping; ask another one"));
+        return Err(Failure::new(Cause::ShuttingDown, "the server is stopping; try another one"));
     }
     if !app.hosts.allow(request.uri(), request.headers()) {
-        let message = "this server does not answer to the host of this request; --allowed-host makes it";
+        let message = "this server rejects the host of this request; --allowed-host allows it";
         return Err(Failure::new(Cause::WrongHost, message));
     }
     let is_open = !app.settings.protect_all && is_open(request.method(), request.uri().path());
     if !is_open && !app.keys.allow(request.headers()) {
-        let message =
-            "a key is needed, as authorization: Bearer KEY or x-api-key: KEY, and it must be one that is known";
+        let message = "this needs a valid key, as authorization: Bearer KEY or x-api-key: KEY";
         return Err(Failure::new(Cause::Core(ErrorKind::Unauthorized), message));
     }
     let headers = request.headers();
@@ -136,7 +135,7 @@ fn priority(headers: &HeaderMap) -> Result<i32, Failure> {
     let Some(value) = headers.get(REQUEST_PRIORITY) else { return Ok(0) };
     value.to_str().ok().and_then(|text| text.trim().parse().ok()).ok_or_else(|| {
         let message = format!(
-            "{REQUEST_PRIORITY} must be a whole number, 0 being what requests have of themselves and lower ones more urgent, not {value:?}"
+            "{REQUEST_PRIORITY} must be a whole number (the default is 0, and lower is more urgent), not {value:?}"
         );
         Error::new(ErrorKind::InvalidArgument, message).into()
     })
@@ -178,7 +177,7 @@ impl RequestGuard<'_> {
         response
     }
 
-    /// Logs what only the operator may read, and leaves the kind of the failure to the client.
+    /// Logs an internal failure's message, and removes it from the client's answer.
     fn conceal(&self, failure: &mut Failure) {
         if failure.is_internal() {
             let kind = failure.cause.row().name;
@@ -225,7 +224,7 @@ impl RequestGuard<'_> {
 impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
         if !self.is_finished {
-            let failure = Failure::from(Error::new(ErrorKind::Cancelled, "the client hung up"));
+            let failure = Failure::from(Error::new(ErrorKind::Cancelled, "the client disconnected"));
             self.record(failure.cause.row().status, Some(&failure), None, self.began.elapsed());
         }
     }

@@ -18,7 +18,7 @@ pub(crate) fn caller(headers: &HeaderMap) -> Option<SpanContext> {
     if !headers.contains_key(TRACEPARENT) {
         return None;
     }
-    // Joined, two `traceparent` are invalid and two `tracestate` are one list, as the standard says.
+    // As the standard requires: two joined `traceparent` are invalid, and two `tracestate` are one list.
     let joined = |name: HeaderName| {
         let values: Vec<&str> = headers.get_all(&name).iter().filter_map(|value| value.to_str().ok()).collect();
         (name.to_string(), values.join(","))

@@ -31,7 +31,7 @@ use crate::net::timeouts::{Activity, Overdue};
 /// How long a new connection may take to send its first request when the server stops.
 const FIRST_REQUEST: Duration = Duration::from_secs(2);
 
-/// How long a client may continue to send what the server ignores, so that it can read its answer.
+/// How long the server reads and ignores what a client sends, so that the client can read its answer.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// How long a client has to read the end of its last answer before GOAWAY: Python's h2 stops reading once that arrives.
@@ -46,7 +46,7 @@ const NO_DESCRIPTOR: Duration = Duration::from_millis(50);
 /// Requests of an HTTP/2 connection at the same time; a client with more waits.
 const MAX_STREAMS: u32 = 128;
 
-/// What a client of HTTP/2 may send before the server reads it: of a request, and of a connection.
+/// HTTP/2's flow-control windows: the bytes that a client may send ahead, in a request and in a connection.
 const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 512 * 1024;
 
@@ -201,7 +201,7 @@ async fn run(
         sleep(GOAWAY_DELAY).await;
     };
     let mut overdue = tokio::select! {
-        // What a client has already sent is read before the connection closes for any other reason.
+        // Reads everything that the client has sent before the connection closes for another reason.
         biased;
         ended = &mut connection => return of_result(ended),
         overdue = activity.overdue(idle_timeout) => overdue,
@@ -248,11 +248,11 @@ async fn linger(mut socket: Socket) {
 /// Refuses a request that came after hyper last read, in the moment before it closed an idle connection.
 async fn answer_unread(socket: &mut Socket) {
     let mut start = [0; 4];
-    // Only what is there already.
+    // Reads only what has arrived.
     let Ok(Ok(count)) = timeout(Duration::ZERO, socket.read(&mut start)).await else { return };
     // The preface of HTTP/2 is no request.
     if count > 0 && start != *b"PRI " {
-        let answer = refusal("shutting_down", "the server is stopping; ask another one");
+        let answer = refusal("shutting_down", "the server is stopping; try another one");
         let _ = timeout(LINGER, socket.write_all(answer.as_bytes())).await;
     }
 }
@@ -264,7 +264,7 @@ fn reset(socket: Socket) {
     }
 }
 
-/// A whole answer, without hyper.
+/// The bytes of a complete response, written without hyper.
 fn refusal(kind: &str, message: &str) -> String {
     let body = format!(r#"{{"error":{{"kind":"{kind}","message":"{message}","retryable":true}}}}"#);
     format!(

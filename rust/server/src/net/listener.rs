@@ -1,7 +1,7 @@
 //! Listeners: an address, a Unix socket or a socket of systemd, and the connections accepted there.
 //!
 //! The file of a Unix socket gets its permissions before anyone can connect to it, and is removed when the server ends. A new
-//! server takes over the file of a killed one, but never one that answers or is no socket.
+//! server takes over the file of a killed one, but never one that answers or another kind of file.
 
 use std::fmt;
 use std::io;
@@ -105,7 +105,7 @@ impl BoundListener {
         socket.bind(&SockAddr::unix(path)?)?;
         let found = path.symlink_metadata()?;
         let file = SocketFile { path: path.to_owned(), device: found.dev(), inode: found.ino() };
-        // It does not listen yet, so others have no moment to connect.
+        // It does not listen yet, so no client can connect before this.
         std::fs::set_permissions(path, PermissionsExt::from_mode(mode))?;
         socket.listen(BACKLOG)?;
         socket.set_nonblocking(true)?;
@@ -130,7 +130,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
         found => found?,
     };
     if !found.file_type().is_socket() {
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is a file that is no socket"));
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file exists there that is not a socket"));
     }
     match BlockingUnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
@@ -151,7 +151,7 @@ impl Drop for SocketFile {
 pub(crate) async fn accept(listener: &mut Listener) -> io::Result<Socket> {
     Ok(match listener.accept().await? {
         Either::Left((stream, _)) => {
-            // Answers are written whole; waiting for more to send would only delay them.
+            // Answers are written whole, so Nagle's algorithm would only delay them.
             let _ = stream.set_nodelay(true);
             Either::Left(stream)
         }
@@ -188,7 +188,7 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, "mine").unwrap();
         drop(bound);
-        assert_eq!(message(&path), "there is a file that is no socket");
+        assert_eq!(message(&path), "a file exists there that is not a socket");
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// From now on, they do not end the process.
+    /// Installs the handlers; from now on, the signals do not end the process.
     #[cfg(unix)]
     pub(crate) fn listen() -> Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })

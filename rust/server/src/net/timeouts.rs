@@ -1,8 +1,8 @@
-//! Timeouts that hyper lacks: a connection without a request, and an answer over HTTP/2 that its client does not take.
+//! Timeouts that hyper lacks: a connection without a request, and an answer over HTTP/2 that its client does not read.
 //!
-//! Over HTTP/1.1 hyper bounds the time between requests, and a blocked write shows a client that does not read. Over HTTP/2 a
-//! client decides how much may be sent to it, so that no write ever blocks. hyper therefore gets a body in parts, each when the
-//! client has room for it, and a timer runs until hyper fetches the next one.
+//! Over HTTP/1.1 hyper bounds the time between requests, and a blocked write shows a client that does not read. Over HTTP/2,
+//! flow control stops hyper before a write blocks. So hyper gets a body in parts, each when the client's window allows it, and a
+//! timer runs until hyper fetches the next one.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-/// The largest part of a body that hyper gets at once. A client can leave the last one untaken, so it is not large.
+/// The largest part of a body that hyper gets at once. Small, because a client can leave the last one unread.
 const MAX_PART: usize = 64 * 1024;
 
 /// Which timeout has passed.
@@ -35,11 +35,11 @@ enum ConnectionState {
     Http2 {
         open_streams: usize,
     },
-    /// A client of HTTP/2 does not take its answer.
+    /// A client of HTTP/2 does not read its answer.
     Stalled,
 }
 
-/// What a connection does, shared with its streams.
+/// The activity of a connection, shared with its streams.
 #[derive(Clone)]
 pub(crate) struct Activity {
     state: watch::Sender<ConnectionState>,
@@ -68,7 +68,7 @@ impl Activity {
         Some(OpenStream(self.clone()))
     }
 
-    /// Waits until nothing was asked for `idle_timeout`, or an answer stalls.
+    /// Waits until the connection had no request for `idle_timeout`, or an answer stalls.
     pub(crate) async fn overdue(&self, idle_timeout: Duration) -> Overdue {
         let mut state = self.state.subscribe();
         loop {
@@ -103,7 +103,7 @@ impl Activity {
 }
 
 impl OpenStream {
-    /// Watches that the client takes this body.
+    /// Wraps a body with the timer.
     pub(crate) fn watch(self, body: Body) -> Body {
         Body::new(WatchedBody { body, rest: Bytes::new(), timer: None, stream: self })
     }

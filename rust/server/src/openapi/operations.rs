@@ -24,14 +24,14 @@ use crate::routes::vllm::{ScoreRequest, Scores, Version, pooling_schema};
 pub(super) struct Operation {
     pub(super) method: &'static str,
     pub(super) path: &'static str,
-    /// Its name in generated clients.
+    /// The operation's name in generated clients.
     pub(super) id: &'static str,
     pub(super) tag: &'static str,
     pub(super) summary: &'static str,
     pub(super) description: String,
     /// The parameter in its path.
     pub(super) in_path: Option<Value>,
-    /// The schema and an example of what it reads.
+    /// The schema of the body, and an example.
     pub(super) body: Option<(Value, Value)>,
     /// The schema of the form that it reads.
     pub(super) form: Option<Value>,
@@ -52,7 +52,7 @@ pub(super) struct Answer {
 /// How a route handles a request, which decides how it can fail.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {
-    /// Answers at once.
+    /// Answers without a permit.
     Tell,
     /// Waits for its turn.
     Compute,
@@ -104,7 +104,6 @@ impl Operation {
         self
     }
 
-    /// Reads a form with a request and files.
     fn reads_form(mut self, request: &Value, files: &Value) -> Self {
         let properties = json!({
             "request": request,
@@ -339,7 +338,7 @@ fn tei(schemas: &mut Schemas) -> Vec<Operation> {
         operation("post", path, id, summary).described(what).fails(&[424])
     };
     vec![
-        operation("post", "/", "embedOrCompare", "Embed or compare texts, as huggingface_hub asks for it")
+        operation("post", "/", "embedOrCompare", "Embed or compare texts, as huggingface_hub's client requests it")
             .described("As `/embed`, or with a `source_sentence` as `/similarity`.")
             .reads(embed_or_compare, texts.clone())
             .writes(
@@ -451,7 +450,7 @@ fn vllm(schemas: &mut Schemas) -> Vec<Operation> {
             .fails(&[404]),
     );
     operations.push(
-        operation("/invocations", "invocations", "Ask for what the body's fields are of")
+        operation("/invocations", "invocations", "Send a request of another route, recognized by its fields")
             .described(
                 "With `input` as `/v1/embeddings`, with `inputs` as `/embed`, with `query` as `/rerank`, and with `queries` or \
                  `text_1` as `/score`.",
@@ -495,7 +494,7 @@ fn server(schemas: &mut Schemas) -> Vec<Operation> {
     let file = |file: &'static crate::routes::page::File| {
         operation(file.path, file.id, file.summary).writes(200, "For a browser.", text(file.content_type)).writes(
             304,
-            "The client has it already (`if-none-match`).",
+            "The client has the current version (`if-none-match`).",
             Vec::new(),
         )
     };
@@ -503,7 +502,7 @@ fn server(schemas: &mut Schemas) -> Vec<Operation> {
         operation("/live", "live", "Check that the process answers").writes_json("It does.", schemas.answer::<Live>()),
         operation("/health", "health", "Check that texts are encoded")
             .described(
-                "A request that encoded a text in the last two seconds is the proof; otherwise the server tries it.",
+                "It is healthy if a request encoded a text in the last two seconds; otherwise the server encodes a small text.",
             )
             .writes_json("They are.", schemas.answer::<Healthy>()),
         operation("/ping", "ping", "Check that texts are encoded")

@@ -5,10 +5,10 @@ use schemars::transform::transform_subschemas;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-/// Where a document keeps its schemas.
+/// The path of schemas in a document.
 const COMPONENTS: &str = "/components/schemas";
 
-/// The schemas that the document has so far. A type is read or written, which serde may do in different ways.
+/// The schemas that the document has so far. A type may have one schema for reading and another for writing.
 pub(super) struct Schemas {
     requests: SchemaGenerator,
     answers: SchemaGenerator,
@@ -21,24 +21,22 @@ impl Schemas {
         Self { requests: settings().into_generator(), answers: answers.into_generator() }
     }
 
-    /// What a route reads.
     pub(super) fn request<T: JsonSchema>(&mut self) -> Value {
         self.requests.subschema_for::<T>().to_value()
     }
 
-    /// What a route writes.
     pub(super) fn answer<T: JsonSchema>(&mut self) -> Value {
         self.answers.subschema_for::<T>().to_value()
     }
 
-    /// What a route writes without serde.
+    /// The schema of an answer that a route writes without serde.
     pub(super) fn written(&mut self, schema: fn(&mut SchemaGenerator) -> Schema) -> Value {
         let mut schema = schema(&mut self.answers);
         exact(&mut schema);
         schema.to_value()
     }
 
-    /// Everything that the others refer to.
+    /// All schemas that others refer to.
     pub(super) fn components(mut self) -> Map<String, Value> {
         let mut components = self.requests.take_definitions(true);
         components.extend(self.answers.take_definitions(true));

@@ -1,4 +1,4 @@
-//! What is documented is what there is: the routes and methods, in both directions.
+//! The documented routes and methods are those of the router, in both directions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,11 +28,11 @@ fn routed() -> BTreeSet<(String, String)> {
     }
     assert_eq!(paths.len(), methods.len(), "axum shows its routes in another way: {shown}");
     let of_path = |(id, path): (&&str, &&str)| {
-        // Whatever answers to GET answers to HEAD.
+        // axum answers HEAD for every GET.
         let allowed = methods[id].split(',').filter(|method| *method != "HEAD");
         allowed.map(|method| ((*path).to_owned(), method.to_lowercase())).collect::<Vec<_>>()
     };
-    // Two slashes are one that a client put there twice.
+    // Paths with two slashes are aliases.
     paths.iter().filter(|(_, path)| !path.starts_with("//")).flat_map(of_path).collect()
 }
 
@@ -88,7 +88,7 @@ fn every_reference_points_at_something_and_every_component_is_pointed_at() {
 }
 
 #[test]
-fn keys_are_asked_for_where_there_are_some_and_never_on_open_routes() {
+fn api_keys_are_required_except_on_open_routes() {
     let has_way_without = |document: &Value| document["security"].as_array().unwrap().contains(&json!({}));
     assert!(has_way_without(&documented(false)));
     let document = documented(true);

@@ -147,7 +147,7 @@ struct CohereMeta {
     api_version: ApiVersion,
     billed_units: InputTokens,
     tokens: InputTokens,
-    /// What the client may not expect.
+    /// What the client may not expect, such as texts that were cut.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
 }
@@ -172,7 +172,7 @@ fn embed(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failu
     check_model(asked.model.as_deref(), app)?;
     check_dimensions(asked.output_dimension, app)?;
     if asked.images.is_some() {
-        let message = "images have no vectors here; send texts";
+        let message = "images are not supported; send texts";
         return Err(Failure::of_field(Cause::Unprocessable, "images", message));
     }
     if asked.embedding_types.as_ref().is_some_and(Vec::is_empty) {
@@ -189,7 +189,7 @@ fn embed(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failu
             (inputs.into_iter().map(|Object(input)| TextPart::join(input.content)).collect(), "inputs")
         }
         _ => {
-            let message = "one of texts and inputs must be there, and not both";
+            let message = "pass texts or inputs, not both";
             return Err(Failure::of_field(Cause::Unprocessable, "texts", message));
         }
     };

@@ -67,7 +67,7 @@ fn unix_time() -> f64 {
 }
 
 async fn metrics(State(app): State<Arc<App>>) -> Result<impl IntoResponse, Failure> {
-    // The store says how much it holds when it has finished writing.
+    // The store's size waits for its writes.
     let text = tokio::task::spawn_blocking(move || app.metrics.text(&app)).await;
     let failed = || Error::new(ErrorKind::Internal, "the metrics cannot be written");
     let text = text.ok().and_then(Result::ok).ok_or_else(failed)?;

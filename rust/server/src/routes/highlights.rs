@@ -49,7 +49,7 @@ use crate::uploads::form::{self, Form};
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const LINES: &str = "application/x-ndjson";
 
-/// Bytes of lines that are handed on together.
+/// Bytes of lines in one chunk of the body.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -132,7 +132,7 @@ pub(crate) struct HighlightsRequest {
     /// is set. A list has one tag.
     #[serde(default)]
     pre_tags: Option<Tag>,
-    /// What comes after every word that matches; `</em>` if only `pre_tags` is set.
+    /// Text after every word that matches; `</em>` if only `pre_tags` is set.
     #[serde(default)]
     post_tags: Option<Tag>,
     #[serde(default)]
@@ -155,7 +155,7 @@ enum Queries {
     Listed(#[schemars(length(min = 1, max = MAX_QUERIES), inner(regex(pattern = r"\S")))] Vec<String>),
 }
 
-/// What is the same for every page of an answer.
+/// The data that all pages of an answer share.
 struct Frame<'call> {
     documents: &'call [RequestPage],
     answers: &'call Answers,
@@ -269,7 +269,7 @@ struct Match<'call> {
     end: usize,
 }
 
-/// What belongs to the whole answer.
+/// The fields of the whole answer.
 #[derive(Serialize, JsonSchema)]
 struct Footer<'call> {
     /// Whether any highlight of any page probably answers its query: its score is at least that of `min_score: "auto"`.
@@ -277,7 +277,7 @@ struct Footer<'call> {
     offsets: Offsets,
     usage: HighlightsUsage,
     timings: Timings,
-    /// What the request probably did not mean.
+    /// Options that probably do not have the intended effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     warnings: Option<Vec<String>>,
     /// With `return_vectors`: the vector of each query.
@@ -342,7 +342,7 @@ const FIELDS: [&str; 11] = [
     "embedding_dtype",
 ];
 
-/// Explains a name that stands for no option, but nearly for another field, or for one that is elsewhere.
+/// Explains an unknown field whose name is similar to another field's, or that belongs elsewhere.
 fn check_fields(options: &Map<String, Value>) -> Result<(), Failure> {
     for name in options.keys() {
         let advice = match (name.as_str(), similar(name, &FIELDS)) {
@@ -421,7 +421,7 @@ fn answer(app: &App, input: &Input, asked: HighlightsRequest, documents: &[Reque
     }
 }
 
-/// Tells of budgets that no sentence fits.
+/// Warns about budgets that are smaller than any sentence.
 fn small_budgets(options: &Options, answers: &Answers) -> Option<String> {
     let has_least = options.min_score.is_some_and(|least| least != MinScore::Score(0.0));
     if !answers.scores.is_empty() || has_least || answers.windows.iter().all(|windows| *windows == 0) {
@@ -458,7 +458,7 @@ fn lines<'call>(
     Ok(Reply::new(LINES, Body::from_stream(stream::iter(chunks)), work))
 }
 
-/// Looks up every place that the answers name, once for each page.
+/// Looks up every offset of the answers, once for each page.
 fn places<'call>(sources: &[&'call str], answers: &'call Answers) -> Vec<(Positions<'call>, Option<Positions<'call>>)> {
     let mut wanted: Vec<(Vec<usize>, Vec<usize>)> = vec![Default::default(); sources.len()];
     for (row, page) in answers.pages.iter().enumerate() {

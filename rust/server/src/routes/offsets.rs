@@ -19,7 +19,7 @@ pub(crate) enum Offsets {
     Byte,
 }
 
-/// A place, counted in each way.
+/// A place in each unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Position {
     codepoint: usize,
@@ -54,7 +54,7 @@ impl<'text> Positions<'text> {
         Self { text, known }
     }
 
-    /// A place that was wanted, counted in this way.
+    /// A known place in another unit.
     pub(crate) fn count(&self, codepoint: usize, offsets: Offsets) -> usize {
         let place = self.place(codepoint);
         match offsets {
@@ -64,7 +64,7 @@ impl<'text> Positions<'text> {
         }
     }
 
-    /// The text between two places that were wanted.
+    /// The text between two known places.
     pub(crate) fn between(&self, start: usize, end: usize) -> &'text str {
         &self.text[self.place(start).byte..self.place(end).byte]
     }

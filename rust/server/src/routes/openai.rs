@@ -79,7 +79,7 @@ pub(crate) struct EmbeddingsRequest {
     /// Bring vectors to length 1. False returns them as they were before; by default the model's own files decide.
     #[serde(default, alias = "use_activation", alias = "normalized")]
     normalize: Option<bool>,
-    /// The same as llama.cpp's clients write it: 2 is length 1, and -1 returns vectors as they were before.
+    /// The same for llama.cpp's clients: 2 is length 1, and -1 returns vectors as they were before.
     #[serde(default)]
     #[schemars(extend("enum" = [EUCLIDEAN, NOT_NORMALIZED, null]))]
     embd_normalize: Option<i64>,
@@ -116,7 +116,7 @@ pub(super) enum EncodingFormat {
     BytesOnly,
 }
 
-/// What infinity's clients send.
+/// The modality that infinity's clients send.
 #[derive(Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -294,7 +294,7 @@ impl Embeddings {
         let mut json = Vec::with_capacity(vectors.values.len() * NUMBER_BYTES);
         json.extend_from_slice(br#"{"object":"list","data":["#);
         let ListShape { id, object, field } = shape;
-        // What stands around a vector is the same for all but its index, so it is not serde that writes it.
+        // Apart from its index, the text around each vector is the same, so this writes it without serde.
         let mut write = |index: usize, embedding: &dyn Fn(&mut Vec<u8>)| {
             let comma = if index > 0 { "," } else { "" };
             json.extend_from_slice(format!(r#"{comma}{{"object":"{object}","index":{index},"{field}":"#).as_bytes());
@@ -338,7 +338,7 @@ impl EmbeddingsRequest {
         check_model(self.model.as_deref(), app)?;
         check_dimensions(self.dimensions, app)?;
         if self.messages.is_some() {
-            let message = "messages of a chat have no vector here; send their text as input";
+            let message = "messages of a chat are not supported; send their text as input";
             return Err(Failure::of_field(Cause::Unprocessable, "messages", message));
         }
         let numbers = NumberFormat { dtype: self.dtype()?, endianness: self.endianness };
@@ -388,8 +388,8 @@ impl EmbeddingsRequest {
         }
     }
 
-    /// `Accept` decides between JSON and bytes. Bytes that are asked for in the body itself come whatever it says: the clients
-    /// that do so send the `Accept` of their HTTP library.
+    /// `Accept` decides between JSON and bytes. An `encoding_format` of bytes overrides it, because clients that send one have
+    /// the default `Accept` of their HTTP library.
     fn format(&self, headers: &HeaderMap) -> EncodingFormat {
         let asks_for_bytes = matches!(self.encoding_format, EncodingFormat::Bytes | EncodingFormat::BytesOnly);
         if !asks_for_bytes && negotiation::preferred(headers, &["application/json", OCTETS]) == OCTETS {
@@ -399,10 +399,10 @@ impl EmbeddingsRequest {
     }
 }
 
-/// Bytes that vLLM's clients read a header of: many of them read none that is longer.
+/// The longest `metadata` header; many HTTP clients reject longer ones.
 const LONGEST_METADATA: usize = 60 * 1024;
 
-/// What vLLM says of the bytes in a header.
+/// vLLM's description of the bytes, for a header.
 fn metadata(
     app: &App,
     encoding: &Encoding,
@@ -433,7 +433,7 @@ fn metadata(
     let fitting = HeaderValue::from_str(&text).ok().filter(|_| text.len() <= LONGEST_METADATA);
     fitting.ok_or_else(|| {
         let message = format!(
-            "what it says of {} texts does not fit a header; ask for bytes_only, whose x-embedding headers say the same",
+            "the description of {} texts does not fit a header; request bytes_only, whose x-embedding headers have the same",
             encoding.rows()
         );
         Failure::of_field(Cause::Unprocessable, "encoding_format", message)
@@ -443,13 +443,13 @@ fn metadata(
 /// int8 has no room for values outside -1 to 1.
 pub(super) fn check_int8(normalize: Option<bool>, dtype: Dtype) -> Result<(), Failure> {
     if normalize == Some(false) && dtype == Dtype::Int8 {
-        let message = "false with int8 would cut values off at -1 and 1; leave it out, or ask for another dtype";
+        let message = "false with int8 would clip values at -1 and 1; leave it out, or request another dtype";
         return Err(Failure::of_field(Cause::Unprocessable, "normalize", message));
     }
     Ok(())
 }
 
-/// In JSON numbers are float32 and nothing else: float16 would be longer there than its bytes in base64, and whole numbers
+/// Numbers in JSON are float32 only: float16 would be longer than its bytes in base64, and whole numbers
 /// would be taken for values by every client of `OpenAI`'s.
 pub(super) fn check_json_dtype(dtype: Dtype) -> Result<(), Failure> {
     if dtype == Dtype::Float32 {
@@ -462,7 +462,7 @@ pub(super) fn check_json_dtype(dtype: Dtype) -> Result<(), Failure> {
     Err(Failure::of_field(Cause::Unprocessable, "embedding_dtype", message))
 }
 
-/// Cutting vectors off is for models that were trained for it; none of those that are read here says so.
+/// Shorter vectors need a model that was trained for them, and model files do not tell which were.
 pub(super) fn check_dimensions(asked: Option<usize>, app: &App) -> Result<(), Failure> {
     let own = app.engine.spec().dimension;
     match asked {

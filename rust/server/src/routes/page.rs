@@ -92,7 +92,7 @@ impl File {
             (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
             (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
             (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
-            // Kept, but asked for again: another version of the server has another page.
+            // Browsers cache it, but check for a newer version each time.
             (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
             (header::ETAG, tag.clone()),
         ];
@@ -107,7 +107,7 @@ impl File {
     }
 }
 
-/// How a file begins that is stored as browsers take it.
+/// The first bytes of a file that is stored with gzip.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// A name for a file's content.
@@ -115,7 +115,7 @@ fn tag(content: &[u8]) -> HeaderValue {
     HeaderValue::from_str(&format!("\"{}\"", bytes_hash(content))).unwrap_or(HeaderValue::from_static("\"\""))
 }
 
-/// Whether the client has it already.
+/// Whether the client has this version.
 fn is_known(asked: &HeaderMap, tag: &HeaderValue) -> bool {
     let tags = asked.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     let mut tags = tags.flat_map(|value| value.split(',')).map(|tag| tag.trim().trim_start_matches("W/"));

@@ -74,7 +74,7 @@ async fn render(State(app): State<Arc<App>>, request: Request) -> Result<Respons
                 return Err(Failure::of_field(Cause::Unprocessable, "width", message));
             }
             let [file] = <[_; 1]>::try_from(files).map_err(|files| {
-                let message = format!("there are {} files; a request shows a page of one", files.len());
+                let message = format!("there are {} files; a request renders a page of one", files.len());
                 Failure::of_field(Cause::Unprocessable, "file", message)
             })?;
             Ok((asked, app.parser.prepare(0, file, password.as_deref())?))

@@ -35,7 +35,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
     router.route("/v1/rerank", post(rerank_v1)).route("/v2/rerank", post(rerank_v2))
 }
 
-/// The most tokens of a window of a long document: a passage is less similar to a query the more else its window has.
+/// The most tokens of a window of a long document: other text in a window makes it less similar to the query.
 const WINDOW_TOKENS: usize = 128;
 
 /// Documents as Cohere and Jina send them, or texts as Text Embeddings Inference does.
@@ -77,11 +77,11 @@ pub(crate) struct RerankRequest {
     /// Return the text of each of `texts`.
     #[serde(default)]
     return_text: bool,
-    /// A score is a cosine, which has no other form.
+    /// Not true: a score is a cosine, and has no raw form.
     #[serde(default)]
     #[schemars(extend("enum" = [false, null]))]
     raw_scores: Option<bool>,
-    /// The same, as vLLM names it.
+    /// Not false: the same, as vLLM names it.
     #[serde(default)]
     #[schemars(extend("enum" = [true, null]))]
     use_activation: Option<bool>,
@@ -227,7 +227,7 @@ fn answer_of(app: &App, input: &Input, version: &'static str, returns_documents:
     read(app, input, version, returns_documents).map_err(|failure| if is_tei() { failure.of_tei() } else { failure })
 }
 
-/// What only requests of Text Embeddings Inference have.
+/// Fields that only requests of Text Embeddings Inference have.
 #[derive(Deserialize)]
 struct TeiFields {
     texts: Option<IgnoredAny>,
@@ -244,7 +244,7 @@ fn read(app: &App, input: &Input, version: &'static str, returns_documents: bool
             check_lengths(texts.iter().map(String::as_str), "texts", &app.settings)?;
             (texts.into_iter().map(Candidate::of).collect(), true)
         }
-        _ => return refused("documents", "one of documents and texts must be there, and not both"),
+        _ => return refused("documents", "pass documents or texts, not both"),
     };
     if asked.query.trim().is_empty() {
         return refused("query", "the query is empty; it needs at least one character that is not white space");
@@ -350,7 +350,7 @@ impl Candidate {
             (None, None) => fields.values().filter_map(Value::as_str).collect(),
         };
         if parts.is_empty() {
-            let message = "the document has no field that is a text and counts";
+            let message = "the document has no text among the fields to rank by";
             return Err(Failure::of_field(Cause::Unprocessable, format!("documents[{index}]"), message));
         }
         let text = parts.join("\n");
@@ -359,20 +359,19 @@ impl Candidate {
     }
 }
 
-/// A query, and how much of it counts.
+/// A query, and how it is truncated.
 struct Query {
     text: String,
     truncation: Truncation,
 }
 
-/// What is read of a document.
 #[derive(Clone, Copy)]
 struct DocumentLimits {
     tokens: usize,
     windows: usize,
 }
 
-/// The documents, the nearest first; of equals the one that stands first.
+/// The documents, the nearest first; ties are in the order of the request.
 fn ranks(
     app: &App,
     query: Query,

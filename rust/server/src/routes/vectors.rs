@@ -153,7 +153,7 @@ impl Purpose {
             Self::Passage | Self::Embed => Ok(Role::Passage),
             Self::Classification if prompts.query.is_empty() && prompts.passage.is_empty() => Ok(Role::Passage),
             Self::Classification => {
-                let message = "this model has prompts for queries and passages only; ask for one of these";
+                let message = "this model has prompts for queries and passages only; choose one of these";
                 Err(Failure::of_field(Cause::Unprocessable, field, message))
             }
         }

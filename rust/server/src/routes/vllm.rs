@@ -57,7 +57,7 @@ pub(crate) struct ScoreRequest {
     #[serde(default, alias = "truncation_direction")]
     #[schemars(extend("enum" = ["Left", "left", "Right", "right", null]))]
     truncation_side: Option<Direction>,
-    /// A score is a cosine, which has no other form.
+    /// Not false: a score is a cosine, and has no raw form.
     #[serde(default)]
     #[schemars(extend("enum" = [true, null]))]
     use_activation: Option<bool>,
@@ -118,7 +118,7 @@ fn scores(app: &App, input: &Input) -> Result<Reply, Failure> {
     let refused = |field: &str, message: &str| Err(Failure::of_field(Cause::Unprocessable, field, message));
     check_model(asked.model.as_deref(), app)?;
     let (Some(queries), Some(documents)) = (asked.queries, asked.documents) else {
-        return refused("queries", "queries and documents must be there, or text_1 and text_2");
+        return refused("queries", "pass queries and documents, or text_1 and text_2");
     };
     if asked.use_activation == Some(false) {
         return refused("use_activation", "a score is a cosine, which has no other form; leave it out");
@@ -191,7 +191,7 @@ async fn invocations(State(app): State<Arc<App>>, request: Request) -> Result<Re
         Fields { queries: Some(_), .. } => scores(app, input),
         Fields { .. } => {
             let _: serde_json::Map<String, serde_json::Value> = input.parse()?;
-            let message = "the body is of no route: it needs input (embeddings), inputs (embed), query (rerank) or queries (score)";
+            let message = "the body fits no route: it needs input (embeddings), inputs (embed), query (rerank) or queries (score)";
             Err(Failure::new(Cause::Unprocessable, message))
         }
     })

@@ -16,7 +16,6 @@ use crate::settings::Settings;
 use crate::store::{Stored, not_stored};
 use crate::uploads::document as uploads;
 
-/// The field of documents.
 const FIELD: &str = "documents";
 
 const NOTHING: &str = "a document needs a text, or the id of one that is stored";

@@ -173,7 +173,11 @@ impl Parser {
         deadline: Instant,
     ) -> Result<PageImage, Failure> {
         if parsing.kind != FileKind::Pdf {
-            return Err(Failure::of_field(Cause::Unprocessable, parsing.field, "it is no PDF; only PDFs have pages"));
+            return Err(Failure::of_field(
+                Cause::Unprocessable,
+                parsing.field,
+                "it is not a PDF; only PDFs have pages",
+            ));
         }
         let output = self.process(&parsing, json!({"render": {"page": page, "width": width}}), deadline).await?;
         let (Header { area, rotation, .. }, image) = self.header(&parsing, &output)?;
@@ -184,8 +188,10 @@ impl Parser {
     async fn process(&self, parsing: &Parsing, more: Value, deadline: Instant) -> Result<Vec<u8>, Failure> {
         let until = deadline.min(Instant::now() + self.timeout);
         let late = |_| {
-            let message =
-                format!("reading it takes longer than the request may, or {} seconds", self.timeout.as_secs_f64());
+            let message = format!(
+                "reading it takes longer than the request's timeout, or {} seconds",
+                self.timeout.as_secs_f64()
+            );
             Failure::of_field(Cause::Core(ErrorKind::DeadlineExceeded), parsing.field.clone(), message)
         };
         let work = async {
@@ -282,7 +288,7 @@ impl Parser {
                 Cause::Core(ErrorKind::LimitExceeded),
                 format!("reading it needs more memory than this server allows, {} bytes", self.max_memory),
             ),
-            "no_page" => (Cause::Unprocessable, format!("it has {detail} pages, and not this one")),
+            "no_page" => (Cause::Unprocessable, format!("it has only {detail} pages")),
             _ => (Cause::Unprocessable, format!("it is a damaged {shown}: {detail}")),
         };
         Failure::of_field(cause, parsing.field.clone(), message)
@@ -352,7 +358,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cache_drops_the_documents_that_were_asked_for_longest_ago() {
+    fn parser_cache_evicts_the_least_recently_used_documents() {
         let document = |bytes: usize| Arc::new(ParsedUpload { text: " ".repeat(bytes), ..ParsedUpload::default() });
         let mut cache = Cache::new();
         let third = document(CACHE_BYTES / 3);

@@ -31,7 +31,7 @@ pub(super) struct Slot {
     pub(super) ticket: u64,
     pub(super) batch: Batch,
     pub(super) staging: Staging,
-    /// The GPU has come to it when it no longer uses the staging. `None` before the first batch.
+    /// Done when the GPU no longer uses the staging. `None` before the first batch.
     pub(super) event: Option<Event>,
     /// Why the batch was not queued, or not computed.
     pub(super) failure: Option<Error>,
@@ -213,7 +213,7 @@ impl Launcher {
         graphs.end(false);
     }
 
-    /// Asks the GPU for nothing but an answer: where it is broken, every call returns the error that broke it.
+    /// Any call tells whether the GPU works: where it is broken, every call returns the error that broke it.
     fn free_memory(&self) -> Result<u64, CudaError> {
         self.runtime.clear_error();
         self.runtime.free_memory()
@@ -235,9 +235,9 @@ fn no_graphs() -> TchError {
 }
 
 impl Flags {
-    /// What callers learn of a GPU that is lost.
+    /// The error of batches on a lost GPU.
     pub(super) fn lost_error(&self, name: &str) -> Error {
         let why = self.lost.get().map_or("its thread ended", String::as_str);
-        Error::new(ErrorKind::Device, format!("{name} is lost to this process until it is started anew: {why}"))
+        Error::new(ErrorKind::Device, format!("{name} is lost to this process; restart the process: {why}"))
     }
 }

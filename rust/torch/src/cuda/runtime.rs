@@ -59,7 +59,7 @@ pub struct Runtime {
 pub struct CudaError(String);
 
 impl From<CudaError> for TchError {
-    /// In the words in which torch reports it.
+    /// The message as torch reports it.
     fn from(error: CudaError) -> Self {
         Self::Torch(format!("CUDA error: {}", error.0))
     }
@@ -202,7 +202,7 @@ impl Drop for PinnedMemory {
     }
 }
 
-/// A place in the queue of a GPU, which says whether the GPU has come to it.
+/// A CUDA event: a place in a GPU's queue.
 #[derive(Debug)]
 pub struct Event {
     runtime: &'static Runtime,
@@ -225,7 +225,7 @@ impl Event {
         Ok(Self { runtime, event })
     }
 
-    /// Puts the event behind everything that torch has queued on the current GPU. Threads that change nothing queue on the default
+    /// Records the event after everything that torch has queued on the current GPU. Threads that change nothing queue on the default
     /// stream, as torch does.
     ///
     /// # Errors
@@ -276,7 +276,7 @@ impl CaptureStream {
         Ok(Self { runtime, stream })
     }
 
-    /// What CUDA and torch call it.
+    /// The stream's handle, for CUDA and torch.
     #[must_use]
     pub fn address(self) -> usize {
         self.stream.as_ptr().expose_provenance()

@@ -34,7 +34,7 @@ pub struct Staging {
     /// Ids and lengths.
     padded: PinnedBuffer<i32>,
     queries: PinnedBuffer<f32>,
-    /// What comes back.
+    /// The results.
     rows: PinnedBuffer<f32>,
     /// Values in `rows`.
     values: usize,

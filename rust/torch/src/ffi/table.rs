@@ -80,7 +80,7 @@ pub fn encoder_table(encoder: TorchEncoder) -> Result<EncoderTable> {
     })
 }
 
-/// The handle behind `state`.
+/// The handle that `state` points to.
 ///
 /// # Safety
 /// `state` must come from [`encoder_table`], and not be released before the call that uses this returns.

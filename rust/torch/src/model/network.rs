@@ -45,7 +45,7 @@ enum Architecture {
 unsafe impl Sync for Network {}
 
 impl Network {
-    /// Loads a model onto a device, to compute in `dtype`, which torch calls `kind`. A module computes in its own type instead; see
+    /// Loads a model onto a device, to compute in `dtype`, torch's `kind`. A module computes in its own type instead; see
     /// [`Self::dtype`].
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The layers of a transformer, as its description says: token ids to token vectors.
+//! The layers of a transformer, built from its description: token ids to token vectors.
 //!
 //! Tokens stand one after the other, `[tokens, hidden]`, in both layouts: linear layers and norms do not see rows. Only attention
 //! does: over [`Ragged`] batches by variable-length attention, for GPUs, and over [`Padded`] ones for everything else. The padded
@@ -153,7 +153,7 @@ impl Rotary {
     }
 }
 
-/// What attention needs of a batch, apart from its tokens: made once for all layers.
+/// The inputs of attention other than tokens, made once for all layers of a batch.
 struct AttentionContext<'batch> {
     batch: &'batch DeviceBatch,
     /// Of the tokens, one for each of `rotaries`.

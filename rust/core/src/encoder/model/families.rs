@@ -1,4 +1,4 @@
-//! What `config.json` of each family means. A setting that changes vectors and that no encoder implements is refused, by
+//! Interprets `config.json` of each family. A setting that changes vectors and that no encoder implements is refused, by
 //! its name.
 
 use serde_json::Value;
@@ -34,7 +34,7 @@ pub(super) fn is_roberta(model_type: &str) -> bool {
 pub(super) fn first_position(model_type: &str, config: &Value) -> usize {
     let padding = config.get("pad_token_id").and_then(Value::as_u64).and_then(|id| usize::try_from(id).ok());
     match model_type {
-        // MPNet's is part of its code, whatever the configuration says.
+        // MPNet's is constant in its code.
         "mpnet" => 2,
         other if is_roberta(other) => padding.unwrap_or(1).saturating_add(1),
         _ => 0,
@@ -309,7 +309,7 @@ fn frequencies(theta: f64, head_width: usize) -> Vec<f32> {
     (0..head_width / 2).map(|pair| 1.0 / theta.powf((2 * pair) as f64 / head_width as f64) as f32).collect()
 }
 
-/// What a family calls its sizes; empty where it has no such setting.
+/// A family's names for its sizes; empty if it has no such setting.
 struct Keys {
     hidden: &'static str,
     intermediate: &'static str,

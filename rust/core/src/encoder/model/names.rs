@@ -1,4 +1,4 @@
-//! What the tensors of each family are called, without the outer module's name.
+//! The names of each family's tensors, without the outer module's name.
 
 /// The names of a transformer's tensors; weights and biases follow after a dot. Empty where there is none.
 #[derive(Debug, PartialEq, Eq)]

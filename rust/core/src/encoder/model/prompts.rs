@@ -14,11 +14,11 @@ pub struct Prompts {
     pub query: String,
     /// For passages.
     pub passage: String,
-    /// Where they are from.
+    /// Their source.
     pub source: PromptSource,
 }
 
-/// Where prompts are from.
+/// The source of prompts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PromptSource {
     /// The model has none.
@@ -45,7 +45,7 @@ impl PromptSource {
     }
 }
 
-/// What a caller says about prompts; `None` is what the model says.
+/// A caller's prompts; `None` keeps the model's.
 #[derive(Clone, Debug, Default)]
 pub struct PromptOverrides {
     /// The name of the prompt for queries, in `config_sentence_transformers.json`.

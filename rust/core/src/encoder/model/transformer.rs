@@ -1,12 +1,12 @@
-//! What a transformer computes, as data: the encoders interpret it, and none has a file for an architecture.
+//! A transformer's computation as data, which the encoders interpret: none has a file for an architecture.
 //!
-//! [`Transformer::read`] finds it in `config.json`; `families` has what each `model_type` means by it, and `names` what
-//! each calls its tensors.
+//! [`Transformer::read`] finds it in `config.json`; `families` interprets the settings of each `model_type`, and `names` has
+//! the names of its tensors.
 
 use super::Activation;
 use super::names::Names;
 
-/// The sizes of a transformer, and what its layers do.
+/// The sizes and operations of a transformer.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Transformer {
@@ -134,14 +134,6 @@ impl Biases {
     pub const ALL: Self = Self { qkv: true, attention: true, up: true, down: true, norms: true };
     /// None.
     pub const NONE: Self = Self { qkv: false, attention: false, up: false, down: false, norms: false };
-}
-
-impl Transformer {
-    /// Whether it is BERT but for sizes and the first position, and so are its tensors' names.
-    #[must_use]
-    pub fn is_bert(&self) -> bool {
-        self.names.first() == Some(&super::names::BERT) && self.bias == Bias::None
-    }
 }
 
 /// The bucket of T5's relative positions, without a direction in the first half: `distance` is the key's position minus

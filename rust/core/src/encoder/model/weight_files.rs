@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// The weights, if they are in one file.
 pub const SINGLE_FILE: &str = "model.safetensors";
-/// Says which of several files has which tensor.
+/// The index: the file of each tensor.
 pub const INDEX_FILE: &str = "model.safetensors.index.json";
 /// Checkpoints are saved with or without the name of the module around the encoder.
 const OUTER_MODULES: [&str; 8] =

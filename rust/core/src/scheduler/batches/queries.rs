@@ -1,4 +1,4 @@
-//! The queries of a batch: what a device compares its rows with.
+//! The queries of a batch, with which a device compares its rows.
 //!
 //! If all jobs of a batch want cosines only, and the device can compute them (`EncoderSpec::scores`), it returns
 //! cosines instead of vectors. For one query that is four bytes for each row instead of a kilobyte, which the

@@ -49,7 +49,7 @@ impl Round {
     /// Retries all batches of a device elsewhere. Its own results are discarded when they arrive.
     fn abandon(&mut self, device: usize, timeout: Duration, now: Instant) {
         let message = format!(
-            "{} has finished nothing for {timeout:?}; what it had is computed by others",
+            "{} has finished nothing for {timeout:?}; other devices compute its batches",
             self.spec.devices[device].name
         );
         let error = Error::new(ErrorKind::Device, message);

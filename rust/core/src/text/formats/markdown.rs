@@ -12,7 +12,7 @@ use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use crate::text::page::{Block, BlockKind, ByteSpan};
 
-/// What we read beyond `CommonMark`.
+/// Supported extensions of `CommonMark`.
 const EXTENSIONS: Options =
     Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_FOOTNOTES);
 

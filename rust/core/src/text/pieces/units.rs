@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_colon_brings_along_what_it_introduces() {
+    fn a_line_with_a_colon_groups_with_the_text_after_it() {
         let cases: [(&str, &[&str]); 10] = [
             ("We need:\n- Apples\n- Pears\n\nDone.", &["We need:\n- Apples\n- Pears", "Done."]),
             (

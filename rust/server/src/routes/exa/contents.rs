@@ -164,10 +164,10 @@ impl Plan {
             return refused("documents", "a document needs an id or a url");
         }
         let (names, of_urls) = match (asked.ids, asked.urls) {
-            (Some(_), Some(_)) => return refused("ids", "ids or urls may be there, and not both"),
+            (Some(_), Some(_)) => return refused("ids", "pass ids or urls, not both"),
             (Some(ids), None) => (ids, false),
             (None, Some(urls)) => (urls, true),
-            (None, None) if sent.is_empty() => return refused("urls", "ids or urls must be there, or documents"),
+            (None, None) if sent.is_empty() => return refused("urls", "pass ids, urls or documents"),
             (None, None) => {
                 let all = sent.iter().enumerate().filter_map(|(index, document)| {
                     Some(Named { name: document.name()?.to_owned(), content: NamedContent::SentDocument(index) })
@@ -188,11 +188,11 @@ impl Plan {
         Ok(Self { warnings: wanted.warnings(""), wanted, sent, pages })
     }
 
-    /// Fetches what is missing, all of it at once.
+    /// Fetches the missing pages concurrently.
     async fn fetch(&mut self, app: &App, deadline: Instant) {
         let Some(fetcher) = &app.fetcher else { return };
         let now = Instant::now();
-        // Half of what is left is for reading the pages.
+        // Half of the remaining time is for reading the pages.
         let patience = fetcher.timeout().min(deadline.saturating_duration_since(now) / 2);
         let missing = self.pages.iter_mut().filter(|page| matches!(page.content, NamedContent::ToFetch));
         join_all(missing.map(async |page: &mut Named| {
@@ -208,7 +208,7 @@ impl Plan {
         self.pages.iter().any(|page| matches!(&page.content, NamedContent::Fetched(fetched) if fetched.is_file()))
     }
 
-    /// What the fetched files are. Computes.
+    /// Detects the kinds of fetched files. Computes.
     fn prepare_files(mut self, app: &App) -> Self {
         for page in &mut self.pages {
             let NamedContent::Fetched(fetched) = &page.content else { continue };
@@ -288,7 +288,7 @@ impl Named {
         }
     }
 
-    /// The address of an available page: its name, unless the request sent another one.
+    /// The address of an available page: its name, unless the request has another one.
     fn url<'call>(&'call self, sent: &'call [SentDocument]) -> Option<&'call str> {
         match &self.content {
             NamedContent::SentDocument(index) => Some(sent[*index].url.as_deref().unwrap_or(&self.name)),
@@ -312,7 +312,7 @@ impl NamedContent {
         std::mem::replace(self, Self::ToFetch)
     }
 
-    /// Brings what was fetched into Unicode; that may make it too long.
+    /// Decodes the fetched pages into Unicode, which may make them too long.
     fn read(&mut self, app: &App) {
         let most = app.settings.max_document_bytes;
         let read = match self.take() {
@@ -330,7 +330,7 @@ impl NamedContent {
     }
 }
 
-/// What there is under a name that the request itself does not explain.
+/// The stored or fetched page of a name that is not among the request's documents.
 fn content(app: &App, name: &str, is_url: bool) -> Result<NamedContent, Failure> {
     if let Some(stored) = app.store.get(name)? {
         return Ok(NamedContent::Stored(stored));

@@ -130,7 +130,7 @@ impl ContentsOptions {
                 }
             }
             if options.query.is_some_and(|query| query.trim().is_empty()) {
-                return refused("highlights.query", "the query is empty; leave it out, or ask something".to_owned());
+                return refused("highlights.query", "the query is empty; leave it out, or pass a question".to_owned());
             }
         }
         if self.text().is_some_and(|text| text.max_characters == Some(0)) {
@@ -198,7 +198,7 @@ pub(super) fn warnings(rest: &Map<String, Value>, place: &str, also_quiet: &[&st
         .map(|(name, _)| Warning {
             code: "OPTION_IGNORED",
             path: format!("{place}{name}"),
-            message: "this server does not have the option, so the answer is the one without it",
+            message: "this server ignores the option",
         })
         .collect()
 }

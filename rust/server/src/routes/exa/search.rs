@@ -58,7 +58,7 @@ pub(crate) struct SearchRequest {
     rest: Map<String, Value>,
 }
 
-/// A search that was read and checked.
+/// A checked search.
 pub(super) struct Search {
     pub(super) query: String,
     num_results: usize,
@@ -83,7 +83,7 @@ impl Search {
         }
         for name in ["highlights", "text", "summary"] {
             if rest.get(name).is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false))) {
-                return refused(name, "only /contents has it here; put it under contents".to_owned());
+                return refused(name, "it belongs under contents".to_owned());
             }
         }
         let asked = num_results.unwrap_or(DEFAULT_RESULTS);

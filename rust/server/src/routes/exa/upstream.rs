@@ -72,7 +72,7 @@ impl Forwarded {
                 ..Reply::json(&(), Work::default())?
             });
         };
-        let strange = || Failure::new(Cause::Upstream, "the upstream answered something else than results");
+        let strange = || Failure::new(Cause::Upstream, "the upstream's answer has no results");
         let mut answer: Map<String, Value> = serde_json::from_slice(&answered.body).map_err(|_| strange())?;
         let Some(Value::Array(results)) = answer.get_mut("results") else { return Err(strange()) };
         let pages: Vec<ExaPage> = results.iter().map(page).collect();

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_counted_as_asked() {
+    fn return_blocks_counts_in_the_offsets_unit() {
         let block = |kind, start, end| PageBlock { kind, start, end };
         let source = "# 🍞\n\nBrot.";
         assert_eq!(

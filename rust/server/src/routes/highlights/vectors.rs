@@ -77,7 +77,7 @@ pub(super) struct BinaryVectors {
 }
 
 impl VectorFormat {
-    /// What a request's fields and its `Accept` say, if it wants vectors at all.
+    /// The format by a request's fields and its `Accept`, if it has vectors.
     pub(super) fn read(
         are_wanted: bool,
         format: VectorEncoding,
@@ -98,7 +98,7 @@ impl VectorFormat {
         }))
     }
 
-    /// Encodes passages and queries, and adds to what was done.
+    /// Encodes passages and queries, and adds that to `work`.
     pub(super) fn encode(
         self,
         app: &App,

@@ -161,7 +161,7 @@ fn white_space_collapses() {
 }
 
 #[test]
-fn what_is_not_shown_is_left_out() {
+fn hidden_html_is_left_out() {
     check_text(&[
         ("A<script>if (a<b) '</p>'</script>B<style>p{}</style>C<!-- D --><!----!>E", "ABCE"),
         ("<!doctype html><html><head><title>T</title><meta a=b></head><body hidden>A</body></html>B", "AB"),
@@ -228,7 +228,7 @@ fn references_map_to_their_whole_source() {
 }
 
 #[test]
-fn short_links_are_told() {
+fn short_links_are_reported() {
     let long = format!("<a>{}</a>", "a ".repeat(101));
     let cases: [(&str, &[&str]); 7] = [
         ("A <a href=b> C <b>D</b> </a> E <a>F</a>", &["C D", "F"]),
