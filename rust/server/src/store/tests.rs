@@ -43,7 +43,8 @@ fn memory_and_file_store_behave_alike() {
         assert!(kept.put("b", stored("123456789012")).is_err());
         assert!(kept.put("b", stored("12345678901")).unwrap());
         assert_eq!(kept.put("c", stored("")).unwrap_err().cause, Cause::Core(ErrorKind::StoreFull));
-        let many = ["a", "c", "b"].map(|id| (id.to_owned(), stored("1")));
+        let many = [("a", "1234567"), ("c", ""), ("b", "12345678901")];
+        let many = many.map(|(id, text)| (id.to_owned(), stored(text)));
         let outcomes: Vec<_> =
             kept.put_all(many.into()).into_iter().map(|put| put.map_err(|error| error.cause)).collect();
         assert_eq!(outcomes, [Ok(false), Err(Cause::Core(ErrorKind::StoreFull)), Ok(false)]);
