@@ -25,6 +25,7 @@ from statistics import mean
 from typing import Any
 
 import torch
+from torch._C._profiler import _ExperimentalConfig
 from torch.profiler import ProfilerActivity, profile
 
 from bench.gpu_checks import sentences
@@ -170,7 +171,9 @@ def busy_with(trial: Trial, model: Path, tokens: int, least: float) -> Findings:
         trial.write(findings)
         batches = highlighter.device_states[0].batches
         activity = ProfilerActivity.CPU if trial.is_cpu else ProfilerActivity.CUDA
-        with profile(activities=[activity], acc_events=True) as profiled:
+        # Kernels are a card's, whatever thread queued them; operators on a CPU are a thread's.
+        config = _ExperimentalConfig(profile_all_threads=trial.is_cpu)
+        with profile(activities=[activity], acc_events=True, experimental_config=config) as profiled:
             part = ask_all(highlighter, pages[: len(pages) // 5 + 1])
             wait(trial)
         batches = highlighter.device_states[0].batches - batches
@@ -179,9 +182,17 @@ def busy_with(trial: Trial, model: Path, tokens: int, least: float) -> Findings:
         for event in profiled.events()
         if trial.is_cpu or (str(event.device_type).endswith("CUDA") and "Memcpy" not in event.name)
     )
-    if not spans:
+    if spans:
+        add_kernels(findings, spans, part, batches, least)
+    else:
         findings.lines.append("- the profiler saw no kernels")
-        return findings
+    return findings
+
+
+def add_kernels(
+    findings: Findings, spans: list[tuple[float, float, str]], part: dict[str, float], batches: int, least: float
+) -> None:
+    """Add what the kernels took, which are sorted by their start: the goals, and the kernels that took most."""
     kernels = union([(start, end) for start, end, _ in spans])
     reach = max(end for _, end, _ in spans) - spans[0][0]
     totals: Counter[str] = Counter()
@@ -200,7 +211,6 @@ def busy_with(trial: Trial, model: Path, tokens: int, least: float) -> Findings:
         ["kernel", "share"],
         [[f"`{kernel[:90]}`", f"{seconds / kernels:.1%}"] for kernel, seconds in totals.most_common(15)],
     )
-    return findings
 
 
 def ask_all(highlighter: Highlighter, pages: list[str]) -> dict[str, float]:
