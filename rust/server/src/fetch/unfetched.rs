@@ -11,7 +11,7 @@ use crate::http::failure::{Cause, Failure};
 /// Why a page cannot be fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unfetched {
-    /// The request did not send it, and it is no address.
+    /// The request does not contain it, and it is not an address.
     NotFound,
     /// The request did not send it, and fetching is off.
     NoFetcher,

@@ -30,7 +30,7 @@ use crate::store::documents::{Documents, check_count, check_lengths};
 use crate::store::not_stored;
 
 pub(super) fn routes() -> Router<Arc<App>> {
-    // Cohere's clients ask under their version.
+    // Cohere's clients have their version in the path.
     let router = Router::new().route("/rerank", post(rerank));
     router.route("/v1/rerank", post(rerank_v1)).route("/v2/rerank", post(rerank_v2))
 }

@@ -58,7 +58,7 @@ pub(crate) struct TokenizeRequest {
     #[serde(default)]
     #[schemars(extend("enum" = MODEL_NAMES))]
     model: Option<String>,
-    /// Include the tokens that the model puts around a text. The default is false for a `content`, and true otherwise.
+    /// Include the model's special tokens. The default is false for a `content`, and true otherwise.
     #[serde(default, alias = "add_special")]
     add_special_tokens: Option<bool>,
     /// Return the texts of the tokens of a `prompt` too.
@@ -115,7 +115,7 @@ enum ContentToken {
 #[serde(expecting = "an object with ids")]
 pub(crate) struct DecodeRequest {
     ids: Ids,
-    /// Leave out the tokens that the model puts around a text.
+    /// Leave out the model's special tokens.
     #[serde(default = "yes")]
     skip_special_tokens: bool,
 }
@@ -161,7 +161,7 @@ pub(crate) struct CohereTokenizeRequest {
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct CohereTokens {
-    /// Without those that the model puts around a text.
+    /// Without the model's special tokens.
     tokens: Vec<i32>,
     token_strings: Vec<String>,
     meta: TokensMeta,

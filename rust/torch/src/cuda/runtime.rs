@@ -235,7 +235,7 @@ impl Event {
         self.runtime.check(unsafe { (self.runtime.event_record)(self.event.as_ptr(), null_mut()) })
     }
 
-    /// Whether the GPU has come to it. Never waits, and may be asked by any thread, whatever its current GPU; an event that was not
+    /// Whether the GPU has reached it. Never waits, and any thread may call it, whatever its current GPU; an event that was not
     /// recorded is done.
     ///
     /// # Errors
