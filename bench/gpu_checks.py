@@ -176,7 +176,7 @@ def memcheck(trial: Trial) -> Findings:
     print(done.stdout, done.stderr)
     said = [line for line in done.stdout.splitlines() if "ERROR SUMMARY" in line]
     outcome = "passed" if done.returncode == 0 else f"failed: exit code {done.returncode}"
-    return Findings({"said": said}, said or ["compute-sanitizer gave no summary."], outcome)
+    return Findings({"said": said}, said or ["compute-sanitizer gave no summary."], outcome=outcome)
 
 
 def batches(device: str) -> None:
@@ -208,7 +208,9 @@ def tests(trial: Trial) -> Findings:
     outcome = "passed" if done.returncode == 0 else f"failed: exit code {done.returncode}"
     if not any(line.startswith("PASSED") for line in said):
         outcome = "skipped" if done.returncode == 0 else outcome
-    return Findings({"tests": said, "summary": last}, [*(f"- {line}" for line in said), "", last.strip("= ")], outcome)
+    return Findings(
+        {"tests": said, "summary": last}, [*(f"- {line}" for line in said), "", last.strip("= ")], outcome=outcome
+    )
 
 
 def sticky(trial: Trial) -> Findings:

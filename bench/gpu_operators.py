@@ -127,9 +127,8 @@ def ends() -> Any:
 def flash(device: Any, kind: Any, window: int | None = None) -> tuple[Callable[[], Any], Any]:
     """Attention of each row to itself, `[tokens, heads, width]`; queries are as large as a model's."""
     queries, keys, values = (part.to(kind) for part in (samples(TOKENS, 3, HEADS, WIDTH) * 1.0).unbind(1))
-    expected = torch.cat(
-        [plain(*part, window) for part in zip(*(each.split(LENGTHS) for each in (queries, keys, values)), strict=True)]
-    )
+    rows = zip(queries.split(LENGTHS), keys.split(LENGTHS), values.split(LENGTHS), strict=True)
+    expected = torch.cat([plain(*row, window) for row in rows])
     there = [each.to(device) for each in (queries, keys, values, ends(), ends())]
     reach: dict[str, int] = {} if window is None else {"window_size_left": window, "window_size_right": window}
     longest = max(LENGTHS)
@@ -254,7 +253,7 @@ def graph(device: Any, kind: Any) -> tuple[Callable[[], Any], Any]:
     runtime = Runtime()
     stream, captured, executable = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
     runtime.call("cudaStreamCreateWithFlags", ctypes.byref(stream), 1)
-    memory = CaptureMemory(torch.device(device).index or 0, stream.value)
+    memory = CaptureMemory(torch.device(device).index or 0, stream.value or 0)
     work, expected = activated(device, kind)
     output = torch.empty(expected.shape, dtype=kind, device=device)
     output.copy_(work())

@@ -16,7 +16,6 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -195,21 +194,22 @@ def add_kernels(
     """Add what the kernels took, which are sorted by their start: the goals, and the kernels that took most."""
     kernels = union([(start, end) for start, end, _ in spans])
     reach = max(end for _, end, _ in spans) - spans[0][0]
-    totals: Counter[str] = Counter()
+    totals: dict[str, float] = {}
     for start, end, kernel in spans:
-        totals[kernel] += end - start
+        totals[kernel] = totals.get(kernel, 0.0) + end - start
+    longest = sorted(totals.items(), key=lambda item: -item[1])
     findings.numbers["profiled"] = part | {
         "kernel_seconds": kernels,
         "reach_seconds": reach,
         "kernels_per_batch": len(spans) / max(1, batches),
-        "kernels": dict(totals.most_common(30)),
+        "kernels": dict(longest[:30]),
     }
     findings.goal("busy by kernels, from the first kernel to the last", kernels / reach, least=least)
     findings.goal("busy by kernels, of the calls' time", kernels / part["seconds"], least=least)
     findings.lines.append(f"- {len(spans) / max(1, batches):.0f} kernels a batch, {batches} batches")
     findings.table(
         ["kernel", "share"],
-        [[f"`{kernel[:90]}`", f"{seconds / kernels:.1%}"] for kernel, seconds in totals.most_common(15)],
+        [[f"`{kernel[:90]}`", f"{seconds / kernels:.1%}"] for kernel, seconds in longest[:15]],
     )
 
 

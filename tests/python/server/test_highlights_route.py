@@ -237,7 +237,7 @@ def test_errors_use_plain_words_and_name_routes(server: ServerProcess) -> None:
     routes = message("/nowhere", **asked)
     assert names_all(routes, "POST /highlights", "GET /health", "GET /openapi.json")
     assert ".css" not in routes
-    for body, names in [
+    wrong_bodies: list[tuple[dict[str, Any], list[str]]] = [
         ({"query": "a", "texts": ["b"]}, ["texts", "documents"]),
         ({"query": "a", "pages": ["b"]}, ["pages", "documents"]),
         ({"question": "a", "documents": ["b"]}, ["question", "query"]),
@@ -246,7 +246,8 @@ def test_errors_use_plain_words_and_name_routes(server: ServerProcess) -> None:
         (asked | {"pre_tags": 3}, ["pre_tags", "must be a text"]),
         (asked | {"return_text": True}, ["return_text", "return_texts"]),
         (asked | {"ids": ["x"]}, ["ids", "id", "title", "text"]),
-    ]:
+    ]
+    for body, names in wrong_bodies:
         said = message("/highlights", **body)
         assert names_all(said, *names), said
         assert " at line " not in said
