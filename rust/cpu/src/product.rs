@@ -11,6 +11,7 @@ pub trait Operand {
     type Sum<S: Simd>: Copy;
 
     /// Rows and registers of a tile of sums.
+    #[must_use]
     fn tile<S: Simd>() -> Tile {
         S::TILE
     }
