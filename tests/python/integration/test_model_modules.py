@@ -1,6 +1,7 @@
 """Modules after the transformer, static embeddings, prompts, and pickled weights, against sentence-transformers."""
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -275,18 +276,18 @@ def test_pickles_of_old_torch_need_torch(body: Path, tmp_path: Path, monkeypatch
 
 
 class Program:
-    """Runs a program when it is unpickled."""
+    """Makes a folder when it is unpickled."""
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Path.touch, (self.file,)
+        return os.mkdir, (str(self.folder),)
 
 
 def test_pickles_run_no_code(body: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    path = pickled(body, tmp_path / "evil", {"weight": Program(tmp_path / "touched")})
-    with raises(InvalidModelError, path / "pytorch_model.bin", "touch"):
+    path = pickled(body, tmp_path / "evil", {"weight": Program(tmp_path / "made")})
+    with raises(InvalidModelError, path / "pytorch_model.bin", "mkdir"):
         embed(path)
-    assert not (tmp_path / "touched").exists()
+    assert not (tmp_path / "made").exists()
