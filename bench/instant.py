@@ -40,17 +40,22 @@ def processor() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def pages_and_questions() -> tuple[list[str], list[str], list[str]]:
+    """Pages that answer a question, a question of each, and all pages."""
+    text = long_text()
+    pieces = [text[start : start + CHARACTERS] for start in range(0, len(text), CHARACTERS)]
+    asked = [(piece, questions_of(piece)) for piece in pieces]
+    answering = [(piece, questions[0]) for piece, questions in asked if questions]
+    return [page for page, _ in answering], [question for _, question in answering], pieces
+
+
 def main() -> None:
     """Measure, print the table and keep the record."""
     parser = claim_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     add_no_record(parser)
     arguments = parser.parse_args()
-    text = long_text()
-    pieces = [text[start : start + CHARACTERS] for start in range(0, len(text), CHARACTERS)]
-    asked = [(piece, questions_of(piece)) for piece in pieces]
-    pages = [piece for piece, questions in asked if questions]
-    questions = [questions[0] for _, questions in asked if questions]
+    pages, questions, pieces = pages_and_questions()
     clock: dict[str, list[float]] = {effort: [] for effort in EFFORTS}
     busy: dict[str, list[float]] = {effort: [] for effort in EFFORTS}
     ten: dict[str, list[float]] = {effort: [] for effort in EFFORTS}
