@@ -130,8 +130,9 @@ impl Encode<'_> {
         rows.clear();
         row.clear();
         row.resize(width, 0.0);
-        // Without modules in between, the last of which is a norm, pooling scales vectors itself.
-        let normalize = network.normalize && network.head.is_empty() && network.pooling.len() == 1;
+        // Pooling scales vectors itself if nothing follows that changes them.
+        let is_last = network.head.is_empty() && network.pooling.len() == 1 && network.dimension == layers.hidden();
+        let normalize = network.normalize && is_last;
         let mut start = 0;
         for length in batch.lengths.iter().map(|length| *length as usize) {
             let tokens = &hidden[start * width..(start + length) * width];

@@ -106,8 +106,9 @@ def test_do_lower_case_matches_sentence_transformers(body: Path, tmp_path: Path)
         assert_equal(highlighter.embed([text.lower() for text in texts[:2]]), expected[:2])
 
 
-def test_truncate_dim_cuts_and_normalizes(body: Path, tmp_path: Path) -> None:
-    model = saved(tmp_path / "model", [Transformer(str(body)), Pooling(64, "mean"), LayerNorm(64)])
+@pytest.mark.parametrize("end", [[LayerNorm(64)], [Normalize()], []], ids=["norm", "normalize", "pooling"])
+def test_truncate_dim_cuts_and_normalizes(body: Path, tmp_path: Path, end: list[Any]) -> None:
+    model = saved(tmp_path / "model", [Transformer(str(body)), Pooling(64, "mean"), *end])
     expected = model.encode(TEXTS, truncate_dim=16, normalize_embeddings=True)
     assert_both_equal(tmp_path / "model", expected, truncate_dim=16)
     with Highlighter(tmp_path / "model", devices="cpu", truncate_dim=16) as highlighter:
