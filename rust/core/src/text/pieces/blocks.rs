@@ -16,6 +16,9 @@ const NARROWEST_WRAP: usize = 30;
 /// In narrower lines, a dash at the start is a list item. Paragraphs wrapped at 30 characters are at least this wide.
 const NARROWEST_DASH_WRAP: usize = 20;
 
+/// Longer lines, in characters, are no headings that only indentation shows.
+const WIDEST_TERM: usize = 60;
+
 /// Lines above the header of CSV.
 const MAX_TITLE_LINES: usize = 2;
 
@@ -120,6 +123,10 @@ impl BlockSplitter<'_> {
         match line.shape {
             LineShape::Text if self.running.contains(self.text_of(&line)) => self.push_header_or_footer(&line),
             LineShape::PageNumber => self.push_header_or_footer(&line),
+            LineShape::Text if self.is_term(&line) => {
+                self.end_group();
+                self.push(line.start, line.end, BlockKind::Heading, false);
+            }
             LineShape::Text => self.gather(line),
             LineShape::Item(marker) if self.is_wrapped_dash(&line, marker, next) => self.gather(line),
             LineShape::Item(_) => {
@@ -171,6 +178,32 @@ impl BlockSplitter<'_> {
         let title = self.group.pop().map_or(rule.start, |title| title.start);
         self.end_group();
         self.push(title, rule.end, BlockKind::Heading, false);
+    }
+
+    /// Whether a line is a heading or an option that only its indentation shows, as in manual pages: a short paragraph of its
+    /// own that is no sentence, and the text below it stands deeper.
+    fn is_term(&self, line: &Line) -> bool {
+        let text = self.text_of(line);
+        let is_option = content(text).starts_with('-');
+        // Options follow each other without a blank line.
+        let is_alone = self.group.is_empty() || (is_option && self.item_indent.is_none());
+        let begins = is_option || content(text).starts_with(char::is_alphanumeric);
+        if !is_alone || !begins || !text.ends_with(|c: char| c.is_alphanumeric() || matches!(c, ')' | ']' | '>')) {
+            return false;
+        }
+        let below = &self.text[line.end..];
+        // The first of them is the rest of this line.
+        let is_blank = |line: &Line| line.shape == LineShape::Blank;
+        let mut lines = lines(below).skip(1).take(3).peekable();
+        lines.next_if(is_blank);
+        let Some(next) = lines.next().filter(|next| next.shape == LineShape::Text) else { return false };
+        let is_deeper = |line: &Line| column(&below[line.start..line.end]) > column(text) + 1;
+        let next_text = &below[next.start..next.end];
+        // A line that returns to the first one's depth is verse.
+        is_deeper(&next)
+            && (is_option || lines.next().is_none_or(|third| is_blank(&third) || is_deeper(&third)))
+            && has_room(text, next_text, WIDEST_TERM)
+            && (is_option || !continues_sentence(text, next_text))
     }
 
     /// Whether an apparent list item is a dash or number that wrapping moved to the start of a line.
@@ -328,6 +361,12 @@ fn has_room(line: &str, next: &str, widest: usize) -> bool {
     width(line) + 1 + first_word_width(next) <= widest
 }
 
+/// The column of a line's first character, with a tab stop at every eighth.
+fn column(line: &str) -> usize {
+    let white = line.chars().take_while(|c| c.is_whitespace());
+    white.fold(0, |column, c| if c == '\t' { (column / 8 + 1) * 8 } else { column + 1 })
+}
+
 /// In characters.
 fn width(line: &str) -> usize {
     bytecount::num_chars(line.as_bytes())
@@ -360,7 +399,7 @@ mod tests {
     #[expect(clippy::type_complexity, reason = "a table of cases")]
     fn layout_bounds_blocks() {
         use BlockKind::{Code, Header, Heading, Item, Prose, Row, Rule};
-        let cases: [(&str, &[(&str, BlockKind, bool)]); 17] = [
+        let cases: [(&str, &[(&str, BlockKind, bool)]); 19] = [
             ("One\n\n \nTwo", &[("One", Prose, false), ("Two", Prose, false)]),
             ("# Title\nText", &[("# Title", Heading, false), ("Text", Prose, false)]),
             (
@@ -428,6 +467,27 @@ mod tests {
             ),
             ("One\x0ctwo\u{2028}three", &[("One", Prose, false), ("two", Prose, false), ("three", Prose, false)]),
             ("> Quoted\n>\n> Again", &[("> Quoted", Prose, false), (">", Rule, false), ("> Again", Prose, false)]),
+            (
+                "EXIT STATUS\n   It is 0.\n\n   -c, --stdout\n\twrite there\n   -k\n\tkeep",
+                &[
+                    ("EXIT STATUS", Heading, false),
+                    ("   It is 0.", Prose, false),
+                    ("   -c, --stdout", Heading, false),
+                    ("\twrite there", Prose, false),
+                    ("   -k", Heading, false),
+                    ("\tkeep", Prose, false),
+                ],
+            ),
+            (
+                "2.1. Terms\n\n   A byte has 8 bits.\n   A bit has none.\n\nOf man's first\n   Fruit, and of\nThat tree",
+                &[
+                    ("2.1. Terms", Heading, false),
+                    ("   A byte has 8 bits.\n   A bit has none.", Prose, false),
+                    ("Of man's first", Prose, false),
+                    ("   Fruit, and of", Prose, false),
+                    ("That tree", Prose, false),
+                ],
+            ),
         ];
         for (text, expected) in cases {
             assert_eq!(split(text), expected, "{text:?}");

@@ -226,6 +226,13 @@ fn join_introduced(text: &str, spans: &[ByteSpan], elements: &[Element], joins: 
             continue;
         }
         let mut group = std::mem::replace(&mut start, next);
+        if continues(spans[next].of(text), (kinds[next - 1], kinds[next]), ends_paragraph)
+            && fits(group..end_of(joins, next))
+        {
+            joins[next] = true;
+            start = group;
+            continue;
+        }
         if matches!(kinds[next - 1], BlockKind::Code | BlockKind::Row) {
             continue;
         }
@@ -235,7 +242,7 @@ fn join_introduced(text: &str, spans: &[ByteSpan], elements: &[Element], joins: 
         if is_entry {
             group = group.min(paragraph_start);
             joins[paragraph_start + 1..next].fill(true);
-        } else if !introduces(spans[next - 1].of(text), is_alone) {
+        } else if !introduces(spans[next - 1].of(text), is_alone, kinds[next]) {
             continue;
         }
         let mut end = end_of(joins, next);
@@ -250,27 +257,39 @@ fn join_introduced(text: &str, spans: &[ByteSpan], elements: &[Element], joins: 
         }
         joins[next] = true;
         start = group;
-        let continues = |unit: usize| {
+        let is_more = |unit: usize| {
             let gap = &text[spans[unit - 1].end..spans[unit].start];
             let is_verse = || gap.contains('\n') && !has_blank_line(gap);
             kinds[unit] == kinds[next] && (kinds[unit] == BlockKind::Item || is_verse())
         };
         let mut last = end;
-        while last < spans.len() && continues(last) && fits(group..end_of(joins, last)) {
+        while last < spans.len() && is_more(last) && fits(group..end_of(joins, last)) {
             last = end_of(joins, last);
         }
-        if last == spans.len() || !continues(last) {
+        if last == spans.len() || !is_more(last) {
             joins[end.min(last)..last].fill(true);
         }
     }
 }
 
-/// Whether a unit means little without what follows: it ends with a colon, it is bold as a title is, or it is a question
-/// that stands alone.
-fn introduces(unit: &str, is_alone: bool) -> bool {
+/// Whether a unit means little without the one before it: it is in parentheses, or it continues a sentence after code.
+fn continues(unit: &str, (before, kind): (BlockKind, BlockKind), begins_paragraph: bool) -> bool {
+    match before {
+        BlockKind::Prose | BlockKind::Item if kind == before && !begins_paragraph => {
+            unit.starts_with('(') && unit.trim_end_matches(['.', '!', '?', '。']).ends_with(')')
+        }
+        BlockKind::Code => kind == BlockKind::Prose && unit.starts_with(char::is_lowercase),
+        _ => false,
+    }
+}
+
+/// Whether a unit means little without what follows: it ends with a colon, or before code in the middle of a sentence; it is
+/// bold as a title is; or it is a question that stands alone.
+fn introduces(unit: &str, is_alone: bool, next: BlockKind) -> bool {
     let bold = unit.strip_prefix("**").and_then(|unit| unit.strip_suffix("**"));
     let is_title = bold.is_some_and(|title| !title.contains("**"));
-    without_closing(unit).ends_with([':', '：']) || is_title || (is_alone && is_question(unit))
+    let is_cut = next == BlockKind::Code && unit.ends_with(char::is_alphanumeric);
+    is_cut || without_closing(unit).ends_with([':', '：']) || is_title || (is_alone && is_question(unit))
 }
 
 fn is_question(text: &str) -> bool {
@@ -336,12 +355,21 @@ mod tests {
 
     #[test]
     fn headings_items_tables_and_code_stay_together() {
-        let cases: [(&str, &[&str]); 5] = [
+        let cases: [(&str, &[&str]); 8] = [
             ("# One\n\nFirst. Second.", &["# One\n\nFirst.", "Second."]),
             ("# One\n## Two\nFirst. Second.", &["# One\n## Two\nFirst.", "Second."]),
             ("Intro.\n- A thing. And more.\n- Another.", &["Intro.", "- A thing. And more.", "- Another."]),
             ("| a | b |\n|---|---|\n| 1 | 2 |\n\nText.", &["| a | b |\n|---|---|\n| 1 | 2 |", "Text."]),
             ("Run:\n\n```\nls\n\nps\n```\n\nDone.", &["Run:\n\n```\nls\n\nps\n```", "Done."]),
+            (
+                "It runs. It locks nothing. (But ALTER does.) More.",
+                &["It runs.", "It locks nothing. (But ALTER does.)", "More."],
+            ),
+            (
+                "To build, run\n\n```\nmake\n```\n\nfrom here. Done.",
+                &["To build, run\n\n```\nmake\n```\n\nfrom here.", "Done."],
+            ),
+            ("EXIT STATUS\n   It is 0. Errors are 1.\n", &["EXIT STATUS\n   It is 0.", "Errors are 1."]),
         ];
         for (text, expected) in cases {
             assert_eq!(groups(text), expected, "{text:?}");
