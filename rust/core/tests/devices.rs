@@ -260,7 +260,7 @@ fn a_stalled_device_is_taken_out_and_recovers() {
         let state = &bench.states()[1];
         assert!(!state.is_working && state.outstanding_tokens > 0 && state.batches == 0, "{state:?}");
         let error = state.last_error.as_deref().unwrap();
-        assert_eq!(error, "fake:1 has finished nothing for 20ms; what it had is computed by others");
+        assert!(error.contains("fake:1") && error.contains("20ms"), "{error}");
         // It keeps its batches and gets no new ones.
         let submitted = || script.log.lock().unwrap().iter().filter(|(device, _)| *device == 1).count();
         let before = submitted();
