@@ -60,6 +60,7 @@ pub struct Settings {
     pub upload_timeout: Duration,
     pub upload_processes: usize,
     pub fetch: bool,
+    #[serde(deserialize_with = "networks")]
     pub fetch_allow: Vec<IpNet>,
     pub fetch_max_bytes: usize,
     pub fetch_redirects: usize,
@@ -145,7 +146,7 @@ impl Settings {
 
 /// What is wrong with a setting: its name, what it must be, and its value.
 fn explain(name: &str, message: &str) -> String {
-    if let Some(rest) = message.strip_prefix("timeout must ") {
+    if let Some(rest) = message.strip_prefix("timeout must ").or_else(|| message.strip_prefix("must ")) {
         return format!("{name} must {rest}");
     }
     let parts = ["invalid value: ", "invalid type: "].iter().find_map(|start| message.strip_prefix(start));
@@ -169,9 +170,16 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::E
 fn mode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     let digits = String::deserialize(deserializer)?;
     let mode = u32::from_str_radix(&digits, 8).ok().filter(|mode| *mode <= 0o777);
-    mode.ok_or_else(|| {
-        serde::de::Error::custom(format!("uds_mode must be three octal digits like 660, not {digits:?}"))
-    })
+    mode.ok_or_else(|| serde::de::Error::custom(format!("must be three octal digits like 660, not {digits:?}")))
+}
+
+/// Networks in the notation of `10.1.0.0/16`.
+fn networks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<IpNet>, D::Error> {
+    let read = |text: String| {
+        let wrong = || serde::de::Error::custom(format!("must be a network like 10.1.0.0/16, not {text:?}"));
+        text.parse().map_err(|_| wrong())
+    };
+    Vec::<String>::deserialize(deserializer)?.into_iter().map(read).collect()
 }
 
 #[cfg(test)]
@@ -211,7 +219,7 @@ pub(crate) mod tests {
             (json!({"uds_mode": "rw"}), &["uds_mode", "660", "rw"]),
             (json!({"port": 70_000}), &["port must be a whole number from 0 to 65535, not 70000"]),
             (json!({"max_body_bytes": -1}), &["max_body_bytes", "-1", "whole number"]),
-            (json!({"fetch_allow": ["10.0.0.0/33"]}), &["fetch_allow"]),
+            (json!({"fetch_allow": ["10.0.0.0/33"]}), &["fetch_allow", "10.0.0.0/33"]),
             (json!({"log_format": "xml"}), &["log_format", "xml"]),
             (json!({"url_prefix": "api"}), &["url_prefix", "api"]),
             (json!({"url_prefix": "/v2/x"}), &["url_prefix", "/v2/x"]),

@@ -191,7 +191,7 @@ def test_server_errors_raise_their_class(tmp_path: Path) -> None:
         ("http://me:secret@host", {}, errors.InvalidArgumentError, ["url"]),
         ("http://host?key=1", {}, errors.InvalidArgumentError, ["url"]),
         ("unix:run", {}, errors.InvalidArgumentError, ["run"]),
-        (3, {}, TypeError, ["int"]),
+        (3, {}, errors.InvalidTypeError, ["url", 3]),
         ([3], {}, errors.InvalidTypeError, ["url", "[3]"]),
         ("http://host", {"timeout": 0}, errors.InvalidArgumentError, ["timeout", 0]),
         ("http://host", {"timeout": "1"}, errors.InvalidTypeError, ["timeout", "str"]),

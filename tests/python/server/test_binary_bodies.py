@@ -150,27 +150,28 @@ def test_accept_header_selects_media_type(
 
 
 @pytest.mark.parametrize(
-    ("route", "body", "names"),
+    ("route", "body", "status", "names"),
     [
-        ("/embed", {"inputs": []}, ["inputs"]),
-        ("/embed", {"inputs": "a", "embedding_dtype": "fp8_e4m3"}, ["fp8_e4m3", *DTYPES]),
-        ("/embed", {"inputs": ["long " * 600], "truncate": False}, ["1 of 1", 256]),
-        ("/v1/embeddings", {"input": []}, ["input"]),
-        ("/v1/embeddings", {"input": "a", "endianness": "middle"}, ["big", "native", "little"]),
+        ("/embed", {"inputs": []}, 400, ["inputs"]),
+        ("/embed", {"inputs": "a", "embedding_dtype": "fp8_e4m3"}, 422, ["fp8_e4m3", *DTYPES]),
+        ("/embed", {"inputs": ["long " * 600], "truncate": False}, 413, ["1 of 1", 256]),
+        ("/v1/embeddings", {"input": []}, 400, ["input"]),
+        ("/v1/embeddings", {"input": "a", "endianness": "middle"}, 400, ["big", "native", "little"]),
         (
             "/v1/embeddings",
             {"input": "a", "embedding_dtype": "int8", "embed_dtype": "binary"},
+            400,
             ["embedding_dtype", "embed_dtype"],
         ),
-        ("/v1/embeddings", {"input": ["a"] * 2000, "encoding_format": "bytes"}, ["encoding_format"]),
+        ("/v1/embeddings", {"input": ["a"] * 2000, "encoding_format": "bytes"}, 400, ["encoding_format"]),
     ],
     ids=str,
 )
 def test_errors_are_json_for_octet_stream_requests(
-    server: ServerProcess, route: str, body: dict[str, Any], names: list[object]
+    server: ServerProcess, route: str, body: dict[str, Any], status: int, names: list[object]
 ) -> None:
     answer = server.client.post(route, json=body, headers={"accept": RAW})
-    assert answer.status_code == (400 if route == "/v1/embeddings" else 422)
+    assert answer.status_code == status
     assert answer.headers["content-type"] == "application/json"
     assert names_all(answer.text, *names)
     assert not [name for name in answer.headers if name.startswith("x-embedding")]

@@ -195,7 +195,7 @@ def test_url_prefix_serves_all_routes_under_it_too() -> None:
             missing = server.client.get(f"{prefix}/nowhere")
             assert (missing.status_code, missing.json()["error"]["kind"]) == (404, "not_found")
     for prefix in ("api", "/v2", "/a b"):
-        with raises(StartError, "url_prefix"), letter_server("--url-prefix", prefix):
+        with raises(StartError, "--url-prefix", prefix), letter_server("--url-prefix", prefix):
             pass
 
 

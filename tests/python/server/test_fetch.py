@@ -227,7 +227,7 @@ def test_fetch_connection_refused_is_status(fetching: ServerProcess) -> None:
 
 def test_invalid_fetch_allow_stops_start() -> None:
     with (
-        raises(StartError, "fetch_allow"),
+        raises(StartError, "--fetch-allow", "10.0.0.0/40"),
         letter_server("--fetch-allow", "10.0.0.0/40"),
     ):
         pass

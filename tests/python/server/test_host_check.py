@@ -61,7 +61,7 @@ def test_any_host_is_allowed_with_keys_or_public_address(options: list[str]) -> 
 
 def test_invalid_allowed_host_stops_start() -> None:
     with (
-        raises(StartError, "allowed_host", "https://example.com"),
+        raises(StartError, "--allowed-host", "https://example.com"),
         letter_server("--allowed-host", "https://example.com"),
     ):
         pass

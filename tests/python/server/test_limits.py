@@ -340,7 +340,7 @@ def test_pipelined_requests_are_answered_in_order(server: ServerProcess) -> None
 @pytest.mark.parametrize(
     ("options", "names"),
     [
-        (["--max-concurrent", "0"], ["max_concurrent", 0]),
+        (["--max-concurrent", "0"], ["--max-concurrent", 0]),
         (["--api-keys-file", "/nowhere"], ["/nowhere"]),
         (["--store", "/nowhere/x.db"], ["/nowhere/x.db"]),
     ],

@@ -153,5 +153,5 @@ def test_unreachable_otlp_endpoint_is_logged_once_a_minute(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("address", ["localhost:4317", "nowhere", "", "ftp://localhost"])
 def test_invalid_otlp_endpoint_stops_start(address: str) -> None:
-    with raises(StartError, "otlp_endpoint", json.dumps(address)), letter_server("--otlp-endpoint", address):
+    with raises(StartError, "--otlp-endpoint", json.dumps(address)), letter_server("--otlp-endpoint", address):
         pass
