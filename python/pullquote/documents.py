@@ -125,7 +125,8 @@ def detect(data: bytes) -> DocumentFormat:
                 if "word/document.xml" in archive.namelist():
                     return "docx"
         except zipfile.BadZipFile:
-            pass
+            # Cut off or damaged: read it as what it was, so that the error says so.
+            return "docx" if b"word/" in data else "text"
     return "text"
 
 

@@ -183,7 +183,7 @@ def test_damaged_files_name_the_file(tmp_path: Path) -> None:
         documents.read(path)
     word = io.BytesIO()
     WordDocument().save(word)
-    with raises(InvalidTextError, "archive", "DOCX"):
+    with raises(InvalidTextError, "DOCX", "damaged"):
         documents.read(word.getvalue()[:2000])
     with raises(InvalidTextError, "DOCX", "damaged"):
         documents.read(b"PK\x03\x04 nothing else", format="docx")

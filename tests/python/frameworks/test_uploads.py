@@ -198,7 +198,7 @@ def test_files_that_cannot_be_read_are_errors_of_their_field(server: ServerProce
 
 def test_forms_that_are_wrong_name_the_part(server: ServerProcess) -> None:
     file = ("report.pdf", pdf(three_pages))
-    assert failure(post(server, file)) == (422, "invalid_body", "")  # no query
+    assert failure(post(server, file)) == (422, "invalid_body", "query")
     assert failure(post(server, file, **ASKED, documents=["a"])) == (422, "invalid_body", "documents")
     assert failure(server.client.post("/highlights", files={"report": file})) == (422, "invalid_body", "report")
     assert failure(post(server, file, **ASKED | {"top_k": []})) == (422, "invalid_body", "top_k")
