@@ -240,7 +240,7 @@ def test_fsspec_input_and_output(folder: Path, undisturbed: Path) -> None:
         (["--input", "*.txt", "--output", "y", "-q", "a"], ["empty.txt", "Parquet"]),
         (["--input", "x", "--output", "y", "--queries", "empty.txt"], ["empty.txt"]),
         (["--input", "a.*", "--output", "y", "-q", "a", "--output-format", "parquet"], ["a.jsonl.parquet"]),
-        (["--input", "a.jsonl", "--output", "y", "-q", "a", "-k", "0"], ["top_k"]),
+        (["--input", "a.jsonl", "--output", "y", "-q", "a", "-k", "0"], ["--top-k", 0]),
         (["--input", "a.jsonl", "--output", "y", "-q", " "], ["query[0]"]),
         (["--input", "x", "--output", "y", "--queries", "nowhere.txt"], ["nowhere.txt"]),
     ],

@@ -168,10 +168,13 @@ pub fn check_description(directory: &Path) -> Result<()> {
 /// All that can be checked without reading weights.
 fn check(repository: &Path, commit: &str) -> Result<()> {
     let missing = missing_files(repository, commit, true)?;
-    if !missing.is_empty() {
+    let described = check_description(&repository.join("snapshots").join(commit));
+    // No further file would make an unsupported model load.
+    let is_unsupported = described.as_ref().is_err_and(|error| error.kind() == ErrorKind::UnsupportedModel);
+    if !missing.is_empty() && !is_unsupported {
         return Err(Error::new(ErrorKind::ModelNotFound, format!("the cache lacks {}", missing.join(", "))));
     }
-    check_description(&repository.join("snapshots").join(commit))
+    described
 }
 
 fn missing_files(repository: &Path, commit: &str, weights: bool) -> Result<Vec<String>> {

@@ -207,7 +207,7 @@ pub fn similar<'name>(name: &str, names: &[&'name str]) -> Option<&'name str> {
     }
     let alike = |other: &&str| strsim::normalized_damerau_levenshtein(&plain(name), &plain(other));
     let best = names.iter().copied().max_by(|a, b| alike(a).total_cmp(&alike(b)))?;
-    (alike(&best) >= 0.7).then_some(best)
+    (alike(&best) >= 0.65).then_some(best)
 }
 
 fn one_of(names: &[&str]) -> String {

@@ -41,6 +41,7 @@ pub(crate) struct DocumentsRequest {
 #[schemars(inline)]
 struct NamedDocument {
     /// Any name or address; at most `{max_document_id}` bytes without control characters.
+    #[schemars(length(min = 1, max = LONGEST_ID), regex(pattern = r"^[^\u0000-\u001f\u007f-\u009f]+$"))]
     id: String,
     /// Added to the relevance of every passage of the page when pages compete.
     #[serde(default)]
@@ -144,9 +145,9 @@ async fn delete(State(app): State<Arc<App>>, Name(id): Name, request: Request) -
 }
 
 fn check_id(id: &str, field: &str) -> Result<(), Failure> {
-    if id.len() <= LONGEST_ID && !id.chars().any(char::is_control) {
+    if (1..=LONGEST_ID).contains(&id.len()) && !id.chars().any(char::is_control) {
         return Ok(());
     }
-    let message = format!("an id has at most {LONGEST_ID} bytes of UTF-8, none of them a control character");
+    let message = format!("an id has 1 to {LONGEST_ID} bytes of UTF-8, none of them a control character");
     Err(Failure::of_field(Cause::Unprocessable, field, message))
 }
