@@ -142,7 +142,7 @@ struct ModelPooling {
     pooling: &'static str,
 }
 
-const fn yes() -> bool {
+pub(super) const fn yes() -> bool {
     true
 }
 

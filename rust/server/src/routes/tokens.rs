@@ -116,7 +116,7 @@ enum ContentToken {
 pub(crate) struct DecodeRequest {
     ids: Ids,
     /// Leave out the model's special tokens.
-    #[serde(default = "yes")]
+    #[serde(default = "super::tei::yes")]
     skip_special_tokens: bool,
 }
 
@@ -180,10 +180,6 @@ struct TokensMeta {
 }
 
 const META: TokensMeta = TokensMeta { api_version: ApiVersion { version: "1" } };
-
-const fn yes() -> bool {
-    true
-}
 
 async fn tokenize(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
     compute(&app, request, |app, input| {

@@ -184,6 +184,10 @@ impl BlockSplitter<'_> {
     /// own that is no sentence, and the text below it stands deeper.
     fn is_term(&self, line: &Line) -> bool {
         let text = self.text_of(line);
+        // Most lines of prose are too long, and end here: the lines below are read twice otherwise.
+        if width(text) >= WIDEST_TERM {
+            return false;
+        }
         let is_option = content(text).starts_with('-');
         // Options follow each other without a blank line.
         let is_alone = self.group.is_empty() || (is_option && self.item_indent.is_none());
