@@ -24,7 +24,6 @@ import numpy as np
 from pullquote import _mcp_command, _models_command, _native, _server
 from pullquote._cli_documents import places, read_file
 from pullquote._cli_fetch import add_fetch_options, is_address, read_address
-from pullquote._cli_files import check_is_text, decode, is_piped, name_of, read_bytes
 from pullquote._cli_options import CALL_OPTIONS, PAGE_OPTIONS, add_options, options_from_args
 from pullquote._completion import SHELLS, completion_script
 from pullquote._config import CACHE_BYTES, EngineConfig
@@ -36,6 +35,7 @@ from pullquote._progress_bar import ProgressBar
 from pullquote._python_encoder import named_encoder
 from pullquote._signatures import did_you_mean
 from pullquote._terminal import Style
+from pullquote._text_files import check_is_text, decode, is_piped, name_of, read_bytes
 from pullquote.errors import InvalidArgumentError, PullquoteError
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from pullquote._cli_files import DOCX, PDF, check_is_text, decode, kind_of, name_of, read_bytes
 from pullquote._highlights import Highlight
+from pullquote._text_files import DOCX, PDF, check_is_text, decode, kind_of, name_of, read_bytes
 
 if TYPE_CHECKING:
     from pullquote.documents import Document

@@ -94,12 +94,12 @@ def fetch(name: str, options: HubOptions, *, weights: bool = True) -> Path:
         needed, missing = _native.needed_files(list(files), modules, weights)
         if missing:
             raise UnsupportedModelError(_explain_missing(name, missing))
+        described, _ = _native.needed_files(list(files), modules, False)
+        _download(client, name, directory, [files[path] for path in described])
         if weights:
             # A model that would not load is refused before its weights are downloaded.
-            small, _ = _native.needed_files(list(files), modules, False)
-            _download(client, name, directory, [files[path] for path in small])
             _native.check_description(directory)
-        _download(client, name, directory, [files[path] for path in needed])
+            _download(client, name, directory, [files[path] for path in needed if path not in described])
         repository = directory.parents[1]
         if modules is None:
             _write(repository / ".no_exist" / commit / MODULES, "")

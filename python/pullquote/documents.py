@@ -22,9 +22,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pullquote._cli_files import check_is_text, decode
 from pullquote._highlights import Highlight, Rectangle
 from pullquote._options import Format
+from pullquote._text_files import check_is_text, decode
 from pullquote.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
