@@ -52,6 +52,8 @@ pub struct Tokens {
     has_only_bytes: bool,
     /// Replaces the tokenizer if tokens are bytes.
     byte_table: Option<ByteTable>,
+    /// Whether the ids of words do not depend on their neighbours; see `words`.
+    has_separate_words: bool,
     /// Special tokens that a text may contain literally.
     added: Vec<String>,
     /// Those that the tokenizer finds after normalization, which may change the case.
@@ -191,13 +193,15 @@ impl Tokens {
             let max_tokens = model.max_tokens;
             return Err(damaged(format!("{special} special tokens leave no room in {max_tokens} tokens")));
         }
+        let drops_unknown = matches!(model.body, Body::Static { drops_unknown: true });
+        let family = Family::new(&json);
         Ok(Self {
-            family: Family::new(&json),
+            has_separate_words: !drops_unknown && words::are_separate(&tokenizer, family),
+            family,
             unknown: unknown_id(&json, &tokenizer),
-            has_only_bytes: Family::new(&json) == Family::ByteLevel
-                && tokenizer.get_vocab_size(false) <= BYTE_VOCABULARY,
+            has_only_bytes: family == Family::ByteLevel && tokenizer.get_vocab_size(false) <= BYTE_VOCABULARY,
             byte_table: ByteTable::new(&tokenizer, &json),
-            drops_unknown: matches!(model.body, Body::Static { drops_unknown: true }),
+            drops_unknown,
             prefix,
             suffix,
             added: added.into_iter().map(|token| token.content).collect(),
@@ -267,15 +271,11 @@ impl Tokens {
         let starts_safely = prompt.is_empty() || is_separate;
         let bodies = windows.iter().map(|window| self.body(text, *window, starts_safely)).collect();
         let segments = Segments::between(bodies);
-        let groups: Vec<&[ByteSpan]> = segments.spans.chunks(SEGMENTS_AT_ONCE).collect();
-        let encoded = text_pool::map(&groups, |group| {
-            check()?;
-            let encode = |span: &ByteSpan| self.ids(self.segment(text, *span));
-            group.iter().map(encode).collect::<Result<Vec<_>>>()
-        })?;
+        let texts: Vec<&str> = segments.spans.iter().map(|span| self.segment(text, *span)).collect();
+        let encoded = self.ids_of_parts(&texts, true, check)?;
         let mut page = TokenPage { rows: Vec::with_capacity(windows.len()), ..TokenPage::default() };
         let starts: Vec<u32> =
-            std::iter::once(0).chain(encoded.iter().flatten().map(|ids| append(&mut page.ids, ids).end)).collect();
+            std::iter::once(0).chain(encoded.iter().map(|ids| append(&mut page.ids, ids).end)).collect();
         let prefix = append(&mut page.ids, &self.prefix);
         let suffix = append(&mut page.ids, &self.suffix);
         let prompt_ids = self.ids(if is_separate { self.without_last_space(prompt) } else { "" })?;

@@ -67,6 +67,38 @@ fn word_piece_windows_are_slices() {
     law(&word_piece(), "", 512);
 }
 
+/// The normalizers that `words` replaces, with every character of a word between others and alone.
+#[test]
+fn every_character_of_words_has_the_tokenizers_ids() {
+    let variant = |lowercase: bool, strip_accents: Value| {
+        let mut tokenizer = word_piece();
+        tokenizer["normalizer"]["lowercase"] = json!(lowercase);
+        tokenizer["normalizer"]["strip_accents"] = strip_accents;
+        tokenizer
+    };
+    let mut nfkd = word_piece();
+    nfkd["normalizer"] = json!({"type": "Sequence", "normalizers": [{"type": "NFKD"}, {"type": "Lowercase"}]});
+    for tokenizer in [word_piece(), variant(false, json!(null)), variant(true, json!(false)), nfkd] {
+        let (_folder, model) = model(&tokenizer, 1 << 20, ("", ""));
+        let tokens = Tokens::read(&model).unwrap();
+        let is_letter = |c: &char| c.is_alphanumeric() || *c < '\u{100}' || ('\u{2000}'..'\u{3100}').contains(c);
+        let letters: Vec<char> = ('\0'..=char::MAX).filter(is_letter).collect();
+        for letters in letters.chunks(500) {
+            let text: String = letters.iter().map(|c| format!("cat{c}in {c} Cat{c} the ")).collect();
+            let alone = tokens.text(&text, Role::Query).unwrap().0;
+            let found = tokens.of_units(&text, &[ByteSpan { start: 0, end: text.len() }], &|| Ok(())).unwrap();
+            assert_eq!(found[0], alone[1..alone.len() - 1], "{text:?}");
+            // The last text has an added token, with which the tokenizer reads all.
+            let texts = [text.as_str(), "[SEP]"];
+            let known = |texts: &[&str], tokens_in_all: usize| {
+                let each = tokens.characters_per_token(texts.len(), 1, |index| texts[index]).unwrap();
+                (f64::from(each) * tokens_in_all as f64).round() as usize
+            };
+            assert_eq!(known(&texts[..1], found[0].len()) + 5, known(&texts, found[0].len() + 1), "{text:?}");
+        }
+    }
+}
+
 #[test]
 fn word_piece_windows_are_slices_with_prompts_and_under_a_limit() {
     law(&word_piece(), "passage: ", 512);

@@ -135,7 +135,7 @@ const fn is_plain_space(c: char) -> bool {
 
 /// Characters that BERT's normalizer maps to a space. It removes other white space (U+0085, U+000B) as control
 /// characters.
-const fn is_bert_space(c: char) -> bool {
+pub(super) const fn is_bert_space(c: char) -> bool {
     is_plain_space(c) || matches!(c, '\u{a0}' | '\u{3000}')
 }
 
@@ -147,10 +147,12 @@ fn starts_word(c: char) -> bool {
         || matches!(c, '«' | '»' | '¿' | '¡' | '–' | '—' | '\u{2018}'..='\u{201f}' | '\u{3008}'..='\u{3011}')
 }
 
-/// A subset of BERT's punctuation: the marks that end sentences and quotes.
-const fn is_punctuation(c: char) -> bool {
+/// A subset of BERT's punctuation: ASCII's, quotation marks, dashes, and the marks of sentences.
+pub(super) const fn is_punctuation(c: char) -> bool {
     c.is_ascii_punctuation()
-        || matches!(c, '\u{2018}'..='\u{201f}' | '\u{2026}' | '\u{3001}'..='\u{3003}' | '\u{3008}'..='\u{3011}')
+        || matches!(c, '\u{a1}' | '\u{ab}' | '\u{b7}' | '\u{bb}' | '\u{bf}')
+        || matches!(c, '\u{2010}'..='\u{2015}' | '\u{2018}'..='\u{2027}')
+        || matches!(c, '\u{3001}'..='\u{3003}' | '\u{3008}'..='\u{3011}')
         || matches!(c, '\u{ff01}' | '\u{ff08}' | '\u{ff09}' | '\u{ff0c}' | '\u{ff1a}' | '\u{ff1b}' | '\u{ff1f}')
 }
 

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use tokenizers::Tokenizer;
 
+use super::words::WordIds;
 use super::{Check, SEGMENTS_AT_ONCE, Tokens};
 use crate::error::Result;
 use crate::runtime::text_pool;
@@ -86,18 +87,31 @@ impl Tokens {
         if self.has_only_bytes {
             return Ok(KNOWN_SCRIPT);
         }
+        let sample: Vec<&str> = (0..texts).step_by(stride.max(texts / SAMPLE_TEXTS + 1)).map(text).collect();
+        let mut words = WordIds::new(self).filter(|_| !sample.iter().any(|text| self.contains_added_token(text)));
         let (mut characters, mut tokens) = (0, 0);
-        for text in (0..texts).step_by(stride.max(texts / SAMPLE_TEXTS + 1)).map(text) {
-            let encoding = self.encode(text)?;
-            tokens += encoding.len();
-            for (id, (start, end)) in encoding.get_ids().iter().zip(encoding.get_offsets()) {
-                let token = text.get(*start..*end).unwrap_or_default();
-                if Some(id.cast_signed()) != self.unknown {
-                    characters += token.chars().filter(|c| !c.is_whitespace()).count();
-                }
-            }
+        for text in sample {
+            let (of_text, known) = match &mut words {
+                Some(words) => words.count(text)?,
+                None => self.known_characters(text)?,
+            };
+            tokens += of_text;
+            characters += known;
         }
         Ok(characters as f32 / tokens.max(1) as f32)
+    }
+
+    /// The number of a text's tokens, and of the characters of known ones, white space not counted.
+    pub(super) fn known_characters(&self, text: &str) -> Result<(usize, usize)> {
+        let encoding = self.encode(text)?;
+        let mut characters = 0;
+        for (id, (start, end)) in encoding.get_ids().iter().zip(encoding.get_offsets()) {
+            let token = text.get(*start..*end).unwrap_or_default();
+            if Some(id.cast_signed()) != self.unknown {
+                characters += token.chars().filter(|c| !c.is_whitespace()).count();
+            }
+        }
+        Ok((encoding.len(), characters))
     }
 }
 

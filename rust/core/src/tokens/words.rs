@@ -1,23 +1,55 @@
-//! The ids of a page's units, word by word. Most words of a page are whole tokens of a `WordPiece` vocabulary, so one lookup
-//! replaces the tokenizer.
+//! Ids word by word, for tokenizers of BERT's kind: each word of a page is looked up once, and normalized without the
+//! tokenizer, whose normalizer keeps track of every character's place and takes most of its time.
+//!
+//! The ids are those of [`Tokens::text`], which the tests compare.
+
+use std::ops::Range;
 
 use rustc_hash::FxHashMap;
+use tokenizers::models::ModelWrapper;
+use tokenizers::{Model, NormalizedString, Normalizer, Tokenizer};
 
-use super::boundaries::Family;
-use super::{Check, SEGMENTS_AT_ONCE, Tokens};
+use super::boundaries::{Family, is_bert_space, is_punctuation};
+use super::{Check, SEGMENTS_AT_ONCE, Tokens, append, index, tokenizer_failed};
 use crate::error::Result;
 use crate::runtime::text_pool;
 use crate::text::page::ByteSpan;
 
-/// Finds the ids of words, which end at ASCII white space and punctuation.
-struct WordIds<'page> {
+/// Finds the ids of words, which end at white space and punctuation marks.
+pub(super) struct WordIds<'page> {
     tokens: &'page Tokens,
-    /// Whether the tokenizer ignores the case of letters.
-    ignores_case: bool,
-    /// Of words that are no token.
-    split: FxHashMap<&'page str, Vec<i32>>,
+    words: FxHashMap<&'page str, Word>,
+    /// The ids of all `words`.
+    ids: Vec<i32>,
+    /// What the normalizer makes of a character; `None` if that may depend on its neighbours.
+    characters: FxHashMap<char, Option<Box<str>>>,
     /// Reused.
-    lowercase: String,
+    normalized: String,
+}
+
+/// A word whose ids are known.
+#[derive(Clone)]
+struct Word {
+    ids: Range<u32>,
+    /// The characters of known tokens, white space not counted; `None` until they are asked of the tokenizer.
+    characters: Option<usize>,
+}
+
+/// Whether words can be normalized character by character, and looked up in the vocabulary.
+pub(super) fn are_separate(tokenizer: &Tokenizer, family: Family) -> bool {
+    // Marks in an order that normal forms change, unless all are stripped.
+    let marks = "a\u{301}\u{323}";
+    matches!(family, Family::Bert { punctuation: true, .. })
+        && matches!(tokenizer.get_model(), ModelWrapper::WordPiece(_))
+        && normalize(tokenizer, marks).is_some_and(|normal| normal == marks || normal == "a")
+}
+
+fn normalize(tokenizer: &Tokenizer, text: &str) -> Option<String> {
+    let mut normalized = NormalizedString::from(text);
+    if let Some(normalizer) = tokenizer.get_normalizer() {
+        normalizer.normalize(&mut normalized).ok()?;
+    }
+    Some(normalized.get().to_owned())
 }
 
 impl Tokens {
@@ -26,61 +58,129 @@ impl Tokens {
     /// # Errors
     /// [`crate::error::ErrorKind::Internal`] if the tokenizer fails; errors of `check`.
     pub fn of_units(&self, text: &str, units: &[ByteSpan], check: &Check) -> Result<Vec<Vec<i32>>> {
-        let by_word = matches!(self.family, Family::Bert { punctuation: true, .. })
-            && !self.drops_unknown
-            && !self.contains_added_token(text);
-        let ignores_case = by_word && self.ids("A")? == self.ids("a")?;
-        let groups: Vec<&[ByteSpan]> = units.chunks(SEGMENTS_AT_ONCE).collect();
+        let texts: Vec<&str> = units.iter().map(|unit| unit.of(text)).collect();
+        self.ids_of_parts(&texts, !self.contains_added_token(text), check)
+    }
+
+    /// The ids of parts of a page, without special ids and prompts. `by_word` unless the page contains an added token.
+    pub(super) fn ids_of_parts(&self, texts: &[&str], by_word: bool, check: &Check) -> Result<Vec<Vec<i32>>> {
+        let groups: Vec<&[&str]> = texts.chunks(SEGMENTS_AT_ONCE).collect();
         let ids = text_pool::map(&groups, |group| {
             check()?;
-            let mut words =
-                WordIds { tokens: self, ignores_case, split: FxHashMap::default(), lowercase: String::new() };
-            let ids = |unit: &ByteSpan| if by_word { words.of(unit.of(text)) } else { self.ids(unit.of(text)) };
-            group.iter().map(ids).collect::<Result<Vec<_>>>()
+            let Some(mut words) = WordIds::new(self).filter(|_| by_word) else {
+                return group.iter().map(|text| self.ids(text)).collect();
+            };
+            group.iter().map(|text| words.of(text)).collect::<Result<Vec<_>>>()
         })?;
         Ok(ids.into_iter().flatten().collect())
     }
 }
 
 impl<'page> WordIds<'page> {
+    /// `None` if this tokenizer's words depend on their neighbours. The page must contain no added token.
+    pub(super) fn new(tokens: &'page Tokens) -> Option<Self> {
+        tokens.has_separate_words.then(|| Self {
+            tokens,
+            words: FxHashMap::default(),
+            ids: Vec::new(),
+            characters: FxHashMap::default(),
+            normalized: String::new(),
+        })
+    }
+
+    /// The ids of a text.
     fn of(&mut self, text: &'page str) -> Result<Vec<i32>> {
         let mut ids = Vec::with_capacity(text.len() / 4);
-        let is_edge = |c: char| c.is_ascii_punctuation();
-        for run in text.split([' ', '\n', '\t', '\r']) {
-            let mut rest = run;
-            while let Some(edge) = rest.find(is_edge) {
-                self.add(&rest[..edge], &mut ids)?;
-                self.add(&rest[edge..=edge], &mut ids)?;
-                rest = &rest[edge + 1..];
-            }
-            self.add(rest, &mut ids)?;
+        for word in split(text) {
+            let range = self.look_up(word)?.ids;
+            ids.extend_from_slice(&self.ids[range.start as usize..range.end as usize]);
         }
         Ok(ids)
     }
 
-    fn add(&mut self, word: &'page str, ids: &mut Vec<i32>) -> Result<()> {
-        if word.is_empty() {
-            return Ok(());
+    /// The number of a text's tokens, and of the characters of known ones.
+    pub(super) fn count(&mut self, text: &'page str) -> Result<(usize, usize)> {
+        let (mut tokens, mut characters) = (0, 0);
+        for word in split(text) {
+            let found = self.look_up(word)?;
+            tokens += found.ids.len();
+            characters += match found.characters {
+                Some(characters) => characters,
+                None => self.count_with_tokenizer(word, found)?,
+            };
         }
-        if word.is_ascii() {
-            let mut known = word;
-            if self.ignores_case {
-                self.lowercase.clear();
-                self.lowercase.extend(word.chars().map(|c| c.to_ascii_lowercase()));
-                known = &self.lowercase;
-            }
-            if let Some(id) = self.tokens.tokenizer.token_to_id(known) {
-                ids.push(id.cast_signed());
-                return Ok(());
-            }
-        }
-        if let Some(known) = self.split.get(word) {
-            ids.extend_from_slice(known);
-            return Ok(());
-        }
-        let new = self.tokens.ids(word)?;
-        ids.extend_from_slice(&new);
-        self.split.insert(word, new);
-        Ok(())
+        Ok((tokens, characters))
     }
+
+    fn look_up(&mut self, word: &'page str) -> Result<Word> {
+        if let Some(known) = self.words.get(word) {
+            return Ok(known.clone());
+        }
+        let new = self.add(word)?;
+        self.words.insert(word, new.clone());
+        Ok(new)
+    }
+
+    fn count_with_tokenizer(&mut self, word: &'page str, known: Word) -> Result<usize> {
+        let characters = self.tokens.known_characters(word)?.1;
+        self.words.insert(word, Word { characters: Some(characters), ..known });
+        Ok(characters)
+    }
+
+    fn add(&mut self, word: &str) -> Result<Word> {
+        let tokens = self.tokens;
+        let start = index(self.ids.len());
+        let Some(is_one_to_one) = self.normalize(word) else {
+            let ids = tokens.ids(word)?;
+            return Ok(Word { ids: append(&mut self.ids, &ids), characters: None });
+        };
+        let model = tokens.tokenizer.get_model();
+        let mut characters = 0;
+        // The normalizer puts spaces around Han characters.
+        for piece in self.normalized.split(' ').filter(|piece| !piece.is_empty()) {
+            let first = self.ids.len();
+            if let Some(id) = model.token_to_id(piece) {
+                self.ids.push(id.cast_signed());
+            } else {
+                let found = model.tokenize(piece).map_err(|error| tokenizer_failed(piece, &error))?;
+                self.ids.extend(found.iter().map(|token| token.id.cast_signed()));
+            }
+            let is_known = self.ids[first..].iter().any(|id| Some(*id) != tokens.unknown);
+            characters += if is_known { piece.chars().count() } else { 0 };
+        }
+        // Several tokens may have parts of a character that became several.
+        Ok(Word { ids: start..index(self.ids.len()), characters: is_one_to_one.then_some(characters) })
+    }
+
+    /// Fills `normalized`, and says whether each character remained one. `None` if the word has to go through the tokenizer.
+    fn normalize(&mut self, word: &str) -> Option<bool> {
+        self.normalized.clear();
+        let mut is_one_to_one = true;
+        for c in word.chars() {
+            let normal =
+                self.characters.entry(c).or_insert_with(|| normal_form(&self.tokens.tokenizer, c)).as_deref()?;
+            is_one_to_one &= normal.trim_matches(' ').chars().count() == 1;
+            self.normalized.push_str(normal);
+        }
+        Some(is_one_to_one)
+    }
+}
+
+/// What the normalizer makes of a letter, a digit or a punctuation mark, if that is of the same kind.
+fn normal_form(tokenizer: &Tokenizer, c: char) -> Option<Box<str>> {
+    if !(c.is_alphanumeric() || is_punctuation(c)) {
+        return None;
+    }
+    let normal = normalize(tokenizer, c.encode_utf8(&mut [0; 4]))?;
+    normal.chars().all(|part| part.is_alphanumeric() || part == ' ' || part == c).then(|| normal.into_boxed_str())
+}
+
+/// The words of a text, and its punctuation marks.
+fn split(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(is_bert_space);
+    words.flat_map(|word| word.split_inclusive(is_punctuation)).flat_map(|word| {
+        let last = word.chars().next_back().filter(|c| is_punctuation(*c));
+        let edge = word.len() - last.map_or(0, char::len_utf8);
+        [&word[..edge], &word[edge..]].into_iter().filter(|part| !part.is_empty())
+    })
 }
