@@ -4,6 +4,7 @@
 //! The ids are those of [`Tokens::text`], which the tests compare.
 
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 use tokenizers::models::ModelWrapper;
@@ -65,12 +66,17 @@ impl Tokens {
     /// The ids of parts of a page, without special ids and prompts. `by_word` unless the page contains an added token.
     pub(super) fn ids_of_parts(&self, texts: &[&str], by_word: bool, check: &Check) -> Result<Vec<Vec<i32>>> {
         let groups: Vec<&[&str]> = texts.chunks(SEGMENTS_AT_ONCE).collect();
+        // Those of groups that are done, for the next ones.
+        let known: Mutex<Vec<WordIds>> = Mutex::default();
         let ids = text_pool::map(&groups, |group| {
             check()?;
-            let Some(mut words) = WordIds::new(self).filter(|_| by_word) else {
+            let reused = known.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let Some(mut words) = reused.or_else(|| WordIds::new(self)).filter(|_| by_word) else {
                 return group.iter().map(|text| self.ids(text)).collect();
             };
-            group.iter().map(|text| words.of(text)).collect::<Result<Vec<_>>>()
+            let ids = group.iter().map(|text| words.of(text)).collect::<Result<Vec<_>>>()?;
+            known.lock().unwrap_or_else(PoisonError::into_inner).push(words);
+            Ok(ids)
         })?;
         Ok(ids.into_iter().flatten().collect())
     }
