@@ -87,10 +87,10 @@ impl CpuEncoder {
 /// The fastest type that keeps the quality. int8 is only for a model whose `config.json` says that it keeps the quality: that has to
 /// be measured for each model (`bench/quality.py --dtype int8`).
 fn default_dtype(model: &Model, set: InstructionSet) -> Dtype {
-    if set.has_bf16() {
-        Dtype::BFloat16
-    } else if set.has_fast_int8() && model.config["pullquote"]["int8"] == true {
+    if set.has_fast_int8() && model.config["pullquote"]["int8"] == true {
         Dtype::Int8
+    } else if set.has_bf16() {
+        Dtype::BFloat16
     } else {
         Dtype::Float32
     }
