@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+from dataclasses import KW_ONLY, dataclass, fields
 from types import TracebackType
 from typing import Literal, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pullquote._config import CACHE_BYTES, constructor_arguments
+from pullquote._config import EngineConfig
 from pullquote._engine_handle import EngineStatus
 from pullquote._event_loop import EventLoopCalls, ReplyTo
 from pullquote._highlighter import Highlighter
@@ -27,14 +27,21 @@ from pullquote._options import (
     check_texts,
     warn_of_truncation,
 )
-from pullquote._python_encoder import CustomEncoder
-from pullquote._signatures import checked
+from pullquote._signatures import configured_by
 from pullquote.errors import InvalidArgumentError
 
 __all__ = ["AsyncHighlighter"]
 
 # Enough calls to fill the batches of many devices.
 MAX_CONCURRENT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncConfig(EngineConfig):
+    """The arguments of `Highlighter`, and those of `AsyncHighlighter` alone."""
+
+    _: KW_ONLY
+    max_concurrent: int = MAX_CONCURRENT
 
 
 class AsyncHighlighter(EngineStatus):
@@ -54,38 +61,12 @@ class AsyncHighlighter(EngineStatus):
 
     _native: NativeHighlighter
 
-    @checked
-    def __init__(
-        self,
-        model: str | Path | None = None,
-        devices: str | Sequence[str] = "auto",
-        dtype: str = "auto",
-        threads: int | Literal["caller"] | None = None,
-        cache_bytes: int = CACHE_BYTES,
-        *,
-        cores: Iterable[int] | None = None,
-        encoder: CustomEncoder | Literal["torch"] | None = None,
-        max_batch_tokens: int | None = None,
-        max_batch_size: int | None = None,
-        batch_timeout: float = 0.0,
-        depth: int | None = None,
-        device_timeout: float | None = None,
-        cuda_graphs: Literal["auto", False] = False,
-        profile: bool = False,
-        trace: str | Path | None = None,
-        revision: str | None = None,
-        token: str | None = None,
-        cache_dir: str | Path | None = None,
-        local_files_only: bool = False,
-        truncate_dim: int | None = None,
-        prompt_name: str | None = None,
-        query_prompt: str | None = None,
-        passage_prompt: str | None = None,
-        max_concurrent: int = MAX_CONCURRENT,
-    ) -> None:
+    @configured_by(AsyncConfig)
+    def __init__(self, config: AsyncConfig) -> None:
         """Load the model, as `Highlighter` does."""
-        _check_concurrent(max_concurrent)
-        self._share(Highlighter(**constructor_arguments(locals())), max_concurrent)
+        _check_concurrent(config.max_concurrent)
+        arguments = {each.name: getattr(config, each.name) for each in fields(EngineConfig)}
+        self._share(Highlighter(**arguments), config.max_concurrent)
 
     @classmethod
     def sharing(cls, highlighter: Highlighter, *, max_concurrent: int = MAX_CONCURRENT) -> AsyncHighlighter:

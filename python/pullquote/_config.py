@@ -5,9 +5,9 @@ from __future__ import annotations
 import operator
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -20,7 +20,7 @@ from pullquote._models import find_model, load_encoder
 from pullquote._python_encoder import TEXT_MODEL, CustomEncoder, HasEncodeIds, IdsEncoder, TextEncoder, TextFunction
 from pullquote.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError
 
-__all__ = ["CACHE_BYTES", "EngineConfig", "constructor_arguments", "thread_count"]
+__all__ = ["CACHE_BYTES", "EngineConfig", "thread_count"]
 
 # About 5 MB of text with a small model.
 CACHE_BYTES = 256 * 1024 * 1024
@@ -32,7 +32,7 @@ MAX_THREADS = 32
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """The arguments of `Highlighter`, which documents them. A test compares the two."""
+    """The arguments of `Highlighter`, which documents them."""
 
     model: str | Path | None = None
     devices: str | Sequence[str] = "auto"
@@ -164,11 +164,6 @@ class EngineConfig:
             return replace(self, model=directory, encoder=cast(Any, loaded)), name
         of_ids = IdsEncoder(cast(HasEncodeIds, encoder))
         return replace(self, model=directory, encoder=cast(Any, of_ids)), of_ids.name
-
-
-def constructor_arguments(local_names: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `EngineConfig` among the ``locals()`` of a constructor."""
-    return {field.name: local_names[field.name] for field in fields(EngineConfig)}
 
 
 def thread_count(threads: int | Literal["caller"] | None, cores: list[int] | None) -> int:

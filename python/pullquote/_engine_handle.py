@@ -9,16 +9,14 @@ import atexit
 import os
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, NamedTuple, Self, cast
+from typing import NamedTuple, Self, cast
 
-from pullquote._config import CACHE_BYTES, EngineConfig, constructor_arguments
+from pullquote._config import EngineConfig
 from pullquote._native import CacheState, DeviceState, StageTime, forget_threads, wait_for_threads
 from pullquote._native import EngineHandle as NativeHandle
-from pullquote._python_encoder import CustomEncoder
-from pullquote._signatures import checked
+from pullquote._signatures import configured_by
 from pullquote._trace import TraceFile
 
 __all__ = ["EngineHandle", "EngineStatus", "Prompts"]
@@ -108,39 +106,13 @@ class EngineHandle(EngineStatus, ABC):
     # Whether the encoder does the normalization at the model's end.
     _normalizes = True
 
-    @checked
-    def __init__(
-        self,
-        model: str | Path | None = None,
-        devices: str | Sequence[str] = "auto",
-        dtype: str = "auto",
-        threads: int | Literal["caller"] | None = None,
-        cache_bytes: int = CACHE_BYTES,
-        *,
-        cores: Iterable[int] | None = None,
-        encoder: CustomEncoder | Literal["torch"] | None = None,
-        max_batch_tokens: int | None = None,
-        max_batch_size: int | None = None,
-        batch_timeout: float = 0.0,
-        depth: int | None = None,
-        device_timeout: float | None = None,
-        cuda_graphs: Literal["auto", False] = False,
-        profile: bool = False,
-        trace: str | Path | None = None,
-        revision: str | None = None,
-        token: str | None = None,
-        cache_dir: str | Path | None = None,
-        local_files_only: bool = False,
-        truncate_dim: int | None = None,
-        prompt_name: str | None = None,
-        query_prompt: str | None = None,
-        passage_prompt: str | None = None,
-    ) -> None:
+    @configured_by(EngineConfig)
+    def __init__(self, config: EngineConfig) -> None:
         """Load the model, which takes about a second for a small one. `Highlighter` documents the arguments."""
-        config, name = EngineConfig(**constructor_arguments(locals())).load(normalizes=self._normalizes)
-        if config.trace is not None:
-            self._trace = TraceFile(config.trace)
-        self._open(config, name)
+        loaded, name = config.load(normalizes=self._normalizes)
+        if loaded.trace is not None:
+            self._trace = TraceFile(loaded.trace)
+        self._open(loaded, name)
 
     def _open(self, config: EngineConfig, name: str) -> None:
         self._native = self._make_native(config)

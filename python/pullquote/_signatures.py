@@ -5,15 +5,16 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Collection
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pullquote import _native
 from pullquote.errors import InvalidTypeError
 
-__all__ = ["checked", "did_you_mean", "signed_as", "what_was_meant"]
+__all__ = ["checked", "configured_by", "did_you_mean", "signed_as", "what_was_meant"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+_Config = TypeVar("_Config")
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 
@@ -44,6 +45,24 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
         return function(*arguments, **keywords)
 
     return call
+
+
+def configured_by(
+    config: Callable[_P, _Config],
+) -> Callable[[Callable[[Any, _Config], None]], Callable[Concatenate[Any, _P], None]]:
+    """Give a constructor the arguments of a dataclass, and call it with an instance of that dataclass."""
+
+    def configure(constructor: Callable[[Any, _Config], None]) -> Callable[Concatenate[Any, _P], None]:
+        @functools.wraps(constructor)
+        def construct(self: Any, /, *arguments: _P.args, **keywords: _P.kwargs) -> None:
+            constructor(self, config(*arguments, **keywords))
+
+        signature = inspect.signature(constructor)
+        parameters = [signature.parameters["self"], *inspect.signature(config).parameters.values()]
+        construct.__dict__["__signature__"] = signature.replace(parameters=parameters)
+        return checked(construct)
+
+    return configure
 
 
 def what_was_meant(name: str, known: Collection[str]) -> str:
