@@ -35,7 +35,6 @@ pub struct CallOptions {
 
 impl CallOptions {
     /// A call with this timeout from now on. A timeout too long for the clock is none.
-    #[must_use]
     pub fn new(timeout: Option<Duration>, priority: Option<i32>) -> Self {
         Self { deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)), priority }
     }

@@ -46,7 +46,6 @@ impl Dtype {
     pub const ALL: [Self; 5] = [Self::Float32, Self::Float16, Self::Bfloat16, Self::Int8, Self::Binary];
 
     /// Its name on the wire.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Float32 => "float32",
@@ -58,19 +57,16 @@ impl Dtype {
     }
 
     /// The type with this name.
-    #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|dtype| dtype.name() == name)
     }
 
     /// Whether its values convert to float32 without a scale.
-    #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(self, Self::Float32 | Self::Float16 | Self::Bfloat16)
     }
 
     /// Bytes of a vector.
-    #[must_use]
     pub const fn row_bytes(self, dimension: usize) -> usize {
         match self {
             Self::Float32 => 4 * dimension,
@@ -139,7 +135,6 @@ impl EmbeddingHeaders {
     }
 
     /// Bytes of the body.
-    #[must_use]
     pub const fn bytes(&self) -> usize {
         self.rows * self.dtype.row_bytes(self.dimension)
     }

@@ -108,7 +108,6 @@ const fn one() -> usize {
 
 impl DeviceSpec {
     /// A device that computes one batch at a time, without padding.
-    #[must_use]
     pub const fn new(name: String, depth: usize, batch_tokens: usize) -> Self {
         Self { name, depth, workers: 1, batch_tokens, padded_rows: false }
     }
@@ -148,7 +147,6 @@ const UNEVEN_BATCHES: usize = 4;
 impl BatchBudget {
     /// The budget that spreads a few waiting rows over batches of equal size. With those in flight, each worker gets the
     /// same number of batches.
-    #[must_use]
     pub(crate) fn even(self, rows: usize, tokens: usize, in_flight: usize, workers: usize) -> Self {
         let full = tokens.div_ceil(self.tokens.max(1));
         if workers <= 1 || rows == 0 || full > UNEVEN_BATCHES * workers {
@@ -192,7 +190,6 @@ pub struct Batch {
 
 impl Batch {
     /// A batch without queries.
-    #[must_use]
     pub const fn new(ids: Vec<i32>, lengths: Vec<u32>) -> Self {
         Self { ids, lengths, queries: Vec::new() }
     }

@@ -150,7 +150,6 @@ impl Engine {
     }
 
     /// Records a trace, or times each stage of a batch separately (see [`Profiler::new`]).
-    #[must_use]
     pub fn with_profiling(mut self, synchronizes: bool, has_trace: bool) -> Self {
         let names = || self.spec.devices.iter().map(|device| device.name.clone()).collect();
         self.profiler = Arc::new(Profiler::new(synchronizes, has_trace.then(names)));
@@ -158,7 +157,6 @@ impl Engine {
     }
 
     /// Runs the engine's threads on these cores.
-    #[must_use]
     pub fn with_affinity(mut self, cores: &CpuAffinity) -> Self {
         self.pool.set_affinity(cores.clone());
         self.tasks = Tasks::new(self.pool.threads(), cores.clone());
@@ -167,56 +165,47 @@ impl Engine {
     }
 
     /// Starts no scheduler thread: callers that wait for vectors run the scheduler (`threads="caller"`).
-    #[must_use]
     pub fn driven_by_callers(mut self) -> Self {
         self.is_driven_by_callers = true;
         self
     }
 
     /// The encoder's properties.
-    #[must_use]
     pub const fn spec(&self) -> &EncoderSpec {
         &self.spec
     }
 
     /// As set by [`Self::with_batching`].
-    #[must_use]
     pub const fn batching(&self) -> Batching {
         self.batching
     }
 
     /// The state of each device, in the order of [`EncoderSpec::devices`].
-    #[must_use]
     pub fn devices(&self) -> Vec<DeviceState> {
         self.device_stats.states()
     }
 
     /// Times of all stages since the engine was made.
-    #[must_use]
     pub fn profiler(&self) -> &Profiler {
         &self.profiler
     }
 
     /// The model's tokenizer.
-    #[must_use]
     pub const fn tokens(&self) -> &Tokens {
         &self.tokens
     }
 
     /// The longest window in token ids.
-    #[must_use]
     pub const fn max_tokens(&self) -> usize {
         self.tokens.max_tokens()
     }
 
     /// What precedes queries and passages.
-    #[must_use]
     pub const fn prompts(&self) -> &Prompts {
         self.tokens.prompts()
     }
 
     /// Contents and hit counts of the cache.
-    #[must_use]
     pub fn cache(&self) -> CacheState {
         self.cache.state()
     }

@@ -107,7 +107,6 @@ impl ErrorKind {
     /// The table: how this kind appears in Python, over HTTP and on the command line.
     ///
     /// Exit codes follow BSD's `sysexits.h` where it has one: 2 is a usage error, 130 is an interrupt.
-    #[must_use]
     pub const fn row(self) -> ErrorRow {
         let (python_class, python_base, http_status, exit_code, retryable, meaning) = match self {
             Self::InvalidArgument => {
@@ -209,7 +208,6 @@ impl ErrorKind {
     }
 
     /// The name that programs compare, as it stands in answers over HTTP: the Python class without its ending.
-    #[must_use]
     pub fn name(self) -> String {
         let mut name = String::new();
         for letter in self.row().python_class.trim_end_matches("Error").chars() {
@@ -222,19 +220,16 @@ impl ErrorKind {
     }
 
     /// The kind of this name.
-    #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
     /// What a function of [the encoder's C table](crate::encoder::abi) returns for this kind; 0 is success.
-    #[must_use]
     pub const fn code(self) -> i32 {
         self as i32
     }
 
     /// The kind of this code.
-    #[must_use]
     pub fn from_code(code: i32) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
@@ -255,19 +250,16 @@ impl fmt::Display for Error {
 
 impl Error {
     /// An error of this kind; the message is lower case, without a full stop.
-    #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }
 
     /// What the caller can do about it.
-    #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         self.kind
     }
 
     /// The sentence for people.
-    #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }

@@ -120,19 +120,16 @@ impl TokenPage {
     }
 
     /// The number of windows.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
     /// As `len() == 0`.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
     /// The number of a window's ids, special ids included.
-    #[must_use]
     pub fn row_len(&self, row: usize) -> usize {
         self.rows[row].parts.iter().map(ExactSizeIterator::len).sum()
     }
@@ -144,7 +141,6 @@ impl TokenPage {
     }
 
     /// A copy of a window's ids.
-    #[must_use]
     pub fn row(&self, row: usize) -> Vec<i32> {
         let mut ids = Vec::with_capacity(self.row_len(row));
         self.write_row(row, &mut ids);
@@ -351,13 +347,11 @@ impl Tokens {
     }
 
     /// The longest row, special ids included.
-    #[must_use]
     pub const fn max_tokens(&self) -> usize {
         self.limit
     }
 
     /// What precedes queries and passages.
-    #[must_use]
     pub const fn prompts(&self) -> &Prompts {
         &self.prompts
     }

@@ -25,7 +25,6 @@ macro_rules! sets {
 
         impl InstructionSet {
             /// Every set that this processor has, the best first.
-            #[must_use]
             pub fn available() -> Vec<Self> {
                 let mut found = Vec::new();
                 $($(#[$condition])* if let Some(simd) = $detect { found.push(Self(Set::$variant(simd))); })*
@@ -38,7 +37,6 @@ macro_rules! sets {
             }
 
             /// The name in `PULLQUOTE_CPU` and in reports.
-            #[must_use]
             pub fn name(self) -> &'static str {
                 match self.0 {
                     $($(#[$condition])* Set::$variant(_) => $name,)*
@@ -98,7 +96,6 @@ impl InstructionSet {
     }
 
     /// Whether the set multiplies bfloat16 by instructions of its own.
-    #[must_use]
     pub fn has_bf16(self) -> bool {
         struct HasBf16;
         impl Task for HasBf16 {
@@ -111,7 +108,6 @@ impl InstructionSet {
     }
 
     /// Whether int8 is faster than float32: where one instruction multiplies pairs or quads.
-    #[must_use]
     pub fn has_fast_int8(self) -> bool {
         !matches!(self.name(), "neon" | "portable")
     }

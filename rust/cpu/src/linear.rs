@@ -91,13 +91,11 @@ pub struct LinearScratch {
 
 impl Linear {
     /// Packs a weight in the type of the activations.
-    #[must_use]
     pub fn new<S: Simd, E: Element>(weight: &Weight, bias: Vec<f32>) -> Self {
         Self { panels: Panels::new::<S, E::Product>(weight, E::PER_WORD, E::word), bias, quantization: None }
     }
 
     /// Packs a weight in int8. `input_bounds` says how large each input may become, where that is known.
-    #[must_use]
     pub fn quantized<S: Simd>(mut weight: Weight, bias: Vec<f32>, input_bounds: Option<&[f32]>) -> Self {
         let inputs = weight.inputs;
         let mut smoothing = vec![1.0; inputs];
@@ -140,7 +138,6 @@ impl Linear {
     }
 
     /// Results in a row, with padding.
-    #[must_use]
     pub fn outputs(&self) -> usize {
         self.panels.outputs
     }

@@ -61,13 +61,11 @@ impl Network {
     }
 
     /// Values in a vector.
-    #[must_use]
     pub const fn dimension(&self) -> usize {
         self.dimension
     }
 
     /// Every id must be below it.
-    #[must_use]
     pub fn vocabulary(&self) -> usize {
         match &self.body {
             Body::Transformer(layers) => layers.vocabulary(),
@@ -76,7 +74,6 @@ impl Network {
     }
 
     /// The type of weights and activations.
-    #[must_use]
     pub const fn dtype(&self) -> Dtype {
         self.dtype
     }

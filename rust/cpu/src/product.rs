@@ -11,7 +11,6 @@ pub trait Operand {
     type Sum<S: Simd>: Copy;
 
     /// Rows and registers of a tile of sums.
-    #[must_use]
     fn tile<S: Simd>() -> Tile {
         S::TILE
     }

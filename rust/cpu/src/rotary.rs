@@ -17,7 +17,6 @@ pub struct Rotary {
 
 impl Rotary {
     /// For rows of at most `longest` tokens; `frequencies` are the radians of each pair from one position to the next.
-    #[must_use]
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,

@@ -32,7 +32,6 @@ pub struct Bf16(pub u16);
 
 impl Bf16 {
     /// Rounds to nearest even; NaN stays NaN. As `half` rounds, in a form that compilers turn into vector instructions.
-    #[must_use]
     #[inline]
     pub fn from_f32(value: f32) -> Self {
         let bits = value.to_bits();
@@ -41,7 +40,6 @@ impl Bf16 {
     }
 
     /// Widens, which is exact.
-    #[must_use]
     #[inline]
     pub fn to_f32(self) -> f32 {
         f32::from_bits(u32::from(self.0) << 16)
@@ -159,7 +157,6 @@ pub enum Tile {
 
 impl Tile {
     /// Rows on the left.
-    #[must_use]
     pub const fn rows(self) -> usize {
         match self {
             Self::EightByThree => 8,
@@ -170,7 +167,6 @@ impl Tile {
     }
 
     /// Registers on the right.
-    #[must_use]
     pub const fn registers(self) -> usize {
         match self {
             Self::EightByThree | Self::ThreeByThree => 3,
@@ -193,7 +189,6 @@ pub enum ByteProduct {
 
 impl ByteProduct {
     /// Values in a word.
-    #[must_use]
     pub const fn per_word(self) -> usize {
         match self {
             Self::Quads | Self::SignedQuads => 4,

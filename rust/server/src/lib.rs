@@ -99,7 +99,6 @@ impl Server {
     }
 
     /// The bound address.
-    #[must_use]
     pub const fn address(&self) -> &Address {
         &self.bound.address
     }

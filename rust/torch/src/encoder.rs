@@ -261,7 +261,6 @@ impl TorchEncoder {
     }
 
     /// Batches that a device queued as CUDA graphs, and why it queues no more, after an error.
-    #[must_use]
     pub fn graph_counts(&self, device: usize) -> (u64, Option<&CStr>) {
         match self.devices.get(device) {
             Some(ComputeDevice::Cuda(cuda)) => (cuda.replayed(), cuda.graph_error()),
@@ -324,7 +323,6 @@ fn gpu_batch_tokens(
 }
 
 /// The number of CUDA devices that torch finds.
-#[must_use]
 pub fn cuda_device_count() -> usize {
     // In a program without Python, this loads torch's CUDA library, which the linker leaves out.
     let _ = Runtime::of_torch();
@@ -332,7 +330,6 @@ pub fn cuda_device_count() -> usize {
 }
 
 /// Why torch finds no CUDA device although NVIDIA's driver is there; `None` where it finds one, or there is no driver.
-#[must_use]
 pub fn driver_problem() -> Option<String> {
     let runtime = Runtime::of_torch()?;
     if cuda_device_count() > 0 { None } else { runtime.driver_problem() }

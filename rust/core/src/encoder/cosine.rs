@@ -1,7 +1,6 @@
 //! Cosine similarity. It belongs to the encoder because devices may compare rows with queries themselves.
 
 /// The cosine of a query with each of the concatenated `vectors`; 0 for a zero vector.
-#[must_use]
 pub fn cosines(query: &[f32], vectors: &[f32]) -> Vec<f32> {
     let norm = dot(query, query).sqrt();
     vectors.chunks_exact(query.len()).map(|vector| cosine(query, norm, vector)).collect()

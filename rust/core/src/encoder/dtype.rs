@@ -34,7 +34,6 @@ impl Dtype {
     }
 
     /// As in the option `dtype`.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Float32 => "float32",

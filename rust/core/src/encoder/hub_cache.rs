@@ -122,7 +122,6 @@ pub fn find(cache: &Path, name: &str, revision: &str, weights: bool) -> Result<O
 }
 
 /// Every model of the cache folder, by name. Empty if there is no such folder.
-#[must_use]
 pub fn list(cache: &Path) -> Vec<CachedModel> {
     let mut found = Vec::new();
     for folder in names_in(cache) {
@@ -145,13 +144,11 @@ pub fn list(cache: &Path) -> Vec<CachedModel> {
 }
 
 /// Whether a revision is a commit, which never changes.
-#[must_use]
 pub fn is_commit(revision: &str) -> bool {
     revision.len() == 40 && revision.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// The folder of a model in the cache.
-#[must_use]
 pub fn folder_name(name: &str) -> String {
     format!("models--{}", name.replace('/', "--"))
 }

@@ -212,7 +212,6 @@ impl Model {
     }
 
     /// The path of a file in the directory.
-    #[must_use]
     pub fn file(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }

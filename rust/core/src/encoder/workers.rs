@@ -133,13 +133,11 @@ impl<C: Compute> CpuDevice<C> {
     }
 
     /// False if batches need a thread of a caller.
-    #[must_use]
     pub fn has_workers(&self) -> bool {
         !self.workers.is_empty()
     }
 
     /// Lets other threads compute batches; `None` if the device has workers.
-    #[must_use]
     pub fn batch_runner(&self) -> Option<CpuBatchRunner<C>> {
         (!self.has_workers()).then(|| CpuBatchRunner(Arc::clone(&self.shared)))
     }
@@ -164,7 +162,6 @@ impl<C: Compute> CpuDevice<C> {
     }
 
     /// True between the end of the computation and `collect`.
-    #[must_use]
     pub fn is_finished(&self, ticket: u64) -> bool {
         self.shared.lock().finished.iter().any(|slot| slot.ticket == ticket)
     }
@@ -197,7 +194,6 @@ impl<C: Compute> Clone for CpuBatchRunner<C> {
 impl<C: Compute> CpuBatchRunner<C> {
     /// Computes one waiting batch on the calling thread and restores the thread's settings. Returns false if none
     /// waits.
-    #[must_use]
     pub fn run_one(&self) -> bool {
         self.0.run_one()
     }
@@ -295,7 +291,6 @@ fn run(slot: &mut Slot, compute: impl FnOnce(&Batch, &mut Vec<f32>) -> Result<()
 }
 
 /// The message of a caught panic.
-#[must_use]
 pub fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message").to_owned()

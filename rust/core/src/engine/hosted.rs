@@ -65,7 +65,6 @@ impl HostQueue {
 
 impl HostEncoder {
     /// `max_tokens` and `vocabulary` are the limits of the host's model.
-    #[must_use]
     pub fn new(name: String, dimension: usize, max_tokens: usize, vocabulary: usize) -> Self {
         Self(EncoderSpec {
             dimension,
@@ -223,7 +222,6 @@ impl Hosted {
     }
 
     /// Work done so far, also after an error.
-    #[must_use]
     pub fn progress(&self) -> CallProgress {
         self.call.progress()
     }

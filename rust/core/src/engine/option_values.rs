@@ -133,7 +133,6 @@ impl From<serde_json::Value> for OptionValue {
 
 impl OptionError {
     /// The error of a call with this option.
-    #[must_use]
     pub fn into_error(self) -> Error {
         Error::new(self.kind, self.message)
     }
@@ -194,7 +193,6 @@ const OTHER_NAMES: [(&str, &[&str]); 11] = [
 ];
 
 /// The name that was probably meant by `name`, such as `top_k` for `topK` or `limit`.
-#[must_use]
 pub fn similar<'name>(name: &str, names: &[&'name str]) -> Option<&'name str> {
     let plain = |name: &str| name.replace(['_', '-'], "").to_lowercase();
     let is_other = |ours: &str| {

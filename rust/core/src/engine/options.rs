@@ -146,7 +146,6 @@ impl Default for Options {
 
 impl Options {
     /// The JSON Schema of the options: description, type, range and default of each.
-    #[must_use]
     pub fn json_schema() -> Schema {
         schema_settings().into_generator().into_root_schema_for::<Self>()
     }
@@ -222,7 +221,6 @@ pub fn seconds(timeout: f64) -> Result<Duration> {
 
 /// How JSON Schemas of our types are written: an enum is a list of its names, a description is one paragraph, and integers have
 /// the bounds of their type.
-#[must_use]
 pub fn schema_settings() -> SchemaSettings {
     SchemaSettings::draft2020_12().with_transform(simplify)
 }

@@ -44,7 +44,6 @@ pub struct Finished {
 
 impl Steps {
     /// The engine must be [`Engine::driven_by_callers`].
-    #[must_use]
     pub fn new(engine: Arc<Engine>) -> Self {
         Self { engine, requests: Vec::new() }
     }
@@ -80,7 +79,6 @@ impl Steps {
     }
 
     /// The number of requests that no step has returned.
-    #[must_use]
     pub fn unfinished(&self) -> usize {
         self.requests.len()
     }

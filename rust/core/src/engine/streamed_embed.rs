@@ -135,25 +135,21 @@ impl Engine {
 
 impl StreamedEmbedding {
     /// The number of texts, and so of vectors.
-    #[must_use]
     pub const fn rows(&self) -> usize {
         self.rows
     }
 
     /// The number of parts that [`Self::next`] has not returned yet.
-    #[must_use]
     pub fn remaining_parts(&self) -> usize {
         self.waiting.len() + self.submitted.len()
     }
 
     /// Token ids of all texts, special tokens and prompts included.
-    #[must_use]
     pub const fn tokens(&self) -> usize {
         self.tokens
     }
 
     /// The number of texts longer than the model's limit.
-    #[must_use]
     pub const fn truncated(&self) -> usize {
         self.truncated
     }

@@ -100,7 +100,6 @@ pub struct Bounds {
 
 impl DedupeOption {
     /// `Auto` is the page, and the answer where its pages share a limit.
-    #[must_use]
     pub fn resolve(self, limits: &Limits) -> Dedupe {
         match self {
             Self::Auto
@@ -180,19 +179,16 @@ impl Bounds {
     }
 
     /// Passages of a page; `None` if only a budget limits them.
-    #[must_use]
     pub fn max_passages(&self) -> Option<usize> {
         Some(self.top_k.min(self.total)).filter(|count| *count != usize::MAX)
     }
 
     /// The budget of one page's passages: the page's own or the answer's, whichever is smaller.
-    #[must_use]
     pub fn page_budget(&self) -> Budget {
         Budget { chars: self.page.chars.min(self.answer.chars), tokens: self.page.tokens.min(self.answer.tokens) }
     }
 
     /// About the most passages that the limits shared by pages have room for; `None` without such a limit.
-    #[must_use]
     pub fn shared_passages(&self) -> Option<usize> {
         let in_chars = Some(self.answer.chars).filter(|chars| *chars != usize::MAX);
         let in_tokens = Some(self.answer.tokens).filter(|tokens| *tokens != usize::MAX);
@@ -206,13 +202,11 @@ impl Bounds {
     }
 
     /// Whether there is a limit in tokens.
-    #[must_use]
     pub const fn counts_tokens(&self) -> bool {
         self.page.tokens != usize::MAX || self.answer.tokens != usize::MAX
     }
 
     /// The logit of `min_score`; infinite for scores that all or none reach.
-    #[must_use]
     pub fn min_logit(&self) -> f32 {
         match self.min_score {
             all if all <= 0.0 => f32::NEG_INFINITY,

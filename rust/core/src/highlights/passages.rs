@@ -71,7 +71,6 @@ pub struct Passage {
 }
 
 /// Chooses the best passages of each page, in the order that the bounds say. Ties go to the earlier page and seed.
-#[must_use]
 pub fn choose_passages(pages: &[RankedPage], bounds: &Bounds) -> Vec<Vec<Passage>> {
     let min_logit = bounds.min_logit();
     let mut order: Vec<(f32, usize, usize)> = Vec::new();

@@ -136,13 +136,11 @@ impl Calibration {
 }
 
 /// The probability of a logit.
-#[must_use]
 pub fn score(logit: f32) -> f32 {
     1.0 / (1.0 + (-logit).exp())
 }
 
 /// The inverse of [`score`]; infinite at 0 and 1.
-#[must_use]
 pub fn logit(score: f32) -> f32 {
     -(1.0 / score - 1.0).ln()
 }

@@ -51,13 +51,11 @@ pub const BM25: Prior = Prior { mean: 0.0, spread: 1.0 };
 
 impl Scale {
     /// Estimates mean and deviation.
-    #[must_use]
     pub fn of<'values>(values: impl Iterator<Item = &'values f32>, prior: Prior) -> Self {
         Self::with_squares(&values.copied().collect::<Vec<f32>>(), 0.0, prior)
     }
 
     /// Estimates them from values of which some are expected ones: `squares` is the sum of their variances.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a number of windows")]
     pub fn with_squares(values: &[f32], squares: f64, prior: Prior) -> Self {
         let windows = values.len() as f64 + PRIOR_WINDOWS;
@@ -69,19 +67,16 @@ impl Scale {
     }
 
     /// The value with this z-score.
-    #[must_use]
     pub fn at(self, z: f64) -> f64 {
         self.mean + z * self.spread
     }
 
     /// The z-score of each value.
-    #[must_use]
     pub fn all(self, values: &[f32]) -> Vec<f32> {
         values.iter().map(|value| self.z(f64::from(*value))).collect()
     }
 
     /// The z-score of a value.
-    #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "values are single precision to begin with")]
     pub fn z(self, value: f64) -> f32 {
         ((value - self.mean) / self.spread) as f32
@@ -102,7 +97,6 @@ const TRUSTED_COVERAGE: f32 = 0.3;
 const UNIT_COSINE_WEIGHT: f32 = 1.0 / 3.0;
 
 /// For each unit the largest value of the windows around it; `none` for a unit in no window.
-#[must_use]
 pub fn best_around(units: usize, windows: &[Range<usize>], values: &[f32], none: f32) -> Vec<f32> {
     let mut best = vec![f32::NEG_INFINITY; units];
     for (window, value) in windows.iter().zip(values) {
@@ -115,7 +109,6 @@ pub fn best_around(units: usize, windows: &[Range<usize>], values: &[f32], none:
 }
 
 /// The semantic score of units: the best of the windows around each, joined with its own if units are encoded.
-#[must_use]
 pub fn semantic(around: &[f32], own: &[f32]) -> Vec<f32> {
     if own.is_empty() {
         return around.to_vec();
@@ -124,7 +117,6 @@ pub fn semantic(around: &[f32], own: &[f32]) -> Vec<f32> {
 }
 
 /// The lexical score of units, from z-scores of BM25 and coverages.
-#[must_use]
 pub fn lexical(bm25: &[f32], sentence: &[f32], paragraph: &[f32]) -> Vec<f32> {
     let coverage = sentence.iter().zip(paragraph);
     let score = |(bm25, (sentence, paragraph)): (&f32, (&f32, &f32))| {
@@ -134,13 +126,11 @@ pub fn lexical(bm25: &[f32], sentence: &[f32], paragraph: &[f32]) -> Vec<f32> {
 }
 
 /// Brings the relevance of units to the scale of windows.
-#[must_use]
 pub fn scale_units(joined: &[f32]) -> Vec<f32> {
     joined.iter().map(|relevance| relevance / UNIT_SPREAD).collect()
 }
 
 /// The weighted sum of semantic and lexical scores.
-#[must_use]
 pub fn join(semantic: &[f32], lexical: &[f32], lexical_weight: f32) -> Vec<f32> {
     let pairs = semantic.iter().zip(lexical);
     pairs.map(|(semantic, lexical)| (1.0 - lexical_weight) * semantic + lexical_weight * lexical).collect()
@@ -166,7 +156,6 @@ impl LexicalWeight {
     }
 
     /// The weight for titles. Most are names, which a model knows equally well in any script.
-    #[must_use]
     pub fn title_weight(self) -> f32 {
         self.weight(f32::INFINITY, 1.0)
     }
@@ -183,7 +172,6 @@ impl LexicalWeight {
     /// for nearly each letter (or unknown ones), and the cosine is worth little. If the script is known, and hardly any
     /// word of the query is on any page (a paraphrase, another language, typos), then the words that match are worth
     /// little.
-    #[must_use]
     pub fn weight(self, characters_per_token: f32, coverage: f32) -> f32 {
         match self {
             Self::Weight(weight) => weight,

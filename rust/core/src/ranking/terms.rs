@@ -60,7 +60,6 @@ pub struct Occurrence {
 /// let words: Vec<&str> = terms(text, Language::English).iter().map(|word| word.span.of(text)).collect();
 /// assert_eq!(words, ["Set", "max_batch_tokens", "max", "batch", "tokens"]);
 /// ```
-#[must_use]
 pub fn terms(text: &str, language: Language) -> Vec<Occurrence> {
     let mut occurrences = Vec::new();
     scan(text, language, &mut |term, span, _| occurrences.push(Occurrence { term, span }));
@@ -85,7 +84,6 @@ pub struct QueryTerm {
 ///
 /// Stop words are left out unless the query has nothing else. A word has weight 1, a part of a compound ½ (a query for
 /// `max_batch_tokens` wants the whole more than any `batch`), and a pair of Hiragana ¼.
-#[must_use]
 pub fn query_terms(query: &str, language: Language) -> Vec<QueryTerm> {
     let mut all = Vec::new();
     scan(query, language, &mut |term, span, role| all.push((term, span, role)));

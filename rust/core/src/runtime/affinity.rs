@@ -6,7 +6,6 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// The number of threads to use: the cores in this process's affinity mask and cgroup quota, capped by
 /// `OMP_NUM_THREADS`, which Slurm and other job schedulers set.
-#[must_use]
 pub fn available_threads() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let limit = std::env::var("OMP_NUM_THREADS").ok();

@@ -76,7 +76,6 @@ impl Stop {
     }
 
     /// False after a deadline or a closed engine, unless a check has called [`Self::stop`] since.
-    #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
@@ -97,7 +96,6 @@ impl Default for Call<'_> {
 
 impl<'caller> Call<'caller> {
     /// A call with a timeout that polls `interrupted` while it waits.
-    #[must_use]
     pub fn new(timeout: Option<Duration>, interrupted: Option<Interrupted<'caller>>) -> Self {
         // A timeout too long for the clock means none.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -106,19 +104,16 @@ impl<'caller> Call<'caller> {
     }
 
     /// Work beyond `limits` fails with [`ErrorKind::LimitExceeded`].
-    #[must_use]
     pub fn with_limits(self, limits: WorkLimits) -> Self {
         Self { limits, ..self }
     }
 
     /// Replaces the stop handle by one that the caller already holds.
-    #[must_use]
     pub fn stopped_by(self, stop: Stop) -> Self {
         Self { stop, ..self }
     }
 
     /// A copy that also ends when `shutdown` is triggered.
-    #[must_use]
     pub(crate) fn with_shutdown(&self, shutdown: &ShutdownToken) -> Self {
         let mut call = self.clone();
         call.stop.shutdown = Some(shutdown.clone());
@@ -126,29 +121,24 @@ impl<'caller> Call<'caller> {
     }
 
     /// Lower is more urgent; the default is 0.
-    #[must_use]
     pub fn with_priority(self, priority: i32) -> Self {
         Self { priority, ..self }
     }
 
-    #[must_use]
     pub(crate) const fn priority(&self) -> i32 {
         self.priority
     }
 
-    #[must_use]
     pub(crate) const fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
     /// The handle that stops this call from any thread.
-    #[must_use]
     pub const fn stop(&self) -> &Stop {
         &self.stop
     }
 
     /// Work done so far, also after the call failed.
-    #[must_use]
     pub fn progress(&self) -> CallProgress {
         self.progress.read()
     }
@@ -189,7 +179,6 @@ impl<'caller> Call<'caller> {
     }
 
     /// The longest that the caller may sleep before the next [`Call::check`].
-    #[must_use]
     pub fn poll_interval(&self) -> Duration {
         let longest = if self.interrupted.is_some() { INTERRUPT_INTERVAL } else { Duration::from_secs(1) };
         self.deadline.map_or(longest, |deadline| deadline.saturating_duration_since(Instant::now()).min(longest))

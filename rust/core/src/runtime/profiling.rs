@@ -30,13 +30,11 @@ pub struct BatchTimes {
 
 impl BatchTimes {
     /// Nanoseconds since `then`.
-    #[must_use]
     pub fn since(then: Instant) -> u64 {
         Self::of(then.elapsed())
     }
 
     /// A duration in nanoseconds.
-    #[must_use]
     pub fn of(time: Duration) -> u64 {
         u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
     }
@@ -86,7 +84,6 @@ impl Stage {
     ];
 
     /// The name in metrics, profiles and traces.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cut => "cut",
@@ -176,20 +173,17 @@ pub(crate) struct BatchSpan {
 impl Profiler {
     /// `devices` names the devices for a trace; `None` records none. With `synchronizes`, devices wait at the end of
     /// each stage so that each is timed separately.
-    #[must_use]
     pub fn new(synchronizes: bool, devices: Option<Vec<String>>) -> Self {
         let trace = devices.map(|devices| Trace { origin: Instant::now(), devices, spans: Mutex::default() });
         Self { synchronizes, trace, ..Self::default() }
     }
 
     /// Whether devices wait at the end of each stage.
-    #[must_use]
     pub const fn synchronizes(&self) -> bool {
         self.synchronizes
     }
 
     /// One total for each of [`Stage::ALL`].
-    #[must_use]
     pub fn totals(&self) -> Vec<StageTotal> {
         let total = |stage: Stage| {
             let (nanoseconds, count) = &self.totals[stage as usize];

@@ -30,7 +30,6 @@ pub struct TextPool {
 
 impl TextPool {
     /// `None` takes [`available_threads`]; at most [`MAX_THREADS`].
-    #[must_use]
     pub fn new(threads: Option<usize>) -> Self {
         let threads = threads.unwrap_or_else(available_threads).clamp(1, MAX_THREADS);
         Self { threads, cores: CpuAffinity::default(), built: OnceLock::new() }
@@ -42,7 +41,6 @@ impl TextPool {
     }
 
     /// The number of threads, started or not.
-    #[must_use]
     pub const fn threads(&self) -> usize {
         self.threads
     }

@@ -50,7 +50,6 @@ impl<T> FairQueue<T> {
     }
 
     /// The next item of this turn.
-    #[must_use]
     pub fn front(&self) -> Option<&T> {
         self.waiting.get(&self.priority()?)?.front().map(|(_, item)| item)
     }
@@ -76,13 +75,11 @@ impl<T> FairQueue<T> {
     }
 
     /// The number of items over all priorities.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.waiting.values().map(VecDeque::len).sum()
     }
 
     /// As `len() == 0`.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

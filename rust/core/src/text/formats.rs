@@ -38,7 +38,6 @@ pub enum Format {
 
 impl Format {
     /// The format that a source is read as; never [`Self::Auto`].
-    #[must_use]
     pub fn of(self, source: &str) -> Self {
         if self == Self::Auto { detect::format(source) } else { self }
     }
@@ -68,7 +67,6 @@ pub struct Document<'source> {
 
 impl<'source> Document<'source> {
     /// Parses a source; never fails.
-    #[must_use]
     pub fn read(source: &'source str, format: Format) -> Self {
         let format = format.of(source);
         match format {
@@ -92,13 +90,11 @@ impl<'source> Document<'source> {
     }
 
     /// The text that windows are taken from: for plain text and Markdown, the source.
-    #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
     /// The text if it differs from the source, that is for HTML.
-    #[must_use]
     pub fn into_extracted(self) -> Option<String> {
         match self.text {
             Cow::Owned(text) => Some(text),
@@ -107,27 +103,23 @@ impl<'source> Document<'source> {
     }
 
     /// The given or detected format; never [`Format::Auto`].
-    #[must_use]
     pub const fn format(&self) -> Format {
         self.format
     }
 
     /// Sorted, disjoint and trimmed blocks, none empty, which cover all that is not white space. `None` for plain text.
-    #[must_use]
     pub fn blocks(&self) -> Option<&[Block]> {
         self.blocks.as_deref()
     }
 
     /// Spans that no unit boundary may split, sorted and disjoint, each within one block: links, images and inline code
     /// of Markdown, short links of HTML.
-    #[must_use]
     pub fn links(&self) -> &[ByteSpan] {
         &self.links
     }
 
     /// The title of an HTML page or of Markdown's front matter, else the first heading of level one. `None` for plain
     /// text.
-    #[must_use]
     pub fn title(&self) -> Option<&str> {
         self.title.as_deref()
     }
@@ -139,7 +131,6 @@ impl<'source> Document<'source> {
     /// # Panics
     ///
     /// If the span is not on character boundaries of the text.
-    #[must_use]
     pub fn source_span(&self, span: ByteSpan) -> ByteSpan {
         self.map.as_ref().map_or(span, |map| map.source_span(span))
     }

@@ -54,7 +54,6 @@ pub enum BlockKind {
 
 impl BlockKind {
     /// Whether the block is one unit instead of sentences.
-    #[must_use]
     pub const fn is_whole(self) -> bool {
         !matches!(self, Self::Prose | Self::Item)
     }
@@ -62,25 +61,21 @@ impl BlockKind {
 
 impl ByteSpan {
     /// In bytes.
-    #[must_use]
     pub const fn len(self) -> usize {
         self.end - self.start
     }
 
     /// As `len() == 0`.
-    #[must_use]
     pub const fn is_empty(self) -> bool {
         self.start == self.end
     }
 
     /// The text at this span.
-    #[must_use]
     pub fn of(self, text: &str) -> &str {
         &text[self.start..self.end]
     }
 
     /// The span without white space at its ends; empty if there is nothing else.
-    #[must_use]
     pub fn trimmed(self, text: &str) -> Self {
         let inside = self.of(text);
         let start = self.start + (inside.len() - inside.trim_start().len());
@@ -91,13 +86,11 @@ impl ByteSpan {
 
 impl CharSpan {
     /// In characters.
-    #[must_use]
     pub const fn len(self) -> usize {
         self.end - self.start
     }
 
     /// As `len() == 0`.
-    #[must_use]
     pub const fn is_empty(self) -> bool {
         self.start == self.end
     }
@@ -116,7 +109,6 @@ const STRIDE: usize = 256;
 
 impl<'text> Page<'text> {
     /// Builds the index in one pass.
-    #[must_use]
     pub fn new(text: &'text str) -> Self {
         if text.is_ascii() {
             return Self { text, checkpoints: None };
@@ -135,19 +127,16 @@ impl<'text> Page<'text> {
     }
 
     /// As passed to [`Self::new`].
-    #[must_use]
     pub const fn text(&self) -> &'text str {
         self.text
     }
 
     /// Characters of the whole text.
-    #[must_use]
     pub fn char_count(&self) -> usize {
         self.char_offset(self.text.len())
     }
 
     /// Converts bytes to characters.
-    #[must_use]
     pub fn chars(&self, span: ByteSpan) -> CharSpan {
         CharSpan { start: self.char_offset(span.start), end: self.char_offset(span.end) }
     }

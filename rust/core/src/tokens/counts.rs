@@ -29,7 +29,6 @@ impl Tokens {
     ///
     /// Vocabularies are in the order of frequency (`WordPiece`, Unigram) or of merges, which is nearly the same (BPE).
     /// The rarity is the logarithm of the word's rank after "the", relative to that of the last rank.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a logarithm, of which two digits are used")]
     pub fn rarity(&self, word: &str) -> f32 {
         let rank = |word: &str| match self.encode(&format!(" {word}")).ok()?.get_ids() {
@@ -42,7 +41,6 @@ impl Tokens {
     }
 
     /// The number of special tokens around every row.
-    #[must_use]
     pub const fn special_tokens(&self) -> usize {
         self.prefix.len() + self.suffix.len()
     }

@@ -54,7 +54,6 @@ pub enum GivenIds {
 
 impl Row {
     /// Whether ids were dropped.
-    #[must_use]
     pub const fn is_truncated(&self) -> bool {
         self.ids.len() < self.length
     }

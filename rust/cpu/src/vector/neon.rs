@@ -11,7 +11,6 @@ pub struct Neon<const DOT: bool>(());
 
 impl<const DOT: bool> Neon<DOT> {
     /// The set, where this processor has it.
-    #[must_use]
     pub fn detect() -> Option<Self> {
         let found = std::arch::is_aarch64_feature_detected!("neon")
             && (!DOT || std::arch::is_aarch64_feature_detected!("dotprod"));

@@ -157,31 +157,26 @@ impl CudaDevice {
     }
 
     /// Free bytes of the GPU's memory when the device was started.
-    #[must_use]
     pub const fn free_memory(&self) -> u64 {
         self.free_memory
     }
 
     /// Batches that were queued as a CUDA graph.
-    #[must_use]
     pub fn replayed(&self) -> u64 {
         self.flags.replayed.load(Ordering::Relaxed)
     }
 
     /// Why batches are not queued as CUDA graphs any more.
-    #[must_use]
     pub fn graph_error(&self) -> Option<&CStr> {
         self.flags.graph_error.get().map(CString::as_c_str)
     }
 
     /// The number of slots, which is the most batches that were ever in flight at once.
-    #[must_use]
     pub fn slot_count(&self) -> usize {
         self.queued + self.running.len() + self.spare.len()
     }
 
     /// Whether `collect` would return without waiting. True for an unknown ticket, which `collect` rejects.
-    #[must_use]
     pub fn is_finished(&mut self, ticket: u64) -> bool {
         loop {
             match self.launched.try_recv() {

@@ -247,7 +247,6 @@ fn no_graph() -> TchError {
 
 /// The first shape that a batch fits with at most this number of padding tokens; `None` where there is none. The padding's rows are
 /// no longer than the model's.
-#[must_use]
 pub fn bucket(batch: &Batch, max_tokens: usize, max_padding: usize) -> Option<RaggedShape> {
     let filled = batch.ids.len();
     let longest = batch.lengths.iter().copied().max()? as usize;

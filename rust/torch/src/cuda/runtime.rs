@@ -67,7 +67,6 @@ impl From<CudaError> for TchError {
 
 impl Runtime {
     /// The runtime that torch uses; `None` where torch has no CUDA.
-    #[must_use]
     pub fn of_torch() -> Option<&'static Self> {
         static LOADED: std::sync::OnceLock<Option<Runtime>> = std::sync::OnceLock::new();
         LOADED.get_or_init(Self::load).as_ref()
@@ -132,7 +131,6 @@ impl Runtime {
     }
 
     /// Why torch finds no GPU although there may be one: the driver is older than torch's CUDA.
-    #[must_use]
     pub fn driver_problem(&self) -> Option<String> {
         let (mut driver, mut runtime) = (0, 0);
         // SAFETY: the places can be written to.
@@ -187,7 +185,6 @@ impl PinnedMemory {
     }
 
     /// Where it begins: aligned to a page.
-    #[must_use]
     pub const fn address(&self) -> *mut u8 {
         self.address.as_ptr()
     }
@@ -277,7 +274,6 @@ impl CaptureStream {
     }
 
     /// The stream's handle, for CUDA and torch.
-    #[must_use]
     pub fn address(self) -> usize {
         self.stream.as_ptr().expose_provenance()
     }

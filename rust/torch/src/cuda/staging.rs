@@ -62,14 +62,12 @@ struct PinnedBuffer<Value> {
 }
 
 /// The number of rows that a batch of `rows` is padded to: at most a quarter more, and one of few sizes.
-#[must_use]
 pub fn row_bucket(rows: usize) -> usize {
     let step = (rows.next_power_of_two() / 8).max(1);
     rows.next_multiple_of(step)
 }
 
 /// The number of tokens that a ragged batch of `tokens` is padded to: at most a sixteenth or 15 more, and one of few sizes.
-#[must_use]
 pub fn token_bucket(tokens: usize) -> usize {
     let step = (tokens.next_power_of_two() / 32).max(TOKEN_COUNT_MULTIPLE);
     tokens.next_multiple_of(step)
@@ -77,7 +75,6 @@ pub fn token_bucket(tokens: usize) -> usize {
 
 impl RaggedShape {
     /// The shape with the least padding.
-    #[must_use]
     pub fn of(batch: &Batch) -> Self {
         let filled = batch.ids.len();
         let tokens = token_bucket(filled);
@@ -86,7 +83,6 @@ impl RaggedShape {
     }
 
     /// Values of a batch on the device: ids, positions and cumulative lengths.
-    #[must_use]
     pub const fn values(self) -> usize {
         2 * self.tokens + self.rows + 1
     }
@@ -130,7 +126,6 @@ impl RaggedShape {
 
 impl Staging {
     /// Staging without memory yet.
-    #[must_use]
     pub const fn new(runtime: &'static Runtime) -> Self {
         Self {
             ragged: PinnedBuffer::new(runtime),
@@ -220,7 +215,6 @@ impl Staging {
     }
 
     /// The rows, one after the other, once the GPU has come to the batch's event.
-    #[must_use]
     pub fn values(&self) -> &[f32] {
         let Some(memory) = &self.rows.memory else { return &[] };
         // SAFETY: the memory has at least this many values, all written, and nothing writes to it any more.

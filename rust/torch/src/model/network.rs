@@ -79,31 +79,26 @@ impl Network {
     }
 
     /// Values in a vector.
-    #[must_use]
     pub fn dimension(&self) -> usize {
         usize::try_from(self.head.dimension()).unwrap_or(0)
     }
 
     /// Whether vectors have unit length.
-    #[must_use]
     pub fn normalizes(&self) -> bool {
         self.head.normalizes()
     }
 
     /// Every id must be below it.
-    #[must_use]
     pub fn vocabulary(&self) -> usize {
         self.vocabulary
     }
 
     /// The device of the weights.
-    #[must_use]
     pub fn device(&self) -> Device {
         self.device
     }
 
     /// The most GPU memory that a token of a batch takes, in bytes; `None` where it is not known.
-    #[must_use]
     pub fn bytes_per_token(&self, max_tokens: usize) -> Option<u64> {
         let Architecture::Transformer(layers) = &self.architecture else { return None };
         let bytes_per_value = if self.dtype == Dtype::Float32 { 4 } else { 2 };
@@ -112,20 +107,17 @@ impl Network {
     }
 
     /// The work of a token: multiplications and additions of linear layers; `None` where they are not known.
-    #[must_use]
     pub fn flops_per_token(&self) -> Option<u64> {
         let Architecture::Transformer(layers) = &self.architecture else { return None };
         Some(layers.flops_per_token())
     }
 
     /// The type that it computes in.
-    #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
 
     /// Whether it takes ragged batches.
-    #[must_use]
     pub fn is_varlen(&self) -> bool {
         matches!(&self.architecture, Architecture::Transformer(layers) if layers.is_varlen())
     }

@@ -43,7 +43,6 @@ pub struct Names {
 
 impl Names {
     /// The name of a tensor's module in a layer.
-    #[must_use]
     pub fn of_layer(&self, layer: usize, part: &str) -> String {
         format!("{}{part}", self.layer.replace("{}", &layer.to_string()))
     }

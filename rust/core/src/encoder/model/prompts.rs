@@ -34,7 +34,6 @@ pub enum PromptSource {
 
 impl PromptSource {
     /// As in reports.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",

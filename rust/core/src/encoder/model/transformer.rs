@@ -138,7 +138,6 @@ impl Biases {
 
 /// The bucket of T5's relative positions, without a direction in the first half: `distance` is the key's position minus
 /// the query's. Distances from 128 on share a bucket (<https://arxiv.org/abs/1910.10683>, section 2.1).
-#[must_use]
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -160,7 +159,6 @@ pub fn bucket(distance: isize, buckets: usize) -> usize {
 
 /// The slopes of `ALiBi` (<https://arxiv.org/abs/2108.12409>): a geometric sequence; heads beyond a power of two take
 /// every second slope of the next one.
-#[must_use]
 pub fn alibi_slopes(heads: usize) -> Vec<f32> {
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "both are small")]
     let sequence = |count: usize, step: usize, taken: usize| -> Vec<f32> {

@@ -45,7 +45,6 @@ fn indexed_files(directory: &Path, index: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// A tensor's name without outer modules. Checkpoints converted from TensorFlow call the weights of a layer norm gamma and beta.
-#[must_use]
 pub fn canonical_name(name: &str) -> String {
     let mut name = name;
     while let Some(inner) = OUTER_MODULES.iter().find_map(|prefix| name.strip_prefix(prefix)) {

@@ -32,7 +32,6 @@ impl PageTerms {
     ///
     /// A term belongs to the unit that contains its first byte, or else to the last unit before it. Text before the
     /// first unit is ignored.
-    #[must_use]
     pub fn new(text: &str, units: &[ByteSpan], language: Language) -> Self {
         let mut terms = Vec::with_capacity(text.len() / 5);
         let mut starts = Vec::with_capacity(units.len() + 1);
@@ -53,13 +52,11 @@ impl PageTerms {
     }
 
     /// The size in memory.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         size_of_val(self.terms.as_slice()) + size_of_val(self.starts.as_slice())
     }
 
     /// Finds a query's terms in one pass over the page's terms.
-    #[must_use]
     pub fn find<'page>(&'page self, query: &'page [QueryTerm]) -> QueryPostings<'page> {
         QueryPostings { page: self, query, lists: self.postings(query) }
     }
@@ -113,7 +110,6 @@ impl PostingList {
 
 impl QueryPostings<'_> {
     /// Whether the page has any of the query's terms.
-    #[must_use]
     pub fn any(&self) -> bool {
         self.lists.iter().any(|list| list.distinct_units > 0)
     }
@@ -130,7 +126,6 @@ impl QueryPostings<'_> {
     /// # Panics
     ///
     /// If a range ends after the last unit.
-    #[must_use]
     pub fn bm25(&self, ranges: &[Range<usize>]) -> Vec<f32> {
         let starts = &self.page.starts;
         let length = |range: &Range<usize>| starts[range.end.max(range.start)] - starts[range.start];
@@ -160,7 +155,6 @@ impl QueryPostings<'_> {
     /// # Panics
     ///
     /// If a range ends after the last unit.
-    #[must_use]
     pub fn coverage(&self, ranges: &[Range<usize>]) -> Vec<f32> {
         let units = f64::from(count(self.page.units()));
         let weight = |term: &QueryTerm, list: &PostingList| {
@@ -184,7 +178,6 @@ impl QueryPostings<'_> {
     /// # Panics
     ///
     /// If a range ends after the last unit.
-    #[must_use]
     pub fn language_coverage(&self, ranges: &[Range<usize>], title: &[Term], credit: f32) -> Vec<f32> {
         let weight = |term: &QueryTerm| term.weight * term.rarity;
         let all: f32 = self.query.iter().map(weight).sum();

@@ -121,7 +121,6 @@ const CHARACTERS_PER_WORD: usize = 2;
 ///
 /// Returns [`Language::None`] if few words are stop words of any language: Chinese, Thai, code, a list of names.
 /// Queries take the language of their page, so that their words match the page's.
-#[must_use]
 pub fn guess_language(text: &str) -> Language {
     let mut hits = [0_usize; 32];
     let mut words = 0;

@@ -34,7 +34,6 @@ const MAX_ATTACHED_CHARS: usize = 64;
 /// A heading, a line of code and a table row are one sentence each; a list item starts one. Sentences over 1,000
 /// characters or 120 words are split. Sentences are sorted, disjoint, trimmed and not empty, and cover all that is not
 /// white space. None ends inside a grapheme cluster, nor inside a link or code span within those limits.
-#[must_use]
 pub fn sentences(text: &str) -> Vec<ByteSpan> {
     let mut all = Vec::new();
     for_each_block(text, &blocks(text), |_, sentences| all.append(sentences));

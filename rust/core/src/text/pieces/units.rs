@@ -64,7 +64,6 @@ struct Element {
 
 impl Units {
     /// Units without groups or paragraphs.
-    #[must_use]
     pub fn independent(spans: Vec<ByteSpan>) -> Self {
         let groups: Vec<Range<usize>> = (0..spans.len()).map(|unit| unit..unit + 1).collect();
         Self { paragraphs: groups.clone(), groups, spans, ..Self::default() }
@@ -72,7 +71,6 @@ impl Units {
 
     /// The sentences of a text. `layout` has its blocks; `None` finds them by lines. No sentence ends inside one of
     /// `links`.
-    #[must_use]
     pub fn sentences(text: &str, layout: Option<&[Block]>, links: &[ByteSpan]) -> Self {
         let from_lines = layout.is_none().then(|| blocks(text));
         let layout = layout.or(from_lines.as_deref()).unwrap_or_default();
@@ -124,7 +122,6 @@ impl Units {
     }
 
     /// The names of the columns of a run that begins in the rows of a table.
-    #[must_use]
     pub fn header(&self, run: &Range<usize>) -> Option<ByteSpan> {
         let after = self.tables.partition_point(|table| table.rows.start <= run.start);
         let table = self.tables[..after].last().filter(|table| table.rows.contains(&run.start))?;
@@ -132,7 +129,6 @@ impl Units {
     }
 
     /// From the start of a run's first unit to the end of its last.
-    #[must_use]
     pub fn span(&self, run: &Range<usize>) -> ByteSpan {
         span(&self.spans, run)
     }

@@ -43,13 +43,11 @@ impl Windows {
     }
 
     /// Units of a window.
-    #[must_use]
     pub const fn highlight_length(self) -> usize {
         self.highlight_length
     }
 
     /// Units between the starts of two windows.
-    #[must_use]
     pub const fn step_size(self) -> usize {
         self.step_size
     }
@@ -64,7 +62,6 @@ impl Windows {
     }
 
     /// The span of each window over these units.
-    #[must_use]
     pub fn over(self, units: &[ByteSpan]) -> Vec<ByteSpan> {
         self.ranges(units.len())
             .map(|window| ByteSpan { start: units[window.start].start, end: units[window.end - 1].end })

@@ -20,7 +20,6 @@ pub(super) static WORDS: LazyLock<WordSegmenterBorrowed<'static>> =
 /// Punctuation belongs to the word before it if there is no space between. Opening quotes and brackets, and punctuation
 /// after white space, belong to the word after it. Symbols between white space are a word. Words are sorted, disjoint,
 /// trimmed and not empty, cover all that is not white space, and end at grapheme clusters.
-#[must_use]
 pub fn words(text: &str) -> Vec<ByteSpan> {
     let mut all = Vec::new();
     let mut clusters = Clusters::new(text);

@@ -17,7 +17,6 @@ pub struct ShownRun {
 }
 
 /// The runs of a source in their order. A block ends with a blank line, a row of a table with a line.
-#[must_use]
 pub fn shown(source: &str) -> Vec<ShownRun> {
     let body = front_matter::find(source).map_or(0, |front_matter| front_matter.span.end);
     let mut runs: Vec<ShownRun> = Vec::new();
